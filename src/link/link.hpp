@@ -1,0 +1,102 @@
+// The one interface of all links: how the bytes of a matched partitioned request get from one rank's memory to another's.
+//
+// Life of a request on a link (docs/design/link.md has the picture):
+//   sender's init      Link::sender()        -> offer() travels to the receiver
+//   receiver, matched  Link::receiver()      -> answer() travels back
+//   sender             Sender::connect()     both sides now hold the same Plan
+//   each epoch         Receiver::open, Sender::ready/put … arrived, finished, complete
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/epoch.hpp"
+#include "core/wire.hpp"
+#include "link/plan.hpp"
+#include "memory/memory.hpp"
+
+namespace partita::link {
+
+/// Why a link cannot serve a request; one clause without a full stop, shown by `partita info`.
+struct Refusal {
+  std::string reason;
+};
+
+/// One side's contiguous memory of a request and the rank at the other end.
+struct Endpoint {
+  int peer = -1;                 ///< world rank of the other side
+  std::byte* data = nullptr;     ///< packed bytes: the user's buffer if that is contiguous, else a staging buffer
+  std::int64_t size_bytes = 0;   ///< all partitions together
+  memory::Kind kind{};           ///< what memory `data` is
+};
+
+/// The sending half of a matched request. Only `put` may be called by several threads at once (with different transport
+/// partitions); everything else by one thread at a time. Nothing blocks.
+class Sender {
+ public:
+  virtual ~Sender() = default;
+
+  /// What the receiver must know about this side; called once, before connect.
+  virtual wire::Bytes offer() = 0;
+  /// The receiver chose this link: `answer` is what its Receiver::answer returned.
+  virtual void connect(const Plan& plan, std::span<const std::byte> answer) = 0;
+
+  /// Opens `epoch` on this side.
+  virtual void start(Epoch epoch) = 0;
+  /// Whether the receiver can take data of `epoch` now. Acquires the receiver's promise.
+  virtual bool ready(Epoch epoch) const = 0;
+  /// Whether the receiver has started `epoch` itself (what Pbuf_prepare waits for); implies ready.
+  virtual bool prepared(Epoch epoch) const = 0;
+  /// Moves transport partition `t` of `epoch`; ready(epoch) was true. Any thread. The bytes, and then the
+  /// receiver's arrival flag, become visible to the receiver in this order.
+  virtual void put(std::int32_t t, Epoch epoch) = 0;
+  /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
+  virtual bool finished() = 0;
+  /// Whether transfers that were put still need host steps of this process (see Link::progress) to end.
+  virtual bool needs_progress() const { return false; }
+};
+
+/// The receiving half. `arrived` and `complete` may be called by several threads at once, everything else by one at a time.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+
+  /// What the sender must know to put; called once.
+  virtual wire::Bytes answer() = 0;
+
+  /// Opens `epoch`: promises the sender that the memory may be written.
+  virtual void open(Epoch epoch) = 0;
+  /// Whether transport partition `t` of `epoch` has arrived; its bytes are visible to the calling thread if so. Makes progress.
+  virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
+  /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
+  /// caller copies before it opens the next epoch.
+  virtual const std::byte* landing(Epoch epoch) const = 0;
+  /// Whether an open epoch needs host steps of this process to receive.
+  virtual bool needs_progress() const { return false; }
+};
+
+/// A way between ranks. One instance a process, owned by the registry.
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual std::string_view name() const = 0;
+
+  /// The sending half towards `endpoint.peer`, or why not. Local.
+  virtual std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) = 0;
+  /// The receiving half for a sender that made `offer`, or why not. Local.
+  virtual std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+                                                                    std::span<const std::byte> offer) = 0;
+  /// One line for `partita info` on how a matched sender/receiver of this link moves its bytes.
+  virtual std::string describe(const Endpoint& endpoint, const Plan& plan) const = 0;
+
+  /// Takes the host steps that wait; called by one thread at a time. True if something moved.
+  virtual bool progress() { return false; }
+};
+
+}  // namespace partita::link
