@@ -1,0 +1,15 @@
+# The other libraries; docs/design/dependencies.md says what each is for. All come from the system's packages.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)               # fmt::fmt-header-only
+
+if(PARTITA_BUILD_PROGRAM)
+  find_package(CLI11 2 REQUIRED)           # CLI11::CLI11
+  find_package(nlohmann_json 3 REQUIRED)   # nlohmann_json::nlohmann_json
+  find_package(PNG REQUIRED)               # PNG::PNG
+  find_package(OpenMP REQUIRED)            # OpenMP::OpenMP_CXX
+endif()
+if(PARTITA_BUILD_TESTS)
+  find_package(GTest REQUIRED)             # GTest::gtest
+endif()
