@@ -1,0 +1,119 @@
+# partita_test(): a test is a file and one line. docs/design/testing.md tells the rules of the suites.
+#
+#   partita_test(NAME
+#     [RANKS 1 2 4]         rank counts, one ctest entry each; without it a plain process, no MPI started
+#     [GPUS n]              GPUs that the machine must have; skipped with the reason where it has fewer
+#     [LINKS auto mpi ...]  one entry per link (PARTITA_LINK); auto alone where not given
+#     [LEVELS single ...]   one entry per MPI thread level; multiple alone where not given
+#     [SOURCES a.cpp ...]   beside NAME_test.cpp
+#     [LIBRARIES t ...]     what to link
+#     [LABELS l ...]        for ctest -L
+#     [TIMEOUT s]           for one entry; 60 where not given
+#     [ENV A=1 ...])
+#
+# A test ends with 0 (passed), 77 (every case in it skipped; the reason stands in its output as a line
+# "skipped: ...") or anything else (failed).
+
+set(PARTITA_TEST_TIME_FACTOR 1 CACHE STRING "Multiplies the time limits of all tests (slow machines, valgrind)")
+
+# What every test process finds in its environment, beside what its own line adds.
+set(PARTITA_TEST_ENVIRONMENT ${PARTITA_MPI_ENVIRONMENT})
+if(PARTITA_MPI_VENDOR STREQUAL "openmpi")
+  # Four ranks on two cores must yield; containers refuse process_vm_readv.
+  list(APPEND PARTITA_TEST_ENVIRONMENT OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0
+       OMPI_MCA_btl_vader_single_copy_mechanism=none PMIX_MCA_gds=hash)
+endif()
+if(PARTITA_SANITIZE)
+  set(_support "${PROJECT_SOURCE_DIR}/tests/support")
+  list(APPEND PARTITA_TEST_ENVIRONMENT
+       "TSAN_OPTIONS=suppressions=${_support}/tsan.supp second_deadlock_stack=1"
+       "LSAN_OPTIONS=suppressions=${_support}/lsan.supp print_suppressions=0"
+       "ASAN_OPTIONS=allocator_may_return_null=1"
+       "UBSAN_OPTIONS=print_stacktrace=1"
+       UCX_MEM_MMAP_HOOK_MODE=none)
+endif()
+
+# partita_test_command(OUT RANKS command...): the command line that starts `command` on RANKS ranks.
+function(partita_test_command out ranks)
+  set(${out} "${PARTITA_MPIEXEC}" -n ${ranks} ${PARTITA_MPIEXEC_FLAGS} ${ARGN} PARENT_SCOPE)
+endfunction()
+
+# partita_add_test_entry(NAME PROCESSORS n TIMEOUT s LABELS ... ENV ... COMMAND ...): one ctest entry with the rules above.
+function(partita_add_test_entry name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROCESSORS;TIMEOUT" "LABELS;ENV;COMMAND")
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  math(EXPR limit "${arg_TIMEOUT} * ${PARTITA_TEST_TIME_FACTOR}")
+  if(PARTITA_SANITIZE)
+    math(EXPR limit "${limit} * 4")
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES
+    SKIP_RETURN_CODE 77
+    TIMEOUT ${limit}
+    PROCESSORS ${arg_PROCESSORS}
+    LABELS "${arg_LABELS}"
+    ENVIRONMENT "${PARTITA_TEST_ENVIRONMENT};PARTITA_TEST_LIMIT=${limit};${arg_ENV}")
+endfunction()
+
+function(partita_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "GPUS;TIMEOUT" "RANKS;LINKS;LEVELS;SOURCES;LIBRARIES;LABELS;ENV")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+
+  set(target ${name}_test)
+  add_executable(${target} ${name}_test.cpp ${arg_SOURCES})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  # The watchdog prints the names of the functions in which a rank hangs.
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON CXX_VISIBILITY_PRESET default)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
+
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(arg_GPUS)
+    list(APPEND arg_LABELS gpu)
+    list(APPEND arg_ENV PARTITA_TEST_GPUS=${arg_GPUS})
+  endif()
+
+  if(NOT arg_RANKS)
+    target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main)
+    partita_add_test_entry(${name} TIMEOUT "${arg_TIMEOUT}" LABELS unit ${arg_LABELS} ENV ${arg_ENV} COMMAND ${target})
+    return()
+  endif()
+
+  target_link_libraries(${target} PRIVATE partita_test_support)
+  foreach(ranks IN LISTS arg_RANKS)
+    partita_test_command(command ${ranks} $<TARGET_FILE:${target}>)
+    set(links auto)
+    if(arg_LINKS)
+      set(links ${arg_LINKS})
+    endif()
+    foreach(link IN LISTS links)
+      set(levels multiple)
+      if(arg_LEVELS)
+        set(levels ${arg_LEVELS})
+      endif()
+      foreach(level IN LISTS levels)
+        set(entry ${name}.ranks${ranks})
+        set(env ${arg_ENV})
+        if(arg_LINKS)
+          string(APPEND entry .${link})
+          list(APPEND env PARTITA_LINK=${link})
+        endif()
+        if(arg_LEVELS)
+          string(APPEND entry .${level})
+          list(APPEND env PARTITA_TEST_THREAD_LEVEL=${level})
+        endif()
+        partita_add_test_entry(${entry} PROCESSORS ${ranks} TIMEOUT "${arg_TIMEOUT}" LABELS mpi ${arg_LABELS}
+                               ENV ${env} COMMAND ${command})
+      endforeach()
+    endforeach()
+  endforeach()
+endfunction()
