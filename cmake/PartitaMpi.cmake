@@ -61,39 +61,8 @@ find_package(MPI 3.1 REQUIRED COMPONENTS C)
 # The C interface alone is used, in C++ too: the C++ bindings would only add a library.
 set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
-# Which MPI it is, by the macros of its mpi.h.
-function(partita_ask_mpi_header vendor name)
-  get_target_property(include_dirs MPI::MPI_C INTERFACE_INCLUDE_DIRECTORIES)
-  set(source "${PROJECT_BINARY_DIR}/CMakeFiles/which_mpi.c")
-  file(WRITE "${source}" [[
-#include <mpi.h>
-#if defined(OPEN_MPI)
-partita_mpi openmpi OMPI_MAJOR_VERSION OMPI_MINOR_VERSION OMPI_RELEASE_VERSION
-#elif defined(MPICH_VERSION)
-partita_mpi mpich MPICH_VERSION
-#else
-partita_mpi other MPI_VERSION MPI_SUBVERSION
-#endif
-]])
-  list(TRANSFORM include_dirs PREPEND "-I")
-  execute_process(COMMAND ${CMAKE_C_COMPILER} -E -P ${include_dirs} "${source}"
-                  OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCH "partita_mpi ([a-z]+) ([^\n]+)" found "${text}")
-  if(CMAKE_MATCH_1 STREQUAL "openmpi")
-    set(title "Open MPI")
-  elseif(CMAKE_MATCH_1 STREQUAL "mpich")
-    set(title "MPICH")
-  else()
-    set(title "an MPI of standard")
-  endif()
-  string(STRIP "${CMAKE_MATCH_2}" version)
-  string(REPLACE "\"" "" version "${version}")
-  string(REPLACE " " "." version "${version}")
-  set(${vendor} "${CMAKE_MATCH_1}" PARENT_SCOPE)
-  set(${name} "${title} ${version}" PARENT_SCOPE)
-endfunction()
-
-partita_ask_mpi_header(PARTITA_MPI_VENDOR PARTITA_MPI_NAME)
+include(PartitaWhichMpi)
+partita_which_mpi(PARTITA_MPI_VENDOR PARTITA_MPI_NAME)
 set(PARTITA_MPIEXEC_FLAGS "")
 set(PARTITA_MPI_ENVIRONMENT "")
 if(PARTITA_MPI_VENDOR STREQUAL "openmpi")
@@ -101,3 +70,16 @@ if(PARTITA_MPI_VENDOR STREQUAL "openmpi")
   set(PARTITA_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 endif()
 message(STATUS "MPI: ${PARTITA_MPI_NAME} (${mpicc}, ${PARTITA_MPIEXEC})")
+
+# ./dev run and its like read this.
+list(JOIN PARTITA_MPIEXEC_FLAGS "\", \"" flags)
+list(JOIN PARTITA_MPI_ENVIRONMENT "\", \"" environment)
+string(CONFIGURE [[{
+  "mpi": "@PARTITA_MPI_NAME@",
+  "mpiexec": "@PARTITA_MPIEXEC@",
+  "flags": ["@flags@"],
+  "environment": ["@environment@"]
+}
+]] launch_settings @ONLY)
+string(REPLACE "[\"\"]" "[]" launch_settings "${launch_settings}")
+file(WRITE "${PROJECT_BINARY_DIR}/partita-launch.json" "${launch_settings}")
