@@ -39,3 +39,4 @@ foreach(library partita_ucx CLI11::CLI11 nlohmann_json::nlohmann_json PNG::PNG O
     target_link_libraries(partita_headers PRIVATE ${library})
   endif()
 endforeach()
+target_compile_options(partita_headers PRIVATE -O0 -g0)

@@ -76,6 +76,7 @@ list(JOIN PARTITA_MPIEXEC_FLAGS "\", \"" flags)
 list(JOIN PARTITA_MPI_ENVIRONMENT "\", \"" environment)
 string(CONFIGURE [[{
   "mpi": "@PARTITA_MPI_NAME@",
+  "mpicc": "@MPI_C_COMPILER@",
   "mpiexec": "@PARTITA_MPIEXEC@",
   "flags": ["@flags@"],
   "environment": ["@environment@"]

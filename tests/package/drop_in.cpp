@@ -1,0 +1,2 @@
+// The C program is C++ too.
+#include "drop_in.c"
