@@ -52,6 +52,11 @@ PARTITA_EXPORT int Partita_Progress(int *pending);
  *  `string` holds MPI_MAX_ERROR_STRING characters. */
 PARTITA_EXPORT int Partita_Error_string(int code, char *string, int *length);
 
+/** Reports an error that a layer on top of Partita has found, as Partita reports its own: `sentence` is kept for
+ *  Partita_Error_string and the error handler of `comm` is called with the code of `error_class`, one of the
+ *  predefined classes. Returns that code if the handler returns. */
+PARTITA_EXPORT int Partita_Raise(MPI_Comm comm, int error_class, const char *sentence);
+
 /* ---- Memory -------------------------------------------------------------------------------------------- */
 
 /** Allocates `size_bytes` of host memory that the other ranks of the node can map, so that link `direct`
@@ -72,7 +77,7 @@ PARTITA_EXPORT int Partita_Comm_register(MPI_Comm comm);
 
 /** The same without communication, for a constructor that was collective over the known communicator
  *  `parent`: every process of `parent` calls it once for each such constructor, in the same order, with its own result (MPI_COMM_NULL
- *  where it got none). */
+ *  where it got none). `comm` need not be complete yet (MPI_Comm_idup). Where `parent` is not known, `comm` stays unknown: no error. */
 PARTITA_EXPORT int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm);
 
 /* ---- Partitioned point-to-point (MPI-4, sections 4.2.1 to 4.2.4) ---------------------------------------- */
