@@ -57,7 +57,7 @@ function(partita_add_test_entry name)
     TIMEOUT ${limit}
     PROCESSORS ${arg_PROCESSORS}
     LABELS "${arg_LABELS}"
-    ENVIRONMENT "${PARTITA_TEST_ENVIRONMENT};PARTITA_TEST_LIMIT=${limit};${arg_ENV}")
+    ENVIRONMENT "${PARTITA_TEST_ENVIRONMENT};PARTITEST_LIMIT=${limit};${arg_ENV}")
 endfunction()
 
 function(partita_test name)
@@ -79,7 +79,7 @@ function(partita_test name)
   endif()
   if(arg_GPUS)
     list(APPEND arg_LABELS gpu)
-    list(APPEND arg_ENV PARTITA_TEST_GPUS=${arg_GPUS})
+    list(APPEND arg_ENV PARTITEST_GPUS=${arg_GPUS})
   endif()
 
   if(NOT arg_RANKS)
@@ -109,7 +109,7 @@ function(partita_test name)
         endif()
         if(arg_LEVELS)
           string(APPEND entry .${level})
-          list(APPEND env PARTITA_TEST_THREAD_LEVEL=${level})
+          list(APPEND env PARTITEST_THREAD_LEVEL=${level})
         endif()
         partita_add_test_entry(${entry} PROCESSORS ${ranks} TIMEOUT "${arg_TIMEOUT}" LABELS mpi ${arg_LABELS}
                                ENV ${env} COMMAND ${command})

@@ -10,7 +10,7 @@ namespace partita::test {
 /// This process in MPI_COMM_WORLD, and how many there are.
 int rank();
 int ranks();
-/// The thread level that the MPI granted; asked for was PARTITA_TEST_THREAD_LEVEL, or MPI_THREAD_MULTIPLE.
+/// The thread level that the MPI granted; asked for was PARTITEST_THREAD_LEVEL, or MPI_THREAD_MULTIPLE.
 int thread_level();
 
 /// A communicator of the test harness: calls on it go straight to the MPI (PMPI), past the drop-in.

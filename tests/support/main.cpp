@@ -20,13 +20,13 @@ int granted_level = MPI_THREAD_SINGLE;
 MPI_Comm private_comm = MPI_COMM_NULL;
 
 int wanted_thread_level() {
-  const char* name = std::getenv("PARTITA_TEST_THREAD_LEVEL");
+  const char* name = std::getenv("PARTITEST_THREAD_LEVEL");
   const std::string wanted = name == nullptr ? "multiple" : name;
   if (wanted == "single") return MPI_THREAD_SINGLE;
   if (wanted == "funneled") return MPI_THREAD_FUNNELED;
   if (wanted == "serialized") return MPI_THREAD_SERIALIZED;
   if (wanted == "multiple") return MPI_THREAD_MULTIPLE;
-  std::fprintf(stderr, "PARTITA_TEST_THREAD_LEVEL=%s: expected single, funneled, serialized or multiple\n", name);
+  std::fprintf(stderr, "PARTITEST_THREAD_LEVEL=%s: expected single, funneled, serialized or multiple\n", name);
   std::exit(2);
 }
 
@@ -83,9 +83,9 @@ long environment_number(const char* name, long otherwise) {
 int main(int argc, char** argv) {
   using namespace partita::test;
   testing::InitGoogleTest(&argc, argv);
-  const long gpus_needed = environment_number("PARTITA_TEST_GPUS", 0);
+  const long gpus_needed = environment_number("PARTITEST_GPUS", 0);
   start_mpi(argc, argv);
-  start_watchdog(rank(), environment_number("PARTITA_TEST_LIMIT", 60));
+  start_watchdog(rank(), environment_number("PARTITEST_LIMIT", 60));
   if (gpus_here() < gpus_needed) {
     if (rank() == 0) std::printf("skipped: needs %ld GPUs, this machine has %ld\n", gpus_needed, gpus_here());
     const int code = end_mpi(skipped_exit_code);

@@ -1,0 +1,56 @@
+// A message buffer with a layout, whose gaps and surroundings are watched.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "support/layout.hpp"
+
+namespace partita::test {
+
+/// Where the buffer's memory comes from.
+enum class Memory { plain, mpi_alloc };
+
+class Buffer {
+ public:
+  /// Room for `count` elements of `layout`, all bytes untouched.
+  Buffer(TypedLayout layout, std::int64_t count, Memory memory);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  const TypedLayout& layout() const { return layout_; }
+  std::int64_t count() const { return count_; }
+  /// Bytes without the gaps.
+  std::int64_t packed_bytes() const { return count_ * layout_.size_bytes(); }
+  /// What a call takes as `buf`.
+  void* address() { return origin_; }
+
+  /// Writes the pattern of `key` to packed bytes [first, last). Where bytes of the layout overlap, the last one wins.
+  void write_pattern(std::uint64_t key, std::int64_t first, std::int64_t last);
+  /// The value of packed byte `position`.
+  std::uint8_t at(std::int64_t position) const { return origin_[layout_.offset_of(position)]; }
+  /// Whether packed bytes [first, last) hold the pattern of `key`; says where not.
+  testing::AssertionResult holds_pattern(std::uint64_t key, std::int64_t first, std::int64_t last) const;
+  /// Makes everything untouched again, gaps and data.
+  void reset();
+  /// Whether no byte outside the layout was written.
+  testing::AssertionResult gaps_untouched() const;
+
+ private:
+  static constexpr std::uint8_t untouched = 0xa5;
+  static constexpr std::int64_t guard_bytes = 64;
+
+  TypedLayout layout_;
+  std::int64_t count_;
+  Memory memory_;
+  std::int64_t size_bytes_;
+  std::uint8_t* base_ = nullptr;
+  std::uint8_t* origin_ = nullptr;
+  std::vector<bool> is_data_;
+};
+
+}  // namespace partita::test

@@ -1,0 +1,60 @@
+// Random choices that all ranks make alike and that a seed repeats.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace partita::test {
+
+/// A seeded source of choices; independent streams come from different `stream` numbers. Not thread-safe.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed, std::uint64_t stream = 0) {
+    std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                           static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)};
+    engine_.seed(sequence);
+  }
+
+  /// Both ends included.
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
+  }
+  int integer(int least, int most) { return static_cast<int>(between(least, most)); }
+  bool one_in(int n) { return between(1, n) == 1; }
+  template <class T>
+  const T& of(const std::vector<T>& choices) {
+    return choices[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(choices.size()) - 1))];
+  }
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = values.size(); i > 1; --i) {
+      std::swap(values[i - 1], values[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(i) - 1))]);
+    }
+  }
+  /// 0, 1, … count-1 in random order.
+  std::vector<int> permutation(int count) {
+    std::vector<int> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    shuffle(order);
+    return order;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// The job's seed, the same on all ranks: PARTITEST_SEED, or a new one every run. Printed once by rank 0. Collective at
+/// first.
+std::uint64_t job_seed();
+
+/// The byte at `position` of the packed data that stream `key` carries; differs between keys and epochs.
+inline std::uint8_t pattern(std::uint64_t key, std::int64_t position) {
+  std::uint64_t x = key * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(position) * 0xbf58476d1ce4e5b9U;
+  x ^= x >> 29;
+  x *= 0x94d049bb133111ebU;
+  return static_cast<std::uint8_t>(x >> 56);
+}
+
+}  // namespace partita::test
