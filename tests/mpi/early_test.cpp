@@ -1,0 +1,189 @@
+// True early-bird transfer: what is marked arrives while the sender holds the rest back. An implementation that sends
+// when all partitions are marked hangs here, and the watchdog says so.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/random.hpp"
+#include "support/transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr int ack_tag = 900;
+
+/// Sizes below and above what travels through slots on a node.
+struct Shape {
+  int send_partitions;
+  int recv_partitions;
+  std::int64_t total_bytes;
+};
+const std::vector<Shape> shapes = {{8, 8, 8 * 256 * 1024}, {8, 4, 8 * 256 * 1024}, {4, 8, 8 * 256 * 1024},
+                                   {6, 4, 6 * 40 * 1024},  {8, 8, 8 * 128},        {12, 5, 60 * 16}};
+
+template <class Face>
+class Early : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (ranks() < 2) GTEST_SKIP() << "needs a sender and a receiver";
+  }
+
+  static void send_ack() { ASSERT_EQ(MPI_Send(nullptr, 0, MPI_BYTE, 0, ack_tag, MPI_COMM_WORLD), MPI_SUCCESS); }
+  static void await_ack(const std::string& of) {
+    step("the sender holds the rest back until the receiver acknowledges " + of);
+    ASSERT_EQ(MPI_Recv(nullptr, 0, MPI_BYTE, 1, ack_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  }
+
+  /// Receive partitions that are whole once the send partitions in `marked` are; none of the earlier ones again.
+  static std::vector<int> newly_whole(const Shape& shape, const std::vector<bool>& marked, std::vector<bool>& told) {
+    std::vector<int> whole;
+    for (std::int64_t r = 0; r < shape.recv_partitions; ++r) {
+      const auto first = r * shape.send_partitions / shape.recv_partitions;
+      const auto last = ((r + 1) * shape.send_partitions - 1) / shape.recv_partitions;
+      const bool is_whole = std::all_of(marked.begin() + first, marked.begin() + last + 1, [](bool m) { return m; });
+      if (is_whole && !told[static_cast<std::size_t>(r)]) whole.push_back(static_cast<int>(r));
+      if (is_whole) told[static_cast<std::size_t>(r)] = true;
+    }
+    return whole;
+  }
+
+  /// Marks the partitions one after another in `order`; goes on only when the receiver has seen what became whole.
+  void hold_back(const Shape& shape, const std::vector<int>& order, std::uint64_t key, Sending<Face>& send,
+                 Receiving<Face>& recv) {
+    std::vector<bool> marked(static_cast<std::size_t>(shape.send_partitions)), told(marked.size() + 64);
+    for (const int s : order) {
+      marked[static_cast<std::size_t>(s)] = true;
+      const auto whole = newly_whole(shape, marked, told);
+      if (rank() == 0) {
+        send.mark(s, key);
+        RETURN_IF_FAILED();
+        if (!whole.empty()) await_ack("send partition " + std::to_string(s));
+      } else {
+        for (const int r : whole) recv.await(r, key);
+        RETURN_IF_FAILED();
+        expect_others_not_arrived(recv, told);
+        if (!whole.empty()) send_ack();
+      }
+    }
+  }
+
+  static void expect_others_not_arrived(Receiving<Face>& recv, const std::vector<bool>& told) {
+    for (int r = 0; r < recv.partitions(); ++r) {
+      if (told[static_cast<std::size_t>(r)]) continue;
+      EXPECT_FALSE(recv.arrived(r)) << "receive partition " << r << " before all of its send partitions were marked";
+    }
+  }
+
+  void run(const Shape& shape, int epochs, bool receiver_starts_late) {
+    SCOPED_TRACE(std::to_string(shape.send_partitions) + " to " + std::to_string(shape.recv_partitions) +
+                 " partitions, " + std::to_string(shape.total_bytes) + " bytes");
+    Sending<Face> send;
+    Receiving<Face> recv;
+    MPI_Info info = info_with("partita_transport_partitions", std::to_string(shape.send_partitions));
+    if (rank() == 0) {
+      send.init(shape.send_partitions, shape.total_bytes / shape.send_partitions, 1, 3, MPI_COMM_WORLD, info);
+    } else {
+      recv.init(shape.recv_partitions, shape.total_bytes / shape.recv_partitions, 0, 3);
+    }
+    MPI_Info_free(&info);
+    Random random(job_seed());
+    for (int epoch = 1; epoch <= epochs; ++epoch) {
+      const auto order = random.permutation(shape.send_partitions);
+      if (rank() == 0) send.start();
+      if (rank() == 1 && receiver_starts_late) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (rank() == 1) recv.start();
+      RETURN_IF_FAILED();
+      hold_back(shape, order, static_cast<std::uint64_t>(epoch), send, recv);
+      RETURN_IF_FAILED();
+      if (rank() == 0) send.wait();
+      if (rank() == 1) recv.wait_for(static_cast<std::uint64_t>(epoch));
+      RETURN_IF_FAILED();
+    }
+    if (rank() == 0) send.free();
+    if (rank() == 1) recv.free();
+  }
+};
+
+TYPED_TEST_SUITE(Early, Faces, FaceNames);
+
+TYPED_TEST(Early, each_partition_arrives_while_the_sender_holds_the_others_back) {
+  for (const auto& shape : shapes) {
+    if (rank() < 2) this->run(shape, 3, false);
+    RETURN_IF_FAILED();
+  }
+}
+
+TYPED_TEST(Early, what_was_marked_before_the_receiver_started_arrives_once_it_starts) {
+  for (const auto& shape : shapes) {
+    if (rank() < 2) this->run(shape, 3, true);
+    RETURN_IF_FAILED();
+  }
+}
+
+TYPED_TEST(Early, a_transport_partition_leaves_when_it_is_complete) {
+  if (rank() > 1) return;
+  for (const std::int64_t partition_bytes : {64, 64 * 1024}) {
+    Sending<TypeParam> send;
+    Receiving<TypeParam> recv;
+    MPI_Info info = info_with("partita_transport_partitions", "2");
+    if (rank() == 0) {
+      send.init(8, partition_bytes, 1, 4, MPI_COMM_WORLD, info);
+      send.start();
+      RETURN_IF_FAILED();
+      for (const int s : {7, 5, 4, 6}) send.mark(s, 9);
+      this->await_ack("the second half");
+      for (const int s : {2, 0, 3, 1}) send.mark(s, 9);
+      send.wait();
+      send.free();
+    } else {
+      recv.init(8, partition_bytes, 0, 4);
+      recv.start();
+      RETURN_IF_FAILED();
+      for (const int r : {4, 5, 6, 7}) recv.await(r, 9);
+      for (const int r : {0, 1, 2, 3}) EXPECT_FALSE(recv.arrived(r)) << "partition " << r << " is not marked";
+      this->send_ack();
+      recv.wait_for(9);
+      recv.free();
+    }
+    MPI_Info_free(&info);
+  }
+}
+
+TYPED_TEST(Early, arrival_is_seen_by_parrived_alone_and_in_one_process_too) {
+  Sending<TypeParam> send;
+  Receiving<TypeParam> recv;
+  MPI_Info info = info_with("partita_transport_partitions", "4");
+  for (const std::int64_t partition_bytes : {16, 128 * 1024}) {
+    send.init(4, partition_bytes, rank(), 5, MPI_COMM_WORLD, info);
+    recv.init(4, partition_bytes, rank(), 5);
+    RETURN_IF_FAILED();
+    for (std::uint64_t key = 1; key <= 3; ++key) {
+      send.start();
+      recv.start();
+      RETURN_IF_FAILED();
+      for (const int p : {2, 0, 3, 1}) {
+        EXPECT_FALSE(recv.arrived(p));
+        send.mark(p, key);
+        recv.await(p, key);
+        RETURN_IF_FAILED();
+      }
+      send.wait();
+      recv.wait_for(key);
+      RETURN_IF_FAILED();
+    }
+    send.free();
+    recv.free();
+  }
+  MPI_Info_free(&info);
+}
+
+}  // namespace
+}  // namespace partita::test

@@ -1,0 +1,129 @@
+// Plain transfers of bytes for tests whose subject is not the data: buffer and request together.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sched.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/random.hpp"
+
+namespace partita::test {
+
+/// One info key and its value; the caller frees the object. MPI_INFO_NULL for an empty value.
+inline MPI_Info info_with(const char* key, const std::string& value) {
+  if (value.empty()) return MPI_INFO_NULL;
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, key, value.c_str());
+  return info;
+}
+
+/// A partitioned send of bytes and its buffer. Free it before the end of the test case.
+template <class Face>
+class Sending {
+ public:
+  void init(int partitions, std::int64_t partition_bytes, int dest, int tag, MPI_Comm comm = MPI_COMM_WORLD,
+            MPI_Info info = MPI_INFO_NULL) {
+    partitions_ = partitions;
+    partition_bytes_ = partition_bytes;
+    data_.assign(static_cast<std::size_t>(partitions * partition_bytes), 0);
+    ASSERT_OK(Face::psend_init(data_.data(), partitions, partition_bytes, MPI_BYTE, dest, tag, comm, info, &request));
+  }
+  void start() { ASSERT_OK(Face::start(&request)); }
+  /// Writes partition `p` of the data `key` and marks it.
+  void mark(int p, std::uint64_t key) {
+    fill(p, key);
+    ASSERT_OK(Face::pready(p, request));
+  }
+  void mark_all(std::uint64_t key) {
+    for (int p = 0; p < partitions_; ++p) fill(p, key);
+    ASSERT_OK(Face::pready_range(0, partitions_ - 1, request));
+  }
+  void fill(int p, std::uint64_t key) {
+    for (std::int64_t i = p * partition_bytes_; i < (p + 1) * partition_bytes_; ++i) {
+      data_[static_cast<std::size_t>(i)] = pattern(key, i);
+    }
+  }
+  void wait() { ASSERT_OK(Face::wait(&request, MPI_STATUS_IGNORE)); }
+  void free() { ASSERT_OK(Face::free(&request)); }
+  int partitions() const { return partitions_; }
+
+  typename Face::Request request = Face::null();
+
+ private:
+  int partitions_ = 0;
+  std::int64_t partition_bytes_ = 0;
+  std::vector<std::uint8_t> data_;
+};
+
+/// A partitioned receive of bytes and its buffer.
+template <class Face>
+class Receiving {
+ public:
+  void init(int partitions, std::int64_t partition_bytes, int source, int tag, MPI_Comm comm = MPI_COMM_WORLD,
+            MPI_Info info = MPI_INFO_NULL) {
+    partitions_ = partitions;
+    partition_bytes_ = partition_bytes;
+    data_.assign(static_cast<std::size_t>(partitions * partition_bytes), 0);
+    ASSERT_OK(Face::precv_init(data_.data(), partitions, partition_bytes, MPI_BYTE, source, tag, comm, info, &request));
+  }
+  void start() {
+    std::fill(data_.begin(), data_.end(), std::uint8_t{0xa5});
+    ASSERT_OK(Face::start(&request));
+  }
+  bool arrived(int p) {
+    int flag = 0;
+    EXPECT_OK(Face::parrived(request, p, &flag));
+    return flag != 0;
+  }
+  /// Polls until partition `p` has arrived and holds the data `key`.
+  void await(int p, std::uint64_t key) {
+    step("polling Parrived of partition " + std::to_string(p));
+    while (!arrived(p)) {
+      if (testing::Test::HasFailure()) return;
+      sched_yield();
+    }
+    ASSERT_TRUE(holds(p, key));
+  }
+  testing::AssertionResult holds(int p, std::uint64_t key) const {
+    for (std::int64_t i = p * partition_bytes_; i < (p + 1) * partition_bytes_; ++i) {
+      const int got = data_[static_cast<std::size_t>(i)];
+      if (got == pattern(key, i)) continue;
+      return testing::AssertionFailure() << "byte " << i << " (partition " << p << ") is " << got << ", expected "
+                                         << int{pattern(key, i)} << " of data " << key;
+    }
+    return testing::AssertionSuccess();
+  }
+  testing::AssertionResult holds_all(std::uint64_t key) const {
+    for (int p = 0; p < partitions_; ++p) {
+      if (auto result = holds(p, key); !result) return result;
+    }
+    return testing::AssertionSuccess();
+  }
+  void wait() { ASSERT_OK(Face::wait(&request, MPI_STATUS_IGNORE)); }
+  void wait_for(std::uint64_t key) {
+    wait();
+    ASSERT_TRUE(holds_all(key));
+  }
+  void free() { ASSERT_OK(Face::free(&request)); }
+  int partitions() const { return partitions_; }
+
+  typename Face::Request request = Face::null();
+
+ private:
+  int partitions_ = 0;
+  std::int64_t partition_bytes_ = 0;
+  std::vector<std::uint8_t> data_;
+};
+
+}  // namespace partita::test
+
+/// Leaves the function when a check in a called function failed.
+#define RETURN_IF_FAILED() \
+  if (::testing::Test::HasFailure()) return
