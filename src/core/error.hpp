@@ -12,7 +12,21 @@ namespace partita {
 
 /// The MPI error classes that Partita reports; capi/ maps them to the MPI's values.
 enum class ErrorClass : std::uint8_t {
-  buffer, count, type, tag, comm, rank, request, arg, info_key, info_value, truncate, no_mem, other, internal, pending
+  buffer,
+  count,
+  type,
+  tag,
+  comm,
+  rank,
+  request,
+  arg,
+  info_key,
+  info_value,
+  truncate,
+  no_mem,
+  other,
+  internal,
+  pending
 };
 inline constexpr int error_class_count = 15;
 

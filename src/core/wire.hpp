@@ -62,7 +62,8 @@ class Reader {
  private:
   std::span<const std::byte> take(std::size_t count) {
     if (count > rest_.size()) {
-      throw Error(ErrorClass::internal, "a setup message ended {} bytes early: do all ranks run the same build of Partita?",
+      throw Error(ErrorClass::internal,
+                  "a setup message ended {} bytes early: do all ranks run the same build of Partita?",
                   count - rest_.size());
     }
     const auto head = rest_.first(count);

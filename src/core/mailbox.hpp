@@ -1,0 +1,60 @@
+// Small messages between ranks on private traffic: requests find and release each other with them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "core/progress.hpp"
+#include "core/wire.hpp"
+#include "core/world.hpp"
+
+namespace partita {
+
+/// Messages between two ranks arrive in the order in which they were posted. They are synchronous sends, so that
+/// "nothing of ours in flight" implies "nothing undelivered", which drain() relies on.
+class Mailbox {
+ public:
+  using Handler = std::function<void(int from, wire::Reader message)>;
+
+  Mailbox(World& world, Progress& progress) : world_(world), progress_(progress) {}
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// Calls `handler` for messages whose first byte is `kind`. Before the first progress.
+  void on(std::uint8_t kind, Handler handler) { handlers_[kind] = std::move(handler); }
+
+  /// Sends `message` (its first byte is the kind) after all descriptors passed to `peer` so far. Never blocks.
+  void post(int peer, wire::Bytes message);
+
+  /// A step of the progress engine.
+  bool progress();
+
+  /// Collective: returns when no message of any rank is undelivered. Throws Error after `timeout_s` (0: never).
+  void drain(double timeout_s);
+
+ private:
+  struct Outgoing {
+    int peer;
+    wire::Bytes bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  void send(Outgoing& message);
+  bool send_held();
+  bool receive_one();
+  bool complete_sent();
+  bool idle();
+
+  World& world_;
+  Progress& progress_;
+  std::map<std::uint8_t, Handler> handlers_;
+  std::mutex mutex_;
+  std::deque<Outgoing> held_;   ///< wait for descriptors to go first
+  std::list<Outgoing> flying_;  ///< sent, not yet received
+};
+
+}  // namespace partita

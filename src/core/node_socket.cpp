@@ -1,0 +1,167 @@
+#include "core/node_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace partita {
+namespace {
+
+struct Datagram {
+  std::int32_t from;
+  std::uint64_t segment;
+  std::uint64_t size_bytes;
+};
+
+struct Address {
+  sockaddr_un un{};
+  socklen_t length = 0;
+};
+
+/// An abstract name: no file, gone with the process.
+Address abstract_address(const std::string& name) {
+  Address address;
+  address.un.sun_family = AF_UNIX;
+  std::memcpy(address.un.sun_path + 1, name.data(), name.size());
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+int open_socket() {
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) throw Error(ErrorClass::other, "cannot open a Unix-domain socket: {}", std::strerror(errno));
+  return fd;
+}
+
+}  // namespace
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int UniqueFd::release() {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+NodeSocket::NodeSocket(std::uint64_t job_id, int rank) : job_id_(job_id), rank_(rank), socket_(open_socket()) {
+  const int on = 1;
+  if (::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    throw Error(ErrorClass::other, "cannot ask for credentials on a Unix-domain socket: {}", std::strerror(errno));
+  }
+  const Address address = abstract_address(name_of(rank));
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) != 0) {
+    throw Error(ErrorClass::other, "cannot bind the Unix-domain socket {}: {}", name_of(rank), std::strerror(errno));
+  }
+}
+
+std::string NodeSocket::name_of(int peer) const {
+  return fmt::format("partita-{:016x}-{}", job_id_, peer);
+}
+
+void NodeSocket::pass(int peer, std::uint64_t segment, std::uint64_t size_bytes, int fd) {
+  Waiting entry{segment, size_bytes, UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
+  if (entry.fd.get() < 0)
+    throw Error(ErrorClass::other, "cannot duplicate a file descriptor: {}", std::strerror(errno));
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_[peer].push_back(std::move(entry));
+  }
+  flush(peer);
+}
+
+bool NodeSocket::flush(int peer) {
+  const std::lock_guard lock(mutex_);
+  const auto queue = waiting_.find(peer);
+  if (queue == waiting_.end()) return true;
+  while (!queue->second.empty()) {
+    if (!try_pass(peer, queue->second.front())) return false;
+    queue->second.pop_front();
+  }
+  waiting_.erase(queue);
+  return true;
+}
+
+bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
+  Datagram datagram{rank_, waiting.segment, waiting.size_bytes};
+  iovec part{&datagram, sizeof datagram};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  const Address address = abstract_address(name_of(peer));
+  msghdr message{};
+  message.msg_name = const_cast<sockaddr_un*>(&address.un);
+  message.msg_namelen = address.length;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = waiting.fd.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0) return true;
+  // A peer that has ended needs no descriptor; whoever waits for it will notice.
+  if (errno == ECONNREFUSED) return true;
+  if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR || errno == ETOOMANYREFS) return false;
+  throw Error(ErrorClass::other, "cannot pass a file descriptor to rank {}: {}", peer, std::strerror(errno));
+}
+
+void NodeSocket::receive(const std::function<void(PassedDescriptor)>& sink) {
+  for (;;) {
+    Datagram datagram{};
+    iovec part{&datagram, sizeof datagram};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+    if (received < 0 && errno == EINTR) continue;
+    if (received < 0) return;
+
+    UniqueFd fd;
+    bool same_user = false;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET) continue;
+      if (header->cmsg_type == SCM_RIGHTS) {
+        int passed = -1;
+        std::memcpy(&passed, CMSG_DATA(header), sizeof passed);
+        fd = UniqueFd(passed);
+      } else if (header->cmsg_type == SCM_CREDENTIALS) {
+        ucred credentials{};
+        std::memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
+        same_user = credentials.uid == ::geteuid();
+      }
+    }
+    if (received != static_cast<ssize_t>(sizeof datagram) || !same_user || fd.get() < 0) continue;
+    sink({datagram.from, datagram.segment, datagram.size_bytes, std::move(fd)});
+  }
+}
+
+bool NodeSocket::alive(int peer) const {
+  const UniqueFd probe(open_socket());
+  const Address address = abstract_address(name_of(peer));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0 ||
+         errno != ECONNREFUSED;
+}
+
+}  // namespace partita

@@ -1,0 +1,56 @@
+// Who takes the host steps of communication: setup answers, transfers that had to wait, links that need a CPU.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace partita {
+
+/// Callers take steps inside their waits; a thread takes them while some request wants steps and no caller does, as
+/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). The thread sleeps while nothing is wanted.
+class Progress {
+ public:
+  /// One kind of step; returns whether something moved. Steps run one at a time, under the engine's lock.
+  using Step = std::function<bool()>;
+
+  /// `spare_cores` as in World: how eagerly the thread polls.
+  explicit Progress(int spare_cores) : spare_cores_(spare_cores) {}
+  ~Progress() { stop_thread(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Adds a kind of step. Before the thread starts.
+  void add(Step step) { steps_.push_back(std::move(step)); }
+  void start_thread();
+  void stop_thread();
+
+  /// One more, or one fewer, reason for host steps. Any thread; wakes the thread.
+  void want();
+  void unwant() { wanted_.fetch_sub(1, std::memory_order_relaxed); }
+  bool wanted() const { return wanted_.load(std::memory_order_relaxed) > 0; }
+
+  /// Takes the steps that can be taken now, unless another thread does already. Never blocks. Any thread.
+  void poll();
+
+  /// Keeps every step from running while the lock is held.
+  std::unique_lock<std::recursive_mutex> exclusive() { return std::unique_lock(mutex_); }
+
+ private:
+  void thread_main();
+  bool take_steps();
+
+  int spare_cores_;
+  std::vector<Step> steps_;
+  std::string last_failure_;
+  std::recursive_mutex mutex_;
+  std::atomic<int> wanted_{0};
+  std::atomic<unsigned> wake_ups_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace partita

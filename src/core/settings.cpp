@@ -1,0 +1,119 @@
+#include "core/settings.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace partita {
+namespace {
+
+/// A variable, what it accepts, and how its value gets into the Settings. `assign` returns false on a bad value.
+struct Setting {
+  SettingDescription description;
+  bool (*assign)(Settings&, const std::string&);
+};
+
+template <class Number>
+bool parse_number(const std::string& text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+template <class Number>
+bool parse_at_least(const std::string& text, Number least, Number& value) {
+  Number parsed{};
+  if (!parse_number(text, parsed) || !(parsed >= least)) return false;
+  value = parsed;
+  return true;
+}
+
+bool parse_seconds(const std::string& text, double& value) {
+  return parse_at_least(text, 0.0, value) && std::isfinite(value);
+}
+
+const std::vector<Setting>& settings_table() {
+  static const std::vector<Setting> table = {
+      {{"PARTITA_LINK", "auto or the name of a link (direct, ucx, mpi)", "which link moves the bytes"},
+       [](Settings& s, const std::string& v) {
+         s.link = v;
+         return v == "auto" || v == "direct" || v == "ucx" || v == "mpi";
+       }},
+      {{"PARTITA_PARTITIONS", "a whole number from 1", "transport partitions per request (default: by size)"},
+       [](Settings& s, const std::string& v) { return parse_at_least(v, 1, s.transport_partitions); }},
+      {{"PARTITA_PROGRESS", "thread or caller", "who takes the host steps of communication"},
+       [](Settings& s, const std::string& v) {
+         s.progress_thread = v == "thread";
+         return v == "thread" || v == "caller";
+       }},
+      {{"PARTITA_WARN_AFTER", "seconds, 0 for never", "when a wait explains what it waits for (default 30)"},
+       [](Settings& s, const std::string& v) { return parse_seconds(v, s.warn_after_s); }},
+      {{"PARTITA_TIMEOUT", "seconds, 0 for never", "when a wait ends with an error (default 0)"},
+       [](Settings& s, const std::string& v) { return parse_seconds(v, s.timeout_s); }},
+      {{"PARTITA_TRACE", "a file name", "write the life of every partition there (Chrome trace format)"},
+       [](Settings& s, const std::string& v) {
+         s.trace_file = v;
+         return !v.empty();
+       }},
+      {{"PARTITA_SLOT_LIMIT", "bytes", "largest request that travels through slots on a node (default 65536)"},
+       [](Settings& s, const std::string& v) { return parse_at_least(v, std::int64_t{0}, s.slot_limit_bytes); }},
+      {{"PARTITA_FIRST_EPOCH", "a whole number below 2^32", "for tests: the epoch before a request's first"},
+       [](Settings& s, const std::string& v) { return parse_number(v, s.first_epoch); }},
+  };
+  return table;
+}
+
+std::string list_of_known() {
+  std::string list;
+  for (const auto& known : known_settings()) {
+    list += fmt::format("\n  {} ({}): {}", known.name, known.expected, known.meaning);
+  }
+  return list;
+}
+
+void assign(Settings& settings, const std::string& name, const std::string& value) {
+  for (const auto& setting : settings_table()) {
+    if (name != setting.description.name) continue;
+    if (!setting.assign(settings, value)) {
+      throw Error(ErrorClass::arg, "the environment sets {}={}, but expected is {}; the known settings are:{}", name,
+                  value, setting.description.expected, list_of_known());
+    }
+    return;
+  }
+  throw Error(ErrorClass::arg, "the environment sets {}, which Partita does not know; the known settings are:{}", name,
+              list_of_known());
+}
+
+}  // namespace
+
+const std::vector<SettingDescription>& known_settings() {
+  static const std::vector<SettingDescription> descriptions = [] {
+    std::vector<SettingDescription> list;
+    for (const auto& setting : settings_table()) list.push_back(setting.description);
+    return list;
+  }();
+  return descriptions;
+}
+
+Settings read_settings(const char* const* environment) {
+  constexpr std::string_view prefix = "PARTITA_";
+  Settings settings;
+  for (auto entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    const auto equals = variable.find('=');
+    if (!variable.starts_with(prefix) || equals == std::string_view::npos) continue;
+    assign(settings, std::string(variable.substr(0, equals)), std::string(variable.substr(equals + 1)));
+  }
+  return settings;
+}
+
+int parse_transport_partitions(const std::string& what, const std::string& text) {
+  int value = 0;
+  if (!parse_at_least(text, 1, value)) {
+    throw Error(ErrorClass::info_value, "{} is \"{}\", but expected is a whole number from 1", what, text);
+  }
+  return value;
+}
+
+}  // namespace partita

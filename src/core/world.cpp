@@ -1,0 +1,85 @@
+#include "core/world.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "core/mpi_check.hpp"
+
+namespace partita {
+namespace {
+
+MPI_Comm private_duplicate(MPI_Comm comm) {
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  PARTITA_MPI(Comm_dup(comm, &duplicate));
+  PARTITA_MPI(Comm_set_errhandler(duplicate, MPI_ERRORS_RETURN));
+  return duplicate;
+}
+
+std::uint64_t agreed_job_id(MPI_Comm comm) {
+  std::random_device device;
+  std::uint64_t id = (std::uint64_t{device()} << 32) | device();
+  PARTITA_MPI(Bcast(&id, 1, MPI_UINT64_T, 0, comm));
+  return id;
+}
+
+std::vector<int> ranks_of_my_node(MPI_Comm comm, int rank) {
+  MPI_Comm node_comm = MPI_COMM_NULL;
+  PARTITA_MPI(Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm));
+  int size = 0;
+  PARTITA_MPI(Comm_size(node_comm, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  PARTITA_MPI(Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, node_comm));
+  PARTITA_MPI(Comm_free(&node_comm));
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+/// Cores that the ranks of this node share; where each rank is bound to cores of its own, those of all together.
+int cores_of_node(int ranks) {
+  cpu_set_t mine;
+  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const int bound = ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : online;
+  return std::min(online, bound * ranks);
+}
+
+}  // namespace
+
+World::World(MPI_Comm world) : control_(private_duplicate(world)), data_(private_duplicate(world)) {
+  PARTITA_MPI(Comm_rank(control_, &rank_));
+  PARTITA_MPI(Comm_size(control_, &size_));
+  PARTITA_MPI(Comm_group(control_, &group_));
+  PARTITA_MPI(Query_thread(&thread_level_));
+  int* bound = nullptr;
+  int found = 0;
+  PARTITA_MPI(Comm_get_attr(data_, MPI_TAG_UB, &bound, &found));
+  if (found != 0) tag_upper_bound_ = *bound;
+
+  job_id_ = agreed_job_id(control_);
+  node_ = ranks_of_my_node(control_, rank_);
+  const int ranks = static_cast<int>(node_.size());
+  spare_cores_ = cores_of_node(ranks) - ranks;
+  socket_ = std::make_unique<NodeSocket>(job_id_, rank_);
+  PARTITA_MPI(Barrier(control_));  // every socket of the node is bound from here on
+}
+
+World::~World() {
+  PMPI_Group_free(&group_);
+  PMPI_Comm_free(&data_);
+  PMPI_Comm_free(&control_);
+}
+
+bool World::on_my_node(int peer) const {
+  return std::binary_search(node_.begin(), node_.end(), peer);
+}
+
+int World::world_rank(MPI_Group group, int rank) const {
+  int translated = MPI_UNDEFINED;
+  PARTITA_MPI(Group_translate_ranks(group, 1, &rank, group_, &translated));
+  return translated;
+}
+
+}  // namespace partita

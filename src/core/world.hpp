@@ -1,0 +1,58 @@
+// The processes that Partita runs over: ranks, nodes, private communicators.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/node_socket.hpp"
+
+namespace partita {
+
+/// Collective to make and to destroy. "World rank" everywhere means a rank of this world.
+class World {
+ public:
+  explicit World(MPI_Comm world);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int thread_level() const { return thread_level_; }
+  std::uint64_t job_id() const { return job_id_; }
+
+  /// For setup messages.
+  MPI_Comm control() const { return control_; }
+  /// For the data of link `mpi`.
+  MPI_Comm data() const { return data_; }
+  int tag_upper_bound() const { return tag_upper_bound_; }
+
+  /// World ranks of this node, ascending, this rank included.
+  const std::vector<int>& node() const { return node_; }
+  bool on_my_node(int peer) const;
+  /// Cores of this node beyond one a rank; negative when ranks share cores and spinning takes time from others.
+  int spare_cores() const { return spare_cores_; }
+
+  NodeSocket& socket() { return *socket_; }
+
+  /// The world rank of `rank` in `group`, or MPI_UNDEFINED.
+  int world_rank(MPI_Group group, int rank) const;
+
+ private:
+  MPI_Comm control_ = MPI_COMM_NULL;
+  MPI_Comm data_ = MPI_COMM_NULL;
+  MPI_Group group_ = MPI_GROUP_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  int tag_upper_bound_ = 32767;
+  std::uint64_t job_id_ = 0;
+  std::vector<int> node_;
+  int spare_cores_ = 0;
+  std::unique_ptr<NodeSocket> socket_;
+};
+
+}  // namespace partita
