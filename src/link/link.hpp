@@ -1,4 +1,5 @@
-// The one interface of all links: how the bytes of a matched partitioned request get from one rank's memory to another's.
+// The one interface of all links: how the bytes of a matched partitioned request get from one rank's memory to
+// another's.
 //
 // Life of a request on a link (docs/design/link.md has the picture):
 //   sender's init      Link::sender()        -> offer() travels to the receiver
@@ -29,10 +30,10 @@ struct Refusal {
 
 /// One side's contiguous memory of a request and the rank at the other end.
 struct Endpoint {
-  int peer = -1;                 ///< world rank of the other side
-  std::byte* data = nullptr;     ///< packed bytes: the user's buffer if that is contiguous, else a staging buffer
-  std::int64_t size_bytes = 0;   ///< all partitions together
-  memory::Kind kind{};           ///< what memory `data` is
+  int peer = -1;                ///< world rank of the other side
+  std::byte* data = nullptr;    ///< packed bytes: the user's buffer if that is contiguous, else a staging buffer
+  std::int64_t size_bytes = 0;  ///< all partitions together
+  memory::Kind kind{};          ///< what memory `data` is
 };
 
 /// The sending half of a matched request. Only `put` may be called by several threads at once (with different transport
@@ -61,7 +62,8 @@ class Sender {
   virtual bool needs_progress() const { return false; }
 };
 
-/// The receiving half. `arrived` and `complete` may be called by several threads at once, everything else by one at a time.
+/// The receiving half. `arrived` and `complete` may be called by several threads at once, everything else by one at a
+/// time.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -71,7 +73,8 @@ class Receiver {
 
   /// Opens `epoch`: promises the sender that the memory may be written.
   virtual void open(Epoch epoch) = 0;
-  /// Whether transport partition `t` of `epoch` has arrived; its bytes are visible to the calling thread if so. Makes progress.
+  /// Whether transport partition `t` of `epoch` has arrived; its bytes are visible to the calling thread if so. Makes
+  /// progress.
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
   /// caller copies before it opens the next epoch.

@@ -1,0 +1,17 @@
+// What links build on.
+#pragma once
+
+#include "core/settings.hpp"
+#include "core/world.hpp"
+#include "memory/host.hpp"
+
+namespace partita::link {
+
+/// Lives as long as the runtime.
+struct Context {
+  const Settings& settings;
+  World& world;
+  memory::HostMemory& host_memory;
+};
+
+}  // namespace partita::link

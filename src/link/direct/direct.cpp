@@ -1,0 +1,215 @@
+#include "link/direct/direct.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace partita::link {
+namespace {
+
+using memory::HostAddress;
+
+using FlagWord = std::atomic_ref<Epoch>;
+
+/// Up to here slots win even where the buffer can be mapped: the copy costs less than waiting for a receiver that has
+/// not started.
+constexpr std::int64_t prefer_slots_bytes = 8 * 1024;
+
+/// What the sender exports: the word in which the receiver publishes the newest epoch that it has opened.
+struct Offer {
+  HostAddress credit;
+  Epoch first_epoch;
+};
+
+/// What the receiver exports.
+struct Answer {
+  bool in_place;              ///< data goes into the receive buffer; else into the slots behind the flags
+  std::uint64_t own_address;  ///< the receive buffer, for a rank that sends to itself
+  HostAddress data;           ///< the receive buffer, for other ranks
+  HostAddress flags;
+};
+
+/// One set of arrival flags, in slot mode with the data behind them: small messages share a cache line with their flag.
+struct SetShape {
+  std::size_t data_offset_bytes;
+  std::size_t set_bytes;
+
+  SetShape(const Plan& plan, bool in_place)
+      : data_offset_bytes((static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16),
+        set_bytes(in_place ? data_offset_bytes
+                           : (data_offset_bytes + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
+};
+
+class DirectSender final : public Sender {
+ public:
+  DirectSender(const Context& context, const Endpoint& endpoint)
+      : context_(context), endpoint_(endpoint), credit_block_(context.host_memory.allocate_block(sizeof(Epoch))) {
+    *credit() = context.settings.first_epoch;
+  }
+  ~DirectSender() override { context_.host_memory.free_block(credit_block_, sizeof(Epoch)); }
+
+  wire::Bytes offer() override {
+    const Offer offer{context_.host_memory.export_to(endpoint_.peer, credit_block_), context_.settings.first_epoch};
+    return wire::Writer().put(offer).take();
+  }
+
+  void connect(const Plan& plan, std::span<const std::byte> message) override {
+    const auto answer = wire::Reader(message).get<Answer>();
+    const SetShape shape(plan, answer.in_place);
+    plan_ = plan;
+    two_sets_ = !answer.in_place;
+    std::byte* block = context_.host_memory.import(endpoint_.peer, answer.flags);
+    for (const std::size_t set : {0, 1}) {
+      std::byte* base = block + (two_sets_ ? set * shape.set_bytes : 0);
+      flags_[set] = reinterpret_cast<Epoch*>(base);
+      target_[set] = answer.in_place ? receive_buffer(answer) : base + shape.data_offset_bytes;
+    }
+  }
+
+  void start(Epoch epoch) override {
+    previous_ = current_;
+    current_ = epoch;
+  }
+
+  bool ready(Epoch epoch) const override {
+    // The slots of an epoch are free again once the receiver has opened the epoch after it. There are two sets, so
+    // the sender may be one epoch ahead. Pairs with the store in DirectReceiver::open.
+    return reached(FlagWord(*credit()).load(std::memory_order_acquire), two_sets_ ? previous_ : epoch);
+  }
+
+  bool prepared(Epoch epoch) const override {
+    return reached(FlagWord(*credit()).load(std::memory_order_acquire), epoch);
+  }
+
+  void put(std::int32_t t, Epoch epoch) override {
+    const std::size_t set = epoch & 1;
+    const Range bytes = plan_.bytes(t);
+    if (bytes.size() > 0) {
+      std::memcpy(target_[set] + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
+    }
+    // Pairs with the load in DirectReceiver::arrived.
+    FlagWord(flags_[set][t]).store(epoch, std::memory_order_release);
+  }
+
+  bool finished() override { return true; }
+
+ private:
+  Epoch* credit() const { return reinterpret_cast<Epoch*>(credit_block_); }
+
+  std::byte* receive_buffer(const Answer& answer) const {
+    if (endpoint_.peer == context_.world.rank()) return reinterpret_cast<std::byte*>(answer.own_address);
+    return context_.host_memory.import(endpoint_.peer, answer.data);
+  }
+
+  Context context_;
+  Endpoint endpoint_;
+  Plan plan_;
+  std::byte* credit_block_;
+  bool two_sets_ = false;
+  Epoch* flags_[2] = {};
+  std::byte* target_[2] = {};
+  Epoch current_ = context_.settings.first_epoch;
+  Epoch previous_ = context_.settings.first_epoch;
+};
+
+class DirectReceiver final : public Receiver {
+ public:
+  DirectReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer, bool in_place)
+      : context_(context),
+        endpoint_(endpoint),
+        in_place_(in_place),
+        shape_(plan, in_place),
+        block_bytes_(shape_.set_bytes * (in_place ? 1 : 2)),
+        credit_(reinterpret_cast<Epoch*>(context.host_memory.import(endpoint.peer, offer.credit))),
+        block_(context.host_memory.allocate_block(block_bytes_)) {}
+  ~DirectReceiver() override { context_.host_memory.free_block(block_, block_bytes_); }
+
+  wire::Bytes answer() override {
+    Answer answer{};
+    answer.in_place = in_place_;
+    answer.flags = context_.host_memory.export_to(endpoint_.peer, block_);
+    if (in_place_ && endpoint_.peer == context_.world.rank()) {
+      answer.own_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
+    } else if (in_place_) {
+      answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
+    }
+    return wire::Writer().put(answer).take();
+  }
+
+  // Pairs with the loads in DirectSender::ready and prepared.
+  void open(Epoch epoch) override { FlagWord(*credit_).store(epoch, std::memory_order_release); }
+
+  bool arrived(std::int32_t t, Epoch epoch) override {
+    // Pairs with the store in DirectSender::put.
+    return FlagWord(reinterpret_cast<Epoch*>(set(epoch))[t]).load(std::memory_order_acquire) == epoch;
+  }
+
+  const std::byte* landing(Epoch epoch) const override {
+    return in_place_ ? endpoint_.data : set(epoch) + shape_.data_offset_bytes;
+  }
+
+ private:
+  std::byte* set(Epoch epoch) const { return block_ + (in_place_ ? 0 : (epoch & 1) * shape_.set_bytes); }
+
+  Context context_;
+  Endpoint endpoint_;
+  bool in_place_;
+  SetShape shape_;
+  std::size_t block_bytes_;
+  Epoch* credit_;
+  std::byte* block_;
+};
+
+class Direct final : public Link {
+ public:
+  explicit Direct(const Context& context) : context_(context) {}
+
+  std::string_view name() const override { return "direct"; }
+
+  std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
+    if (!context_.world.on_my_node(endpoint.peer)) return Refusal{"the ranks are on different nodes"};
+    return std::make_unique<DirectSender>(context_, endpoint);
+  }
+
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+                                                            std::span<const std::byte> message) override {
+    const auto offer = wire::Reader(message).get<Offer>();
+    if (offer.first_epoch != context_.settings.first_epoch) {
+      throw Error(ErrorClass::other,
+                  "PARTITA_FIRST_EPOCH is {} here and {} at rank {}; it must be the same on all ranks",
+                  context_.settings.first_epoch, offer.first_epoch, endpoint.peer);
+    }
+    const bool lands_in_place = in_place(endpoint, plan);
+    if (!lands_in_place && plan.total_bytes() > context_.settings.slot_limit_bytes) {
+      return Refusal{
+          fmt::format("the receive buffer is plain host memory, which other ranks cannot map, and its {} bytes are "
+                      "more than the slots take ({}); memory of Partita_Alloc or MPI_Alloc_mem can be mapped",
+                      plan.total_bytes(), context_.settings.slot_limit_bytes)};
+    }
+    return std::make_unique<DirectReceiver>(context_, endpoint, plan, offer, lands_in_place);
+  }
+
+  std::string describe(const Endpoint& endpoint, const Plan& plan) const override {
+    if (in_place(endpoint, plan)) return "the sender maps the receive buffer: one copy";
+    return fmt::format("same node, {} bytes fit the slots: two copies", plan.total_bytes());
+  }
+
+ private:
+  bool mappable(const Endpoint& endpoint) const {
+    return endpoint.peer == context_.world.rank() || endpoint.kind == memory::Kind::host_exported;
+  }
+
+  bool in_place(const Endpoint& endpoint, const Plan& plan) const {
+    return mappable(endpoint) && plan.total_bytes() > std::min(prefer_slots_bytes, context_.settings.slot_limit_bytes);
+  }
+
+  Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_direct(const Context& context) {
+  return std::make_unique<Direct>(context);
+}
+
+}  // namespace partita::link

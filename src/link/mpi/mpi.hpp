@@ -1,0 +1,14 @@
+// Link `mpi`: internal messages of the MPI itself. Works between any two ranks and needs nothing else.
+#pragma once
+
+#include <memory>
+
+#include "link/context.hpp"
+#include "link/link.hpp"
+
+namespace partita::link {
+
+/// One persistent send and one persistent receive per transport partition, on a private communicator.
+std::unique_ptr<Link> make_mpi(const Context& context);
+
+}  // namespace partita::link

@@ -1,0 +1,166 @@
+#include "memory/host.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace partita::memory {
+namespace {
+
+constexpr std::size_t line_bytes = 64;
+constexpr std::size_t pool_segment_bytes = std::size_t{4} << 20;
+
+std::size_t rounded_up(std::size_t size_bytes, std::size_t multiple) {
+  return (size_bytes + multiple - 1) / multiple * multiple;
+}
+
+/// Blocks come in powers of two, so that freed ones fit again.
+std::size_t block_class(std::size_t size_bytes) {
+  return std::bit_ceil(std::max(size_bytes, line_bytes));
+}
+
+std::byte* map_shared(int fd, std::size_t size_bytes, const char* whose) {
+  void* base = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    throw Error(ErrorClass::no_mem, "cannot map {} bytes of {} shared memory: {}", size_bytes, whose,
+                std::strerror(errno));
+  }
+  return static_cast<std::byte*>(base);
+}
+
+}  // namespace
+
+HostMemory::~HostMemory() {
+  for (auto& [base, segment] : segments_) ::munmap(segment.base, segment.size_bytes);
+  for (auto& [name, mapped] : mapped_) ::munmap(mapped.base, mapped.size_bytes);
+}
+
+std::byte* HostMemory::create_segment(std::size_t size_bytes) {
+  size_bytes = rounded_up(std::max<std::size_t>(size_bytes, 1), static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  UniqueFd fd(::memfd_create("partita", MFD_CLOEXEC));
+  if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) {
+    throw Error(ErrorClass::no_mem, "cannot create {} bytes of shared memory: {}", size_bytes, std::strerror(errno));
+  }
+  std::byte* base = map_shared(fd.get(), size_bytes, "own");
+  segments_.emplace(base, Segment{base, size_bytes, std::move(fd), next_name_++, {}});
+  return base;
+}
+
+std::byte* HostMemory::allocate_segment(std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  return create_segment(size_bytes);
+}
+
+HostMemory::Freed HostMemory::free_segment(void* base) {
+  const std::lock_guard lock(mutex_);
+  const auto found = segments_.find(static_cast<std::byte*>(base));
+  if (found == segments_.end()) {
+    throw Error(ErrorClass::arg, "argument base is {}, which Partita did not allocate or has freed already", base);
+  }
+  const Segment& segment = found->second;
+  Freed freed{segment.name, {segment.holders.begin(), segment.holders.end()}};
+  ::munmap(segment.base, segment.size_bytes);
+  segments_.erase(found);
+  return freed;
+}
+
+bool HostMemory::is_segment(const void* base) const {
+  const std::lock_guard lock(mutex_);
+  return segments_.contains(static_cast<const std::byte*>(base));
+}
+
+std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
+  const std::size_t size = block_class(size_bytes);
+  const std::lock_guard lock(mutex_);
+  auto& free = free_blocks_[size];
+  if (!free.empty()) {
+    std::byte* block = free.back();
+    free.pop_back();
+    std::memset(block, 0, size_bytes);
+    return block;
+  }
+  if (size > pool_segment_bytes / 4) return create_segment(size);
+  if (static_cast<std::size_t>(pool_end_ - pool_next_) < size) {
+    pool_next_ = create_segment(pool_segment_bytes);
+    pool_end_ = pool_next_ + pool_segment_bytes;
+  }
+  std::byte* block = pool_next_;
+  pool_next_ += size;
+  return block;
+}
+
+void HostMemory::free_block(std::byte* block, std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  free_blocks_[block_class(size_bytes)].push_back(block);
+}
+
+HostMemory::Segments::const_iterator HostMemory::containing(const void* address, std::size_t size_bytes) const {
+  const auto* first = static_cast<const std::byte*>(address);
+  auto after = segments_.upper_bound(first);
+  if (after == segments_.begin()) return segments_.end();
+  const auto candidate = std::prev(after);
+  const Segment& segment = candidate->second;
+  const auto offset = static_cast<std::size_t>(first - segment.base);
+  return offset <= segment.size_bytes && size_bytes <= segment.size_bytes - offset ? candidate : segments_.end();
+}
+
+Kind HostMemory::kind_of(const void* address, std::size_t size_bytes) const {
+  const std::lock_guard lock(mutex_);
+  return containing(address, size_bytes) == segments_.end() ? Kind::host : Kind::host_exported;
+}
+
+HostAddress HostMemory::export_to(int peer, const void* address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = containing(address, 0);
+  if (found == segments_.end()) throw Error(ErrorClass::internal, "{} is not exported memory", address);
+  Segment& segment = segments_.at(found->first);
+  if (peer != world_.rank() && segment.holders.insert(peer).second) {
+    world_.socket().pass(peer, segment.name, segment.size_bytes, segment.fd.get());
+  }
+  return {segment.name, static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment.base)};
+}
+
+void HostMemory::take_in_descriptors() {
+  world_.socket().receive([this](PassedDescriptor passed) {
+    const auto size = static_cast<std::size_t>(passed.size_bytes);
+    mapped_[{passed.from, passed.segment}] = {map_shared(passed.fd.get(), size, "a peer's"), size};
+  });
+}
+
+std::byte* HostMemory::import(int peer, HostAddress address) {
+  const std::lock_guard lock(mutex_);
+  if (peer == world_.rank()) {
+    for (const auto& [base, segment] : segments_) {
+      if (segment.name == address.segment) return segment.base + address.offset_bytes;
+    }
+  } else {
+    auto found = mapped_.find({peer, address.segment});
+    if (found == mapped_.end()) {
+      take_in_descriptors();
+      found = mapped_.find({peer, address.segment});
+    }
+    if (found != mapped_.end() && address.offset_bytes <= found->second.size_bytes)
+      return found->second.base + address.offset_bytes;
+  }
+  throw Error(
+      ErrorClass::internal,
+      "rank {} named its memory segment {}, which it did not pass or has freed: free requests before their buffers",
+      peer, address.segment);
+}
+
+void HostMemory::forget(int peer, std::uint64_t segment) {
+  const std::lock_guard lock(mutex_);
+  take_in_descriptors();
+  const auto found = mapped_.find({peer, segment});
+  if (found == mapped_.end()) return;
+  ::munmap(found->second.base, found->second.size_bytes);
+  mapped_.erase(found);
+}
+
+}  // namespace partita::memory

@@ -1,0 +1,86 @@
+// Host memory: what of it the other ranks of the node can map, and theirs that we have mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/world.hpp"
+#include "memory/memory.hpp"
+
+namespace partita::memory {
+
+/// Names a byte in exported host memory of some rank, to any rank of the node.
+struct HostAddress {
+  std::uint64_t segment = 0;
+  std::uint64_t offset_bytes = 0;
+};
+
+/// Exported memory lives in anonymous shared-memory files. Their descriptors travel over the node's sockets, so nothing
+/// is left behind when a process dies. A peer's segment is mapped once, and unmapped after its owner freed it.
+/// Any thread may call.
+class HostMemory {
+ public:
+  explicit HostMemory(World& world) : world_(world) {}
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  /// A segment of its own: page-aligned, zeroed. Throws Error (no_mem).
+  std::byte* allocate_segment(std::size_t size_bytes);
+  /// Frees it; returns the ranks that may have it mapped, and its name there. Throws Error (arg) on another address.
+  struct Freed {
+    std::uint64_t segment = 0;
+    std::vector<int> holders;
+  };
+  Freed free_segment(void* base);
+  bool is_segment(const void* base) const;
+
+  /// A small piece of a shared segment: flags, slots. Aligned to cache lines, zeroed.
+  std::byte* allocate_block(std::size_t size_bytes);
+  void free_block(std::byte* block, std::size_t size_bytes);
+
+  /// host_exported where [address, address + size_bytes) lies in one exported segment, else host.
+  Kind kind_of(const void* address, std::size_t size_bytes) const;
+  /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
+  /// exported.
+  HostAddress export_to(int peer, const void* address);
+  /// The mapping of what `peer` named; valid until `peer` frees the segment. Throws Error.
+  std::byte* import(int peer, HostAddress address);
+  /// `peer` has freed `segment`.
+  void forget(int peer, std::uint64_t segment);
+
+ private:
+  struct Segment {
+    std::byte* base = nullptr;
+    std::size_t size_bytes = 0;
+    UniqueFd fd;
+    std::uint64_t name = 0;
+    std::set<int> holders;
+  };
+  struct Mapped {
+    std::byte* base = nullptr;
+    std::size_t size_bytes = 0;
+  };
+  using Segments = std::map<const std::byte*, Segment>;
+
+  std::byte* create_segment(std::size_t size_bytes);
+  Segments::const_iterator containing(const void* address, std::size_t size_bytes) const;
+  void take_in_descriptors();
+
+  World& world_;
+  mutable std::mutex mutex_;
+  Segments segments_;  ///< ours, by base address
+  std::uint64_t next_name_ = 1;
+  std::map<std::size_t, std::vector<std::byte*>> free_blocks_;  ///< by rounded size
+  std::byte* pool_next_ = nullptr;                              ///< unused rest of the newest pool segment
+  std::byte* pool_end_ = nullptr;
+  std::map<std::pair<int, std::uint64_t>, Mapped> mapped_;  ///< theirs
+};
+
+}  // namespace partita::memory
