@@ -1,0 +1,143 @@
+#include "capi/arguments.hpp"
+
+#include <limits>
+
+#include "core/mpi_check.hpp"
+
+namespace partita::capi {
+namespace {
+
+void check_numbers(const RawArguments& raw) {
+  if (raw.partitions < 1) {
+    throw Error(ErrorClass::arg, "argument partitions is {}; expected is a number from 1", raw.partitions);
+  }
+  if (raw.count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", raw.count);
+}
+
+void check_tag(const Runtime& runtime, int tag) {
+  const int bound = runtime.world.tag_upper_bound();
+  if (tag < 0 || tag > bound) {
+    throw Error(ErrorClass::tag, "argument tag is {}; expected is 0 to {}, and no wildcard", tag, bound);
+  }
+}
+
+/// Neither MPI says whether a type is committed, but both refuse to send an uncommitted one.
+void check_datatype(const Runtime& runtime, MPI_Datatype datatype) {
+  if (datatype == MPI_DATATYPE_NULL) {
+    throw Error(ErrorClass::type, "argument datatype is MPI_DATATYPE_NULL; expected is a committed datatype");
+  }
+  if (PMPI_Send(nullptr, 0, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
+    throw Error(ErrorClass::type, "argument datatype is not committed; expected is a datatype after MPI_Type_commit");
+  }
+}
+
+void check_total(const RawArguments& raw) {
+  MPI_Count size = 0;
+  PARTITA_MPI(Type_size_x(raw.datatype, &size));
+  std::int64_t partition_bytes = 0;
+  std::int64_t total_bytes = 0;
+  if (__builtin_mul_overflow(raw.count, size, &partition_bytes) ||
+      __builtin_mul_overflow(partition_bytes, raw.partitions, &total_bytes)) {
+    throw Error(ErrorClass::count, "{} partitions of {} elements of {} bytes are more bytes than 2^63 - 1",
+                raw.partitions, raw.count, size);
+  }
+  if (raw.buffer == MPI_BOTTOM && total_bytes > 0) {
+    MPI_Count lower_bound = 0;
+    MPI_Count extent = 0;
+    PARTITA_MPI(Type_get_true_extent_x(raw.datatype, &lower_bound, &extent));
+    if (lower_bound == 0 && raw.rank != MPI_PROC_NULL) {
+      throw Error(ErrorClass::buffer, "argument buf is null, but the request has {} bytes", total_bytes);
+    }
+  }
+}
+
+/// The world rank of `rank` in `comm` (of the remote group, in an intercommunicator).
+int peer_of(const Runtime& runtime, MPI_Comm comm, int rank) {
+  int inter = 0;
+  MPI_Group group = MPI_GROUP_NULL;
+  PARTITA_MPI(Comm_test_inter(comm, &inter));
+  if (inter != 0) {
+    PARTITA_MPI(Comm_remote_group(comm, &group));
+  } else {
+    PARTITA_MPI(Comm_group(comm, &group));
+  }
+  int size = 0;
+  PARTITA_MPI(Group_size(group, &size));
+  const bool valid = rank >= 0 && rank < size;
+  const int peer = valid ? runtime.world.world_rank(group, rank) : MPI_UNDEFINED;
+  PARTITA_MPI(Group_free(&group));
+  if (!valid) {
+    throw Error(ErrorClass::rank, "argument {} is {}; expected is 0 to {} or MPI_PROC_NULL, and no wildcard", "rank",
+                rank, size - 1);
+  }
+  if (peer == MPI_UNDEFINED) {
+    throw Error(ErrorClass::rank, "argument rank is {}, a process that Partita was not initialised with", rank);
+  }
+  return peer;
+}
+
+std::optional<std::string> info_value(MPI_Info info, const char* key) {
+  int length = 0;
+  int found = 0;
+  PARTITA_MPI(Info_get_valuelen(info, key, &length, &found));
+  if (found == 0) return std::nullopt;
+  std::string value(static_cast<std::size_t>(length) + 1, '\0');
+  PARTITA_MPI(Info_get(info, key, length, value.data(), &found));
+  value.resize(static_cast<std::size_t>(length));
+  return value;
+}
+
+void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& arguments) {
+  arguments.link = runtime.settings.link;
+  arguments.transport_partitions = runtime.settings.transport_partitions;
+  if (info == MPI_INFO_NULL) return;
+  if (const auto partitions = info_value(info, "partita_transport_partitions")) {
+    arguments.transport_partitions = parse_transport_partitions("info key partita_transport_partitions", *partitions);
+  }
+  if (const auto link = info_value(info, "partita_link")) {
+    arguments.link = *link;
+    bool known = *link == "auto";
+    std::string names = "auto";
+    for (const auto& candidate : runtime.links) {
+      known = known || *link == candidate->name();
+      names += fmt::format(", {}", candidate->name());
+    }
+    if (!known) {
+      throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; this build has: {}", *link, names);
+    }
+  }
+}
+
+}  // namespace
+
+RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
+  RequestArguments arguments;
+  arguments.communicator = runtime.communicators.find(raw.comm);
+  check_numbers(raw);
+  check_datatype(runtime, raw.datatype);
+  check_total(raw);
+  if (raw.rank != MPI_PROC_NULL) {
+    arguments.peer = peer_of(runtime, raw.comm, raw.rank);
+    check_tag(runtime, raw.tag);
+  }
+  apply_info(runtime, raw.info, arguments);
+
+  arguments.side = side;
+  arguments.buffer = static_cast<std::byte*>(raw.buffer);
+  arguments.partitions = raw.partitions;
+  arguments.count = raw.count;
+  arguments.datatype = raw.datatype;
+  arguments.rank = raw.rank;
+  arguments.tag = raw.tag;
+  return arguments;
+}
+
+MatchKey key_of(const Runtime& runtime, const RequestArguments& arguments) {
+  const bool send = arguments.side == Side::send;
+  const int me = runtime.world.rank();
+  const int peer = arguments.peer;
+  return {arguments.communicator->id, send ? me : peer, send ? peer : me, arguments.tag,
+          arguments.communicator->draw_ordinal(send, peer, arguments.tag)};
+}
+
+}  // namespace partita::capi

@@ -1,0 +1,295 @@
+// The C face of completion: the eight Wait and Test calls and Request_get_status (MPI-4, sections 3.7.3 to 3.7.6).
+#include <vector>
+
+#include "capi/report.hpp"
+#include "capi/state.hpp"
+
+using namespace partita;
+using namespace partita::capi;
+
+namespace {
+
+bool is_open(Partita_Request handle) {
+  return handle != PARTITA_REQUEST_NULL && request_of(handle).active();
+}
+
+MPI_Status* status_at(MPI_Status statuses[], int i) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+}
+
+void fill_empty(MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  PMPI_Status_set_elements_x(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+/// Closes the epoch of a request that is done.
+void close(Request& request, MPI_Status* status) {
+  request.complete();
+  request.fill_status(status, true);
+}
+
+/// One look at an open request: whether it is closed now. An error closes it too, and throws.
+bool try_close(Request& request, MPI_Status* status) {
+  try {
+    if (!request.done()) return false;
+  } catch (const Error&) {
+    request.abandon();
+    throw;
+  }
+  close(request, status);
+  return true;
+}
+
+void poll() {
+  Progress& progress = runtime().progress;
+  if (progress.wanted()) progress.poll();
+}
+
+void check_count(int count, const void* requests) {
+  if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
+  if (count > 0 && requests == nullptr)
+    throw Error(ErrorClass::arg, "argument requests is null; expected are {} requests", count);
+}
+
+/// The communicator of the first request, whose error handler hears of the call's errors.
+MPI_Comm first_comm(int count, const Partita_Request requests[]) {
+  for (int i = 0; requests != nullptr && i < count; ++i) {
+    if (requests[i] != PARTITA_REQUEST_NULL) return comm_of(requests[i]);
+  }
+  return MPI_COMM_SELF;
+}
+
+/// The outcome of each request of a call on many: MPI_ERR_PENDING while open, else the code with which it closed.
+class Outcomes {
+ public:
+  Outcomes(const char* call, int count, Partita_Request requests[], MPI_Status statuses[])
+      : call_(call),
+        requests_(requests),
+        statuses_(statuses),
+        codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING) {}
+
+  /// Closes request `i` if it is done or failed; returns whether it is closed.
+  bool look(int i) {
+    if (code(i) != MPI_ERR_PENDING) return true;
+    try {
+      if (!try_close(request_of(requests_[i]), status_at(statuses_, i))) return false;
+      code(i) = MPI_SUCCESS;
+    } catch (...) {
+      close_with(i, remember(call_, current_error()));
+    }
+    return true;
+  }
+  void close_with(int i, int error_code) {
+    code(i) = error_code;
+    failed_ = failed_ || error_code != MPI_SUCCESS;
+    if (error_code == MPI_SUCCESS) fill_empty(status_at(statuses_, i));
+  }
+  /// The wait itself failed: so do all that are open.
+  void fail_open(const Error& error) {
+    for (int i = 0; i < static_cast<int>(codes_.size()); ++i) {
+      if (code(i) != MPI_ERR_PENDING) continue;
+      request_of(requests_[i]).abandon();
+      close_with(i, remember(call_, error));
+    }
+  }
+  /// What the call returns, after the error handler has heard of it. Statuses are by position of the request, or, for
+  /// the calls that return some, by position in `indices`.
+  int finish() {
+    if (!failed_) return MPI_SUCCESS;
+    if (statuses_ != MPI_STATUSES_IGNORE) {
+      for (std::size_t i = 0; i < codes_.size(); ++i) statuses_[i].MPI_ERROR = codes_[i];
+    }
+    return raise(first_comm(static_cast<int>(codes_.size()), requests_), MPI_ERR_IN_STATUS);
+  }
+
+ private:
+  int& code(int i) { return codes_[static_cast<std::size_t>(i)]; }
+
+  const char* call_;
+  Partita_Request* requests_;
+  MPI_Status* statuses_;
+  std::vector<int> codes_;
+  bool failed_ = false;
+};
+
+void wait_one(Request& request, MPI_Status* status) {
+  try {
+    runtime().wait_until(request, [&] { return request.done(); });
+  } catch (const Error&) {
+    request.abandon();
+    throw;
+  }
+  close(request, status);
+}
+
+/// Testany without the error handling. Returns whether the call is over.
+bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Request** first_open) {
+  *index = MPI_UNDEFINED;
+  *first_open = nullptr;
+  for (int i = 0; i < count; ++i) {
+    if (!is_open(requests[i])) continue;
+    Request& request = request_of(requests[i]);
+    if (*first_open == nullptr) *first_open = &request;
+    *index = i;
+    if (try_close(request, status)) return true;
+  }
+  *index = MPI_UNDEFINED;
+  if (*first_open == nullptr) fill_empty(status);
+  return *first_open == nullptr;
+}
+
+/// Testsome: closes what is done; `*outcount` is MPI_UNDEFINED if nothing is open.
+int some_closed(const char* call, int incount, Partita_Request requests[], int* outcount, int indices[],
+                MPI_Status statuses[], Request** first_open) {
+  *outcount = 0;
+  *first_open = nullptr;
+  bool failed = false;
+  for (int i = 0; i < incount; ++i) {
+    if (!is_open(requests[i])) continue;
+    Request& request = request_of(requests[i]);
+    if (*first_open == nullptr) *first_open = &request;
+    MPI_Status* status = status_at(statuses, *outcount);
+    int code = MPI_SUCCESS;
+    try {
+      if (!try_close(request, status)) continue;
+    } catch (...) {
+      code = remember(call, current_error());
+      failed = true;
+    }
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
+    indices[(*outcount)++] = i;
+  }
+  if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
+  return failed ? raise(first_comm(incount, requests), MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+template <class Body>
+int on_requests(const char* call, int count, Partita_Request requests[], Body body) noexcept {
+  return guarded(
+      call, [&] { return first_comm(count, requests); },
+      [&] {
+        check_count(count, requests);
+        body();
+      });
+}
+
+}  // namespace
+
+int Partita_Wait(Partita_Request* request, MPI_Status* status) {
+  return on_requests("Wait", 1, request, [&] {
+    if (!is_open(*request)) return fill_empty(status);
+    wait_one(request_of(*request), status);
+  });
+}
+
+int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
+  return on_requests("Test", 1, request, [&] {
+    poll();
+    *flag = 1;
+    if (!is_open(*request)) return fill_empty(status);
+    *flag = try_close(request_of(*request), status) ? 1 : 0;
+  });
+}
+
+int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* status) {
+  return on_requests("Request_get_status", 1, &request, [&] {
+    poll();
+    *flag = 1;
+    if (!is_open(request)) return fill_empty(status);
+    const Request& asked = request_of(request);
+    *flag = request_of(request).done() ? 1 : 0;
+    if (*flag != 0) asked.fill_status(status, true);
+  });
+}
+
+int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]) {
+  int code = MPI_SUCCESS;
+  const int called = on_requests("Waitall", count, requests, [&] {
+    Outcomes outcomes("Waitall", count, requests, statuses);
+    for (int i = 0; i < count; ++i) {
+      if (!is_open(requests[i])) outcomes.close_with(i, MPI_SUCCESS);
+    }
+    for (int i = 0; i < count; ++i) {
+      if (outcomes.look(i)) continue;
+      try {
+        runtime().wait_until(request_of(requests[i]), [&] {
+          for (int later = i + 1; later < count; ++later) outcomes.look(later);
+          return outcomes.look(i);
+        });
+      } catch (const Error& error) {
+        outcomes.fail_open(error);
+      }
+    }
+    code = outcomes.finish();
+  });
+  return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status statuses[]) {
+  int code = MPI_SUCCESS;
+  const int called = on_requests("Testall", count, requests, [&] {
+    poll();
+    *flag = 1;
+    Outcomes outcomes("Testall", count, requests, statuses);
+    for (int i = 0; i < count; ++i) {
+      if (!is_open(requests[i])) continue;
+      try {
+        if (!request_of(requests[i]).done()) *flag = 0;
+      } catch (const Error&) {
+        // A failed request counts as done; look() below reports it.
+      }
+    }
+    if (*flag == 0) return;
+    for (int i = 0; i < count; ++i) {
+      if (is_open(requests[i])) {
+        outcomes.look(i);
+      } else {
+        outcomes.close_with(i, MPI_SUCCESS);
+      }
+    }
+    code = outcomes.finish();
+  });
+  return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Status* status) {
+  return on_requests("Waitany", count, requests, [&] {
+    Request* first_open = nullptr;
+    if (any_closed(count, requests, index, status, &first_open)) return;
+    runtime().wait_until(*first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
+  });
+}
+
+int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag, MPI_Status* status) {
+  return on_requests("Testany", count, requests, [&] {
+    poll();
+    Request* first_open = nullptr;
+    *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
+  });
+}
+
+int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+  int code = MPI_SUCCESS;
+  const int called = on_requests("Waitsome", incount, requests, [&] {
+    Request* first_open = nullptr;
+    const auto look = [&] {
+      code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
+      return *outcount != 0;
+    };
+    if (!look()) runtime().wait_until(*first_open, look);
+  });
+  return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+  int code = MPI_SUCCESS;
+  const int called = on_requests("Testsome", incount, requests, [&] {
+    poll();
+    Request* first_open = nullptr;
+    code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
+  });
+  return called != MPI_SUCCESS ? called : code;
+}

@@ -1,0 +1,173 @@
+// The C face of partitioned point-to-point: made, started, marked, asked, freed.
+#include "capi/arguments.hpp"
+#include "capi/report.hpp"
+#include "capi/state.hpp"
+#include "core/mpi_check.hpp"
+
+namespace partita::capi {
+
+Request& request_of(Partita_Request handle) {
+  if (handle == PARTITA_REQUEST_NULL) {
+    throw Error(ErrorClass::request, "argument request is null; expected is a partitioned request");
+  }
+  return *reinterpret_cast<Request*>(handle);
+}
+
+SendRequest& send_of(Partita_Request handle) {
+  Request& request = request_of(handle);
+  if (request.side() != Side::send) {
+    throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
+  }
+  return static_cast<SendRequest&>(request);
+}
+
+RecvRequest& recv_of(Partita_Request handle) {
+  Request& request = request_of(handle);
+  if (request.side() != Side::recv) {
+    throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
+  }
+  return static_cast<RecvRequest&>(request);
+}
+
+MPI_Comm comm_of(Partita_Request handle) {
+  return handle == PARTITA_REQUEST_NULL ? MPI_COMM_SELF : handler_of(request_of(handle).arguments().communicator.get());
+}
+
+namespace {
+
+template <class Body>
+int on_request(const char* call, Partita_Request handle, Body body) noexcept {
+  return guarded(call, [&] { return comm_of(handle); }, body);
+}
+
+/// Errors of an init call go to the communicator it was given, if that is one.
+MPI_Comm handler_of_argument(MPI_Comm comm) {
+  return comm == MPI_COMM_NULL ? MPI_COMM_SELF : comm;
+}
+
+template <class Kind>
+int init(const char* call, Side side, const RawArguments& raw, Partita_Request* handle) noexcept {
+  return guarded(
+      call, [&] { return handler_of_argument(raw.comm); },
+      [&] {
+        Runtime& current = runtime();
+        if (handle == nullptr)
+          throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
+        auto request = std::make_unique<Kind>(current, checked(current, side, raw));
+        if (request->arguments().peer >= 0) request->matching.key = key_of(current, request->arguments());
+        *handle = handle_of(*request);
+        current.matcher.add(std::move(request));
+      });
+}
+
+void check_list(int count, const void* list, const char* name) {
+  if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
+  if (count > 0 && list == nullptr)
+    throw Error(ErrorClass::arg, "argument {} is null; expected are {} entries", name, count);
+}
+
+void wait_until_prepared(Request& request) {
+  if (request.side() == Side::send && !request.active()) {
+    throw Error(ErrorClass::request, "the send is inactive; expected is an active one (call Start first)");
+  }
+  runtime().wait_until(request, [&] { return request.prepared(); });
+}
+
+}  // namespace
+}  // namespace partita::capi
+
+using namespace partita;
+using namespace partita::capi;
+
+int Partita_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                       MPI_Comm comm, MPI_Info info, Partita_Request* request) {
+  return init<SendRequest>("Psend_init", Side::send,
+                           {const_cast<void*>(buf), partitions, count, datatype, dest, tag, comm, info}, request);
+}
+
+int Partita_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                       MPI_Comm comm, MPI_Info info, Partita_Request* request) {
+  return init<RecvRequest>("Precv_init", Side::recv, {buf, partitions, count, datatype, source, tag, comm, info},
+                           request);
+}
+
+int Partita_Start(Partita_Request* request) {
+  return on_request("Start", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
+    if (request == nullptr)
+      throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
+    request_of(*request).start();
+  });
+}
+
+int Partita_Startall(int count, Partita_Request requests[]) {
+  int code = guarded("Startall", [&] { check_list(count, requests, "requests"); });
+  for (int i = 0; i < count && code == MPI_SUCCESS; ++i) {
+    code = on_request("Startall", requests[i], [&] { request_of(requests[i]).start(); });
+  }
+  return code;
+}
+
+int Partita_Pready(int partition, Partita_Request request) {
+  return on_request("Pready", request, [&] { send_of(request).ready(partition, partition); });
+}
+
+int Partita_Pready_range(int first, int last, Partita_Request request) {
+  return on_request("Pready_range", request, [&] { send_of(request).ready(first, last); });
+}
+
+int Partita_Pready_list(int length, const int partitions[], Partita_Request request) {
+  return on_request("Pready_list", request, [&] {
+    check_list(length, partitions, "partitions");
+    SendRequest& send = send_of(request);
+    for (int i = 0; i < length; ++i) send.ready(partitions[i], partitions[i]);
+  });
+}
+
+int Partita_Parrived(Partita_Request request, int partition, int* flag) {
+  return on_request("Parrived", request, [&] {
+    if (flag == nullptr) throw Error(ErrorClass::arg, "argument flag is null; expected is where to put the answer");
+    *flag = recv_of(request).arrived(partition) ? 1 : 0;
+  });
+}
+
+int Partita_Pbuf_prepare(Partita_Request request) {
+  return on_request("Pbuf_prepare", request, [&] { wait_until_prepared(request_of(request)); });
+}
+
+int Partita_Pbuf_prepareall(int count, Partita_Request requests[]) {
+  int code = guarded("Pbuf_prepareall", [&] { check_list(count, requests, "requests"); });
+  for (int i = 0; i < count && code == MPI_SUCCESS; ++i) {
+    code = on_request("Pbuf_prepareall", requests[i], [&] { wait_until_prepared(request_of(requests[i])); });
+  }
+  return code;
+}
+
+int Partita_Request_free(Partita_Request* request) {
+  return on_request("Request_free", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
+    Request& freed = request_of(request == nullptr ? PARTITA_REQUEST_NULL : *request);
+    if (freed.active()) {
+      throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}", freed.explain());
+    }
+    runtime().matcher.free(freed);
+    *request = PARTITA_REQUEST_NULL;
+  });
+}
+
+int Partita_Request_get_info(Partita_Request handle, MPI_Info* info) {
+  return on_request("Request_get_info", handle, [&] {
+    if (info == nullptr)
+      throw Error(ErrorClass::arg, "argument info is null; expected is where to put the info object");
+    const Request& request = request_of(handle);
+    const auto set = [&](const char* key, const std::string& value) {
+      PARTITA_MPI(Info_set(*info, key, value.substr(0, MPI_MAX_INFO_VAL - 1).c_str()));
+    };
+    PARTITA_MPI(Info_create(info));
+    set("partita_kind", request.side() == Side::send ? "send" : "recv");
+    set("partita_active", request.active() ? "true" : "false");
+    set("partita_matched", request.matched() ? "true" : "false");
+    if (!request.matched()) return;
+    set("partita_link", request.link_name());
+    set("partita_reason", request.link_reason());
+    set("partita_transport_partitions", std::to_string(request.plan().transport_partitions()));
+  });
+}

@@ -1,0 +1,103 @@
+#include "capi/report.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/log.hpp"
+
+namespace partita::capi {
+namespace {
+
+constexpr auto classes =
+    std::to_array<int>({MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK,
+                        MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE,
+                        MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN, MPI_ERR_PENDING});
+static_assert(classes.size() == error_class_count);
+constexpr auto other_index = static_cast<std::ptrdiff_t>(ErrorClass::other);
+
+std::array<int, error_class_count> codes = classes;
+bool codes_are_drawn = false;
+
+std::array<std::string, error_class_count>& sentences() {
+  thread_local std::array<std::string, error_class_count> of_this_thread;
+  return of_this_thread;
+}
+
+/// Where the MPI will not add codes to its classes the class itself serves: every class is a valid code.
+int draw_code(int error_class) {
+  int code = 0;
+  int class_of_code = 0;
+  const bool drawn = PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
+                     PMPI_Error_class(code, &class_of_code) == MPI_SUCCESS && class_of_code == error_class;
+  return drawn ? code : error_class;
+}
+
+bool is_fatal(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
+  bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+#if MPI_VERSION >= 4
+  fatal = fatal || handler == MPI_ERRORS_ABORT;
+#endif
+  PMPI_Errhandler_free(&handler);
+  return fatal;
+}
+
+}  // namespace
+
+void prepare_codes() {
+  if (codes_are_drawn) return;
+  codes_are_drawn = true;
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = draw_code(classes[i]);
+}
+
+int code_of(ErrorClass error_class) {
+  return codes[static_cast<std::size_t>(error_class)];
+}
+
+int remember(const char* call, const Error& error) {
+  sentences()[static_cast<std::size_t>(error.error_class())] = fmt::format("{}: {}", call, error.sentence());
+  return code_of(error.error_class());
+}
+
+int remember(int error_class, const char* sentence) {
+  const auto found = std::find(classes.begin(), classes.end(), error_class);
+  const auto index =
+      static_cast<std::size_t>((found != classes.end() ? found : classes.begin() + other_index) - classes.begin());
+  sentences()[index] = sentence;
+  return codes[index];
+}
+
+const std::string* sentence_of(int code) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] == code && !sentences()[i].empty()) return &sentences()[i];
+  }
+  return nullptr;
+}
+
+int raise(MPI_Comm comm, int code) {
+  if (is_fatal(comm)) {
+    const std::string* sentence = sentence_of(code);
+    if (sentence != nullptr) log("{}", *sentence);
+  }
+  PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
+MPI_Comm handler_of(const Communicator* record) {
+  return record != nullptr && record->alive.load(std::memory_order_acquire) ? record->handle : MPI_COMM_SELF;
+}
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorClass::no_mem, "out of memory");
+  } catch (const std::exception& exception) {
+    return Error(ErrorClass::internal, "{}", exception.what());
+  }
+}
+
+}  // namespace partita::capi

@@ -1,0 +1,58 @@
+// From a C++ Error to what an MPI program sees: a code, a sentence, and the call of its error handler.
+#pragma once
+
+#include <mpi.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "core/error.hpp"
+#include "partitioned/communicators.hpp"
+
+namespace partita::capi {
+
+/// Draws one error code per class from the MPI. Once, after MPI_Init.
+void prepare_codes();
+
+/// The code of `error_class`.
+int code_of(ErrorClass error_class);
+
+/// Keeps `error`'s sentence, with the name of `call` in front, for this thread's Partita_Error_string; returns the
+/// code.
+int remember(const char* call, const Error& error);
+
+/// The same for an error that a layer above found, with its MPI error class and its own sentence.
+int remember(int error_class, const char* sentence);
+
+/// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
+int raise(MPI_Comm comm, int code);
+
+/// The sentence of this thread's last error `code`, or null.
+const std::string* sentence_of(int code);
+
+/// The communicator of `record`, or MPI_COMM_SELF once the program has freed it.
+MPI_Comm handler_of(const Communicator* record);
+
+/// Turns whatever is being handled into an Error.
+Error current_error();
+
+/// Runs `body`; an Error goes to the handler of `comm()`.
+template <class Comm, class Body>
+int guarded(const char* call, Comm comm, Body body) noexcept {
+  try {
+    body();
+    return MPI_SUCCESS;
+  } catch (...) {
+    return raise(comm(), remember(call, current_error()));
+  }
+}
+
+/// For calls that concern no communicator.
+template <class Body>
+int guarded(const char* call, Body body) noexcept {
+  return guarded(call, [] { return MPI_COMM_SELF; }, body);
+}
+
+}  // namespace partita::capi

@@ -1,0 +1,120 @@
+// The C face of the runtime, of exported memory and of communicators.
+#include <algorithm>
+#include <cstring>
+
+#include "capi/report.hpp"
+#include "capi/state.hpp"
+#include "core/mpi_check.hpp"
+
+namespace partita::capi {
+
+Runtime*& current_runtime() {
+  static Runtime* runtime = nullptr;
+  return runtime;
+}
+
+Runtime& runtime() {
+  if (current_runtime() == nullptr) {
+    throw Error(ErrorClass::other,
+                "Partita is not initialised; call Partita_Init first (the drop-in library does so inside MPI_Init)");
+  }
+  return *current_runtime();
+}
+
+}  // namespace partita::capi
+
+using namespace partita;
+using namespace partita::capi;
+
+int Partita_Init(MPI_Comm world) {
+  return guarded("Init", [&] {
+    if (current_runtime() != nullptr) return;
+    int initialized = 0;
+    int finalized = 0;
+    PARTITA_MPI(Initialized(&initialized));
+    PARTITA_MPI(Finalized(&finalized));
+    if (initialized == 0 || finalized != 0) {
+      throw Error(ErrorClass::other, "MPI is {}; expected is a call between MPI_Init and MPI_Finalize",
+                  finalized != 0 ? "finalised already" : "not initialised");
+    }
+    if (world == MPI_COMM_NULL)
+      throw Error(ErrorClass::comm, "argument world is MPI_COMM_NULL; expected is a communicator");
+    prepare_codes();
+    current_runtime() = new Runtime(world);
+  });
+}
+
+int Partita_Initialized(int* flag) {
+  *flag = current_runtime() != nullptr ? 1 : 0;
+  return MPI_SUCCESS;
+}
+
+int Partita_Finalize(void) {
+  return guarded("Finalize", [&] {
+    std::unique_ptr<Runtime> ending(&runtime());
+    current_runtime() = nullptr;
+    const std::size_t live = ending->matcher.free_all();
+    ending->finalize();
+    ending.reset();
+    if (live > 0) {
+      throw Error(ErrorClass::request,
+                  "{} partitioned request{} not freed before Finalize; expected is MPI_Request_free on each", live,
+                  live == 1 ? " was" : "s were");
+    }
+  });
+}
+
+int Partita_Get_version(int* major, int* minor, int* patch) {
+  *major = PARTITA_VERSION_MAJOR;
+  *minor = PARTITA_VERSION_MINOR;
+  *patch = PARTITA_VERSION_PATCH;
+  return MPI_SUCCESS;
+}
+
+int Partita_Progress(int* pending) {
+  return guarded("Progress", [&] {
+    Runtime& current = runtime();
+    current.progress.poll();
+    if (pending != nullptr) *pending = current.progress.wanted() ? 1 : 0;
+  });
+}
+
+int Partita_Error_string(int code, char* string, int* length) {
+  const std::string* sentence = sentence_of(code);
+  if (sentence == nullptr) return PMPI_Error_string(code, string, length);
+  const std::size_t size = std::min<std::size_t>(sentence->size(), MPI_MAX_ERROR_STRING - 1);
+  std::memcpy(string, sentence->data(), size);
+  string[size] = '\0';
+  *length = static_cast<int>(size);
+  return MPI_SUCCESS;
+}
+
+int Partita_Raise(MPI_Comm comm, int error_class, const char* sentence) {
+  return raise(comm == MPI_COMM_NULL ? MPI_COMM_SELF : comm, remember(error_class, sentence));
+}
+
+int Partita_Alloc(MPI_Aint size_bytes, MPI_Info, void* baseptr) {
+  return guarded("Alloc", [&] {
+    if (size_bytes < 0) throw Error(ErrorClass::arg, "argument size_bytes is {}; expected is 0 or more", size_bytes);
+    if (baseptr == nullptr)
+      throw Error(ErrorClass::arg, "argument baseptr is null; expected is where to put the address");
+    *static_cast<void**>(baseptr) = runtime().host_memory.allocate_segment(static_cast<std::size_t>(size_bytes));
+  });
+}
+
+int Partita_Free(void* base) {
+  return guarded("Free", [&] { runtime().free_memory(base); });
+}
+
+int Partita_Is_allocated(const void* base, int* flag) {
+  *flag = current_runtime() != nullptr && current_runtime()->host_memory.is_segment(base) ? 1 : 0;
+  return MPI_SUCCESS;
+}
+
+int Partita_Comm_register(MPI_Comm comm) {
+  return guarded("Comm_register", [&] { runtime().communicators.add_collectively(comm); });
+}
+
+int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm) {
+  return guarded("Comm_derive", [&] { runtime().communicators.add_derived(parent, comm); });
+}

@@ -1,0 +1,15 @@
+// How many transfers a request is moved in.
+#pragma once
+
+#include <cstdint>
+
+#include "partitioned/request.hpp"
+
+namespace partita {
+
+/// The transport partitions of a matched request: the smaller explicit wish of the two sides if there is one, else by
+/// size, so that a transfer is not smaller than what its flag and its start cost. Between 1 and the sender's
+/// partitions.
+std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver);
+
+}  // namespace partita

@@ -1,0 +1,62 @@
+// Which communicator is which, on all its ranks alike: an id per communicator without traffic where it is made.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "core/world.hpp"
+
+namespace partita {
+
+/// What Partita knows of one communicator; lives as long as the communicator or the last request on it.
+struct Communicator {
+  MPI_Comm handle = MPI_COMM_NULL;
+  std::uint64_t id = 0;                    ///< the same on all its ranks
+  std::atomic<bool> alive{true};           ///< false once the program has freed it
+  std::atomic<std::uint64_t> children{0};  ///< constructors called on it so far
+
+  /// The place of a new request among those with this peer, tag and direction.
+  std::uint32_t draw_ordinal(bool send, int peer_world_rank, int tag);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<bool, int, int>, std::uint32_t> next_ordinals_;
+};
+
+/// Keeps records as attributes of the communicators, so that freeing a communicator ends its record. Ids are hashes of
+/// (parent's id, how many constructors were called on the parent before), which all ranks count alike.
+class Communicators {
+ public:
+  explicit Communicators(World& world);
+  ~Communicators();
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  /// Throws Error (comm) on MPI_COMM_NULL and on a communicator that is not known.
+  std::shared_ptr<Communicator> find(MPI_Comm comm) const;
+  /// Collective over `comm`: agrees an id by a broadcast on it. No-op where it is known.
+  void add_collectively(MPI_Comm comm);
+  /// Local; see Partita_Comm_derive.
+  void add_derived(MPI_Comm parent, MPI_Comm comm);
+  /// Local: `comm` gets the id that all its ranks were told.
+  void add(MPI_Comm comm, std::uint64_t id);
+
+ private:
+  std::shared_ptr<Communicator> lookup(MPI_Comm comm) const;
+  static int forget(MPI_Comm comm, int keyval, void* record, void* communicators);
+
+  World& world_;
+  int keyval_ = MPI_KEYVAL_INVALID;
+  std::uint64_t drawn_ = 0;
+  mutable std::mutex mutex_;
+  std::set<std::shared_ptr<Communicator>*> records_;
+};
+
+}  // namespace partita

@@ -1,0 +1,82 @@
+// Fixes, once, which receive a send talks to, and over which link.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "core/mailbox.hpp"
+#include "partitioned/recv.hpp"
+#include "partitioned/send.hpp"
+
+namespace partita {
+
+/// Messages (docs/design/matching.md):
+///   offer   sender → receiver   at Psend_init: key, shape, one offer of each link that could serve
+///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
+///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
+///   done
+/// Any thread may call; requests are connected on whichever thread takes the message.
+class Matcher {
+ public:
+  Matcher(Runtime& runtime, Mailbox& mailbox);
+
+  void add(std::unique_ptr<SendRequest> request);
+  void add(std::unique_ptr<RecvRequest> request);
+  /// The program freed `request`; it goes when its peer can no longer touch its memory.
+  void free(Request& request);
+  /// Frees every request that the program has not freed; returns how many there were.
+  std::size_t free_all();
+
+ private:
+  struct LinkOffer {
+    bool available = false;
+    wire::Bytes bytes;   ///< of the link, if available
+    std::string reason;  ///< why not, otherwise
+  };
+  struct Offer {
+    int from = -1;
+    std::uint64_t sender_id = 0;
+    SideShape shape;
+    std::string wished_link;
+    std::map<std::string, LinkOffer> links;
+  };
+  /// What the receiver chose.
+  struct Choice {
+    link::Plan plan;
+    std::unique_ptr<link::Receiver> receiver;
+    std::string link;
+    std::string reason;
+  };
+  using Links = std::vector<std::unique_ptr<link::Link>>;
+
+  void post_offer(SendRequest& request);
+  static wire::Bytes write_offer(const MatchKey& key, const Offer& offer);
+  static Offer read_offer(int from, wire::Reader& message);
+  void take_offer(int from, wire::Reader message);
+  void take_answer(int from, wire::Reader message);
+  void take_bye(int from, wire::Reader message);
+
+  void settle(RecvRequest& request, const Offer& offer);
+  Choice choose(const RecvRequest& request, const Offer& offer);
+  void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
+  void post_bye(int to, std::uint64_t id);
+
+  std::uint64_t keep(std::unique_ptr<Request> request);
+  Request* find(std::uint64_t id);
+
+  Runtime& runtime_;
+  Mailbox& mailbox_;
+  mutable std::recursive_mutex mutex_;
+  std::uint64_t next_id_ = 1;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> requests_;  ///< live ones
+  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> retired_;   ///< freed, the peer not yet
+  std::map<MatchKey, RecvRequest*> receives_;                             ///< without an offer yet
+  std::map<MatchKey, Offer> offers_;                                      ///< without a receive yet
+  std::set<MatchKey> dropped_;                                            ///< receives freed before their offer came
+  std::unordered_map<std::uint64_t, std::unordered_map<std::string, std::unique_ptr<link::Sender>>> half_open_;
+};
+
+}  // namespace partita

@@ -1,0 +1,51 @@
+// The receiving side: from the link's arrival flags to the user's buffer.
+#pragma once
+
+#include <vector>
+
+#include "partitioned/request.hpp"
+
+namespace partita {
+
+/// A partition's way: all transport partitions that overlap it have arrived → if they did not land in the user's
+/// buffer, one thread delivers (copies or unpacks) → Parrived says true.
+class RecvRequest final : public Request {
+ public:
+  RecvRequest(Runtime& runtime, RequestArguments arguments);
+  ~RecvRequest() override;
+
+  void start() override;
+  bool done() override;
+  bool prepared() override;
+
+  /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
+  bool arrived(std::int64_t partition);
+
+  /// The Matcher found the sender. Once, any thread. Opens the epoch that is active by now.
+  void connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name, std::string reason);
+
+ protected:
+  std::string describe_epoch() const override;
+
+ private:
+  void check_partition(std::int64_t partition) const;
+  void open_epoch();
+  bool transports_arrived(link::Range transports);
+  bool deliver(std::int64_t partition);
+  bool deliver_everything();
+  void copy_out(std::int64_t first, std::int64_t count);
+  bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
+  std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
+
+  std::size_t staging_bytes_ = 0;
+  std::unique_ptr<link::Receiver> link_;
+  std::int32_t seen_ = 0;  ///< done(): transport partitions below this one have arrived
+
+  // Delivery in an epoch is either bulk (by Wait, everything at once) or one by one (Parrived came first).
+  std::atomic<std::uint64_t> delivery_{0};  ///< epoch × 2, + 1 if bulk
+  std::atomic<Epoch> bulk_delivered_{no_epoch};
+  std::vector<std::atomic<Epoch>> claimed_;    ///< per user partition: a thread delivers or has delivered it
+  std::vector<std::atomic<Epoch>> delivered_;  ///< per user partition: it lies in the user's buffer
+};
+
+}  // namespace partita

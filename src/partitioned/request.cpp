@@ -1,0 +1,92 @@
+#include "partitioned/request.hpp"
+
+#include "core/mpi_check.hpp"
+#include "partitioned/runtime.hpp"
+
+namespace partita {
+
+Request::Request(Runtime& runtime, RequestArguments arguments)
+    : runtime_(runtime),
+      arguments_(std::move(arguments)),
+      layout_(Layout::of(arguments_.datatype)),
+      epoch_(runtime.settings.first_epoch) {
+  // The program may free its datatype before the request; statuses need it later.
+  PARTITA_MPI(Type_dup(arguments_.datatype, &arguments_.datatype));
+}
+
+Request::~Request() {
+  PMPI_Type_free(&arguments_.datatype);
+}
+
+SideShape Request::shape() const {
+  return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
+          arguments_.transport_partitions};
+}
+
+link::Endpoint Request::endpoint() const {
+  const std::int64_t total_bytes = shape().total_bytes;
+  std::byte* data = staging_ != nullptr ? staging_ : arguments_.buffer + layout_.first_byte();
+  return {arguments_.peer, data, total_bytes,
+          runtime_.host_memory.kind_of(data, static_cast<std::size_t>(total_bytes))};
+}
+
+void Request::complete() {
+  if (wants_progress_) runtime_.progress.unwant();
+  active_.store(false, std::memory_order_release);
+}
+
+void Request::abandon() {
+  const std::lock_guard lock(setup_mutex_);
+  if (active()) complete();
+}
+
+void Request::fill_status(MPI_Status* status, bool completed) const {
+  if (status == MPI_STATUS_IGNORE) return;
+  const bool received = completed && side() == Side::recv;
+  status->MPI_SOURCE = received ? arguments_.rank : completed && null_peer() ? MPI_PROC_NULL : MPI_ANY_SOURCE;
+  status->MPI_TAG = received && !null_peer() ? arguments_.tag : MPI_ANY_TAG;
+  const MPI_Count elements = received && !null_peer() ? arguments_.partitions * MPI_Count{arguments_.count} : 0;
+  PMPI_Status_set_elements_x(status, received ? arguments_.datatype : MPI_BYTE, elements);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+void Request::fail(const Error& error) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = error;
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+void Request::throw_if_failed() const {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(failure_mutex_);
+  throw Error(*failure_);
+}
+
+void Request::check_startable() const {
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
+                explain());
+  }
+  throw_if_failed();
+  if (side() == Side::send && matching.peer_freed) {
+    throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
+  }
+}
+
+std::string Request::explain() const {
+  const bool sends = side() == Side::send;
+  std::string text = fmt::format(
+      "Partitioned {} {} rank {} (world rank {}), tag {}, {} partitions, epoch {}: ", sends ? "send" : "receive",
+      sends ? "to" : "from", arguments_.rank, arguments_.peer, arguments_.tag, arguments_.partitions, epoch_);
+  if (null_peer()) return text + "the peer is MPI_PROC_NULL";
+  if (matching.peer_freed) text += "the peer has freed its request; ";
+  if (!matched())
+    return text + fmt::format("not matched yet, the peer has not made (or not answered for) the {}",
+                              sends ? "receive" : "send");
+  return text + fmt::format("link {}, {} transport partitions, {}", link_name_, plan_.transport_partitions(),
+                            active() ? describe_epoch() : "inactive");
+}
+
+}  // namespace partita

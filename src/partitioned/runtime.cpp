@@ -1,0 +1,65 @@
+#include "partitioned/runtime.hpp"
+
+#include <unistd.h>
+
+#include "core/log.hpp"
+#include "core/mpi_check.hpp"
+
+namespace partita {
+namespace {
+
+constexpr std::uint8_t segment_freed_kind = 16;
+
+/// Reads the settings; a rank with bad ones must not leave the others waiting.
+Settings agreed_settings(MPI_Comm comm) {
+  std::optional<Error> failure;
+  Settings settings;
+  try {
+    settings = read_settings(environ);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  int good = failure ? 0 : 1;
+  int all_good = 0;
+  PARTITA_MPI(Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, comm));
+  if (failure) throw Error(*failure);
+  if (all_good == 0) throw Error(ErrorClass::other, "Init: another rank has a bad setting in its environment");
+  return settings;
+}
+
+}  // namespace
+
+Runtime::Runtime(MPI_Comm comm)
+    : settings(agreed_settings(comm)),
+      world(comm),
+      progress(world.spare_cores()),
+      mailbox(world, progress),
+      host_memory(world),
+      links(link::make_links({settings, world, host_memory})),
+      communicators(world),
+      deferred(progress),
+      matcher(*this, mailbox) {
+  log_rank = world.rank();
+  mailbox.on(segment_freed_kind,
+             [this](int from, wire::Reader message) { host_memory.forget(from, message.get<std::uint64_t>()); });
+  progress.add([this] { return mailbox.progress(); });
+  progress.add([this] { return deferred.flush(); });
+  for (const auto& link : links) {
+    progress.add([&link = *link] { return link.progress(); });
+  }
+  if (settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE) progress.start_thread();
+}
+
+void Runtime::free_memory(void* base) {
+  const auto freed = host_memory.free_segment(base);
+  for (const int holder : freed.holders) {
+    mailbox.post(holder, wire::Writer().put(segment_freed_kind).put(freed.segment).take());
+  }
+}
+
+void Runtime::finalize() {
+  mailbox.drain(settings.timeout_s);
+  progress.stop_thread();
+}
+
+}  // namespace partita

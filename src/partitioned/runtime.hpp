@@ -1,0 +1,56 @@
+// Everything between Partita_Init and Partita_Finalize.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backoff.hpp"
+#include "core/mailbox.hpp"
+#include "core/progress.hpp"
+#include "core/settings.hpp"
+#include "core/world.hpp"
+#include "link/registry.hpp"
+#include "memory/host.hpp"
+#include "partitioned/communicators.hpp"
+#include "partitioned/deferred.hpp"
+#include "partitioned/matcher.hpp"
+
+namespace partita {
+
+/// Members in the order in which they build on one another. Collective to make (see Partita_Init).
+class Runtime {
+ public:
+  /// Throws Error, on all ranks of `comm` if on one, when the environment's settings are bad.
+  explicit Runtime(MPI_Comm comm);
+
+  /// Collective: ends all traffic. Throws Error when that takes longer than the time limit.
+  void finalize();
+
+  const Settings settings;
+  World world;
+  Progress progress;
+  Mailbox mailbox;
+  memory::HostMemory host_memory;
+  std::vector<std::unique_ptr<link::Link>> links;
+  Communicators communicators;
+  DeferredList deferred;
+  Matcher matcher;
+
+  /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
+  template <class Done>
+  void wait_until(const Waiting& waiting, Done done) {
+    Backoff backoff(world.spare_cores());
+    Watch watch(settings, world);
+    for (unsigned polls = 1; !done(); ++polls) {
+      // Now and then even if no request of ours wants it: the MPI beneath may have rendezvous to finish.
+      if (progress.wanted() || polls % 64 == 0) progress.poll();
+      watch.look(waiting);
+      backoff.pause();
+    }
+  }
+
+  /// Frees memory of Partita_Alloc, and its mappings at the peers.
+  void free_memory(void* base);
+};
+
+}  // namespace partita

@@ -1,0 +1,159 @@
+#include "partitioned/send.hpp"
+
+#include <algorithm>
+
+#include "partitioned/runtime.hpp"
+
+namespace partita {
+
+SendRequest::SendRequest(Runtime& runtime, RequestArguments arguments)
+    : Request(runtime, std::move(arguments)), marked_(static_cast<std::size_t>(arguments_.partitions)) {
+  for (auto& mark : marked_) mark.store(runtime.settings.first_epoch, std::memory_order_relaxed);
+  if (!layout_.contiguous() && !null_peer()) {
+    staging_memory_.resize(static_cast<std::size_t>(shape().total_bytes));
+    staging_ = staging_memory_.data();
+  }
+}
+
+void SendRequest::start() {
+  check_startable();
+  std::unique_lock lock(setup_mutex_, std::defer_lock);
+  if (!matched()) lock.lock();
+  epoch_ = next(epoch_);
+  if (matched()) open_epoch();
+  active_.store(true, std::memory_order_release);
+}
+
+/// Both sides are known, under setup_mutex_ or by the one thread that starts.
+void SendRequest::open_epoch() {
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    missing_[static_cast<std::size_t>(t)].store(static_cast<std::int32_t>(plan_.send_run(t).size()),
+                                                std::memory_order_relaxed);
+  }
+  put_count_.store(0, std::memory_order_relaxed);
+  link_->start(epoch_);
+  if (wants_progress_) runtime_.progress.want();
+}
+
+void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, std::string link_name,
+                          std::string reason, std::span<const std::byte> answer) {
+  const std::lock_guard lock(setup_mutex_);
+  const auto transports = static_cast<std::size_t>(plan.transport_partitions());
+  plan_ = plan;
+  link_ = std::move(link);
+  link_name_ = std::move(link_name);
+  link_reason_ = std::move(reason);
+  link_->connect(plan, answer);
+  wants_progress_ = link_->needs_progress();
+  missing_ = std::vector<std::atomic<std::int32_t>>(transports);
+  deferred_ = std::vector<std::atomic<std::uint8_t>>(transports);
+  if (active()) open_epoch();
+  matched_.store(true, std::memory_order_release);
+  for (const link::Range& run : early_) count_in(run.begin, run.end - 1);
+  early_ = {};
+}
+
+void SendRequest::ready(std::int64_t first, std::int64_t last) {
+  check_markable(first, last);
+  mark(first, last);
+  if (null_peer()) {
+    put_count_.fetch_add(static_cast<std::int32_t>(last - first + 1), std::memory_order_release);
+    return;
+  }
+  if (staging_ != nullptr) {
+    layout_.pack(arguments_.buffer, first_element(first), first_element(last - first + 1),
+                 staging_ + first_element(first) * layout_.size_bytes());
+  }
+  if (!matched()) {
+    const std::lock_guard lock(setup_mutex_);
+    if (!matched()) {
+      early_.push_back({first, last + 1});
+      return;
+    }
+  }
+  count_in(first, last);
+}
+
+void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
+  if (!active()) {
+    throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  if (first < 0 || last >= arguments_.partitions || first > last) {
+    throw Error(ErrorClass::arg, "argument partition is {}; expected are partitions 0 to {}, in ascending order",
+                first == last ? fmt::format("{}", first) : fmt::format("the range {} to {}", first, last),
+                arguments_.partitions - 1);
+  }
+}
+
+void SendRequest::mark(std::int64_t first, std::int64_t last) {
+  for (std::int64_t p = first; p <= last; ++p) {
+    if (marked_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) != epoch_) continue;
+    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
+  }
+}
+
+void SendRequest::count_in(std::int64_t first, std::int64_t last) {
+  while (first <= last) {
+    const std::int32_t t = plan_.transport_of_send(first);
+    const std::int64_t end = std::min(last + 1, plan_.send_run(t).end);
+    const auto marks = static_cast<std::int32_t>(end - first);
+    // Acquires the bytes of the other markers, releases ours: the last one in moves them all.
+    if (missing_[static_cast<std::size_t>(t)].fetch_sub(marks, std::memory_order_acq_rel) == marks) decide(t);
+    first = end;
+  }
+}
+
+/// The one place that decides how transport partition `t` leaves.
+void SendRequest::decide(std::int32_t t) {
+  if (link_->ready(epoch_)) {
+    put(t);
+    return;
+  }
+  deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
+  deferred_count_.fetch_add(1, std::memory_order_release);
+  runtime_.deferred.push(*this);
+}
+
+void SendRequest::put(std::int32_t t) {
+  link_->put(t, epoch_);
+  put_count_.fetch_add(1, std::memory_order_release);
+}
+
+bool SendRequest::flush() {
+  if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
+  if (!link_->ready(epoch_)) return false;
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    if (deferred_[static_cast<std::size_t>(t)].exchange(0, std::memory_order_acquire) == 0) continue;
+    deferred_count_.fetch_sub(1, std::memory_order_relaxed);
+    put(t);
+  }
+  return deferred_count_.load(std::memory_order_acquire) == 0;
+}
+
+bool SendRequest::done() {
+  if (null_peer()) return put_count_.load(std::memory_order_acquire) == arguments_.partitions;
+  throw_if_failed();
+  if (!matched()) return false;
+  flush();
+  return put_count_.load(std::memory_order_acquire) == plan_.transport_partitions() && link_->finished();
+}
+
+bool SendRequest::prepared() {
+  if (null_peer()) return true;
+  throw_if_failed();
+  return matched() && link_->prepared(epoch_);
+}
+
+std::string SendRequest::describe_epoch() const {
+  const auto marked = std::count_if(marked_.begin(), marked_.end(), [this](const auto& mark) {
+    return mark.load(std::memory_order_relaxed) == epoch_;
+  });
+  const std::int32_t put = put_count_.load(std::memory_order_relaxed);
+  const std::int32_t deferred = deferred_count_.load(std::memory_order_relaxed);
+  return fmt::format(
+      "{} of {} partitions marked, {} of {} transport partitions sent, {} waiting for the receiver; the receiver {}",
+      marked, arguments_.partitions, put, plan_.transport_partitions(), deferred,
+      link_->prepared(epoch_) ? "is ready" : "has not started this epoch");
+}
+
+}  // namespace partita

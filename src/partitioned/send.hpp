@@ -1,0 +1,58 @@
+// The sending side: from Pready to the link.
+#pragma once
+
+#include <vector>
+
+#include "partitioned/request.hpp"
+
+namespace partita {
+
+/// A partition's way: mark → (pack) → count into its transport partition → the last one in decides: put, or, where
+/// the receiver is not ready, defer → a later flush puts.
+class SendRequest final : public Request {
+ public:
+  SendRequest(Runtime& runtime, RequestArguments arguments);
+
+  void start() override;
+  bool done() override;
+  bool prepared() override;
+
+  /// Marks partitions [first, last]. Any thread, several at once. Never blocks.
+  void ready(std::int64_t first, std::int64_t last);
+
+  /// The receiver has answered: every mark so far is counted. Once, any thread.
+  void connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, std::string link_name, std::string reason,
+               std::span<const std::byte> answer);
+
+  /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
+  /// threads at once.
+  bool flush();
+
+  /// For the list of requests with deferred partitions.
+  std::atomic<bool> queued{false};
+  SendRequest* next_queued = nullptr;
+
+ protected:
+  std::string describe_epoch() const override;
+
+ private:
+  void check_markable(std::int64_t first, std::int64_t last) const;
+  void mark(std::int64_t first, std::int64_t last);
+  void count_in(std::int64_t first, std::int64_t last);
+  void decide(std::int32_t t);
+  void put(std::int32_t t);
+  void open_epoch();
+
+  std::vector<std::byte> staging_memory_;
+  std::vector<std::atomic<Epoch>> marked_;  ///< per user partition: the last epoch in which it was marked
+  std::vector<link::Range> early_;          ///< marked before the match; under setup_mutex_
+
+  std::unique_ptr<link::Sender> link_;
+  std::vector<std::atomic<std::int32_t>> missing_;  ///< per transport partition: marks still to come
+  std::vector<std::atomic<std::uint8_t>>
+      deferred_;  ///< per transport partition: complete, but the receiver was not ready
+  std::atomic<std::int32_t> deferred_count_{0};
+  std::atomic<std::int32_t> put_count_{0};
+};
+
+}  // namespace partita
