@@ -1,0 +1,253 @@
+// Wrong use of requests: marked too often, out of range, before Start, freed while active, sizes that differ. Each gets
+// its class and sentence, and leaves the request as it was.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sched.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+template <class Face>
+class UseErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+    handler_ = std::make_unique<ErrorsReturn>(comm_);
+    send_.init(4, 100, rank(), 1, comm_);
+    recv_.init(4, 100, rank(), 1, comm_);
+  }
+  void TearDown() override {
+    handler_.reset();
+    if (send_.request != Face::null()) send_.free();
+    if (recv_.request != Face::null()) recv_.free();
+    EXPECT_OK(MPI_Comm_free(&comm_));
+  }
+
+  /// After a wrong call the pair must still work.
+  void finish_epoch(const std::vector<int>& still_to_mark, std::uint64_t key) {
+    step("completing after a wrong call");
+    for (const int p : still_to_mark) send_.mark(p, key);
+    recv_.wait_for(key);
+    send_.wait();
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::unique_ptr<ErrorsReturn> handler_;
+  Sending<Face> send_;
+  Receiving<Face> recv_;
+};
+
+TYPED_TEST_SUITE(UseErrors, Faces, FaceNames);
+
+TYPED_TEST(UseErrors, pready_checks_the_partition) {
+  this->send_.start();
+  this->recv_.start();
+  for (const int p : {-1, 4, 5, 1 << 30}) {
+    EXPECT_ERROR(TypeParam::pready(p, this->send_.request), MPI_ERR_ARG, "Pready", "partition", std::to_string(p));
+  }
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+TYPED_TEST(UseErrors, pready_range_checks_both_ends) {
+  this->send_.start();
+  this->recv_.start();
+  auto& request = this->send_.request;
+  EXPECT_ERROR(TypeParam::pready_range(-1, 2, request), MPI_ERR_ARG, "Pready_range", "-1");
+  EXPECT_ERROR(TypeParam::pready_range(2, 4, request), MPI_ERR_ARG, "Pready_range", "4");
+  EXPECT_ERROR(TypeParam::pready_range(3, 1, request), MPI_ERR_ARG, "Pready_range", "3", "1");
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+TYPED_TEST(UseErrors, pready_list_checks_every_entry_before_it_marks_any) {
+  this->send_.start();
+  this->recv_.start();
+  auto& request = this->send_.request;
+  const int beyond[] = {0, 1, 4}, twice[] = {2, 3, 2};
+  EXPECT_ERROR(TypeParam::pready_list(3, beyond, request), MPI_ERR_ARG, "Pready_list", "4");
+  EXPECT_ERROR(TypeParam::pready_list(3, twice, request), MPI_ERR_ARG, "Pready_list", "2");
+  EXPECT_ERROR(TypeParam::pready_list(2, nullptr, request), MPI_ERR_ARG, "Pready_list", "partitions");
+  const int code = TypeParam::pready_list(-1, beyond, request);
+  EXPECT_TRUE(class_of(code) == MPI_ERR_COUNT || class_of(code) == MPI_ERR_ARG) << sentence_of(code);
+  EXPECT_OK(TypeParam::pready_list(0, nullptr, request));
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+TYPED_TEST(UseErrors, marking_twice_is_refused) {
+  for (std::uint64_t key = 1; key <= 2; ++key) {
+    this->send_.start();
+    this->recv_.start();
+    this->send_.mark(1, key);
+    EXPECT_ERROR(TypeParam::pready(1, this->send_.request), MPI_ERR_ARG, "Pready", "1", "marked");
+    EXPECT_ERROR(TypeParam::pready_range(0, 2, this->send_.request), MPI_ERR_ARG, "Pready_range", "1", "marked");
+    this->finish_epoch({0, 2, 3}, key);
+  }
+}
+
+TYPED_TEST(UseErrors, marking_needs_an_active_send) {
+  auto& send = this->send_.request;
+  auto& recv = this->recv_.request;
+  EXPECT_ERROR(TypeParam::pready(0, send), MPI_ERR_REQUEST, "Pready", "Start");
+  EXPECT_ERROR(TypeParam::pready_range(0, 1, send), MPI_ERR_REQUEST, "Pready_range", "Start");
+  this->recv_.start();
+  EXPECT_ERROR(TypeParam::pready(0, recv), MPI_ERR_REQUEST, "Pready", "receive");
+  EXPECT_ERROR(TypeParam::pready(0, TypeParam::null()), MPI_ERR_REQUEST, "Pready");
+  this->send_.start();
+  this->finish_epoch({0, 1, 2, 3}, 1);
+  EXPECT_ERROR(TypeParam::pready(0, send), MPI_ERR_REQUEST, "Pready", "Start");
+}
+
+TYPED_TEST(UseErrors, parrived_needs_a_receive_and_a_partition_of_it) {
+  this->send_.start();
+  this->recv_.start();
+  int flag = 0;
+  EXPECT_ERROR(TypeParam::parrived(this->send_.request, 0, &flag), MPI_ERR_REQUEST, "Parrived", "send");
+  for (const int p : {-1, 4, 1 << 30}) {
+    EXPECT_ERROR(TypeParam::parrived(this->recv_.request, p, &flag), MPI_ERR_ARG, "Parrived", "partition",
+                 std::to_string(p));
+  }
+  EXPECT_ERROR(TypeParam::parrived(this->recv_.request, 0, nullptr), MPI_ERR_ARG, "Parrived", "flag");
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+TYPED_TEST(UseErrors, starting_an_active_request_is_refused) {
+  this->send_.start();
+  this->recv_.start();
+  EXPECT_ERROR(TypeParam::start(&this->send_.request), MPI_ERR_REQUEST, "Start", "active");
+  EXPECT_ERROR(TypeParam::start(&this->recv_.request), MPI_ERR_REQUEST, "Start", "active");
+  auto null = TypeParam::null();
+  EXPECT_ERROR(TypeParam::start(&null), MPI_ERR_REQUEST, "Start");
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+TYPED_TEST(UseErrors, freeing_an_active_request_is_refused_and_leaves_it_usable) {
+  this->send_.start();
+  this->recv_.start();
+  const auto send = this->send_.request;
+  EXPECT_ERROR(TypeParam::free(&this->send_.request), MPI_ERR_REQUEST, "Request_free", "active");
+  EXPECT_ERROR(TypeParam::free(&this->recv_.request), MPI_ERR_REQUEST, "Request_free", "active");
+  EXPECT_EQ(this->send_.request, send);
+  this->finish_epoch({0, 1, 2, 3}, 1);
+  auto null = TypeParam::null();
+  EXPECT_ERROR(TypeParam::free(&null), MPI_ERR_REQUEST, "Request_free");
+}
+
+TYPED_TEST(UseErrors, different_total_sizes_are_an_error_at_both_ends) {
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  Sending<TypeParam> send;
+  Receiving<TypeParam> recv;
+  send.init(4, 50, right, 7, this->comm_);
+  recv.init(4, 51, left, 7, this->comm_);
+  RETURN_IF_FAILED();
+  for (int again = 0; again < 2; ++again) {
+    step("waiting for the error on sizes that differ");
+    // The error may come out of the start already, once it is known; of the wait at the latest.
+    int recv_code = TypeParam::start(&recv.request);
+    int send_code = TypeParam::start(&send.request);
+    if (send_code == MPI_SUCCESS) send_code = TypeParam::pready_range(0, 3, send.request);
+    if (send_code == MPI_SUCCESS) send_code = TypeParam::wait(&send.request, MPI_STATUS_IGNORE);
+    if (recv_code == MPI_SUCCESS) recv_code = TypeParam::wait(&recv.request, MPI_STATUS_IGNORE);
+    EXPECT_ERROR(send_code, MPI_ERR_TRUNCATE, "200", "204");
+    EXPECT_ERROR(recv_code, MPI_ERR_TRUNCATE, "200", "204");
+  }
+  send.free();
+  recv.free();
+  this->send_.start();
+  this->recv_.start();
+  this->finish_epoch({0, 1, 2, 3}, 9);
+}
+
+TYPED_TEST(UseErrors, waitall_reports_each_request_in_its_status) {
+  Sending<TypeParam> send;
+  Receiving<TypeParam> recv;
+  send.init(1, 8, rank(), 7, this->comm_);
+  recv.init(1, 9, rank(), 7, this->comm_);
+  this->send_.start();
+  this->recv_.start();
+  this->send_.mark_all(3);
+  send.start();
+  recv.start();
+  send.mark_all(1);
+  RETURN_IF_FAILED();
+  typename TypeParam::Request requests[] = {this->recv_.request, recv.request, this->send_.request, send.request};
+  MPI_Status statuses[4];
+  step("Waitall with two requests that fail");
+  const int code = TypeParam::waitall(4, requests, statuses);
+  EXPECT_EQ(class_of(code), MPI_ERR_IN_STATUS) << sentence_of(code);
+  EXPECT_EQ(class_of(statuses[0].MPI_ERROR), MPI_SUCCESS);
+  EXPECT_EQ(class_of(statuses[1].MPI_ERROR), MPI_ERR_TRUNCATE);
+  EXPECT_EQ(class_of(statuses[2].MPI_ERROR), MPI_SUCCESS);
+  EXPECT_EQ(class_of(statuses[3].MPI_ERROR), MPI_ERR_TRUNCATE);
+  EXPECT_TRUE(this->recv_.holds_all(3));
+  send.free();
+  recv.free();
+}
+
+TYPED_TEST(UseErrors, completion_calls_check_their_count) {
+  auto& request = this->send_.request;
+  int index = 0, flag = 0, found = 0, indices[1];
+  const auto expect_count_error = [](int code, const char* call) {
+    EXPECT_TRUE(class_of(code) == MPI_ERR_COUNT || class_of(code) == MPI_ERR_ARG) << call << ": " << sentence_of(code);
+  };
+  expect_count_error(TypeParam::waitall(-1, &request, MPI_STATUSES_IGNORE), "Waitall");
+  expect_count_error(TypeParam::testall(-1, &request, &flag, MPI_STATUSES_IGNORE), "Testall");
+  expect_count_error(TypeParam::waitany(-1, &request, &index, MPI_STATUS_IGNORE), "Waitany");
+  expect_count_error(TypeParam::testany(-1, &request, &index, &flag, MPI_STATUS_IGNORE), "Testany");
+  expect_count_error(TypeParam::waitsome(-1, &request, &found, indices, MPI_STATUSES_IGNORE), "Waitsome");
+  expect_count_error(TypeParam::testsome(-1, &request, &found, indices, MPI_STATUSES_IGNORE), "Testsome");
+  expect_count_error(TypeParam::startall(-1, &request), "Startall");
+}
+
+int handler_calls = 0;
+int handler_code = MPI_SUCCESS;
+std::string handler_sentence;
+
+void count_errors(MPI_Comm*, int* code, ...) {
+  ++handler_calls;
+  handler_code = *code;
+  handler_sentence = sentence_of(*code);
+}
+
+TYPED_TEST(UseErrors, the_communicators_own_handler_hears_of_an_error_once) {
+  MPI_Errhandler counting;
+  MPI_Comm_create_errhandler(count_errors, &counting);
+  MPI_Comm_set_errhandler(this->comm_, counting);
+  MPI_Errhandler_free(&counting);
+  handler_calls = 0;
+
+  auto request = TypeParam::null();
+  int data[4] = {};
+  int code = TypeParam::psend_init(data, -3, 1, MPI_INT, 0, 1, this->comm_, MPI_INFO_NULL, &request);
+  EXPECT_EQ(handler_calls, 1);
+  EXPECT_EQ(code, handler_code);
+  EXPECT_NE(handler_sentence.find("-3"), std::string::npos) << handler_sentence;
+
+  code = TypeParam::pready(9, this->send_.request);
+  EXPECT_NE(code, MPI_SUCCESS);
+  EXPECT_EQ(handler_calls, 2);
+  EXPECT_EQ(code, handler_code);
+  code = TypeParam::free(&this->send_.request);
+  EXPECT_OK(code);
+  EXPECT_EQ(handler_calls, 2);
+}
+
+TYPED_TEST(UseErrors, each_thread_keeps_the_sentence_of_its_own_last_error) {
+  this->send_.start();
+  this->recv_.start();
+  const int own = TypeParam::pready(71, this->send_.request);
+  std::thread([&] { EXPECT_ERROR(TypeParam::pready(72, this->send_.request), MPI_ERR_ARG, "72"); }).join();
+  EXPECT_ERROR(own, MPI_ERR_ARG, "71");
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
+}  // namespace
+}  // namespace partita::test
