@@ -9,11 +9,11 @@ namespace {
 
 constexpr Epoch last = UINT32_MAX;
 
-TEST(Epoch, next_skips_no_epoch_when_the_count_wraps_around) {
+TEST(Epoch, next_skips_no_epoch_and_keeps_odd_and_even_alternating_when_the_count_wraps_around) {
   EXPECT_EQ(next(no_epoch), 1U);
   EXPECT_EQ(next(1), 2U);
   EXPECT_EQ(next(last - 1), last);
-  EXPECT_EQ(next(last), 1U);
+  EXPECT_EQ(next(last), 2U);
 }
 
 TEST(Epoch, reached_holds_from_the_wanted_epoch_on) {
