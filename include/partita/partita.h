@@ -130,6 +130,11 @@ PARTITA_EXPORT int Partita_Testany(int count, Partita_Request requests[], int *i
 PARTITA_EXPORT int Partita_Testsome(int incount, Partita_Request requests[], int *outcount, int indices[],
                                     MPI_Status statuses[]);
 
+/** For a layer that waits for requests together with something else: blocks until `done(context)`, which it calls again and again,
+ *  returns non-zero. Makes progress and is watched as Partita_Waitall on `requests` is; an error ends the wait and makes the
+ *  active ones of `requests` inactive. `done` may complete requests and must not throw. */
+PARTITA_EXPORT int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void *context), void *context);
+
 /** Partita_Test without making the request inactive. */
 PARTITA_EXPORT int Partita_Request_get_status(Partita_Request request, int *flag, MPI_Status *status);
 

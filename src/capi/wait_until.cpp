@@ -1,0 +1,56 @@
+// The C face of waits in which a layer above Partita waits for something of its own too.
+#include "capi/report.hpp"
+#include "capi/state.hpp"
+
+using namespace partita;
+using namespace partita::capi;
+
+namespace {
+
+/// What a watched wait for `requests` says: the first active one's explanation.
+Request* first_active(int count, const Partita_Request requests[]) {
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] != PARTITA_REQUEST_NULL && request_of(requests[i]).active()) return &request_of(requests[i]);
+  }
+  return nullptr;
+}
+
+void give_up_active(int count, const Partita_Request requests[]) {
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] != PARTITA_REQUEST_NULL) request_of(requests[i]).abandon();
+  }
+}
+
+/// Explains the wait by whichever request is still active when someone asks.
+class WaitingForFirstActive : public Waiting {
+ public:
+  WaitingForFirstActive(int count, const Partita_Request* requests) : count_(count), requests_(requests) {}
+  std::string explain() const override {
+    const Request* request = first_active(count_, requests_);
+    return request != nullptr ? request->explain()
+                              : "All partitioned requests are complete; requests of the MPI are not.";
+  }
+  int waits_for() const override {
+    const Request* request = first_active(count_, requests_);
+    return request != nullptr ? request->waits_for() : -1;
+  }
+
+ private:
+  int count_;
+  const Partita_Request* requests_;
+};
+
+}  // namespace
+
+int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* context), void* context) {
+  return guarded(
+      "Wait_until", [&] { return count > 0 ? comm_of(requests[0]) : MPI_COMM_SELF; },
+      [&] {
+        try {
+          runtime().wait_until(WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
+        } catch (const Error&) {
+          give_up_active(count, requests);
+          throw;
+        }
+      });
+}

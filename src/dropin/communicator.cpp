@@ -1,0 +1,124 @@
+// Communicator constructors (MPI-4, sections 7.4, 7.6 and 8.5): every new communicator becomes known to Partita, so
+// that partitioned requests can be made on it. Those of spawn, connect, accept, join and sessions do not: a request on
+// one is refused with a sentence.
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/polling.hpp"
+
+namespace {
+
+using namespace partita::dropin;
+
+/// Waits, where only callers make progress for Partita, until all ranks of `comm` are in the same call as this one, so
+/// that a constructor without a nonblocking twin never waits for a rank that waits for Partita.
+int gather_all(MPI_Comm comm) {
+  if (!progress_by_caller() || comm == MPI_COMM_NULL) return MPI_SUCCESS;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = PMPI_Ibarrier(comm, &request);
+  return code == MPI_SUCCESS ? wait_polling(&request, MPI_STATUS_IGNORE) : code;
+}
+
+/// Runs a constructor that is collective over `parent` and makes its result known without communication.
+template <class Construct>
+int derive(MPI_Comm parent, const MPI_Comm* result, Construct construct) {
+  if (const int code = gather_all(parent); code != MPI_SUCCESS) return code;
+  const int code = construct();
+  return code == MPI_SUCCESS && parent != MPI_COMM_NULL ? Partita_Comm_derive(parent, *result) : code;
+}
+
+/// Makes known the result of a constructor that is collective over the new communicator only.
+int enroll(int code, const MPI_Comm* result) {
+  return code == MPI_SUCCESS && *result != MPI_COMM_NULL ? Partita_Comm_register(*result) : code;
+}
+
+}  // namespace
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Comm_dup(comm, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Comm_dup_with_info(comm, info, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Comm_split(comm, color, key, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Comm_split_type(comm, split_type, key, info, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Comm_create(comm, group, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder,
+                                   MPI_Comm* comm_cart) {
+  return derive(comm_old, comm_cart,
+                [&] { return PMPI_Cart_create(comm_old, ndims, dims, periods, reorder, comm_cart); });
+}
+
+PARTITA_EXPORT int MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return PMPI_Cart_sub(comm, remain_dims, newcomm); });
+}
+
+PARTITA_EXPORT int MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int reorder,
+                                    MPI_Comm* comm_graph) {
+  return derive(comm_old, comm_graph,
+                [&] { return PMPI_Graph_create(comm_old, nnodes, index, edges, reorder, comm_graph); });
+}
+
+PARTITA_EXPORT int MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
+                                         const int destinations[], const int weights[], MPI_Info info, int reorder,
+                                         MPI_Comm* comm_dist_graph) {
+  return derive(comm_old, comm_dist_graph, [&] {
+    return PMPI_Dist_graph_create(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
+  });
+}
+
+PARTITA_EXPORT int MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
+                                                  const int sourceweights[], int outdegree, const int destinations[],
+                                                  const int destweights[], MPI_Info info, int reorder,
+                                                  MPI_Comm* comm_dist_graph) {
+  return derive(comm_old, comm_dist_graph, [&] {
+    return PMPI_Dist_graph_create_adjacent(comm_old, indegree, sources, sourceweights, outdegree, destinations,
+                                           destweights, info, reorder, comm_dist_graph);
+  });
+}
+
+PARTITA_EXPORT int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* newintracomm) {
+  return derive(intercomm, newintracomm, [&] { return PMPI_Intercomm_merge(intercomm, high, newintracomm); });
+}
+
+/* Nonblocking: the MPIs return the new handle at once and let attributes be set on it before it is complete. */
+
+PARTITA_EXPORT int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  const int code = PMPI_Comm_idup(comm, newcomm, request);
+  return code == MPI_SUCCESS ? Partita_Comm_derive(comm, *newcomm) : code;
+}
+
+#if PARTITA_HAS_COMM_IDUP_WITH_INFO
+PARTITA_EXPORT int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
+  const int code = PMPI_Comm_idup_with_info(comm, info, newcomm, request);
+  return code == MPI_SUCCESS ? Partita_Comm_derive(comm, *newcomm) : code;
+}
+#endif
+
+/* Not collective over the parent: the members of the new communicator agree on it. */
+
+PARTITA_EXPORT int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+  return enroll(PMPI_Comm_create_group(comm, group, tag, newcomm), newcomm);
+}
+
+PARTITA_EXPORT int MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
+                                        int tag, MPI_Comm* newintercomm) {
+  if (const int code = gather_all(local_comm); code != MPI_SUCCESS) return code;
+  return enroll(PMPI_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm),
+                newintercomm);
+}
+
+}  // extern "C"

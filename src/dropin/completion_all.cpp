@@ -1,0 +1,202 @@
+// MPI_Waitall and MPI_Testall on arrays that mix both kinds of requests (MPI-4, section 3.7.5).
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/polling.hpp"
+#include "dropin/split.hpp"
+
+namespace partita::dropin {
+namespace {
+
+/// One call for all requests of an array. What completes is given to the caller and leaves its part.
+class CompletionOfAll {
+ public:
+  static std::size_t need(int count) {
+    const auto n = static_cast<std::size_t>(count);
+    return Split::need(count) + Scratch::need<MPI_Status>(n) + Scratch::need<int>(n);
+  }
+
+  CompletionOfAll(int count, MPI_Request* requests, MPI_Status* statuses, Scratch& scratch)
+      : split_(count, requests, scratch), count_(count), statuses_(statuses) {
+    indices_ = scratch.take<int>(static_cast<std::size_t>(count));
+    if (statuses != MPI_STATUSES_IGNORE) found_ = scratch.take<MPI_Status>(static_cast<std::size_t>(count));
+  }
+
+  bool any_of_ours() const { return split_.own.count > 0; }
+  int wait();
+  int test(int* flag);
+
+ private:
+  template <class Request>
+  int look_at(Part<Request>& part);
+  template <class Request>
+  int wait_in(Part<Request>& part);
+  template <class Request>
+  bool complete_so_far(const Part<Request>& part, int* code);
+  template <class Request>
+  void settle(Part<Request>& part);
+  int failed(int code);
+  int gave_up(int code);
+
+  template <class Request>
+  void give(const Part<Request>& part, int i, const MPI_Status* status, bool with_error);
+  void give_empty_statuses();
+  void mark_successful();
+
+  Split split_;
+  int count_;
+  MPI_Status* statuses_;
+  MPI_Status* found_ = MPI_STATUSES_IGNORE;
+  int* indices_ = nullptr;
+};
+
+int CompletionOfAll::wait() {
+  give_empty_statuses();
+  int code = MPI_SUCCESS;
+  const int waited = wait_until(split_.own, [&] {
+    code = look_at(split_.own);
+    if (code == MPI_SUCCESS) code = look_at(split_.foreign);
+    return code != MPI_SUCCESS || split_.foreign.count == 0 || (split_.own.count == 0 && !progress_by_caller());
+  });
+  if (waited != MPI_SUCCESS) return gave_up(waited);
+  if (code != MPI_SUCCESS) return failed(code);
+  if (code = wait_in(split_.own); code != MPI_SUCCESS) return code;
+  return wait_in(split_.foreign);
+}
+
+/// Completes nothing unless everything can be completed.
+int CompletionOfAll::test(int* flag) {
+  *flag = 0;
+  int code = MPI_SUCCESS;
+  // Both are looked at in any case, so that both make progress.
+  const bool own_complete = complete_so_far(split_.own, &code);
+  const bool foreign_complete = complete_so_far(split_.foreign, &code);
+  if (code != MPI_SUCCESS) {
+    mark_successful();
+    return failed(MPI_ERR_IN_STATUS);
+  }
+  if (!own_complete || !foreign_complete) return MPI_SUCCESS;
+
+  *flag = 1;
+  give_empty_statuses();
+  if (code = wait_in(split_.own); code != MPI_SUCCESS) return failed(code);
+  return wait_in(split_.foreign);
+}
+
+/// Gives what has completed in `part`. A part in which nothing is active any more becomes empty.
+template <class Request>
+int CompletionOfAll::look_at(Part<Request>& part) {
+  if (part.count == 0) return MPI_SUCCESS;
+  int done = 0;
+  const int code = either::test_some(part, &done, indices_, found_);
+  if (done == MPI_UNDEFINED) {
+    part.count = 0;
+    return code;
+  }
+  if (code != MPI_SUCCESS && !is_in_status(code)) return code;
+  if (code != MPI_SUCCESS) mark_successful();
+  for (int i = 0; i < done; ++i) {
+    give(part, indices_[i], found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i], code != MPI_SUCCESS);
+    part.places[indices_[i]] = -1;
+  }
+  if (done > 0) part.remove_without_place();
+  return code;
+}
+
+/// Waits for all of `part`, the only one that is not empty.
+template <class Request>
+int CompletionOfAll::wait_in(Part<Request>& part) {
+  if (part.count == 0) return MPI_SUCCESS;
+  const int code = either::wait_all(part, found_);
+  if (is_in_status(code)) mark_successful();
+  for (int i = 0; i < part.count; ++i) {
+    give(part, i, found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i], is_in_status(code));
+  }
+  part.count = 0;
+  return code;
+}
+
+template <class Request>
+bool CompletionOfAll::complete_so_far(const Part<Request>& part, int* code) {
+  for (int i = 0; i < part.count; ++i) {
+    int complete = 0;
+    const int one_code = either::get_status(part.requests[i], &complete, MPI_STATUS_IGNORE);
+    if (one_code != MPI_SUCCESS) *code = one_code;
+    if (one_code != MPI_SUCCESS || complete == 0) return false;
+  }
+  return true;
+}
+
+/// Ends a call in which a request failed: every status says what became of its request.
+int CompletionOfAll::failed(int code) {
+  if (!is_in_status(code)) return code;
+  settle(split_.own);
+  settle(split_.foreign);
+  return code;
+}
+
+/// Ends a wait that the watch ended with `code`: our requests that were left are inactive now.
+int CompletionOfAll::gave_up(int code) {
+  mark_successful();
+  MPI_Status status = empty_status();
+  status.MPI_ERROR = code;
+  for (int i = 0; i < split_.own.count; ++i) give(split_.own, i, &status, true);
+  settle(split_.foreign);
+  return MPI_ERR_IN_STATUS;
+}
+
+template <class Request>
+void CompletionOfAll::settle(Part<Request>& part) {
+  for (int i = 0; i < part.count; ++i) {
+    MPI_Status status = empty_status();
+    int complete = 0;
+    const int code = either::test_one(&part.requests[i], &complete, &status);
+    status.MPI_ERROR = code != MPI_SUCCESS ? code : complete != 0 ? MPI_SUCCESS : MPI_ERR_PENDING;
+    give(part, i, &status, true);
+  }
+}
+
+template <class Request>
+void CompletionOfAll::give(const Part<Request>& part, int i, const MPI_Status* status, bool with_error) {
+  split_.put_back(part, i);
+  if (statuses_ == MPI_STATUSES_IGNORE || status == nullptr) return;
+  MPI_Status& to = statuses_[part.places[i]];
+  give_status(&to, *status);
+  if (with_error) to.MPI_ERROR = status->MPI_ERROR;
+}
+
+/// What requests that are null or inactive have in the end.
+void CompletionOfAll::give_empty_statuses() {
+  for (int i = 0; i < count_; ++i) give_status(status_at(statuses_, i), empty_status());
+}
+
+void CompletionOfAll::mark_successful() {
+  for (int i = 0; statuses_ != MPI_STATUSES_IGNORE && i < count_; ++i) statuses_[i].MPI_ERROR = MPI_SUCCESS;
+}
+
+bool is_plain(int count, const MPI_Request requests[]) {
+  return request_table().empty() || count <= 0 || requests == nullptr;
+}
+
+}  // namespace
+}  // namespace partita::dropin
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+  using namespace partita::dropin;
+  if (is_plain(count, requests)) return PMPI_Waitall(count, requests, statuses);
+  Scratch scratch(CompletionOfAll::need(count));
+  CompletionOfAll all(count, requests, statuses, scratch);
+  return all.any_of_ours() || progress_by_caller() ? all.wait() : PMPI_Waitall(count, requests, statuses);
+}
+
+PARTITA_EXPORT int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+  using namespace partita::dropin;
+  if (is_plain(count, requests) || flag == nullptr) return PMPI_Testall(count, requests, flag, statuses);
+  Scratch scratch(CompletionOfAll::need(count));
+  CompletionOfAll all(count, requests, statuses, scratch);
+  return all.any_of_ours() ? all.test(flag) : PMPI_Testall(count, requests, flag, statuses);
+}
+
+}  // extern "C"

@@ -1,0 +1,136 @@
+// MPI_Waitsome and MPI_Testsome on arrays that mix both kinds of requests (MPI-4, section 3.7.5).
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/polling.hpp"
+#include "dropin/split.hpp"
+
+namespace partita::dropin {
+namespace {
+
+/// The arrays that a caller gave for what has completed.
+struct Output {
+  int* count;
+  int* indices;
+  MPI_Status* statuses;
+
+  Output after(int used) const {
+    return {count, indices + used, statuses == MPI_STATUSES_IGNORE ? statuses : statuses + used};
+  }
+};
+
+/// What one look at one part found.
+struct Look {
+  int code = MPI_SUCCESS;
+  int count = 0;
+  bool none_active = true;
+};
+
+template <class Request>
+Look note(const Part<Request>& part, int code, int done, const Output& out) {
+  if (done == MPI_UNDEFINED || done < 0 || done > part.count) return {code, 0, done == MPI_UNDEFINED};
+  for (int i = 0; i < done; ++i) out.indices[i] = part.places[out.indices[i]];
+  return {code, done, false};
+}
+
+template <class Request>
+Look look_at(const Part<Request>& part, const Output& out) {
+  if (part.count == 0) return {};
+  int done = 0;
+  const int code = either::test_some(part, &done, out.indices, out.statuses);
+  return note(part, code, done, out);
+}
+
+/// Waits in a part that is the only one with active requests.
+template <class Request>
+int wait_in(const Part<Request>& part, const Output& out) {
+  int done = 0;
+  const int code = either::wait_some(part, &done, out.indices, out.statuses);
+  *out.count = note(part, code, done, out).count;
+  return code;
+}
+
+void mark_successful(const Output& out, int count) {
+  for (int i = 0; out.statuses != MPI_STATUSES_IGNORE && i < count; ++i) out.statuses[i].MPI_ERROR = MPI_SUCCESS;
+}
+
+/// One look at both parts. Sets `*out.count` as MPI_Testsome does.
+struct BothLooks {
+  Look own, foreign;
+
+  BothLooks(const Split& split, const Output& out) {
+    own = look_at(split.own, out);
+    foreign = look_at(split.foreign, out.after(own.count));
+    *out.count = none_active() ? MPI_UNDEFINED : own.count + foreign.count;
+    // Where the statuses of one part hold errors, all statuses must say what became of their requests.
+    if (is_in_status(foreign.code) && own.code == MPI_SUCCESS) mark_successful(out, own.count);
+    if (is_in_status(own.code) && foreign.code == MPI_SUCCESS) mark_successful(out.after(own.count), foreign.count);
+  }
+
+  bool none_active() const {
+    return own.none_active && foreign.none_active && own.code == MPI_SUCCESS && foreign.code == MPI_SUCCESS;
+  }
+  bool final() const { return code() != MPI_SUCCESS || own.count + foreign.count > 0 || none_active(); }
+  int code() const { return own.code != MPI_SUCCESS ? own.code : foreign.code; }
+};
+
+int wait_some(int count, MPI_Request requests[], const Output& out) {
+  Scratch scratch(Split::need(count));
+  const Split split(count, requests, scratch);
+  if (split.own.count == 0 && !progress_by_caller()) {
+    return PMPI_Waitsome(count, requests, out.count, out.indices, out.statuses);
+  }
+
+  Look own;
+  Look foreign;
+  int code = MPI_SUCCESS;
+  const int waited = wait_until(split.own, [&] {
+    const BothLooks looks(split, out);
+    own = looks.own;
+    foreign = looks.foreign;
+    code = looks.code();
+    return looks.final() || foreign.none_active || (own.none_active && !progress_by_caller());
+  });
+  if (waited != MPI_SUCCESS) {
+    code = waited;
+  } else if (*out.count == 0 && code == MPI_SUCCESS) {
+    code = own.none_active ? wait_in(split.foreign, out) : wait_in(split.own, out);
+  }
+  split.put_back();
+  return code;
+}
+
+int test_some(int count, MPI_Request requests[], const Output& out) {
+  Scratch scratch(Split::need(count));
+  const Split split(count, requests, scratch);
+  if (split.own.count == 0) return PMPI_Testsome(count, requests, out.count, out.indices, out.statuses);
+
+  const BothLooks looks(split, out);
+  split.put_back();
+  return looks.code();
+}
+
+bool is_plain(int count, const MPI_Request requests[], const int* outcount, const int indices[]) {
+  return request_table().empty() || count <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
+}
+
+}  // namespace
+}  // namespace partita::dropin
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Waitsome(int incount, MPI_Request requests[], int* outcount, int indices[],
+                                MPI_Status statuses[]) {
+  using namespace partita::dropin;
+  return is_plain(incount, requests, outcount, indices) ? PMPI_Waitsome(incount, requests, outcount, indices, statuses)
+                                                        : wait_some(incount, requests, {outcount, indices, statuses});
+}
+
+PARTITA_EXPORT int MPI_Testsome(int incount, MPI_Request requests[], int* outcount, int indices[],
+                                MPI_Status statuses[]) {
+  using namespace partita::dropin;
+  return is_plain(incount, requests, outcount, indices) ? PMPI_Testsome(incount, requests, outcount, indices, statuses)
+                                                        : test_some(incount, requests, {outcount, indices, statuses});
+}
+
+}  // extern "C"

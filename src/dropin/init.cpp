@@ -1,0 +1,36 @@
+// MPI_Init, MPI_Init_thread, MPI_Finalize (MPI-4, sections 11.2 and 11.6).
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/runtime.hpp"
+
+namespace {
+
+/// The MPI is always asked for MPI_THREAD_MULTIPLE, so that a thread of Partita's can make progress beside the
+/// program's.
+int start(int* argc, char*** argv, int* provided) {
+  if (const int code = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided); code != MPI_SUCCESS) return code;
+  return partita::dropin::start_runtime();
+}
+
+}  // namespace
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Init(int* argc, char*** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  return start(argc, argv, &provided);
+}
+
+/// `*provided` is what the MPI gave, which may be more than `required`.
+PARTITA_EXPORT int MPI_Init_thread(int* argc, char*** argv, int /*required*/, int* provided) {
+  return start(argc, argv, provided);
+}
+
+PARTITA_EXPORT int MPI_Finalize(void) {
+  const int own_code = partita::dropin::stop_runtime();
+  const int code = PMPI_Finalize();
+  return own_code != MPI_SUCCESS ? own_code : code;
+}
+
+}  // extern "C"

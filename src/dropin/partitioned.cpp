@@ -1,0 +1,80 @@
+// Partitioned point-to-point communication on MPI_Request (MPI-4, section 4.2).
+#include <mpi.h>
+#include <partita/mpix.h>
+#include <partita/partita.h>
+
+#include <vector>
+
+#include "dropin/refuse.hpp"
+#include "dropin/requests.hpp"
+
+using namespace partita::dropin;
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
+                                  int tag, MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+  if (request == nullptr) return refuse_null_pointer("MPI_Psend_init", "request");
+  Partita_Request made = PARTITA_REQUEST_NULL;
+  const int code = Partita_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, &made);
+  return code == MPI_SUCCESS ? adopt(made, request) : code;
+}
+
+PARTITA_EXPORT int MPI_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source,
+                                  int tag, MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+  if (request == nullptr) return refuse_null_pointer("MPI_Precv_init", "request");
+  Partita_Request made = PARTITA_REQUEST_NULL;
+  const int code = Partita_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &made);
+  return code == MPI_SUCCESS ? adopt(made, request) : code;
+}
+
+PARTITA_EXPORT int MPI_Pready(int partition, MPI_Request request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready", request) : Partita_Pready(partition, found);
+}
+
+PARTITA_EXPORT int MPI_Pready_range(int partition_low, int partition_high, MPI_Request request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_range", request)
+                                       : Partita_Pready_range(partition_low, partition_high, found);
+}
+
+PARTITA_EXPORT int MPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_list", request)
+                                       : Partita_Pready_list(length, array_of_partitions, found);
+}
+
+PARTITA_EXPORT int MPI_Parrived(MPI_Request request, int partition, int* flag) {
+  if (request == MPI_REQUEST_NULL && flag != nullptr) {
+    *flag = 1;
+    return MPI_SUCCESS;
+  }
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Parrived", request)
+                                       : Partita_Parrived(found, partition, flag);
+}
+
+int Partita_mpi_Pbuf_prepare(MPI_Request request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPIX_Pbuf_prepare", request) : Partita_Pbuf_prepare(found);
+}
+
+int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]) {
+  if (count < 0) return refuse(MPI_ERR_COUNT, "MPIX_Pbuf_prepareall: the count is negative");
+  if (count > 0 && requests == nullptr) return refuse_null_pointer("MPIX_Pbuf_prepareall", "requests");
+  std::vector<Partita_Request> found;
+  for (int i = 0; i < count; ++i) {
+    found.push_back(ours(requests[i]));
+    if (found.back() == PARTITA_REQUEST_NULL) return refuse_foreign("MPIX_Pbuf_prepareall", requests[i]);
+  }
+  return Partita_Pbuf_prepareall(count, found.data());
+}
+
+int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("Partita_mpi_Request_get_info", request)
+                                       : Partita_Request_get_info(found, info);
+}
+
+}  // extern "C"

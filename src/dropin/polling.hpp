@@ -1,0 +1,50 @@
+// How a call of the drop-in waits when it may not block in the MPI.
+#pragma once
+
+#include <mpi.h>
+#include <partita/partita.h>
+#include <sched.h>
+
+#include "dropin/runtime.hpp"
+#include "dropin/split.hpp"
+
+namespace partita::dropin {
+
+/// One wait that polls: makes progress for Partita where only callers do, and soon yields the core, since the rank that
+/// must act may share it.
+class Polling {
+ public:
+  /// Between two looks.
+  void pause() {
+    if (progress_by_caller()) Partita_Progress(nullptr);
+    if (++looks_ > looks_before_yield) ::sched_yield();
+  }
+
+ private:
+  static constexpr unsigned looks_before_yield = 64;
+  unsigned looks_ = 0;
+};
+
+/// Waits for a request of the MPI's as MPI_Wait does.
+inline int wait_polling(MPI_Request* request, MPI_Status* status) {
+  Polling polling;
+  while (true) {
+    int done = 0;
+    if (const int code = PMPI_Test(request, &done, status); code != MPI_SUCCESS || done != 0) return code;
+    polling.pause();
+  }
+}
+
+/// Calls `look` until it returns true. While requests of ours are among what is waited for, the wait is watched as
+/// theirs are; then an error can end it, which makes the active ones of them inactive.
+template <class Look>
+int wait_until(const Part<Partita_Request>& own, Look look) {
+  if (own.count > 0) {
+    return Partita_Wait_until(
+        own.count, own.requests, [](void* context) { return (*static_cast<Look*>(context))() ? 1 : 0; }, &look);
+  }
+  for (Polling polling; !look();) polling.pause();
+  return MPI_SUCCESS;
+}
+
+}  // namespace partita::dropin

@@ -1,0 +1,20 @@
+// Errors that the drop-in itself finds: wrong handles.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+namespace partita::dropin {
+
+/// Reports `sentence` as an error of `error_class` to the error handler for mistakes that belong to no communicator.
+/// Returns the code that the call shall return, if the handler returns.
+int refuse(int error_class, const std::string& sentence);
+
+/// Refuses `handle`, which is none of Partita's, in `call`.
+int refuse_foreign(const char* call, MPI_Request handle);
+
+/// Refuses a null pointer where `call` wants to store a request.
+int refuse_null_pointer(const char* call, const char* argument);
+
+}  // namespace partita::dropin

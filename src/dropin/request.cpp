@@ -1,0 +1,56 @@
+// Starting, freeing and cancelling requests of both kinds (MPI-4, sections 3.7.3, 3.8.4 and 3.9).
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/refuse.hpp"
+#include "dropin/split.hpp"
+
+using namespace partita::dropin;
+
+namespace {
+
+/// Null handles stay among the MPI's, which says what is wrong with them.
+int start_all(int count, MPI_Request requests[]) {
+  Scratch scratch(Split::need(count));
+  const auto n = static_cast<std::size_t>(count);
+  Part<Partita_Request> own{scratch.take<Partita_Request>(n), scratch.take<int>(n), 0};
+  Part<MPI_Request> foreign{scratch.take<MPI_Request>(n), scratch.take<int>(n), 0};
+  for (int i = 0; i < count; ++i) {
+    if (const Partita_Request found = ours(requests[i]); found != PARTITA_REQUEST_NULL) {
+      own.add(found, i);
+    } else {
+      foreign.add(requests[i], i);
+    }
+  }
+  if (foreign.count > 0) {
+    if (const int code = PMPI_Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
+  }
+  return own.count > 0 ? Partita_Startall(own.count, own.requests) : MPI_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+PARTITA_EXPORT int MPI_Start(MPI_Request* request) {
+  Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? PMPI_Start(request) : Partita_Start(&found);
+}
+
+PARTITA_EXPORT int MPI_Startall(int count, MPI_Request requests[]) {
+  const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
+  return plain ? PMPI_Startall(count, requests) : start_all(count, requests);
+}
+
+PARTITA_EXPORT int MPI_Request_free(MPI_Request* request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? PMPI_Request_free(request) : release(found, request);
+}
+
+PARTITA_EXPORT int MPI_Cancel(MPI_Request* request) {
+  if (ours(request) == PARTITA_REQUEST_NULL) return PMPI_Cancel(request);
+  return refuse(MPI_ERR_REQUEST,
+                "MPI_Cancel: the request is partitioned, and a partitioned request cannot be cancelled");
+}
+
+}  // extern "C"

@@ -1,0 +1,46 @@
+#include "dropin/requests.hpp"
+
+#include <new>
+
+#include "dropin/refuse.hpp"
+
+namespace partita::dropin {
+namespace {
+
+constinit MPI_Comm placeholder_comm = MPI_COMM_NULL;
+
+}  // namespace
+
+int open_placeholders() {
+  return PMPI_Comm_dup(MPI_COMM_SELF, &placeholder_comm);
+}
+
+void close_placeholders() {
+  if (placeholder_comm != MPI_COMM_NULL) PMPI_Comm_free(&placeholder_comm);
+}
+
+int adopt(Partita_Request request, MPI_Request* handle) {
+  MPI_Request placeholder = MPI_REQUEST_NULL;
+  int code = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, 0, placeholder_comm, &placeholder);
+  if (code == MPI_SUCCESS) {
+    try {
+      request_table().insert(key_of(placeholder), request);
+      *handle = placeholder;
+      return MPI_SUCCESS;
+    } catch (const std::bad_alloc&) {
+      PMPI_Request_free(&placeholder);
+      code = refuse(MPI_ERR_NO_MEM, "no memory is left to note one more partitioned request");
+    }
+  }
+  Partita_Request_free(&request);
+  return code;
+}
+
+int release(Partita_Request request, MPI_Request* handle) {
+  if (const int code = Partita_Request_free(&request); code != MPI_SUCCESS) return code;
+  // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
+  request_table().erase(key_of(*handle));
+  return PMPI_Request_free(handle);
+}
+
+}  // namespace partita::dropin

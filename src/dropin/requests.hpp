@@ -1,0 +1,63 @@
+// Partita requests as MPI_Request values.
+#pragma once
+
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <cstring>
+
+#include "dropin/request_table.hpp"
+
+namespace partita::dropin {
+
+namespace internal {
+/// Never destroyed: the MPI may be called while the process exits.
+union RequestTableStorage {
+  constexpr RequestTableStorage() : table() {}
+  ~RequestTableStorage() {}
+  RequestTable table;
+};
+inline constinit RequestTableStorage table_storage;
+}  // namespace internal
+
+inline RequestTable& request_table() {
+  return internal::table_storage.table;
+}
+
+/// An MPI_Request is an integer in some MPIs and a pointer in others.
+inline RequestTable::Key key_of(MPI_Request handle) {
+  static_assert(sizeof handle <= sizeof(RequestTable::Key));
+  RequestTable::Key key = 0;
+  std::memcpy(&key, &handle, sizeof handle);
+  return key;
+}
+
+inline MPI_Request handle_of(RequestTable::Key key) {
+  MPI_Request handle = MPI_REQUEST_NULL;
+  std::memcpy(&handle, &key, sizeof handle);
+  return handle;
+}
+
+/// The Partita request that `handle` stands for, or PARTITA_REQUEST_NULL. Any thread; takes no lock.
+inline Partita_Request ours(MPI_Request handle) {
+  if (request_table().empty() || handle == MPI_REQUEST_NULL) return PARTITA_REQUEST_NULL;
+  return request_table().find(key_of(handle));
+}
+
+/// The same where `handle` may be a null pointer, which is left for the MPI to complain about.
+inline Partita_Request ours(const MPI_Request* handle) {
+  return request_table().empty() || handle == nullptr ? PARTITA_REQUEST_NULL : ours(*handle);
+}
+
+/// Makes and frees the communicator on which placeholders are made. Local.
+int open_placeholders();
+void close_placeholders();
+
+/// Gives `request` a genuine MPI_Request value: a placeholder, a persistent receive of nothing that is never started.
+/// Returns an MPI error code; the request is freed if there is no placeholder for it.
+int adopt(Partita_Request request, MPI_Request* handle);
+
+/// Frees the request behind `*handle` and sets it to MPI_REQUEST_NULL. An active request is an error and stays.
+int release(Partita_Request request, MPI_Request* handle);
+
+}  // namespace partita::dropin

@@ -1,0 +1,37 @@
+// What the drop-in knows between MPI_Init and MPI_Finalize.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+
+#include "dropin/requests.hpp"
+
+namespace partita::dropin {
+
+/// Starts Partita over MPI_COMM_WORLD; called inside MPI_Init and MPI_Init_thread. Collective. Returns an MPI error
+/// code.
+int start_runtime();
+/// Ends it; called inside MPI_Finalize. Collective. Requests that are alive are an error and go all the same.
+int stop_runtime();
+
+namespace internal {
+inline constinit std::atomic<bool> progress_by_caller{false};
+}
+
+/// Whether nobody but the calls of this program makes progress for Partita: the MPI gave less than MPI_THREAD_MULTIPLE,
+/// or PARTITA_PROGRESS=caller. The same on all ranks of the job. Blocking collectives then run as their nonblocking
+/// twins on every rank, since the standard lets a blocking one match only blocking ones.
+inline bool progress_by_caller() {
+  return internal::progress_by_caller.load(std::memory_order_relaxed);
+}
+
+/// Whether a blocking call on this rank must make progress for Partita while it waits.
+inline bool must_poll() {
+  return !request_table().empty() && progress_by_caller();
+}
+
+/// The status of a request that is null or inactive (MPI-4, section 3.7.3).
+const MPI_Status& empty_status();
+
+}  // namespace partita::dropin

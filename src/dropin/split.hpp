@@ -1,0 +1,141 @@
+// An array of requests as the caller gave it, Partita's and the MPI's apart.
+#pragma once
+
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include "dropin/requests.hpp"
+#include "dropin/scratch.hpp"
+
+namespace partita::dropin {
+
+/// The requests of one kind, close together, each with its place in the caller's array.
+template <class Request>
+struct Part {
+  Request* requests = nullptr;
+  int* places = nullptr;
+  int count = 0;
+
+  void add(Request request, int place) {
+    requests[count] = request;
+    places[count] = place;
+    ++count;
+  }
+
+  /// Takes out the requests whose place was set to -1.
+  void remove_without_place() {
+    int kept = 0;
+    for (int i = 0; i < count; ++i) {
+      if (places[i] < 0) continue;
+      requests[kept] = requests[i];
+      places[kept] = places[i];
+      ++kept;
+    }
+    count = kept;
+  }
+};
+
+/// Null requests are in neither part. `scratch` must have room for need(count) and outlive this.
+class Split {
+ public:
+  static constexpr std::size_t need(int count) {
+    const auto n = static_cast<std::size_t>(count);
+    return Scratch::need<Partita_Request>(n) + Scratch::need<MPI_Request>(n) + 2 * Scratch::need<int>(n);
+  }
+
+  Split(int count, MPI_Request* requests, Scratch& scratch) : requests_(requests) {
+    const auto n = static_cast<std::size_t>(count);
+    own = {scratch.take<Partita_Request>(n), scratch.take<int>(n), 0};
+    foreign = {scratch.take<MPI_Request>(n), scratch.take<int>(n), 0};
+    for (int i = 0; i < count; ++i) {
+      if (requests[i] == MPI_REQUEST_NULL) continue;
+      if (const Partita_Request found = ours(requests[i]); found != PARTITA_REQUEST_NULL) {
+        own.add(found, i);
+      } else {
+        foreign.add(requests[i], i);
+      }
+    }
+  }
+
+  /// Gives the caller the MPI's handles back, of which a completed one has become null.
+  void put_back() const {
+    for (int i = 0; i < foreign.count; ++i) put_back(foreign, i);
+  }
+  void put_back(const Part<MPI_Request>& part, int i) const { requests_[part.places[i]] = part.requests[i]; }
+  /// The caller's handle of a request of ours never changes.
+  void put_back(const Part<Partita_Request>&, int) const {}
+
+  Part<Partita_Request> own;
+  Part<MPI_Request> foreign;
+
+ private:
+  MPI_Request* requests_;
+};
+
+/// Whether `code` says that the statuses hold the errors.
+inline bool is_in_status(int code) {
+  int error_class = MPI_SUCCESS;
+  return code != MPI_SUCCESS && PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IN_STATUS;
+}
+
+/// Where entry `i` of an array of statuses, or of MPI_STATUSES_IGNORE, is written.
+inline MPI_Status* status_at(MPI_Status* statuses, int i) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+}
+
+/// Gives the caller a status. The error field keeps its value: only a call that returns MPI_ERR_IN_STATUS sets it.
+inline void give_status(MPI_Status* to, const MPI_Status& from) {
+  if (to == MPI_STATUS_IGNORE) return;
+  const int error = to->MPI_ERROR;
+  *to = from;
+  to->MPI_ERROR = error;
+}
+
+/// The calls of both kinds under one name.
+namespace either {
+
+inline int test_any(const Part<Partita_Request>& part, int* index, int* flag, MPI_Status* status) {
+  return Partita_Testany(part.count, part.requests, index, flag, status);
+}
+inline int test_any(const Part<MPI_Request>& part, int* index, int* flag, MPI_Status* status) {
+  return PMPI_Testany(part.count, part.requests, index, flag, status);
+}
+inline int wait_any(const Part<Partita_Request>& part, int* index, MPI_Status* status) {
+  return Partita_Waitany(part.count, part.requests, index, status);
+}
+inline int wait_any(const Part<MPI_Request>& part, int* index, MPI_Status* status) {
+  return PMPI_Waitany(part.count, part.requests, index, status);
+}
+inline int test_some(const Part<Partita_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
+  return Partita_Testsome(part.count, part.requests, done, indices, statuses);
+}
+inline int test_some(const Part<MPI_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
+  return PMPI_Testsome(part.count, part.requests, done, indices, statuses);
+}
+inline int wait_some(const Part<Partita_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
+  return Partita_Waitsome(part.count, part.requests, done, indices, statuses);
+}
+inline int wait_some(const Part<MPI_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
+  return PMPI_Waitsome(part.count, part.requests, done, indices, statuses);
+}
+inline int wait_all(const Part<Partita_Request>& part, MPI_Status statuses[]) {
+  return Partita_Waitall(part.count, part.requests, statuses);
+}
+inline int wait_all(const Part<MPI_Request>& part, MPI_Status statuses[]) {
+  return PMPI_Waitall(part.count, part.requests, statuses);
+}
+inline int test_one(Partita_Request* request, int* flag, MPI_Status* status) {
+  return Partita_Test(request, flag, status);
+}
+inline int test_one(MPI_Request* request, int* flag, MPI_Status* status) {
+  return PMPI_Test(request, flag, status);
+}
+inline int get_status(Partita_Request request, int* flag, MPI_Status* status) {
+  return Partita_Request_get_status(request, flag, status);
+}
+inline int get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  return PMPI_Request_get_status(request, flag, status);
+}
+
+}  // namespace either
+}  // namespace partita::dropin
