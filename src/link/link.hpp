@@ -58,7 +58,7 @@ class Sender {
   virtual void put(std::int32_t t, Epoch epoch) = 0;
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
   virtual bool finished() = 0;
-  /// Whether transfers that were put still need host steps of this process (see Link::progress) to end.
+  /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
   virtual bool needs_progress() const { return false; }
 };
 
@@ -79,7 +79,7 @@ class Receiver {
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
   /// caller copies before it opens the next epoch.
   virtual const std::byte* landing(Epoch epoch) const = 0;
-  /// Whether an open epoch needs host steps of this process to receive.
+  /// Whether an open epoch needs host steps of this process all along. Fixed.
   virtual bool needs_progress() const { return false; }
 };
 
@@ -95,8 +95,8 @@ class Link {
   /// The receiving half for a sender that made `offer`, or why not. Local.
   virtual std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
                                                                     std::span<const std::byte> offer) = 0;
-  /// One line for `partita info` on how a matched sender/receiver of this link moves its bytes.
-  virtual std::string describe(const Endpoint& endpoint, const Plan& plan) const = 0;
+  /// How the bytes of `receiver`, which this link made, move; a clause for `partita info`.
+  virtual std::string describe(const Receiver& receiver) const = 0;
 
   /// Takes the host steps that wait; called by one thread at a time. True if something moved.
   virtual bool progress() { return false; }

@@ -216,7 +216,8 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
     } else {
       auto made = link->receiver(request.endpoint(), plan, offered->second.bytes);
       if (auto* receiver = std::get_if<std::unique_ptr<link::Receiver>>(&made)) {
-        return {plan, std::move(*receiver), name, joined(link->describe(request.endpoint(), plan), refusals)};
+        const std::string reason = link->describe(**receiver);
+        return {plan, std::move(*receiver), name, joined(reason, refusals)};
       }
       refusals = joined(refusals, fmt::format("{}: {}", name, std::get<link::Refusal>(made).reason));
     }

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
+
+#include <unistd.h>
+
+#include "link/direct/remote_copy.hpp"
 
 namespace partita::link {
 namespace {
@@ -15,17 +20,27 @@ using FlagWord = std::atomic_ref<Epoch>;
 /// not started.
 constexpr std::int64_t prefer_slots_bytes = 8 * 1024;
 
-/// What the sender exports: the word in which the receiver publishes the newest epoch that it has opened.
+/// How the sender's thread gets the bytes across.
+enum class Way : std::uint8_t {
+  slots,        ///< into slots behind the flags; the receiver copies out
+  mapped,       ///< into the receive buffer, which this process maps or owns
+  remote_copy,  ///< into the receive buffer, by the kernel
+};
+
+/// What the sender exports.
 struct Offer {
-  HostAddress credit;
+  HostAddress credit;  ///< of the word in which the receiver publishes the newest epoch that it has opened
   Epoch first_epoch;
+  ReachProbe probe;
 };
 
 /// What the receiver exports.
 struct Answer {
-  bool in_place;              ///< data goes into the receive buffer; else into the slots behind the flags
-  std::uint64_t own_address;  ///< the receive buffer, for a rank that sends to itself
-  HostAddress data;           ///< the receive buffer, for other ranks
+  Way way;
+  pid_t pid;
+  std::uint64_t
+      plain_address;  ///< the receive buffer in its own process: remote copies, and a rank that sends to itself
+  HostAddress data;   ///< the receive buffer, to be mapped
   HostAddress flags;
 };
 
@@ -34,10 +49,11 @@ struct SetShape {
   std::size_t data_offset_bytes;
   std::size_t set_bytes;
 
-  SetShape(const Plan& plan, bool in_place)
+  SetShape(const Plan& plan, Way way)
       : data_offset_bytes((static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16),
-        set_bytes(in_place ? data_offset_bytes
-                           : (data_offset_bytes + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
+        set_bytes(way != Way::slots
+                      ? data_offset_bytes
+                      : (data_offset_bytes + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
 };
 
 class DirectSender final : public Sender {
@@ -49,20 +65,23 @@ class DirectSender final : public Sender {
   ~DirectSender() override { context_.host_memory.free_block(credit_block_, sizeof(Epoch)); }
 
   wire::Bytes offer() override {
-    const Offer offer{context_.host_memory.export_to(endpoint_.peer, credit_block_), context_.settings.first_epoch};
+    const Offer offer{context_.host_memory.export_to(endpoint_.peer, credit_block_), context_.settings.first_epoch,
+                      own_probe()};
     return wire::Writer().put(offer).take();
   }
 
   void connect(const Plan& plan, std::span<const std::byte> message) override {
     const auto answer = wire::Reader(message).get<Answer>();
-    const SetShape shape(plan, answer.in_place);
+    const SetShape shape(plan, answer.way);
     plan_ = plan;
-    two_sets_ = !answer.in_place;
+    way_ = answer.way;
+    receiver_pid_ = answer.pid;
+    two_sets_ = way_ == Way::slots;
     std::byte* block = context_.host_memory.import(endpoint_.peer, answer.flags);
     for (const std::size_t set : {0, 1}) {
       std::byte* base = block + (two_sets_ ? set * shape.set_bytes : 0);
       flags_[set] = reinterpret_cast<Epoch*>(base);
-      target_[set] = answer.in_place ? receive_buffer(answer) : base + shape.data_offset_bytes;
+      target_[set] = way_ == Way::slots ? base + shape.data_offset_bytes : receive_buffer(answer);
     }
   }
 
@@ -85,7 +104,7 @@ class DirectSender final : public Sender {
     const std::size_t set = epoch & 1;
     const Range bytes = plan_.bytes(t);
     if (bytes.size() > 0) {
-      std::memcpy(target_[set] + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
+      copy(target_[set] + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
     }
     // Pairs with the load in DirectReceiver::arrived.
     FlagWord(flags_[set][t]).store(epoch, std::memory_order_release);
@@ -96,8 +115,19 @@ class DirectSender final : public Sender {
  private:
   Epoch* credit() const { return reinterpret_cast<Epoch*>(credit_block_); }
 
+  void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
+    if (way_ == Way::remote_copy) {
+      copy_to_process(receiver_pid_, reinterpret_cast<std::uint64_t>(to), from, size_bytes);
+    } else {
+      std::memcpy(to, from, size_bytes);
+    }
+  }
+
+  /// In this process where it is mapped, in the receiver's for a remote copy.
   std::byte* receive_buffer(const Answer& answer) const {
-    if (endpoint_.peer == context_.world.rank()) return reinterpret_cast<std::byte*>(answer.own_address);
+    if (way_ == Way::remote_copy || endpoint_.peer == context_.world.rank()) {
+      return reinterpret_cast<std::byte*>(answer.plain_address);
+    }
     return context_.host_memory.import(endpoint_.peer, answer.data);
   }
 
@@ -105,6 +135,8 @@ class DirectSender final : public Sender {
   Endpoint endpoint_;
   Plan plan_;
   std::byte* credit_block_;
+  Way way_ = Way::slots;
+  pid_t receiver_pid_ = 0;
   bool two_sets_ = false;
   Epoch* flags_[2] = {};
   std::byte* target_[2] = {};
@@ -114,23 +146,23 @@ class DirectSender final : public Sender {
 
 class DirectReceiver final : public Receiver {
  public:
-  DirectReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer, bool in_place)
+  DirectReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer, Way way)
       : context_(context),
         endpoint_(endpoint),
-        in_place_(in_place),
-        shape_(plan, in_place),
-        block_bytes_(shape_.set_bytes * (in_place ? 1 : 2)),
+        way_(way),
+        shape_(plan, way),
+        block_bytes_(shape_.set_bytes * (way == Way::slots ? 2 : 1)),
         credit_(reinterpret_cast<Epoch*>(context.host_memory.import(endpoint.peer, offer.credit))),
         block_(context.host_memory.allocate_block(block_bytes_)) {}
   ~DirectReceiver() override { context_.host_memory.free_block(block_, block_bytes_); }
 
   wire::Bytes answer() override {
     Answer answer{};
-    answer.in_place = in_place_;
+    answer.way = way_;
+    answer.pid = ::getpid();
+    answer.plain_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
     answer.flags = context_.host_memory.export_to(endpoint_.peer, block_);
-    if (in_place_ && endpoint_.peer == context_.world.rank()) {
-      answer.own_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
-    } else if (in_place_) {
+    if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {
       answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
     }
     return wire::Writer().put(answer).take();
@@ -144,16 +176,18 @@ class DirectReceiver final : public Receiver {
     return FlagWord(reinterpret_cast<Epoch*>(set(epoch))[t]).load(std::memory_order_acquire) == epoch;
   }
 
+  Way way() const { return way_; }
+
   const std::byte* landing(Epoch epoch) const override {
-    return in_place_ ? endpoint_.data : set(epoch) + shape_.data_offset_bytes;
+    return way_ == Way::slots ? set(epoch) + shape_.data_offset_bytes : endpoint_.data;
   }
 
  private:
-  std::byte* set(Epoch epoch) const { return block_ + (in_place_ ? 0 : (epoch & 1) * shape_.set_bytes); }
+  std::byte* set(Epoch epoch) const { return block_ + (way_ == Way::slots ? (epoch & 1) * shape_.set_bytes : 0); }
 
   Context context_;
   Endpoint endpoint_;
-  bool in_place_;
+  Way way_;
   SetShape shape_;
   std::size_t block_bytes_;
   Epoch* credit_;
@@ -179,28 +213,37 @@ class Direct final : public Link {
                   "PARTITA_FIRST_EPOCH is {} here and {} at rank {}; it must be the same on all ranks",
                   context_.settings.first_epoch, offer.first_epoch, endpoint.peer);
     }
-    const bool lands_in_place = in_place(endpoint, plan);
-    if (!lands_in_place && plan.total_bytes() > context_.settings.slot_limit_bytes) {
-      return Refusal{
-          fmt::format("the receive buffer is plain host memory, which other ranks cannot map, and its {} bytes are "
-                      "more than the slots take ({}); memory of Partita_Alloc or MPI_Alloc_mem can be mapped",
-                      plan.total_bytes(), context_.settings.slot_limit_bytes)};
+    const auto way = choose_way(endpoint, plan, offer);
+    if (!way) {
+      return Refusal{fmt::format(
+          "the receive buffer is plain host memory, which other ranks cannot map, its {} bytes are more than "
+          "the slots take ({}), and the kernel does not let the sender copy into this process; memory of "
+          "Partita_Alloc or MPI_Alloc_mem can be mapped",
+          plan.total_bytes(), context_.settings.slot_limit_bytes)};
     }
-    return std::make_unique<DirectReceiver>(context_, endpoint, plan, offer, lands_in_place);
+    return std::make_unique<DirectReceiver>(context_, endpoint, plan, offer, *way);
   }
 
-  std::string describe(const Endpoint& endpoint, const Plan& plan) const override {
-    if (in_place(endpoint, plan)) return "the sender maps the receive buffer: one copy";
-    return fmt::format("same node, {} bytes fit the slots: two copies", plan.total_bytes());
+  std::string describe(const Receiver& receiver) const override {
+    switch (static_cast<const DirectReceiver&>(receiver).way()) {
+      case Way::slots:
+        return "same node, small enough for slots: two copies";
+      case Way::mapped:
+        return "same node, the sender maps the receive buffer: one copy";
+      case Way::remote_copy:
+        return "same node, the sender's thread copies through the kernel: one copy";
+    }
+    return {};
   }
 
  private:
-  bool mappable(const Endpoint& endpoint) const {
-    return endpoint.peer == context_.world.rank() || endpoint.kind == memory::Kind::host_exported;
-  }
-
-  bool in_place(const Endpoint& endpoint, const Plan& plan) const {
-    return mappable(endpoint) && plan.total_bytes() > std::min(prefer_slots_bytes, context_.settings.slot_limit_bytes);
+  std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, const Offer& offer) const {
+    const bool mappable = endpoint.peer == context_.world.rank() || endpoint.kind == memory::Kind::host_exported;
+    const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
+    if (plan.total_bytes() <= (mappable ? std::min(prefer_slots_bytes, slot_limit) : slot_limit)) return Way::slots;
+    if (mappable) return Way::mapped;
+    if (can_reach(offer.probe)) return Way::remote_copy;
+    return std::nullopt;
   }
 
   Context context_;

@@ -180,10 +180,7 @@ class Mpi final : public Link {
     return std::make_unique<MpiReceiver>(context_, endpoint, plan, mutex_, tags_of(endpoint.peer));
   }
 
-  std::string describe(const Endpoint&, const Plan& plan) const override {
-    return fmt::format("{} internal message{} of the MPI", plan.transport_partitions(),
-                       plan.transport_partitions() == 1 ? "" : "s");
-  }
+  std::string describe(const Receiver&) const override { return "internal messages of the MPI"; }
 
  private:
   TagRanges& tags_of(int peer) {

@@ -1,0 +1,28 @@
+// Stores into another process's memory that is not mapped here, by the kernel's process_vm_writev.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace partita::link {
+
+/// What a process tells so that another can try whether it may reach its memory.
+struct ReachProbe {
+  pid_t pid = 0;
+  std::uint64_t address = 0;  ///< of a word that holds `expected`
+  std::uint64_t expected = 0;
+};
+
+/// This process's probe; valid as long as the process lives.
+ReachProbe own_probe();
+
+/// Whether this process may read the probe's process, and so reach its memory: same user, same process-id namespace, no
+/// tracing restriction between them.
+bool can_reach(const ReachProbe& probe);
+
+/// Copies to `address` in process `pid`; complete on return. Throws Error.
+void copy_to_process(pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes);
+
+}  // namespace partita::link
