@@ -24,6 +24,9 @@ Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbo
 std::uint64_t Matcher::keep(std::unique_ptr<Request> request) {
   const std::uint64_t id = next_id_++;
   request->matching.id = id;
+  runtime_.trace.name(id, fmt::format("{} {} rank {}, tag {}", request->side() == Side::send ? "send" : "receive",
+                                      request->side() == Side::send ? "to" : "from", request->arguments().peer,
+                                      request->arguments().tag));
   requests_.emplace(id, std::move(request));
   return id;
 }

@@ -28,6 +28,7 @@ void RecvRequest::start() {
   epoch_ = next(epoch_);
   seen_ = 0;
   if (matched()) open_epoch();
+  record(Trace::Event::started);
   active_.store(true, std::memory_order_release);
 }
 
@@ -122,7 +123,10 @@ bool RecvRequest::done() {
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
-  while (seen_ < plan_.transport_partitions() && link_->arrived(seen_, epoch_)) ++seen_;
+  while (seen_ < plan_.transport_partitions() && link_->arrived(seen_, epoch_)) {
+    record(Trace::Event::arrived, seen_);
+    ++seen_;
+  }
   return seen_ == plan_.transport_partitions() && deliver_everything();
 }
 

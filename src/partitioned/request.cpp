@@ -30,7 +30,12 @@ link::Endpoint Request::endpoint() const {
           runtime_.host_memory.kind_of(data, static_cast<std::size_t>(total_bytes))};
 }
 
+void Request::record(Trace::Event event, std::int64_t partition) const {
+  runtime_.trace.record(event, matching.id, epoch_, partition);
+}
+
 void Request::complete() {
+  record(Trace::Event::completed);
   if (wants_progress_) runtime_.progress.unwant();
   active_.store(false, std::memory_order_release);
 }

@@ -13,6 +13,7 @@
 #include "core/epoch.hpp"
 #include "core/error.hpp"
 #include "core/layout.hpp"
+#include "core/trace.hpp"
 #include "core/watch.hpp"
 #include "link/link.hpp"
 #include "partitioned/communicators.hpp"
@@ -105,6 +106,8 @@ class Request : public Waiting {
  protected:
   void check_startable() const;
   void throw_if_failed() const;
+  /// Traces an event of the open epoch.
+  void record(Trace::Event event, std::int64_t partition = -1) const;
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
   bool null_peer() const { return arguments_.peer < 0; }

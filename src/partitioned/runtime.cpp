@@ -32,6 +32,7 @@ Settings agreed_settings(MPI_Comm comm) {
 Runtime::Runtime(MPI_Comm comm)
     : settings(agreed_settings(comm)),
       world(comm),
+      trace(!settings.trace_file.empty()),
       progress(world.spare_cores()),
       mailbox(world, progress),
       host_memory(world),
@@ -60,6 +61,7 @@ void Runtime::free_memory(void* base) {
 void Runtime::finalize() {
   mailbox.drain(settings.timeout_s);
   progress.stop_thread();
+  if (trace.enabled()) trace.write(settings.trace_file, world);
 }
 
 }  // namespace partita

@@ -8,6 +8,7 @@
 #include "core/mailbox.hpp"
 #include "core/progress.hpp"
 #include "core/settings.hpp"
+#include "core/trace.hpp"
 #include "core/world.hpp"
 #include "link/registry.hpp"
 #include "memory/host.hpp"
@@ -28,6 +29,7 @@ class Runtime {
 
   const Settings settings;
   World world;
+  Trace trace;
   Progress progress;
   Mailbox mailbox;
   memory::HostMemory host_memory;

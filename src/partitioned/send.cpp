@@ -21,6 +21,7 @@ void SendRequest::start() {
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
   if (matched()) open_epoch();
+  record(Trace::Event::started);
   active_.store(true, std::memory_order_release);
 }
 
@@ -56,6 +57,7 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
   check_markable(first, last);
   mark(first, last);
+  for (std::int64_t p = first; runtime_.trace.enabled() && p <= last; ++p) record(Trace::Event::readied, p);
   if (null_peer()) {
     put_count_.fetch_add(static_cast<std::int32_t>(last - first + 1), std::memory_order_release);
     return;
@@ -109,12 +111,14 @@ void SendRequest::decide(std::int32_t t) {
     put(t);
     return;
   }
+  record(Trace::Event::deferred, t);
   deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
   deferred_count_.fetch_add(1, std::memory_order_release);
   runtime_.deferred.push(*this);
 }
 
 void SendRequest::put(std::int32_t t) {
+  record(Trace::Event::issued, t);
   link_->put(t, epoch_);
   put_count_.fetch_add(1, std::memory_order_release);
 }
