@@ -5,7 +5,7 @@
 enum { partitions = 4, count = 3, size = partitions * count };
 
 static int send_partitions(void) {
-  double values[size];
+  double values[size] = {0};
   Partita_Request request = PARTITA_REQUEST_NULL;
   if (Partita_Psend_init(values, partitions, count, MPI_DOUBLE, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL, &request)) return 1;
   if (Partita_Start(&request)) return 2;
