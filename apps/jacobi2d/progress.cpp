@@ -1,0 +1,23 @@
+#include "apps/jacobi2d/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace jacobi2d {
+
+bool Progress::due() {
+  constexpr std::chrono::seconds pause{2};
+  if (!speaks_) return false;
+  const auto now = Clock::now();
+  if (now - last_ < pause) return false;
+  last_ = now;
+  return true;
+}
+
+void Progress::say(std::string_view what, std::string_view state) {
+  fmt::print(stderr, "  {:<12} {}\n", what, state);
+  std::fflush(stderr);
+}
+
+}  // namespace jacobi2d
