@@ -1,0 +1,187 @@
+#include "apps/jacobi2d/jacobi2d.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+
+#include "apps/jacobi2d/collect.hpp"
+#include "apps/jacobi2d/modes.hpp"
+#include "apps/jacobi2d/options.hpp"
+#include "apps/jacobi2d/picture.hpp"
+#include "apps/jacobi2d/reference.hpp"
+#include "apps/jacobi2d/report.hpp"
+#include "apps/jacobi2d/threads.hpp"
+
+namespace jacobi2d {
+namespace {
+
+constexpr int picture_pixels = 1024;
+constexpr int warm_up_iterations = 20;
+
+bool is_root() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank == 0;
+}
+
+void say(const std::string& text) {
+  if (!is_root()) return;
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+int fail(int code, const std::string& text) {
+  if (is_root()) fmt::print(stderr, "{}", text);
+  return code;
+}
+
+const Mode& mode_named(const std::string& name) {
+  return *std::find_if(modes.begin(), modes.end(), [&](const Mode& mode) { return mode.name == name; });
+}
+
+Division divide(const Options& options, int ranks) {
+  std::array<int, 2> dims{options.rank_rows, options.rank_columns};
+  if (dims[0] == 0) MPI_Dims_create(ranks, 2, dims.data());
+  return {options.rows, options.columns, dims[0], dims[1]};
+}
+
+/// Several threads call MPI at once in mode `partitioned`.
+std::optional<std::string> problem_with_thread_level(const Options& options) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  const bool partitioned = std::find(options.modes.begin(), options.modes.end(), "partitioned") != options.modes.end();
+  if (!partitioned || omp_get_max_threads() == 1 || level == MPI_THREAD_MULTIPLE) return std::nullopt;
+  return "mode partitioned with several threads needs MPI_THREAD_MULTIPLE, which this MPI does not give; use --threads "
+         "1";
+}
+
+std::string describe(const Plate& plate) {
+  const Division& division = plate.division();
+  std::string text = fmt::format("Laplace's equation on {} x {} cells, {} ranks ({} x {}), {} thread{} each\n",
+                                 division.rows, division.columns, division.ranks(), division.rank_rows,
+                                 division.rank_columns, omp_get_max_threads(), omp_get_max_threads() == 1 ? "" : "s");
+  if (plate.sides().empty()) return text;
+  text += "halos of rank 0:";
+  for (const Side side : plate.sides()) {
+    constexpr std::array names{"north", "south", "west", "east"};
+    text += fmt::format(" {} {} cells in {} partitions;", names[index_of(side)], halo_length(plate.field(0), side),
+                        plate.partitions(side));
+  }
+  text.back() = '\n';
+  return text;
+}
+
+/// Connections, matching and page faults of the first iterations are not what the modes differ in.
+void warm_up(Plate& plate, const Options& options) {
+  for (const std::string& name : options.modes) {
+    plate.reset();
+    mode_named(name).solve(plate, {warm_up_iterations, 0.0, warm_up_iterations});
+  }
+}
+
+/// Everything that the runs leave behind on rank 0.
+struct Results {
+  std::map<std::string, std::vector<Result>> runs;  ///< by mode
+  std::vector<double> field;                        ///< the whole grid after the last run
+  bool all_passed = true;
+};
+
+/// Compares the whole grid with the one-rank solution. Collective; the same verdict on every rank.
+bool verify(const Plate& plate, const std::vector<double>& whole, int iterations, Reference* reference) {
+  return decide_on_rank_0(plate.comm(), [&] {
+    const auto difference = first_difference(plate.division(), whole, reference->after(iterations));
+    if (difference) fmt::print(stderr, "jacobi2d: wrong result: {}.\n", describe(*difference));
+    return !difference;
+  });
+}
+
+void run_mode(Plate& plate, const Options& options, const std::string& name, Reference* reference, Results& results) {
+  plate.reset();
+  const Outcome outcome =
+      mode_named(name).solve(plate, {options.max_iterations, options.tolerance, options.check_every});
+  Result result = summarise(plate, name, outcome);
+  if (options.verify || options.picture) results.field = gather(plate, plate.field(outcome.iterations % 2));
+  if (options.verify) {
+    const bool passed = verify(plate, results.field, outcome.iterations, reference);
+    result.check = passed ? Check::passed : Check::failed;
+    results.all_passed = results.all_passed && passed;
+  }
+  say(fmt::format("  {}\n", describe(result)));
+  results.runs[name].push_back(std::move(result));
+}
+
+std::vector<Result> median_runs(const Options& options, const Results& results) {
+  std::vector<Result> medians;
+  for (const std::string& name : options.modes) medians.push_back(median_run(results.runs.at(name)));
+  return medians;
+}
+
+/// Writes the files on rank 0; false on every rank if that fails.
+bool write_files(const Plate& plate, const Options& options, const std::vector<Result>& results,
+                 const std::vector<double>& field) {
+  return decide_on_rank_0(plate.comm(), [&] {
+    try {
+      const std::string history = options.output + "-residual.csv";
+      write_history(results, history);
+      std::string written = history;
+      if (options.picture) {
+        const std::string path = options.output + ".png";
+        write_png(draw(field, options.rows, options.columns, coldest, hottest, picture_pixels), path);
+        written = fmt::format("{} and {}", path, history);
+      }
+      fmt::print("wrote {}\n", written);
+      return true;
+    } catch (const std::runtime_error& error) {
+      fmt::print(stderr, "jacobi2d: {}\n", error.what());
+      return false;
+    }
+  });
+}
+
+int solve(const Options& options, const Division& division) {
+  Plate plate(MPI_COMM_WORLD, division, options.partitions);
+  say(describe(plate) + oversubscription_note(plate.comm(), omp_get_max_threads()));
+  warm_up(plate, options);
+
+  std::optional<Reference> reference;
+  if (options.verify && plate.rank() == 0) reference.emplace(division, plate.problem());
+  Results results;
+  for (int repeat = 0; repeat < options.repeat; ++repeat) {
+    for (const std::string& name : options.modes) {
+      run_mode(plate, options, name, reference ? &*reference : nullptr, results);
+    }
+  }
+
+  const std::vector<Result> medians = median_runs(options, results);
+  say(fmt::format("\n{}\n", comparison_table(medians)));
+  const bool written = write_files(plate, options, medians, results.field);
+  return results.all_passed && written ? 0 : 1;
+}
+
+}  // namespace
+
+int command(int argc, char** argv) {
+  const auto read = read_options(argc, argv);
+  if (const auto* exit = std::get_if<Exit>(&read)) {
+    if (exit->code != 0) return fail(exit->code, exit->text);
+    say(exit->text);
+    return 0;
+  }
+  const Options& options = std::get<Options>(read);
+
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  omp_set_num_threads(thread_count(MPI_COMM_WORLD, options.threads));
+  const Division division = divide(options, ranks);
+  std::optional<std::string> problem = problem_with(division, ranks);
+  if (!problem) problem = problem_with_thread_level(options);
+  if (problem) return fail(2, fmt::format("jacobi2d: {}.\n", *problem));
+  return solve(options, division);
+}
+
+}  // namespace jacobi2d
