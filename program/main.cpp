@@ -1,0 +1,52 @@
+// The program partita: run it under mpirun or srun like any MPI program.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "program/command.hpp"
+#ifdef PARTITA_HAVE_BENCH
+#include "bench/command.hpp"
+#endif
+
+namespace partita::program {
+namespace {
+
+constexpr std::array commands{
+    Command{"run", "APP [options]", "runs an app", run_command},
+#ifdef PARTITA_HAVE_BENCH
+    Command{"bench", "NAME [options]", "measures", bench::command},
+#endif
+};
+
+int call(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    say(fmt::format("partita {}\n", PARTITA_VERSION));
+    return 0;
+  }
+  return dispatch("partita", "partita: partitioned MPI communication. Usage: mpirun -n RANKS partita COMMAND", commands,
+                  argc, argv);
+}
+
+}  // namespace
+}  // namespace partita::program
+
+int main(int argc, char** argv) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  int code = 1;
+  try {
+    code = partita::program::call(argc, argv);
+  } catch (const std::exception& error) {
+    // The other ranks may wait for this one, so they end too.
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    fmt::print(stderr, "partita: rank {}: {}\n", rank, error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return code;
+}

@@ -1,0 +1,22 @@
+// partita run APP: the apps.
+#include <array>
+
+#include "apps/jacobi2d/jacobi2d.hpp"
+#include "program/command.hpp"
+
+namespace partita::program {
+namespace {
+
+constexpr std::array apps{
+    Command{"jacobi2d", "[options]", "Laplace's equation on a plate, the halo exchanged in three ways",
+            jacobi2d::command},
+};
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+  return dispatch("partita run", "partita run APP: whole applications, each in plain MPI and with Partita.", apps, argc,
+                  argv);
+}
+
+}  // namespace partita::program
