@@ -29,5 +29,6 @@ void complain(std::string_view text);
 
 /// The sub-commands, each in its own file.
 int run_command(int argc, char** argv);
+int info_command(int argc, char** argv);
 
 }  // namespace partita::program

@@ -20,6 +20,7 @@ constexpr std::array commands{
 #ifdef PARTITA_HAVE_BENCH
     Command{"bench", "NAME [options]", "measures", bench::command},
 #endif
+    Command{"info", "", "what this job has, and which link each pair of ranks uses and why", info_command},
 };
 
 int call(int argc, char** argv) {

@@ -1,0 +1,211 @@
+// partita info: what this job has, and which link each pair of ranks uses and why.
+#include <fmt/format.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/support/node.hpp"
+#include "core/settings.hpp"
+#include "program/command.hpp"
+#include "program/link_survey.hpp"
+#include "program/partita_check.hpp"
+
+namespace partita::program {
+namespace {
+
+/// The first line of `text` with single spaces.
+std::string first_line(std::string_view text) {
+  std::string line;
+  for (const char c : text.substr(0, text.find('\n'))) {
+    const bool space = c == ' ' || c == '\t';
+    if (!space) line += c;
+    if (space && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line;
+}
+
+std::string describe_versions() {
+  int major = 0, minor = 0, patch = 0;
+  PARTITA_CHECK(Partita_Get_version(&major, &minor, &patch));
+  int standard = 0, substandard = 0, length = 0;
+  MPI_Get_version(&standard, &substandard);
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> library{};
+  MPI_Get_library_version(library.data(), &length);
+  return fmt::format("Partita {}.{}.{}\nMPI {}.{}: {}\n", major, minor, patch, standard, substandard,
+                     first_line(library.data()));
+}
+
+std::string describe_thread_level() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  const std::map<int, const char*> names = {{MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"},
+                                            {MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"},
+                                            {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
+                                            {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
+  return fmt::format("thread level: {}\n", names.at(level));
+}
+
+std::string describe_settings() {
+  std::string text = "settings of rank 0's environment:\n";
+  for (const SettingDescription& setting : known_settings()) {
+    const char* value = std::getenv(setting.name);
+    text += fmt::format("  {:<20} {:<10} {}; takes {}\n", setting.name, value != nullptr ? value : "(not set)",
+                        setting.meaning, setting.expected);
+  }
+  return text;
+}
+
+/// What rank 0 knows of every rank.
+struct RankPlace {
+  int node;  ///< the lowest rank of its node
+  int node_cores;
+  char host[MPI_MAX_PROCESSOR_NAME];
+};
+
+std::vector<RankPlace> gather_places(MPI_Comm comm) {
+  int rank = 0, ranks = 1, length = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  const apps::Node node = apps::find_node(comm);
+  RankPlace mine{node.first_rank, node.cores, {}};
+  MPI_Get_processor_name(mine.host, &length);
+  std::vector<RankPlace> places(rank == 0 ? static_cast<std::size_t>(ranks) : 0);
+  constexpr int size_bytes = sizeof(RankPlace);
+  MPI_Gather(&mine, size_bytes, MPI_BYTE, places.data(), size_bytes, MPI_BYTE, 0, comm);
+  return places;
+}
+
+std::string describe_places(const std::vector<RankPlace>& places) {
+  constexpr std::size_t most_nodes = 16;
+  std::map<int, std::vector<std::size_t>> nodes;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) nodes[places[rank].node].push_back(rank);
+  std::string text =
+      fmt::format("job: {} ranks on {} node{}\n", places.size(), nodes.size(), nodes.size() == 1 ? "" : "s");
+  std::size_t shown = 0;
+  for (const auto& [first, ranks] : nodes) {
+    if (shown++ == most_nodes) {
+      text += fmt::format("  and {} more nodes\n", nodes.size() - most_nodes);
+      break;
+    }
+    const RankPlace& place = places[static_cast<std::size_t>(first)];
+    text +=
+        fmt::format("  {}: {} ranks from rank {} on, {} cores\n", place.host, ranks.size(), first, place.node_cores);
+  }
+  return text;
+}
+
+/// What sets pairs of ranks apart before anybody asks for a link.
+enum class Distance { itself, node, job };
+
+struct Pair {
+  std::size_t sender, receiver;
+};
+
+Distance distance_of(const std::vector<RankPlace>& places, const Pair& pair) {
+  if (pair.sender == pair.receiver) return Distance::itself;
+  return places[pair.sender].node == places[pair.receiver].node ? Distance::node : Distance::job;
+}
+
+const char* name_of(Distance distance) {
+  switch (distance) {
+    case Distance::itself:
+      return "every rank to itself";
+    case Distance::node:
+      return "every rank to the others of its node";
+    case Distance::job:
+      return "every rank to those of other nodes";
+  }
+  return "";
+}
+
+/// The pairs in words if they are all of one distance, else one after the other as far as there is room.
+std::string describe_pairs(const std::vector<Pair>& pairs, Distance distance, std::size_t all_of_distance) {
+  if (pairs.size() == all_of_distance) return name_of(distance);
+  constexpr std::size_t most_pairs = 12;
+  std::string text;
+  for (std::size_t i = 0; i < pairs.size() && i < most_pairs; ++i) {
+    text += fmt::format("{}{} -> {}", i == 0 ? "" : ", ", pairs[i].sender, pairs[i].receiver);
+  }
+  if (pairs.size() > most_pairs) text += fmt::format(" and {} more pairs", pairs.size() - most_pairs);
+  return text;
+}
+
+std::string describe_choices(const Choices& choices) {
+  std::string text;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    text +=
+        fmt::format("    {:<6} {:<14} {:<7} {:>3} transfer{}  {}\n", probes[i].size, probes[i].memory, choices[i].link,
+                    choices[i].transfers, choices[i].transfers == "1" ? " " : "s", choices[i].reason);
+  }
+  return text;
+}
+
+/// Pairs with the same choices stand together.
+std::string describe_links(const std::vector<RankPlace>& places, const Survey& survey) {
+  std::map<Distance, std::size_t> all_of;
+  std::map<std::pair<Distance, int>, std::vector<Pair>> groups;
+  for (std::size_t sender = 0; sender < places.size(); ++sender) {
+    for (std::size_t receiver = 0; receiver < places.size(); ++receiver) {
+      const Pair pair{sender, receiver};
+      const Distance distance = distance_of(places, pair);
+      ++all_of[distance];
+      groups[{distance, survey.of_pair[sender * places.size() + receiver]}].push_back(pair);
+    }
+  }
+  std::string text =
+      fmt::format("links, tried with messages in {} partitions (size, memory on both sides, link, transfers, why):\n",
+                  probe_partitions);
+  for (const auto& [group, pairs] : groups) {
+    const auto& [distance, choices] = group;
+    text += fmt::format("  {}\n{}", describe_pairs(pairs, distance, all_of.at(distance)),
+                        describe_choices(survey.different[static_cast<std::size_t>(choices)]));
+  }
+  return text;
+}
+
+/// The world, with errors that come back as codes so that they end in a sentence.
+class SurveyComm {
+ public:
+  SurveyComm() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    PARTITA_CHECK(Partita_Comm_register(comm_));
+  }
+  ~SurveyComm() { MPI_Comm_free(&comm_); }
+  SurveyComm(const SurveyComm&) = delete;
+  SurveyComm& operator=(const SurveyComm&) = delete;
+
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+}  // namespace
+
+int info_command(int argc, char** argv) {
+  if (argc > 1) {
+    const bool help = argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h");
+    if (help) {
+      say("partita info: what this job has, and which link each pair of ranks uses and why. Takes no options.\n");
+      return 0;
+    }
+    complain(fmt::format("partita info: '{}' is not known; it takes no options.\n", argv[argc > 2 ? 2 : 1]));
+    return usage_error;
+  }
+  PARTITA_CHECK(Partita_Init(MPI_COMM_WORLD));
+  const SurveyComm comm;
+  const std::vector<RankPlace> places = gather_places(comm.get());
+  say(describe_versions() + describe_thread_level() + describe_places(places) + describe_settings());
+  const Survey survey = survey_links(comm.get());
+  if (!places.empty()) say(describe_links(places, survey));
+  return 0;
+}
+
+}  // namespace partita::program
