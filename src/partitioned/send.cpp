@@ -20,6 +20,7 @@ void SendRequest::start() {
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
+  put_count_.store(0, std::memory_order_relaxed);
   if (matched()) open_epoch();
   record(Trace::Event::started);
   active_.store(true, std::memory_order_release);
@@ -31,7 +32,6 @@ void SendRequest::open_epoch() {
     missing_[static_cast<std::size_t>(t)].store(static_cast<std::int32_t>(plan_.send_run(t).size()),
                                                 std::memory_order_relaxed);
   }
-  put_count_.store(0, std::memory_order_relaxed);
   link_->start(epoch_);
   if (wants_progress_) runtime_.progress.want();
 }
