@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /** A persistent partitioned send or receive (MPI-4, chapter 4). */
-typedef struct Partita_RequestImpl *Partita_Request;
+typedef struct Partita_RequestImpl* Partita_Request;
 #define PARTITA_REQUEST_NULL ((Partita_Request)0)
 
 /* ---- Runtime ------------------------------------------------------------------------------------------- */
@@ -34,66 +34,68 @@ typedef struct Partita_RequestImpl *Partita_Request;
 PARTITA_EXPORT int Partita_Init(MPI_Comm world);
 
 /** Sets `*flag` to 1 between Partita_Init and Partita_Finalize, else to 0. Any thread, any time. */
-PARTITA_EXPORT int Partita_Initialized(int *flag);
+PARTITA_EXPORT int Partita_Initialized(int* flag);
 
 /** Ends the runtime. Collective over the communicator given to Partita_Init; call before MPI_Finalize.
  *  Drains what is unmatched. Live requests are an error (MPI_ERR_REQUEST); they are released all the same. */
 PARTITA_EXPORT int Partita_Finalize(void);
 
 /** The library's version, which may be newer than the header's PARTITA_VERSION_*. */
-PARTITA_EXPORT int Partita_Get_version(int *major, int *minor, int *patch);
+PARTITA_EXPORT int Partita_Get_version(int* major, int* minor, int* patch);
 
 /** Lets the runtime take the host steps that wait to be taken (setup answers, deferred and engine transfers).
  *  Never blocks. Needed only with PARTITA_PROGRESS=caller or below MPI_THREAD_MULTIPLE in long stretches
  *  without another Partita call. Sets `*pending` (may be NULL) to 1 if steps remain. */
-PARTITA_EXPORT int Partita_Progress(int *pending);
+PARTITA_EXPORT int Partita_Progress(int* pending);
 
 /** The sentence behind the last error `code` on the calling thread; for other codes, the MPI's own text.
  *  `string` holds MPI_MAX_ERROR_STRING characters. */
-PARTITA_EXPORT int Partita_Error_string(int code, char *string, int *length);
+PARTITA_EXPORT int Partita_Error_string(int code, char* string, int* length);
 
 /** Reports an error that a layer on top of Partita has found, as Partita reports its own: `sentence` is kept for
  *  Partita_Error_string and the error handler of `comm` is called with the code of `error_class`, one of the
  *  predefined classes. Returns that code if the handler returns. */
-PARTITA_EXPORT int Partita_Raise(MPI_Comm comm, int error_class, const char *sentence);
+PARTITA_EXPORT int Partita_Raise(MPI_Comm comm, int error_class, const char* sentence);
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */
 
 /** Allocates `size_bytes` of host memory that the other ranks of the node can map, so that link `direct`
  *  writes into it without a copy. Page-aligned, zeroed. Local. `*(void **)baseptr` receives the address. */
-PARTITA_EXPORT int Partita_Alloc(MPI_Aint size_bytes, MPI_Info info, void *baseptr);
+PARTITA_EXPORT int Partita_Alloc(MPI_Aint size_bytes, MPI_Info info, void* baseptr);
 
 /** Frees memory of Partita_Alloc. Free the requests on it first. */
-PARTITA_EXPORT int Partita_Free(void *base);
+PARTITA_EXPORT int Partita_Free(void* base);
 
 /** Sets `*flag` to 1 if `base` was returned by Partita_Alloc and not freed since, else to 0. */
-PARTITA_EXPORT int Partita_Is_allocated(const void *base, int *flag);
+PARTITA_EXPORT int Partita_Is_allocated(const void* base, int* flag);
 
 /* ---- Communicators ------------------------------------------------------------------------------------- */
 
-/** Makes `comm` known, so that requests can be made on it. Collective over `comm`, which MPI_COMM_WORLD, MPI_COMM_SELF and
- *  the communicator given to Partita_Init do not need. Blocks. A second call on the same communicator is a no-op. */
+/** Makes `comm` known, so that requests can be made on it. Collective over `comm`, which MPI_COMM_WORLD, MPI_COMM_SELF
+ * and the communicator given to Partita_Init do not need. Blocks. A second call on the same communicator is a no-op. */
 PARTITA_EXPORT int Partita_Comm_register(MPI_Comm comm);
 
 /** The same without communication, for a constructor that was collective over the known communicator
- *  `parent`: every process of `parent` calls it once for each such constructor, in the same order, with its own result (MPI_COMM_NULL
- *  where it got none). `comm` need not be complete yet (MPI_Comm_idup). Where `parent` is not known, `comm` stays unknown: no error. */
+ *  `parent`: every process of `parent` calls it once for each such constructor, in the same order, with its own result
+ * (MPI_COMM_NULL where it got none). `comm` need not be complete yet (MPI_Comm_idup). Where `parent` is not known,
+ * `comm` stays unknown: no error. */
 PARTITA_EXPORT int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm);
 
 /* ---- Partitioned point-to-point (MPI-4, sections 4.2.1 to 4.2.4) ---------------------------------------- */
 
 /** Makes a persistent partitioned send of `partitions` × `count` elements of `datatype`. Local, never blocks.
  *  Matches by (comm, rank, tag, order of init) with one Partita_Precv_init of the same total size; the
- *  numbers of partitions may differ. `dest` may be MPI_PROC_NULL. Info keys: partita_link, partita_transport_partitions. */
-PARTITA_EXPORT int Partita_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
-                                      int tag, MPI_Comm comm, MPI_Info info, Partita_Request *request);
+ *  numbers of partitions may differ. `dest` may be MPI_PROC_NULL. Info keys: partita_link,
+ * partita_transport_partitions. */
+PARTITA_EXPORT int Partita_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
+                                      int tag, MPI_Comm comm, MPI_Info info, Partita_Request* request);
 
 /** The receiving side of Partita_Psend_init. No wildcards. */
-PARTITA_EXPORT int Partita_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source,
-                                      int tag, MPI_Comm comm, MPI_Info info, Partita_Request *request);
+PARTITA_EXPORT int Partita_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source,
+                                      int tag, MPI_Comm comm, MPI_Info info, Partita_Request* request);
 
 /** Opens an epoch of an inactive request. Local, never blocks. */
-PARTITA_EXPORT int Partita_Start(Partita_Request *request);
+PARTITA_EXPORT int Partita_Start(Partita_Request* request);
 /** Partita_Start for each of `count` requests. */
 PARTITA_EXPORT int Partita_Startall(int count, Partita_Request requests[]);
 
@@ -107,11 +109,11 @@ PARTITA_EXPORT int Partita_Pready_list(int length, const int partitions[], Parti
 
 /** Sets `*flag` to 1 if partition `partition` of a receive lies in its buffer, else to 0. Any thread, several
  *  at once. On an inactive request the flag is 1. Never blocks; makes progress. */
-PARTITA_EXPORT int Partita_Parrived(Partita_Request request, int partition, int *flag);
+PARTITA_EXPORT int Partita_Parrived(Partita_Request request, int partition, int* flag);
 
-/** Blocks until the receiver of an active send has started the same epoch, so that every Pready after it
- *  moves its bytes at once; on a receive, until the request is matched. Optional on the host
- *  (gpu-initiated-partitioned-mpi, section II-B.2). */
+/** Blocks until every Pready of the open epoch moves its bytes at once: on a send, until the receiver has started the
+ *  same epoch (link `mpi`, where the MPI keeps early messages: until it is matched); on a receive, until it is matched.
+ * Optional on the host (gpu-initiated-partitioned-mpi, section II-B.2). */
 PARTITA_EXPORT int Partita_Pbuf_prepare(Partita_Request request);
 /** Partita_Pbuf_prepare for each of `count` requests, together. */
 PARTITA_EXPORT int Partita_Pbuf_prepareall(int count, Partita_Request requests[]);
@@ -119,33 +121,33 @@ PARTITA_EXPORT int Partita_Pbuf_prepareall(int count, Partita_Request requests[]
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
  *      and stay valid until Partita_Request_free. PARTITA_REQUEST_NULL and inactive requests are allowed. --- */
 
-PARTITA_EXPORT int Partita_Wait(Partita_Request *request, MPI_Status *status);
+PARTITA_EXPORT int Partita_Wait(Partita_Request* request, MPI_Status* status);
 PARTITA_EXPORT int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]);
-PARTITA_EXPORT int Partita_Waitany(int count, Partita_Request requests[], int *index, MPI_Status *status);
-PARTITA_EXPORT int Partita_Waitsome(int incount, Partita_Request requests[], int *outcount, int indices[],
+PARTITA_EXPORT int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Status* status);
+PARTITA_EXPORT int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int indices[],
                                     MPI_Status statuses[]);
-PARTITA_EXPORT int Partita_Test(Partita_Request *request, int *flag, MPI_Status *status);
-PARTITA_EXPORT int Partita_Testall(int count, Partita_Request requests[], int *flag, MPI_Status statuses[]);
-PARTITA_EXPORT int Partita_Testany(int count, Partita_Request requests[], int *index, int *flag, MPI_Status *status);
-PARTITA_EXPORT int Partita_Testsome(int incount, Partita_Request requests[], int *outcount, int indices[],
+PARTITA_EXPORT int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status);
+PARTITA_EXPORT int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status statuses[]);
+PARTITA_EXPORT int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag, MPI_Status* status);
+PARTITA_EXPORT int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int indices[],
                                     MPI_Status statuses[]);
 
-/** For a layer that waits for requests together with something else: blocks until `done(context)`, which it calls again and again,
- *  returns non-zero. Makes progress and is watched as Partita_Waitall on `requests` is; an error ends the wait and makes the
- *  active ones of `requests` inactive. `done` may complete requests and must not throw. */
-PARTITA_EXPORT int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void *context), void *context);
+/** For a layer that waits for requests together with something else: blocks until `done(context)`, which it calls again
+ * and again, returns non-zero. Makes progress and is watched as Partita_Waitall on `requests` is; an error ends the
+ * wait and makes the active ones of `requests` inactive. `done` may complete requests and must not throw. */
+PARTITA_EXPORT int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* context), void* context);
 
 /** Partita_Test without making the request inactive. */
-PARTITA_EXPORT int Partita_Request_get_status(Partita_Request request, int *flag, MPI_Status *status);
+PARTITA_EXPORT int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* status);
 
 /** Frees an inactive request and sets it to PARTITA_REQUEST_NULL. Local. An active one is an error
  *  (MPI_ERR_REQUEST) and stays. */
-PARTITA_EXPORT int Partita_Request_free(Partita_Request *request);
+PARTITA_EXPORT int Partita_Request_free(Partita_Request* request);
 
 /** What became of a request, as an info object that the caller frees: partita_kind (send, recv),
- *  partita_active (true, false), partita_matched (true, false) and, once matched, partita_link, partita_reason (why this link),
- *  partita_transport_partitions. Local. */
-PARTITA_EXPORT int Partita_Request_get_info(Partita_Request request, MPI_Info *info);
+ *  partita_active (true, false), partita_matched (true, false) and, once matched, partita_link, partita_reason (why
+ * this link), partita_transport_partitions. Local. */
+PARTITA_EXPORT int Partita_Request_get_info(Partita_Request request, MPI_Info* info);
 
 #ifdef __cplusplus
 }

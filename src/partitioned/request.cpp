@@ -1,6 +1,5 @@
 #include "partitioned/request.hpp"
 
-#include "core/mpi_check.hpp"
 #include "partitioned/runtime.hpp"
 
 namespace partita {
@@ -9,14 +8,7 @@ Request::Request(Runtime& runtime, RequestArguments arguments)
     : runtime_(runtime),
       arguments_(std::move(arguments)),
       layout_(Layout::of(arguments_.datatype)),
-      epoch_(runtime.settings.first_epoch) {
-  // The program may free its datatype before the request; statuses need it later.
-  PARTITA_MPI(Type_dup(arguments_.datatype, &arguments_.datatype));
-}
-
-Request::~Request() {
-  PMPI_Type_free(&arguments_.datatype);
-}
+      epoch_(runtime.settings.first_epoch) {}
 
 SideShape Request::shape() const {
   return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
