@@ -130,12 +130,6 @@ inline int test_one(Partita_Request* request, int* flag, MPI_Status* status) {
 inline int test_one(MPI_Request* request, int* flag, MPI_Status* status) {
   return PMPI_Test(request, flag, status);
 }
-inline int get_status(Partita_Request request, int* flag, MPI_Status* status) {
-  return Partita_Request_get_status(request, flag, status);
-}
-inline int get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  return PMPI_Request_get_status(request, flag, status);
-}
 
 }  // namespace either
 }  // namespace partita::dropin

@@ -34,8 +34,7 @@ struct Communicator {
 /// (parent's id, how many constructors were called on the parent before), which all ranks count alike.
 class Communicators {
  public:
-  /// `given` is the communicator of Partita_Init; it, MPI_COMM_WORLD and MPI_COMM_SELF are known from the start.
-  Communicators(World& world, MPI_Comm given);
+  explicit Communicators(World& world);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
