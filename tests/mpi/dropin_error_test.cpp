@@ -1,0 +1,185 @@
+// Wrong handles and wrong calls: the right error class and a sentence, through the error handler (MPI-4, section 9.3).
+#include <array>
+#include <string>
+
+#include <partita/mpix.h>
+
+#include "dropin_ring.hpp"
+
+namespace partita::test {
+namespace {
+
+/// Errors of no communicator go to MPI_COMM_SELF, those of a request to its communicator.
+class DropinError : public testing::Test {
+ protected:
+  DropinError() {
+    for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  }
+  ~DropinError() override {
+    for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+  }
+
+  static void expect_word(const std::string& text, const char* word) {
+    EXPECT_NE(std::string::npos, text.find(word)) << "'" << word << "' in: " << text;
+  }
+
+  /// `code` is of `error_class` and has a sentence with all of `words`.
+  template <class... Words>
+  static void expect_error(int error_class, int code, Words... words) {
+    int found_class = -1;
+    MPI_Error_class(code, &found_class);
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    EXPECT_EQ(MPI_SUCCESS, MPI_Error_string(code, text, &length));
+    EXPECT_EQ(error_class, found_class) << text;
+    EXPECT_EQ(std::string(text).size(), static_cast<std::size_t>(length));
+    (expect_word(text, words), ...);
+  }
+};
+
+/// A persistent request of the MPI's.
+struct Foreign {
+  Foreign() { MPI_Recv_init(&value, 1, MPI_INT, rank(), 50, MPI_COMM_WORLD, &request); }
+  ~Foreign() { MPI_Request_free(&request); }
+  int value = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+TEST_F(DropinError, partitioned_calls_refuse_requests_of_the_mpi) {
+  Foreign foreign;
+  const int partition = 0;
+  int flag = 0;
+  for (const bool others_alive : {false, true}) {
+    const auto ring = others_alive ? std::make_unique<Ring>() : nullptr;
+    expect_error(MPI_ERR_REQUEST, MPI_Pready(0, foreign.request), "MPI_Pready", "not a partitioned one");
+    expect_error(MPI_ERR_REQUEST, MPI_Pready_range(0, 0, foreign.request), "MPI_Pready_range", "MPI_Psend_init");
+    expect_error(MPI_ERR_REQUEST, MPI_Pready_list(1, &partition, foreign.request), "MPI_Pready_list");
+    expect_error(MPI_ERR_REQUEST, MPI_Parrived(foreign.request, 0, &flag), "MPI_Parrived");
+    expect_error(MPI_ERR_REQUEST, MPIX_Pbuf_prepare(foreign.request), "MPIX_Pbuf_prepare");
+    expect_error(MPI_ERR_REQUEST, MPIX_Pbuf_prepareall(1, &foreign.request), "MPIX_Pbuf_prepareall");
+  }
+}
+
+TEST_F(DropinError, partitioned_calls_refuse_null_requests) {
+  expect_error(MPI_ERR_REQUEST, MPI_Pready(0, MPI_REQUEST_NULL), "MPI_Pready", "MPI_REQUEST_NULL");
+  expect_error(MPI_ERR_REQUEST, MPI_Pready_range(0, 0, MPI_REQUEST_NULL), "MPI_Pready_range", "MPI_REQUEST_NULL");
+  expect_error(MPI_ERR_REQUEST, MPI_Pready_list(0, nullptr, MPI_REQUEST_NULL), "MPI_Pready_list", "MPI_REQUEST_NULL");
+  expect_error(MPI_ERR_REQUEST, MPIX_Pbuf_prepare(MPI_REQUEST_NULL), "MPIX_Pbuf_prepare", "MPI_REQUEST_NULL");
+}
+
+TEST_F(DropinError, initialisation_refuses_a_null_pointer_for_the_request) {
+  int value = 0;
+  expect_error(MPI_ERR_ARG, MPI_Psend_init(&value, 1, 1, MPI_INT, rank(), 0, MPI_COMM_WORLD, MPI_INFO_NULL, nullptr),
+               "MPI_Psend_init", "request");
+  expect_error(MPI_ERR_ARG, MPI_Precv_init(&value, 1, 1, MPI_INT, rank(), 0, MPI_COMM_WORLD, MPI_INFO_NULL, nullptr),
+               "MPI_Precv_init", "request");
+}
+
+TEST_F(DropinError, marks_at_the_wrong_time_or_place_are_refused) {
+  Ring ring;
+  expect_error(MPI_ERR_REQUEST, MPI_Pready(0, ring.send), "Pready");
+  ring.start();
+  EXPECT_NE(MPI_SUCCESS, MPI_Pready(0, ring.recv));
+  EXPECT_NE(MPI_SUCCESS, MPI_Pready(4, ring.send));
+  EXPECT_NE(MPI_SUCCESS, MPI_Pready(-1, ring.send));
+  int flag = 0;
+  EXPECT_NE(MPI_SUCCESS, MPI_Parrived(ring.send, 0, &flag));
+  EXPECT_NE(MPI_SUCCESS, MPI_Parrived(ring.recv, 4, &flag));
+  ring.mark_all();
+  ring.finish();
+  ring.expect_arrived();
+}
+
+TEST_F(DropinError, an_active_request_is_not_freed) {
+  Ring ring;
+  ring.start();
+  const MPI_Request before = ring.send;
+  expect_error(MPI_ERR_REQUEST, MPI_Request_free(&ring.send), "active");
+  EXPECT_EQ(before, ring.send);
+  ring.mark_all();
+  ring.finish();
+  ring.expect_arrived();
+}
+
+TEST_F(DropinError, a_partitioned_request_is_not_cancelled) {
+  Ring ring;
+  ring.start();
+  expect_error(MPI_ERR_REQUEST, MPI_Cancel(&ring.recv), "MPI_Cancel", "cannot be cancelled");
+  ring.mark_all();
+  ring.finish();
+  ring.expect_arrived();
+}
+
+TEST_F(DropinError, a_freed_request_is_not_marked) {
+  MPI_Request freed = MPI_REQUEST_NULL;
+  {
+    const Ring ring;
+    freed = ring.send;
+  }
+  expect_error(MPI_ERR_REQUEST, MPI_Pready(0, freed), "MPI_Pready", "freed");
+}
+
+TEST_F(DropinError, errors_of_the_mpi_keep_their_own_text) {
+  const int code = MPI_Send(nullptr, 1, MPI_INT, ranks() + 5, 0, MPI_COMM_WORLD);
+  ASSERT_NE(MPI_SUCCESS, code);
+  char own[MPI_MAX_ERROR_STRING] = "";
+  char given[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  PMPI_Error_string(code, own, &length);
+  MPI_Error_string(code, given, &length);
+  EXPECT_STREQ(own, given);
+}
+
+/// Counts the calls of an error handler.
+int handled = 0;
+void count_error(MPI_Comm*, int*, ...) {
+  ++handled;
+}
+
+TEST_F(DropinError, the_error_handler_is_called_once) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(count_error, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  handled = 0;
+  EXPECT_NE(MPI_SUCCESS, MPI_Pready(0, MPI_REQUEST_NULL));
+  EXPECT_EQ(1, handled);
+  MPI_Errhandler_free(&handler);
+}
+
+TEST_F(DropinError, different_total_sizes_are_reported_per_status) {
+  std::array<char, 64> out{};
+  std::array<char, 64> in{};
+  int token = -1;
+  const int next = (rank() + 1) % ranks();
+  const int previous = (rank() + ranks() - 1) % ranks();
+  enum { send, recv, token_recv, token_send, count };
+  std::array<MPI_Request, count> requests{};
+  MPI_Psend_init(out.data(), 2, 32, MPI_CHAR, next, 60, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[send]);
+  MPI_Precv_init(in.data(), 2, 16, MPI_CHAR, previous, 60, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[recv]);
+  MPI_Start(&requests[recv]);
+  MPI_Start(&requests[send]);
+  MPI_Pready_range(0, 1, requests[send]);
+  MPI_Irecv(&token, 1, MPI_INT, previous, 61, MPI_COMM_WORLD, &requests[token_recv]);
+  const int value = 3;
+  MPI_Isend(&value, 1, MPI_INT, next, 61, MPI_COMM_WORLD, &requests[token_send]);
+
+  bool failed = false;
+  for (int round = 0; round < 3; ++round) {
+    std::array<MPI_Status, count> statuses{};
+    for (auto& status : statuses) status.MPI_ERROR = 4711;
+    const int code = MPI_Waitall(count, requests.data(), statuses.data());
+    if (code == MPI_SUCCESS) break;
+    failed = true;
+    expect_error(MPI_ERR_IN_STATUS, code);
+    for (const auto& status : statuses) EXPECT_NE(4711, status.MPI_ERROR);
+    EXPECT_TRUE(statuses[send].MPI_ERROR != MPI_SUCCESS || statuses[recv].MPI_ERROR != MPI_SUCCESS);
+  }
+  EXPECT_TRUE(failed);
+  for (int i = token_recv; i < count; ++i) MPI_Wait(&requests[static_cast<std::size_t>(i)], MPI_STATUS_IGNORE);
+  EXPECT_EQ(3, token);
+  harness_barrier();
+  for (const int i : {send, recv}) EXPECT_EQ(MPI_SUCCESS, MPI_Request_free(&requests[static_cast<std::size_t>(i)]));
+}
+
+}  // namespace
+}  // namespace partita::test

@@ -1,0 +1,164 @@
+// MPI's progress rule (MPI-4, section 2.9): a partitioned message moves while its ranks are in any blocking call. Runs
+// with the progress thread, and with progress by the calls alone.
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "dropin_ring.hpp"
+
+namespace partita::test {
+namespace {
+
+/// A partitioned message from rank 0 to rank 1 that rank 1 waits for before it enters the blocking call in which rank 0
+/// is.
+class Crossing : public testing::TestWithParam<int> {
+ protected:
+  /// Rank 0 marks, then `block`s, then waits; rank 1 waits, then `block`s. Must end.
+  template <class Block>
+  void cross(Block block) {
+    std::vector<char> data(static_cast<std::size_t>(GetParam()), rank() == 0 ? 'p' : '-');
+    MPI_Request request = MPI_REQUEST_NULL;
+    constexpr int partitions = 4;
+    if (rank() == 0) {
+      MPI_Psend_init(data.data(), partitions, GetParam() / partitions, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
+                     &request);
+    } else if (rank() == 1) {
+      MPI_Precv_init(data.data(), partitions, GetParam() / partitions, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
+                     &request);
+    }
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      if (rank() == 0) {
+        step("rank 0 starts and marks");
+        MPI_Start(&request);
+        for (int partition = 0; partition < partitions; ++partition) MPI_Pready(partition, request);
+        step("rank 0 blocks");
+        block();
+        step("rank 0 waits");
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+      } else {
+        if (rank() == 1) {
+          step("rank 1 starts and waits");
+          MPI_Start(&request);
+          MPI_Wait(&request, MPI_STATUS_IGNORE);
+          ASSERT_EQ(std::string(data.size(), 'p'), std::string(data.begin(), data.end()));
+          data.assign(data.size(), '-');
+        }
+        step("the others block");
+        block();
+      }
+    }
+    if (request != MPI_REQUEST_NULL) {
+      ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
+    }
+  }
+};
+
+TEST_P(Crossing, ends_around_a_barrier) {
+  cross([] { ASSERT_EQ(MPI_SUCCESS, MPI_Barrier(MPI_COMM_WORLD)); });
+}
+
+TEST_P(Crossing, ends_around_collectives_that_move_data) {
+  cross([] {
+    int value = rank() == 1 ? 17 : 0;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Bcast(&value, 1, MPI_INT, 1, MPI_COMM_WORLD));
+    ASSERT_EQ(17, value);
+    int sum = 0;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    ASSERT_EQ(17 * ranks(), sum);
+    std::vector<int> all(static_cast<std::size_t>(ranks()));
+    const int own = rank();
+    ASSERT_EQ(MPI_SUCCESS, MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD));
+    for (int i = 0; i < ranks(); ++i) ASSERT_EQ(i, all[static_cast<std::size_t>(i)]);
+  });
+}
+
+TEST_P(Crossing, ends_around_a_synchronous_send_and_a_receive) {
+  cross([] {
+    int value = rank();
+    MPI_Status status{};
+    if (rank() == 0) {
+      ASSERT_EQ(MPI_SUCCESS, MPI_Ssend(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD));
+      ASSERT_EQ(MPI_SUCCESS, MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &status));
+      ASSERT_EQ(1, status.MPI_SOURCE);
+      ASSERT_EQ(1, value);
+    } else if (rank() == 1) {
+      ASSERT_EQ(MPI_SUCCESS, MPI_Recv(&value, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
+      ASSERT_EQ(3, status.MPI_TAG);
+      value = 1;
+      ASSERT_EQ(MPI_SUCCESS, MPI_Send(&value, 1, MPI_INT, 0, 4, MPI_COMM_WORLD));
+    }
+  });
+}
+
+TEST_P(Crossing, ends_around_sendrecv_and_sendrecv_replace) {
+  cross([] {
+    const int peer = rank() < 2 ? 1 - rank() : MPI_PROC_NULL;
+    const int out = rank() + 70;
+    int in = -1;
+    MPI_Status status{};
+    ASSERT_EQ(MPI_SUCCESS, MPI_Sendrecv(&out, 1, MPI_INT, peer, 5, &in, 1, MPI_INT, peer, 5, MPI_COMM_WORLD, &status));
+    std::array both = {rank(), 0};
+    ASSERT_EQ(MPI_SUCCESS, MPI_Sendrecv_replace(both.data(), 2, MPI_INT, peer, 6, peer, 6, MPI_COMM_WORLD, &status));
+    if (peer == MPI_PROC_NULL) return;
+    ASSERT_EQ(peer + 70, in);
+    ASSERT_EQ(peer, both[0]);
+    ASSERT_EQ(peer, status.MPI_SOURCE);
+  });
+}
+
+TEST_P(Crossing, ends_around_probes) {
+  cross([] {
+    int value = 23;
+    MPI_Status status{};
+    if (rank() == 0) {
+      ASSERT_EQ(MPI_SUCCESS, MPI_Probe(1, 7, MPI_COMM_WORLD, &status));
+      ASSERT_EQ(7, status.MPI_TAG);
+      ASSERT_EQ(MPI_SUCCESS, MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      MPI_Message message = MPI_MESSAGE_NULL;
+      ASSERT_EQ(MPI_SUCCESS, MPI_Mprobe(1, 8, MPI_COMM_WORLD, &message, &status));
+      ASSERT_EQ(MPI_SUCCESS, MPI_Mrecv(&value, 1, MPI_INT, &message, &status));
+      ASSERT_EQ(MPI_MESSAGE_NULL, message);
+      ASSERT_EQ(8, status.MPI_TAG);
+    } else if (rank() == 1) {
+      ASSERT_EQ(MPI_SUCCESS, MPI_Send(&value, 1, MPI_INT, 0, 7, MPI_COMM_WORLD));
+      ASSERT_EQ(MPI_SUCCESS, MPI_Send(&value, 1, MPI_INT, 0, 8, MPI_COMM_WORLD));
+    }
+  });
+}
+
+TEST_P(Crossing, ends_around_waits_for_requests_of_the_mpi) {
+  cross([] {
+    if (rank() > 1) return;
+    std::array<int, 3> in{};
+    std::array<MPI_Request, 3> requests{};
+    for (int i = 0; i < 3; ++i)
+      MPI_Irecv(&in[static_cast<std::size_t>(i)], 1, MPI_INT, 1 - rank(), i, MPI_COMM_WORLD,
+                &requests[static_cast<std::size_t>(i)]);
+    const int out = 9;
+    for (int i = 0; i < 3; ++i) MPI_Send(&out, 1, MPI_INT, 1 - rank(), i, MPI_COMM_WORLD);
+    int index = -1;
+    int done = 0;
+    std::array<int, 3> indices{};
+    ASSERT_EQ(MPI_SUCCESS, MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Waitany(3, requests.data(), &index, MPI_STATUS_IGNORE));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Waitsome(3, requests.data(), &done, indices.data(), MPI_STATUSES_IGNORE));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Waitall(3, requests.data(), MPI_STATUSES_IGNORE));
+    ASSERT_EQ((std::array{9, 9, 9}), in);
+  });
+}
+
+TEST_P(Crossing, ends_around_communicator_constructors) {
+  cross([] {
+    MPI_Comm duplicate = MPI_COMM_NULL;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Comm_dup(MPI_COMM_WORLD, &duplicate));
+    MPI_Comm half = MPI_COMM_NULL;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Comm_split(duplicate, rank() % 2, 0, &half));
+    MPI_Comm_free(&half);
+    MPI_Comm_free(&duplicate);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(SmallAndHuge, Crossing, testing::Values(64, 64 * 1024, 32 * 1024 * 1024));
+
+}  // namespace
+}  // namespace partita::test
