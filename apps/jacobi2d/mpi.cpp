@@ -4,6 +4,8 @@
 // compute the interior while the messages travel.
 #include <mpi.h>
 
+#include <algorithm>
+
 #include "apps/jacobi2d/modes.hpp"
 
 namespace jacobi2d {

@@ -6,6 +6,7 @@
 #include <mpi.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -144,6 +145,79 @@ std::vector<const EdgePiece*> pieces_of(const Plate& plate, int thread, int thre
   return pieces;
 }
 
+/// What the threads of one iteration share.
+struct Iteration {
+  const Plate& plate;
+  const Field& old_field;
+  const Field& new_field;
+  const HaloRequests& old_halo;
+  const HaloRequests& new_halo;
+  Unfinished& unfinished;
+  HaloClock& halo;
+  Measure measure;
+};
+
+/// One thread's part of an iteration.
+class Sweep {
+ public:
+  Sweep(const Iteration& iteration, int thread, int threads)
+      : iteration_(iteration),
+        interior_(share_of(interior_cells(iteration.old_field.rows, iteration.old_field.columns), thread, threads)),
+        waiting_(pieces_of(iteration.plate, thread, threads)) {}
+
+  /// Computes all cells of this part; returns their largest change.
+  double run() {
+    compute_edge_that_arrived();
+    for_each_chunk(interior_, [&](const Cells& chunk) {
+      compute(chunk);
+      compute_edge_that_arrived();
+    });
+    while (!waiting_.empty()) {
+      give_way();
+      compute_edge_that_arrived();
+    }
+    return change_;
+  }
+
+ private:
+  void compute_edge_that_arrived() {
+    if (waiting_.empty()) return;
+    const auto arrived = move_arrived_to_end();
+    for (auto piece = arrived; piece != waiting_.end(); ++piece) {
+      compute((*piece)->cells);
+      mark_ready(**piece);
+    }
+    waiting_.erase(arrived, waiting_.end());
+  }
+
+  std::vector<const EdgePiece*>::iterator move_arrived_to_end() {
+    const auto timed = iteration_.halo.measure();
+    return std::partition(waiting_.begin(), waiting_.end(),
+                          [&](const EdgePiece* piece) { return !iteration_.old_halo.arrived(*piece); });
+  }
+
+  void compute(const Cells& cells) {
+    change_ = std::max(change_, relax(iteration_.old_field, iteration_.new_field, cells, iteration_.measure));
+  }
+
+  void mark_ready(const EdgePiece& piece) {
+    const auto timed = iteration_.halo.measure();
+    for (const HaloPartition& partition : piece.along) {
+      if (iteration_.unfinished.finish_piece_of(partition)) iteration_.new_halo.mark_ready(partition);
+    }
+  }
+
+  void give_way() {
+    const auto timed = iteration_.halo.measure();
+    std::this_thread::yield();
+  }
+
+  const Iteration& iteration_;
+  Cells interior_;
+  std::vector<const EdgePiece*> waiting_;  ///< the edge's pieces whose halo partitions have not all arrived
+  double change_ = 0.0;
+};
+
 }  // namespace
 
 Outcome solve_partitioned(const Plate& plate, const Limits& limits) {
@@ -154,10 +228,10 @@ Outcome solve_partitioned(const Plate& plate, const Limits& limits) {
   Unfinished unfinished(plate);
 
   Outcome outcome = iterate(plate, limits, "partitioned", [&](int from, Measure measure) {
-    const Field& old_field = plate.field(from);
-    const Field& new_field = plate.field(1 - from);
     HaloRequests& old_halo = requests[static_cast<std::size_t>(from)];
     HaloRequests& new_halo = requests[static_cast<std::size_t>(1 - from)];
+    const Iteration iteration{plate,  plate.field(from), plate.field(1 - from), old_halo, new_halo, unfinished, halo,
+                              measure};
     {
       const auto timed = halo.measure();
       new_halo.start();
@@ -165,42 +239,7 @@ Outcome solve_partitioned(const Plate& plate, const Limits& limits) {
 
     double change = 0.0;
 #pragma omp parallel reduction(max : change)
-    {
-      const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-      std::vector<const EdgePiece*> waiting = pieces_of(plate, thread, threads);
-
-      const auto has_arrived = [&](const EdgePiece* piece) {
-        const auto timed = halo.measure();
-        return old_halo.arrived(*piece);
-      };
-      const auto compute_and_mark = [&](const EdgePiece* piece) {
-        change = std::max(change, relax(old_field, new_field, piece->cells, measure));
-        const auto timed = halo.measure();
-        for (const HaloPartition& partition : piece->along) {
-          if (unfinished.finish_piece_of(partition)) new_halo.mark_ready(partition);
-        }
-      };
-      const auto compute_what_has_arrived = [&] {
-        return std::erase_if(waiting, [&](const EdgePiece* piece) {
-          if (!has_arrived(piece)) return false;
-          compute_and_mark(piece);
-          return true;
-        });
-      };
-
-      compute_what_has_arrived();
-      const Cells interior = interior_cells(old_field.rows, old_field.columns);
-      for_each_chunk(share_of(interior, thread, threads), [&](const Cells& chunk) {
-        change = std::max(change, relax(old_field, new_field, chunk, measure));
-        compute_what_has_arrived();
-      });
-      while (!waiting.empty()) {
-        if (compute_what_has_arrived() == 0) {
-          const auto timed = halo.measure();
-          std::this_thread::yield();
-        }
-      }
-    }
+    change = Sweep(iteration, omp_get_thread_num(), omp_get_num_threads()).run();
 
     const auto timed = halo.measure();
     old_halo.wait();
