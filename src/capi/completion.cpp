@@ -115,14 +115,17 @@ class Outcomes {
   bool failed_ = false;
 };
 
-void wait_one(Request& request, MPI_Status* status) {
+/// Waits for `done`; when the wait itself fails, the open requests are given up, so that they can be freed.
+template <class Done>
+void wait_for(int count, Partita_Request requests[], const Request& explained, Done done) {
   try {
-    runtime().wait_until(request, [&] { return request.done(); });
+    runtime().wait_until(explained, done);
   } catch (const Error&) {
-    request.abandon();
+    for (int i = 0; i < count; ++i) {
+      if (is_open(requests[i])) request_of(requests[i]).abandon();
+    }
     throw;
   }
-  close(request, status);
 }
 
 /// Testany without the error handling. Returns whether the call is over.
@@ -181,12 +184,15 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
 int Partita_Wait(Partita_Request* request, MPI_Status* status) {
   return on_requests("Wait", 1, request, [&] {
     if (!is_open(*request)) return fill_empty(status);
-    wait_one(request_of(*request), status);
+    Request& waited = request_of(*request);
+    wait_for(1, request, waited, [&] { return waited.done(); });
+    close(waited, status);
   });
 }
 
 int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
   return on_requests("Test", 1, request, [&] {
+    check_output(flag, "flag");
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
@@ -196,6 +202,7 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
 
 int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* status) {
   return on_requests("Request_get_status", 1, &request, [&] {
+    check_output(flag, "flag");
     poll();
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
@@ -231,6 +238,7 @@ int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]
 int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Testall", count, requests, [&] {
+    check_output(flag, "flag");
     poll();
     *flag = 1;
     Outcomes outcomes("Testall", count, requests, statuses);
@@ -257,14 +265,17 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
 
 int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Status* status) {
   return on_requests("Waitany", count, requests, [&] {
+    check_output(index, "index");
     Request* first_open = nullptr;
     if (any_closed(count, requests, index, status, &first_open)) return;
-    runtime().wait_until(*first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
+    wait_for(count, requests, *first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
   });
 }
 
 int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag, MPI_Status* status) {
   return on_requests("Testany", count, requests, [&] {
+    check_output(index, "index");
+    check_output(flag, "flag");
     poll();
     Request* first_open = nullptr;
     *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
@@ -274,12 +285,14 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
 int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Waitsome", incount, requests, [&] {
+    check_output(outcount, "outcount");
+    check_output(indices, "indices");
     Request* first_open = nullptr;
     const auto look = [&] {
       code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
       return *outcount != 0;
     };
-    if (!look()) runtime().wait_until(*first_open, look);
+    if (!look()) wait_for(incount, requests, *first_open, look);
   });
   return called != MPI_SUCCESS ? called : code;
 }
@@ -287,6 +300,8 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
 int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Testsome", incount, requests, [&] {
+    check_output(outcount, "outcount");
+    check_output(indices, "indices");
     poll();
     Request* first_open = nullptr;
     code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);

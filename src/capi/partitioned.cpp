@@ -125,7 +125,7 @@ int Partita_Pready_list(int length, const int partitions[], Partita_Request requ
 
 int Partita_Parrived(Partita_Request request, int partition, int* flag) {
   return on_request("Parrived", request, [&] {
-    if (flag == nullptr) throw Error(ErrorClass::arg, "argument flag is null; expected is where to put the answer");
+    check_output(flag, "flag");
     *flag = recv_of(request).arrived(partition) ? 1 : 0;
   });
 }

@@ -88,6 +88,10 @@ MPI_Comm handler_of(const Communicator* record) {
   return record != nullptr && record->alive.load(std::memory_order_acquire) ? record->handle : MPI_COMM_SELF;
 }
 
+void check_output(const void* output, const char* name) {
+  if (output == nullptr) throw Error(ErrorClass::arg, "argument {} is null; expected is where to put the answer", name);
+}
+
 Error current_error() {
   try {
     throw;

@@ -35,6 +35,9 @@ const std::string* sentence_of(int code);
 /// The communicator of `record`, or MPI_COMM_SELF once the program has freed it.
 MPI_Comm handler_of(const Communicator* record);
 
+/// Throws Error (arg) where a call got no place for its answer.
+void check_output(const void* output, const char* name);
+
 /// Turns whatever is being handled into an Error.
 Error current_error();
 

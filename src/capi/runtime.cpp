@@ -45,8 +45,10 @@ int Partita_Init(MPI_Comm world) {
 }
 
 int Partita_Initialized(int* flag) {
-  *flag = current_runtime() != nullptr ? 1 : 0;
-  return MPI_SUCCESS;
+  return guarded("Initialized", [&] {
+    check_output(flag, "flag");
+    *flag = current_runtime() != nullptr ? 1 : 0;
+  });
 }
 
 int Partita_Finalize(void) {
@@ -65,10 +67,14 @@ int Partita_Finalize(void) {
 }
 
 int Partita_Get_version(int* major, int* minor, int* patch) {
-  *major = PARTITA_VERSION_MAJOR;
-  *minor = PARTITA_VERSION_MINOR;
-  *patch = PARTITA_VERSION_PATCH;
-  return MPI_SUCCESS;
+  return guarded("Get_version", [&] {
+    check_output(major, "major");
+    check_output(minor, "minor");
+    check_output(patch, "patch");
+    *major = PARTITA_VERSION_MAJOR;
+    *minor = PARTITA_VERSION_MINOR;
+    *patch = PARTITA_VERSION_PATCH;
+  });
 }
 
 int Partita_Progress(int* pending) {
@@ -80,6 +86,9 @@ int Partita_Progress(int* pending) {
 }
 
 int Partita_Error_string(int code, char* string, int* length) {
+  if (string == nullptr || length == nullptr) {
+    return guarded("Error_string", [] { check_output(nullptr, "string or length"); });
+  }
   const std::string* sentence = sentence_of(code);
   if (sentence == nullptr) return PMPI_Error_string(code, string, length);
   const std::size_t size = std::min<std::size_t>(sentence->size(), MPI_MAX_ERROR_STRING - 1);
@@ -107,8 +116,10 @@ int Partita_Free(void* base) {
 }
 
 int Partita_Is_allocated(const void* base, int* flag) {
-  *flag = current_runtime() != nullptr && current_runtime()->host_memory.is_segment(base) ? 1 : 0;
-  return MPI_SUCCESS;
+  return guarded("Is_allocated", [&] {
+    check_output(flag, "flag");
+    *flag = current_runtime() != nullptr && current_runtime()->host_memory.is_segment(base) ? 1 : 0;
+  });
 }
 
 int Partita_Comm_register(MPI_Comm comm) {

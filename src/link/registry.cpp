@@ -4,11 +4,29 @@
 #include "link/mpi/mpi.hpp"
 
 namespace partita::link {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::unique_ptr<Link> (*make)(const Context&);
+};
+
+constexpr Row table[] = {
+    {"direct", make_direct},
+    {"mpi", make_mpi},
+};
+
+}  // namespace
+
+std::vector<std::string_view> link_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : table) names.push_back(row.name);
+  return names;
+}
 
 std::vector<std::unique_ptr<Link>> make_links(const Context& context) {
   std::vector<std::unique_ptr<Link>> links;
-  links.push_back(make_direct(context));
-  links.push_back(make_mpi(context));
+  for (const Row& row : table) links.push_back(row.make(context));
   return links;
 }
 

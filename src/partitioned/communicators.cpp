@@ -15,6 +15,7 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
 
 constexpr std::uint64_t world_id = 1;
 constexpr std::uint64_t self_id = 2;
+constexpr std::uint64_t given_id = 3;
 
 }  // namespace
 
@@ -23,10 +24,11 @@ std::uint32_t Communicator::draw_ordinal(bool send, int peer_world_rank, int tag
   return next_ordinals_[{send, peer_world_rank, tag}]++;
 }
 
-Communicators::Communicators(World& world) : world_(world) {
+Communicators::Communicators(World& world, MPI_Comm given) : world_(world) {
   PARTITA_MPI(Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::forget, &keyval_, this));
   add(MPI_COMM_WORLD, world_id);
   add(MPI_COMM_SELF, self_id);
+  if (lookup(given) == nullptr) add(given, given_id);
 }
 
 Communicators::~Communicators() {

@@ -34,7 +34,8 @@ struct Communicator {
 /// (parent's id, how many constructors were called on the parent before), which all ranks count alike.
 class Communicators {
  public:
-  explicit Communicators(World& world);
+  /// `given` is the communicator of Partita_Init; it, MPI_COMM_WORLD and MPI_COMM_SELF are known from the start.
+  Communicators(World& world, MPI_Comm given);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;

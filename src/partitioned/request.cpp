@@ -1,6 +1,5 @@
 #include "partitioned/request.hpp"
 
-#include "core/mpi_check.hpp"
 #include "partitioned/runtime.hpp"
 
 namespace partita {
@@ -9,14 +8,7 @@ Request::Request(Runtime& runtime, RequestArguments arguments)
     : runtime_(runtime),
       arguments_(std::move(arguments)),
       layout_(Layout::of(arguments_.datatype)),
-      epoch_(runtime.settings.first_epoch) {
-  // The program may free its datatype before the request; statuses need it later.
-  PARTITA_MPI(Type_dup(arguments_.datatype, &arguments_.datatype));
-}
-
-Request::~Request() {
-  PMPI_Type_free(&arguments_.datatype);
-}
+      epoch_(runtime.settings.first_epoch) {}
 
 SideShape Request::shape() const {
   return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
@@ -50,8 +42,8 @@ void Request::fill_status(MPI_Status* status, bool completed) const {
   const bool received = completed && side() == Side::recv;
   status->MPI_SOURCE = received ? arguments_.rank : completed && null_peer() ? MPI_PROC_NULL : MPI_ANY_SOURCE;
   status->MPI_TAG = received && !null_peer() ? arguments_.tag : MPI_ANY_TAG;
-  const MPI_Count elements = received && !null_peer() ? arguments_.partitions * MPI_Count{arguments_.count} : 0;
-  PMPI_Status_set_elements_x(status, received ? arguments_.datatype : MPI_BYTE, elements);
+  // Set in bytes: MPI_Status_set_elements counts basic elements, of which a datatype may hold several kinds.
+  PMPI_Status_set_elements_x(status, MPI_BYTE, received && !null_peer() ? shape().total_bytes : 0);
   PMPI_Status_set_cancelled(status, 0);
 }
 

@@ -41,7 +41,7 @@ struct RequestArguments {
   std::byte* buffer = nullptr;
   int partitions = 1;
   std::int64_t count = 0;                     ///< elements in a partition
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< the request keeps a duplicate
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< flattened at once; the program may free it
   int rank = MPI_PROC_NULL;                   ///< of the peer, in the communicator
   int tag = 0;
   int peer = -1;  ///< the peer's world rank; -1 for MPI_PROC_NULL
@@ -62,7 +62,7 @@ struct SideShape {
 class Request : public Waiting {
  public:
   Request(Runtime& runtime, RequestArguments arguments);
-  ~Request() override;
+  ~Request() override = default;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 

@@ -1,6 +1,9 @@
 #include "partitioned/runtime.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
@@ -10,12 +13,20 @@ namespace {
 
 constexpr std::uint8_t segment_freed_kind = 16;
 
+void check_link(const std::string& wish) {
+  const auto names = link::link_names();
+  if (wish == "auto" || std::find(names.begin(), names.end(), wish) != names.end()) return;
+  throw Error(ErrorClass::arg, "the environment sets PARTITA_LINK={}, but this build has only: auto, {}", wish,
+              fmt::join(names, ", "));
+}
+
 /// Reads the settings; a rank with bad ones must not leave the others waiting.
 Settings agreed_settings(MPI_Comm comm) {
   std::optional<Error> failure;
   Settings settings;
   try {
     settings = read_settings(environ);
+    check_link(settings.link);
   } catch (const Error& error) {
     failure = error;
   }
@@ -37,7 +48,7 @@ Runtime::Runtime(MPI_Comm comm)
       mailbox(world, progress),
       host_memory(world),
       links(link::make_links({settings, world, host_memory})),
-      communicators(world),
+      communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {
   log_rank = world.rank();

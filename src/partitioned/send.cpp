@@ -20,7 +20,7 @@ void SendRequest::start() {
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
-  if (null_peer()) put_count_.store(0, std::memory_order_relaxed);
+  put_count_.store(0, std::memory_order_relaxed);
   if (matched()) open_epoch();
   record(Trace::Event::started);
   active_.store(true, std::memory_order_release);
@@ -32,7 +32,6 @@ void SendRequest::open_epoch() {
     missing_[static_cast<std::size_t>(t)].store(static_cast<std::int32_t>(plan_.send_run(t).size()),
                                                 std::memory_order_relaxed);
   }
-  put_count_.store(0, std::memory_order_relaxed);
   link_->start(epoch_);
   if (wants_progress_) runtime_.progress.want();
 }
@@ -57,7 +56,16 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
   check_markable(first, last);
-  mark(first, last);
+  const std::int64_t marked_end = mark(first, last);
+  if (marked_end > first) take(first, marked_end - 1);
+  if (marked_end <= last) {
+    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch",
+                marked_end);
+  }
+}
+
+/// Partitions [first, last] are marked by this call: they go on to the link, or wait for the match.
+void SendRequest::take(std::int64_t first, std::int64_t last) {
   for (std::int64_t p = first; runtime_.trace.enabled() && p <= last; ++p) record(Trace::Event::readied, p);
   if (null_peer()) {
     put_count_.fetch_add(static_cast<std::int32_t>(last - first + 1), std::memory_order_release);
@@ -88,11 +96,11 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
   }
 }
 
-void SendRequest::mark(std::int64_t first, std::int64_t last) {
-  for (std::int64_t p = first; p <= last; ++p) {
-    if (marked_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) != epoch_) continue;
-    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
-  }
+/// Marks from `first` on; returns the first one that was marked already, or the one after `last`.
+std::int64_t SendRequest::mark(std::int64_t first, std::int64_t last) {
+  std::int64_t p = first;
+  while (p <= last && marked_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) != epoch_) ++p;
+  return p;
 }
 
 void SendRequest::count_in(std::int64_t first, std::int64_t last) {
@@ -158,7 +166,7 @@ std::string SendRequest::describe_epoch() const {
   return fmt::format(
       "{} of {} partitions marked, {} of {} transport partitions sent, {} waiting for the receiver; the receiver {}",
       marked, arguments_.partitions, put, plan_.transport_partitions(), deferred,
-      link_->prepared(epoch_) ? "is ready" : "has not started this epoch");
+      link_->ready(epoch_) ? "can take more" : "has not started this epoch");
 }
 
 }  // namespace partita

@@ -37,7 +37,8 @@ class SendRequest final : public Request {
 
  private:
   void check_markable(std::int64_t first, std::int64_t last) const;
-  void mark(std::int64_t first, std::int64_t last);
+  std::int64_t mark(std::int64_t first, std::int64_t last);
+  void take(std::int64_t first, std::int64_t last);
   void count_in(std::int64_t first, std::int64_t last);
   void decide(std::int32_t t);
   void put(std::int32_t t);
