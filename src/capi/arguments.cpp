@@ -1,6 +1,6 @@
 #include "capi/arguments.hpp"
 
-#include <limits>
+#include <string_view>
 
 #include "core/mpi_check.hpp"
 
@@ -87,14 +87,32 @@ std::optional<std::string> info_value(MPI_Info info, const char* key) {
   return value;
 }
 
+constexpr const char* transport_partitions_key = "partita_transport_partitions";
+constexpr const char* link_key = "partita_link";
+
+/// Keys of others are ignored, as the standard says; a misspelt one of ours must not be.
+void check_keys(MPI_Info info) {
+  int keys = 0;
+  PARTITA_MPI(Info_get_nkeys(info, &keys));
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "";
+    PARTITA_MPI(Info_get_nthkey(info, i, key));
+    const std::string_view name(key);
+    if (!name.starts_with("partita_") || name == transport_partitions_key || name == link_key) continue;
+    throw Error(ErrorClass::info_key, "argument info has the key {}; Partita knows {} and {}", name, link_key,
+                transport_partitions_key);
+  }
+}
+
 void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& arguments) {
   arguments.link = runtime.settings.link;
   arguments.transport_partitions = runtime.settings.transport_partitions;
   if (info == MPI_INFO_NULL) return;
-  if (const auto partitions = info_value(info, "partita_transport_partitions")) {
+  check_keys(info);
+  if (const auto partitions = info_value(info, transport_partitions_key)) {
     arguments.transport_partitions = parse_transport_partitions("info key partita_transport_partitions", *partitions);
   }
-  if (const auto link = info_value(info, "partita_link")) {
+  if (const auto link = info_value(info, link_key)) {
     arguments.link = *link;
     bool known = *link == "auto";
     std::string names = "auto";

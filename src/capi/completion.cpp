@@ -120,7 +120,7 @@ template <class Done>
 void wait_for(int count, Partita_Request requests[], const Request& explained, Done done) {
   try {
     runtime().wait_until(explained, done);
-  } catch (const Error&) {
+  } catch (const WaitError&) {
     for (int i = 0; i < count; ++i) {
       if (is_open(requests[i])) request_of(requests[i]).abandon();
     }
@@ -185,8 +185,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
   return on_requests("Wait", 1, request, [&] {
     if (!is_open(*request)) return fill_empty(status);
     Request& waited = request_of(*request);
-    wait_for(1, request, waited, [&] { return waited.done(); });
-    close(waited, status);
+    wait_for(1, request, waited, [&] { return try_close(waited, status); });
   });
 }
 

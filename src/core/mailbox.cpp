@@ -22,15 +22,16 @@ void Mailbox::post(int peer, wire::Bytes message) {
     const std::lock_guard lock(mutex_);
     held_.push_back({peer, std::move(message)});
   }
-  progress_.want();  // until it has been handed to the MPI
+  posted_.fetch_add(1, std::memory_order_relaxed);
+  progress_.want();  // until the MPI has taken its bytes
   send_held();
 }
 
 void Mailbox::send(Outgoing& message) {
   flying_.push_back(std::move(message));
   Outgoing& sent = flying_.back();
-  PARTITA_MPI(Issend(sent.bytes.data(), static_cast<int>(sent.bytes.size()), MPI_BYTE, sent.peer, mailbox_tag,
-                     world_.control(), &sent.request));
+  PARTITA_MPI(Isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()), MPI_BYTE, sent.peer, mailbox_tag,
+                    world_.control(), &sent.request));
 }
 
 bool Mailbox::send_held() {
@@ -39,7 +40,6 @@ bool Mailbox::send_held() {
   while (!held_.empty() && world_.socket().flush(held_.front().peer)) {
     send(held_.front());
     held_.pop_front();
-    progress_.unwant();
     moved = true;
   }
   return moved;
@@ -56,6 +56,7 @@ bool Mailbox::receive_one() {
   wire::Bytes bytes(static_cast<std::size_t>(size));
   PARTITA_MPI(Mrecv(bytes.data(), size, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
 
+  received_.fetch_add(1, std::memory_order_relaxed);
   wire::Reader reader(bytes);
   const auto handler = handlers_.find(reader.get<std::uint8_t>());
   if (handler == handlers_.end()) {
@@ -73,8 +74,13 @@ bool Mailbox::complete_sent() {
   for (auto message = flying_.begin(); message != flying_.end();) {
     int done = 0;
     PARTITA_MPI(Test(&message->request, &done, MPI_STATUS_IGNORE));
-    message = done != 0 ? flying_.erase(message) : std::next(message);
-    moved |= done != 0;
+    if (done == 0) {
+      ++message;
+      continue;
+    }
+    message = flying_.erase(message);
+    progress_.unwant();
+    moved = true;
   }
   return moved;
 }
@@ -86,28 +92,33 @@ bool Mailbox::progress() {
   return moved;
 }
 
-bool Mailbox::idle() {
-  const std::lock_guard lock(mutex_);
-  return held_.empty() && flying_.empty();
-}
-
-// Nonblocking consensus: a barrier entered when all own messages were received (they are synchronous) ends only
-// when that holds for every rank.
+// Termination by counting (Mattern's four counters): when two sums over all ranks, one after the other, agree and as
+// many messages were received as posted, none is under way and none can be caused any more.
 void Mailbox::drain(double timeout_s) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  MPI_Request barrier = MPI_REQUEST_NULL;
-  int done = 0;
-  while (done == 0) {
+  std::int64_t sums[2] = {-1, -1};
+  for (;;) {
+    const std::int64_t before[2] = {sums[0], sums[1]};
     progress_.poll();
-    if (barrier == MPI_REQUEST_NULL && idle()) PARTITA_MPI(Ibarrier(world_.control(), &barrier));
-    if (barrier != MPI_REQUEST_NULL) PARTITA_MPI(Test(&barrier, &done, MPI_STATUS_IGNORE));
-    const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (timeout_s > 0 && waited.count() > timeout_s) {
-      throw Error(ErrorClass::other, "Finalize: not every rank came to Finalize within {} s (PARTITA_TIMEOUT)",
-                  timeout_s);
+    std::int64_t mine[2];
+    {
+      const auto no_handler_runs = progress_.exclusive();
+      mine[0] = posted_.load();
+      mine[1] = received_.load();
     }
-    if (done == 0) std::this_thread::yield();
+    MPI_Request sum = MPI_REQUEST_NULL;
+    PARTITA_MPI(Iallreduce(mine, sums, 2, MPI_INT64_T, MPI_SUM, world_.control(), &sum));
+    for (int done = 0; done == 0;) {
+      progress_.poll();
+      PARTITA_MPI(Test(&sum, &done, MPI_STATUS_IGNORE));
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      if (done == 0 && timeout_s > 0 && waited.count() > timeout_s) {
+        throw Error(ErrorClass::other, "not every rank came to Finalize within {} s (PARTITA_TIMEOUT)", timeout_s);
+      }
+      if (done == 0) std::this_thread::yield();
+    }
+    if (sums[0] == sums[1] && sums[0] == before[0] && sums[1] == before[1]) return;
   }
 }
 

@@ -1,6 +1,7 @@
 // Small messages between ranks on private traffic: requests find and release each other with them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,8 +15,7 @@
 
 namespace partita {
 
-/// Messages between two ranks arrive in the order in which they were posted. They are synchronous sends, so that
-/// "nothing of ours in flight" implies "nothing undelivered", which drain() relies on.
+/// Messages between two ranks arrive in the order in which they were posted.
 class Mailbox {
  public:
   using Handler = std::function<void(int from, wire::Reader message)>;
@@ -47,14 +47,15 @@ class Mailbox {
   bool send_held();
   bool receive_one();
   bool complete_sent();
-  bool idle();
 
   World& world_;
   Progress& progress_;
   std::map<std::uint8_t, Handler> handlers_;
   std::mutex mutex_;
-  std::deque<Outgoing> held_;   ///< wait for descriptors to go first
-  std::list<Outgoing> flying_;  ///< sent, not yet received
+  std::deque<Outgoing> held_;  ///< wait for descriptors to go first
+  std::atomic<std::int64_t> posted_{0};
+  std::atomic<std::int64_t> received_{0};
+  std::list<Outgoing> flying_;  ///< with the MPI, which has not taken their bytes yet
 };
 
 }  // namespace partita

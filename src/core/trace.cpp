@@ -1,11 +1,10 @@
 #include "core/trace.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <limits>
-#include <numeric>
 
 #include "core/mpi_check.hpp"
 
@@ -36,24 +35,36 @@ char phase_of(Trace::Event event) {
   return event == Trace::Event::completed ? 'E' : 'i';
 }
 
-/// The texts of all ranks, one after another, on rank 0.
-std::string gathered(const std::string& mine, const World& world) {
-  const int size = static_cast<int>(std::min<std::size_t>(mine.size(), std::numeric_limits<int>::max() / 2));
-  std::vector<int> sizes(static_cast<std::size_t>(world.size()));
-  PARTITA_MPI(Gather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, world.control()));
-  std::string all(world.rank() == 0 ? std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) : 0, '\0');
-  std::size_t offset = 0;
-  if (world.rank() == 0) std::memcpy(all.data(), mine.data(), mine.size());
-  for (int rank = 1; rank < world.size(); ++rank) {
-    offset += static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank - 1)]);
-    if (world.rank() == 0) {
-      PARTITA_MPI(Recv(all.data() + offset, sizes[static_cast<std::size_t>(rank)], MPI_CHAR, rank, 2, world.control(),
-                       MPI_STATUS_IGNORE));
-    } else if (world.rank() == rank) {
-      PARTITA_MPI(Send(mine.data(), size, MPI_CHAR, 0, 2, world.control()));
-    }
+constexpr int trace_tag = 2;
+constexpr std::int64_t chunk_bytes = std::int64_t{1} << 30;  // a count is an int
+
+/// Calls `transfer(bytes, count)` for pieces of `text` in order.
+template <class Transfer>
+void in_chunks(char* text, std::int64_t size_bytes, Transfer transfer) {
+  for (std::int64_t done = 0; done < size_bytes; done += chunk_bytes) {
+    transfer(text + done, static_cast<int>(std::min(chunk_bytes, size_bytes - done)));
   }
-  return all;
+}
+
+/// The texts of all ranks, one after another, on rank 0; empty elsewhere.
+std::string gathered(std::string mine, const World& world) {
+  const MPI_Comm comm = world.control();
+  const auto size = static_cast<std::int64_t>(mine.size());
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(world.size()));
+  PARTITA_MPI(Gather(&size, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, 0, comm));
+  if (world.rank() != 0) {
+    in_chunks(mine.data(), size,
+              [&](char* bytes, int count) { PARTITA_MPI(Send(bytes, count, MPI_CHAR, 0, trace_tag, comm)); });
+    return {};
+  }
+  for (int rank = 1; rank < world.size(); ++rank) {
+    std::string theirs(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]), '\0');
+    in_chunks(theirs.data(), sizes[static_cast<std::size_t>(rank)], [&](char* bytes, int count) {
+      PARTITA_MPI(Recv(bytes, count, MPI_CHAR, rank, trace_tag, comm, MPI_STATUS_IGNORE));
+    });
+    mine += theirs;
+  }
+  return mine;
 }
 
 void write_file(const std::string& file, const std::string& text) {

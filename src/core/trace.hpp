@@ -29,8 +29,8 @@ class Trace {
   /// Names the row of `request`.
   void name(std::uint64_t request, std::string text);
 
-  /// Collective: gathers the events of all ranks and writes `file` on rank 0. Throws Error there if it cannot be
-  /// written.
+  /// Collective: gathers the events of all ranks and writes `file`, which rank 0 names. Throws Error there if it
+  /// cannot be written.
   void write(const std::string& file, const World& world) const;
 
  private:

@@ -1,6 +1,5 @@
 #include "core/watch.hpp"
 
-#include "core/error.hpp"
 #include "core/log.hpp"
 
 namespace partita {
@@ -19,8 +18,8 @@ void Watch::look_at_clock(const Waiting& waiting) {
     next_probe_ = now + std::chrono::seconds(1);
     const int peer = waiting.waits_for();
     if (peer >= 0 && peer != world_.rank() && world_.on_my_node(peer) && !world_.socket().alive(peer)) {
-      throw Error(ErrorClass::other, "rank {} has ended (its process is gone) while this rank waited for it. {}", peer,
-                  waiting.explain());
+      throw WaitError(ErrorClass::other, "rank {} has ended (its process is gone) while this rank waited for it. {}",
+                      peer, waiting.explain());
     }
   }
   if (settings_.warn_after_s > 0 && waited_s >= next_warning_s_) {
@@ -28,8 +27,8 @@ void Watch::look_at_clock(const Waiting& waiting) {
     log("has waited for {:.0f} s. {}", waited_s, waiting.explain());
   }
   if (settings_.timeout_s > 0 && waited_s >= settings_.timeout_s) {
-    throw Error(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", settings_.timeout_s,
-                waiting.explain());
+    throw WaitError(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", settings_.timeout_s,
+                    waiting.explain());
   }
 }
 

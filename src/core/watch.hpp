@@ -4,10 +4,17 @@
 #include <chrono>
 #include <string>
 
+#include "core/error.hpp"
 #include "core/settings.hpp"
 #include "core/world.hpp"
 
 namespace partita {
+
+/// The wait itself failed (time limit, dead rank), not what was waited for.
+class WaitError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// What a watched wait can say about itself.
 class Waiting {

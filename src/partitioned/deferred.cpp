@@ -25,7 +25,8 @@ bool DeferredList::flush() {
     SendRequest& current = *request;
     request = current.next_queued;
     // Out of the list before it is looked at: a partition that is deferred meanwhile puts it back.
-    current.queued.store(false, std::memory_order_seq_cst);
+    // Reads what the last push wrote, so that the partition behind that push is seen below.
+    current.queued.exchange(false, std::memory_order_acq_rel);
     progress_.unwant();
     bool settled = true;
     try {

@@ -8,6 +8,7 @@ namespace partita {
 
 RecvRequest::RecvRequest(Runtime& runtime, RequestArguments arguments)
     : Request(runtime, std::move(arguments)),
+      traced_(runtime.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0),
       claimed_(static_cast<std::size_t>(arguments_.partitions)),
       delivered_(static_cast<std::size_t>(arguments_.partitions)) {
   if (!layout_.contiguous() && !null_peer()) {
@@ -53,7 +54,10 @@ bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
   if (!active() || null_peer()) return true;
   throw_if_failed();
-  if (matched() && transports_arrived(plan_.transports_of_recv(partition))) return deliver(partition);
+  if (matched() && transports_arrived(plan_.transports_of_recv(partition)) && deliver(partition)) {
+    if (runtime_.trace.enabled()) trace_arrival(partition);
+    return true;
+  }
   if (runtime_.progress.wanted()) runtime_.progress.poll();
   return false;
 }
@@ -123,11 +127,16 @@ bool RecvRequest::done() {
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
-  while (seen_ < plan_.transport_partitions() && link_->arrived(seen_, epoch_)) {
-    record(Trace::Event::arrived, seen_);
-    ++seen_;
-  }
-  return seen_ == plan_.transport_partitions() && deliver_everything();
+  while (seen_ < plan_.transport_partitions() && link_->arrived(seen_, epoch_)) ++seen_;
+  if (seen_ < plan_.transport_partitions() || !deliver_everything()) return false;
+  for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
+  return true;
+}
+
+/// Once per partition and epoch, whoever sees it first.
+void RecvRequest::trace_arrival(std::int64_t partition) {
+  auto& traced = traced_[static_cast<std::size_t>(partition)];
+  if (traced.exchange(epoch_, std::memory_order_relaxed) != epoch_) record(Trace::Event::arrived, partition);
 }
 
 bool RecvRequest::prepared() {

@@ -34,12 +34,15 @@ class RecvRequest final : public Request {
   bool deliver(std::int64_t partition);
   bool deliver_everything();
   void copy_out(std::int64_t first, std::int64_t count);
+  void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
   std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
 
   std::size_t staging_bytes_ = 0;
   std::unique_ptr<link::Receiver> link_;
   std::int32_t seen_ = 0;  ///< done(): transport partitions below this one have arrived
+
+  std::vector<std::atomic<Epoch>> traced_;  ///< per user partition, only with a trace: its arrival was recorded
 
   // Delivery in an epoch is either bulk (by Wait, everything at once) or one by one (Parrived came first).
   std::atomic<std::uint64_t> delivery_{0};  ///< epoch × 2, + 1 if bulk

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
@@ -20,13 +23,27 @@ void check_link(const std::string& wish) {
               fmt::join(names, ", "));
 }
 
+/// Better at the start of a job than at its end.
+void check_trace_file(const std::string& file) {
+  if (file.empty()) return;
+  std::FILE* out = std::fopen(file.c_str(), "w");
+  if (out == nullptr) {
+    throw Error(ErrorClass::arg, "the environment sets PARTITA_TRACE={}, a file that cannot be written: {}", file,
+                std::strerror(errno));
+  }
+  std::fclose(out);
+}
+
 /// Reads the settings; a rank with bad ones must not leave the others waiting.
 Settings agreed_settings(MPI_Comm comm) {
+  int rank = 0;
+  PARTITA_MPI(Comm_rank(comm, &rank));
   std::optional<Error> failure;
   Settings settings;
   try {
     settings = read_settings(environ);
     check_link(settings.link);
+    if (rank == 0) check_trace_file(settings.trace_file);
   } catch (const Error& error) {
     failure = error;
   }
@@ -34,8 +51,15 @@ Settings agreed_settings(MPI_Comm comm) {
   int all_good = 0;
   PARTITA_MPI(Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, comm));
   if (failure) throw Error(*failure);
-  if (all_good == 0) throw Error(ErrorClass::other, "Init: another rank has a bad setting in its environment");
+  if (all_good == 0) throw Error(ErrorClass::other, "another rank has a bad setting in its environment");
   return settings;
+}
+
+/// Writing the trace is collective, so rank 0's environment decides whether there is one.
+bool trace_is_wanted(const Settings& settings, const World& world) {
+  int wanted = settings.trace_file.empty() ? 0 : 1;
+  PARTITA_MPI(Bcast(&wanted, 1, MPI_INT, 0, world.control()));
+  return wanted != 0;
 }
 
 }  // namespace
@@ -43,7 +67,7 @@ Settings agreed_settings(MPI_Comm comm) {
 Runtime::Runtime(MPI_Comm comm)
     : settings(agreed_settings(comm)),
       world(comm),
-      trace(!settings.trace_file.empty()),
+      trace(trace_is_wanted(settings, world)),
       progress(world.spare_cores()),
       mailbox(world, progress),
       host_memory(world),

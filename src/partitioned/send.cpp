@@ -89,11 +89,12 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
-  if (first < 0 || last >= arguments_.partitions || first > last) {
-    throw Error(ErrorClass::arg, "argument partition is {}; expected are partitions 0 to {}, in ascending order",
-                first == last ? fmt::format("{}", first) : fmt::format("the range {} to {}", first, last),
-                arguments_.partitions - 1);
+  if (first >= 0 && first <= last && last < arguments_.partitions) return;
+  if (first == last) {
+    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, arguments_.partitions - 1);
   }
+  throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
+              first, last, arguments_.partitions - 1);
 }
 
 /// Marks from `first` on; returns the first one that was marked already, or the one after `last`.
