@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "core/mpi_check.hpp"
@@ -164,9 +165,40 @@ Runs named(MPI_Datatype type) {
   return runs;
 }
 
+/// Asks the MPI itself for the map of `type`, whatever it was made from: packs a buffer in which every byte holds a
+/// part of its own offset, one part a pass. Takes memory of twice the type's extent, for a moment.
+Runs probed(MPI_Datatype type) {
+  MPI_Count lower_bound = 0;
+  MPI_Count true_extent = 0;
+  MPI_Count size = 0;
+  PARTITA_MPI(Type_get_true_extent_x(type, &lower_bound, &true_extent));
+  PARTITA_MPI(Type_size_x(type, &size));
+  if (true_extent > std::numeric_limits<int>::max()) {
+    throw Error(
+        ErrorClass::type,
+        "a datatype of {} bytes made by MPI_Type_create_darray or a large-count constructor is more than can be "
+        "flattened (2^31 - 1); expected are contiguous, vector, indexed, struct, subarray, resized or dup ones",
+        true_extent);
+  }
+  std::vector<std::uint64_t> offsets(static_cast<std::size_t>(size));
+  std::vector<unsigned char> stamps(static_cast<std::size_t>(true_extent));
+  std::vector<unsigned char> packed(static_cast<std::size_t>(size));
+  for (int shift = 0; shift < 32; shift += 8) {
+    for (std::size_t i = 0; i < stamps.size(); ++i) stamps[i] = static_cast<unsigned char>(i >> shift);
+    int position = 0;
+    PARTITA_MPI(
+        Pack(stamps.data() - lower_bound, 1, type, packed.data(), static_cast<int>(size), &position, MPI_COMM_SELF));
+    for (std::size_t i = 0; i < packed.size(); ++i) offsets[i] |= std::uint64_t{packed[i]} << shift;
+  }
+  Runs runs;
+  for (const std::uint64_t offset : offsets) append(runs, {lower_bound + static_cast<std::int64_t>(offset), 1, 0, 1});
+  return runs;
+}
+
 Runs flatten(MPI_Datatype type) {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
-  PARTITA_MPI(Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+  // The MPI refuses to tell the envelope of a type that a large-count constructor made.
+  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return probed(type);
   if (combiner == MPI_COMBINER_NAMED) return named(type);
 
   const Contents c(type, integers, addresses, types);
@@ -209,9 +241,7 @@ Runs flatten(MPI_Datatype type) {
     case MPI_COMBINER_F90_INTEGER:
       return named(type);
     default:
-      throw Error(ErrorClass::type,
-                  "a datatype made by MPI_Type_create_darray cannot be partitioned yet; expected is a type "
-                  "made of contiguous, vector, indexed, struct, subarray, resized or dup constructors");
+      return probed(type);
   }
 }
 

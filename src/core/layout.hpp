@@ -21,8 +21,7 @@ class Layout {
     bool operator==(const Run&) const = default;
   };
 
-  /// Flattens `datatype`, which must be committed. Throws Error on a null or uncommitted one, and on
-  /// constructors whose map cannot be read (named in the sentence).
+  /// Flattens `datatype`, which must be committed. Throws Error on a null one.
   static Layout of(MPI_Datatype datatype);
 
   /// Packed bytes of one element.
