@@ -13,6 +13,7 @@
 #include "apps/jacobi2d/modes.hpp"
 #include "apps/jacobi2d/options.hpp"
 #include "apps/jacobi2d/picture.hpp"
+#include "apps/jacobi2d/record.hpp"
 #include "apps/jacobi2d/reference.hpp"
 #include "apps/jacobi2d/report.hpp"
 #include "apps/jacobi2d/threads.hpp"
@@ -122,19 +123,23 @@ std::vector<Result> median_runs(const Options& options, const Results& results) 
 }
 
 /// Writes the files on rank 0; false on every rank if that fails.
-bool write_files(const Plate& plate, const Options& options, const std::vector<Result>& results,
-                 const std::vector<double>& field) {
+bool write_files(const Plate& plate, const Options& options, const std::vector<Result>& medians,
+                 const Results& results) {
   return decide_on_rank_0(plate.comm(), [&] {
     try {
       const std::string history = options.output + "-residual.csv";
-      write_history(results, history);
-      std::string written = history;
+      write_history(medians, history);
+      say(fmt::format("wrote {}\n", history));
       if (options.picture) {
         const std::string path = options.output + ".png";
-        write_png(draw(field, options.rows, options.columns, coldest, hottest, picture_pixels), path);
-        written = fmt::format("{} and {}", path, history);
+        write_png(draw(results.field, options.rows, options.columns, coldest, hottest, picture_pixels), path);
+        say(fmt::format("wrote {}\n", path));
       }
-      fmt::print("wrote {}\n", written);
+      if (options.json) {
+        const std::string path = options.output + ".json";
+        write_record(plate, options, results.runs, path);
+        say(fmt::format("wrote {}\n", path));
+      }
       return true;
     } catch (const std::runtime_error& error) {
       fmt::print(stderr, "jacobi2d: {}\n", error.what());
@@ -159,7 +164,7 @@ int solve(const Options& options, const Division& division) {
 
   const std::vector<Result> medians = median_runs(options, results);
   say(fmt::format("\n{}\n", comparison_table(medians)));
-  const bool written = write_files(plate, options, medians, results.field);
+  const bool written = write_files(plate, options, medians, results);
   return results.all_passed && written ? 0 : 1;
 }
 

@@ -16,6 +16,7 @@ constexpr int most_threads = 1024;
 
 std::vector<std::string> mode_names() {
   std::vector<std::string> names;
+  names.reserve(modes.size());
   for (const Mode& mode : modes) names.emplace_back(mode.name);
   return names;
 }
@@ -69,6 +70,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->type_name("PREFIX")
       ->check([](const std::string& prefix) { return prefix.empty() ? std::string("PREFIX is empty") : std::string(); })
       ->capture_default_str();
+  app.add_flag("--json", options.json, "Write every run to PREFIX.json too");
   app.add_flag("--no-verify", no_verify, "Do not compare with the solution computed by one rank");
   app.add_flag("--no-picture", no_picture, "Do not write PREFIX.png");
 

@@ -19,6 +19,7 @@ struct Options {
   int repeat = 1;
   bool verify = true;
   bool picture = true;
+  bool json = false;
   std::string output = "jacobi2d";
 };
 

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -121,7 +122,7 @@ TEST(Jacobi2dCommand, runs_all_modes_and_writes_the_picture_and_the_history) {
       std::filesystem::temp_directory_path() /
       ("jacobi2d_test_" + std::to_string(partita::test::from_rank_zero(static_cast<unsigned long long>(::getpid()))));
   EXPECT_EQ(run({"--size", "24", "20", "--max-iterations", "50", "--tolerance", "0", "--check-every", "20", "--threads",
-                 "1", "--output", prefix}),
+                 "1", "--json", "--output", prefix}),
             0);
   if (rank() != 0) return;
   std::ifstream history(prefix + "-residual.csv");
@@ -132,6 +133,17 @@ TEST(Jacobi2dCommand, runs_all_modes_and_writes_the_picture_and_the_history) {
   EXPECT_EQ(lines[1].rfind("nonblocking,20,", 0), 0U);
   EXPECT_EQ(lines[9].rfind("partitioned,50,", 0), 0U);
   EXPECT_GT(std::filesystem::file_size(prefix + ".png"), 1000U);
+  std::ifstream record_file(prefix + ".json");
+  const auto record = nlohmann::json::parse(record_file);
+  EXPECT_EQ(record["job"]["ranks"], ranks());
+  for (const Mode& mode : modes) {
+    const auto& runs = record["runs"][std::string(mode.name)];
+    ASSERT_EQ(runs.size(), 1U);
+    EXPECT_EQ(runs[0]["iterations"], 50);
+    EXPECT_EQ(runs[0]["identical_to_one_rank"], true);
+    EXPECT_GT(runs[0]["time_s"], 0.0);
+  }
+  std::filesystem::remove(prefix + ".json");
   std::filesystem::remove(prefix + ".png");
   std::filesystem::remove(prefix + "-residual.csv");
 }

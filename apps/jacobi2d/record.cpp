@@ -1,0 +1,72 @@
+#include "apps/jacobi2d/record.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <omp.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace jacobi2d {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string all = text.data();
+  return all.substr(0, all.find('\n'));
+}
+
+ordered_json job_record(const Plate& plate) {
+  const Division& division = plate.division();
+  ordered_json halos;
+  constexpr std::array names{"north", "south", "west", "east"};
+  for (const Side side : plate.sides()) {
+    halos[names[index_of(side)]] = {{"cells", halo_length(plate.field(0), side)},
+                                    {"partitions", plate.partitions(side)}};
+  }
+  return {{"mpi", mpi_library()},
+          {"ranks", division.ranks()},
+          {"rank_grid", {division.rank_rows, division.rank_columns}},
+          {"threads_per_rank", omp_get_max_threads()},
+          {"cells", {division.rows, division.columns}},
+          {"halos_of_rank_0", halos}};
+}
+
+ordered_json run_record(const Result& run) {
+  ordered_json record = {{"iterations", run.iterations}, {"residual", run.residual},
+                         {"converged", run.converged},   {"time_s", run.time_s},
+                         {"gflops", run.gflops},         {"halo_median_s", run.halo_median_s},
+                         {"halo_max_s", run.halo_max_s}};
+  if (run.check != Check::skipped) record["identical_to_one_rank"] = run.check == Check::passed;
+  return record;
+}
+
+}  // namespace
+
+void write_record(const Plate& plate, const Options& options, const std::map<std::string, std::vector<Result>>& runs,
+                  const std::string& path) {
+  ordered_json record;
+  record["app"] = "jacobi2d";
+  record["job"] = job_record(plate);
+  record["limits"] = {{"tolerance", options.tolerance},
+                      {"max_iterations", options.max_iterations},
+                      {"check_every", options.check_every}};
+  for (const std::string& mode : options.modes) {
+    for (const Result& run : runs.at(mode)) record["runs"][mode].push_back(run_record(run));
+  }
+
+  std::ofstream file(path);
+  file << record.dump(2) << '\n';
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("The record {} cannot be written: {}.", path, std::strerror(errno)));
+}
+
+}  // namespace jacobi2d
