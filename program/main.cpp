@@ -10,6 +10,7 @@
 #include "program/command.hpp"
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
+#include "bench/report.hpp"
 #endif
 
 namespace partita::program {
@@ -19,6 +20,7 @@ constexpr std::array commands{
     Command{"run", "APP [options]", "runs an app", run_command},
 #ifdef PARTITA_HAVE_BENCH
     Command{"bench", "NAME [options]", "measures", bench::command},
+    Command{"report", "FILES --output DIR", "draws what bench --json wrote", bench::report},
 #endif
     Command{"info", "", "what this job has, and which link each pair of ranks uses and why", info_command},
 };

@@ -1,0 +1,17 @@
+// One function a benchmark, defined in the file of its name; the table is in bench/benchmarks.cpp.
+#pragma once
+
+#include "bench/measurement.hpp"
+
+namespace partita::bench {
+
+Benchmark latency_benchmark();
+Benchmark bw_benchmark();
+Benchmark overhead_benchmark();
+Benchmark perceived_bandwidth_benchmark();
+Benchmark availability_benchmark();
+Benchmark early_bird_benchmark();
+Benchmark foreign_benchmark();
+Benchmark start_pready_wait_benchmark();
+
+}  // namespace partita::bench

@@ -1,0 +1,44 @@
+#include "bench/job.hpp"
+
+namespace partita::bench {
+
+namespace {
+
+OwnedComm duplicate_of_two(MPI_Comm comm) {
+  int size = 0;
+  check(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  if (size != 2) throw Failure("A benchmark needs exactly 2 ranks, not {}: start it with mpirun -n 2.", size);
+  return duplicate(comm);
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+}  // namespace
+
+Job::Job(MPI_Comm parent, const Options& wanted)
+    : options(wanted),
+      own_comm(duplicate_of_two(parent)),
+      comm(own_comm.get()),
+      rank(rank_in(comm)),
+      timer(measure_timer()),
+      work(Work::calibrated()),
+      team(wanted.threads) {}
+
+double Job::slowest(double value) const {
+  double largest = 0;
+  check(PMPI_Allreduce(&value, &largest, 1, MPI_DOUBLE, MPI_MAX, comm), "MPI_Allreduce");
+  return largest;
+}
+
+bool Job::on_both(bool flag) const {
+  const int here = flag ? 1 : 0;
+  int both = 0;
+  check(PMPI_Allreduce(&here, &both, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  return both != 0;
+}
+
+}  // namespace partita::bench

@@ -1,0 +1,74 @@
+#include "bench/machine.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <array>
+#include <fstream>
+#include <thread>
+
+#include "bench/failure.hpp"
+
+namespace partita::bench {
+
+namespace {
+
+std::string cpu_model() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(':');
+    return colon == std::string::npos ? "" : line.substr(colon + 2);
+  }
+  return "";
+}
+
+int count_allowed_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+}
+
+std::string thread_level() {
+  int level = MPI_THREAD_SINGLE;
+  check(PMPI_Query_thread(&level), "MPI_Query_thread");
+  if (level >= MPI_THREAD_MULTIPLE) return "multiple";
+  if (level >= MPI_THREAD_SERIALIZED) return "serialized";
+  return level >= MPI_THREAD_FUNNELED ? "funneled" : "single";
+}
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check(PMPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  return shorten_version(text.data());
+}
+
+}  // namespace
+
+std::string shorten_version(const std::string& text) {
+  std::string version;
+  for (const char letter : text.substr(0, text.find_first_of(",\n\r"))) {
+    const bool blank = letter == ' ' || letter == '\t';
+    if (!blank) {
+      version += letter;
+    } else if (!version.empty() && version.back() != ' ') {
+      version += ' ';
+    }
+  }
+  return version;
+}
+
+Machine describe_machine() {
+  int version = 0;
+  int subversion = 0;
+  check(PMPI_Get_version(&version, &subversion), "MPI_Get_version");
+  return {cpu_model(),
+          static_cast<int>(std::thread::hardware_concurrency()),
+          count_allowed_cores(),
+          library_version(),
+          fmt::format("{}.{}", version, subversion),
+          thread_level()};
+}
+
+}  // namespace partita::bench

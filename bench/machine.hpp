@@ -1,0 +1,23 @@
+// What a result file says of the machine: enough to compare, nothing of its environment.
+#pragma once
+
+#include <string>
+
+namespace partita::bench {
+
+struct Machine {
+  std::string cpu;           ///< model name; empty where the system does not tell
+  int cores = 0;             ///< online in the whole machine
+  int cores_allowed = 0;     ///< that this rank may run on
+  std::string mpi;           ///< the library and its version
+  std::string mpi_standard;  ///< "4.1"
+  std::string thread_level;  ///< that the MPI gave: single, funneled, serialized or multiple
+};
+
+Machine describe_machine();
+
+/// The beginning of what MPI_Get_library_version says: up to the first comma or line's end, after which some MPIs tell
+/// who built them and where. Runs of blanks become one.
+std::string shorten_version(const std::string& text);
+
+}  // namespace partita::bench

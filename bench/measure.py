@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Runs the whole measured comparison and writes the results, and a page about them, into a folder.
+
+  bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
+                   [--mpirun "mpirun -n 2"] [--drop-in build/release/lib/libpartita_mpi.so]
+                   [--peer native] [--peer library:/path/to/peer.so] [--threads 4] [--only NAME]... [--quick]
+
+Every comparison runs in one job, the subjects alternating. A run that fails is named on the page and in the exit status.
+With valgrind installed it also counts Partita's instructions per epoch (design page docs/design/measuring.md).
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RUN_LIMIT_S = 1200
+COUNTED_EPOCHS = 100
+VERIFIED_EPOCHS = 3  # as in bench/run.cpp
+
+Run = collections.namedtuple("Run", "name arguments preload")
+
+
+def planned_runs(options):
+    """The comparison: what design.md asks for, one JSON file each."""
+    peers = [argument for peer in options.peer for argument in ("--peer", peer)]
+    links = ["--link", "auto,mpi"]
+    threads = ["--threads", str(options.threads)]
+    overlap = ["--compute-us", "1000", "--noise-percent", "40"]
+    samples = ["-i", "20", "-x", "2"] if options.quick else []
+    large = "1M:1M" if options.quick else "64K:16M"
+
+    def run(name, *arguments, preload=False):
+        return Run(name, [*arguments, *samples], preload)
+
+    runs = [
+        run("latency", "latency", "-m", "8:4M", "--partitions", "8", *links, *peers),
+        run("latency-partitions", "latency", "-m", "4K:1M", "--partitions", "1,2,4,16,32,64,128", *peers),
+        run("latency-alloc", "latency", "-m", "8:4M", "--partitions", "8", "--memory", "alloc", *peers),
+        run("bw", "bw", "-m", "8:4M", "--partitions", "8", *links, *peers),
+        run("bw-partitions", "bw", "-m", "4K:1M", "--partitions", "1,2,4,16,32,64,128", *peers),
+        run("overhead", "overhead", "-m", "4K:4M", "--partitions", "1,4,16", *links, *peers),
+        run("start-pready-wait", "start-pready-wait", "-m", "8:4K", "--partitions", "8", *links, *peers),
+        run("foreign-control", "foreign", "-m", "8:64K"),
+    ]
+    for delay in ("none", "single", "uniform", "gaussian"):
+        shape = ["--delay", delay, *overlap, *threads]
+        runs.append(run(f"perceived-bandwidth-{delay}", "perceived-bandwidth", "-m", large, "--partitions",
+                        f"{options.threads},{8 * options.threads}", *shape, *links, *peers))
+        runs.append(run(f"availability-{delay}", "availability", "-m", large, "--partitions", f"{options.threads}",
+                        *shape, *peers))
+        runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", f"{options.threads}",
+                        *shape, *peers))
+    if options.drop_in:
+        runs.append(run("foreign", "foreign", "-m", "8:64K", preload=True))
+        runs.append(run("latency-drop-in", "latency", "-m", "8:4K", "--partitions", "8", "--face", "c,mpi", preload=True))
+    return [each for each in runs if not options.only or each.name in options.only]
+
+
+def environment(options, run):
+    variables = dict(os.environ)
+    if run.preload:
+        variables["LD_PRELOAD"] = str(pathlib.Path(options.drop_in).resolve())
+    return variables
+
+
+def shown_command(options, run):
+    """The command for readers: without this machine's paths."""
+    arguments = [re.sub(r"library:.*/", "library:", argument) for argument in run.arguments]
+    preload = "LD_PRELOAD=libpartita_mpi.so " if run.preload else ""
+    launcher = shlex.split(options.mpirun)
+    launcher[0] = pathlib.Path(launcher[0]).name
+    return f"{preload}{shlex.join(launcher)} partita bench {shlex.join(arguments)} --json {run.name}.json"
+
+
+def measure(options, run):
+    """True if the run ended well; its JSON file is then in the output folder."""
+    print(f"\n== {run.name}: {shown_command(options, run)}", flush=True)
+    command = [*shlex.split(options.mpirun), options.program, "bench", *run.arguments,
+               "--json", str(options.output / f"{run.name}.json")]
+    try:
+        code = subprocess.run(command, env=environment(options, run), timeout=RUN_LIMIT_S, check=False).returncode
+    except subprocess.TimeoutExpired:
+        print(f"== {run.name}: did not end within {RUN_LIMIT_S} s", flush=True)
+        return False
+    if code != 0:
+        print(f"== {run.name}: exit status {code}", flush=True)
+    return code == 0
+
+
+def count_instructions(options):
+    """Partita's own instructions for Start + 8 x Pready + Wait of a send on each link, outside its links: {link: (own, links)}."""
+    if not shutil.which("valgrind"):
+        return {}
+    counts = {}
+    for link in ("auto", "mpi"):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [*shlex.split(options.mpirun), "valgrind", "--tool=callgrind", "--collect-atstart=no",
+                       "--toggle-collect=partita::bench::counted_send*", f"--callgrind-out-file={folder}/out.%p",
+                       options.program, "bench", "start-pready-wait", "-m", "1K:1K", "--partitions", "8", "--link", link,
+                       "--batch", "1", "-x", "0", "-i", str(COUNTED_EPOCHS - VERIFIED_EPOCHS)]
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+            if ended.returncode != 0:
+                print(f"== instructions over link {link}: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
+                continue
+            own = transport = 0
+            for file in pathlib.Path(folder).iterdir():
+                for instructions, function, library in annotated(file):
+                    if "libpartita" not in library and "partita::" not in function or "partita::bench" in function:
+                        continue
+                    if "partita::link::" in function:
+                        transport += instructions
+                    else:
+                        own += instructions
+            counts[link] = (own / COUNTED_EPOCHS, transport / COUNTED_EPOCHS)
+    return counts
+
+
+def annotated(file):
+    """(instructions, function, object) for every function that callgrind saw in `file`."""
+    text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", "--inclusive=no", str(file)],
+                          capture_output=True, text=True, check=False).stdout
+    for line in text.splitlines():
+        found = re.match(r"\s*([\d,]+)\s+(?:\([^)]*\)\s+)?(\S*?):(.*?)(?:\s+\[(.*)\])?$", line)
+        if found:
+            yield int(found[1].replace(",", "")), found[3], found[4] or ""
+
+
+def results(options, run):
+    return json.loads((options.output / f"{run.name}.json").read_text())
+
+
+def size_name(size):
+    for unit in ("", "K", "M", "G"):
+        if size < 1024 or size % 1024:
+            return f"{size}{unit}"
+        size //= 1024
+    return f"{size}T"
+
+
+def table(found):
+    """Markdown: a line for each size and partition count, a column for each subject."""
+    subjects = list(dict.fromkeys(row["subject"] for row in found["rows"]))
+    lines = [f"| bytes | partitions | {' | '.join(subjects)} |", "|" + "---:|" * (2 + len(subjects))]
+    cases = dict.fromkeys((row["partitions"], row["bytes"]) for row in found["rows"])
+    for partitions, size in cases:
+        cells = []
+        for subject in subjects:
+            row = next(r for r in found["rows"] if (r["partitions"], r["bytes"], r["subject"]) == (partitions, size, subject))
+            cell = f"{row['median']:.4g}"
+            if subject != row["reference"]:
+                cell += f" ({row['metric']:.2f})"
+            cells.append(cell)
+        lines.append(f"| {size_name(size)} | {partitions} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def links_used(found):
+    used = collections.defaultdict(set)
+    for row in found["rows"]:
+        if row["link"]:
+            used[row["subject"]].add(row["link"])
+    return "; ".join(f"{subject}: {', '.join(sorted(links))}" for subject, links in used.items())
+
+
+def page(options, done, failed, counts):
+    """The page that states every figure, with the command that made it."""
+    machine = results(options, done[0])["machine"] if done else {}
+    text = ["# Measured comparison", ""]
+    if machine:
+        text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}; 2 ranks of one "
+                 "node. Medians; in parentheses the figure named in the heading, against the persistent send of the same job.", ""]
+    if counts:
+        text += ["## Instructions of Start + 8 × Pready + Wait (send, matched, receiver started)", "",
+                 "| link | Partita's own | in its links |", "|---|---:|---:|"]
+        text += [f"| {link} | {own:.0f} | {transport:.0f} |" for link, (own, transport) in counts.items()]
+        text += [""]
+    for run in done:
+        found = results(options, run)
+        text += [f"## {run.name}: {found['unit']} ({found['metric']})", "", f"    {shown_command(options, run)}", ""]
+        if links_used(found):
+            text += [f"Links: {links_used(found)}.", ""]
+        text += [f"- {note}" for note in found["notes"]] + ([""] if found["notes"] else [])
+        text += [table(found), ""]
+    if failed:
+        text += ["## Failed", ""] + [f"- `{shown_command(options, run)}`" for run in failed] + [""]
+    return "\n".join(text)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--mpirun", default="mpirun -n 2")
+    parser.add_argument("--drop-in")
+    parser.add_argument("--peer", action="append", default=[])
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--quick", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    done, failed = [], []
+    for run in planned_runs(options):
+        (done if measure(options, run) else failed).append(run)
+    counts = {} if options.only and "instructions" not in options.only else count_instructions(options)
+    (options.output / "README.md").write_text(page(options, done, failed, counts))
+    print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+// What the harness asks of a benchmark: a contender is prepared, sampled and compared; the harness alternates them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/job.hpp"
+#include "bench/options.hpp"
+#include "bench/subject.hpp"
+
+namespace partita::bench {
+
+/// The message of one row of the table.
+struct Case {
+  std::int64_t size_bytes;
+  int partitions;
+};
+
+/// One timed sample: `batch` operations; all contenders of a round meet the same delays.
+struct Round {
+  std::uint64_t epoch;
+  int batch;
+};
+
+/// One contender at one case, on one rank. Both ranks call the same members in the same order.
+class Measurement {
+ public:
+  virtual ~Measurement() = default;
+
+  /// Fills what this rank sends with the contents of `epoch` and spoils what it receives.
+  virtual void prepare(std::uint64_t epoch) = 0;
+  /// Runs round.batch operations. This rank's figure in the benchmark's sample unit; the larger of the ranks' counts.
+  virtual double sample(const Round& round) = 0;
+  /// Compares what this rank received with the contents of `epoch`; prints and returns false where it differs.
+  virtual bool compare(std::uint64_t epoch) const = 0;
+  /// After the first epochs. Collective.
+  virtual LinkUsed link_used() { return {}; }
+};
+
+struct Contender {
+  std::string name;
+  std::string reference;  ///< the name of the contender that this one is compared with
+  std::unique_ptr<Measurement> measurement;
+};
+
+using Subjects = std::vector<std::unique_ptr<Subject>>;
+
+/// A benchmark: how its samples come to be and what they mean.
+struct Benchmark {
+  std::string_view name;
+  std::string_view what;  ///< one sentence for --help and the list
+  std::string_view unit;  ///< of a row's values
+  bool larger_is_better = false;
+  bool timed_in_batches = true;              ///< else each sample is one operation
+  bool compares_subjects = true;             ///< else it has contenders of its own and needs no subject
+  std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it
+  void (*set_defaults)(Options&) = [](Options&) {};
+
+  std::vector<Contender> (*contenders)(Job&, const Subjects&, const Case&);
+  /// A row's value from a sample of Measurement::sample.
+  double (*value)(double sample, const Case&, const Options&) = [](double sample, const Case&, const Options&) {
+    return sample;
+  };
+  /// The benchmark's own figure from a contender's median and its reference's; titled `metric_title`.
+  std::string_view metric_title;
+  double (*metric)(double median, double reference_median);
+};
+
+/// How many times better than the reference: of times, and of rates.
+inline double times_faster(double median, double reference) {
+  return median > 0 ? reference / median : 0;
+}
+inline double times_larger(double median, double reference) {
+  return reference > 0 ? median / reference : 0;
+}
+
+/// All benchmarks; the one place that lists them.
+const std::vector<Benchmark>& benchmarks();
+
+}  // namespace partita::bench

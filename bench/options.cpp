@@ -1,0 +1,176 @@
+#include "bench/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <optional>
+
+namespace partita::bench {
+
+std::string_view name(Memory memory) {
+  return memory == Memory::plain ? "plain" : "alloc";
+}
+
+namespace {
+
+/// A persistent send counts bytes in an int.
+constexpr std::int64_t largest_message = std::numeric_limits<int>::max();
+constexpr int most_partitions = 65536;
+constexpr int most_threads = 1024;
+
+/// A size in bytes, with K, M or G for powers of 1024.
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  std::int64_t size = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc{} || size < 0 || size > largest_message) return std::nullopt;
+  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  static const std::map<std::string_view, int> shifts{{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
+  const auto shift = shifts.find(unit);
+  if (shift == shifts.end()) return std::nullopt;
+  return size << shift->second;
+}
+
+/// "MIN:MAX" or "MAX", as in the OSU micro-benchmarks.
+void set_sizes(Options& options, const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const bool both = colon != std::string::npos;
+  const auto min = both ? parse_size(text.substr(0, colon)) : std::optional<std::int64_t>(1);
+  const auto max = parse_size(both ? text.substr(colon + 1) : text);
+  if (!min || !max || *min < 1 || *max < *min || *max > largest_message) {
+    throw OptionError(
+        fmt::format("-m {} is no range of message sizes: expected MIN:MAX or MAX in bytes, 1 <= MIN <= MAX < 2G, with "
+                    "K, M or G for powers of 1024",
+                    text));
+  }
+  options.min_bytes = *min;
+  options.max_bytes = *max;
+}
+
+void refuse_device_memory(const std::vector<std::string>& placements) {
+  for (const std::string& placement : placements) {
+    if (placement == "D") {
+      throw OptionError("D places message buffers in GPU memory, which partitioned requests do not support yet; use H");
+    }
+    if (placement != "H") {
+      throw OptionError(fmt::format(
+          "'{}' is no option and no placement: expected H (host memory) for the sender's and the receiver's buffer",
+          placement));
+    }
+  }
+}
+
+void check_peers(const std::vector<std::string>& peers) {
+  constexpr std::string_view library = "library:";
+  for (const std::string& peer : peers) {
+    const bool has_path = peer.starts_with(library) && peer.size() > library.size();
+    if (peer != "native" && !has_path) {
+      throw OptionError(fmt::format("--peer {} is unknown: expected native or library:PATH", peer));
+    }
+  }
+}
+
+void check_delay(const DelayShape& delay) {
+  if (delay.kind != DelayKind::none && delay.compute_us <= 0) {
+    throw OptionError(fmt::format("--delay {} needs a time to vary: give --compute-us above 0", name(delay.kind)));
+  }
+}
+
+template <class Enum>
+CLI::CheckedTransformer names_of(std::map<std::string, Enum> values) {
+  return CLI::CheckedTransformer(std::move(values));
+}
+
+}  // namespace
+
+Options parse_options(std::span<const std::string> arguments, const Options& defaults, const Usage& usage) {
+  Options options = defaults;
+  CLI::App app{std::string(usage.what), "partita bench " + defaults.benchmark};
+  app.set_help_flag("--help,-h", "Print this and end");
+
+  std::string sizes;
+  std::vector<std::string> placements;
+  std::vector<std::string> faces;
+  app.add_option("-m,--message-size", sizes, "Message sizes MIN:MAX in bytes (K, M, G: powers of 1024), doubling");
+  app.add_option("-i,--iterations", options.iterations, "Timed samples of each subject")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
+  app.add_option("-x,--warmup", options.warmup, "Untimed samples before them")
+      ->check(CLI::Range(0, 100000000))
+      ->capture_default_str();
+  app.add_flag("-c,--validation", options.check_every_sample,
+               "Compare the data of every sample, not only of the first epochs");
+  app.add_option("--batch", options.batch, "Operations timed together as one sample; 0: enough of them for 100 us")
+      ->check(CLI::Range(0, 100000000))
+      ->capture_default_str();
+  app.add_option("--window", options.window, "Messages in flight at once (bw)")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--partitions", options.partitions, "Partition counts, a list like 1,8,128")
+      ->delimiter(',')
+      ->check(CLI::Range(1, most_partitions))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads of the sender that mark partitions")
+      ->check(CLI::Range(1, most_threads))
+      ->capture_default_str();
+  app.add_option("--delay", options.delay.kind,
+                 "How the threads' computing times differ: none, single, uniform, gaussian")
+      ->transform(names_of<DelayKind>({{"none", DelayKind::none},
+                                       {"single", DelayKind::single},
+                                       {"uniform", DelayKind::uniform},
+                                       {"gaussian", DelayKind::gaussian}}));
+  app.add_option("--compute-us", options.delay.compute_us,
+                 "Microseconds that a thread computes before all its partitions are marked")
+      ->check(CLI::Range(0.0, 1e8))
+      ->capture_default_str();
+  app.add_option("--noise-percent", options.delay.noise_percent, "Size of the differences, in percent of --compute-us")
+      ->check(CLI::Range(0.0, 10000.0))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of the delays")->capture_default_str();
+  app.add_option("--memory", options.memory, "Buffers from malloc (plain) or MPI_Alloc_mem / Partita_Alloc (alloc)")
+      ->transform(names_of<Memory>({{"plain", Memory::plain}, {"alloc", Memory::alloc}}));
+  app.add_option("--face", faces, "Faces of Partita to measure, a list: c (the C API), mpi (the drop-in), or none")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"c", "mpi", "none"}));
+  app.add_option("--link", options.links, "Links to measure, a list: auto, direct, ucx, mpi")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"auto", "direct", "ucx", "mpi"}));
+  app.add_option("--transport-partitions", options.transport_partitions,
+                 "Transfers for each message; 0: Partita's choice")
+      ->check(CLI::Range(0, most_partitions))
+      ->capture_default_str();
+  app.add_option("--peer", options.peers,
+                 "Measure beside: native (the MPI's own partitioned calls) or library:PATH; may be repeated")
+      ->delimiter(',');
+  app.add_option("--csv", options.csv_file, "Write the table as CSV to this file");
+  app.add_option("--json", options.json_file, "Write everything, raw samples included, as JSON to this file");
+  app.add_option("placement", placements, "H: host memory, for the sender's and the receiver's buffer")->expected(0, 2);
+
+  for (const std::string_view option : usage.lacks) app.remove_option(app.get_option(std::string(option)));
+
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    throw HelpWanted(app.help());
+  } catch (const CLI::ParseError& error) {
+    throw OptionError(fmt::format("{}; partita bench {} --help lists the options", error.what(), defaults.benchmark));
+  }
+
+  if (!sizes.empty()) set_sizes(options, sizes);
+  if (!faces.empty()) {
+    options.faces.clear();
+    for (const std::string& face : faces) {
+      if (face != "none") options.faces.push_back(face == "c" ? Face::c : Face::mpi);
+    }
+  }
+  refuse_device_memory(placements);
+  check_peers(options.peers);
+  check_delay(options.delay);
+  return options;
+}
+
+}  // namespace partita::bench

@@ -1,0 +1,70 @@
+// What a run measures: the options of `partita bench NAME`, named as in the OSU micro-benchmarks where those have them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/work.hpp"
+
+namespace partita::bench {
+
+/// Where message buffers come from: malloc, or MPI_Alloc_mem / Partita_Alloc.
+enum class Memory : std::uint8_t { plain, alloc };
+
+/// Through which of its faces Partita is measured: the C API, or the standard names of the drop-in.
+enum class Face : std::uint8_t { c, mpi };
+
+struct Options {
+  std::string benchmark;
+  std::int64_t min_bytes = 8;
+  std::int64_t max_bytes = std::int64_t{4} << 20;
+  int iterations = 200;  ///< timed samples for each subject, size and partition count
+  int warmup = 20;       ///< untimed ones before them
+  int batch = 0;         ///< operations timed together as one sample; 0: enough of them for 100 µs
+  bool check_every_sample = false;
+  int window = 16;  ///< messages in flight (bw)
+
+  std::vector<int> partitions{8};
+  int threads = 1;
+  DelayShape delay;
+  std::uint64_t seed = 1;
+
+  Memory memory = Memory::plain;
+  std::vector<Face> faces{Face::c};
+  std::vector<std::string> links{"auto"};  ///< one subject for each face and link
+  int transport_partitions = 0;            ///< 0: Partita's own choice
+  std::vector<std::string> peers;          ///< "native" or "library:PATH"
+
+  std::string csv_file;
+  std::string json_file;
+};
+
+std::string_view name(Memory memory);
+
+/// Wrong options (exit status 2); the message says which and what was expected.
+class OptionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// `--help` was asked for; the message is the help.
+class HelpWanted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What the command line of one benchmark is like.
+struct Usage {
+  std::string_view what;                     ///< the benchmark in one sentence
+  std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it and are refused like unknown ones
+};
+
+/// Reads the arguments after the benchmark's name over `defaults`, which hold that name.
+/// Throws OptionError, also for what it does not know, or HelpWanted.
+Options parse_options(std::span<const std::string> arguments, const Options& defaults, const Usage& usage);
+
+}  // namespace partita::bench

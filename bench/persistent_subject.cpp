@@ -1,0 +1,88 @@
+#include "bench/persistent_subject.hpp"
+
+#include "bench/failure.hpp"
+#include "bench/owned.hpp"
+
+namespace partita::bench {
+
+namespace {
+
+int byte_count(const Message& message) {
+  return static_cast<int>(message.bytes.size());
+}
+
+/// Marking costs nothing and sends nothing: the whole message leaves in release().
+class PersistentSending final : public Sending {
+ public:
+  PersistentSending(const Message& message, MPI_Comm comm) {
+    check(
+        PMPI_Send_init(message.bytes.data(), byte_count(message), MPI_BYTE, message.peer, message.tag, comm, &request_),
+        "MPI_Send_init");
+  }
+  ~PersistentSending() override { PMPI_Request_free(&request_); }
+
+  void start() override {}
+  void mark(int, int) override {}
+  void release() override { check(PMPI_Start(&request_), "MPI_Start"); }
+  void wait() override { check(PMPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  bool sends_at_release() const override { return true; }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// Every partition arrives when the whole message does.
+class PersistentReceiving final : public Receiving {
+ public:
+  PersistentReceiving(const Message& message, MPI_Comm comm) {
+    check(
+        PMPI_Recv_init(message.bytes.data(), byte_count(message), MPI_BYTE, message.peer, message.tag, comm, &request_),
+        "MPI_Recv_init");
+  }
+  ~PersistentReceiving() override { PMPI_Request_free(&request_); }
+
+  void start() override {
+    complete_ = 0;
+    check(PMPI_Start(&request_), "MPI_Start");
+  }
+  bool arrived(int) override {
+    if (complete_ == 0) check(PMPI_Test(&request_, &complete_, MPI_STATUS_IGNORE), "MPI_Test");
+    return complete_ != 0;
+  }
+  void wait() override { check(PMPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int complete_ = 0;
+};
+
+class PersistentSubject final : public Subject {
+ public:
+  PersistentSubject(MPI_Comm comm, Memory memory) : comm_(duplicate(comm)), memory_(memory) {}
+
+  std::string name() const override { return persistent_name; }
+  Buffer allocate(std::size_t size_bytes) override {
+    if (memory_ == Memory::plain) return plain_buffer(size_bytes);
+    void* base = nullptr;
+    check(PMPI_Alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
+    return {base, size_bytes, [](void* memory) { PMPI_Free_mem(memory); }};
+  }
+  std::unique_ptr<Sending> sending(const Message& message) override {
+    return std::make_unique<PersistentSending>(message, comm_.get());
+  }
+  std::unique_ptr<Receiving> receiving(const Message& message) override {
+    return std::make_unique<PersistentReceiving>(message, comm_.get());
+  }
+
+ private:
+  OwnedComm comm_;
+  Memory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> make_persistent(MPI_Comm comm, Memory memory) {
+  return std::make_unique<PersistentSubject>(comm, memory);
+}
+
+}  // namespace partita::bench

@@ -1,0 +1,139 @@
+#include "bench/results.hpp"
+
+#include <fmt/format.h>
+#include <partita/partita.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/failure.hpp"
+
+namespace partita::bench {
+
+namespace {
+
+std::string_view shown_link(const Row& row) {
+  return row.link.link.empty() ? "-" : std::string_view(row.link.link);
+}
+
+std::string heading(const Results& results) {
+  const DelayShape& delay = results.options.delay;
+  std::string text = fmt::format("# partita bench {}: {} | {} | {} cores | medians in {}\n", results.benchmark,
+                                 results.machine.mpi, results.machine.cpu, results.machine.cores, results.unit);
+  if (delay.compute_us > 0) {
+    text += fmt::format("# {} threads compute {} us, delay {}, noise {} %\n", results.options.threads, delay.compute_us,
+                        name(delay.kind), delay.noise_percent);
+  }
+  for (const std::string& note : results.notes) text += fmt::format("# {}\n", note);
+  return text;
+}
+
+nlohmann::ordered_json options_json(const Options& options) {
+  std::vector<std::string> faces;
+  for (const Face face : options.faces) faces.emplace_back(face == Face::c ? "c" : "mpi");
+  std::vector<std::string> peers;
+  for (const std::string& peer : options.peers) {
+    peers.push_back(peer == "native" ? peer : "library:" + peer.substr(peer.find_last_of("/:") + 1));
+  }
+  return {{"min_bytes", options.min_bytes},
+          {"max_bytes", options.max_bytes},
+          {"iterations", options.iterations},
+          {"warmup", options.warmup},
+          {"batch", options.batch},
+          {"check_every_sample", options.check_every_sample},
+          {"window", options.window},
+          {"partitions", options.partitions},
+          {"threads", options.threads},
+          {"delay", name(options.delay.kind)},
+          {"compute_us", options.delay.compute_us},
+          {"noise_percent", options.delay.noise_percent},
+          {"seed", options.seed},
+          {"memory", name(options.memory)},
+          {"faces", faces},
+          {"links", options.links},
+          {"transport_partitions", options.transport_partitions},
+          {"peers", peers},
+          {"placement", "H H"}};
+}
+
+nlohmann::ordered_json row_json(const Row& row) {
+  const Statistics& s = row.statistics;
+  return {{"bytes", row.size_bytes},
+          {"partitions", row.partitions},
+          {"subject", row.subject},
+          {"reference", row.reference},
+          {"link", row.link.link},
+          {"link_reason", row.link.reason},
+          {"transport_partitions", row.link.transport_partitions},
+          {"batch", row.batch},
+          {"median", s.median},
+          {"p99", s.p99},
+          {"spread_percent", s.spread_percent},
+          {"min", s.min},
+          {"max", s.max},
+          {"metric", row.metric},
+          {"samples", row.samples}};
+}
+
+}  // namespace
+
+std::string to_table(const Results& results) {
+  std::size_t subject_width = 12;
+  for (const Row& row : results.rows) subject_width = std::max(subject_width, row.subject.size());
+  const std::size_t metric_width = std::max<std::size_t>(results.metric_title.size(), 9);
+
+  std::string text = heading(results);
+  text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}\n", "# Size", "Partitions", "Subject",
+                      subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width);
+  for (const Row& row : results.rows) {
+    text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}  {:>{}.3f}\n", row.size_bytes,
+                        row.partitions, row.subject, subject_width, shown_link(row), row.batch, row.statistics.median,
+                        row.statistics.p99, row.statistics.spread_percent, row.metric, metric_width);
+  }
+  return text;
+}
+
+std::string to_csv(const Results& results) {
+  std::string text =
+      "benchmark,unit,bytes,partitions,threads,subject,reference,link,transport_partitions,batch,samples,"
+      "median,p99,spread_percent,min,max,metric_name,metric\n";
+  for (const Row& row : results.rows) {
+    const Statistics& s = row.statistics;
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", results.benchmark, results.unit,
+                        row.size_bytes, row.partitions, results.options.threads, row.subject, row.reference,
+                        row.link.link, row.link.transport_partitions, row.batch, s.count, s.median, s.p99,
+                        s.spread_percent, s.min, s.max, results.metric_title, row.metric);
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Results& results) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Row& row : results.rows) rows.push_back(row_json(row));
+  return {
+      {"benchmark", results.benchmark},
+      {"unit", results.unit},
+      {"metric", results.metric_title},
+      {"partita", fmt::format("{}.{}.{}", PARTITA_VERSION_MAJOR, PARTITA_VERSION_MINOR, PARTITA_VERSION_PATCH)},
+      {"machine",
+       {{"cpu", results.machine.cpu},
+        {"cores", results.machine.cores},
+        {"cores_allowed", results.machine.cores_allowed},
+        {"mpi", results.machine.mpi},
+        {"mpi_standard", results.machine.mpi_standard}}},
+      {"timer",
+       {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
+      {"options", options_json(results.options)},
+      {"notes", results.notes},
+      {"rows", rows}};
+}
+
+void write_file(const std::string& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw Failure("The file {} cannot be written.", file);
+}
+
+}  // namespace partita::bench

@@ -1,0 +1,48 @@
+// What a run found, and how it is written: a text table, CSV, JSON.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/clock.hpp"
+#include "bench/machine.hpp"
+#include "bench/options.hpp"
+#include "bench/statistics.hpp"
+#include "bench/subject.hpp"
+
+namespace partita::bench {
+
+/// One contender at one size and partition count.
+struct Row {
+  std::int64_t size_bytes = 0;
+  int partitions = 0;
+  std::string subject;
+  std::string reference;
+  LinkUsed link;
+  int batch = 1;                ///< operations in each sample
+  std::vector<double> samples;  ///< values in the benchmark's unit, in the order of measuring
+  Statistics statistics;
+  double metric = 0;
+};
+
+struct Results {
+  std::string benchmark;
+  std::string unit;
+  std::string metric_title;
+  Options options;
+  Machine machine;
+  Timer timer;
+  std::vector<std::string> notes;  ///< sentences on what was left out or is to be kept in mind
+  std::vector<Row> rows;
+};
+
+std::string to_table(const Results& results);
+std::string to_csv(const Results& results);
+nlohmann::ordered_json to_json(const Results& results);
+
+/// Writes `text` to `file`; Failure if that is not possible.
+void write_file(const std::string& file, const std::string& text);
+
+}  // namespace partita::bench

@@ -1,0 +1,153 @@
+#include "bench/run.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/function_calls.hpp"
+
+namespace partita::bench {
+
+namespace {
+
+/// A sample lasts at least this long, and this many steps of the timer, where it may hold several operations.
+constexpr double sample_us = 100;
+constexpr double sample_timer_steps = 1000;
+constexpr int largest_batch = 10000;
+constexpr int verified_epochs = 3;
+
+/// One operation with contents of its own, compared on both ranks.
+void verify(Job& job, Contender& contender, std::uint64_t epoch, int batch) {
+  contender.measurement->prepare(epoch);
+  job.barrier();
+  contender.measurement->sample({epoch, batch});
+  job.barrier();
+  if (!job.on_both(contender.measurement->compare(epoch))) {
+    throw Failure("{} delivered wrong data (epoch {}); nothing of it was measured.", contender.name, epoch);
+  }
+}
+
+/// How many operations make a sample long enough to time, by the fastest contender. The same on both ranks.
+int choose_batch(const Benchmark& benchmark, Job& job, std::vector<Contender>& contenders) {
+  if (!benchmark.timed_in_batches) return 1;
+  if (job.options.batch > 0) return job.options.batch;
+  constexpr int trials = 5;
+  constexpr int trial_batch = 16;
+  double shortest_us = sample_us;
+  for (int trial = 0; trial < trials; ++trial) {
+    for (Contender& contender : contenders) {
+      const std::int64_t begin_ns = now_ns();
+      contender.measurement->sample({0, trial_batch});
+      shortest_us = std::min(shortest_us, job.slowest(static_cast<double>(now_ns() - begin_ns) / 1000 / trial_batch));
+    }
+  }
+  const double wanted_us = std::max(sample_us, job.slowest(job.timer.resolution_ns) * sample_timer_steps / 1000);
+  return std::clamp(static_cast<int>(std::ceil(wanted_us / std::max(shortest_us, 0.001))), 1, largest_batch);
+}
+
+/// Takes samples in rounds, each contender once a round, beginning with another one each time.
+std::vector<std::vector<double>> alternate(Job& job, std::vector<Contender>& contenders, int batch) {
+  const std::size_t count = contenders.size();
+  std::vector<std::vector<double>> samples(count);
+  for (int i = -job.options.warmup; i < job.options.iterations; ++i) {
+    const Round round{static_cast<std::uint64_t>(job.options.warmup + i) + verified_epochs, batch};
+    for (std::size_t turn = 0; turn < count; ++turn) {
+      const std::size_t index = (turn + round.epoch) % count;
+      Contender& contender = contenders[index];
+      if (job.options.check_every_sample) contender.measurement->prepare(round.epoch);
+      const double sample = contender.measurement->sample(round);
+      if (i >= 0) samples[index].push_back(sample);
+      if (job.options.check_every_sample && !job.on_both(contender.measurement->compare(round.epoch))) {
+        throw Failure("{} delivered wrong data in sample {}.", contender.name, i);
+      }
+    }
+  }
+  return samples;
+}
+
+/// Each sample of the slower rank, as the benchmark's value.
+std::vector<double> slowest_values(const Benchmark& benchmark, const Job& job, const Case& c,
+                                   const std::vector<double>& samples) {
+  std::vector<double> values(samples.size());
+  check(PMPI_Allreduce(samples.data(), values.data(), static_cast<int>(samples.size()), MPI_DOUBLE, MPI_MAX, job.comm),
+        "MPI_Allreduce");
+  for (double& value : values) value = benchmark.value(value, c, job.options);
+  return values;
+}
+
+/// Needs the medians of all rows of the case.
+void set_metrics(const Benchmark& benchmark, std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    const auto reference =
+        std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return other.subject == row.reference; });
+    row.metric = benchmark.metric(row.statistics.median, reference->statistics.median);
+  }
+}
+
+std::vector<Row> measure(const Benchmark& benchmark, Job& job, const Subjects& subjects, const Case& c) {
+  std::vector<Contender> contenders = benchmark.contenders(job, subjects, c);
+  for (int epoch = 0; epoch < verified_epochs; ++epoch) {
+    for (Contender& contender : contenders) verify(job, contender, static_cast<std::uint64_t>(epoch), 1);
+  }
+  const int batch = choose_batch(benchmark, job, contenders);
+  const std::vector<std::vector<double>> samples = alternate(job, contenders, batch);
+
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    Row row{c.size_bytes,
+            c.partitions,
+            contenders[i].name,
+            contenders[i].reference,
+            contenders[i].measurement->link_used(),
+            batch,
+            slowest_values(benchmark, job, c, samples[i]),
+            {},
+            0};
+    row.statistics = summarize(row.samples, benchmark.larger_is_better);
+    rows.push_back(std::move(row));
+  }
+  set_metrics(benchmark, rows);
+  job.barrier();  // before the requests are freed
+  return rows;
+}
+
+void note_scarce_cores(const Job& job, Results& results) {
+  if (results.machine.cores_allowed < job.options.threads) {
+    results.notes.push_back(fmt::format("{} threads share {} cores: this rank may run on no more", job.options.threads,
+                                        results.machine.cores_allowed));
+  }
+}
+
+void note_control_run(const Benchmark& benchmark, Results& results) {
+  if (!benchmark.compares_subjects && !drop_in_is_loaded()) {
+    results.notes.emplace_back("no drop-in is loaded: both names are the same call, a control run");
+  }
+}
+
+}  // namespace
+
+Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
+  Results results{std::string(benchmark.name),
+                  std::string(benchmark.unit),
+                  std::string(benchmark.metric_title),
+                  job.options,
+                  describe_machine(),
+                  job.timer,
+                  {},
+                  {}};
+  note_scarce_cores(job, results);
+  note_control_run(benchmark, results);
+  for (const int partitions : job.options.partitions) {
+    for (std::int64_t size = job.options.min_bytes; size <= job.options.max_bytes; size *= 2) {
+      if (size % partitions != 0) {
+        results.notes.push_back(fmt::format("{} bytes do not divide into {} partitions: left out", size, partitions));
+        continue;
+      }
+      for (Row& row : measure(benchmark, job, subjects, {size, partitions})) results.rows.push_back(std::move(row));
+    }
+  }
+  if (results.rows.empty())
+    throw Failure("Nothing was measured: no message size divides into the partitions asked for.");
+  return results;
+}
+
+}  // namespace partita::bench

@@ -1,0 +1,158 @@
+// Every benchmark on two ranks with few samples, and what the harness does about a subject that delivers wrong data.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "bench/function_calls.hpp"
+#include "bench/persistent_subject.hpp"
+#include "bench/run.hpp"
+#include "bench/subjects.hpp"
+#include "support/job.hpp"
+
+namespace partita::bench {
+namespace {
+
+Options few_samples(const Benchmark& benchmark) {
+  Options options;
+  options.benchmark = benchmark.name;
+  benchmark.set_defaults(options);
+  options.min_bytes = 64;
+  options.max_bytes = 128 * 1024;
+  options.iterations = 4;
+  options.warmup = 1;
+  options.batch = benchmark.timed_in_batches ? 3 : 0;
+  options.window = 2;
+  options.check_every_sample = true;
+  if (benchmark.compares_subjects) options.partitions = {1, 8};
+  if (options.delay.compute_us > 0) options.delay.compute_us = 50;
+  return options;
+}
+
+class EveryBenchmark : public testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() { ASSERT_EQ(Partita_Init(MPI_COMM_WORLD), MPI_SUCCESS); }
+  static void TearDownTestSuite() { ASSERT_EQ(Partita_Finalize(), MPI_SUCCESS); }
+
+  static const Benchmark& benchmark() {
+    return *std::find_if(benchmarks().begin(), benchmarks().end(),
+                         [](const Benchmark& b) { return b.name == GetParam(); });
+  }
+};
+
+Results measure(const Benchmark& benchmark, const Options& options) {
+  Job job(MPI_COMM_WORLD, options);
+  Subjects subjects;
+  if (benchmark.compares_subjects) subjects = make_subjects(options, job.comm);
+  return run(benchmark, job, subjects);
+}
+
+TEST_P(EveryBenchmark, gives_each_subject_a_row_with_all_its_samples) {
+  test::step(GetParam());
+  Options options = few_samples(benchmark());
+  options.threads = benchmark().compares_subjects ? 2 : 1;
+  const Results results = measure(benchmark(), options);
+  const std::size_t sizes = 12;  // 64 to 128 Ki, doubling
+  EXPECT_EQ(results.rows.size(), benchmark().compares_subjects ? sizes * 2 * 2 : sizes * 4);
+  for (const Row& row : results.rows) {
+    EXPECT_EQ(row.samples.size(), 4U);
+    for (const double sample : row.samples) EXPECT_GE(sample, 0);
+    EXPECT_EQ(row.link.link.empty(), row.subject != "partita-c") << row.subject;
+  }
+}
+
+TEST_P(EveryBenchmark, measures_buffers_of_the_allocating_calls_too) {
+  if (!benchmark().compares_subjects) GTEST_SKIP() << "has buffers of its own";
+  test::step(GetParam());
+  Options options = few_samples(benchmark());
+  options.memory = Memory::alloc;
+  options.min_bytes = options.max_bytes;
+  EXPECT_EQ(measure(benchmark(), options).rows.size(), 2U * 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryBenchmark,
+    [] {
+      std::vector<std::string> names;
+      for (const Benchmark& benchmark : benchmarks()) names.emplace_back(benchmark.name);
+      return testing::ValuesIn(names);
+    }(),
+    [](const auto& info) {
+      std::string name = info.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+/// Sends as the persistent subject does, but the receiver changes one byte afterwards.
+class Corrupting final : public Subject {
+ public:
+  explicit Corrupting(std::unique_ptr<Subject> inner) : inner_(std::move(inner)) {}
+
+  std::string name() const override { return "corrupting"; }
+  Buffer allocate(std::size_t size_bytes) override { return inner_->allocate(size_bytes); }
+  std::unique_ptr<Sending> sending(const Message& message) override { return inner_->sending(message); }
+  std::unique_ptr<Receiving> receiving(const Message& message) override {
+    return std::make_unique<Receiver>(inner_->receiving(message), message);
+  }
+
+ private:
+  class Receiver final : public Receiving {
+   public:
+    Receiver(std::unique_ptr<Receiving> inner, const Message& message) : inner_(std::move(inner)), message_(message) {}
+    void start() override { inner_->start(); }
+    bool arrived(int partition) override { return inner_->arrived(partition); }
+    void wait() override {
+      inner_->wait();
+      message_.bytes[message_.bytes.size() / 2] ^= std::byte{0x10};
+    }
+
+   private:
+    std::unique_ptr<Receiving> inner_;
+    Message message_;
+  };
+  std::unique_ptr<Subject> inner_;
+};
+
+TEST(Harness, wrong_data_ends_the_benchmark_on_both_ranks) {
+  const Benchmark& latency = benchmarks().front();
+  Options options = few_samples(latency);
+  options.faces.clear();
+  Job job(MPI_COMM_WORLD, options);
+  Subjects subjects = make_subjects(options, job.comm);
+  subjects.push_back(std::make_unique<Corrupting>(make_persistent(job.comm, Memory::plain)));
+  try {
+    run(latency, job, subjects);
+    FAIL() << "the wrong byte was not noticed";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("corrupting delivered wrong data"), std::string::npos) << failure.what();
+  }
+}
+
+TEST(Harness, sizes_that_do_not_divide_are_noted_and_left_out) {
+  const Benchmark& latency = benchmarks().front();
+  Options options = few_samples(latency);
+  options.faces.clear();
+  options.partitions = {128};
+  options.max_bytes = 128;
+  const Results results = measure(latency, options);
+  EXPECT_EQ(results.rows.size(), 1U);
+  ASSERT_EQ(results.notes.size(), 1U);
+  EXPECT_NE(results.notes[0].find("64 bytes do not divide into 128 partitions"), std::string::npos);
+  options.max_bytes = 64;
+  EXPECT_THROW(measure(latency, options), Failure);
+}
+
+TEST(Peers, a_library_that_is_missing_or_lacks_the_calls_is_a_failure) {
+  EXPECT_THROW(library_calls("/no/such/library.so"), Failure);
+  EXPECT_THROW(library_calls("libc.so.6"), Failure);
+}
+
+TEST(Peers, the_standard_names_are_not_taken_for_partitas_without_the_drop_in) {
+  if (drop_in_is_loaded()) GTEST_SKIP() << "the drop-in is loaded";
+  EXPECT_THROW(drop_in_calls(), Failure);
+}
+
+}  // namespace
+}  // namespace partita::bench

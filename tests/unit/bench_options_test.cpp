@@ -1,0 +1,112 @@
+// What `partita bench NAME` accepts and refuses.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/measurement.hpp"
+#include "bench/options.hpp"
+
+namespace partita::bench {
+namespace {
+
+Options parse(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {}) {
+  Options defaults;
+  defaults.benchmark = "latency";
+  return parse_options(arguments, defaults, {"Test", lacks});
+}
+
+/// The sentence with which `arguments` are refused; empty if they are not.
+std::string refusal(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {}) {
+  try {
+    parse(arguments, lacks);
+    return "";
+  } catch (const OptionError& error) {
+    return error.what();
+  }
+}
+
+TEST(BenchOptions, sizes_are_a_range_with_powers_of_1024) {
+  EXPECT_EQ(parse({"-m", "8:64K"}).min_bytes, 8);
+  EXPECT_EQ(parse({"-m", "8:64K"}).max_bytes, 65536);
+  EXPECT_EQ(parse({"-m", "1M"}).min_bytes, 1);
+  EXPECT_EQ(parse({"-m", "1M"}).max_bytes, 1 << 20);
+}
+
+TEST(BenchOptions, a_wrong_range_of_sizes_is_refused_in_a_sentence) {
+  for (const char* sizes :
+       {"0:8", "16:8", "8:", ":8", "eight", "8:2G", "8:4T", "-1:8", "8:16:32", "99999999999999999999"}) {
+    EXPECT_NE(refusal({std::string("--message-size=") + sizes}).find("is no range of message sizes"), std::string::npos)
+        << sizes;
+  }
+}
+
+TEST(BenchOptions, unknown_options_are_errors_that_name_them) {
+  EXPECT_NE(refusal({"--bogus"}).find("--bogus"), std::string::npos);
+  EXPECT_NE(refusal({"X"}).find("'X'"), std::string::npos);
+}
+
+TEST(BenchOptions, an_option_that_means_nothing_to_the_benchmark_is_refused_like_an_unknown_one) {
+  EXPECT_EQ(refusal({"--window", "4"}), "");
+  EXPECT_NE(refusal({"--window", "4"}, {"--window"}).find("--window"), std::string::npos);
+}
+
+TEST(BenchOptions, what_a_benchmark_lacks_is_an_option_that_exists) {
+  for (const Benchmark& benchmark : benchmarks()) EXPECT_EQ(refusal({}, benchmark.lacks), "") << benchmark.name;
+}
+
+TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory) {
+  EXPECT_EQ(refusal({"H", "H"}), "");
+  EXPECT_NE(refusal({"D", "H"}).find("GPU memory"), std::string::npos);
+  EXPECT_NE(refusal({"H", "D"}).find("GPU memory"), std::string::npos);
+}
+
+TEST(BenchOptions, lists_are_taken_apart) {
+  const Options options =
+      parse({"--partitions", "1,8,128", "--face", "c,mpi", "--link", "auto,mpi", "--peer", "native,library:/x.so"});
+  EXPECT_EQ(options.partitions, (std::vector<int>{1, 8, 128}));
+  EXPECT_EQ(options.faces, (std::vector<Face>{Face::c, Face::mpi}));
+  EXPECT_EQ(options.links, (std::vector<std::string>{"auto", "mpi"}));
+  EXPECT_EQ(options.peers, (std::vector<std::string>{"native", "library:/x.so"}));
+}
+
+TEST(BenchOptions, no_face_measures_the_mpi_alone) {
+  EXPECT_TRUE(parse({"--face", "none"}).faces.empty());
+}
+
+TEST(BenchOptions, values_outside_their_range_are_refused) {
+  EXPECT_NE(refusal({"--partitions", "0"}), "");
+  EXPECT_NE(refusal({"--partitions", "8,-1"}), "");
+  EXPECT_NE(refusal({"--threads", "0"}), "");
+  EXPECT_NE(refusal({"-i", "0"}), "");
+  EXPECT_NE(refusal({"-i", "many"}), "");
+  EXPECT_NE(refusal({"--noise-percent", "-4"}), "");
+  EXPECT_NE(refusal({"--link", "smoke"}), "");
+  EXPECT_NE(refusal({"--face", "python"}), "");
+  EXPECT_NE(refusal({"--delay", "poisson", "--compute-us", "10"}), "");
+  EXPECT_NE(refusal({"--memory", "device"}), "");
+}
+
+TEST(BenchOptions, options_that_contradict_one_another_are_refused) {
+  EXPECT_NE(refusal({"--delay", "single"}).find("--compute-us"), std::string::npos);
+  EXPECT_NE(refusal({"--peer", "library:"}).find("library:PATH"), std::string::npos);
+  EXPECT_NE(refusal({"--peer", "other"}).find("other"), std::string::npos);
+}
+
+TEST(BenchOptions, help_is_not_an_error) {
+  EXPECT_THROW(parse({"--help"}), HelpWanted);
+  EXPECT_THROW(parse({"-h"}), HelpWanted);
+}
+
+TEST(BenchOptions, the_defaults_of_the_benchmark_hold_where_nothing_is_said) {
+  Options defaults;
+  defaults.benchmark = "availability";
+  defaults.delay = {DelayKind::uniform, 1000, 40};
+  const Options options = parse_options({}, defaults, {"Test"});
+  EXPECT_EQ(options.delay.kind, DelayKind::uniform);
+  EXPECT_DOUBLE_EQ(options.delay.compute_us, 1000);
+  EXPECT_EQ(options.partitions, std::vector<int>{8});
+}
+
+}  // namespace
+}  // namespace partita::bench
