@@ -5,7 +5,9 @@
 #     [GPUS n]              GPUs that the machine must have; skipped with the reason where it has fewer
 #     [LINKS auto mpi ...]  one entry per link (PARTITA_LINK); auto alone where not given
 #     [LEVELS single ...]   one entry per MPI thread level; multiple alone where not given
-#     [SOURCES a.cpp ...]   beside NAME_test.cpp
+#     [SOURCE a.cpp]        instead of NAME_test.cpp
+#     [SOURCES b.cpp ...]   beside it
+#     [DEFINITIONS D ...]   for the compiler
 #     [LIBRARIES t ...]     what to link
 #     [LABELS l ...]        for ctest -L
 #     [TIMEOUT s]           for one entry; 60 where not given
@@ -104,18 +106,22 @@ function(partita_test_variant name variant)
 endfunction()
 
 function(partita_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "GPUS;TIMEOUT" "RANKS;LINKS;LEVELS;SOURCES;LIBRARIES;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
 
   set(target ${name}_test)
-  add_executable(${target} ${name}_test.cpp ${arg_SOURCES})
+  if(NOT arg_SOURCE)
+    set(arg_SOURCE ${name}_test.cpp)
+  endif()
+  add_executable(${target} ${arg_SOURCE} ${arg_SOURCES})
   target_compile_features(${target} PRIVATE cxx_std_20)
   # The watchdog prints the names of the functions in which a rank hangs.
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON CXX_VISIBILITY_PRESET default)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
 
   if(NOT arg_TIMEOUT)

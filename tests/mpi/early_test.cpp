@@ -69,8 +69,9 @@ class Early : public testing::Test {
       } else {
         for (const int r : whole) recv.await(r, key);
         RETURN_IF_FAILED();
+        if (whole.empty()) continue;  // the sender goes on without an acknowledgement
         expect_others_not_arrived(recv, told);
-        if (!whole.empty()) send_ack();
+        send_ack();
       }
     }
   }

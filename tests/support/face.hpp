@@ -13,6 +13,7 @@
 
 namespace partita::test {
 
+#if !defined(PARTITEST_C_ONLY)
 /// The standard names on MPI_Request: the drop-in, or an MPI that has them itself.
 struct StandardFace {
   using Request = MPI_Request;
@@ -44,6 +45,7 @@ struct StandardFace {
   static int get_status(Request r, int* flag, MPI_Status* s) { return MPI_Request_get_status(r, flag, s); }
   static int free(Request* r) { return MPI_Request_free(r); }
 };
+#endif
 
 #if !defined(PARTITEST_STANDARD_ONLY)
 /// The C API on Partita_Request.
@@ -77,10 +79,14 @@ struct CFace {
   static int get_status(Request r, int* flag, MPI_Status* s) { return Partita_Request_get_status(r, flag, s); }
   static int free(Request* r) { return Partita_Request_free(r); }
 };
+#endif
 
-using Faces = testing::Types<StandardFace, CFace>;
-#else
+#if defined(PARTITEST_STANDARD_ONLY)
 using Faces = testing::Types<StandardFace>;  // an MPI's own partitioned calls under test
+#elif defined(PARTITEST_C_ONLY)
+using Faces = testing::Types<CFace>;  // without the drop-in
+#else
+using Faces = testing::Types<StandardFace, CFace>;
 #endif
 
 struct FaceNames {
@@ -94,7 +100,11 @@ struct FaceNames {
 inline std::string sentence_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
+#if defined(PARTITEST_C_ONLY)
+  Partita_Error_string(code, text, &length);
+#else
   MPI_Error_string(code, text, &length);
+#endif
   return text;
 }
 

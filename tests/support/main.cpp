@@ -11,9 +11,17 @@
 #include "support/job.hpp"
 #include "support/watchdog.hpp"
 
+// Present where the test links Partita. The drop-in has called them already.
+extern "C" {
+__attribute__((weak)) int Partita_Initialized(int* flag);
+__attribute__((weak)) int Partita_Init(MPI_Comm world);
+__attribute__((weak)) int Partita_Finalize(void);
+}
+
 namespace partita::test {
 namespace {
 
+bool partita_started = false;
 int own_rank = 0;
 int rank_count = 1;
 int granted_level = MPI_THREAD_SINGLE;
@@ -41,9 +49,19 @@ void start_mpi(int& argc, char**& argv) {
   PMPI_Comm_dup(MPI_COMM_WORLD, &private_comm);
   PMPI_Comm_rank(private_comm, &own_rank);
   PMPI_Comm_size(private_comm, &rank_count);
+  int started_by_drop_in = 1;
+  if (Partita_Initialized != nullptr) Partita_Initialized(&started_by_drop_in);
+  if (started_by_drop_in == 0) {
+    if (Partita_Init(MPI_COMM_WORLD) != MPI_SUCCESS) std::exit(3);
+    partita_started = true;
+  }
 }
 
 int end_mpi(int exit_code) {
+  if (partita_started && Partita_Finalize() != MPI_SUCCESS) {
+    std::fprintf(stderr, "rank %d: Partita_Finalize reported an error\n", own_rank);
+    exit_code = exit_code == 0 ? 1 : exit_code;
+  }
   PMPI_Comm_free(&private_comm);
   if (MPI_Finalize() == MPI_SUCCESS) return exit_code;
   std::fprintf(stderr, "rank %d: MPI_Finalize reported an error\n", own_rank);

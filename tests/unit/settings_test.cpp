@@ -1,0 +1,86 @@
+#include "core/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace partita {
+namespace {
+
+Settings read(const std::vector<std::string>& variables) {
+  std::vector<const char*> environment;
+  for (const auto& variable : variables) environment.push_back(variable.c_str());
+  environment.push_back(nullptr);
+  return read_settings(environment.data());
+}
+
+std::string refusal_of(const std::string& variable) {
+  try {
+    read({"PATH=/bin", variable});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.error_class(), ErrorClass::arg);
+    return error.sentence();
+  }
+  ADD_FAILURE() << variable << " was accepted";
+  return "";
+}
+
+TEST(Settings, an_environment_without_ours_gives_the_defaults) {
+  const Settings settings = read({"PATH=/bin", "PARTITURA=1", "MY_PARTITA_LINK=mpi", "PARTITEST_SEED=1"});
+  EXPECT_EQ(settings.link, "auto");
+  EXPECT_EQ(settings.transport_partitions, 0);
+  EXPECT_TRUE(settings.progress_thread);
+  EXPECT_EQ(settings.warn_after_s, 30);
+  EXPECT_EQ(settings.timeout_s, 0);
+  EXPECT_TRUE(settings.trace_file.empty());
+}
+
+TEST(Settings, each_variable_is_read) {
+  const Settings settings = read({"PARTITA_LINK=mpi", "PARTITA_PARTITIONS=7", "PARTITA_PROGRESS=caller",
+                                  "PARTITA_WARN_AFTER=0.5", "PARTITA_TIMEOUT=12", "PARTITA_TRACE=out.json",
+                                  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295"});
+  EXPECT_EQ(settings.link, "mpi");
+  EXPECT_EQ(settings.transport_partitions, 7);
+  EXPECT_FALSE(settings.progress_thread);
+  EXPECT_EQ(settings.warn_after_s, 0.5);
+  EXPECT_EQ(settings.timeout_s, 12);
+  EXPECT_EQ(settings.trace_file, "out.json");
+  EXPECT_EQ(settings.slot_limit_bytes, 4096);
+  EXPECT_EQ(settings.first_epoch, 4294967295U);
+}
+
+TEST(Settings, an_unknown_variable_is_an_error_that_lists_the_known_ones) {
+  const std::string sentence = refusal_of("PARTITA_LNIK=mpi");
+  EXPECT_NE(sentence.find("PARTITA_LNIK"), std::string::npos) << sentence;
+  for (const auto& known : known_settings()) {
+    EXPECT_NE(sentence.find(known.name), std::string::npos) << known.name << " is missing in: " << sentence;
+  }
+}
+
+TEST(Settings, a_malformed_value_is_an_error_that_names_it_and_what_was_expected) {
+  for (const char* variable :
+       {"PARTITA_LINK=tcp",      "PARTITA_LINK=",         "PARTITA_LINK=MPI",        "PARTITA_PARTITIONS=0",
+        "PARTITA_PARTITIONS=-3", "PARTITA_PARTITIONS=4x", "PARTITA_PARTITIONS=",     "PARTITA_PARTITIONS=99999999999",
+        "PARTITA_PROGRESS=yes",  "PARTITA_WARN_AFTER=-1", "PARTITA_WARN_AFTER=soon", "PARTITA_WARN_AFTER=nan",
+        "PARTITA_TIMEOUT=inf",   "PARTITA_TIMEOUT=1e999", "PARTITA_TIMEOUT=5s",      "PARTITA_TIMEOUT= 5",
+        "PARTITA_TRACE=",        "PARTITA_SLOT_LIMIT=-1", "PARTITA_SLOT_LIMIT=64k",  "PARTITA_FIRST_EPOCH=4294967296",
+        "PARTITA_FIRST_EPOCH=-1"}) {
+    const std::string sentence = refusal_of(variable);
+    EXPECT_NE(sentence.find(variable), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("expected"), std::string::npos) << sentence;
+  }
+}
+
+TEST(Settings, every_known_variable_says_what_it_expects_and_means) {
+  for (const auto& known : known_settings()) {
+    EXPECT_TRUE(std::string(known.name).starts_with("PARTITA_"));
+    EXPECT_FALSE(std::string(known.expected).empty()) << known.name;
+    EXPECT_FALSE(std::string(known.meaning).empty()) << known.name;
+  }
+}
+
+}  // namespace
+}  // namespace partita
