@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Runs the program `probe` with a fault in one rank, or a mistake on purpose, and checks what the ranks say.
+
+    fault_test.py --mpiexec mpirun --family mpich --probe PATH GROUP
+
+Exit codes: 0 all passed, 77 skipped with a line "skipped: ...", else failed."""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+STAGES = ["before_init", "after_init", "after_start", "mid_epoch", "in_wait"]
+RANKS = 3
+VICTIM = 1
+TIMEOUT_S = 4
+# Noticing, two seconds in which the survivors wait for each other's report, the launcher's own time.
+MARGIN_S = 12
+KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER", "PARTITA_TIMEOUT",
+                  "PARTITA_TRACE"]
+
+
+class Job:
+    """One run under the launcher, with all that its ranks printed."""
+
+    def __init__(self, options, arguments, ranks=RANKS, survive=False, **environment):
+        command = [options.mpiexec, "-n", str(ranks), *options.mpiexec_flags]
+        if survive:
+            command += {"mpich": ["-disable-auto-cleanup"], "openmpi": ["--enable-recovery"]}.get(options.family, [])
+        command += [options.probe, *arguments]
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("PARTITA_")}
+        variables.update(environment)
+        self.lines = []
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, errors="replace", start_new_session=True)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self):
+        return "\n".join(self.lines)
+
+    def pids(self):
+        return [int(n) for n in re.findall(r"runs as pid (\d+)", self.output)]
+
+    def wait_until(self, done, limit_s):
+        """Whether `done()` came true within the limit."""
+        deadline = self.begin + limit_s
+        while time.monotonic() < deadline:
+            if done():
+                return True
+            if self.process.poll() is not None:
+                self.reader.join(2)
+                return done()
+            time.sleep(0.05)
+        return done()
+
+    def end(self, limit_s):
+        """Lets the job end by itself, else ends it. Returns its exit code, None if it had to be ended."""
+        code = None
+        try:
+            code = self.process.wait(max(0.1, self.begin + limit_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass
+        for pid in self.pids():
+            if not self._is_probe(pid):
+                continue
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if code is None:
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.reader.join(2)
+        return code
+
+    @staticmethod
+    def _is_probe(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return b"probe" in file.read()
+        except OSError:
+            return False
+
+
+class Checks:
+    def __init__(self):
+        self.failed = 0
+
+    def expect(self, truth, what, job):
+        if truth:
+            return
+        self.failed += 1
+        print(f"FAILED: {what}\n" + "\n".join("    " + line for line in job.lines[-40:]), flush=True)
+
+
+def survivors(job):
+    """Rank -> (seconds, sentence)."""
+    found = re.findall(r"probe: rank (\d+) survives: class \d+ after ([0-9.]+) s: (.*)", job.output)
+    return {int(rank): (float(seconds), sentence) for rank, seconds, sentence in found}
+
+
+def fault(options, checks, action, stage, link):
+    where = f"{action} {stage}, link {link}"
+    job = Job(options, ["ring", stage, action, str(VICTIM)], survive=True, PARTITA_TIMEOUT=str(TIMEOUT_S),
+              PARTITA_WARN_AFTER="1", PARTITA_LINK=link)
+    others = [r for r in range(RANKS) if r != VICTIM]
+    job.wait_until(lambda: all(r in survivors(job) for r in others), TIMEOUT_S + MARGIN_S)
+    told = survivors(job)
+    job.end(TIMEOUT_S + MARGIN_S if action == "kill" else 0.1 + time.monotonic() - job.begin)
+    checks.expect(f"rank {VICTIM} pid" in job.output, f"{where}: the fault did not strike", job)
+    for r in others:
+        checks.expect(r in told, f"{where}: rank {r} did not report within {TIMEOUT_S + MARGIN_S} s", job)
+        if r in told:
+            seconds, sentence = told[r]
+            checks.expect(seconds < TIMEOUT_S + 3, f"{where}: rank {r} waited {seconds} s", job)
+            checks.expect(f"rank {VICTIM}" in sentence, f"{where}: rank {r} does not name rank {VICTIM}: {sentence}", job)
+    print(f"done: {where}: " + "; ".join(f"rank {r} after {told[r][0]} s" for r in sorted(told)), flush=True)
+
+
+def group_kill(options, checks):
+    for link in options.links:
+        for stage in STAGES:
+            fault(options, checks, "kill", stage, link)
+
+
+def group_stop(options, checks):
+    for link in options.links:
+        for stage in STAGES:
+            fault(options, checks, "stop", stage, link)
+
+
+def group_slow(options, checks):
+    """A slow rank is no error: the others wait, explain what they wait for, and all ends well."""
+    for link in options.links:
+        for stage in STAGES:
+            job = Job(options, ["ring", stage, "slow", str(VICTIM)], PARTITA_TIMEOUT="20", PARTITA_WARN_AFTER="0.5",
+                      PARTITA_LINK=link)
+            code = job.end(40)
+            where = f"slow {stage}, link {link}"
+            checks.expect(code == 0, f"{where}: exit code {code}", job)
+            checks.expect(job.output.count("ends well") == RANKS, f"{where}: not all ranks end well", job)
+            explained = [line for line in job.lines if "has waited" in line]
+            checks.expect(bool(explained), f"{where}: no rank explained its wait", job)
+            for word in ["rank 1", "tag 1", "epoch", "partitions"]:
+                checks.expect(any(word in line for line in explained), f"{where}: no explanation names '{word}'", job)
+            print(f"done: {where}", flush=True)
+
+
+def group_settings(options, checks):
+    """Unknown and malformed settings end the job at its start, with the list of the known ones."""
+    for name, value in [("PARTITA_BOGUS", "1"), ("PARTITA_LINKS", "mpi"), ("PARTITA_LINK", "bogus"),
+                        ("PARTITA_TIMEOUT", "soon"), ("PARTITA_PARTITIONS", "0"), ("PARTITA_PROGRESS", "maybe"),
+                        ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296")]:
+        job = Job(options, ["normal"], ranks=2, **{name: value})
+        code = job.end(25)
+        where = f"{name}={value}"
+        checks.expect(code not in (0, None), f"{where}: exit code {code}", job)
+        checks.expect("runs as" not in job.output, f"{where}: the program went on", job)
+        checks.expect(f"{name}={value}" in job.output or f"sets {name}," in job.output, f"{where} is not named", job)
+        for known in KNOWN_SETTINGS:
+            checks.expect(known in job.output, f"{where}: {known} is missing in the list of known settings", job)
+    job = Job(options, ["normal"], ranks=2, PARTITEST_ANYTHING="1")
+    checks.expect(job.end(25) == 0, "variables of other names are not ours", job)
+
+
+def group_finalize(options, checks):
+    job = Job(options, ["live_finalize"], ranks=2)
+    job.end(30)
+    checks.expect("MPI_SUCCESS" not in job.output, "live requests at MPI_Finalize passed silently", job)
+    checks.expect("not freed" in job.output or "returned an error" in job.output,
+                  "live requests at MPI_Finalize: no rank was told", job)
+    checks.expect("MPI_Request_free" in job.output, "live requests at MPI_Finalize: no sentence says what to do", job)
+    job = Job(options, ["unmatched_finalize"], ranks=2)
+    code = job.end(30)
+    checks.expect(code == 0, f"unmatched requests at MPI_Finalize: exit code {code}", job)
+    checks.expect(job.output.count("returned MPI_SUCCESS") == 2, "unmatched requests at MPI_Finalize: an error", job)
+
+
+def group_fatal(options, checks):
+    job = Job(options, ["fatal"], ranks=2)
+    code = job.end(30)
+    checks.expect(code not in (0, None), f"a fatal error ends the job; exit code {code}", job)
+    checks.expect("came back" not in job.output, "MPI_ERRORS_ARE_FATAL returned", job)
+    checks.expect("Pready" in job.output and "4711" in job.output, "the sentence was not printed before the end", job)
+
+
+GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,
+          "finalize": group_finalize, "fatal": group_fatal}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mpiexec", required=True)
+    parser.add_argument("--mpiexec-flags", default="")
+    parser.add_argument("--family", choices=["mpich", "openmpi", "other"], required=True)
+    parser.add_argument("--probe", required=True)
+    parser.add_argument("--links", default="auto,mpi")
+    parser.add_argument("group", choices=sorted(GROUPS))
+    options = parser.parse_args()
+    options.mpiexec_flags = options.mpiexec_flags.split()
+    options.links = options.links.split(",")
+    if options.family == "other" and options.group in ("kill", "stop"):
+        print("skipped: no flag is known that keeps this launcher from ending the survivors")
+        return 77
+    checks = Checks()
+    GROUPS[options.group](options, checks)
+    print(f"{checks.failed} checks failed" if checks.failed else "all passed")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+// The program that fault_test.py runs: an unmodified MPI-4 program, in which one rank may be killed, stopped or slow at
+// a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
+//
+//   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
+//   slow probe live_finalize | unmatched_finalize | fatal | fatal_finalize | normal
+#include <mpi.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int partitions = 8;
+constexpr int partition_bytes = 20000;
+constexpr int fault_epoch = 3;
+constexpr int last_epoch = 40;
+
+int own_rank = 0;
+int rank_count = 1;
+
+void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void say(const char* format, ...) {
+  char text[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  const std::string line = "probe: rank " + std::to_string(own_rank) + " " + text + "\n";
+  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
+}
+
+struct Fault {
+  std::string stage;
+  std::string action;
+  int victim = -1;
+
+  void strike() const {
+    if (action == "kill") raise(SIGKILL);
+    if (action == "stop") raise(SIGSTOP);
+    if (action == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  }
+  void at(const char* here) const {
+    if (own_rank != victim || stage != here) return;
+    say("pid %d strikes at %s", static_cast<int>(getpid()), here);
+    strike();
+  }
+  bool is_in_wait() const { return stage == "in_wait"; }
+};
+
+std::string sentence_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  for (char* c = text; *c != '\0'; ++c) {
+    if (*c == '\n') *c = ' ';
+  }
+  return text;
+}
+
+int class_of(int code) {
+  int error_class = 0;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+/// A survivor says what it was told, gives the others time to be told too, and ends. MPI_Finalize would wait for the
+/// dead.
+[[noreturn]] void end_as_survivor() {
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  _exit(0);
+}
+
+void report_and_end(int code, Clock::time_point since) {
+  const double waited_s = std::chrono::duration<double>(Clock::now() - since).count();
+  say("survives: class %d after %.1f s: %s", class_of(code), waited_s, sentence_of(code).c_str());
+  end_as_survivor();
+}
+
+/// One epoch of the ring; the fault may strike in it.
+void run_epoch(const Fault& fault, int epoch, MPI_Request requests[2]) {
+  const auto begin = Clock::now();
+  const bool strikes = epoch == fault_epoch;
+  if (int code = MPI_Startall(2, requests); code != MPI_SUCCESS) report_and_end(code, begin);
+  if (strikes) fault.at("after_start");
+  if (strikes && fault.is_in_wait() && own_rank != fault.victim) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  for (int p = 0; p < partitions; ++p) {
+    if (strikes && p == partitions / 2) fault.at("mid_epoch");
+    if (int code = MPI_Pready(p, requests[0]); code != MPI_SUCCESS) report_and_end(code, begin);
+  }
+  std::thread striker;
+  if (strikes && fault.is_in_wait() && own_rank == fault.victim && fault.action != "slow") {
+    striker = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      fault.at("in_wait");
+    });
+  } else if (strikes) {
+    fault.at("in_wait");
+  }
+  // One by one, so that the error of each request can be told apart.
+  for (int i : {1, 0}) {
+    if (int code = MPI_Wait(&requests[i], MPI_STATUS_IGNORE); code != MPI_SUCCESS) report_and_end(code, begin);
+  }
+  if (striker.joinable()) striker.join();
+}
+
+int ring(const Fault& fault) {
+  const int right = (own_rank + 1) % rank_count, left = (own_rank + rank_count - 1) % rank_count;
+  std::vector<char> out(partitions * partition_bytes), in(out.size());
+  MPI_Request requests[2];
+  fault.at("before_init");
+  MPI_Psend_init(out.data(), partitions, partition_bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                 &requests[0]);
+  MPI_Precv_init(in.data(), partitions, partition_bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                 &requests[1]);
+  fault.at("after_init");
+  for (int epoch = 1; epoch <= last_epoch; ++epoch) run_epoch(fault, epoch, requests);
+  for (int i = 0; i < 2; ++i) MPI_Request_free(&requests[i]);
+  say("ends well");
+  return 0;
+}
+
+MPI_Request made_send(std::vector<char>& data, int tag) {
+  MPI_Request request;
+  MPI_Psend_init(data.data(), 2, static_cast<MPI_Count>(data.size()) / 2, MPI_BYTE, (own_rank + 1) % rank_count, tag,
+                 MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+  return request;
+}
+
+/// MPI_Finalize with requests that were not freed: an error, and no hang.
+int live_finalize() {
+  static std::vector<char> data(64);
+  made_send(data, 1);
+  const int code = MPI_Finalize();
+  // After MPI_Finalize only the code's class is left to look at.
+  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : "an error");
+  return 0;
+}
+
+/// Requests that never met their other side are freed before MPI_Finalize, which drains them.
+int unmatched_finalize() {
+  std::vector<char> data(64), in(64);
+  MPI_Request sends[10], recv;
+  for (auto& send : sends) send = made_send(data, 1);
+  MPI_Precv_init(in.data(), 1, 64, MPI_BYTE, (own_rank + rank_count - 1) % rank_count, 2, MPI_COMM_WORLD, MPI_INFO_NULL,
+                 &recv);
+  for (auto& send : sends) MPI_Request_free(&send);
+  MPI_Request_free(&recv);
+  say("MPI_Finalize returned %s", MPI_Finalize() == MPI_SUCCESS ? "MPI_SUCCESS" : "an error");
+  return 0;
+}
+
+/// An error under MPI_ERRORS_ARE_FATAL: the sentence is printed, and the job ends.
+int fatal() {
+  std::vector<char> data(64);
+  MPI_Request send = made_send(data, 1);
+  MPI_Start(&send);
+  MPI_Pready(4711, send);
+  say("came back from an error that is fatal");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  int level = 0;
+  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 3;
+  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
+  say("runs as pid %d", static_cast<int>(getpid()));
+  const bool keeps_fatal_handler = what == "fatal";
+  if (!keeps_fatal_handler) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  }
+  if (what == "live_finalize") return live_finalize();
+  if (what == "unmatched_finalize") return unmatched_finalize();
+  if (what == "fatal") return fatal();
+  if (what == "normal") return MPI_Finalize();
+  if (what == "ring" && argc == 5) {
+    const int code = ring({argv[2], argv[3], std::atoi(argv[4])});
+    MPI_Finalize();
+    return code;
+  }
+  std::fprintf(stderr, "probe: unknown arguments\n");
+  MPI_Abort(MPI_COMM_WORLD, 2);
+}
