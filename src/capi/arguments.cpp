@@ -21,12 +21,14 @@ void check_tag(const Runtime& runtime, int tag) {
   }
 }
 
-/// Neither MPI says whether a type is committed, but both refuse to send an uncommitted one.
+/// No MPI says whether a type is committed, but they refuse to send an element of one that is not. Nothing is read from
+/// the buffer of a send to MPI_PROC_NULL.
 void check_datatype(const Runtime& runtime, MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL) {
     throw Error(ErrorClass::type, "argument datatype is MPI_DATATYPE_NULL; expected is a committed datatype");
   }
-  if (PMPI_Send(nullptr, 0, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
+  static const char unread = 0;
+  if (PMPI_Send(&unread, 1, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
     throw Error(ErrorClass::type, "argument datatype is not committed; expected is a datatype after MPI_Type_commit");
   }
 }
