@@ -5,9 +5,10 @@
 extern "C" {
 
 PARTITA_EXPORT int MPI_Error_string(int errorcode, char* string, int* resultlen) {
-  int runs = 0;
-  const bool ours = Partita_Initialized(&runs) == MPI_SUCCESS && runs != 0 && string != nullptr && resultlen != nullptr;
-  return ours ? Partita_Error_string(errorcode, string, resultlen) : PMPI_Error_string(errorcode, string, resultlen);
+  // Also before MPI_Init and after MPI_Finalize, whose own error is asked for then.
+  const bool answerable = string != nullptr && resultlen != nullptr;
+  return answerable ? Partita_Error_string(errorcode, string, resultlen)
+                    : PMPI_Error_string(errorcode, string, resultlen);
 }
 
 }  // extern "C"

@@ -143,8 +143,7 @@ int live_finalize() {
   static std::vector<char> data(64);
   made_send(data, 1);
   const int code = MPI_Finalize();
-  // After MPI_Finalize only the code's class is left to look at.
-  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : "an error");
+  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : sentence_of(code).c_str());
   return 0;
 }
 

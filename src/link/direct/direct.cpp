@@ -117,7 +117,7 @@ class DirectSender final : public Sender {
 
   void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
     if (way_ == Way::remote_copy) {
-      copy_to_process(receiver_pid_, reinterpret_cast<std::uint64_t>(to), from, size_bytes);
+      copy_to_process(endpoint_.peer, receiver_pid_, reinterpret_cast<std::uint64_t>(to), from, size_bytes);
     } else {
       std::memcpy(to, from, size_bytes);
     }

@@ -35,15 +35,15 @@ bool can_reach(const ReachProbe& probe) {
          seen == probe.expected;
 }
 
-void copy_to_process(pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes) {
+void copy_to_process(int rank, pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes) {
   while (size_bytes > 0) {
     const iovec local{const_cast<std::byte*>(from), size_bytes};
     const iovec remote{reinterpret_cast<void*>(address), size_bytes};
     const ssize_t copied = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied <= 0) {
-      throw Error(ErrorClass::other, "cannot copy {} bytes into process {}: {}", size_bytes, pid,
-                  copied == 0 ? "nothing was copied" : std::strerror(errno));
+      throw Error(ErrorClass::other, "cannot copy {} bytes into the memory of rank {} (process {}): {}", size_bytes,
+                  rank, pid, copied == 0 ? "nothing was copied" : std::strerror(errno));
     }
     from += copied;
     address += static_cast<std::uint64_t>(copied);

@@ -22,7 +22,7 @@ ReachProbe own_probe();
 /// tracing restriction between them.
 bool can_reach(const ReachProbe& probe);
 
-/// Copies to `address` in process `pid`; complete on return. Throws Error.
-void copy_to_process(pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes);
+/// Copies to `address` in process `pid`, which is world rank `rank`; complete on return. Throws Error.
+void copy_to_process(int rank, pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes);
 
 }  // namespace partita::link
