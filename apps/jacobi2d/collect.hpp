@@ -12,7 +12,7 @@ namespace jacobi2d {
 /// The whole grid's cells of `field`, row by row without halo, on rank 0; empty elsewhere. Collective.
 std::vector<double> gather(const Plate& plate, const Field& field);
 
-/// Waits for `request` without keeping a core busy.
+/// Waits for `request` without keeping a core busy. For small messages: it looks at the request once a millisecond.
 void wait_asleep(MPI_Request& request);
 
 /// Gives what `decide` returns on rank 0 to all ranks. The others sleep meanwhile and leave the machine to rank 0.

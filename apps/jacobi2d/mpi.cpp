@@ -50,6 +50,11 @@ double relax_interior(const Field& from, const Field& to, Measure measure) {
   return relax_by_all_threads(from, to, interior_cells(from.rows, from.columns), measure);
 }
 
+void start(std::vector<MPI_Request>& requests) {
+  if (requests.empty()) return;  // Open MPI 4 refuses to start nothing.
+  MPI_Startall(static_cast<int>(requests.size()), requests.data());
+}
+
 void wait_for(std::vector<MPI_Request>& requests) {
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
 }
@@ -120,7 +125,7 @@ Outcome solve_persistent(const Plate& plate, const Limits& limits) {
     const double edge_change = relax_edge(plate, old_field, new_field, measure);
     {
       const auto timed = halo.measure();
-      MPI_Startall(static_cast<int>(new_halo.size()), new_halo.data());
+      start(new_halo);
     }
     return std::max(edge_change, relax_interior(old_field, new_field, measure));
   });
