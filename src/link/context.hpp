@@ -1,6 +1,7 @@
 // What links build on.
 #pragma once
 
+#include "core/progress.hpp"
 #include "core/settings.hpp"
 #include "core/world.hpp"
 #include "memory/host.hpp"
@@ -12,6 +13,7 @@ struct Context {
   const Settings& settings;
   World& world;
   memory::HostMemory& host_memory;
+  Progress& progress;  ///< for steps that outlast the epochs that asked for them
 };
 
 }  // namespace partita::link

@@ -36,8 +36,8 @@ struct Endpoint {
   memory::Kind kind{};          ///< what memory `data` is
 };
 
-/// The sending half of a matched request. Only `put` may be called by several threads at once (with different transport
-/// partitions); everything else by one thread at a time. Nothing blocks.
+/// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by
+/// several threads at once; everything else by one thread at a time. Nothing blocks.
 class Sender {
  public:
   virtual ~Sender() = default;
@@ -89,6 +89,9 @@ class Link {
   virtual ~Link() = default;
 
   virtual std::string_view name() const = 0;
+  /// Whether `auto` should offer this link only where no link before it can serve the sender, since starting it takes
+  /// milliseconds and threads.
+  virtual bool costly_to_start() const { return false; }
 
   /// The sending half towards `endpoint.peer`, or why not. Local.
   virtual std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) = 0;

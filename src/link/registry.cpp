@@ -2,6 +2,7 @@
 
 #include "link/direct/direct.hpp"
 #include "link/mpi/mpi.hpp"
+#include "link/ucx/ucx.hpp"
 
 namespace partita::link {
 namespace {
@@ -13,6 +14,7 @@ struct Row {
 
 constexpr Row table[] = {
     {"direct", make_direct},
+    {"ucx", make_ucx},
     {"mpi", make_mpi},
 };
 

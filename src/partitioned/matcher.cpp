@@ -68,6 +68,10 @@ void Matcher::post_offer(SendRequest& request) {
       link_offer.reason = fmt::format("link {} is demanded", arguments.link);
       continue;
     }
+    if (arguments.link == "auto" && link->costly_to_start() && !half_open.empty()) {
+      link_offer.reason = fmt::format("not started where link {} can serve", half_open.begin()->first);
+      continue;
+    }
     auto made = link->sender(request.endpoint());
     if (auto* sender = std::get_if<std::unique_ptr<link::Sender>>(&made)) {
       link_offer.available = true;

@@ -71,7 +71,7 @@ Runtime::Runtime(MPI_Comm comm)
       progress(world.spare_cores()),
       mailbox(world, progress),
       host_memory(world),
-      links(link::make_links({settings, world, host_memory})),
+      links(link::make_links({settings, world, host_memory, progress})),
       communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {

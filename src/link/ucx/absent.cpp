@@ -1,0 +1,27 @@
+// Link ucx in a build without UCX.
+#include "link/ucx/ucx.hpp"
+
+namespace partita::link {
+namespace {
+
+class AbsentUcxLink final : public Link {
+ public:
+  std::string_view name() const override { return "ucx"; }
+  std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint&) override { return refusal(); }
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint&, const Plan&,
+                                                            std::span<const std::byte>) override {
+    return refusal();
+  }
+  std::string describe(const Receiver&) const override { return refusal().reason; }
+
+ private:
+  static Refusal refusal() { return {"this build of Partita has no UCX (PARTITA_UCX was off, or UCX was not found)"}; }
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_ucx(const Context&) {
+  return std::make_unique<AbsentUcxLink>();
+}
+
+}  // namespace partita::link

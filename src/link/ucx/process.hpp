@@ -1,0 +1,20 @@
+// What all requests of a process on link ucx share.
+#pragma once
+
+#include "link/ucx/region.hpp"
+#include "link/ucx/words.hpp"
+#include "link/ucx/worker.hpp"
+
+namespace partita::link::ucx {
+
+/// Lives as long as the link or any request on it.
+struct Process {
+  explicit Process(Progress& progress) : worker(progress) {}
+  ~Process() { worker.close(); }  // before the memory goes that transfers under way may touch
+
+  Worker worker;
+  RegionCache regions{worker};
+  WordStore words{worker};
+};
+
+}  // namespace partita::link::ucx

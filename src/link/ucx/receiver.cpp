@@ -1,0 +1,137 @@
+#include "link/ucx/receiver.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+
+#include "link/ucx/messages.hpp"
+
+namespace partita::link::ucx {
+namespace {
+
+/// Tells the sender which epoch is open.
+struct Announcement {
+  Transfer transfer;
+  Tally tally;
+
+  bool idle() const { return tally.outstanding.load(std::memory_order_acquire) == 0; }
+};
+
+bool some_are_put(const Plan& plan) {
+  for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
+    if (plan.bytes(t).size() > eager_limit_bytes) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// What transfers and messages under way refer to.
+struct UcxReceiver::State final : Retired, Sink {
+  State(Process& process, const Endpoint& endpoint, const Plan& plan, const Offer& offer);
+  ~State() override { process.worker.remove_sink(number); }
+
+  bool idle() const override;
+  void deliver(std::int32_t t, Epoch epoch, std::span<const std::byte> bytes) override;
+  void announce(Epoch epoch);
+
+  Process& process;
+  std::byte* const data;
+  const Plan plan;
+  std::unique_ptr<Words> flags;    ///< by transport partition
+  std::shared_ptr<Region> region;  ///< null where every transport partition is eager
+  Peer* peer = nullptr;
+  std::unique_ptr<Key> readiness_key;
+  std::uint64_t readiness = 0;
+  std::uint64_t number = 0;                ///< what eager messages for this receiver carry
+  std::deque<Announcement> announcements;  ///< one, unless the transport is slow to report one's end
+  std::atomic<bool> garbled{false};        ///< a message came that does not fit the plan
+};
+
+UcxReceiver::State::State(Process& shared, const Endpoint& endpoint, const Plan& matched, const Offer& offer)
+    : process(shared),
+      data(endpoint.data),
+      plan(matched),
+      flags(shared.words.words(static_cast<std::size_t>(matched.transport_partitions()))),
+      peer(&shared.worker.connect(endpoint.peer, offer.worker_address)),
+      readiness_key(std::make_unique<Key>(shared.worker, *peer, offer.readiness_key)),
+      readiness(offer.readiness) {
+  if (some_are_put(plan)) region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())});
+  number = process.worker.add_sink(*this);
+}
+
+bool UcxReceiver::State::idle() const {
+  for (const Announcement& announcement : announcements) {
+    if (!announcement.idle()) return false;
+  }
+  return true;
+}
+
+void UcxReceiver::State::deliver(std::int32_t t, Epoch epoch, std::span<const std::byte> bytes) {
+  const Range place = t >= 0 && t < plan.transport_partitions() ? plan.bytes(t) : Range{0, -1};
+  if (static_cast<std::int64_t>(bytes.size()) != place.size()) return garbled.store(true, std::memory_order_relaxed);
+  if (!bytes.empty()) std::memcpy(data + place.begin, bytes.data(), bytes.size());
+  flags->store(static_cast<std::size_t>(t), epoch);
+}
+
+void UcxReceiver::State::announce(Epoch epoch) {
+  Announcement* free = nullptr;
+  for (Announcement& announcement : announcements) {
+    if (announcement.idle()) free = &announcement;
+  }
+  if (free == nullptr) free = &announcements.emplace_back();
+  Transfer& transfer = free->transfer;
+  transfer.peer = peer;
+  transfer.tally = &free->tally;
+  transfer.flag = {readiness, readiness_key->handle()};
+  transfer.epoch = epoch;
+  free->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
+  process.worker.submit(transfer);
+}
+
+UcxReceiver::UcxReceiver(std::shared_ptr<Process> process, const Endpoint& endpoint, const Plan& plan,
+                         std::span<const std::byte> offer)
+    : process_(std::move(process)), state_(std::make_unique<State>(*process_, endpoint, plan, Offer::unpack(offer))) {}
+
+UcxReceiver::~UcxReceiver() {
+  if (!state_->idle()) process_->worker.retire(std::move(state_));
+}
+
+wire::Bytes UcxReceiver::answer() {
+  Answer answer;
+  answer.worker_address = process_->worker.context().address();
+  answer.sink = state_->number;
+  answer.eager_limit = eager_limit_bytes;
+  if (state_->region != nullptr) {
+    answer.data = reinterpret_cast<std::uint64_t>(state_->data);
+    answer.data_key = state_->region->packed_key();
+  }
+  answer.flags = state_->flags->address();
+  answer.flags_key = state_->flags->packed_key();
+  return answer.pack();
+}
+
+void UcxReceiver::open(Epoch epoch) {
+  state_->announce(epoch);
+}
+
+bool UcxReceiver::arrived(std::int32_t t, Epoch epoch) {
+  // A flag never runs ahead of the open epoch, so it either shows it or an earlier one.
+  const auto index = static_cast<std::size_t>(t);
+  if (state_->flags->load(index) == epoch) return true;
+  process_->worker.progress();
+  if (state_->flags->load(index) == epoch) return true;
+  if (state_->peer->failed()) state_->peer->throw_failure();
+  if (state_->garbled.load(std::memory_order_relaxed)) {
+    throw Error(ErrorClass::internal,
+                "link ucx received a message from rank {} that does not fit the request's partitions",
+                state_->peer->rank());
+  }
+  return false;
+}
+
+const std::byte* UcxReceiver::landing(Epoch) const {
+  return state_->data;
+}
+
+}  // namespace partita::link::ucx

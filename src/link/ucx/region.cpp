@@ -1,0 +1,76 @@
+#include "link/ucx/region.hpp"
+
+#include <iterator>
+
+#include "link/ucx/check.hpp"
+
+namespace partita::link::ucx {
+
+Region::Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes) : worker_(worker), memory_(memory) {
+  const Worker::Hold hold(worker_);
+  map(size_bytes);
+  try {
+    pack_key();
+  } catch (...) {
+    ucp_mem_unmap(worker_.context().handle(), handle_);
+    throw;
+  }
+}
+
+Region::~Region() {
+  const Worker::Hold hold(worker_);
+  ucp_mem_unmap(worker_.context().handle(), handle_);
+}
+
+void Region::map(std::size_t size_bytes) {
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+  params.address = memory_.data();
+  params.length = memory_.empty() ? size_bytes : memory_.size();
+  params.flags = memory_.empty() ? UCP_MEM_MAP_ALLOCATE : 0;
+  PARTITA_UCX(ucp_mem_map(worker_.context().handle(), &params, &handle_));
+  if (!memory_.empty()) return;
+
+  ucp_mem_attr_t attributes{};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
+  const ucs_status_t status = ucp_mem_query(handle_, &attributes);
+  if (status != UCS_OK) ucp_mem_unmap(worker_.context().handle(), handle_);
+  check(status, "ucp_mem_query");
+  memory_ = {static_cast<std::byte*>(attributes.address), size_bytes};
+}
+
+void Region::pack_key() {
+  void* packed = nullptr;
+  std::size_t size_bytes = 0;
+  PARTITA_UCX(ucp_rkey_pack(worker_.context().handle(), handle_, &packed, &size_bytes));
+  const std::unique_ptr<void, void (*)(void*)> owner(packed, &ucp_rkey_buffer_release);
+  const auto* first = static_cast<const std::byte*>(packed);
+  packed_key_.assign(first, first + size_bytes);
+}
+
+std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(regions_, [](const auto& entry) { return entry.second.expired(); });
+  const auto after = regions_.upper_bound(memory.data());
+  if (after != regions_.begin()) {
+    const auto found = std::prev(after)->second.lock();
+    const std::byte* const end = memory.data() + memory.size();
+    if (found != nullptr && end <= found->memory().data() + found->memory().size()) return found;
+  }
+  const auto made = std::make_shared<Region>(worker_, memory, memory.size());
+  regions_[memory.data()] = made;
+  return made;
+}
+
+Key::Key(Worker& worker, Peer& peer, std::span<const std::byte> packed) : worker_(worker) {
+  const Worker::Hold hold(worker_);
+  if (peer.failed()) peer.throw_failure();
+  PARTITA_UCX(ucp_ep_rkey_unpack(peer.endpoint(), packed.data(), &handle_));
+}
+
+Key::~Key() {
+  const Worker::Hold hold(worker_);
+  ucp_rkey_destroy(handle_);
+}
+
+}  // namespace partita::link::ucx

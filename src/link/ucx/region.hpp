@@ -1,0 +1,71 @@
+// Memory that other ranks may write, and the keys to it.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "core/wire.hpp"
+#include "link/ucx/transfer.hpp"
+#include "link/ucx/worker.hpp"
+
+namespace partita::link::ucx {
+
+/// Memory registered with UCX. Takes the gate when made and when destroyed.
+class Region {
+ public:
+  /// Registers `memory`, or, where it is empty, allocates `size_bytes` that ranks of the node can store into
+  /// themselves.
+  Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::span<std::byte> memory() const { return memory_; }
+  /// What another rank unpacks to write here.
+  const wire::Bytes& packed_key() const { return packed_key_; }
+
+ private:
+  void map(std::size_t size_bytes);
+  void pack_key();
+
+  Worker& worker_;
+  std::span<std::byte> memory_;
+  ucp_mem_h handle_ = nullptr;
+  wire::Bytes packed_key_;
+};
+
+/// Shares a region among all requests whose buffers lie in it. It is kept no longer than the requests that use it,
+/// since freed memory may come back under the same address as other memory. Any thread.
+class RegionCache {
+ public:
+  explicit RegionCache(Worker& worker) : worker_(worker) {}
+
+  std::shared_ptr<Region> region(std::span<std::byte> memory);
+
+ private:
+  Worker& worker_;
+  std::mutex mutex_;
+  std::map<const std::byte*, std::weak_ptr<Region>> regions_;  ///< by first byte
+};
+
+/// A key unpacked for one peer. Takes the gate when made and when destroyed.
+class Key {
+ public:
+  Key(Worker& worker, Peer& peer, std::span<const std::byte> packed);
+  ~Key();
+  Key(const Key&) = delete;
+  Key& operator=(const Key&) = delete;
+
+  ucp_rkey_h handle() const { return handle_; }
+
+ private:
+  Worker& worker_;
+  ucp_rkey_h handle_ = nullptr;
+};
+
+}  // namespace partita::link::ucx

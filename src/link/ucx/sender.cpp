@@ -1,0 +1,89 @@
+#include "link/ucx/sender.hpp"
+
+#include <vector>
+
+#include "link/ucx/messages.hpp"
+
+namespace partita::link::ucx {
+
+/// What transfers under way refer to.
+struct UcxSender::State final : Retired {
+  explicit State(std::unique_ptr<Words> words) : readiness(std::move(words)) {}
+  bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
+
+  std::unique_ptr<Words> readiness;  ///< one word, written by the receiver
+  Peer* peer = nullptr;              ///< null before connect
+  std::unique_ptr<Key> data_key;
+  std::unique_ptr<Key> flags_key;
+  Tally tally;
+  std::vector<Transfer> transfers;  ///< by transport partition
+};
+
+UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint)
+    : process_(std::move(process)), endpoint_(endpoint), state_(std::make_unique<State>(process_->words.words(1))) {}
+
+UcxSender::~UcxSender() {
+  if (!state_->idle()) process_->worker.retire(std::move(state_));
+}
+
+wire::Bytes UcxSender::offer() {
+  Offer offer;
+  offer.version = loaded_version();
+  offer.worker_address = process_->worker.context().address();
+  offer.readiness = state_->readiness->address();
+  offer.readiness_key = state_->readiness->packed_key();
+  return offer.pack();
+}
+
+void UcxSender::connect(const Plan& plan, std::span<const std::byte> answer_bytes) {
+  const Answer answer = Answer::unpack(answer_bytes);
+  Worker& worker = process_->worker;
+  Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);
+  state_->flags_key = std::make_unique<Key>(worker, peer, answer.flags_key);
+  if (!answer.data_key.empty()) state_->data_key = std::make_unique<Key>(worker, peer, answer.data_key);
+
+  state_->transfers.resize(static_cast<std::size_t>(plan.transport_partitions()));
+  for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
+    const Range bytes = plan.bytes(t);
+    Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
+    transfer.peer = &peer;
+    transfer.tally = &state_->tally;
+    transfer.source = endpoint_.data + bytes.begin;
+    transfer.size_bytes = static_cast<std::size_t>(bytes.size());
+    transfer.eager = bytes.size() <= answer.eager_limit;
+    transfer.header = {answer.sink, t, no_epoch};
+    transfer.data = {answer.data + static_cast<std::uint64_t>(bytes.begin),
+                     state_->data_key ? state_->data_key->handle() : nullptr};
+    transfer.flag = {answer.flags + static_cast<std::uint64_t>(t) * sizeof(Epoch), state_->flags_key->handle()};
+  }
+  state_->peer = &peer;
+}
+
+bool UcxSender::promised(Epoch epoch) const {
+  const Epoch seen = state_->readiness->load(0);
+  return state_->peer != nullptr && seen != no_epoch && reached(seen, epoch);
+}
+
+bool UcxSender::ready(Epoch epoch) const {
+  if (promised(epoch)) return true;
+  process_->worker.progress();
+  if (promised(epoch)) return true;
+  if (state_->peer != nullptr && state_->peer->failed()) state_->peer->throw_failure();
+  return false;
+}
+
+void UcxSender::put(std::int32_t t, Epoch epoch) {
+  Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
+  transfer.epoch = epoch;
+  transfer.header.epoch = epoch;
+  state_->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
+  process_->worker.submit(transfer);
+}
+
+bool UcxSender::finished() {
+  if (!state_->idle()) process_->worker.progress();
+  if (state_->tally.lost.load(std::memory_order_relaxed)) state_->peer->throw_failure();
+  return state_->idle();
+}
+
+}  // namespace partita::link::ucx

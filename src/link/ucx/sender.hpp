@@ -1,0 +1,36 @@
+// The sending half of a request on link ucx.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "link/link.hpp"
+#include "link/ucx/process.hpp"
+
+namespace partita::link::ucx {
+
+class UcxSender final : public Sender {
+ public:
+  UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint);
+  ~UcxSender() override;
+
+  wire::Bytes offer() override;
+  void connect(const Plan& plan, std::span<const std::byte> answer) override;
+  void start(Epoch) override {}
+  bool ready(Epoch epoch) const override;
+  bool prepared(Epoch epoch) const override { return ready(epoch); }
+  void put(std::int32_t t, Epoch epoch) override;
+  bool finished() override;
+  bool needs_progress() const override { return true; }
+
+ private:
+  struct State;
+
+  bool promised(Epoch epoch) const;
+
+  std::shared_ptr<Process> process_;
+  Endpoint endpoint_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace partita::link::ucx

@@ -1,0 +1,316 @@
+#include "link/ucx/worker.hpp"
+
+#include <chrono>
+#include <cstring>
+
+#include "link/ucx/check.hpp"
+
+namespace partita::link::ucx {
+namespace {
+
+constexpr unsigned eager_message = 1;  // the one kind of active message
+constexpr std::chrono::milliseconds close_limit{1000};
+
+ucp_request_param_t with_callback(ucp_send_nbx_callback_t callback, void* argument) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = callback;
+  param.user_data = argument;
+  return param;
+}
+
+}  // namespace
+
+void Worker::close() noexcept {
+  gate_.enter();
+  close_connections();
+  gate_.leave();
+  const auto retired = std::move(retired_);
+}
+
+Peer& Worker::connect(int rank, std::span<const std::byte> address) {
+  const Hold hold(*this);
+  std::unique_ptr<Peer>& peer = peers_[rank];
+  if (peer != nullptr) return *peer;
+  auto made = std::make_unique<Peer>(*this, rank);
+
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {&Worker::on_failure, made.get()};
+  PARTITA_UCX(ucp_ep_create(context_.worker(), &params, &made->endpoint_));
+  peer = std::move(made);
+  return *peer;
+}
+
+std::uint64_t Worker::add_sink(Sink& sink) {
+  const Hold hold(*this);
+  if (newest_sink_ == 0) {
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                         UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id = eager_message;
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    handler.cb = &Worker::on_arrival;
+    handler.arg = this;
+    PARTITA_UCX(ucp_worker_set_am_recv_handler(context_.worker(), &handler));
+  }
+  sinks_.emplace(++newest_sink_, &sink);
+  return newest_sink_;
+}
+
+void Worker::remove_sink(std::uint64_t number) noexcept {
+  const Hold hold(*this);
+  sinks_.erase(number);
+}
+
+void Worker::retire(std::unique_ptr<Retired> owner) noexcept {
+  std::unique_ptr<Retired> idle;  // destroyed outside the gate, which their members take
+  const Hold hold(*this);
+  idle = take_idle_retired();
+  owner->next_ = std::move(retired_);
+  retired_ = std::move(owner);
+}
+
+std::unique_ptr<Retired> Worker::take_idle_retired() noexcept {
+  std::unique_ptr<Retired> idle;
+  for (auto* place = &retired_; *place != nullptr;) {
+    if (!(*place)->idle()) {
+      place = &(*place)->next_;
+      continue;
+    }
+    auto owner = std::move(*place);
+    *place = std::move(owner->next_);
+    owner->next_ = std::move(idle);
+    idle = std::move(owner);
+  }
+  return idle;
+}
+
+// ---- The gate
+// ----------------------------------------------------------------------------------------------------------
+
+void Worker::submit(Transfer& transfer) {
+  inbox_.push(transfer);
+  empty_inbox();
+}
+
+void Worker::empty_inbox() {
+  while (!inbox_.empty()) {
+    if (!gate_.try_enter()) return;  // the holder looks into the inbox once more after it has left
+    take_steps();
+    gate_.leave();
+  }
+}
+
+void Worker::leave_gate() {
+  gate_.leave();
+  empty_inbox();
+}
+
+bool Worker::progress() {
+  if (!gate_.try_enter()) return false;
+  bool moved = ucp_worker_progress(context_.worker()) != 0;
+  moved |= take_steps();
+  leave_gate();
+  return moved;
+}
+
+// ---- Steps: only with the gate held, never in a callback of UCX
+// --------------------------------------------------------
+
+bool Worker::take_steps() {
+  bool moved = false;
+  while (true) {
+    if (!inbox_.empty()) {
+      TransferList arrived = inbox_.take();
+      while (Transfer* transfer = arrived.pop()) begin(*transfer);
+    } else if (listed_ != nullptr) {
+      Peer& peer = *std::exchange(listed_, listed_->next_listed_);
+      peer.listed_ = false;
+      serve(peer);
+    } else if (Transfer* transfer = flags_due_.pop()) {
+      put_flag(*transfer);
+    } else {
+      return moved;
+    }
+    moved = true;
+  }
+}
+
+void Worker::begin(Transfer& transfer) {
+  Peer& peer = *transfer.peer;
+  if (peer.failed()) return drop(transfer);
+  if (transfer.eager) {
+    ucp_request_param_t param = with_callback(&Worker::on_message, &transfer);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    const auto status = status_of(ucp_am_send_nbx(peer.endpoint_, eager_message, &transfer.header, sizeof(EagerHeader),
+                                                  transfer.source, transfer.size_bytes, &param));
+    if (status != UCS_INPROGRESS) after_last_step(transfer, status, "ucp_am_send_nbx");
+  } else if (transfer.size_bytes == 0) {
+    put_flag(transfer);
+  } else {
+    const ucp_request_param_t param = with_callback(&Worker::on_put, &transfer);
+    const auto status = status_of(ucp_put_nbx(peer.endpoint_, transfer.source, transfer.size_bytes,
+                                              transfer.data.address, transfer.data.key, &param));
+    if (status != UCS_INPROGRESS) after_put(transfer, status);
+  }
+}
+
+void Worker::put_flag(Transfer& transfer) {
+  Peer& peer = *transfer.peer;
+  if (peer.failed()) return drop(transfer);
+  const ucp_request_param_t param = with_callback(&Worker::on_flag, &transfer);
+  const auto status = status_of(
+      ucp_put_nbx(peer.endpoint_, &transfer.epoch, sizeof(Epoch), transfer.flag.address, transfer.flag.key, &param));
+  if (status != UCS_INPROGRESS) after_last_step(transfer, status, "ucp_put_nbx (flag)");
+}
+
+void Worker::serve(Peer& peer) {
+  if (peer.failed()) {
+    drop_all(peer.put_);
+    peer.close();
+  } else if (!peer.put_.empty() || (peer.unconfirmed_ && peer.flushes_under_way_ == 0)) {
+    flush(peer);
+  }
+}
+
+void Worker::flush(Peer& peer) {
+  if (peer.free_flush_ == nullptr) return;  // the next one to end lists the peer again
+  Flush& flush = *std::exchange(peer.free_flush_, peer.free_flush_->next_free);
+  flush.transfers.append(peer.put_);
+  peer.unconfirmed_ = false;
+  ++peer.flushes_under_way_;
+  const ucp_request_param_t param = with_callback(&Worker::on_flush, &flush);
+  const auto status = status_of(ucp_ep_flush_nbx(peer.endpoint_, &param));
+  if (status != UCS_INPROGRESS) return after_flush(flush, status);
+  flush.wants_progress = flush.transfers.empty();
+  if (flush.wants_progress) progress_.want();
+}
+
+void Worker::list(Peer& peer) {
+  if (std::exchange(peer.listed_, true)) return;
+  peer.next_listed_ = std::exchange(listed_, &peer);
+}
+
+// ---- What follows a step: also in callbacks, so nothing is sent here
+// ---------------------------------------------------
+
+void Worker::after_put(Transfer& transfer, ucs_status_t status) {
+  Peer& peer = *transfer.peer;
+  list(peer);
+  if (status == UCS_OK) return peer.put_.push(transfer);
+  peer.fail(status, "ucp_put_nbx");
+  drop(transfer);
+}
+
+void Worker::after_flush(Flush& flush, ucs_status_t status) {
+  Peer& peer = *flush.peer;
+  list(peer);
+  if (status == UCS_OK) {
+    flags_due_.append(flush.transfers);
+  } else {
+    peer.fail(status, "ucp_ep_flush_nbx");
+    drop_all(flush.transfers);
+  }
+  flush.next_free = std::exchange(peer.free_flush_, &flush);
+  --peer.flushes_under_way_;
+  if (std::exchange(flush.wants_progress, false)) progress_.unwant();
+}
+
+void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char* call) {
+  Peer& peer = *transfer.peer;
+  list(peer);
+  if (status != UCS_OK) {
+    peer.fail(status, call);
+    return drop(transfer);
+  }
+  peer.unconfirmed_ = true;
+  end(transfer);
+}
+
+void Worker::drop(Transfer& transfer) {
+  transfer.tally->lost.store(true, std::memory_order_relaxed);
+  end(transfer);
+}
+
+void Worker::drop_all(TransferList& transfers) {
+  while (Transfer* transfer = transfers.pop()) drop(*transfer);
+}
+
+void Worker::end(Transfer& transfer) {
+  transfer.tally->outstanding.fetch_sub(1, std::memory_order_release);  // the owner may free the transfer from here on
+}
+
+// ---- Callbacks of UCX
+// --------------------------------------------------------------------------------------------------
+
+void Worker::on_put(void* request, ucs_status_t status, void* argument) {
+  auto& transfer = *static_cast<Transfer*>(argument);
+  ucp_request_free(request);
+  transfer.peer->worker().after_put(transfer, status);
+}
+
+void Worker::on_flush(void* request, ucs_status_t status, void* argument) {
+  auto& flush = *static_cast<Flush*>(argument);
+  ucp_request_free(request);
+  flush.peer->worker().after_flush(flush, status);
+}
+
+void Worker::on_flag(void* request, ucs_status_t status, void* argument) {
+  auto& transfer = *static_cast<Transfer*>(argument);
+  ucp_request_free(request);
+  transfer.peer->worker().after_last_step(transfer, status, "ucp_put_nbx (flag)");
+}
+
+void Worker::on_message(void* request, ucs_status_t status, void* argument) {
+  auto& transfer = *static_cast<Transfer*>(argument);
+  ucp_request_free(request);
+  transfer.peer->worker().after_last_step(transfer, status, "ucp_am_send_nbx");
+}
+
+void Worker::on_failure(void* argument, ucp_ep_h, ucs_status_t status) {
+  auto& peer = *static_cast<Peer*>(argument);
+  peer.fail(status, "the connection");
+  peer.worker().list(peer);
+}
+
+ucs_status_t Worker::on_arrival(void* argument, const void* header_bytes, std::size_t header_size, void* data,
+                                std::size_t size_bytes, const ucp_am_recv_param_t*) {
+  EagerHeader header;
+  if (header_size != sizeof(header)) return UCS_OK;  // not of this protocol
+  std::memcpy(&header, header_bytes, sizeof(header));
+  auto& worker = *static_cast<Worker*>(argument);
+  const auto found = worker.sinks_.find(header.sink);
+  if (found != worker.sinks_.end()) {
+    found->second->deliver(header.transport_partition, header.epoch, {static_cast<const std::byte*>(data), size_bytes});
+  }
+  return UCS_OK;
+}
+
+// ---- End
+// ---------------------------------------------------------------------------------------------------------------
+
+void Worker::close_connections() noexcept {
+  const auto deadline = std::chrono::steady_clock::now() + close_limit;
+  for (auto& [rank, peer] : peers_) {
+    if (peer != nullptr && !peer->failed()) peer->start_close();
+  }
+  const auto closing = [this] {
+    for (auto& [rank, peer] : peers_) {
+      if (peer != nullptr && peer->closing()) return true;
+    }
+    return false;
+  };
+  while (closing() && std::chrono::steady_clock::now() < deadline) {
+    ucp_worker_progress(context_.worker());
+  }
+  for (auto& [rank, peer] : peers_) {
+    if (peer != nullptr) peer->close();
+  }
+}
+
+}  // namespace partita::link::ucx

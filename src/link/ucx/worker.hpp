@@ -1,0 +1,125 @@
+// The one UCX worker of a process: who may touch it, what is under way, and what comes next.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "core/progress.hpp"
+#include "link/ucx/context.hpp"
+#include "link/ucx/gate.hpp"
+#include "link/ucx/peer.hpp"
+#include "link/ucx/transfer.hpp"
+
+namespace partita::link::ucx {
+
+/// Takes eager messages. Called by whichever thread makes progress, one at a time.
+class Sink {
+ public:
+  virtual void deliver(std::int32_t transport_partition, Epoch epoch, std::span<const std::byte> bytes) = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+/// What must outlive its owner until the last of its transfers has ended.
+class Retired {
+ public:
+  virtual ~Retired() = default;
+  virtual bool idle() const = 0;
+
+ private:
+  friend class Worker;
+  std::unique_ptr<Retired> next_;
+};
+
+/// A transfer passes: inbox, put, flush, flag, end; an eager one: inbox, message, end. Each step is taken
+/// by the thread that holds the gate; UCX's callbacks only move transfers between lists. A thread that finds the gate
+/// closed leaves its transfer in the inbox, which the holder empties before and after it leaves, so submit() and
+/// progress() never wait.
+class Worker {
+ public:
+  /// Starts UCX. Takes milliseconds; throws Error. `progress` is told when steps are left that belong to no open epoch.
+  explicit Worker(Progress& progress) : progress_(progress) {}
+  ~Worker() { close(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  const Context& context() const { return context_; }
+  /// Closes the connections and destroys what was retired; waits for what is under way, a second at most. The last call
+  /// of all.
+  void close() noexcept;
+
+  /// The connection to `rank`, made with its worker's `address` the first time. Waits for the gate; throws Error.
+  Peer& connect(int rank, std::span<const std::byte> address);
+
+  /// Starts `transfer`. Any thread. A failure is remembered by the peer and the tally.
+  void submit(Transfer& transfer);
+  /// Any thread. True if something moved; false also when another thread is at it.
+  bool progress();
+
+  /// Eager messages with the returned number go to `sink` until remove_sink. Waits for the gate.
+  std::uint64_t add_sink(Sink& sink);
+  void remove_sink(std::uint64_t number) noexcept;
+  /// Destroys `owner` once it is idle. Waits for the gate.
+  void retire(std::unique_ptr<Retired> owner) noexcept;
+
+  /// Keeps the worker to the thread that made it. Waits for the gate.
+  class Hold {
+   public:
+    explicit Hold(Worker& worker) : worker_(worker) { worker_.gate_.enter(); }
+    ~Hold() { worker_.leave_gate(); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Worker& worker_;
+  };
+
+ private:
+  void leave_gate();
+  void empty_inbox();
+  bool take_steps();
+
+  void begin(Transfer& transfer);
+  void put_flag(Transfer& transfer);
+  void flush(Peer& peer);
+  void serve(Peer& peer);
+  void list(Peer& peer);
+
+  void after_put(Transfer& transfer, ucs_status_t status);
+  void after_flush(Flush& flush, ucs_status_t status);
+  void after_last_step(Transfer& transfer, ucs_status_t status, const char* call);
+  void drop(Transfer& transfer);
+  void drop_all(TransferList& transfers);
+  void end(Transfer& transfer);
+
+  void close_connections() noexcept;
+  std::unique_ptr<Retired> take_idle_retired() noexcept;
+
+  static void on_put(void* request, ucs_status_t status, void* transfer);
+  static void on_flush(void* request, ucs_status_t status, void* flush);
+  static void on_flag(void* request, ucs_status_t status, void* transfer);
+  static void on_message(void* request, ucs_status_t status, void* transfer);
+  static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_arrival(void* worker, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t size_bytes, const ucp_am_recv_param_t* param);
+
+  Progress& progress_;
+  Context context_;
+  Gate gate_;
+  TransferInbox inbox_;
+  TransferList flags_due_;
+  Peer* listed_ = nullptr;  ///< peers with something due
+  std::map<int, std::unique_ptr<Peer>> peers_;
+  std::unordered_map<std::uint64_t, Sink*> sinks_;
+  std::uint64_t newest_sink_ = 0;
+  std::unique_ptr<Retired> retired_;
+};
+
+}  // namespace partita::link::ucx
