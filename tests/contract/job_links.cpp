@@ -1,0 +1,231 @@
+#include "contract/job_links.hpp"
+
+#include <mpi.h>
+
+#include <cstdlib>
+#include <numeric>
+
+#include "core/world.hpp"
+#include "link/registry.hpp"
+#include "memory/host.hpp"
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr int setup_tag = 7;
+
+/// Shared by all JobLinks: one world is all that a job needs.
+struct Shared {
+  World world{MPI_COMM_WORLD};
+  memory::HostMemory host_memory{world};
+  Progress progress{world.spare_cores()};  ///< without a thread: the cases make progress themselves
+};
+std::unique_ptr<Shared> shared;
+
+/// Ends the world after the last case, while MPI still runs. Collective.
+class SharedEnd final : public testing::Environment {
+  void TearDown() override { shared.reset(); }
+};
+[[maybe_unused]] const testing::Environment* const shared_end = testing::AddGlobalTestEnvironment(new SharedEnd);
+
+void send_bytes(const wire::Bytes& bytes, int to) {
+  PMPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, setup_tag, harness_comm());
+}
+
+wire::Bytes receive_bytes(int from) {
+  MPI_Status status;
+  PMPI_Probe(from, setup_tag, harness_comm(), &status);
+  int size_bytes = 0;
+  PMPI_Get_count(&status, MPI_BYTE, &size_bytes);
+  wire::Bytes bytes(static_cast<std::size_t>(size_bytes));
+  PMPI_Recv(bytes.data(), size_bytes, MPI_BYTE, from, setup_tag, harness_comm(), MPI_STATUS_IGNORE);
+  return bytes;
+}
+
+/// An offer or an answer, or why there is none.
+wire::Bytes message(bool accepted, const wire::Bytes& content, const std::string& reason) {
+  return wire::Writer().put(accepted).put_bytes(content).put_string(reason).take();
+}
+
+struct Message {
+  explicit Message(const wire::Bytes& bytes) {
+    wire::Reader reader(bytes);
+    accepted = reader.get<bool>();
+    content = reader.get_bytes();
+    reason = reader.get_string();
+  }
+  bool accepted;
+  wire::Bytes content;
+  std::string reason;
+};
+
+}  // namespace
+
+std::vector<std::string> links_under_test() {
+  const char* wanted = std::getenv("PARTITA_LINK");
+  if (wanted != nullptr && std::string(wanted) != "auto") return {wanted};
+  return {"direct", "mpi", "ucx"};
+}
+
+JobLinks::JobLinks(Epoch first_epoch) {
+  if (shared == nullptr) shared = std::make_unique<Shared>();
+  settings_.first_epoch = first_epoch;
+  context_ =
+      std::make_unique<link::Context>(link::Context{settings_, shared->world, shared->host_memory, shared->progress});
+  links_ = link::make_links(*context_);
+}
+
+link::Link& JobLinks::named(const std::string& name) {
+  for (const auto& link : links_) {
+    if (link->name() == name) return *link;
+  }
+  throw Error(ErrorClass::arg, "PARTITA_LINK is '{}', which is no link of this build", name);
+}
+
+memory::HostMemory& JobLinks::host_memory() {
+  return shared->host_memory;
+}
+
+Buffer::Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes) : links_(links), size_bytes_(size_bytes) {
+  const auto allocated = static_cast<std::size_t>(std::max<std::int64_t>(size_bytes, 1));
+  if (kind == MemoryKind::exported) {
+    data_ = links.host_memory().allocate_segment(allocated);
+  } else {
+    plain_.resize(allocated);
+    data_ = plain_.data();
+  }
+  kind_ = links.host_memory().kind_of(data_, allocated);
+}
+
+Buffer::~Buffer() {
+  if (plain_.empty()) links_.host_memory().free_segment(data_);
+}
+
+std::byte Buffer::pattern(Epoch epoch, std::int64_t offset) {
+  const auto mixed = static_cast<std::uint64_t>(offset) * 0x9e3779b97f4a7c15u + epoch * 0xda942042e4dd58b5u;
+  return static_cast<std::byte>(mixed >> 56);
+}
+
+void Buffer::fill(Epoch epoch, link::Range range) const {
+  for (std::int64_t offset = range.begin; offset < range.end; ++offset) data_[offset] = pattern(epoch, offset);
+}
+
+void Buffer::overwrite(link::Range range) const {
+  for (std::int64_t offset = range.begin; offset < range.end; ++offset) data_[offset] = ~data_[offset];
+}
+
+std::string to_string(const Shape& shape) {
+  return fmt::format("{} send, {} receive, {} transport partitions, {} bytes", shape.send_partitions,
+                     shape.recv_partitions, shape.transport_partitions, shape.total_bytes);
+}
+
+Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, MemoryKind kind, int from, int to)
+    : link_(links.named(link_name)),
+      plan_(shape.plan()),
+      buffer_(std::make_unique<Buffer>(links, kind, shape.total_bytes)) {
+  if (from == to && rank() == from) {
+    self_buffer_ = std::make_unique<Buffer>(links, kind, shape.total_bytes);
+    match_self(shape);
+  } else if (rank() == from) {
+    match_sender(to, shape);
+  } else if (rank() == to) {
+    match_receiver(from, shape);
+  }
+}
+
+link::Endpoint Pair::endpoint(int peer, std::byte* data, const Shape& shape) const {
+  return {.peer = peer, .data = data, .size_bytes = shape.total_bytes, .kind = buffer_->kind()};
+}
+
+void Pair::match_sender(int to, const Shape& shape) {
+  auto made = link_.sender(endpoint(to, buffer_->data(), shape));
+  if (auto* refused = std::get_if<link::Refusal>(&made)) {
+    refusal_ = refused->reason;
+    return send_bytes(message(false, {}, refused->reason), to);
+  }
+  sender = std::move(std::get<std::unique_ptr<link::Sender>>(made));
+  send_bytes(message(true, sender->offer(), ""), to);
+  const Message answer(receive_bytes(to));
+  if (answer.accepted) return sender->connect(plan_, answer.content);
+  refusal_ = answer.reason;
+  sender.reset();
+}
+
+void Pair::match_receiver(int from, const Shape& shape) {
+  const Message offer(receive_bytes(from));
+  if (!offer.accepted) {
+    refusal_ = offer.reason;
+    return;
+  }
+  auto made = link_.receiver(endpoint(from, buffer_->data(), shape), plan_, offer.content);
+  if (auto* refused = std::get_if<link::Refusal>(&made)) {
+    refusal_ = refused->reason;
+    return send_bytes(message(false, {}, refused->reason), from);
+  }
+  receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(made));
+  send_bytes(message(true, receiver->answer(), ""), from);
+}
+
+void Pair::match_self(const Shape& shape) {
+  auto sending = link_.sender(endpoint(rank(), buffer_->data(), shape));
+  if (auto* refused = std::get_if<link::Refusal>(&sending)) {
+    refusal_ = refused->reason;
+    return;
+  }
+  sender = std::move(std::get<std::unique_ptr<link::Sender>>(sending));
+  auto receiving = link_.receiver(endpoint(rank(), self_buffer_->data(), shape), plan_, sender->offer());
+  if (auto* refused = std::get_if<link::Refusal>(&receiving)) {
+    refusal_ = refused->reason;
+    return sender.reset();
+  }
+  receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(receiving));
+  sender->connect(plan_, receiver->answer());
+}
+
+void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {
+  if (order.empty()) {
+    order.resize(static_cast<std::size_t>(transports()));
+    std::iota(order.begin(), order.end(), 0);
+  }
+  if (!until(link_, "the receiver is ready", [&] { return sender->ready(epoch); })) return;
+  for (const std::int32_t t : order) {
+    buffer_->fill(epoch, plan_.bytes(t));
+    sender->put(t, epoch);
+  }
+}
+
+void Pair::finish() {
+  if (!until(link_, "the sender has finished", [&] { return sender->finished(); })) return;
+  buffer_->overwrite({0, plan_.total_bytes()});
+}
+
+void Pair::expect_arrival(std::int32_t t, Epoch epoch) {
+  const auto arrived = [&] { return receiver->arrived(t, epoch); };
+  if (!until(link_, fmt::format("transport partition {} of epoch {} has arrived", t, epoch), arrived)) return;
+  const std::byte* landed = receiver->landing(epoch);
+  const link::Range range = plan_.bytes(t);
+  for (std::int64_t offset = range.begin; offset < range.end; ++offset) {
+    if (landed[offset] == Buffer::pattern(epoch, offset)) continue;
+    ADD_FAILURE() << "transport partition " << t << " of epoch " << epoch << " arrived with byte " << offset
+                  << " being " << static_cast<int>(landed[offset]) << " instead of "
+                  << static_cast<int>(Buffer::pattern(epoch, offset));
+    return;
+  }
+}
+
+void Pair::expect_all(Epoch epoch) {
+  for (std::int32_t t = 0; t < transports(); ++t) expect_arrival(t, epoch);
+}
+
+void Pair::round(Epoch epoch) {
+  if (receives()) receiver->open(epoch);
+  if (sends()) {
+    sender->start(epoch);
+    put(epoch);
+  }
+  if (receives()) expect_all(epoch);
+  if (sends()) finish();
+}
+
+}  // namespace partita::test

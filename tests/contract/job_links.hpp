@@ -1,0 +1,129 @@
+// The links of this job as the suite drives them: made without the layers above, each pair matched by plain messages.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "link/context.hpp"
+#include "link/link.hpp"
+
+namespace partita::test {
+
+/// The names of the links to test: PARTITA_LINK, or all that this build has.
+std::vector<std::string> links_under_test();
+
+/// Links over one world that all JobLinks share, made for requests whose first epoch follows `first_epoch`. Collective
+/// for the first one.
+class JobLinks {
+ public:
+  explicit JobLinks(Epoch first_epoch = no_epoch);
+
+  link::Link& named(const std::string& name);
+  memory::HostMemory& host_memory();
+
+ private:
+  Settings settings_;
+  std::unique_ptr<link::Context> context_;
+  std::vector<std::unique_ptr<link::Link>> links_;
+};
+
+enum class MemoryKind { plain, exported };
+
+/// Memory of one side.
+class Buffer {
+ public:
+  Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  memory::Kind kind() const { return kind_; }
+
+  /// A byte that tells epoch and place.
+  static std::byte pattern(Epoch epoch, std::int64_t offset);
+  void fill(Epoch epoch, link::Range range) const;
+  void overwrite(link::Range range) const;
+
+ private:
+  JobLinks& links_;
+  std::int64_t size_bytes_;
+  memory::Kind kind_;
+  std::vector<std::byte> plain_;
+  std::byte* data_ = nullptr;
+};
+
+struct Shape {
+  std::int32_t send_partitions = 1;
+  std::int32_t recv_partitions = 1;
+  std::int32_t transport_partitions = 1;
+  std::int64_t total_bytes = 0;
+
+  link::Plan plan() const { return {send_partitions, recv_partitions, transport_partitions, total_bytes}; }
+};
+std::string to_string(const Shape& shape);
+
+/// One matched request from rank `from` to rank `to`. Collective between the two; the other ranks make nothing.
+class Pair {
+ public:
+  Pair(JobLinks& links, const std::string& link_name, const Shape& shape, MemoryKind kind, int from = 0, int to = 1);
+
+  /// The sentence with which one of the sides refused; the same on both.
+  const std::optional<std::string>& refusal() const { return refusal_; }
+  link::Link& link() const { return link_; }
+  const link::Plan& plan() const { return plan_; }
+  const Buffer& buffer() const { return *buffer_; }
+  std::int32_t transports() const { return plan_.transport_partitions(); }
+
+  bool sends() const { return sender != nullptr; }
+  bool receives() const { return receiver != nullptr; }
+  std::unique_ptr<link::Sender> sender;
+  std::unique_ptr<link::Receiver> receiver;
+
+  /// Puts, when the receiver is ready, the partitions in `order` (all of them where it is empty).
+  void put(Epoch epoch, std::vector<std::int32_t> order = {});
+  /// Waits until the link has let go of the sender's memory, and overwrites that.
+  void finish();
+  /// Waits for transport partition `t` and checks its bytes at that moment.
+  void expect_arrival(std::int32_t t, Epoch epoch);
+  void expect_all(Epoch epoch);
+  /// The whole round, on either side.
+  void round(Epoch epoch);
+
+ private:
+  void match_sender(int to, const Shape& shape);
+  void match_receiver(int from, const Shape& shape);
+  void match_self(const Shape& shape);
+  link::Endpoint endpoint(int peer, std::byte* data, const Shape& shape) const;
+
+  link::Link& link_;
+  link::Plan plan_;
+  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<Buffer> self_buffer_;  ///< the receiving side's where a rank sends to itself
+  std::optional<std::string> refusal_;
+};
+
+/// Makes progress on `link` until `condition()`; false, with a failed check that says `what`, after 30 seconds.
+template <class Condition>
+bool until(link::Link& link, const std::string& what, Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    link.progress();
+    ::sched_yield();
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "waited 30 s in vain until " << what;
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace partita::test

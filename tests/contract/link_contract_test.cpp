@@ -1,0 +1,327 @@
+// What every link promises (src/link/link.hpp), tried between two ranks with no layer above the links.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "contract/job_links.hpp"
+#include "support/job.hpp"
+#include "support/random.hpp"
+
+namespace partita::test {
+namespace {
+
+Shape random_shape(Random& random, std::int64_t most_bytes) {
+  Shape shape;
+  shape.send_partitions = random.integer(1, 24);
+  shape.recv_partitions = random.integer(1, 24);
+  shape.transport_partitions = random.integer(1, shape.send_partitions);
+  const std::int64_t unit = std::lcm<std::int64_t>(shape.send_partitions, shape.recv_partitions);
+  shape.total_bytes = unit * random.integer(0, static_cast<std::int32_t>(std::max<std::int64_t>(most_bytes / unit, 1)));
+  return shape;
+}
+
+/// Two ranks, all links; a case that a link refuses for its memory or size is skipped with the link's reason.
+class LinkContract : public testing::TestWithParam<std::string> {
+ protected:
+  void TearDown() override { harness_barrier(); }
+
+  bool can(const Pair& pair, const std::string& what) {
+    if (!pair.refusal()) return true;
+    EXPECT_FALSE(pair.refusal()->empty());
+    refused_ = fmt::format("link {} refuses {}: {}", GetParam(), what, *pair.refusal());
+    return false;
+  }
+
+  std::string refused_;
+};
+
+#define PARTITA_SKIP_IF_REFUSED(pair, what) \
+  if (!can(pair, what)) GTEST_SKIP() << refused_
+
+TEST_P(LinkContract, bytes_lie_there_when_the_flag_says_so) {
+  JobLinks links;
+  Random random(job_seed());
+  Epoch epoch = no_epoch;
+  for (int request = 0; request < 40; ++request) {
+    const Shape shape = random_shape(random, request % 4 == 0 ? 3'000'000 : 40'000);
+    const int from = random.integer(0, 1);
+    step(to_string(shape));
+    Pair pair(links, GetParam(), shape, MemoryKind::exported, from, 1 - from);
+    PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      epoch = next(epoch);
+      const auto order = random.permutation(shape.transport_partitions);
+      if (pair.receives()) {
+        pair.receiver->open(epoch);
+        for (const std::int32_t t : random.permutation(shape.transport_partitions)) pair.expect_arrival(t, epoch);
+      } else {
+        random.permutation(shape.transport_partitions);  // the receiver draws one too
+        pair.sender->start(epoch);
+        pair.put(epoch, order);
+        pair.finish();
+      }
+      if (HasFailure()) return;
+    }
+    epoch = no_epoch;
+  }
+}
+
+TEST_P(LinkContract, plain_memory_carries_small_requests) {
+  JobLinks links;
+  Random random(job_seed());
+  for (int request = 0; request < 20; ++request) {
+    const Shape shape = random_shape(random, 8000);
+    Pair pair(links, GetParam(), shape, MemoryKind::plain);
+    PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
+    for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+  }
+}
+
+TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
+  JobLinks links;
+  for (const std::int64_t total_bytes : {64, 400'000}) {
+    Pair pair(links, GetParam(), {4, 4, 4, total_bytes}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "4 partitions");
+    for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+      int acknowledged = 0;
+      if (pair.receives()) {
+        pair.receiver->open(epoch);
+        for (const std::int32_t t : {0, 1, 3}) pair.expect_arrival(t, epoch);
+        for (int look = 0; look < 100; ++look) EXPECT_FALSE(pair.receiver->arrived(2, epoch));
+        PMPI_Send(&acknowledged, 1, MPI_INT, 0, 1, harness_comm());
+        pair.expect_arrival(2, epoch);
+      } else {
+        pair.sender->start(epoch);
+        pair.put(epoch, {3, 0, 1});
+        // The others travel while this rank waits without any call of the link but its progress.
+        MPI_Request request;
+        PMPI_Irecv(&acknowledged, 1, MPI_INT, 1, 1, harness_comm(), &request);
+        until(pair.link(), "the receiver has the first partitions", [&] {
+          int done = 0;
+          PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+          return done != 0;
+        });
+        pair.put(epoch, {2});
+        pair.finish();
+      }
+    }
+  }
+}
+
+TEST_P(LinkContract, readiness_follows_the_receivers_open) {
+  JobLinks links;
+  Pair pair(links, GetParam(), {2, 2, 2, 200'000}, MemoryKind::exported);
+  PARTITA_SKIP_IF_REFUSED(pair, "2 partitions");
+  bool buffers = false;  // such a link is ready before the receiver is
+  for (Epoch epoch = 1; epoch <= 4; ++epoch) {
+    harness_barrier();
+    if (pair.sends()) {
+      pair.sender->start(epoch);
+      buffers = buffers || pair.sender->ready(epoch);
+      if (!buffers) {
+        for (int look = 0; look < 100; ++look) EXPECT_FALSE(pair.sender->ready(epoch));
+        EXPECT_FALSE(pair.sender->prepared(epoch)) << "prepared implies ready";
+      }
+    }
+    harness_barrier();
+    if (pair.receives()) {
+      pair.receiver->open(epoch);
+      pair.expect_all(epoch);
+    } else {
+      EXPECT_TRUE(until(pair.link(), "the receiver has opened", [&] { return pair.sender->prepared(epoch); }));
+      EXPECT_TRUE(pair.sender->ready(epoch));
+      pair.put(epoch);
+      pair.finish();
+      EXPECT_TRUE(pair.sender->prepared(epoch)) << "a promise kept stays a promise";
+    }
+  }
+}
+
+TEST_P(LinkContract, several_threads_put_at_once) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  JobLinks links;
+  constexpr std::int32_t threads = 4;
+  constexpr std::int32_t each = 16;
+  for (const std::int64_t total_bytes : {threads * each * 8, threads * each * 20'000}) {
+    Pair pair(links, GetParam(), {threads * each, 8, threads * each, total_bytes}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "64 partitions");
+    for (Epoch epoch = 1; epoch <= 20; ++epoch) {
+      const auto in_threads = [&](auto work) {
+        std::vector<std::jthread> team;
+        for (std::int32_t thread = 0; thread < threads; ++thread) {
+          team.emplace_back([=] {
+            for (std::int32_t i = 0; i < each; ++i) work(i * threads + thread);
+          });
+        }
+      };
+      if (pair.receives()) {
+        pair.receiver->open(epoch);
+        in_threads([&](std::int32_t t) { pair.expect_arrival(t, epoch); });
+      } else {
+        pair.sender->start(epoch);
+        until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
+        in_threads([&](std::int32_t t) {
+          pair.buffer().fill(epoch, pair.plan().bytes(t));
+          pair.sender->put(t, epoch);
+        });
+        pair.finish();
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(LinkContract, epochs_pass_the_wrap_around) {
+  const Epoch before_first = 0xffffffffu - 20;
+  JobLinks links(before_first);
+  for (const std::int64_t total_bytes : {48, 240'000}) {
+    Pair pair(links, GetParam(), {6, 3, 6, total_bytes}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "6 partitions");
+    Epoch epoch = before_first;
+    for (int count = 0; count < 50 && !HasFailure(); ++count) {
+      epoch = next(epoch);
+      pair.round(epoch);
+    }
+  }
+}
+
+TEST_P(LinkContract, what_landed_stays_until_the_next_open) {
+  JobLinks links;
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::exported}) {
+    Pair pair(links, GetParam(), {4, 2, 4, 4096}, kind);
+    PARTITA_SKIP_IF_REFUSED(pair, "4 KiB");
+    for (Epoch epoch = 1; epoch <= 10; ++epoch) {
+      pair.round(epoch);
+      harness_barrier();
+      if (pair.sends()) {
+        pair.sender->start(next(epoch));  // may not disturb what lies there
+        pair.sender->ready(next(epoch));
+      }
+      harness_barrier();
+      if (pair.receives()) pair.expect_all(epoch);
+    }
+  }
+}
+
+TEST_P(LinkContract, partitions_of_no_bytes_arrive_too) {
+  JobLinks links;
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::exported}) {
+    Pair pair(links, GetParam(), {5, 3, 5, 0}, kind);
+    PARTITA_SKIP_IF_REFUSED(pair, "no bytes");
+    for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+  }
+}
+
+TEST_P(LinkContract, one_aggregated_transfer_carries_all_partitions) {
+  JobLinks links;
+  for (const std::int64_t total_bytes : {7 * 64, 7 * 100'000}) {
+    Pair pair(links, GetParam(), {7, 1, 1, total_bytes}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "one transfer");
+    for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+  }
+}
+
+TEST_P(LinkContract, a_rank_sends_to_itself) {
+  JobLinks links;
+  for (const std::int64_t total_bytes : {96, 600'000}) {
+    Pair pair(links, GetParam(), {6, 4, 3, total_bytes}, MemoryKind::exported, rank(), rank());
+    PARTITA_SKIP_IF_REFUSED(pair, "a message to itself");
+    for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+  }
+}
+
+TEST_P(LinkContract, many_requests_live_side_by_side) {
+  JobLinks links;
+  Random random(job_seed());
+  constexpr int count = 300;
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (int request = 0; request < count; ++request) {
+    const int from = request % 2;
+    pairs.push_back(
+        std::make_unique<Pair>(links, GetParam(), random_shape(random, 30'000), MemoryKind::exported, from, 1 - from));
+    PARTITA_SKIP_IF_REFUSED(*pairs.back(), "many requests");
+  }
+  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+    for (const std::int32_t index : random.permutation(count)) {
+      Pair& pair = *pairs[static_cast<std::size_t>(index)];
+      if (pair.receives()) pair.receiver->open(epoch);
+      if (pair.sends()) pair.sender->start(epoch);
+    }
+    for (const std::int32_t index : random.permutation(count)) {
+      Pair& pair = *pairs[static_cast<std::size_t>(index)];
+      if (pair.sends()) pair.put(epoch);
+    }
+    for (const std::int32_t index : random.permutation(count)) {
+      Pair& pair = *pairs[static_cast<std::size_t>(index)];
+      if (pair.receives()) pair.expect_all(epoch);
+      if (pair.sends()) pair.finish();
+    }
+    if (HasFailure()) return;
+  }
+  harness_barrier();  // requests are freed when both sides are through
+  for (const int index : Random(job_seed(), static_cast<std::uint64_t>(rank())).permutation(count))
+    pairs[static_cast<std::size_t>(index)].reset();
+}
+
+TEST_P(LinkContract, either_side_may_go_first) {
+  JobLinks links;
+  for (int request = 0; request < 20; ++request) {
+    Pair pair(links, GetParam(), {3, 3, 3, request % 2 == 0 ? 60 : 300'000}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "3 partitions");
+    pair.round(1);
+    if (rank() == request / 2 % 2) pair.sender.reset(), pair.receiver.reset();
+    harness_barrier();
+  }
+}
+
+TEST_P(LinkContract, a_sender_that_was_never_matched_goes_quietly) {
+  JobLinks links;
+  const Buffer buffer(links, MemoryKind::exported, 4096);
+  auto made = links.named(GetParam())
+                  .sender({.peer = 1 - rank(), .data = buffer.data(), .size_bytes = 4096, .kind = buffer.kind()});
+  if (const auto* refused = std::get_if<link::Refusal>(&made))
+    GTEST_SKIP() << "link " << GetParam() << ": " << refused->reason;
+  auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
+  sender->offer();
+  sender.reset();
+}
+
+TEST_P(LinkContract, requests_freed_and_made_again_find_no_old_flags) {
+  JobLinks links;
+  for (int request = 0; request < 200; ++request) {
+    Pair pair(links, GetParam(), {8, 8, 8, 512}, MemoryKind::exported);
+    PARTITA_SKIP_IF_REFUSED(pair, "8 partitions");
+    if (pair.receives()) {
+      pair.receiver->open(1);
+      for (std::int32_t t = 0; t < pair.transports(); ++t) EXPECT_FALSE(pair.receiver->arrived(t, 1));
+    }
+    harness_barrier();
+    if (pair.receives()) {
+      pair.expect_all(1);
+    } else {
+      pair.sender->start(1);
+      pair.put(1);
+      pair.finish();
+    }
+    harness_barrier();
+  }
+}
+
+TEST_P(LinkContract, the_description_is_one_line) {
+  JobLinks links;
+  Pair pair(links, GetParam(), {1, 1, 1, 64}, MemoryKind::exported);
+  PARTITA_SKIP_IF_REFUSED(pair, "64 bytes");
+  if (!pair.receives()) return;
+  const std::string text = pair.link().describe(*pair.receiver);
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, LinkContract, testing::ValuesIn(links_under_test()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace partita::test
