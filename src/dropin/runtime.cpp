@@ -17,16 +17,11 @@ MPI_Status made_empty_status() {
 
 constinit MPI_Status the_empty_status{};
 
-/// Whether this rank makes progress for Partita in its calls only. Partita_Init has checked the variable's value.
-bool wants_progress_by_caller() {
-  const char* setting = std::getenv("PARTITA_PROGRESS");
+/// All ranks come to the same answer: by the caller if one of them needs that.
+int agree_on_progress() {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
-  return level < MPI_THREAD_MULTIPLE || (setting != nullptr && std::string_view(setting) == "caller");
-}
-
-int agree_on_progress() {
-  int by_caller = wants_progress_by_caller() ? 1 : 0;
+  int by_caller = level < MPI_THREAD_MULTIPLE || caller_progress_is_set() ? 1 : 0;
   const int code = PMPI_Allreduce(MPI_IN_PLACE, &by_caller, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   internal::progress_by_caller.store(code == MPI_SUCCESS && by_caller != 0, std::memory_order_relaxed);
   return code;
@@ -42,6 +37,12 @@ void free_placeholders() {
 }
 
 }  // namespace
+
+/// Partita_Init checks the variable's value.
+bool caller_progress_is_set() {
+  const char* setting = std::getenv("PARTITA_PROGRESS");
+  return setting != nullptr && std::string_view(setting) == "caller";
+}
 
 int start_runtime() {
   if (const int code = Partita_Init(MPI_COMM_WORLD); code != MPI_SUCCESS) return code;

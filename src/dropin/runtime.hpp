@@ -15,6 +15,9 @@ int start_runtime();
 /// Ends it; called inside MPI_Finalize. Collective. Requests that are alive are an error and go all the same.
 int stop_runtime();
 
+/// Whether the user wants nobody but the program's calls to make progress for Partita (PARTITA_PROGRESS=caller).
+bool caller_progress_is_set();
+
 namespace internal {
 inline constinit std::atomic<bool> progress_by_caller{false};
 }

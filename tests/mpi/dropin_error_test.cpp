@@ -130,6 +130,24 @@ TEST_F(DropinError, errors_of_the_mpi_keep_their_own_text) {
   EXPECT_STREQ(own, given);
 }
 
+TEST_F(DropinError, communicators_that_partita_does_not_know_are_refused) {
+  // As after MPI_Comm_spawn: made behind the drop-in's back, then duplicated in its sight.
+  MPI_Comm unknown = MPI_COMM_NULL;
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  PMPI_Comm_dup(MPI_COMM_WORLD, &unknown);
+  ASSERT_EQ(MPI_SUCCESS, MPI_Comm_dup(unknown, &duplicate));
+  for (const MPI_Comm comm : {unknown, duplicate}) {
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int value = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect_error(MPI_ERR_COMM, MPI_Psend_init(&value, 1, 1, MPI_INT, rank(), 0, comm, MPI_INFO_NULL, &request),
+                 "does not know");
+    EXPECT_EQ(MPI_REQUEST_NULL, request);
+  }
+  MPI_Comm_free(&duplicate);
+  MPI_Comm_free(&unknown);
+}
+
 /// Counts the calls of an error handler.
 int handled = 0;
 void count_error(MPI_Comm*, int*, ...) {
