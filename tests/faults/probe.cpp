@@ -83,7 +83,7 @@ int class_of(int code) {
 void report_and_end(int code, Clock::time_point since) {
   const double waited_s = std::chrono::duration<double>(Clock::now() - since).count();
   say("survives: class %d after %.1f s: %s", class_of(code), waited_s, sentence_of(code).c_str());
-  end_as_survivor();
+  _exit(0);
 }
 
 /// One epoch of the ring; the fault may strike in it.
