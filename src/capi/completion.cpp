@@ -285,7 +285,7 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
   int code = MPI_SUCCESS;
   const int called = on_requests("Waitsome", incount, requests, [&] {
     check_output(outcount, "outcount");
-    check_output(indices, "indices");
+    if (incount > 0) check_output(indices, "indices");
     Request* first_open = nullptr;
     const auto look = [&] {
       code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
@@ -300,7 +300,7 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
   int code = MPI_SUCCESS;
   const int called = on_requests("Testsome", incount, requests, [&] {
     check_output(outcount, "outcount");
-    check_output(indices, "indices");
+    if (incount > 0) check_output(indices, "indices");
     poll();
     Request* first_open = nullptr;
     code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
