@@ -53,10 +53,10 @@ def planned_runs(options):
     for delay in ("none", "single", "uniform", "gaussian"):
         shape = ["--delay", delay, *overlap, *threads]
         runs.append(run(f"perceived-bandwidth-{delay}", "perceived-bandwidth", "-m", large, "--partitions",
-                        f"{options.threads},{8 * options.threads}", *shape, *links, *peers))
-        runs.append(run(f"availability-{delay}", "availability", "-m", large, "--partitions", f"{options.threads}",
+                        "4,32", *shape, *links, *peers))
+        runs.append(run(f"availability-{delay}", "availability", "-m", large, "--partitions", "8",
                         *shape, *peers))
-        runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", f"{options.threads}",
+        runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", "8",
                         *shape, *peers))
     if options.drop_in:
         runs.append(run("foreign", "foreign", "-m", "8:64K", preload=True))
@@ -213,7 +213,7 @@ def main():
     done, failed = [], []
     for run in planned_runs(options):
         (done if measure(options, run) else failed).append(run)
-    counts = {} if options.only and "instructions" not in options.only else count_instructions(options)
+    counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
     (options.output / "README.md").write_text(page(options, done, failed, counts))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0

@@ -47,6 +47,7 @@ TEST(BenchResults, json_holds_raw_samples_in_order_and_the_link_that_was_used) {
   EXPECT_EQ(json.at("rows")[1].at("link"), "direct");
   EXPECT_EQ(json.at("rows")[1].at("transport_partitions"), 2);
   EXPECT_EQ(json.at("machine").at("cores"), 16);
+  EXPECT_EQ(json.at("machine").at("thread_level"), "multiple");
 }
 
 TEST(BenchResults, json_names_a_peer_library_without_where_it_lies) {
