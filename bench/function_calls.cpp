@@ -8,6 +8,14 @@ namespace partita::bench {
 
 namespace {
 
+/// A peer library's own MPI calls reach the MPI and not the drop-in. The address sanitizer ends a process that asks for
+/// this.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int own_scope_first = 0;
+#else
+constexpr int own_scope_first = RTLD_DEEPBIND;
+#endif
+
 /// Sets `function` to the symbol `prefix` + `name`; false if `library` lacks it.
 template <class Function>
 bool find(void* library, const std::string& prefix, const char* name, Function*& function) {
@@ -70,8 +78,9 @@ bool drop_in_is_loaded() {
 FunctionCalls<MPI_Request> drop_in_calls() {
   if (!drop_in_is_loaded()) {
     throw Failure(
-        "--face mpi: the drop-in is not loaded, so the standard names are the MPI's own; preload libpartita_mpi.so "
-        "(LD_PRELOAD) or measure --peer native.");
+        "--face mpi: the drop-in is not loaded, so the standard names are the MPI's own; link or preload "
+        "libpartita_mpi.so, "
+        "or measure --peer native.");
   }
   std::string missing;
   const auto calls = find_all<MPI_Request>(RTLD_DEFAULT, "MPI_", standard_names, missing);
@@ -80,7 +89,7 @@ FunctionCalls<MPI_Request> drop_in_calls() {
 }
 
 FunctionCalls<void*> library_calls(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_scope_first);
   if (library == nullptr) throw Failure("--peer library:{}: cannot be loaded: {}.", path, dlerror());
   std::string missing;
   const auto calls = find_all<void*>(library, "partita_peer_", peer_names, missing);

@@ -2,8 +2,8 @@
 """Runs the whole measured comparison and writes the results, and a page about them, into a folder.
 
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
-                   [--mpirun "mpirun -n 2"] [--drop-in build/release/lib/libpartita_mpi.so]
-                   [--peer native] [--peer library:/path/to/peer.so] [--threads 4] [--only NAME]... [--quick]
+                   [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
+                   [--threads 4] [--only NAME]... [--quick]
 
 Every comparison runs in one job, the subjects alternating. A run that fails is named on the page and in the exit status.
 With valgrind installed it also counts Partita's instructions per epoch (design page docs/design/measuring.md).
@@ -12,7 +12,6 @@ With valgrind installed it also counts Partita's instructions per epoch (design 
 import argparse
 import collections
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -25,7 +24,7 @@ RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 
-Run = collections.namedtuple("Run", "name arguments preload")
+Run = collections.namedtuple("Run", "name arguments")
 
 
 def planned_runs(options):
@@ -37,8 +36,8 @@ def planned_runs(options):
     samples = ["-i", "20", "-x", "2"] if options.quick else []
     large = "1M:1M" if options.quick else "64K:16M"
 
-    def run(name, *arguments, preload=False):
-        return Run(name, [*arguments, *samples], preload)
+    def run(name, *arguments):
+        return Run(name, [*arguments, *samples])
 
     runs = [
         run("latency", "latency", "-m", "8:4M", "--partitions", "8", *links, *peers),
@@ -48,7 +47,8 @@ def planned_runs(options):
         run("bw-partitions", "bw", "-m", "4K:1M", "--partitions", "1,2,4,16,32,64,128", *peers),
         run("overhead", "overhead", "-m", "4K:4M", "--partitions", "1,4,16", *links, *peers),
         run("start-pready-wait", "start-pready-wait", "-m", "8:4K", "--partitions", "8", *links, *peers),
-        run("foreign-control", "foreign", "-m", "8:64K"),
+        run("latency-drop-in", "latency", "-m", "8:4K", "--partitions", "8", "--face", "c,mpi"),
+        run("foreign", "foreign", "-m", "8:64K"),
     ]
     for delay in ("none", "single", "uniform", "gaussian"):
         shape = ["--delay", delay, *overlap, *threads]
@@ -58,26 +58,15 @@ def planned_runs(options):
                         *shape, *peers))
         runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", "8",
                         *shape, *peers))
-    if options.drop_in:
-        runs.append(run("foreign", "foreign", "-m", "8:64K", preload=True))
-        runs.append(run("latency-drop-in", "latency", "-m", "8:4K", "--partitions", "8", "--face", "c,mpi", preload=True))
     return [each for each in runs if not options.only or each.name in options.only]
-
-
-def environment(options, run):
-    variables = dict(os.environ)
-    if run.preload:
-        variables["LD_PRELOAD"] = str(pathlib.Path(options.drop_in).resolve())
-    return variables
 
 
 def shown_command(options, run):
     """The command for readers: without this machine's paths."""
     arguments = [re.sub(r"library:.*/", "library:", argument) for argument in run.arguments]
-    preload = "LD_PRELOAD=libpartita_mpi.so " if run.preload else ""
     launcher = shlex.split(options.mpirun)
     launcher[0] = pathlib.Path(launcher[0]).name
-    return f"{preload}{shlex.join(launcher)} partita bench {shlex.join(arguments)} --json {run.name}.json"
+    return f"{shlex.join(launcher)} partita bench {shlex.join(arguments)} --json {run.name}.json"
 
 
 def measure(options, run):
@@ -86,7 +75,7 @@ def measure(options, run):
     command = [*shlex.split(options.mpirun), options.program, "bench", *run.arguments,
                "--json", str(options.output / f"{run.name}.json")]
     try:
-        code = subprocess.run(command, env=environment(options, run), timeout=RUN_LIMIT_S, check=False).returncode
+        code = subprocess.run(command, timeout=RUN_LIMIT_S, check=False).returncode
     except subprocess.TimeoutExpired:
         print(f"== {run.name}: did not end within {RUN_LIMIT_S} s", flush=True)
         return False
@@ -199,7 +188,6 @@ def parse_arguments():
     parser.add_argument("--program", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--mpirun", default="mpirun -n 2")
-    parser.add_argument("--drop-in")
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--only", action="append", default=[])
