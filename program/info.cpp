@@ -136,12 +136,17 @@ std::string describe_pairs(const std::vector<Pair>& pairs, Distance distance, st
   return text;
 }
 
+/// One line a size if the kind of memory makes no difference, else one a size and memory.
 std::string describe_choices(const Choices& choices) {
   std::string text;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    text +=
-        fmt::format("    {:<6} {:<14} {:<7} {:>3} transfer{}  {}\n", probes[i].size, probes[i].memory, choices[i].link,
-                    choices[i].transfers, choices[i].transfers == "1" ? " " : "s", choices[i].reason);
+    const bool any_memory = i + 1 < choices.size() && probes[i].partition_bytes == probes[i + 1].partition_bytes &&
+                            choices[i] == choices[i + 1];
+    const Choice& choice = choices[i];
+    text += fmt::format("    {:<6} {:<14} {:<7} {:>3} transfer{}  {}\n", probes[i].size,
+                        any_memory ? "any memory" : probes[i].memory, choice.link, choice.transfers,
+                        choice.transfers == "1" ? " " : "s", choice.reason);
+    if (any_memory) ++i;
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "program/partita_check.hpp"
 
@@ -46,6 +47,23 @@ std::string info_value(MPI_Info info, const char* key) {
   return found != 0 ? value.data() : "";
 }
 
+bool continues_number(const std::string& text, std::size_t place) {
+  return place < text.size() && text[place] >= '0' && text[place] <= '9';
+}
+
+/// `text` with every "rank N" of this rank replaced.
+std::string renamed(std::string text, int rank, const std::string& name) {
+  const std::string number = "rank " + std::to_string(rank);
+  for (std::size_t begin = text.find(number); begin != std::string::npos; begin = text.find(number, begin)) {
+    if (continues_number(text, begin + number.size())) {
+      begin += number.size();
+    } else {
+      text.replace(begin, number.size(), name);
+    }
+  }
+  return text;
+}
+
 Choice choice_of(Partita_Request request) {
   MPI_Info info = MPI_INFO_NULL;
   PARTITA_CHECK(Partita_Request_get_info(request, &info));
@@ -85,12 +103,21 @@ class Prober {
     PARTITA_CHECK(Partita_Waitall(2 * probe_count, requests.data(), MPI_STATUSES_IGNORE));
 
     Choices choices;
-    for (std::size_t i = 0; i < probe_count; ++i) choices.push_back(choice_of(sends[i]));
+    for (std::size_t i = 0; i < probe_count; ++i) choices.push_back(without_ranks(choice_of(sends[i]), dest));
     for (Partita_Request& request : requests) PARTITA_CHECK(Partita_Request_free(&request));
     return choices;
   }
 
  private:
+  /// Reasons that name the pair's ranks would differ from pair to pair.
+  Choice without_ranks(Choice choice, int dest) const {
+    int self = 0;
+    MPI_Comm_rank(comm_, &self);
+    choice.reason = renamed(std::move(choice.reason), dest, dest == self ? "the rank" : "the receiver");
+    choice.reason = renamed(std::move(choice.reason), self, "the sender");
+    return choice;
+  }
+
   MPI_Comm comm_;
   std::vector<std::unique_ptr<ProbeMemory>> sent_, received_;
 };

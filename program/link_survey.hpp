@@ -24,7 +24,7 @@ inline constexpr Probe probes[] = {
     {"Partita_Alloc", true, "1 MiB", 131072},
 };
 
-/// What Partita chose for one probe.
+/// What Partita chose for one probe; the reason says "the sender" and "the receiver" for their ranks.
 struct Choice {
   std::string link, reason, transfers;
 

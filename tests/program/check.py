@@ -56,6 +56,7 @@ def check_info():
     links = [line for line in forced.stdout.splitlines() if " transfer" in line and line.startswith("    ")]
     expect(forced.returncode == 0 and links, "info runs with PARTITA_LINK=mpi", forced)
     expect(all(" mpi " in line for line in links), "PARTITA_LINK=mpi decides for every pair", forced)
+    expect("every rank to itself" in forced.stdout, "info groups pairs whose reasons name their ranks", forced)
 
 
 def check_wrong_setting():
