@@ -46,6 +46,8 @@ class ByteSpan {
 /// Persistent requests of the MPI, one a transport partition.
 class Requests {
  public:
+  /// `peer`: the world rank at the other end, for errors.
+  explicit Requests(int peer) : peer_(peer) {}
   ~Requests() {
     for (MPI_Request& request : requests_) PMPI_Request_free(&request);
   }
@@ -63,30 +65,45 @@ class Requests {
     }
   }
 
-  void start(std::int32_t t) { PARTITA_MPI(Start(&requests_[static_cast<std::size_t>(t)])); }
-  void start_all() { PARTITA_MPI(Startall(size(), requests_.data())); }
+  void start(std::int32_t t) {
+    naming_peer([&] { PARTITA_MPI(Start(&requests_[static_cast<std::size_t>(t)])); });
+  }
+  void start_all() {
+    naming_peer([&] { PARTITA_MPI(Startall(size(), requests_.data())); });
+  }
 
   bool test(std::int32_t t) {
     int done = 0;
-    PARTITA_MPI(Test(&requests_[static_cast<std::size_t>(t)], &done, MPI_STATUS_IGNORE));
+    naming_peer([&] { PARTITA_MPI(Test(&requests_[static_cast<std::size_t>(t)], &done, MPI_STATUS_IGNORE)); });
     return done != 0;
   }
   bool test_all() {
     if (requests_.size() == 1) return test(0);
     int done = 0;
-    PARTITA_MPI(Testall(size(), requests_.data(), &done, MPI_STATUSES_IGNORE));
+    naming_peer([&] { PARTITA_MPI(Testall(size(), requests_.data(), &done, MPI_STATUSES_IGNORE)); });
     return done != 0;
   }
 
  private:
+  /// The MPI's text does not say with whom a transfer failed.
+  template <class Call>
+  void naming_peer(Call call) const {
+    try {
+      call();
+    } catch (const Error& error) {
+      throw Error(error.error_class(), "the transfer with rank {} failed: {}", peer_, error.sentence());
+    }
+  }
   int size() const { return static_cast<int>(requests_.size()); }
 
+  int peer_;
   std::vector<MPI_Request> requests_;
 };
 
 class MpiSender final : public Sender {
  public:
-  MpiSender(const Context& context, const Endpoint& endpoint) : context_(context), endpoint_(endpoint) {}
+  MpiSender(const Context& context, const Endpoint& endpoint)
+      : context_(context), endpoint_(endpoint), sends_(endpoint.peer) {}
 
   wire::Bytes offer() override { return {}; }
 
@@ -116,7 +133,8 @@ class MpiReceiver final : public Receiver {
       : endpoint_(endpoint),
         mutex_(mutex),
         tags_(tags),
-        states_(static_cast<std::size_t>(plan.transport_partitions())) {
+        states_(static_cast<std::size_t>(plan.transport_partitions())),
+        receives_(endpoint.peer) {
     {
       const std::lock_guard lock(mutex_);
       first_tag_ = tags_.take(plan.transport_partitions());
@@ -140,13 +158,18 @@ class MpiReceiver final : public Receiver {
     if (state.arrived.load(std::memory_order_acquire) == epoch) return true;
     // One thread tests; another that comes meanwhile sees the outcome at its next look.
     if (state.testing.exchange(true, std::memory_order_acquire)) return false;
-    bool done = state.arrived.load(std::memory_order_relaxed) == epoch;
-    if (!done && receives_.test(t)) {
-      state.arrived.store(epoch, std::memory_order_release);
-      done = true;
+    try {
+      bool done = state.arrived.load(std::memory_order_relaxed) == epoch;
+      if (!done && receives_.test(t)) {
+        state.arrived.store(epoch, std::memory_order_release);
+        done = true;
+      }
+      state.testing.store(false, std::memory_order_release);
+      return done;
+    } catch (...) {
+      state.testing.store(false, std::memory_order_release);
+      throw;
     }
-    state.testing.store(false, std::memory_order_release);
-    return done;
   }
 
   const std::byte* landing(Epoch) const override { return endpoint_.data; }
