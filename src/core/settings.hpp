@@ -10,14 +10,14 @@
 namespace partita {
 
 struct Settings {
-  std::string link = "auto";                  ///< auto or the name of one link
-  int transport_partitions = 0;               ///< wished transfers per request; 0: by size
-  bool progress_thread = true;                ///< false: only calls into Partita make progress
-  double warn_after_s = 30;                   ///< a wait explains itself after this long; 0: never
-  double timeout_s = 0;                       ///< a wait fails after this long; 0: never
-  std::string trace_file;                     ///< empty: no trace
-  std::int64_t slot_limit_bytes = 64 * 1024;  ///< largest request that travels through slots on a node
-  Epoch first_epoch = no_epoch;               ///< for tests: the epoch before the first
+  std::string link = "auto";                    ///< auto or the name of one link
+  int transport_partitions = 0;                 ///< wished transfers per request; 0: by size
+  bool progress_thread = true;                  ///< false: only calls into Partita make progress
+  double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never
+  double timeout_s = 0;                         ///< a wait fails after this long; 0: never
+  std::string trace_file;                       ///< empty: no trace
+  std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that travels through slots on a node
+  Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first
 };
 
 /// One variable that Partita knows.

@@ -93,6 +93,12 @@ class Link {
   /// milliseconds and threads.
   virtual bool costly_to_start() const { return false; }
 
+  /// The smallest transfer that is worth its own start and flag, for a request of `total_bytes`. Measured:
+  /// docs/measurements/. Smaller partitions are aggregated, unless the caller asks otherwise.
+  virtual std::int64_t transfer_bytes(std::int64_t total_bytes) const {
+    return total_bytes <= (std::int64_t{1} << 20) ? 16 * 1024 : 64 * 1024;
+  }
+
   /// The sending half towards `endpoint.peer`, or why not. Local.
   virtual std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) = 0;
   /// The receiving half for a sender that made `offer`, or why not. Local.

@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// The transport partitions of a matched request: the smaller explicit wish of the two sides if there is one, else by
-/// size, so that a transfer is not smaller than what its flag and its start cost. Between 1 and the sender's
-/// partitions.
-std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver);
+/// The transport partitions of a matched request: the smaller explicit wish of the two sides if there is one, else as
+/// many as give transfers of `transfer_bytes` (see Link). Between 1 and the sender's partitions.
+std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver,
+                                         std::int64_t transfer_bytes);
 
 }  // namespace partita

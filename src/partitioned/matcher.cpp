@@ -208,8 +208,6 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
                 mine.partitions, request.arguments().tag);
   }
   const std::string& wish = request.arguments().link;
-  const link::Plan plan(offer.shape.partitions, mine.partitions, choose_transport_partitions(offer.shape, mine),
-                        mine.total_bytes);
   std::string refusals;
   for (const auto& link : runtime_.links) {
     const std::string name(link->name());
@@ -221,6 +219,9 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
     } else if (!offered->second.available) {
       refusals = joined(refusals, fmt::format("{}: {}", name, offered->second.reason));
     } else {
+      const link::Plan plan(offer.shape.partitions, mine.partitions,
+                            choose_transport_partitions(offer.shape, mine, link->transfer_bytes(mine.total_bytes)),
+                            mine.total_bytes);
       auto made = link->receiver(request.endpoint(), plan, offered->second.bytes);
       if (auto* receiver = std::get_if<std::unique_ptr<link::Receiver>>(&made)) {
         const std::string reason = link->describe(**receiver);

@@ -8,9 +8,7 @@ namespace partita {
 
 RecvRequest::RecvRequest(Runtime& runtime, RequestArguments arguments)
     : Request(runtime, std::move(arguments)),
-      traced_(runtime.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0),
-      claimed_(static_cast<std::size_t>(arguments_.partitions)),
-      delivered_(static_cast<std::size_t>(arguments_.partitions)) {
+      traced_(runtime.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {
   if (!layout_.contiguous() && !null_peer()) {
     staging_bytes_ = static_cast<std::size_t>(shape().total_bytes);
     staging_ = runtime_.host_memory.allocate_block(staging_bytes_);
@@ -27,7 +25,7 @@ void RecvRequest::start() {
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
-  seen_ = 0;
+  next_ = 0;
   if (matched()) open_epoch();
   record(Trace::Event::started);
   active_.store(true, std::memory_order_release);
@@ -46,6 +44,10 @@ void RecvRequest::connect(const link::Plan& plan, std::unique_ptr<link::Receiver
   link_name_ = std::move(link_name);
   link_reason_ = std::move(reason);
   wants_progress_ = link_->needs_progress();
+  const auto pieces =
+      static_cast<std::size_t>(layout_.contiguous() ? plan.transport_partitions() : arguments_.partitions);
+  claimed_ = std::vector<std::atomic<Epoch>>(pieces);
+  delivered_ = std::vector<std::atomic<Epoch>>(pieces);
   if (active()) open_epoch();
   matched_.store(true, std::memory_order_release);
 }
@@ -54,9 +56,12 @@ bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
   if (!active() || null_peer()) return true;
   throw_if_failed();
-  if (matched() && transports_arrived(plan_.transports_of_recv(partition)) && deliver(partition)) {
-    if (runtime_.trace.enabled()) trace_arrival(partition);
-    return true;
+  if (matched() && transports_arrived(plan_.transports_of_recv(partition))) {
+    bool all = true;
+    const link::Range pieces = pieces_of(partition);
+    for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
+    if (all && runtime_.trace.enabled()) trace_arrival(partition);
+    if (all) return true;
   }
   if (runtime_.progress.wanted()) runtime_.progress.poll();
   return false;
@@ -74,61 +79,46 @@ bool RecvRequest::transports_arrived(link::Range transports) {
   return true;
 }
 
-bool RecvRequest::deliver(std::int64_t partition) {
+link::Range RecvRequest::pieces_of(std::int64_t partition) const {
+  return layout_.contiguous() ? plan_.transports_of_recv(partition) : link::Range{partition, partition + 1};
+}
+
+bool RecvRequest::piece_arrived(std::int64_t piece) {
+  return transports_arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : plan_.transports_of_recv(piece));
+}
+
+/// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
+bool RecvRequest::deliver(std::int64_t piece) {
   if (lands_in_place()) return true;
-  const auto p = static_cast<std::size_t>(partition);
-  if (delivered_[p].load(std::memory_order_acquire) == epoch_) return true;
-
-  std::uint64_t mode = delivery_.load(std::memory_order_acquire);
-  const std::uint64_t one_by_one = std::uint64_t{epoch_} * 2;
-  if (mode / 2 != epoch_) {
-    // A failed exchange leaves what another thread of this epoch decided.
-    if (delivery_.compare_exchange_strong(mode, one_by_one, std::memory_order_acq_rel)) mode = one_by_one;
-  }
-  if (mode != one_by_one) return bulk_delivered_.load(std::memory_order_acquire) == epoch_;
-
+  const auto p = static_cast<std::size_t>(piece);
   if (claimed_[p].exchange(epoch_, std::memory_order_relaxed) == epoch_) {
     return delivered_[p].load(std::memory_order_acquire) == epoch_;
   }
-  copy_out(partition, 1);
+  copy_out(piece);
   delivered_[p].store(epoch_, std::memory_order_release);
   return true;
 }
 
-/// All transport partitions have arrived.
-bool RecvRequest::deliver_everything() {
-  if (lands_in_place()) return true;
-  const std::uint64_t bulk = std::uint64_t{epoch_} * 2 + 1;
-  std::uint64_t mode = delivery_.load(std::memory_order_acquire);
-  if (mode == bulk) return true;
-  if (mode / 2 != epoch_ && delivery_.compare_exchange_strong(mode, bulk, std::memory_order_acq_rel)) {
-    copy_out(0, arguments_.partitions);
-    bulk_delivered_.store(epoch_, std::memory_order_release);
-    return true;
-  }
-  bool all = true;
-  for (std::int64_t partition = 0; partition < arguments_.partitions; ++partition) all &= deliver(partition);
-  return all;
-}
-
-void RecvRequest::copy_out(std::int64_t first, std::int64_t count) {
-  const std::int64_t begin_bytes = first_element(first) * layout_.size_bytes();
-  const std::byte* packed = link_->landing(epoch_) + begin_bytes;
-  if (shape().total_bytes == 0) return;
+void RecvRequest::copy_out(std::int64_t piece) {
+  const std::byte* packed = link_->landing(epoch_);
   if (layout_.contiguous()) {
-    std::memcpy(user_data() + begin_bytes, packed,
-                static_cast<std::size_t>(first_element(count) * layout_.size_bytes()));
+    const link::Range bytes = plan_.bytes(piece);
+    if (bytes.size() == 0) return;
+    std::memcpy(user_data() + bytes.begin, packed + bytes.begin, static_cast<std::size_t>(bytes.size()));
   } else {
-    layout_.unpack(packed, arguments_.buffer, first_element(first), first_element(count));
+    layout_.unpack(packed + first_element(piece) * layout_.size_bytes(), arguments_.buffer, first_element(piece),
+                   first_element(1));
   }
 }
 
+/// Delivers piece by piece, in step with a sender that still copies the next one.
 bool RecvRequest::done() {
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
-  while (seen_ < plan_.transport_partitions() && link_->arrived(seen_, epoch_)) ++seen_;
-  if (seen_ < plan_.transport_partitions() || !deliver_everything()) return false;
+  const auto pieces = static_cast<std::int64_t>(claimed_.size());
+  while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
+  if (next_ < pieces) return false;
   for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
   return true;
 }

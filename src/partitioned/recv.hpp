@@ -8,7 +8,8 @@
 namespace partita {
 
 /// A partition's way: all transport partitions that overlap it have arrived → if they did not land in the user's
-/// buffer, one thread delivers (copies or unpacks) → Parrived says true.
+/// buffer, the pieces that hold it are delivered (copied or unpacked), each by the thread that first comes for it →
+/// Parrived says true. A piece is a transport partition, or, where the buffer has gaps, a partition of the user.
 class RecvRequest final : public Request {
  public:
   RecvRequest(Runtime& runtime, RequestArguments arguments);
@@ -31,24 +32,20 @@ class RecvRequest final : public Request {
   void check_partition(std::int64_t partition) const;
   void open_epoch();
   bool transports_arrived(link::Range transports);
-  bool deliver(std::int64_t partition);
-  bool deliver_everything();
-  void copy_out(std::int64_t first, std::int64_t count);
+  link::Range pieces_of(std::int64_t partition) const;
+  bool piece_arrived(std::int64_t piece);
+  bool deliver(std::int64_t piece);
+  void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
   std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
 
   std::size_t staging_bytes_ = 0;
   std::unique_ptr<link::Receiver> link_;
-  std::int32_t seen_ = 0;  ///< done(): transport partitions below this one have arrived
-
-  std::vector<std::atomic<Epoch>> traced_;  ///< per user partition, only with a trace: its arrival was recorded
-
-  // Delivery in an epoch is either bulk (by Wait, everything at once) or one by one (Parrived came first).
-  std::atomic<std::uint64_t> delivery_{0};  ///< epoch × 2, + 1 if bulk
-  std::atomic<Epoch> bulk_delivered_{no_epoch};
-  std::vector<std::atomic<Epoch>> claimed_;    ///< per user partition: a thread delivers or has delivered it
-  std::vector<std::atomic<Epoch>> delivered_;  ///< per user partition: it lies in the user's buffer
+  std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
+  std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it
+  std::vector<std::atomic<Epoch>> delivered_;  ///< per piece: it lies in the user's buffer
+  std::vector<std::atomic<Epoch>> traced_;     ///< per user partition, only with a trace: its arrival was recorded
 };
 
 }  // namespace partita

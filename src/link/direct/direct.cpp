@@ -200,6 +200,11 @@ class Direct final : public Link {
 
   std::string_view name() const override { return "direct"; }
 
+  std::int64_t transfer_bytes(std::int64_t total_bytes) const override {
+    if (total_bytes <= 4 * 1024) return 4 * 1024;
+    return total_bytes <= 1024 * 1024 ? 2 * 1024 : 16 * 1024;
+  }
+
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     if (!context_.world.on_my_node(endpoint.peer)) return Refusal{"the ranks are on different nodes"};
     return std::make_unique<DirectSender>(context_, endpoint);
