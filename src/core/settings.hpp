@@ -16,7 +16,7 @@ struct Settings {
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never
   double timeout_s = 0;                         ///< a wait fails after this long; 0: never
   std::string trace_file;                       ///< empty: no trace
-  std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that travels through slots on a node
+  std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that may travel through slots on a node
   Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first
 };
 

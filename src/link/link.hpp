@@ -93,10 +93,10 @@ class Link {
   /// milliseconds and threads.
   virtual bool costly_to_start() const { return false; }
 
-  /// The smallest transfer that is worth its own start and flag, for a request of `total_bytes`. Measured:
-  /// docs/measurements/. Smaller partitions are aggregated, unless the caller asks otherwise.
-  virtual std::int64_t transfer_bytes(std::int64_t total_bytes) const {
-    return total_bytes <= (std::int64_t{1} << 20) ? 16 * 1024 : 64 * 1024;
+  /// The smallest transfer into `receiver` that is worth its own start and flag. Measured: docs/measurements/. Smaller
+  /// partitions are aggregated, unless the program asks otherwise.
+  virtual std::int64_t transfer_bytes(const Endpoint& receiver) const {
+    return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;
   }
 
   /// The sending half towards `endpoint.peer`, or why not. Local.

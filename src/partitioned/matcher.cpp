@@ -220,7 +220,7 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
       refusals = joined(refusals, fmt::format("{}: {}", name, offered->second.reason));
     } else {
       const link::Plan plan(offer.shape.partitions, mine.partitions,
-                            choose_transport_partitions(offer.shape, mine, link->transfer_bytes(mine.total_bytes)),
+                            choose_transport_partitions(offer.shape, mine, link->transfer_bytes(request.endpoint())),
                             mine.total_bytes);
       auto made = link->receiver(request.endpoint(), plan, offered->second.bytes);
       if (auto* receiver = std::get_if<std::unique_ptr<link::Receiver>>(&made)) {

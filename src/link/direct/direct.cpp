@@ -16,9 +16,9 @@ using memory::HostAddress;
 
 using FlagWord = std::atomic_ref<Epoch>;
 
-/// Up to here slots win even where the buffer can be mapped: the copy costs less than waiting for a receiver that has
-/// not started.
-constexpr std::int64_t prefer_slots_bytes = 8 * 1024;
+/// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or than
+/// waiting for a receiver that has not started.
+constexpr std::int64_t prefer_slots_bytes = 4 * 1024;
 
 /// How the sender's thread gets the bytes across.
 enum class Way : std::uint8_t {
@@ -200,9 +200,12 @@ class Direct final : public Link {
 
   std::string_view name() const override { return "direct"; }
 
-  std::int64_t transfer_bytes(std::int64_t total_bytes) const override {
-    if (total_bytes <= 4 * 1024) return 4 * 1024;
-    return total_bytes <= 1024 * 1024 ? 2 * 1024 : 16 * 1024;
+  std::int64_t transfer_bytes(const Endpoint& receiver) const override {
+    const std::int64_t total_bytes = receiver.size_bytes;
+    if (mappable(receiver))
+      return total_bytes <= 64 * 1024 ? 4 * 1024 : total_bytes <= 1024 * 1024 ? 8 * 1024 : 32 * 1024;
+    // A remote copy costs a system call.
+    return total_bytes <= 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 32 * 1024) : 512 * 1024;
   }
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
@@ -242,12 +245,16 @@ class Direct final : public Link {
   }
 
  private:
+  bool mappable(const Endpoint& receiver) const {
+    return receiver.peer == context_.world.rank() || receiver.kind == memory::Kind::host_exported;
+  }
+
   std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, const Offer& offer) const {
-    const bool mappable = endpoint.peer == context_.world.rank() || endpoint.kind == memory::Kind::host_exported;
     const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
-    if (plan.total_bytes() <= (mappable ? std::min(prefer_slots_bytes, slot_limit) : slot_limit)) return Way::slots;
-    if (mappable) return Way::mapped;
+    if (plan.total_bytes() <= std::min(prefer_slots_bytes, slot_limit)) return Way::slots;
+    if (mappable(endpoint)) return Way::mapped;
     if (can_reach(offer.probe)) return Way::remote_copy;
+    if (plan.total_bytes() <= slot_limit) return Way::slots;
     return std::nullopt;
   }
 
