@@ -44,8 +44,12 @@ class WaitingForFirstActive : public Waiting {
 
 int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* context), void* context) {
   return guarded(
-      "Wait_until", [&] { return count > 0 ? comm_of(requests[0]) : MPI_COMM_SELF; },
+      "Wait_until", [&] { return count > 0 && requests != nullptr ? comm_of(requests[0]) : MPI_COMM_SELF; },
       [&] {
+        if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
+        if (count > 0 && requests == nullptr)
+          throw Error(ErrorClass::arg, "argument requests is null; expected are {}", count);
+        if (done == nullptr) throw Error(ErrorClass::arg, "argument done is null; expected is a function");
         try {
           runtime().wait_until(WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
         } catch (const Error&) {

@@ -103,6 +103,17 @@ PARTITA_EXPORT int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* sta
   return look_until_found([&](int* found) { return PMPI_Iprobe(source, tag, comm, found, status); });
 }
 
+PARTITA_EXPORT int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
+  progress_if_by_caller();
+  return PMPI_Iprobe(source, tag, comm, flag, status);
+}
+
+PARTITA_EXPORT int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
+                               MPI_Status* status) {
+  progress_if_by_caller();
+  return PMPI_Improbe(source, tag, comm, flag, message, status);
+}
+
 PARTITA_EXPORT int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
   if (!must_poll()) return PMPI_Mprobe(source, tag, comm, message, status);
   return look_until_found([&](int* found) { return PMPI_Improbe(source, tag, comm, found, message, status); });

@@ -206,6 +206,7 @@ PARTITA_EXPORT int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI
   if (is_plain(count, requests) || flag == nullptr) return PMPI_Testall(count, requests, flag, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);
+  progress_if_by_caller();
   return all.any_of_ours() ? all.test(flag) : PMPI_Testall(count, requests, flag, statuses);
 }
 

@@ -84,6 +84,7 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
 int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
+  progress_if_by_caller();
   if (split.own.count == 0) return PMPI_Testany(count, requests, index, flag, status);
 
   const BothLooks looks(split, index, flag, status);

@@ -16,14 +16,18 @@ PARTITA_EXPORT int MPI_Wait(MPI_Request* request, MPI_Status* status) {
 }
 
 PARTITA_EXPORT int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? PMPI_Test(request, flag, status) : Partita_Test(&found, flag, status);
+  if (request_table().empty()) return PMPI_Test(request, flag, status);
+  if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return Partita_Test(&found, flag, status);
+  progress_if_by_caller();
+  return PMPI_Test(request, flag, status);
 }
 
 PARTITA_EXPORT int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  if (request_table().empty()) return PMPI_Request_get_status(request, flag, status);
   const Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? PMPI_Request_get_status(request, flag, status)
-                                       : Partita_Request_get_status(found, flag, status);
+  if (found != PARTITA_REQUEST_NULL) return Partita_Request_get_status(found, flag, status);
+  progress_if_by_caller();
+  return PMPI_Request_get_status(request, flag, status);
 }
 
 }  // extern "C"

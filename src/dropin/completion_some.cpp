@@ -103,6 +103,7 @@ int wait_some(int count, MPI_Request requests[], const Output& out) {
 int test_some(int count, MPI_Request requests[], const Output& out) {
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
+  progress_if_by_caller();
   if (split.own.count == 0) return PMPI_Testsome(count, requests, out.count, out.indices, out.statuses);
 
   const BothLooks looks(split, out);

@@ -45,6 +45,7 @@ Look look_at(MPI_Request request, MPI_Status* status) {
 }
 
 int all_statuses(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+  progress_if_by_caller();
   *flag = 1;
   for (int i = 0; i < count; ++i) {
     const Partita_Request found = ours(requests[i]);
@@ -59,6 +60,7 @@ int all_statuses(int count, const MPI_Request requests[], int* flag, MPI_Status 
 }
 
 int any_status(int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+  progress_if_by_caller();
   *index = MPI_UNDEFINED;
   *flag = 1;
   for (int i = 0; i < count; ++i) {
@@ -75,6 +77,7 @@ int any_status(int count, const MPI_Request requests[], int* index, int* flag, M
 }
 
 int some_statuses(int count, const MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+  progress_if_by_caller();
   int found = 0;
   bool any_active = false;
   for (int i = 0; i < count; ++i) {

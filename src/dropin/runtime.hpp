@@ -34,6 +34,11 @@ inline bool must_poll() {
   return !request_table().empty() && progress_by_caller();
 }
 
+/// For calls that look once: progress for Partita where only callers make it, so that a loop of looks ends.
+inline void progress_if_by_caller() {
+  if (must_poll()) Partita_Progress(nullptr);
+}
+
 /// The status of a request that is null or inactive (MPI-4, section 3.7.3).
 const MPI_Status& empty_status();
 

@@ -150,6 +150,59 @@ TEST_P(Crossing, ends_around_waits_for_requests_of_the_mpi) {
   });
 }
 
+/// Exchanges messages with the other rank, after `look(receiving)`, a loop of looks for the first of them.
+template <class Look>
+void exchange_after(Look look) {
+  if (rank() > 1) return;
+  const int peer = 1 - rank();
+  const int out = 9;
+  std::array in = {-1, -1};
+  MPI_Request receiving = MPI_REQUEST_NULL;
+  MPI_Irecv(&in[0], 1, MPI_INT, peer, 0, MPI_COMM_WORLD, &receiving);
+  for (int tag = 0; tag < 2; ++tag) MPI_Send(&out, 1, MPI_INT, peer, tag, MPI_COMM_WORLD);
+  look(&receiving, peer);
+  ASSERT_EQ(MPI_SUCCESS, MPI_Wait(&receiving, MPI_STATUS_IGNORE));
+  ASSERT_EQ(MPI_SUCCESS, MPI_Recv(&in[1], 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  ASSERT_EQ((std::array{9, 9}), in);
+}
+
+TEST_P(Crossing, ends_around_a_loop_of_tests) {
+  cross([] {
+    exchange_after([](MPI_Request* receiving, int) {
+      for (int flag = 0; flag == 0;) ASSERT_EQ(MPI_SUCCESS, MPI_Test(receiving, &flag, MPI_STATUS_IGNORE));
+    });
+  });
+}
+
+TEST_P(Crossing, ends_around_loops_of_tests_of_several) {
+  cross([] {
+    exchange_after([](MPI_Request* receiving, int) {
+      for (int flag = 0; flag == 0;) ASSERT_EQ(MPI_SUCCESS, MPI_Testall(1, receiving, &flag, MPI_STATUSES_IGNORE));
+    });
+    exchange_after([](MPI_Request* receiving, int) {
+      int index = 0;
+      for (int flag = 0; flag == 0;)
+        ASSERT_EQ(MPI_SUCCESS, MPI_Testany(1, receiving, &index, &flag, MPI_STATUS_IGNORE));
+    });
+    exchange_after([](MPI_Request* receiving, int) {
+      int index = 0;
+      for (int done = 0; done == 0;) {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Testsome(1, receiving, &done, &index, MPI_STATUSES_IGNORE));
+      }
+    });
+  });
+}
+
+TEST_P(Crossing, ends_around_a_loop_of_probes) {
+  cross([] {
+    exchange_after([](MPI_Request*, int peer) {
+      for (int flag = 0; flag == 0;) {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Iprobe(peer, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+      }
+    });
+  });
+}
+
 TEST_P(Crossing, ends_around_communicator_constructors) {
   cross([] {
     MPI_Comm duplicate = MPI_COMM_NULL;
