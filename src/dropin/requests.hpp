@@ -13,7 +13,7 @@ namespace partita::dropin {
 namespace internal {
 /// Never destroyed: the MPI may be called while the process exits.
 union RequestTableStorage {
-  constexpr RequestTableStorage() : table() {}
+  constexpr RequestTableStorage() noexcept : table() {}
   ~RequestTableStorage() {}
   RequestTable table;
 };
