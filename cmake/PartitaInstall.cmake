@@ -37,6 +37,6 @@ foreach(name partita partita-mpi)
   install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
 
-if(TARGET partita_program)
+if(PARTITA_BUILD_PROGRAM)
   install(TARGETS partita_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
