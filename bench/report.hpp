@@ -20,7 +20,8 @@ struct NamedChart {
 std::vector<NamedChart> charts_of(const nlohmann::ordered_json& results, const std::string& stem);
 
 /// Runs `partita report FILES… --output DIR`; argv[0] is "report". Draws each result file as SVG charts in DIR, which
-/// it makes. Needs no MPI; of several ranks the first one draws. Returns the exit status: 0, 1 where a file cannot be read or written, 2 for wrong options.
+/// it makes. Needs no MPI; of several ranks the first one draws. Returns the exit status: 0, 1 where a file cannot be
+/// read or written, 2 for wrong options.
 int report(int argc, char** argv);
 
 }  // namespace partita::bench

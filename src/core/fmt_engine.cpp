@@ -1,4 +1,5 @@
-// fmt's engine, compiled once for all of Partita (cmake/PartitaLibraries.cmake). Hidden, so that it never meets a program's own fmt.
+// fmt's engine, compiled once for all of Partita (cmake/PartitaLibraries.cmake). Hidden, so that it never meets a
+// program's own fmt.
 #include <fmt/format-inl.h>
 
 // What fmt/format.h declares extern.

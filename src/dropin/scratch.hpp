@@ -35,7 +35,8 @@ class Scratch {
 
   /// An array of `count` zeroed elements.
   template <class T>
-  requires std::is_trivially_copyable_v<T> T* take(std::size_t count) {
+    requires std::is_trivially_copyable_v<T>
+  T* take(std::size_t count) {
     used_ = (used_ + alignof(T) - 1) / alignof(T) * alignof(T);
     std::byte* place = (large_ ? block_.data() : small_) + used_;
     used_ += count * sizeof(T);

@@ -81,7 +81,9 @@ TEST(DropinRequest, to_proc_null_completes_at_once_in_every_call) {
 
 TEST(DropinRequest, leaves_a_handle_value_that_the_mpi_uses_again_to_the_mpi) {
   for (int round = 0; round < 200; ++round) {
-    { const Ring ring; }
+    {
+      const Ring ring;
+    }
     int in = -1;
     const int out = round;
     std::array requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -1,4 +1,5 @@
-/* The same small program in C and C++: rank 0 sends four partitions to rank 1 through the C API. Ends with 0 if they arrived. */
+/* The same small program in C and C++: rank 0 sends four partitions to rank 1 through the C API. Ends with 0 if they
+ * arrived. */
 #include <partita/partita.h>
 #include <stdio.h>
 
@@ -7,7 +8,8 @@ enum { partitions = 4, count = 3, size = partitions * count };
 static int send_partitions(void) {
   double values[size] = {0};
   Partita_Request request = PARTITA_REQUEST_NULL;
-  if (Partita_Psend_init(values, partitions, count, MPI_DOUBLE, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL, &request)) return 1;
+  if (Partita_Psend_init(values, partitions, count, MPI_DOUBLE, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL, &request))
+    return 1;
   if (Partita_Start(&request)) return 2;
   for (int p = partitions - 1; p >= 0; --p) {
     for (int i = p * count; i < (p + 1) * count; ++i) values[i] = 100.0 + i;
@@ -32,7 +34,7 @@ static int receive_partitions(void) {
   return Partita_Request_free(&request) ? 5 : 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int rank = 0;
   int code = 0;
   MPI_Init(&argc, &argv);

@@ -1,4 +1,5 @@
-/* A plain MPI-4 program that knows nothing of Partita: rank 0 sends four partitions to rank 1. Ends with 0 if they arrived. */
+/* A plain MPI-4 program that knows nothing of Partita: rank 0 sends four partitions to rank 1. Ends with 0 if they
+ * arrived. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -36,7 +37,7 @@ static int receive_partitions(void) {
   return MPI_Request_free(&request) ? 5 : 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int rank = 0;
   int code = 0;
   MPI_Init(&argc, &argv);
