@@ -95,7 +95,7 @@ class PartitaSession {
 void write(const Results& results) {
   fmt::print("{}", to_table(results));
   if (!results.options.csv_file.empty()) write_file(results.options.csv_file, to_csv(results));
-  if (!results.options.json_file.empty()) write_file(results.options.json_file, to_json(results).dump(1) + "\n");
+  if (!results.options.json_file.empty()) write_file(results.options.json_file, to_json(results).dump() + "\n");
 }
 
 void measure_and_write(const Benchmark& benchmark, const Options& options) {

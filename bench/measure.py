@@ -108,6 +108,9 @@ def count_instructions(options):
                         transport += instructions
                     else:
                         own += instructions
+            if own == 0:
+                print(f"== instructions over link {link}: callgrind saw none; the program and libraries need their symbols")
+                continue
             counts[link] = (own / COUNTED_EPOCHS, transport / COUNTED_EPOCHS)
     return counts
 
