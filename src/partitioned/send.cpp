@@ -135,9 +135,15 @@ void SendRequest::put(std::int32_t t) {
 
 bool SendRequest::flush() {
   if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
-  if (!link_->ready(epoch_)) return false;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
-    if (deferred_[static_cast<std::size_t>(t)].exchange(0, std::memory_order_acquire) == 0) continue;
+    auto& deferred = deferred_[static_cast<std::size_t>(t)];
+    if (deferred.exchange(0, std::memory_order_acquire) == 0) continue;
+    // Whoever has taken it asks: another thread may have put all of the last epoch meanwhile, and this is the next one's,
+    // for which an answer from before says nothing.
+    if (!link_->ready(epoch_)) {
+      deferred.store(1, std::memory_order_release);
+      return false;
+    }
     deferred_count_.fetch_sub(1, std::memory_order_relaxed);
     put(t);
   }
