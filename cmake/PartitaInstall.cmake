@@ -10,6 +10,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_
 # The wrapper mpi.h must come before the MPI's own, so the include folders are not system ones.
 set_target_properties(partita_mpi PROPERTIES EXPORT_NAME mpi)
 set_target_properties(partita partita_mpi PROPERTIES EXPORT_NO_SYSTEM ON)
+# MPI's C++ bindings, which left the standard with MPI 3, would need a library of their own in every C++ program.
+set(skip_cxx_bindings OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+target_compile_definitions(partita INTERFACE ${skip_cxx_bindings})
 install(TARGETS partita partita_mpi EXPORT partita-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT partita-targets NAMESPACE partita:: DESTINATION "${package_dir}")
 
@@ -22,6 +25,8 @@ install(FILES "${PROJECT_BINARY_DIR}/partita-config.cmake" "${PROJECT_BINARY_DIR
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig"
            OUTPUT_VARIABLE pc_prefix)
 list(TRANSFORM MPI_C_INCLUDE_DIRS PREPEND "-I" OUTPUT_VARIABLE pc_mpi_cflags)
+list(TRANSFORM skip_cxx_bindings PREPEND "-D" OUTPUT_VARIABLE pc_definitions)
+list(APPEND pc_mpi_cflags ${pc_definitions})
 list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
 set(pc_mpi_libs ${MPI_C_LIBRARIES})
 foreach(library IN LISTS MPI_C_LIBRARIES)

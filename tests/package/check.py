@@ -63,7 +63,7 @@ def run_programs(folder, launch):
 
 def refuses_another_mpi(prefix, folder, vendor):
     """A project with the other MPI must be told so, not linked with two MPIs."""
-    other = shutil.which("mpicc.openmpi") if vendor == "MPICH" else None
+    other = shutil.which("mpicc.openmpi" if vendor == "MPICH" else HERE.parents[1] / ".venv/bin/mpicc")
     if not other:
         return print("no second MPI here: that a project with another MPI is refused was not tried")
     command = ["cmake", "-S", HERE, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DMPI_C_COMPILER={other}"]
