@@ -1,0 +1,63 @@
+// Waits for both kinds of requests end at the time limit too (run with PARTITA_TIMEOUT set to a second).
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <string>
+
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+/// A partitioned receive and a receive of the MPI's for which nothing is ever sent.
+class DropinTimeout : public testing::Test {
+ protected:
+  enum Place { ours, foreign, places };
+
+  DropinTimeout() {
+    for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Precv_init(&in_[ours], 1, 1, MPI_INT, rank(), 70, MPI_COMM_WORLD, MPI_INFO_NULL, &requests_[ours]);
+    MPI_Start(&requests_[ours]);
+    MPI_Irecv(&in_[foreign], 1, MPI_INT, rank(), 71, MPI_COMM_WORLD, &requests_[foreign]);
+  }
+  ~DropinTimeout() override {
+    EXPECT_EQ(MPI_SUCCESS, MPI_Cancel(&requests_[foreign]));
+    EXPECT_EQ(MPI_SUCCESS, MPI_Wait(&requests_[foreign], MPI_STATUS_IGNORE));
+    EXPECT_EQ(MPI_SUCCESS, MPI_Request_free(&requests_[ours]));
+    for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+  }
+
+  static void expect_time_limit(int code) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    EXPECT_NE(std::string::npos, std::string(text).find("PARTITA_TIMEOUT")) << text;
+  }
+
+  std::array<MPI_Request, places> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+ private:
+  std::array<int, places> in_{};
+};
+
+TEST_F(DropinTimeout, waitall_says_what_became_of_each_request) {
+  std::array<MPI_Status, places> statuses{};
+  EXPECT_EQ(MPI_ERR_IN_STATUS, MPI_Waitall(places, requests_.data(), statuses.data()));
+  expect_time_limit(statuses[ours].MPI_ERROR);
+  EXPECT_EQ(MPI_ERR_PENDING, statuses[foreign].MPI_ERROR);
+}
+
+TEST_F(DropinTimeout, waitany_ends) {
+  int index = -1;
+  expect_time_limit(MPI_Waitany(places, requests_.data(), &index, MPI_STATUS_IGNORE));
+}
+
+TEST_F(DropinTimeout, waitsome_ends) {
+  int done = -1;
+  std::array<int, places> indices{};
+  expect_time_limit(MPI_Waitsome(places, requests_.data(), &done, indices.data(), MPI_STATUSES_IGNORE));
+}
+
+}  // namespace
+}  // namespace partita::test
