@@ -136,9 +136,12 @@ bool RecvRequest::prepared() {
 }
 
 std::string RecvRequest::describe_epoch() const {
-  std::int32_t arrived = 0;
-  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) arrived += link_->arrived(t, epoch_) ? 1 : 0;
-  return fmt::format("{} of {} transport partitions arrived", arrived, plan_.transport_partitions());
+  std::vector<std::int64_t> missing;
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    if (!link_->arrived(t, epoch_)) missing.push_back(t);
+  }
+  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), plan_.transport_partitions(),
+                     listed(missing));
 }
 
 }  // namespace partita

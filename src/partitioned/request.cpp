@@ -1,5 +1,9 @@
 #include "partitioned/request.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "partitioned/runtime.hpp"
 
 namespace partita {
@@ -70,6 +74,13 @@ void Request::check_startable() const {
   if (side() == Side::send && matching.peer_freed) {
     throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
   }
+}
+
+std::string Request::listed(const std::vector<std::int64_t>& numbers) {
+  constexpr std::size_t most = 16;
+  if (numbers.empty()) return {};
+  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(std::min(numbers.size(), most));
+  return fmt::format(" ({}{})", fmt::join(numbers.begin(), end, ", "), numbers.size() > most ? ", …" : "");
 }
 
 std::string Request::explain() const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/epoch.hpp"
 #include "core/error.hpp"
@@ -108,6 +109,8 @@ class Request : public Waiting {
   void throw_if_failed() const;
   /// Traces an event of the open epoch.
   void record(Trace::Event event, std::int64_t partition = -1) const;
+  /// " (1, 2, 5, …)": the first few of `numbers`, for explain().
+  static std::string listed(const std::vector<std::int64_t>& numbers);
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
   bool null_peer() const { return arguments_.peer < 0; }

@@ -38,6 +38,7 @@ void check_trace_file(const std::string& file) {
 Settings agreed_settings(MPI_Comm comm) {
   int rank = 0;
   PARTITA_MPI(Comm_rank(comm, &rank));
+  log_rank = rank;
   std::optional<Error> failure;
   Settings settings;
   try {
@@ -75,7 +76,6 @@ Runtime::Runtime(MPI_Comm comm)
       communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {
-  log_rank = world.rank();
   mailbox.on(segment_freed_kind,
              [this](int from, wire::Reader message) { host_memory.forget(from, message.get<std::uint64_t>()); });
   progress.add([this] { return mailbox.progress(); });

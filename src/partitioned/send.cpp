@@ -165,14 +165,14 @@ bool SendRequest::prepared() {
 }
 
 std::string SendRequest::describe_epoch() const {
-  const auto marked = std::count_if(marked_.begin(), marked_.end(), [this](const auto& mark) {
-    return mark.load(std::memory_order_relaxed) == epoch_;
-  });
-  const std::int32_t put = put_count_.load(std::memory_order_relaxed);
-  const std::int32_t deferred = deferred_count_.load(std::memory_order_relaxed);
+  std::vector<std::int64_t> unmarked;
+  for (std::size_t p = 0; p < marked_.size(); ++p) {
+    if (marked_[p].load(std::memory_order_relaxed) != epoch_) unmarked.push_back(static_cast<std::int64_t>(p));
+  }
   return fmt::format(
-      "{} of {} partitions marked, {} of {} transport partitions sent, {} waiting for the receiver; the receiver {}",
-      marked, arguments_.partitions, put, plan_.transport_partitions(), deferred,
+      "{} of {} partitions not marked{}; {} of {} transport partitions sent, {} waiting for the receiver, which {}",
+      unmarked.size(), arguments_.partitions, listed(unmarked), put_count_.load(std::memory_order_relaxed),
+      plan_.transport_partitions(), deferred_count_.load(std::memory_order_relaxed),
       link_->ready(epoch_) ? "can take more" : "has not started this epoch");
 }
 
