@@ -138,8 +138,8 @@ bool SendRequest::flush() {
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     auto& deferred = deferred_[static_cast<std::size_t>(t)];
     if (deferred.exchange(0, std::memory_order_acquire) == 0) continue;
-    // Whoever has taken it asks: another thread may have put all of the last epoch meanwhile, and this is the next one's,
-    // for which an answer from before says nothing.
+    // Whoever has taken it asks: another thread may have put all of the last epoch meanwhile, and this is the next
+    // one's, for which an answer from before says nothing.
     if (!link_->ready(epoch_)) {
       deferred.store(1, std::memory_order_release);
       return false;
