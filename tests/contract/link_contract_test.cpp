@@ -314,6 +314,7 @@ TEST_P(LinkContract, the_description_is_one_line) {
   JobLinks links;
   Pair pair(links, GetParam(), {1, 1, 1, 64}, MemoryKind::exported);
   PARTITA_SKIP_IF_REFUSED(pair, "64 bytes");
+  harness_barrier();  // neither side goes before the other has connected
   if (!pair.receives()) return;
   const std::string text = pair.link().describe(*pair.receiver);
   EXPECT_FALSE(text.empty());

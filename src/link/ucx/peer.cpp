@@ -5,10 +5,10 @@
 namespace partita::link::ucx {
 namespace {
 
-ucs_status_ptr_t close_endpoint(ucp_ep_h endpoint, unsigned flags) {
+ucs_status_ptr_t close_at_once(ucp_ep_h endpoint) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = flags;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   return ucp_ep_close_nbx(endpoint, &param);
 }
 
@@ -33,12 +33,6 @@ void Peer::throw_failure() const {
               failed_call_.load(std::memory_order_relaxed));
 }
 
-void Peer::start_close() noexcept {
-  if (endpoint_ == nullptr) return;
-  const auto result = close_endpoint(std::exchange(endpoint_, nullptr), 0);
-  if (UCS_PTR_IS_PTR(result)) close_request_ = result;
-}
-
 bool Peer::closing() noexcept {
   if (close_request_ == nullptr) return false;
   if (ucp_request_check_status(close_request_) == UCS_INPROGRESS) return true;
@@ -48,7 +42,7 @@ bool Peer::closing() noexcept {
 
 void Peer::close() noexcept {
   if (endpoint_ == nullptr) return;
-  const auto result = close_endpoint(std::exchange(endpoint_, nullptr), UCP_EP_CLOSE_FLAG_FORCE);
+  const auto result = close_at_once(std::exchange(endpoint_, nullptr));
   if (UCS_PTR_IS_PTR(result)) close_request_ = result;
 }
 

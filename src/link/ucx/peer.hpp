@@ -38,11 +38,9 @@ class Peer {
   /// Throws the Error that names the rank; for the owners of transfers.
   [[noreturn]] void throw_failure() const;
 
-  /// Closes the connection once all that was sent has left; closing() turns false when it has.
-  void start_close() noexcept;
-  bool closing() noexcept;
-  /// Closes the connection at once; UCX then ends what is under way, with an error.
+  /// Closes the connection at once; UCX ends what is under way, with an error, before closing() turns false.
   void close() noexcept;
+  bool closing() noexcept;
 
  private:
   friend class Worker;

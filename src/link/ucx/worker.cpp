@@ -24,8 +24,10 @@ ucp_request_param_t with_callback(ucp_send_nbx_callback_t callback, void* argume
 void Worker::close() noexcept {
   gate_.enter();
   close_connections();
+  const auto idle = take_idle_retired();
   gate_.leave();
-  const auto retired = std::move(retired_);
+  // What UCX has not let go of by now it may touch until its worker is gone: better lost than freed.
+  static_cast<void>(retired_.release());
 }
 
 Peer& Worker::connect(int rank, std::span<const std::byte> address) {
@@ -295,22 +297,26 @@ ucs_status_t Worker::on_arrival(void* argument, const void* header_bytes, std::s
 // ---------------------------------------------------------------------------------------------------------------
 
 void Worker::close_connections() noexcept {
-  const auto deadline = std::chrono::steady_clock::now() + close_limit;
-  for (auto& [rank, peer] : peers_) {
-    if (peer != nullptr && !peer->failed()) peer->start_close();
-  }
-  const auto closing = [this] {
-    for (auto& [rank, peer] : peers_) {
-      if (peer != nullptr && peer->closing()) return true;
+  const auto any_peer = [this](auto condition) {
+    for (const auto& [rank, peer] : peers_) {
+      if (peer != nullptr && condition(*peer)) return true;
     }
     return false;
   };
-  while (closing() && std::chrono::steady_clock::now() < deadline) {
-    ucp_worker_progress(context_.worker());
-  }
-  for (auto& [rank, peer] : peers_) {
-    if (peer != nullptr) peer->close();
-  }
+  const auto deadline = std::chrono::steady_clock::now() + close_limit;
+  const auto wait_while = [&](auto condition) {
+    while (any_peer(condition) && std::chrono::steady_clock::now() < deadline) {
+      ucp_worker_progress(context_.worker());
+      take_steps();
+    }
+  };
+  wait_while([](const Peer& peer) { return !peer.failed() && peer.flushes_under_way_ > 0; });
+  // Without asking the other side, which may be gone. What is still under way ends with an error.
+  any_peer([](Peer& peer) {
+    peer.close();
+    return false;
+  });
+  wait_while([](Peer& peer) { return peer.closing(); });
 }
 
 }  // namespace partita::link::ucx

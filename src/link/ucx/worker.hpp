@@ -111,7 +111,6 @@ class Worker {
                                  std::size_t size_bytes, const ucp_am_recv_param_t* param);
 
   Progress& progress_;
-  Context context_;
   Gate gate_;
   TransferInbox inbox_;
   TransferList flags_due_;
@@ -120,6 +119,7 @@ class Worker {
   std::unordered_map<std::uint64_t, Sink*> sinks_;
   std::uint64_t newest_sink_ = 0;
   std::unique_ptr<Retired> retired_;
+  Context context_;  ///< goes first: its end calls back for what is under way
 };
 
 }  // namespace partita::link::ucx
