@@ -12,20 +12,25 @@
 
 namespace partita::test {
 
-/// While it lives, errors on `comm` and MPI_COMM_SELF come back as return codes.
+/// While it lives, errors on `comm`, MPI_COMM_SELF and MPI_COMM_WORLD come back as return codes; the last is where an MPI-3.1
+/// takes errors that belong to no communicator.
 class ErrorsReturn {
  public:
   explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_get_errhandler(comm_, &before_);
     MPI_Comm_get_errhandler(MPI_COMM_SELF, &self_before_);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &world_before_);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
   ~ErrorsReturn() {
     MPI_Comm_set_errhandler(comm_, before_);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, self_before_);
     MPI_Errhandler_free(&before_);
     MPI_Errhandler_free(&self_before_);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, world_before_);
+    MPI_Errhandler_free(&world_before_);
   }
   ErrorsReturn(const ErrorsReturn&) = delete;
   ErrorsReturn& operator=(const ErrorsReturn&) = delete;
@@ -34,6 +39,7 @@ class ErrorsReturn {
   MPI_Comm comm_;
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
   MPI_Errhandler self_before_ = MPI_ERRHANDLER_NULL;
+  MPI_Errhandler world_before_ = MPI_ERRHANDLER_NULL;
 };
 
 inline std::string class_name(int error_class) {

@@ -46,6 +46,15 @@ TypedLayout TypedLayout::basic(MPI_Datatype type, int size_bytes, std::string na
 
 TypedLayout TypedLayout::derived(MPI_Datatype made, std::vector<std::int64_t> displacements, std::int64_t lower_bound,
                                  std::int64_t extent, std::int64_t basics, std::string text) {
+  // An MPI may round an extent up for alignment (MPI 3.1, 4.1); the resize makes it what the oracle says.
+  MPI_Aint made_lower = 0, made_extent = 0;
+  MPI_Type_get_extent(made, &made_lower, &made_extent);
+  if (made_lower != lower_bound || made_extent != extent) {
+    MPI_Datatype exact = MPI_DATATYPE_NULL;
+    MPI_Type_create_resized(made, lower_bound, extent, &exact);
+    MPI_Type_free(&made);
+    made = exact;
+  }
   MPI_Type_commit(&made);
   TypedLayout layout;
   layout.handle_ = std::make_shared<Handle>();
@@ -135,11 +144,6 @@ TypedLayout TypedLayout::wrap_once(Random& random, const TypedLayout& inner) {
       MPI_Type_create_struct(static_cast<int>(types.size()), lengths.data(), offsets.data(), types.data(), &made);
       for (std::size_t i = 0; i < lengths.size(); ++i) place.block(offsets[i], lengths[i]);
       text = "struct(" + std::to_string(types.size()) + " from " + std::to_string(offsets[0]) + "B)";
-      // An MPI may round a struct's extent up; the resize says what the oracle says.
-      MPI_Datatype resized = MPI_DATATYPE_NULL;
-      MPI_Type_create_resized(made, place.lower, place.upper - place.lower, &resized);
-      MPI_Type_free(&made);
-      made = resized;
       return finish();
     }
     case 6: {
