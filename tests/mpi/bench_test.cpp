@@ -1,7 +1,6 @@
 // Every benchmark on two ranks with few samples, and what the harness does about a subject that delivers wrong data.
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <partita/partita.h>
 
 #include <algorithm>
 #include <functional>
@@ -33,9 +32,6 @@ Options few_samples(const Benchmark& benchmark) {
 
 class EveryBenchmark : public testing::TestWithParam<std::string> {
  protected:
-  static void SetUpTestSuite() { ASSERT_EQ(Partita_Init(MPI_COMM_WORLD), MPI_SUCCESS); }
-  static void TearDownTestSuite() { ASSERT_EQ(Partita_Finalize(), MPI_SUCCESS); }
-
   static const Benchmark& benchmark() {
     return *std::find_if(benchmarks().begin(), benchmarks().end(),
                          [](const Benchmark& b) { return b.name == GetParam(); });
