@@ -12,8 +12,8 @@
 
 namespace partita::test {
 
-/// While it lives, errors on `comm`, MPI_COMM_SELF and MPI_COMM_WORLD come back as return codes; the last is where an MPI-3.1
-/// takes errors that belong to no communicator.
+/// While it lives, errors on `comm`, MPI_COMM_SELF and MPI_COMM_WORLD come back as return codes; the last is where an
+/// MPI-3.1 takes errors that belong to no communicator.
 class ErrorsReturn {
  public:
   explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
