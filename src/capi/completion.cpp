@@ -95,8 +95,7 @@ class Outcomes {
       close_with(i, remember(call_, error));
     }
   }
-  /// What the call returns, after the error handler has heard of it. Statuses are by position of the request, or, for
-  /// the calls that return some, by position in `indices`.
+  /// What the call returns, after the error handler has heard of it.
   int finish() {
     if (!failed_) return MPI_SUCCESS;
     if (statuses_ != MPI_STATUSES_IGNORE) {
