@@ -28,6 +28,19 @@ std::vector<std::uint8_t> packed_by_mpi(const Buffer& buffer, void* address) {
   return packed;
 }
 
+/// Open MPI 4.1 takes a stride of -1 byte for "no stride given" and lays the blocks out one after the other.
+bool mpi_can_step_back_a_byte() {
+  MPI_Datatype backwards = MPI_DATATYPE_NULL;
+  MPI_Type_create_hvector(2, 1, -1, MPI_BYTE, &backwards);
+  MPI_Type_commit(&backwards);
+  const std::uint8_t user[3] = {1, 2, 3};
+  std::uint8_t packed[2] = {};
+  int position = 0;
+  MPI_Pack(&user[1], 1, backwards, packed, sizeof packed, &position, MPI_COMM_SELF);
+  MPI_Type_free(&backwards);
+  return packed[0] == 2 && packed[1] == 1;
+}
+
 /// Packed data in which neighbouring bytes differ.
 std::vector<std::byte> counting_bytes(std::int64_t size_bytes) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(size_bytes));
@@ -54,7 +67,9 @@ class LayoutTest : public testing::Test {
 };
 
 TEST_F(LayoutTest, the_oracle_agrees_with_the_mpi) {
-  for_random_layouts(true, [](const TypedLayout& oracle) {
+  const bool any_stride = mpi_can_step_back_a_byte();
+  for_random_layouts(true, [any_stride](const TypedLayout& oracle) {
+    if (oracle.steps_back_a_byte() && !any_stride) return;  // nothing to compare with
     MPI_Count lower = 0, extent = 0, size = 0;
     MPI_Type_get_extent_x(oracle.type(), &lower, &extent);
     MPI_Type_size_x(oracle.type(), &size);

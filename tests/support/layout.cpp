@@ -73,9 +73,12 @@ TypedLayout TypedLayout::wrap_once(Random& random, const TypedLayout& inner) {
   MPI_Datatype made = MPI_DATATYPE_NULL;
   std::string text;
   const std::int64_t extent = inner.extent_;
+  bool back_a_byte = inner.steps_back_a_byte_;
   const auto finish = [&] {
-    return derived(made, std::move(place.displacements), place.lower, place.upper - place.lower,
-                   place.copies * inner.basics_, text + " of " + inner.text_);
+    TypedLayout layout = derived(made, std::move(place.displacements), place.lower, place.upper - place.lower,
+                                 place.copies * inner.basics_, text + " of " + inner.text_);
+    layout.steps_back_a_byte_ = back_a_byte;
+    return layout;
   };
 
   switch (random.integer(0, 8)) {
@@ -91,6 +94,7 @@ TypedLayout TypedLayout::wrap_once(Random& random, const TypedLayout& inner) {
       const int step = random.one_in(3) ? -stride : stride;
       MPI_Type_vector(n, block, step, inner.type(), &made);
       for (int i = 0; i < n; ++i) place.block(i * step * extent, block);
+      back_a_byte |= step * extent == -1;
       text = "vector(" + std::to_string(n) + "," + std::to_string(block) + "," + std::to_string(step) + ")";
       return finish();
     }
@@ -99,6 +103,7 @@ TypedLayout TypedLayout::wrap_once(Random& random, const TypedLayout& inner) {
       const MPI_Aint step = (random.one_in(3) ? -1 : 1) * (block * extent + random.integer(0, 9));
       MPI_Type_create_hvector(n, block, step, inner.type(), &made);
       for (int i = 0; i < n; ++i) place.block(i * step, block);
+      back_a_byte |= step == -1;
       text = "hvector(" + std::to_string(n) + "," + std::to_string(block) + "," + std::to_string(step) + "B)";
       return finish();
     }

@@ -31,6 +31,9 @@ class TypedLayout {
   std::int64_t basics() const { return basics_; }
   const std::string& text() const { return text_; }
 
+  /// Whether a vector in it has a stride of -1 byte, which some MPIs lay out wrongly.
+  bool steps_back_a_byte() const { return steps_back_a_byte_; }
+
   /// Where packed byte `position` of a buffer of these elements lies, from the buffer's address.
   std::int64_t offset_of(std::int64_t position) const {
     const std::int64_t element = position / size_bytes();
@@ -57,6 +60,7 @@ class TypedLayout {
   std::int64_t lower_bound_ = 0;
   std::int64_t extent_ = 0;
   std::int64_t basics_ = 1;
+  bool steps_back_a_byte_ = false;
   std::string text_;
 };
 
