@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -46,6 +47,13 @@ class UseErrors : public testing::Test {
   Sending<Face> send_;
   Receiving<Face> recv_;
 };
+
+/// A null handle of the standard face is the MPI's, and so is the sentence, in which Open MPI names no call.
+template <class Face>
+testing::AssertionResult is_null_error(int code, const std::string& call) {
+  constexpr bool own_sentence = std::is_same_v<Face, CFace>;
+  return is_error(code, MPI_ERR_REQUEST, own_sentence ? std::vector{call} : std::vector<std::string>{});
+}
 
 TYPED_TEST_SUITE(UseErrors, Faces, FaceNames);
 
@@ -126,9 +134,9 @@ TYPED_TEST(UseErrors, starting_an_active_request_is_refused) {
   this->recv_.start();
   EXPECT_ERROR(TypeParam::start(&this->send_.request), MPI_ERR_REQUEST, "Start", "active");
   EXPECT_ERROR(TypeParam::start(&this->recv_.request), MPI_ERR_REQUEST, "Start", "active");
-  auto null = TypeParam::null();
-  EXPECT_ERROR(TypeParam::start(&null), MPI_ERR_REQUEST, "Start");
   this->finish_epoch({0, 1, 2, 3}, 1);
+  auto null = TypeParam::null();
+  EXPECT_TRUE(is_null_error<TypeParam>(TypeParam::start(&null), "Start"));
 }
 
 TYPED_TEST(UseErrors, freeing_an_active_request_is_refused_and_leaves_it_usable) {
@@ -140,7 +148,7 @@ TYPED_TEST(UseErrors, freeing_an_active_request_is_refused_and_leaves_it_usable)
   EXPECT_EQ(this->send_.request, send);
   this->finish_epoch({0, 1, 2, 3}, 1);
   auto null = TypeParam::null();
-  EXPECT_ERROR(TypeParam::free(&null), MPI_ERR_REQUEST, "Request_free");
+  EXPECT_TRUE(is_null_error<TypeParam>(TypeParam::free(&null), "Request_free"));
 }
 
 TYPED_TEST(UseErrors, different_total_sizes_are_an_error_at_both_ends) {
