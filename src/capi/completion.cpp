@@ -2,33 +2,26 @@
 #include <vector>
 
 #include "capi/report.hpp"
-#include "capi/state.hpp"
+#include "capi/waits.hpp"
 
 using namespace partita;
 using namespace partita::capi;
 
 namespace {
 
-bool is_open(Partita_Request handle) {
-  return handle != PARTITA_REQUEST_NULL && request_of(handle).active();
-}
-
 MPI_Status* status_at(MPI_Status statuses[], int i) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
 }
 
+/// The status of a request that is null or inactive.
 void fill_empty(MPI_Status* status) {
-  if (status == MPI_STATUS_IGNORE) return;
-  status->MPI_SOURCE = MPI_ANY_SOURCE;
-  status->MPI_TAG = MPI_ANY_TAG;
-  PMPI_Status_set_elements_x(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
+  set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
 /// Closes the epoch of a request that is done.
 void close(Request& request, MPI_Status* status) {
   request.complete();
-  request.fill_status(status, true);
+  request.fill_status(status);
 }
 
 /// One look at an open request: whether it is closed now. An error closes it too, and throws.
@@ -46,20 +39,6 @@ bool try_close(Request& request, MPI_Status* status) {
 void poll() {
   Progress& progress = runtime().progress;
   if (progress.wanted()) progress.poll();
-}
-
-void check_count(int count, const void* requests) {
-  if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
-  if (count > 0 && requests == nullptr)
-    throw Error(ErrorClass::arg, "argument requests is null; expected are {} requests", count);
-}
-
-/// The communicator of the first request, whose error handler hears of the call's errors.
-MPI_Comm first_comm(int count, const Partita_Request requests[]) {
-  for (int i = 0; requests != nullptr && i < count; ++i) {
-    if (requests[i] != PARTITA_REQUEST_NULL) return comm_of(requests[i]);
-  }
-  return MPI_COMM_SELF;
 }
 
 /// The outcome of each request of a call on many: MPI_ERR_PENDING while open, else the code with which it closed.
@@ -113,19 +92,6 @@ class Outcomes {
   std::vector<int> codes_;
   bool failed_ = false;
 };
-
-/// Waits for `done`; when the wait itself fails, the open requests are given up, so that they can be freed.
-template <class Done>
-void wait_for(int count, Partita_Request requests[], const Request& explained, Done done) {
-  try {
-    runtime().wait_until(explained, done);
-  } catch (const WaitError&) {
-    for (int i = 0; i < count; ++i) {
-      if (is_open(requests[i])) request_of(requests[i]).abandon();
-    }
-    throw;
-  }
-}
 
 /// Testany without the error handling. Returns whether the call is over.
 bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Request** first_open) {
@@ -206,7 +172,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
     if (!is_open(request)) return fill_empty(status);
     const Request& asked = request_of(request);
     *flag = request_of(request).done() ? 1 : 0;
-    if (*flag != 0) asked.fill_status(status, true);
+    if (*flag != 0) asked.fill_status(status);
   });
 }
 

@@ -1,6 +1,6 @@
 // The C face of waits in which a layer above Partita waits for something of its own too.
 #include "capi/report.hpp"
-#include "capi/state.hpp"
+#include "capi/waits.hpp"
 
 using namespace partita;
 using namespace partita::capi;
@@ -10,19 +10,13 @@ namespace {
 /// What a watched wait for `requests` says: the first active one's explanation.
 Request* first_active(int count, const Partita_Request requests[]) {
   for (int i = 0; i < count; ++i) {
-    if (requests[i] != PARTITA_REQUEST_NULL && request_of(requests[i]).active()) return &request_of(requests[i]);
+    if (is_open(requests[i])) return &request_of(requests[i]);
   }
   return nullptr;
 }
 
-void give_up_active(int count, const Partita_Request requests[]) {
-  for (int i = 0; i < count; ++i) {
-    if (requests[i] != PARTITA_REQUEST_NULL) request_of(requests[i]).abandon();
-  }
-}
-
 /// Explains the wait by whichever request is still active when someone asks.
-class WaitingForFirstActive : public Waiting {
+class WaitingForFirstActive final : public Waiting {
  public:
   WaitingForFirstActive(int count, const Partita_Request* requests) : count_(count), requests_(requests) {}
   std::string explain() const override {
@@ -44,17 +38,10 @@ class WaitingForFirstActive : public Waiting {
 
 int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* context), void* context) {
   return guarded(
-      "Wait_until", [&] { return count > 0 && requests != nullptr ? comm_of(requests[0]) : MPI_COMM_SELF; },
+      "Wait_until", [&] { return first_comm(count, requests); },
       [&] {
-        if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
-        if (count > 0 && requests == nullptr)
-          throw Error(ErrorClass::arg, "argument requests is null; expected are {}", count);
+        check_count(count, requests);
         if (done == nullptr) throw Error(ErrorClass::arg, "argument done is null; expected is a function");
-        try {
-          runtime().wait_until(WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
-        } catch (const Error&) {
-          give_up_active(count, requests);
-          throw;
-        }
+        wait_for(count, requests, WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
       });
 }

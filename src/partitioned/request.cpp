@@ -8,6 +8,15 @@
 
 namespace partita {
 
+void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes) {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = source;
+  status->MPI_TAG = tag;
+  // Set in bytes: MPI_Status_set_elements counts basic elements, of which a datatype may hold several kinds.
+  PMPI_Status_set_elements_x(status, MPI_BYTE, size_bytes);
+  PMPI_Status_set_cancelled(status, 0);
+}
+
 Request::Request(Runtime& runtime, RequestArguments arguments)
     : runtime_(runtime),
       arguments_(std::move(arguments)),
@@ -41,14 +50,10 @@ void Request::abandon() {
   if (active()) complete();
 }
 
-void Request::fill_status(MPI_Status* status, bool completed) const {
-  if (status == MPI_STATUS_IGNORE) return;
-  const bool received = completed && side() == Side::recv;
-  status->MPI_SOURCE = received ? arguments_.rank : completed && null_peer() ? MPI_PROC_NULL : MPI_ANY_SOURCE;
-  status->MPI_TAG = received && !null_peer() ? arguments_.tag : MPI_ANY_TAG;
-  // Set in bytes: MPI_Status_set_elements counts basic elements, of which a datatype may hold several kinds.
-  PMPI_Status_set_elements_x(status, MPI_BYTE, received && !null_peer() ? shape().total_bytes : 0);
-  PMPI_Status_set_cancelled(status, 0);
+void Request::fill_status(MPI_Status* status) const {
+  if (null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+  if (side() == Side::send) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+  set_status(status, arguments_.rank, arguments_.tag, shape().total_bytes);
 }
 
 void Request::fail(const Error& error) {

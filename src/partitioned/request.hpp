@@ -58,6 +58,9 @@ struct SideShape {
   std::int32_t wished_transport_partitions = 0;
 };
 
+/// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.
+void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes);
+
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs: start … done … complete. Unless said
 /// otherwise a member is called by one thread at a time. Members throw Error.
 class Request : public Waiting {
@@ -75,8 +78,8 @@ class Request : public Waiting {
   virtual bool prepared() = 0;
   /// Closes the epoch; done() was true.
   void complete();
-  /// The status of a completed or inactive request.
-  void fill_status(MPI_Status* status, bool completed) const;
+  /// The status of a request whose epoch is complete.
+  void fill_status(MPI_Status* status) const;
 
   bool active() const { return active_.load(std::memory_order_acquire); }
   bool matched() const { return matched_.load(std::memory_order_acquire); }
