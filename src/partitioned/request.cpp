@@ -67,7 +67,7 @@ void Request::fail(const Error& error) {
 void Request::throw_if_failed() const {
   if (!failed_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(failure_mutex_);
-  throw Error(*failure_);
+  if (failure_) throw Error(*failure_);
 }
 
 void Request::check_startable() const {
