@@ -63,7 +63,7 @@ class Outcomes {
   }
   void close_with(int i, int error_code) {
     code(i) = error_code;
-    failed_ = failed_ || error_code != MPI_SUCCESS;
+    if (first_failure_ == MPI_SUCCESS) first_failure_ = error_code;
     if (error_code == MPI_SUCCESS) fill_empty(status_at(statuses_, i));
   }
   /// The wait itself failed: so do all that are open.
@@ -76,11 +76,11 @@ class Outcomes {
   }
   /// What the call returns, after the error handler has heard of it.
   int finish() {
-    if (!failed_) return MPI_SUCCESS;
+    if (first_failure_ == MPI_SUCCESS) return MPI_SUCCESS;
     if (statuses_ != MPI_STATUSES_IGNORE) {
       for (std::size_t i = 0; i < codes_.size(); ++i) statuses_[i].MPI_ERROR = codes_[i];
     }
-    return raise(first_comm(static_cast<int>(codes_.size()), requests_), MPI_ERR_IN_STATUS);
+    return raise_in_status(first_comm(static_cast<int>(codes_.size()), requests_), first_failure_);
   }
 
  private:
@@ -90,7 +90,7 @@ class Outcomes {
   Partita_Request* requests_;
   MPI_Status* statuses_;
   std::vector<int> codes_;
-  bool failed_ = false;
+  int first_failure_ = MPI_SUCCESS;
 };
 
 /// Testany without the error handling. Returns whether the call is over.
@@ -114,7 +114,7 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
                 MPI_Status statuses[], Request** first_open) {
   *outcount = 0;
   *first_open = nullptr;
-  bool failed = false;
+  int first_failure = MPI_SUCCESS;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
     Request& request = request_of(requests[i]);
@@ -125,13 +125,13 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
       if (!try_close(request, status)) continue;
     } catch (...) {
       code = remember(call, current_error());
-      failed = true;
+      if (first_failure == MPI_SUCCESS) first_failure = code;
     }
     if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
   if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
-  return failed ? raise(first_comm(incount, requests), MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+  return first_failure == MPI_SUCCESS ? MPI_SUCCESS : raise_in_status(first_comm(incount, requests), first_failure);
 }
 
 template <class Body>

@@ -8,10 +8,9 @@
 namespace partita::capi {
 namespace {
 
-constexpr auto classes =
-    std::to_array<int>({MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK,
-                        MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE,
-                        MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN, MPI_ERR_PENDING});
+constexpr auto classes = std::to_array<int>(
+    {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_ARG,
+     MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN, MPI_ERR_PENDING});
 static_assert(classes.size() == error_class_count);
 constexpr auto other_index = static_cast<std::ptrdiff_t>(ErrorClass::other);
 
@@ -41,6 +40,12 @@ bool is_fatal(MPI_Comm comm) {
 #endif
   PMPI_Errhandler_free(&handler);
   return fatal;
+}
+
+/// A fatal handler ends the job, so that nobody could ask for the sentence afterwards.
+void print_if_fatal(MPI_Comm comm, int code) {
+  const std::string* sentence = is_fatal(comm) ? sentence_of(code) : nullptr;
+  if (sentence != nullptr) log("{}", *sentence);
 }
 
 }  // namespace
@@ -76,12 +81,15 @@ const std::string* sentence_of(int code) {
 }
 
 int raise(MPI_Comm comm, int code) {
-  if (is_fatal(comm)) {
-    const std::string* sentence = sentence_of(code);
-    if (sentence != nullptr) log("{}", *sentence);
-  }
+  print_if_fatal(comm, code);
   PMPI_Comm_call_errhandler(comm, code);
   return code;
+}
+
+int raise_in_status(MPI_Comm comm, int code) {
+  print_if_fatal(comm, code);
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_IN_STATUS);
+  return MPI_ERR_IN_STATUS;
 }
 
 MPI_Comm handler_of(const Communicator* record) {

@@ -29,6 +29,10 @@ int remember(int error_class, const char* sentence);
 /// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
 int raise(MPI_Comm comm, int code);
 
+/// The same with MPI_ERR_IN_STATUS, for a call on many requests, one of which failed with `code`: prints that one's
+/// sentence.
+int raise_in_status(MPI_Comm comm, int code);
+
 /// The sentence of this thread's last error `code`, or null.
 const std::string* sentence_of(int code);
 

@@ -208,11 +208,13 @@ def group_finalize(options, checks):
 
 
 def group_fatal(options, checks):
-    job = Job(options, ["fatal"], ranks=2)
-    code = job.end(30)
-    checks.expect(code not in (0, None), f"a fatal error ends the job; exit code {code}", job)
-    checks.expect("came back" not in job.output, "MPI_ERRORS_ARE_FATAL returned", job)
-    checks.expect("Pready" in job.output and "4711" in job.output, "the sentence was not printed before the end", job)
+    for misuse, words in [("fatal", ["Pready", "4711"]), ("fatal_waitall", ["Waitall", "sizes", "32 bytes"])]:
+        job = Job(options, [misuse], ranks=2)
+        code = job.end(30)
+        checks.expect(code not in (0, None), f"{misuse}: a fatal error ends the job; exit code {code}", job)
+        checks.expect("came back" not in job.output, f"{misuse}: MPI_ERRORS_ARE_FATAL returned", job)
+        checks.expect(all(word in job.output for word in words), f"{misuse}: the sentence was not printed before the end",
+                      job)
 
 
 GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,

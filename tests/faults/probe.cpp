@@ -2,7 +2,7 @@
 // a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
 //
 //   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
-//   slow probe live_finalize | unmatched_finalize | fatal | fatal_finalize | normal
+//   slow probe live_finalize | unmatched_finalize | fatal | fatal_waitall | normal
 #include <mpi.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -164,6 +164,19 @@ int fatal() {
   return 0;
 }
 
+/// The same where the error stands in the status of one of many requests.
+int fatal_waitall() {
+  std::vector<char> data(64), in(32);
+  MPI_Request requests[3] = {made_send(data, 1), MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Precv_init(in.data(), 2, 16, MPI_BYTE, (own_rank + rank_count - 1) % rank_count, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                 &requests[2]);
+  MPI_Start(&requests[0]);
+  MPI_Start(&requests[2]);
+  MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+  say("came back from an error that is fatal");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -173,7 +186,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
   say("runs as pid %d", static_cast<int>(getpid()));
-  const bool keeps_fatal_handler = what == "fatal";
+  const bool keeps_fatal_handler = what.starts_with("fatal");
   if (!keeps_fatal_handler) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
@@ -181,6 +194,7 @@ int main(int argc, char** argv) {
   if (what == "live_finalize") return live_finalize();
   if (what == "unmatched_finalize") return unmatched_finalize();
   if (what == "fatal") return fatal();
+  if (what == "fatal_waitall") return fatal_waitall();
   if (what == "normal") return MPI_Finalize();
   if (what == "ring" && argc == 5) {
     const int code = ring({argv[2], argv[3], std::atoi(argv[4])});
