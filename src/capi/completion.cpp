@@ -1,4 +1,6 @@
 // The C face of completion: the eight Wait and Test calls and Request_get_status (MPI-4, sections 3.7.3 to 3.7.6).
+#include <array>
+#include <memory_resource>
 #include <vector>
 
 #include "capi/report.hpp"
@@ -48,7 +50,7 @@ class Outcomes {
       : call_(call),
         requests_(requests),
         statuses_(statuses),
-        codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING) {}
+        codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING, &memory_) {}
 
   /// Closes request `i` if it is done or failed; returns whether it is closed.
   bool look(int i) {
@@ -89,7 +91,9 @@ class Outcomes {
   const char* call_;
   Partita_Request* requests_;
   MPI_Status* statuses_;
-  std::vector<int> codes_;
+  alignas(int) std::array<std::byte, 64 * sizeof(int)> small_;  ///< so that up to 64 requests need no allocation
+  std::pmr::monotonic_buffer_resource memory_{small_.data(), small_.size()};
+  std::pmr::vector<int> codes_;
   int first_failure_ = MPI_SUCCESS;
 };
 
