@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto classes = std::to_array<int>(
     {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_ARG,
-     MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN, MPI_ERR_PENDING});
+     MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
 static_assert(classes.size() == error_class_count);
 constexpr auto other_index = static_cast<std::ptrdiff_t>(ErrorClass::other);
 

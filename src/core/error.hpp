@@ -25,10 +25,9 @@ enum class ErrorClass : std::uint8_t {
   truncate,
   no_mem,
   other,
-  internal,
-  pending
+  internal
 };
-inline constexpr int error_class_count = 15;
+inline constexpr int error_class_count = 14;
 
 /// Thrown inside Partita and turned into a return code at the faces. The place that first knows an error writes
 /// the sentence; callers pass it on.
