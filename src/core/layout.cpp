@@ -145,53 +145,64 @@ Runs structure(const Contents& contents) {
   return runs;
 }
 
+/// Where the bytes of one element lie, gaps among them included, and how many they are without.
+struct Bounds {
+  std::int64_t first_byte = 0;
+  std::int64_t span_bytes = 0;
+  std::int64_t size_bytes = 0;
+
+  static Bounds of(MPI_Datatype type) {
+    MPI_Count lower_bound = 0;
+    MPI_Count true_extent = 0;
+    MPI_Count size = 0;
+    PARTITA_MPI(Type_get_true_extent_x(type, &lower_bound, &true_extent));
+    PARTITA_MPI(Type_size_x(type, &size));
+    return {lower_bound, true_extent, size};
+  }
+};
+
 Runs named(MPI_Datatype type) {
-  MPI_Count lower_bound = 0;
-  MPI_Count true_extent = 0;
-  MPI_Count size = 0;
-  PARTITA_MPI(Type_get_true_extent_x(type, &lower_bound, &true_extent));
-  PARTITA_MPI(Type_size_x(type, &size));
+  const Bounds bounds = Bounds::of(type);
   Runs runs;
-  if (size == true_extent) {
-    append(runs, {lower_bound, size, 0, 1});
+  if (bounds.size_bytes == bounds.span_bytes) {
+    append(runs, {bounds.first_byte, bounds.size_bytes, 0, 1});
     return runs;
   }
   // The pair types with a gap (MPI_DOUBLE_INT, MPI_LONG_INT, MPI_LONG_DOUBLE_INT): value, then an int at the next
   // multiple of its alignment. The value fills the rest of the size.
-  const std::int64_t value_bytes = size - static_cast<std::int64_t>(sizeof(int));
+  const std::int64_t value_bytes = bounds.size_bytes - static_cast<std::int64_t>(sizeof(int));
   const std::int64_t int_align = alignof(int);
-  append(runs, {lower_bound, value_bytes, 0, 1});
-  append(runs, {lower_bound + (value_bytes + int_align - 1) / int_align * int_align, sizeof(int), 0, 1});
+  append(runs, {bounds.first_byte, value_bytes, 0, 1});
+  append(runs, {bounds.first_byte + (value_bytes + int_align - 1) / int_align * int_align, sizeof(int), 0, 1});
   return runs;
 }
 
 /// Asks the MPI itself for the map of `type`, whatever it was made from: packs a buffer in which every byte holds a
 /// part of its own offset, one part a pass. Takes memory of twice the type's extent, for a moment.
 Runs probed(MPI_Datatype type) {
-  MPI_Count lower_bound = 0;
-  MPI_Count true_extent = 0;
-  MPI_Count size = 0;
-  PARTITA_MPI(Type_get_true_extent_x(type, &lower_bound, &true_extent));
-  PARTITA_MPI(Type_size_x(type, &size));
-  if (true_extent > std::numeric_limits<int>::max()) {
+  const Bounds bounds = Bounds::of(type);
+  if (bounds.span_bytes > std::numeric_limits<int>::max()) {
     throw Error(
         ErrorClass::type,
         "a datatype of {} bytes made by MPI_Type_create_darray or a large-count constructor is more than can be "
         "flattened (2^31 - 1); expected are contiguous, vector, indexed, struct, subarray, resized or dup ones",
-        true_extent);
+        bounds.span_bytes);
   }
-  std::vector<std::uint64_t> offsets(static_cast<std::size_t>(size));
-  std::vector<unsigned char> stamps(static_cast<std::size_t>(true_extent));
-  std::vector<unsigned char> packed(static_cast<std::size_t>(size));
+  const auto size_bytes = static_cast<std::size_t>(bounds.size_bytes);
+  std::vector<std::uint64_t> offsets(size_bytes);
+  std::vector<unsigned char> stamps(static_cast<std::size_t>(bounds.span_bytes));
+  std::vector<unsigned char> packed(size_bytes);
   for (int shift = 0; shift < 32; shift += 8) {
     for (std::size_t i = 0; i < stamps.size(); ++i) stamps[i] = static_cast<unsigned char>(i >> shift);
     int position = 0;
-    PARTITA_MPI(
-        Pack(stamps.data() - lower_bound, 1, type, packed.data(), static_cast<int>(size), &position, MPI_COMM_SELF));
+    PARTITA_MPI(Pack(stamps.data() - bounds.first_byte, 1, type, packed.data(), static_cast<int>(size_bytes), &position,
+                     MPI_COMM_SELF));
     for (std::size_t i = 0; i < packed.size(); ++i) offsets[i] |= std::uint64_t{packed[i]} << shift;
   }
   Runs runs;
-  for (const std::uint64_t offset : offsets) append(runs, {lower_bound + static_cast<std::int64_t>(offset), 1, 0, 1});
+  for (const std::uint64_t offset : offsets) {
+    append(runs, {bounds.first_byte + static_cast<std::int64_t>(offset), 1, 0, 1});
+  }
   return runs;
 }
 
