@@ -44,16 +44,29 @@ struct Answer {
   HostAddress flags;
 };
 
-/// One set of arrival flags, in slot mode with the data behind them: small messages share a cache line with their flag.
-struct SetShape {
-  std::size_t data_offset_bytes;
-  std::size_t set_bytes;
+/// How flags and slots lie in the receiver's block. A set has the arrival flags of an epoch, with slots also its data
+/// behind them: small messages share a cache line with their flag. Slots come in two sets, for even and odd epochs, so
+/// that the sender may be an epoch ahead.
+class BlockShape {
+ public:
+  BlockShape() = default;
+  BlockShape(const Plan& plan, Way way)
+      : sets_(way == Way::slots ? 2 : 1),
+        flag_bytes_((static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16),
+        set_bytes_(way != Way::slots ? flag_bytes_
+                                     : (flag_bytes_ + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
 
-  SetShape(const Plan& plan, Way way)
-      : data_offset_bytes((static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16),
-        set_bytes(way != Way::slots
-                      ? data_offset_bytes
-                      : (data_offset_bytes + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
+  std::size_t block_bytes() const { return sets_ * set_bytes_; }
+  bool sender_may_be_ahead() const { return sets_ == 2; }
+  Epoch* flags(std::byte* block, Epoch epoch) const { return reinterpret_cast<Epoch*>(set(block, epoch)); }
+  std::byte* slots(std::byte* block, Epoch epoch) const { return set(block, epoch) + flag_bytes_; }
+
+ private:
+  std::byte* set(std::byte* block, Epoch epoch) const { return block + (epoch & (sets_ - 1)) * set_bytes_; }
+
+  std::size_t sets_ = 1;
+  std::size_t flag_bytes_ = 0;
+  std::size_t set_bytes_ = 0;
 };
 
 class DirectSender final : public Sender {
@@ -72,17 +85,12 @@ class DirectSender final : public Sender {
 
   void connect(const Plan& plan, std::span<const std::byte> message) override {
     const auto answer = wire::Reader(message).get<Answer>();
-    const SetShape shape(plan, answer.way);
     plan_ = plan;
     way_ = answer.way;
+    shape_ = BlockShape(plan, way_);
     receiver_pid_ = answer.pid;
-    two_sets_ = way_ == Way::slots;
-    std::byte* block = context_.host_memory.import(endpoint_.peer, answer.flags);
-    for (const std::size_t set : {0, 1}) {
-      std::byte* base = block + (two_sets_ ? set * shape.set_bytes : 0);
-      flags_[set] = reinterpret_cast<Epoch*>(base);
-      target_[set] = way_ == Way::slots ? base + shape.data_offset_bytes : receive_buffer(answer);
-    }
+    block_ = context_.host_memory.import(endpoint_.peer, answer.flags);
+    if (way_ != Way::slots) receive_buffer_ = receive_buffer(answer);
   }
 
   void start(Epoch epoch) override {
@@ -91,9 +99,10 @@ class DirectSender final : public Sender {
   }
 
   bool ready(Epoch epoch) const override {
-    // The slots of an epoch are free again once the receiver has opened the epoch after it. There are two sets, so
-    // the sender may be one epoch ahead. Pairs with the store in DirectReceiver::open.
-    return reached(FlagWord(*credit()).load(std::memory_order_acquire), two_sets_ ? previous_ : epoch);
+    // The slots of an epoch are free again once the receiver has opened the epoch after it. Pairs with the store in
+    // DirectReceiver::open.
+    return reached(FlagWord(*credit()).load(std::memory_order_acquire),
+                   shape_.sender_may_be_ahead() ? previous_ : epoch);
   }
 
   bool prepared(Epoch epoch) const override {
@@ -101,13 +110,13 @@ class DirectSender final : public Sender {
   }
 
   void put(std::int32_t t, Epoch epoch) override {
-    const std::size_t set = epoch & 1;
     const Range bytes = plan_.bytes(t);
     if (bytes.size() > 0) {
-      copy(target_[set] + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
+      std::byte* target = way_ == Way::slots ? shape_.slots(block_, epoch) : receive_buffer_;
+      copy(target + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
     }
     // Pairs with the load in DirectReceiver::arrived.
-    FlagWord(flags_[set][t]).store(epoch, std::memory_order_release);
+    FlagWord(shape_.flags(block_, epoch)[t]).store(epoch, std::memory_order_release);
   }
 
   bool finished() override { return true; }
@@ -136,10 +145,10 @@ class DirectSender final : public Sender {
   Plan plan_;
   std::byte* credit_block_;
   Way way_ = Way::slots;
+  BlockShape shape_;
   pid_t receiver_pid_ = 0;
-  bool two_sets_ = false;
-  Epoch* flags_[2] = {};
-  std::byte* target_[2] = {};
+  std::byte* block_ = nullptr;           ///< flags and slots, as mapped here
+  std::byte* receive_buffer_ = nullptr;  ///< where there are no slots
   Epoch current_ = context_.settings.first_epoch;
   Epoch previous_ = context_.settings.first_epoch;
 };
@@ -151,10 +160,9 @@ class DirectReceiver final : public Receiver {
         endpoint_(endpoint),
         way_(way),
         shape_(plan, way),
-        block_bytes_(shape_.set_bytes * (way == Way::slots ? 2 : 1)),
         credit_(reinterpret_cast<Epoch*>(context.host_memory.import(endpoint.peer, offer.credit))),
-        block_(context.host_memory.allocate_block(block_bytes_)) {}
-  ~DirectReceiver() override { context_.host_memory.free_block(block_, block_bytes_); }
+        block_(context.host_memory.allocate_block(shape_.block_bytes())) {}
+  ~DirectReceiver() override { context_.host_memory.free_block(block_, shape_.block_bytes()); }
 
   wire::Bytes answer() override {
     Answer answer{};
@@ -173,23 +181,20 @@ class DirectReceiver final : public Receiver {
 
   bool arrived(std::int32_t t, Epoch epoch) override {
     // Pairs with the store in DirectSender::put.
-    return FlagWord(reinterpret_cast<Epoch*>(set(epoch))[t]).load(std::memory_order_acquire) == epoch;
+    return FlagWord(shape_.flags(block_, epoch)[t]).load(std::memory_order_acquire) == epoch;
   }
 
   Way way() const { return way_; }
 
   const std::byte* landing(Epoch epoch) const override {
-    return way_ == Way::slots ? set(epoch) + shape_.data_offset_bytes : endpoint_.data;
+    return way_ == Way::slots ? shape_.slots(block_, epoch) : endpoint_.data;
   }
 
  private:
-  std::byte* set(Epoch epoch) const { return block_ + (way_ == Way::slots ? (epoch & 1) * shape_.set_bytes : 0); }
-
   Context context_;
   Endpoint endpoint_;
   Way way_;
-  SetShape shape_;
-  std::size_t block_bytes_;
+  BlockShape shape_;
   Epoch* credit_;
   std::byte* block_;
 };
