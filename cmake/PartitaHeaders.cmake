@@ -33,7 +33,7 @@ endforeach()
 add_library(partita_headers OBJECT EXCLUDE_FROM_ALL ${units})
 target_include_directories(partita_headers PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                            "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/tests")
-target_link_libraries(partita_headers PRIVATE MPI::MPI_C fmt::fmt-header-only Threads::Threads)
+target_link_libraries(partita_headers PRIVATE MPI::MPI_C partita_fmt Threads::Threads)
 foreach(library partita_ucx CLI11::CLI11 nlohmann_json::nlohmann_json PNG::PNG OpenMP::OpenMP_CXX GTest::gtest)
   if(TARGET ${library})
     target_link_libraries(partita_headers PRIVATE ${library})
