@@ -27,24 +27,32 @@ concept PartitionedCalls =
       { calls.link_used(request) } -> std::same_as<LinkUsed>;
     };
 
+/// A request made by one of the two init calls; inactive when it goes.
 template <PartitionedCalls Calls>
-class PartitionedSending final : public Sending {
+class PartitionedRequest {
  public:
-  PartitionedSending(const Calls& calls, const Message& message, MPI_Comm comm, MPI_Info info) : calls_(calls) {
+  template <class Init>
+  PartitionedRequest(const Calls& calls, Init init, const char* name, const Message& message, MPI_Comm comm,
+                     MPI_Info info)
+      : calls_(calls) {
     const auto count = static_cast<MPI_Count>(message.bytes.size()) / message.partitions;
-    check(calls_.psend_init(message.bytes.data(), message.partitions, count, MPI_BYTE, message.peer, message.tag, comm,
-                            info, &request_),
-          "Psend_init");
+    check(init(message.bytes.data(), message.partitions, count, MPI_BYTE, message.peer, message.tag, comm, info,
+               &request_),
+          name);
   }
-  ~PartitionedSending() override { calls_.request_free(&request_); }
+  ~PartitionedRequest() { calls_.request_free(&request_); }
+  PartitionedRequest(const PartitionedRequest&) = delete;
+  PartitionedRequest& operator=(const PartitionedRequest&) = delete;
 
-  void start() override { check(calls_.start(&request_), "Start"); }
-  void mark(int first, int last) override {
-    for (int partition = first; partition < last; ++partition) check(calls_.pready(partition, request_), "Pready");
+  void start() { check(calls_.start(&request_), "Start"); }
+  void pready(int partition) { check(calls_.pready(partition, request_), "Pready"); }
+  bool arrived(int partition) {
+    int flag = 0;
+    check(calls_.parrived(request_, partition, &flag), "Parrived");
+    return flag != 0;
   }
-  void release() override {}
-  void wait() override { check(calls_.wait(&request_, MPI_STATUS_IGNORE), "Wait"); }
-  LinkUsed link_used() const override { return calls_.link_used(request_); }
+  void wait() { check(calls_.wait(&request_, MPI_STATUS_IGNORE), "Wait"); }
+  LinkUsed link_used() const { return calls_.link_used(request_); }
 
  private:
   Calls calls_;
@@ -52,28 +60,36 @@ class PartitionedSending final : public Sending {
 };
 
 template <PartitionedCalls Calls>
-class PartitionedReceiving final : public Receiving {
+class PartitionedSending final : public Sending {
  public:
-  PartitionedReceiving(const Calls& calls, const Message& message, MPI_Comm comm, MPI_Info info) : calls_(calls) {
-    const auto count = static_cast<MPI_Count>(message.bytes.size()) / message.partitions;
-    check(calls_.precv_init(message.bytes.data(), message.partitions, count, MPI_BYTE, message.peer, message.tag, comm,
-                            info, &request_),
-          "Precv_init");
-  }
-  ~PartitionedReceiving() override { calls_.request_free(&request_); }
+  PartitionedSending(const Calls& calls, const Message& message, MPI_Comm comm, MPI_Info info)
+      : request_(calls, calls.psend_init, "Psend_init", message, comm, info) {}
 
-  void start() override { check(calls_.start(&request_), "Start"); }
-  bool arrived(int partition) override {
-    int flag = 0;
-    check(calls_.parrived(request_, partition, &flag), "Parrived");
-    return flag != 0;
+  void start() override { request_.start(); }
+  void mark(int first, int last) override {
+    for (int partition = first; partition < last; ++partition) request_.pready(partition);
   }
-  void wait() override { check(calls_.wait(&request_, MPI_STATUS_IGNORE), "Wait"); }
-  LinkUsed link_used() const override { return calls_.link_used(request_); }
+  void release() override {}
+  void wait() override { request_.wait(); }
+  LinkUsed link_used() const override { return request_.link_used(); }
 
  private:
-  Calls calls_;
-  typename Calls::Request request_{};
+  PartitionedRequest<Calls> request_;
+};
+
+template <PartitionedCalls Calls>
+class PartitionedReceiving final : public Receiving {
+ public:
+  PartitionedReceiving(const Calls& calls, const Message& message, MPI_Comm comm, MPI_Info info)
+      : request_(calls, calls.precv_init, "Precv_init", message, comm, info) {}
+
+  void start() override { request_.start(); }
+  bool arrived(int partition) override { return request_.arrived(partition); }
+  void wait() override { request_.wait(); }
+  LinkUsed link_used() const override { return request_.link_used(); }
+
+ private:
+  PartitionedRequest<Calls> request_;
 };
 
 /// What a partitioned subject is made of beside its calls.

@@ -110,11 +110,7 @@ TYPED_TEST(CompletionCalls, inactive_requests_are_complete) {
   EXPECT_OK(TypeParam::parrived(recv.request, 1, &arrived));
   EXPECT_EQ(arrived, 1) << "MPI-4, 4.2.2: on an inactive request the flag is true";
   for (std::uint64_t key = 1; key < 3; ++key) {
-    recv.start();
-    send.start();
-    send.mark_all(key);
-    recv.wait_for(key);
-    send.wait();
+    run_epoch(send, recv, key);
     RETURN_IF_FAILED();
     this->expect_nothing_active({recv.request, send.request, TypeParam::null()});
     EXPECT_OK(TypeParam::parrived(recv.request, 0, &arrived));

@@ -26,9 +26,9 @@ class Progress : public testing::Test {
     if (ranks() != 2) GTEST_SKIP() << "needs two ranks";
   }
 
-  /// Runs `sender` on rank 0 and `receiver` on rank 1 for every size, with fresh requests and in later epochs.
+  /// Runs `as_sender` on rank 0 and `as_receiver` on rank 1 for every size, with fresh requests and in later epochs.
   template <class AsSender, class AsReceiver>
-  void for_each_size(const AsSender& sender, const AsReceiver& receiver, bool with_largest = false) {
+  void for_each_size(const AsSender& as_sender, const AsReceiver& as_receiver, bool with_largest = false) {
     auto all_sizes = sizes;
     if (with_largest) all_sizes.push_back(64 << 20);
     for (const std::int64_t size : all_sizes) {
@@ -41,14 +41,37 @@ class Progress : public testing::Test {
       const std::uint64_t epochs = size > (1 << 24) ? 2 : 3;
       for (std::uint64_t key = 1; key <= epochs; ++key) {
         step(std::to_string(size) + " bytes, epoch " + std::to_string(key));
-        if (rank() == 0) sender(send, key);
-        if (rank() == 1) receiver(recv, key);
+        if (rank() == 0) as_sender(send, key);
+        if (rank() == 1) as_receiver(recv, key);
         RETURN_IF_FAILED();
       }
       if (rank() == 0) send.free();
       if (rank() == 1) recv.free();
       RETURN_IF_FAILED();
     }
+  }
+
+  /// Calls of the MPI in an epoch.
+  struct Calls {
+    void (*before_wait)() = nullptr;
+    void (*after_wait)() = nullptr;
+  };
+  static auto sender(Calls calls) {
+    return [calls](Sending<Face>& send, std::uint64_t key) {
+      send.start();
+      send.mark_all(key);
+      if (calls.before_wait != nullptr) calls.before_wait();
+      send.wait();
+      if (calls.after_wait != nullptr) calls.after_wait();
+    };
+  }
+  static auto receiver(Calls calls) {
+    return [calls](Receiving<Face>& recv, std::uint64_t key) {
+      recv.start();
+      if (calls.before_wait != nullptr) calls.before_wait();
+      recv.wait_for(key);
+      if (calls.after_wait != nullptr) calls.after_wait();
+    };
   }
 
   static void barrier() { ASSERT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS); }
@@ -61,81 +84,35 @@ class Progress : public testing::Test {
 TYPED_TEST_SUITE(Progress, Faces, FaceNames);
 
 TYPED_TEST(Progress, the_receiver_completes_while_the_sender_is_in_a_barrier) {
-  this->for_each_size(
-      [](auto& send, std::uint64_t key) {
-        send.start();
-        send.mark_all(key);
-        TestFixture::barrier();
-        send.wait();
-      },
-      [](auto& recv, std::uint64_t key) {
-        recv.start();
-        recv.wait_for(key);
-        TestFixture::barrier();
-      },
-      true);
+  this->for_each_size(this->sender({.before_wait = this->barrier}), this->receiver({.after_wait = this->barrier}),
+                      true);
 }
 
 TYPED_TEST(Progress, the_sender_completes_while_the_receiver_is_in_a_barrier) {
-  this->for_each_size(
-      [](auto& send, std::uint64_t key) {
-        send.start();
-        send.mark_all(key);
-        send.wait();
-        TestFixture::barrier();
-      },
-      [](auto& recv, std::uint64_t key) {
-        recv.start();
-        TestFixture::barrier();
-        recv.wait_for(key);
-      });
+  this->for_each_size(this->sender({.after_wait = this->barrier}), this->receiver({.before_wait = this->barrier}));
 }
 
 TYPED_TEST(Progress, the_sender_completes_while_the_receiver_is_in_a_plain_receive) {
-  this->for_each_size(
-      [](auto& send, std::uint64_t key) {
-        send.start();
-        send.mark_all(key);
-        send.wait();
-        TestFixture::send_plain();
-      },
-      [](auto& recv, std::uint64_t key) {
-        recv.start();
-        TestFixture::recv_plain();
-        recv.wait_for(key);
-      });
+  this->for_each_size(this->sender({.after_wait = this->send_plain}),
+                      this->receiver({.before_wait = this->recv_plain}));
 }
 
 TYPED_TEST(Progress, the_receiver_sees_arrivals_while_the_sender_is_in_a_plain_receive) {
-  this->for_each_size(
-      [](auto& send, std::uint64_t key) {
-        send.start();
-        send.mark_all(key);
-        TestFixture::recv_plain();
-        send.wait();
-      },
-      [](auto& recv, std::uint64_t key) {
-        recv.start();
-        for (int p = 0; p < partitions; ++p) recv.await(p, key);
-        TestFixture::send_plain();
-        recv.wait();
-      });
+  this->for_each_size(this->sender({.before_wait = this->recv_plain}), [](auto& recv, std::uint64_t key) {
+    recv.start();
+    for (int p = 0; p < partitions; ++p) recv.await(p, key);
+    TestFixture::send_plain();
+    recv.wait();
+  });
 }
 
 TYPED_TEST(Progress, partitions_marked_before_the_receiver_starts_travel_while_the_sender_is_in_a_plain_receive) {
-  this->for_each_size(
-      [](auto& send, std::uint64_t key) {
-        send.start();
-        send.mark_all(key);
-        TestFixture::recv_plain();
-        send.wait();
-      },
-      [](auto& recv, std::uint64_t key) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        recv.start();
-        recv.wait_for(key);
-        TestFixture::send_plain();
-      });
+  this->for_each_size(this->sender({.before_wait = this->recv_plain}), [](auto& recv, std::uint64_t key) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    recv.start();
+    recv.wait_for(key);
+    TestFixture::send_plain();
+  });
 }
 
 TYPED_TEST(Progress, the_sender_may_be_an_epoch_ahead) {

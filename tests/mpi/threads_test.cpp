@@ -98,11 +98,7 @@ TYPED_TEST(Threads, each_runs_requests_of_its_own_from_init_to_free) {
       recv.init(2, 2 * partition_bytes, this->left(), 10 + i);
       for (std::uint64_t epoch = 1; epoch <= 5 && !testing::Test::HasFailure(); ++epoch) {
         const std::uint64_t key = epoch * 1000 + static_cast<std::uint64_t>(i);
-        recv.start();
-        send.start();
-        send.mark_all(key);
-        recv.wait_for(key);
-        send.wait();
+        run_epoch(send, recv, key);
       }
       send.free();
       recv.free();
@@ -143,11 +139,7 @@ TYPED_TEST(Threads, partitioned_and_plain_messages_of_different_threads_go_side_
       send.init(4, 2000, this->right(), 20 + i);
       recv.init(4, 2000, this->left(), 20 + i);
       for (std::uint64_t key = 1; key <= 40 && !testing::Test::HasFailure(); ++key) {
-        recv.start();
-        send.start();
-        send.mark_all(key);
-        recv.wait_for(key);
-        send.wait();
+        run_epoch(send, recv, key);
       }
       send.free();
       recv.free();

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,16 +25,45 @@ inline MPI_Info info_with(const char* key, const std::string& value) {
   return info;
 }
 
-/// A partitioned send of bytes and its buffer. Free it before the end of the test case.
+/// A partitioned request for bytes and its buffer. Free it before the end of the test case.
 template <class Face>
-class Sending {
+class Transfer {
  public:
-  void init(int partitions, std::int64_t partition_bytes, int dest, int tag, MPI_Comm comm = MPI_COMM_WORLD,
-            MPI_Info info = MPI_INFO_NULL) {
+  void wait() { ASSERT_OK(Face::wait(&request, MPI_STATUS_IGNORE)); }
+  void free() { ASSERT_OK(Face::free(&request)); }
+  int partitions() const { return partitions_; }
+
+  typename Face::Request request = Face::null();
+
+ protected:
+  /// `init_call` is one of the two init calls, with `buffer` as its first argument.
+  template <class InitCall>
+  void init_with(InitCall init_call, int partitions, std::int64_t partition_bytes, int peer, int tag, MPI_Comm comm,
+                 MPI_Info info) {
     partitions_ = partitions;
     partition_bytes_ = partition_bytes;
     data_.assign(static_cast<std::size_t>(partitions * partition_bytes), 0);
-    ASSERT_OK(Face::psend_init(data_.data(), partitions, partition_bytes, MPI_BYTE, dest, tag, comm, info, &request));
+    ASSERT_OK(init_call(data_.data(), partitions, partition_bytes, MPI_BYTE, peer, tag, comm, info, &request));
+  }
+  std::int64_t first_byte(int partition) const { return partition * partition_bytes_; }
+  std::uint8_t& byte(std::int64_t i) { return data_[static_cast<std::size_t>(i)]; }
+  std::uint8_t byte(std::int64_t i) const { return data_[static_cast<std::size_t>(i)]; }
+  void overwrite(std::uint8_t value) { std::fill(data_.begin(), data_.end(), value); }
+
+ private:
+  int partitions_ = 0;
+  std::int64_t partition_bytes_ = 0;
+  std::vector<std::uint8_t> data_;
+};
+
+template <class Face>
+class Sending : public Transfer<Face> {
+ public:
+  using Transfer<Face>::request;
+
+  void init(int partitions, std::int64_t partition_bytes, int dest, int tag, MPI_Comm comm = MPI_COMM_WORLD,
+            MPI_Info info = MPI_INFO_NULL) {
+    this->init_with(Face::psend_init, partitions, partition_bytes, dest, tag, comm, info);
   }
   void start() { ASSERT_OK(Face::start(&request)); }
   /// Writes partition `p` of the data `key` and marks it.
@@ -42,39 +72,25 @@ class Sending {
     ASSERT_OK(Face::pready(p, request));
   }
   void mark_all(std::uint64_t key) {
-    for (int p = 0; p < partitions_; ++p) fill(p, key);
-    ASSERT_OK(Face::pready_range(0, partitions_ - 1, request));
+    for (int p = 0; p < this->partitions(); ++p) fill(p, key);
+    ASSERT_OK(Face::pready_range(0, this->partitions() - 1, request));
   }
   void fill(int p, std::uint64_t key) {
-    for (std::int64_t i = p * partition_bytes_; i < (p + 1) * partition_bytes_; ++i) {
-      data_[static_cast<std::size_t>(i)] = pattern(key, i);
-    }
+    for (std::int64_t i = this->first_byte(p); i < this->first_byte(p + 1); ++i) this->byte(i) = pattern(key, i);
   }
-  void wait() { ASSERT_OK(Face::wait(&request, MPI_STATUS_IGNORE)); }
-  void free() { ASSERT_OK(Face::free(&request)); }
-  int partitions() const { return partitions_; }
-
-  typename Face::Request request = Face::null();
-
- private:
-  int partitions_ = 0;
-  std::int64_t partition_bytes_ = 0;
-  std::vector<std::uint8_t> data_;
 };
 
-/// A partitioned receive of bytes and its buffer.
 template <class Face>
-class Receiving {
+class Receiving : public Transfer<Face> {
  public:
+  using Transfer<Face>::request;
+
   void init(int partitions, std::int64_t partition_bytes, int source, int tag, MPI_Comm comm = MPI_COMM_WORLD,
             MPI_Info info = MPI_INFO_NULL) {
-    partitions_ = partitions;
-    partition_bytes_ = partition_bytes;
-    data_.assign(static_cast<std::size_t>(partitions * partition_bytes), 0);
-    ASSERT_OK(Face::precv_init(data_.data(), partitions, partition_bytes, MPI_BYTE, source, tag, comm, info, &request));
+    this->init_with(Face::precv_init, partitions, partition_bytes, source, tag, comm, info);
   }
   void start() {
-    std::fill(data_.begin(), data_.end(), std::uint8_t{0xa5});
+    this->overwrite(0xa5);
     ASSERT_OK(Face::start(&request));
   }
   bool arrived(int p) {
@@ -92,8 +108,8 @@ class Receiving {
     ASSERT_TRUE(holds(p, key));
   }
   testing::AssertionResult holds(int p, std::uint64_t key) const {
-    for (std::int64_t i = p * partition_bytes_; i < (p + 1) * partition_bytes_; ++i) {
-      const int got = data_[static_cast<std::size_t>(i)];
+    for (std::int64_t i = this->first_byte(p); i < this->first_byte(p + 1); ++i) {
+      const int got = this->byte(i);
       if (got == pattern(key, i)) continue;
       return testing::AssertionFailure() << "byte " << i << " (partition " << p << ") is " << got << ", expected "
                                          << int{pattern(key, i)} << " of data " << key;
@@ -101,26 +117,26 @@ class Receiving {
     return testing::AssertionSuccess();
   }
   testing::AssertionResult holds_all(std::uint64_t key) const {
-    for (int p = 0; p < partitions_; ++p) {
+    for (int p = 0; p < this->partitions(); ++p) {
       if (auto result = holds(p, key); !result) return result;
     }
     return testing::AssertionSuccess();
   }
-  void wait() { ASSERT_OK(Face::wait(&request, MPI_STATUS_IGNORE)); }
   void wait_for(std::uint64_t key) {
-    wait();
+    this->wait();
     ASSERT_TRUE(holds_all(key));
   }
-  void free() { ASSERT_OK(Face::free(&request)); }
-  int partitions() const { return partitions_; }
-
-  typename Face::Request request = Face::null();
-
- private:
-  int partitions_ = 0;
-  std::int64_t partition_bytes_ = 0;
-  std::vector<std::uint8_t> data_;
 };
+
+/// An epoch of a send and a receive of this rank.
+template <class Face>
+void run_epoch(Sending<Face>& send, Receiving<Face>& recv, std::uint64_t key) {
+  recv.start();
+  send.start();
+  send.mark_all(key);
+  recv.wait_for(key);
+  send.wait();
+}
 
 }  // namespace partita::test
 
