@@ -89,8 +89,8 @@ class Link {
   virtual ~Link() = default;
 
   virtual std::string_view name() const = 0;
-  /// Whether `auto` should offer this link only where no link before it can serve the sender, since starting it takes
-  /// milliseconds and threads.
+  /// Whether `auto` should hold this link back, until the receiver asks for it, where a link before it can serve the
+  /// sender: starting it takes milliseconds and threads.
   virtual bool costly_to_start() const { return false; }
 
   /// The smallest transfer into `receiver` that is worth its own start and flag. Measured: docs/measurements/. Smaller

@@ -7,7 +7,7 @@
 namespace partita {
 namespace {
 
-enum MessageKind : std::uint8_t { offer_kind = 1, answer_kind = 2, bye_kind = 3 };
+enum MessageKind : std::uint8_t { offer_kind = 1, answer_kind = 2, bye_kind = 3, ask_kind = 4 };
 
 std::string joined(const std::string& list, const std::string& item) {
   return list.empty() || item.empty() ? list + item : list + "; " + item;
@@ -17,6 +17,7 @@ std::string joined(const std::string& list, const std::string& item) {
 
 Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbox_(mailbox) {
   mailbox.on(offer_kind, [this](int from, wire::Reader message) { take_offer(from, message); });
+  mailbox.on(ask_kind, [this](int from, wire::Reader message) { take_ask(from, message); });
   mailbox.on(answer_kind, [this](int from, wire::Reader message) { take_answer(from, message); });
   mailbox.on(bye_kind, [this](int from, wire::Reader message) { take_bye(from, message); });
 }
@@ -57,32 +58,33 @@ void Matcher::add(std::unique_ptr<SendRequest> request) {
   if (added.arguments().peer >= 0) post_offer(added);
 }
 
+void Matcher::Unanswered::open(link::Link& link, const link::Endpoint& endpoint) {
+  const std::string name(link.name());
+  auto made = link.sender(endpoint);
+  if (auto* sender = std::get_if<std::unique_ptr<link::Sender>>(&made)) {
+    offer.links[name] = {Availability::offered, (*sender)->offer(), {}};
+    senders[name] = std::move(*sender);
+  } else {
+    offer.links[name] = {Availability::refused, {}, std::get<link::Refusal>(made).reason};
+  }
+}
+
 void Matcher::post_offer(SendRequest& request) {
   const auto& arguments = request.arguments();
-  Offer offer{runtime_.world.rank(), request.matching.id, request.shape(), arguments.link, {}};
-  auto& half_open = half_open_[request.matching.id];
+  Unanswered& unanswered = unanswered_[request.matching.id];
+  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), arguments.link, {}};
   for (const auto& link : runtime_.links) {
     const std::string name(link->name());
-    LinkOffer& link_offer = offer.links[name];
     if (arguments.link != "auto" && arguments.link != name) {
-      link_offer.reason = fmt::format("link {} is demanded", arguments.link);
-      continue;
-    }
-    if (arguments.link == "auto" && link->costly_to_start() && !half_open.empty()) {
-      link_offer.reason = fmt::format("not started where link {} can serve", half_open.begin()->first);
-      continue;
-    }
-    auto made = link->sender(request.endpoint());
-    if (auto* sender = std::get_if<std::unique_ptr<link::Sender>>(&made)) {
-      link_offer.available = true;
-      link_offer.bytes = (*sender)->offer();
-      half_open[name] = std::move(*sender);
+      unanswered.offer.links[name].reason = fmt::format("link {} is demanded", arguments.link);
+    } else if (arguments.link == "auto" && link->costly_to_start() && !unanswered.senders.empty()) {
+      unanswered.offer.links[name].availability = Availability::held_back;
     } else {
-      link_offer.reason = std::get<link::Refusal>(made).reason;
+      unanswered.open(*link, request.endpoint());
     }
   }
   runtime_.progress.want();  // until the answer
-  mailbox_.post(arguments.peer, write_offer(request.matching.key, offer));
+  mailbox_.post(arguments.peer, write_offer(request.matching.key, unanswered.offer));
 }
 
 wire::Bytes Matcher::write_offer(const MatchKey& key, const Offer& offer) {
@@ -90,7 +92,7 @@ wire::Bytes Matcher::write_offer(const MatchKey& key, const Offer& offer) {
   message.put(offer_kind).put(key).put(offer.sender_id).put(offer.shape).put_string(offer.wished_link);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
   for (const auto& [name, link] : offer.links) {
-    message.put_string(name).put(link.available).put_bytes(link.bytes).put_string(link.reason);
+    message.put_string(name).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
   }
   return message.take();
 }
@@ -105,12 +107,30 @@ Matcher::Offer Matcher::read_offer(int from, wire::Reader& message) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string name = message.get_string();
     LinkOffer link;
-    link.available = message.get<bool>();
+    link.availability = message.get<Availability>();
     link.bytes = message.get_bytes();
     link.reason = message.get_string();
     offer.links.emplace(name, std::move(link));
   }
   return offer;
+}
+
+void Matcher::take_ask(int from, wire::Reader message) {
+  const auto sender_id = message.get<std::uint64_t>();
+  const std::string wanted = message.get_string();
+
+  const std::lock_guard lock(mutex_);
+  const Request& request = *find(sender_id);  // at the latest the answer ends it
+  Unanswered& unanswered = unanswered_.at(sender_id);
+  for (const auto& link : runtime_.links) {
+    if (link->name() != wanted) continue;
+    if (retired_.contains(sender_id)) {
+      unanswered.offer.links[wanted] = {Availability::refused, {}, "the sender has freed its request"};
+    } else {
+      unanswered.open(*link, request.endpoint());
+    }
+  }
+  mailbox_.post(from, write_offer(request.matching.key, unanswered.offer));
 }
 
 void Matcher::take_answer(int from, wire::Reader message) {
@@ -120,8 +140,8 @@ void Matcher::take_answer(int from, wire::Reader message) {
 
   const std::lock_guard lock(mutex_);
   runtime_.progress.unwant();
-  auto half_open = std::move(half_open_[sender_id]);
-  half_open_.erase(sender_id);
+  Unanswered answered = std::move(unanswered_[sender_id]);
+  unanswered_.erase(sender_id);
   auto* request = dynamic_cast<SendRequest*>(find(sender_id));
   if (request == nullptr) return;
   request->matching.peer_id = receiver_id;
@@ -139,11 +159,11 @@ void Matcher::take_answer(int from, wire::Reader message) {
   if (retired_.contains(sender_id)) {
     // Freed before it was matched: the link's half stays until the receiver says bye.
     post_bye(from, receiver_id);
-    half_open_[sender_id] = std::move(half_open);
+    unanswered_[sender_id] = std::move(answered);
     return;
   }
   try {
-    request->connect(plan, std::move(half_open.at(link)), link, std::move(reason), answer);
+    request->connect(plan, std::move(answered.senders.at(link)), link, std::move(reason), answer);
   } catch (const Error& error) {
     request->fail(error);
   }
@@ -160,8 +180,12 @@ void Matcher::add(std::unique_ptr<RecvRequest> request) {
     settle(added, waiting.mapped());
     return;
   }
-  runtime_.progress.want();  // until the offer
-  receives_.emplace(added.matching.key, &added);
+  await_offer(added);
+}
+
+void Matcher::await_offer(RecvRequest& request) {
+  runtime_.progress.want();
+  receives_.emplace(request.matching.key, &request);
 }
 
 void Matcher::take_offer(int from, wire::Reader message) {
@@ -182,9 +206,15 @@ void Matcher::take_offer(int from, wire::Reader message) {
 }
 
 void Matcher::settle(RecvRequest& request, const Offer& offer) {
-  request.matching.peer_id = offer.sender_id;
   try {
-    Choice choice = choose(request, offer);
+    auto outcome = choose(request, offer);
+    if (const auto* wanted = std::get_if<Wanted>(&outcome)) {
+      await_offer(request);
+      mailbox_.post(offer.from, wire::Writer().put(ask_kind).put(offer.sender_id).put_string(wanted->link).take());
+      return;
+    }
+    Choice& choice = std::get<Choice>(outcome);
+    request.matching.peer_id = offer.sender_id;
     wire::Writer message;
     message.put(answer_kind).put(offer.sender_id).put(request.matching.id).put(true);
     message.put(choice.plan).put_string(choice.link).put_string(choice.reason).put_bytes(choice.receiver->answer());
@@ -197,7 +227,7 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
   }
 }
 
-Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) {
+std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(const RecvRequest& request, const Offer& offer) {
   const SideShape mine = request.shape();
   if (mine.total_bytes != offer.shape.total_bytes) {
     throw Error(ErrorClass::truncate,
@@ -216,7 +246,9 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
       refusals = joined(refusals, fmt::format("{}: rank {} demands link {}", name, runtime_.world.rank(), wish));
     } else if (offered == offer.links.end()) {
       refusals = joined(refusals, fmt::format("{}: rank {} is built without it", name, offer.from));
-    } else if (!offered->second.available) {
+    } else if (offered->second.availability == Availability::held_back) {
+      return Wanted{name};
+    } else if (offered->second.availability == Availability::refused) {
       refusals = joined(refusals, fmt::format("{}: {}", name, offered->second.reason));
     } else {
       const link::Plan plan(offer.shape.partitions, mine.partitions,
@@ -225,7 +257,7 @@ Matcher::Choice Matcher::choose(const RecvRequest& request, const Offer& offer) 
       auto made = link->receiver(request.endpoint(), plan, offered->second.bytes);
       if (auto* receiver = std::get_if<std::unique_ptr<link::Receiver>>(&made)) {
         const std::string reason = link->describe(**receiver);
-        return {plan, std::move(*receiver), name, joined(reason, refusals)};
+        return Choice{plan, std::move(*receiver), name, joined(reason, refusals)};
       }
       refusals = joined(refusals, fmt::format("{}: {}", name, std::get<link::Refusal>(made).reason));
     }
@@ -256,7 +288,7 @@ void Matcher::free(Request& request) {
   const auto exclusive = runtime_.progress.exclusive();
   const std::lock_guard lock(mutex_);
   auto freed = requests_.extract(request.matching.id);
-  const bool unanswered = half_open_.contains(request.matching.id);
+  const bool unanswered = unanswered_.contains(request.matching.id);
 
   if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
     dropped_.insert(request.matching.key);
@@ -272,7 +304,7 @@ void Matcher::free(Request& request) {
 void Matcher::take_bye(int, wire::Reader message) {
   const auto id = message.get<std::uint64_t>();
   const std::lock_guard lock(mutex_);
-  half_open_.erase(id);
+  unanswered_.erase(id);
   if (retired_.erase(id) > 0) return;
   if (Request* request = find(id)) request->matching.peer_freed = true;
 }

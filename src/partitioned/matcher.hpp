@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <unordered_map>
+#include <variant>
 
 #include "core/mailbox.hpp"
 #include "partitioned/recv.hpp"
@@ -15,6 +16,8 @@ namespace partita {
 
 /// Messages (docs/design/matching.md):
 ///   offer   sender → receiver   at Psend_init: key, shape, one offer of each link that could serve
+///   ask     receiver → sender   when both are known and the first link that could serve is one that the sender holds
+///                               back: the sender starts it and makes its offer again
 ///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
 ///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
 ///   done
@@ -31,10 +34,15 @@ class Matcher {
   std::size_t free_all();
 
  private:
+  enum class Availability : std::uint8_t {
+    offered,
+    held_back,  ///< costly to start, and another link can serve: started if the receiver asks for it
+    refused,
+  };
   struct LinkOffer {
-    bool available = false;
-    wire::Bytes bytes;   ///< of the link, if available
-    std::string reason;  ///< why not, otherwise
+    Availability availability = Availability::refused;
+    wire::Bytes bytes;   ///< of the link, if offered
+    std::string reason;  ///< if refused
   };
   struct Offer {
     int from = -1;
@@ -50,17 +58,29 @@ class Matcher {
     std::string link;
     std::string reason;
   };
-  using Links = std::vector<std::unique_ptr<link::Link>>;
+  /// A link that the sender holds back must be asked for first.
+  struct Wanted {
+    std::string link;
+  };
+  /// A send without an answer.
+  struct Unanswered {
+    Offer offer;
+    std::unordered_map<std::string, std::unique_ptr<link::Sender>> senders;  ///< of the links that are offered
+
+    void open(link::Link& link, const link::Endpoint& endpoint);
+  };
 
   void post_offer(SendRequest& request);
   static wire::Bytes write_offer(const MatchKey& key, const Offer& offer);
   static Offer read_offer(int from, wire::Reader& message);
   void take_offer(int from, wire::Reader message);
+  void take_ask(int from, wire::Reader message);
   void take_answer(int from, wire::Reader message);
   void take_bye(int from, wire::Reader message);
 
   void settle(RecvRequest& request, const Offer& offer);
-  Choice choose(const RecvRequest& request, const Offer& offer);
+  void await_offer(RecvRequest& request);
+  std::variant<Choice, Wanted> choose(const RecvRequest& request, const Offer& offer);
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(int to, std::uint64_t id);
 
@@ -76,7 +96,7 @@ class Matcher {
   std::map<MatchKey, RecvRequest*> receives_;                             ///< without an offer yet
   std::map<MatchKey, Offer> offers_;                                      ///< without a receive yet
   std::set<MatchKey> dropped_;                                            ///< receives freed before their offer came
-  std::unordered_map<std::uint64_t, std::unordered_map<std::string, std::unique_ptr<link::Sender>>> half_open_;
+  std::unordered_map<std::uint64_t, Unanswered> unanswered_;              ///< sends, by their id
 };
 
 }  // namespace partita
