@@ -14,6 +14,7 @@
 
 #include "link/context.hpp"
 #include "link/link.hpp"
+#include "support/job.hpp"
 
 namespace partita::test {
 
@@ -111,15 +112,17 @@ class Pair {
   std::optional<std::string> refusal_;
 };
 
-/// Makes progress on `link` until `condition()`; false, with a failed check that says `what`, after 30 seconds.
+/// Makes progress on `link` until `condition()`; false, with a failed check that says `what`, after a quarter of the
+/// entry's time limit.
 template <class Condition>
 bool until(link::Link& link, const std::string& what, Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const long limit_s = environment_number("PARTITEST_LIMIT", 120) / 4;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);
   while (!condition()) {
     link.progress();
     ::sched_yield();
     if (std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "waited 30 s in vain until " << what;
+      ADD_FAILURE() << "waited " << limit_s << " s in vain until " << what;
       return false;
     }
   }
