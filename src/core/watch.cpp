@@ -1,11 +1,29 @@
 #include "core/watch.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "core/log.hpp"
 
 namespace partita {
+namespace {
+
+constexpr auto time_between_looks = std::chrono::milliseconds(5);
+
+}  // namespace
+
+/// As many polls as lately fitted into the time between two looks.
+void Watch::plan_next_look(Clock::duration since_last) {
+  const auto elapsed = std::max(since_last, Clock::duration(1));
+  const std::int64_t fitting = polls_between_looks_ * Clock::duration(time_between_looks) / elapsed;
+  polls_between_looks_ = static_cast<int>(std::clamp<std::int64_t>(fitting, 1, most_polls));
+}
 
 void Watch::look_at_clock(const Waiting& waiting) {
   const auto now = Clock::now();
+  if (last_look_ != Clock::time_point{}) plan_next_look(now - last_look_);
+  last_look_ = now;
+  polls_to_look_ = polls_between_looks_;
   if (begin_ == Clock::time_point{}) {
     begin_ = now;
     next_probe_ = now + std::chrono::seconds(1);

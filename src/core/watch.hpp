@@ -26,24 +26,31 @@ class Waiting {
   virtual int waits_for() const = 0;
 };
 
-/// Belongs to one wait. look() is called once a poll and reads the clock only now and then.
+/// Belongs to one wait. look() is called once a poll and reads the clock only now and then: often enough that a wait
+/// whose polls are slow, on a crowded machine, keeps its time limit too.
 class Watch {
  public:
   Watch(const Settings& settings, World& world) : settings_(settings), world_(world) {}
 
   /// Throws Error if the time limit has passed or the rank that must act has ended.
   void look(const Waiting& waiting) {
-    if ((++polls_ & 1023) == 0) look_at_clock(waiting);
+    if (--polls_to_look_ == 0) look_at_clock(waiting);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr int first_polls = 64;
+  static constexpr int most_polls = 1024;
+
   void look_at_clock(const Waiting& waiting);
+  void plan_next_look(Clock::duration since_last);
 
   const Settings& settings_;
   World& world_;
-  unsigned polls_ = 0;
+  int polls_between_looks_ = first_polls;
+  int polls_to_look_ = first_polls;
   Clock::time_point begin_{};
+  Clock::time_point last_look_{};
   Clock::time_point next_probe_{};
   double next_warning_s_ = 0;
 };

@@ -1,14 +1,24 @@
 // Waits for both kinds of requests end at the time limit too (run with PARTITA_TIMEOUT set to a second).
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/partita.h>
 
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "support/job.hpp"
 
 namespace partita::test {
 namespace {
+
+void expect_time_limit(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  EXPECT_NE(std::string::npos, std::string(text).find("PARTITA_TIMEOUT")) << text;
+}
 
 /// A partitioned receive and a receive of the MPI's for which nothing is ever sent.
 class DropinTimeout : public testing::Test {
@@ -26,13 +36,6 @@ class DropinTimeout : public testing::Test {
     EXPECT_EQ(MPI_SUCCESS, MPI_Wait(&requests_[foreign], MPI_STATUS_IGNORE));
     EXPECT_EQ(MPI_SUCCESS, MPI_Request_free(&requests_[ours]));
     for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
-  }
-
-  static void expect_time_limit(int code) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    EXPECT_NE(std::string::npos, std::string(text).find("PARTITA_TIMEOUT")) << text;
   }
 
   std::array<MPI_Request, places> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -57,6 +60,25 @@ TEST_F(DropinTimeout, waitsome_ends) {
   int done = -1;
   std::array<int, places> indices{};
   expect_time_limit(MPI_Waitsome(places, requests_.data(), &done, indices.data(), MPI_STATUSES_IGNORE));
+}
+
+/// The clock is not asked at each poll, but a crowded machine makes polls slow.
+TEST(SlowPolls, a_wait_ends_in_time) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  int data = 0;
+  ASSERT_EQ(MPI_SUCCESS, Partita_Precv_init(&data, 1, 1, MPI_INT, rank(), 72, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request));
+  int polls = 0;
+  const auto slow_poll = [](void* count) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ++*static_cast<int*>(count);
+    return 0;
+  };
+  expect_time_limit(Partita_Wait_until(1, &request, slow_poll, &polls));
+  EXPECT_LT(polls, 250) << "of 10 ms or more, with a limit of 1 s";
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
 }  // namespace
