@@ -63,15 +63,37 @@ std::int64_t extent_of(MPI_Datatype type) {
 
 Runs flatten(MPI_Datatype type);
 
+/// How many arguments of each kind a type was made from, and by which constructor.
+struct Envelope {
+  int integers = 0;
+  int addresses = 0;
+  int types = 0;
+  int combiner = MPI_COMBINER_NAMED;
+  bool large_counts = false;  ///< made by a large-count constructor (MPI-4), whose arguments need other calls
+
+  static Envelope of(MPI_Datatype type) {
+    Envelope envelope;
+#if MPI_VERSION >= 4
+    // The query without large counts is an error on such a type.
+    MPI_Count integers = 0, addresses = 0, large_counts = 0, types = 0;
+    PARTITA_MPI(Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &envelope.combiner));
+    envelope.large_counts = large_counts > 0;
+    if (envelope.large_counts) return envelope;
+#endif
+    PARTITA_MPI(Type_get_envelope(type, &envelope.integers, &envelope.addresses, &envelope.types, &envelope.combiner));
+    return envelope;
+  }
+};
+
 /// The arguments that a derived type was made from.
 class Contents {
  public:
-  Contents(MPI_Datatype type, int integers, int addresses, int types)
-      : integers_(static_cast<std::size_t>(integers)),
-        addresses_(static_cast<std::size_t>(addresses)),
-        types_(static_cast<std::size_t>(types)) {
-    PARTITA_MPI(
-        Type_get_contents(type, integers, addresses, types, integers_.data(), addresses_.data(), types_.data()));
+  Contents(MPI_Datatype type, const Envelope& envelope)
+      : integers_(static_cast<std::size_t>(envelope.integers)),
+        addresses_(static_cast<std::size_t>(envelope.addresses)),
+        types_(static_cast<std::size_t>(envelope.types)) {
+    PARTITA_MPI(Type_get_contents(type, envelope.integers, envelope.addresses, envelope.types, integers_.data(),
+                                  addresses_.data(), types_.data()));
   }
   ~Contents() {
     for (MPI_Datatype& type : types_) free_if_derived(type);
@@ -85,11 +107,7 @@ class Contents {
 
  private:
   static void free_if_derived(MPI_Datatype& type) {
-    int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_NAMED;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-        combiner != MPI_COMBINER_NAMED) {
-      PMPI_Type_free(&type);
-    }
+    if (Envelope::of(type).combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
   }
 
   std::vector<int> integers_;
@@ -188,6 +206,10 @@ Runs probed(MPI_Datatype type) {
         "flattened (2^31 - 1); expected are contiguous, vector, indexed, struct, subarray, resized or dup ones",
         bounds.span_bytes);
   }
+  // A type inside another one need not be committed, but then the MPI does not pack it.
+  MPI_Datatype packable = MPI_DATATYPE_NULL;
+  PARTITA_MPI(Type_dup(type, &packable));
+  PARTITA_MPI(Type_commit(&packable));
   const auto size_bytes = static_cast<std::size_t>(bounds.size_bytes);
   std::vector<std::uint64_t> offsets(size_bytes);
   std::vector<unsigned char> stamps(static_cast<std::size_t>(bounds.span_bytes));
@@ -195,10 +217,11 @@ Runs probed(MPI_Datatype type) {
   for (int shift = 0; shift < 32; shift += 8) {
     for (std::size_t i = 0; i < stamps.size(); ++i) stamps[i] = static_cast<unsigned char>(i >> shift);
     int position = 0;
-    PARTITA_MPI(Pack(stamps.data() - bounds.first_byte, 1, type, packed.data(), static_cast<int>(size_bytes), &position,
-                     MPI_COMM_SELF));
+    PARTITA_MPI(Pack(stamps.data() - bounds.first_byte, 1, packable, packed.data(), static_cast<int>(size_bytes),
+                     &position, MPI_COMM_SELF));
     for (std::size_t i = 0; i < packed.size(); ++i) offsets[i] |= std::uint64_t{packed[i]} << shift;
   }
+  PARTITA_MPI(Type_free(&packable));
   Runs runs;
   for (const std::uint64_t offset : offsets) {
     append(runs, {bounds.first_byte + static_cast<std::int64_t>(offset), 1, 0, 1});
@@ -207,14 +230,13 @@ Runs probed(MPI_Datatype type) {
 }
 
 Runs flatten(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  // The MPI refuses to tell the envelope of a type that a large-count constructor made.
-  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return probed(type);
-  if (combiner == MPI_COMBINER_NAMED) return named(type);
+  const Envelope envelope = Envelope::of(type);
+  if (envelope.large_counts) return probed(type);
+  if (envelope.combiner == MPI_COMBINER_NAMED) return named(type);
 
-  const Contents c(type, integers, addresses, types);
+  const Contents c(type, envelope);
   const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  switch (combiner) {
+  switch (envelope.combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
       return flatten(c.type(0));

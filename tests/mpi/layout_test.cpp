@@ -161,6 +161,67 @@ TEST_F(LayoutTest, predefined_pair_types_leave_their_gap_out) {
   }
 }
 
+/// Ours against the MPI's own packing, both ways; frees `type`. For types that are flattened by asking the MPI.
+void expect_packed_as_by_the_mpi(MPI_Datatype type, bool contiguous) {
+  MPI_Type_commit(&type);
+  const Layout layout = Layout::of(type);
+  MPI_Count size = 0, lower = 0, extent = 0;
+  MPI_Type_size_x(type, &size);
+  MPI_Type_get_extent_x(type, &lower, &extent);
+  EXPECT_EQ(layout.size_bytes(), size);
+  EXPECT_EQ(layout.extent_bytes(), extent);
+  EXPECT_EQ(layout.contiguous(), contiguous);
+
+  const std::vector<std::byte> user = counting_bytes(elements * extent);
+  std::vector<std::byte> ours(static_cast<std::size_t>(elements * size)), theirs(ours.size());
+  layout.pack(user.data(), 0, elements, ours.data());
+  int position = 0;
+  MPI_Pack(user.data(), elements, type, theirs.data(), static_cast<int>(theirs.size()), &position, MPI_COMM_SELF);
+  EXPECT_EQ(ours, theirs);
+
+  std::vector<std::byte> to_ours(user.size(), std::byte{0xa5}), to_theirs(to_ours);
+  layout.unpack(ours.data(), to_ours.data(), 0, elements);
+  position = 0;
+  MPI_Unpack(ours.data(), static_cast<int>(ours.size()), &position, to_theirs.data(), elements, type, MPI_COMM_SELF);
+  EXPECT_EQ(to_ours, to_theirs);
+  MPI_Type_free(&type);
+}
+
+TEST_F(LayoutTest, distributed_arrays_are_packed_as_by_the_mpi) {
+  const int sizes[] = {7, 10}, processes[] = {2, 3}, blocks[] = {MPI_DISTRIBUTE_DFLT_DARG, 2};
+  const int ways[] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
+  for (const int order : {MPI_ORDER_C, MPI_ORDER_FORTRAN}) {
+    for (int process = 0; process < 6; ++process) {
+      SCOPED_TRACE("process " + std::to_string(process) + (order == MPI_ORDER_C ? ", C" : ", Fortran"));
+      MPI_Datatype type = MPI_DATATYPE_NULL;
+      MPI_Type_create_darray(6, process, 2, sizes, ways, blocks, processes, order, MPI_DOUBLE, &type);
+      expect_packed_as_by_the_mpi(type, false);
+    }
+  }
+}
+
+#if MPI_VERSION >= 4
+TEST_F(LayoutTest, types_of_the_large_count_constructors_are_packed_as_by_the_mpi) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous_c(5, MPI_INT, &type);
+  expect_packed_as_by_the_mpi(type, true);
+  MPI_Type_vector_c(4, 2, 3, MPI_DOUBLE, &type);
+  expect_packed_as_by_the_mpi(type, false);
+  const MPI_Count lengths[] = {2, 1}, offsets[] = {24, 0};
+  const MPI_Datatype types[] = {MPI_INT, MPI_CHAR};
+  MPI_Type_create_struct_c(2, lengths, offsets, types, &type);
+  expect_packed_as_by_the_mpi(type, false);
+}
+
+TEST_F(LayoutTest, a_large_count_type_inside_another_is_packed_as_by_the_mpi) {
+  MPI_Datatype inner = MPI_DATATYPE_NULL, outer = MPI_DATATYPE_NULL;
+  MPI_Type_vector_c(2, 1, 2, MPI_INT, &inner);
+  MPI_Type_contiguous(3, inner, &outer);
+  MPI_Type_free(&inner);
+  expect_packed_as_by_the_mpi(outer, false);
+}
+#endif
+
 TEST_F(LayoutTest, types_without_bytes_have_none) {
   MPI_Datatype empty;
   MPI_Type_contiguous(0, MPI_INT, &empty);
