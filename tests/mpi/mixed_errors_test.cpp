@@ -1,0 +1,208 @@
+// Calls on many requests of all kinds, one of which fails: MPI_ERR_IN_STATUS, and every status says what became of its
+// request (MPI-4, section 3.7.5).
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sched.h>
+
+#include <string>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr int untouched = 4711;
+
+template <class Face>
+class MixedErrors : public testing::Test {
+ protected:
+  /// Places in the array: all that a caller may pass in it.
+  enum Place { null, inactive, to_nobody, from_nobody, send, recv, failing_send, failing_recv, places };
+
+  void SetUp() override {
+    const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+    idle_.init(1, 10, MPI_PROC_NULL, 3);
+    to_nobody_.init(2, 10, MPI_PROC_NULL, 3);
+    from_nobody_.init(2, 10, MPI_PROC_NULL, 3);
+    send_.init(4, 1000, right, 3);
+    recv_.init(2, 2000, left, 3);
+    failing_send_.init(4, 100, right, 4);
+    failing_recv_.init(4, 99, left, 4);
+    requests_ = {Face::null(),  idle_.request, to_nobody_.request,    from_nobody_.request,
+                 send_.request, recv_.request, failing_send_.request, failing_recv_.request};
+  }
+  void TearDown() override {
+    idle_.free();
+    to_nobody_.free();
+    from_nobody_.free();
+    send_.free();
+    recv_.free();
+    failing_send_.free();
+    failing_recv_.free();
+  }
+  void start_and_mark() {
+    from_nobody_.start();
+    recv_.start();
+    failing_recv_.start();
+    to_nobody_.start();
+    to_nobody_.mark_all(1);
+    send_.start();
+    send_.mark_all(1);
+    failing_send_.start();
+    failing_send_.mark_all(1);
+  }
+
+  static bool fails(int place) { return place == failing_send || place == failing_recv; }
+  static void expect_failure(int code) { EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "sizes", "400 bytes", "396 bytes"); }
+
+  Sending<Face> idle_, to_nobody_, send_, failing_send_;
+  Receiving<Face> from_nobody_, recv_, failing_recv_;
+  std::vector<typename Face::Request> requests_;
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+
+TYPED_TEST_SUITE(MixedErrors, Faces, FaceNames);
+
+TYPED_TEST(MixedErrors, waitall_gives_each_request_its_own_code) {
+  this->start_and_mark();
+  std::vector<MPI_Status> statuses(this->places);
+  std::vector<int> failures(this->places);
+  // One that has not come to its end when another fails is pending, and the next call's.
+  for (bool pending = true; pending;) {
+    step("Waitall of mixed requests");
+    for (auto& status : statuses) status.MPI_ERROR = untouched;
+    const int code = TypeParam::waitall(this->places, this->requests_.data(), statuses.data());
+    pending = false;
+    if (code == MPI_SUCCESS) break;
+    ASSERT_EQ(code, MPI_ERR_IN_STATUS);
+    int failed = 0;
+    for (int i = 0; i < this->places; ++i) {
+      const int error = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
+      SCOPED_TRACE("request " + std::to_string(i));
+      if (error == MPI_ERR_PENDING) {
+        pending = true;
+      } else if (error != MPI_SUCCESS) {
+        ASSERT_TRUE(this->fails(i));
+        this->expect_failure(error);
+        ++failures[static_cast<std::size_t>(i)];
+        ++failed;
+      }
+    }
+    EXPECT_GT(failed, 0);
+  }
+  for (int i = 0; i < this->places; ++i) {
+    EXPECT_EQ(failures[static_cast<std::size_t>(i)], this->fails(i) ? 1 : 0) << "request " << i;
+  }
+  EXPECT_TRUE(this->recv_.holds_all(1));
+}
+
+TYPED_TEST(MixedErrors, testall_does_too) {
+  this->start_and_mark();
+  std::vector<MPI_Status> statuses(this->places);
+  int code = MPI_SUCCESS, failures = 0;
+  for (int flag = 0; flag == 0; sched_yield()) {
+    step("Testall of mixed requests");
+    code = TypeParam::testall(this->places, this->requests_.data(), &flag, statuses.data());
+    if (code == MPI_SUCCESS) continue;
+    ASSERT_EQ(code, MPI_ERR_IN_STATUS);
+    for (int i = 0; i < this->places; ++i) {
+      const int error = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      ASSERT_TRUE(this->fails(i)) << "request " << i;
+      this->expect_failure(error);
+      ++failures;
+    }
+  }
+  EXPECT_EQ(failures, 2);
+  EXPECT_TRUE(this->recv_.holds_all(1));
+}
+
+TYPED_TEST(MixedErrors, waitsome_reports_the_failed_ones_beside_the_good_ones) {
+  this->start_and_mark();
+  std::vector<MPI_Status> statuses(this->places);
+  std::vector<int> indices(this->places), reported(this->places);
+  for (int found = 0;;) {
+    step("Waitsome of mixed requests");
+    const int code = TypeParam::waitsome(this->places, this->requests_.data(), &found, indices.data(), statuses.data());
+    if (found == MPI_UNDEFINED) break;
+    ASSERT_TRUE(code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS) << sentence_of(code);
+    int failed = 0;
+    for (int n = 0; n < found; ++n) {
+      const int i = indices[static_cast<std::size_t>(n)];
+      ++reported[static_cast<std::size_t>(i)];
+      if (!this->fails(i)) continue;
+      this->expect_failure(statuses[static_cast<std::size_t>(n)].MPI_ERROR);
+      ++failed;
+    }
+    EXPECT_EQ(failed > 0, code == MPI_ERR_IN_STATUS);
+  }
+  EXPECT_EQ(reported, (std::vector<int>{0, 0, 1, 1, 1, 1, 1, 1}));
+  EXPECT_TRUE(this->recv_.holds_all(1));
+}
+
+#if !defined(PARTITEST_C_ONLY)
+/// Requests of the MPI's among ours: `foreign_fails` by a message that is longer than its buffer.
+void wait_with_foreign(bool ours_fails, bool foreign_fails) {
+  ErrorsReturn handler(MPI_COMM_WORLD);
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  Sending<StandardFace> send;
+  Receiving<StandardFace> recv;
+  send.init(4, 1000, right, 3);
+  recv.init(4, ours_fails ? 999 : 1000, left, 3);
+  recv.start();
+  send.start();
+  send.mark_all(1);
+  int in[2] = {-1, -1};
+  const int out[2] = {rank(), rank() + 100};
+  enum Place { mine, theirs, null, my_send, their_send, places };
+  std::vector<MPI_Request> requests = {recv.request, MPI_REQUEST_NULL, MPI_REQUEST_NULL, send.request,
+                                       MPI_REQUEST_NULL};
+  ASSERT_OK(MPI_Irecv(in, foreign_fails ? 1 : 2, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[theirs]));
+  ASSERT_OK(MPI_Isend(out, 2, MPI_INT, right, 5, MPI_COMM_WORLD, &requests[their_send]));
+
+  std::vector<int> failures(places);
+  int code = MPI_ERR_IN_STATUS;
+  for (int calls = 0; code == MPI_ERR_IN_STATUS; ++calls) {
+    step("Waitall of both kinds");
+    std::vector<MPI_Status> statuses(places);
+    code = MPI_Waitall(places, requests.data(), statuses.data());
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < places; ++i) {
+      const int error = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      EXPECT_EQ(class_of(error), MPI_ERR_TRUNCATE) << "request " << i << ": " << sentence_of(error);
+      ++failures[static_cast<std::size_t>(i)];
+    }
+    ASSERT_LT(calls, places) << "each call ends at least one request";
+  }
+  EXPECT_OK(code);
+  EXPECT_EQ(failures, (std::vector<int>{ours_fails, foreign_fails, 0, ours_fails, 0}));
+  EXPECT_EQ(requests[theirs], MPI_REQUEST_NULL);
+  EXPECT_EQ(requests[their_send], MPI_REQUEST_NULL);
+  EXPECT_EQ(requests[mine], recv.request);
+  if (!ours_fails) {
+    EXPECT_TRUE(recv.holds_all(1));
+  }
+  if (!foreign_fails) {
+    EXPECT_EQ(in[1], left + 100);
+  }
+  send.free();
+  recv.free();
+}
+
+TEST(MixedErrorsWithForeign, ours_fails_and_the_mpis_complete) {
+  wait_with_foreign(true, false);
+}
+TEST(MixedErrorsWithForeign, the_mpis_fails_and_ours_completes) {
+  wait_with_foreign(false, true);
+}
+TEST(MixedErrorsWithForeign, both_fail) {
+  wait_with_foreign(true, true);
+}
+#endif
+
+}  // namespace
+}  // namespace partita::test
