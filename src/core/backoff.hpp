@@ -18,12 +18,14 @@ class Backoff {
  public:
   explicit Backoff(int spare_cores) : spins_before_yield_(spare_cores < 0 ? 16 : 4096) {}
 
-  void pause() {
+  /// Returns whether the core was given away, for how long nobody knows.
+  bool pause() {
     if (++spins_ < spins_before_yield_) {
       cpu_relax();
-    } else {
-      ::sched_yield();
+      return false;
     }
+    ::sched_yield();
+    return true;
   }
 
  private:

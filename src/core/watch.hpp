@@ -27,14 +27,15 @@ class Waiting {
 };
 
 /// Belongs to one wait. look() is called once a poll and reads the clock only now and then: often enough that a wait
-/// whose polls are slow, on a crowded machine, keeps its time limit too.
+/// keeps its time limit where polls are slow, and where the core, once given away, comes back late.
 class Watch {
  public:
   Watch(const Settings& settings, World& world) : settings_(settings), world_(world) {}
 
-  /// Throws Error if the time limit has passed or the rank that must act has ended.
-  void look(const Waiting& waiting) {
-    if (--polls_to_look_ == 0) look_at_clock(waiting);
+  /// `yielded`: since the last poll the core was given away. Throws Error if the time limit has passed or the rank that
+  /// must act has ended.
+  void look(const Waiting& waiting, bool yielded) {
+    if (yielded || --polls_to_look_ == 0) look_at_clock(waiting);
   }
 
  private:

@@ -46,8 +46,7 @@ class Runtime {
     for (unsigned polls = 1; !done(); ++polls) {
       // Now and then even if no request of ours wants it: the MPI beneath may have rendezvous to finish.
       if (progress.wanted() || polls % 64 == 0) progress.poll();
-      watch.look(waiting);
-      backoff.pause();
+      watch.look(waiting, backoff.pause());
     }
   }
 
