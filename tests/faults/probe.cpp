@@ -167,11 +167,12 @@ int fatal() {
 /// The same where the error stands in the status of one of many requests.
 int fatal_waitall() {
   std::vector<char> data(64), in(32);
-  MPI_Request requests[3] = {made_send(data, 1), MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   MPI_Precv_init(in.data(), 2, 16, MPI_BYTE, (own_rank + rank_count - 1) % rank_count, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[2]);
-  MPI_Start(&requests[0]);
   MPI_Start(&requests[2]);
+  MPI_Barrier(MPI_COMM_WORLD);  // every receive is started before the send whose size differs is known
+  requests[0] = made_send(data, 1);
   MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
   say("came back from an error that is fatal");
   return 0;
