@@ -65,7 +65,7 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory) {
 Key::Key(Worker& worker, Peer& peer, std::span<const std::byte> packed) : worker_(worker) {
   const Worker::Hold hold(worker_);
   if (peer.failed()) peer.throw_failure();
-  PARTITA_UCX(ucp_ep_rkey_unpack(peer.endpoint(), packed.data(), &handle_));
+  PARTITA_UCX_TOWARDS(peer.rank(), ucp_ep_rkey_unpack(peer.endpoint(), packed.data(), &handle_));
 }
 
 Key::~Key() {

@@ -42,7 +42,7 @@ Peer& Worker::connect(int rank, std::span<const std::byte> address) {
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {&Worker::on_failure, made.get()};
-  PARTITA_UCX(ucp_ep_create(context_.worker(), &params, &made->endpoint_));
+  PARTITA_UCX_TOWARDS(rank, ucp_ep_create(context_.worker(), &params, &made->endpoint_));
   peer = std::move(made);
   return *peer;
 }
