@@ -60,6 +60,10 @@ function(partita_add_test_entry name)
     PROCESSORS ${arg_PROCESSORS}
     LABELS "${arg_LABELS}"
     ENVIRONMENT "${PARTITA_TEST_ENVIRONMENT};PARTITEST_LIMIT=${limit};${arg_ENV}")
+  # Kernels that wait for one another on a GPU that another test occupies may wait for ever.
+  if("gpu" IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpus)
+  endif()
 endfunction()
 
 # partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [ENV ...]): more entries of the

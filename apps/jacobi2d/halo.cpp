@@ -1,6 +1,7 @@
 #include "apps/jacobi2d/halo.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace jacobi2d {
 namespace {

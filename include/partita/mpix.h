@@ -11,14 +11,31 @@
 extern "C" {
 #endif
 
-/** Partita_Pbuf_prepare on a request of MPI_Psend_init or MPI_Precv_init (gpu-initiated-partitioned-mpi, section
- * II-B.2). */
 PARTITA_EXPORT int Partita_mpi_Pbuf_prepare(MPI_Request request);
-#define MPIX_Pbuf_prepare Partita_mpi_Pbuf_prepare
+PARTITA_EXPORT int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]);
+PARTITA_EXPORT int Partita_mpi_Prequest_create(Partita_Prequest* prequest, MPI_Request request);
+
+/** Partita_Pbuf_prepare on a request of MPI_Psend_init or MPI_Precv_init (gpu-initiated-partitioned-mpi, section
+ * II-B.2). A function of the source only and no macro, since kernels have a call of the same name (partita/device.cuh).
+ */
+static inline int MPIX_Pbuf_prepare(MPI_Request request) {
+  return Partita_mpi_Pbuf_prepare(request);
+}
 
 /** Partita_Pbuf_prepareall on such requests. */
-PARTITA_EXPORT int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]);
-#define MPIX_Pbuf_prepareall Partita_mpi_Pbuf_prepareall
+static inline int MPIX_Pbuf_prepareall(int count, MPI_Request requests[]) {
+  return Partita_mpi_Pbuf_prepareall(count, requests);
+}
+
+/** Partita_Prequest_create on such a request. */
+static inline int MPIX_Prequest_create(MPIX_Prequest* prequest, MPI_Request request) {
+  return Partita_mpi_Prequest_create(prequest, request);
+}
+
+/** Partita_Prequest_free. */
+static inline int MPIX_Prequest_free(MPIX_Prequest* prequest) {
+  return Partita_Prequest_free(prequest);
+}
 
 /** What became of a request of MPI_Psend_init or MPI_Precv_init: Partita_Request_get_info. */
 PARTITA_EXPORT int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info);

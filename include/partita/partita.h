@@ -8,6 +8,7 @@
 #define PARTITA_PARTITA_H
 
 #include <mpi.h>
+#include <partita/device/prequest.h>
 
 #define PARTITA_VERSION_MAJOR 0
 #define PARTITA_VERSION_MINOR 1
@@ -137,6 +138,19 @@ PARTITA_EXPORT int Partita_Testsome(int incount, Partita_Request requests[], int
  * wait and makes the active ones of `requests` inactive. `done` may complete requests and must not throw. */
 PARTITA_EXPORT int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* context), void* context);
 
+/* ---- Device requests (gpu-initiated-partitioned-mpi, section IV-A.3; docs/design/device.md) ----------------- */
+
+/** Makes what kernels need to mark (send) or await (receive) the partitions of `request`, whose buffer lies in the
+ * memory of one GPU: a small struct that the program passes to its kernels by value, any number of times
+ * (partita/device.cuh). Blocks until the request is matched; one device request at a time. The
+ * request may be active, if the host has marked nothing in this epoch. While a send has a device request, kernels mark
+ * all of its partitions. A receive's is for Parrived in kernels, and may be had beside the host's Parrived. */
+PARTITA_EXPORT int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request request);
+
+/** Releases what Partita_Prequest_create made, before its request is freed, while no kernel uses it and the request is
+ * inactive. A kernel that uses it later gets an error. */
+PARTITA_EXPORT int Partita_Prequest_free(Partita_Prequest* prequest);
+
 /** Partita_Test without making the request inactive. */
 PARTITA_EXPORT int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* status);
 
@@ -146,7 +160,8 @@ PARTITA_EXPORT int Partita_Request_free(Partita_Request* request);
 
 /** What became of a request, as an info object that the caller frees: partita_kind (send, recv),
  *  partita_active (true, false), partita_matched (true, false) and, once matched, partita_link, partita_reason (why
- * this link), partita_transport_partitions. Local. */
+ * this link), partita_transport_partitions; with a device request, partita_gpu_copy (kernel, engine) and
+ * partita_packets (true, false). Local. */
 PARTITA_EXPORT int Partita_Request_get_info(Partita_Request request, MPI_Info* info);
 
 #ifdef __cplusplus

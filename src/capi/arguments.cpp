@@ -78,53 +78,88 @@ int peer_of(const Runtime& runtime, MPI_Comm comm, int rank) {
   return peer;
 }
 
-std::optional<std::string> info_value(MPI_Info info, const char* key) {
+/// Of a key that `info` has.
+std::string info_value(MPI_Info info, const char* key) {
   int length = 0;
   int found = 0;
   PARTITA_MPI(Info_get_valuelen(info, key, &length, &found));
-  if (found == 0) return std::nullopt;
   std::string value(static_cast<std::size_t>(length) + 1, '\0');
   PARTITA_MPI(Info_get(info, key, length, value.data(), &found));
   value.resize(static_cast<std::size_t>(length));
   return value;
 }
 
-constexpr const char* transport_partitions_key = "partita_transport_partitions";
-constexpr const char* link_key = "partita_link";
+void set_link(const Runtime& runtime, const std::string& value, RequestArguments& arguments) {
+  bool known = value == "auto";
+  std::string names = "auto";
+  for (const auto& link : runtime.links) {
+    known = known || value == link->name();
+    names += fmt::format(", {}", link->name());
+  }
+  if (!known) throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; this build has: {}", value, names);
+  arguments.link = value;
+}
+
+void set_transport_partitions(const Runtime&, const std::string& value, RequestArguments& arguments) {
+  arguments.transport_partitions = parse_transport_partitions("info key partita_transport_partitions", value);
+}
+
+void set_driver(const Runtime&, const std::string& value, RequestArguments& arguments) {
+  if (value != "host" && value != "device") {
+    throw Error(ErrorClass::info_value, "info key partita_driver is \"{}\"; expected is host or device", value);
+  }
+  arguments.driver = value == "device" ? link::Driver::device : link::Driver::host;
+}
+
+void set_gpu_copy(const Runtime&, const std::string& value, RequestArguments& arguments) {
+  const auto parsed = parse_gpu_copy(value);
+  if (!parsed) {
+    throw Error(ErrorClass::info_value, "info key partita_gpu_copy is \"{}\"; expected is auto, kernel or engine",
+                value);
+  }
+  arguments.gpu_copy = *parsed;
+}
+
+void set_in_place(const Runtime&, const std::string& value, RequestArguments& arguments) {
+  if (value != "true" && value != "false") {
+    throw Error(ErrorClass::info_value, "info key partita_in_place is \"{}\"; expected is true or false", value);
+  }
+  arguments.in_place = value == "true";
+}
+
+struct InfoKey {
+  std::string_view name;
+  void (*set)(const Runtime& runtime, const std::string& value, RequestArguments& arguments);
+};
+
+constexpr InfoKey info_keys[] = {
+    {"partita_link", set_link},         {"partita_transport_partitions", set_transport_partitions},
+    {"partita_driver", set_driver},     {"partita_gpu_copy", set_gpu_copy},
+    {"partita_in_place", set_in_place},
+};
 
 /// Keys of others are ignored, as the standard says; a misspelt one of ours must not be.
-void check_keys(MPI_Info info) {
-  int keys = 0;
-  PARTITA_MPI(Info_get_nkeys(info, &keys));
-  for (int i = 0; i < keys; ++i) {
-    char key[MPI_MAX_INFO_KEY + 1] = "";
-    PARTITA_MPI(Info_get_nthkey(info, i, key));
-    const std::string_view name(key);
-    if (!name.starts_with("partita_") || name == transport_partitions_key || name == link_key) continue;
-    throw Error(ErrorClass::info_key, "argument info has the key {}; Partita knows {} and {}", name, link_key,
-                transport_partitions_key);
+const InfoKey* known_key(std::string_view name) {
+  if (!name.starts_with("partita_")) return nullptr;
+  for (const InfoKey& key : info_keys) {
+    if (key.name == name) return &key;
   }
+  std::string names;
+  for (const InfoKey& key : info_keys) names += fmt::format("{}{}", names.empty() ? "" : ", ", key.name);
+  throw Error(ErrorClass::info_key, "argument info has the key {}; Partita knows {}", name, names);
 }
 
 void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& arguments) {
   arguments.link = runtime.settings.link;
   arguments.transport_partitions = runtime.settings.transport_partitions;
+  arguments.gpu_copy = runtime.settings.gpu_copy;
   if (info == MPI_INFO_NULL) return;
-  check_keys(info);
-  if (const auto partitions = info_value(info, transport_partitions_key)) {
-    arguments.transport_partitions = parse_transport_partitions("info key partita_transport_partitions", *partitions);
-  }
-  if (const auto link = info_value(info, link_key)) {
-    arguments.link = *link;
-    bool known = *link == "auto";
-    std::string names = "auto";
-    for (const auto& candidate : runtime.links) {
-      known = known || *link == candidate->name();
-      names += fmt::format(", {}", candidate->name());
-    }
-    if (!known) {
-      throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; this build has: {}", *link, names);
-    }
+  int keys = 0;
+  PARTITA_MPI(Info_get_nkeys(info, &keys));
+  for (int i = 0; i < keys; ++i) {
+    char name[MPI_MAX_INFO_KEY + 1] = "";
+    PARTITA_MPI(Info_get_nthkey(info, i, name));
+    if (const InfoKey* key = known_key(name)) key->set(runtime, info_value(info, name), arguments);
   }
 }
 

@@ -142,6 +142,23 @@ int Partita_Pbuf_prepareall(int count, Partita_Request requests[]) {
   return code;
 }
 
+int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) {
+  return on_request("Prequest_create", handle, [&] {
+    check_output(prequest, "prequest");
+    Request& request = request_of(handle);
+    runtime().wait_until(request, [&] { return request.matched_or_failed(); });
+    *prequest = request.make_device_side();
+  });
+}
+
+int Partita_Prequest_free(Partita_Prequest* prequest) {
+  return guarded("Prequest_free", [&] {
+    check_output(prequest, "prequest");
+    runtime().matcher.request_with(*prequest).free_device_side();
+    *prequest = Partita_Prequest{};
+  });
+}
+
 int Partita_Request_free(Partita_Request* request) {
   return on_request("Request_free", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
     Request& freed = request_of(request == nullptr ? PARTITA_REQUEST_NULL : *request);
@@ -169,5 +186,9 @@ int Partita_Request_get_info(Partita_Request handle, MPI_Info* info) {
     set("partita_link", request.link_name());
     set("partita_reason", request.link_reason());
     set("partita_transport_partitions", std::to_string(request.plan().transport_partitions()));
+    if (const DeviceSide* device = request.device_side()) {
+      set("partita_gpu_copy", device->kernel_copies() ? "kernel" : "engine");
+      set("partita_packets", device->in_packets() ? "true" : "false");
+    }
   });
 }

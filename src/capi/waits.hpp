@@ -7,7 +7,7 @@ namespace partita::capi {
 
 /// Whether `handle` stands for a request between its start and the call that completes it.
 inline bool is_open(Partita_Request handle) {
-  return handle != PARTITA_REQUEST_NULL && request_of(handle).active();
+  return handle != PARTITA_REQUEST_NULL && request_of(handle).open();
 }
 
 /// Throws Error on a negative count, and on a missing array.

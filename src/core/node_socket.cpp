@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 
 struct Datagram {
   std::int32_t from;
+  DescriptorKind kind;
   std::uint64_t segment;
   std::uint64_t size_bytes;
 };
@@ -75,8 +77,8 @@ std::string NodeSocket::name_of(int peer) const {
   return fmt::format("partita-{:016x}-{}", job_id_, peer);
 }
 
-void NodeSocket::pass(int peer, std::uint64_t segment, std::uint64_t size_bytes, int fd) {
-  Waiting entry{segment, size_bytes, UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
+void NodeSocket::pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd) {
+  Waiting entry{kind, segment, size_bytes, UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
   if (entry.fd.get() < 0)
     throw Error(ErrorClass::other, "cannot duplicate a file descriptor: {}", std::strerror(errno));
   {
@@ -99,7 +101,7 @@ bool NodeSocket::flush(int peer) {
 }
 
 bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
-  Datagram datagram{rank_, waiting.segment, waiting.size_bytes};
+  Datagram datagram{rank_, waiting.kind, waiting.segment, waiting.size_bytes};
   iovec part{&datagram, sizeof datagram};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   const Address address = abstract_address(name_of(peer));
@@ -124,7 +126,17 @@ bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
   throw Error(ErrorClass::other, "cannot pass a file descriptor to rank {}: {}", peer, std::strerror(errno));
 }
 
-void NodeSocket::receive(const std::function<void(PassedDescriptor)>& sink) {
+void NodeSocket::receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink) {
+  std::vector<PassedDescriptor> received;
+  {
+    const std::lock_guard lock(arrived_mutex_);
+    take_in();
+    received.swap(arrived_[static_cast<std::size_t>(kind)]);
+  }
+  for (auto& passed : received) sink(std::move(passed));
+}
+
+void NodeSocket::take_in() {
   for (;;) {
     Datagram datagram{};
     iovec part{&datagram, sizeof datagram};
@@ -153,7 +165,9 @@ void NodeSocket::receive(const std::function<void(PassedDescriptor)>& sink) {
       }
     }
     if (received != static_cast<ssize_t>(sizeof datagram) || !same_user || fd.get() < 0) continue;
-    sink({datagram.from, datagram.segment, datagram.size_bytes, std::move(fd)});
+    const auto kind = static_cast<std::size_t>(datagram.kind);
+    if (kind >= arrived_.size()) continue;
+    arrived_[kind].push_back({datagram.from, datagram.segment, datagram.size_bytes, std::move(fd)});
   }
 }
 

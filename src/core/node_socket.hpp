@@ -2,12 +2,15 @@
 // whether they still live.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -27,6 +30,10 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+/// What a descriptor stands for; each kind has names of its own.
+enum class DescriptorKind : std::uint32_t { host_segment, device_memory };
+inline constexpr std::size_t descriptor_kind_count = 2;
+
 /// A descriptor that a rank of this node passed to us.
 struct PassedDescriptor {
   int from = -1;              ///< world rank
@@ -42,21 +49,23 @@ class NodeSocket {
   NodeSocket(std::uint64_t job_id, int rank);
 
   /// Passes a duplicate of `fd` to `peer`, at once or, where the peer's queue is full, in a later flush().
-  void pass(int peer, std::uint64_t segment, std::uint64_t size_bytes, int fd);
+  void pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd);
   /// Sends what had to wait. True if nothing for `peer` waits any more.
   bool flush(int peer);
-  /// Takes all descriptors that have come in.
-  void receive(const std::function<void(PassedDescriptor)>& sink);
+  /// Takes all descriptors of `kind` that have come in, in their order.
+  void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
   /// Whether the process of `peer` still holds its socket; false means that the process has ended.
   bool alive(int peer) const;
 
  private:
   struct Waiting {
+    DescriptorKind kind;
     std::uint64_t segment;
     std::uint64_t size_bytes;
     UniqueFd fd;
   };
   bool try_pass(int peer, const Waiting& waiting);
+  void take_in();
   std::string name_of(int peer) const;
 
   std::uint64_t job_id_;
@@ -64,6 +73,8 @@ class NodeSocket {
   UniqueFd socket_;
   std::mutex mutex_;
   std::map<int, std::deque<Waiting>> waiting_;
+  std::mutex arrived_mutex_;
+  std::array<std::vector<PassedDescriptor>, descriptor_kind_count> arrived_;  ///< not yet received, by kind
 };
 
 }  // namespace partita

@@ -33,13 +33,13 @@ void Progress::poll() {
 
 bool Progress::take_steps() {
   bool moved = false;
-  for (const Step& step : steps_) {
+  for (Known& step : steps_) {
     try {
-      moved |= step();
+      moved |= step.take();
     } catch (const Error& error) {
       // No request to blame; whoever waits for the outcome is watched.
-      if (error.sentence() != last_failure_) log("progress failed: {}", error.sentence());
-      last_failure_ = error.sentence();
+      if (error.sentence() != step.last_failure) log("progress failed: {}", error.sentence());
+      step.last_failure = error.sentence();
     }
   }
   return moved;

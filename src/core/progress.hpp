@@ -24,7 +24,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// Adds a kind of step. Before the thread starts.
-  void add(Step step) { steps_.push_back(std::move(step)); }
+  void add(Step step) { steps_.push_back({std::move(step), {}}); }
   void start_thread();
   void stop_thread();
 
@@ -43,9 +43,13 @@ class Progress {
   void thread_main();
   bool take_steps();
 
+  struct Known {
+    Step take;
+    std::string last_failure;  ///< said already
+  };
+
   int spare_cores_;
-  std::vector<Step> steps_;
-  std::string last_failure_;
+  std::vector<Known> steps_;
   std::recursive_mutex mutex_;
   std::atomic<int> wanted_{0};
   std::atomic<unsigned> wake_ups_{0};

@@ -42,6 +42,12 @@ const std::vector<Setting>& settings_table() {
        }},
       {{"PARTITA_PARTITIONS", "a whole number from 1", "transport partitions per request (default: by size)"},
        [](Settings& s, const std::string& v) { return parse_at_least(v, 1, s.transport_partitions); }},
+      {{"PARTITA_GPU_COPY", "auto, kernel or engine", "who moves what kernels mark: the kernel itself or the host"},
+       [](Settings& s, const std::string& v) {
+         const auto parsed = parse_gpu_copy(v);
+         s.gpu_copy = parsed.value_or(GpuCopy::automatic);
+         return parsed.has_value();
+       }},
       {{"PARTITA_PROGRESS", "thread or caller", "who takes the host steps of communication"},
        [](Settings& s, const std::string& v) {
          s.progress_thread = v == "thread";
@@ -106,6 +112,13 @@ Settings read_settings(const char* const* environment) {
     assign(settings, std::string(variable.substr(0, equals)), std::string(variable.substr(equals + 1)));
   }
   return settings;
+}
+
+std::optional<GpuCopy> parse_gpu_copy(const std::string& text) {
+  if (text == "auto") return GpuCopy::automatic;
+  if (text == "kernel") return GpuCopy::kernel;
+  if (text == "engine") return GpuCopy::engine;
+  return std::nullopt;
 }
 
 int parse_transport_partitions(const std::string& what, const std::string& text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,16 @@
 
 namespace partita {
 
+/// Who moves the bytes of a partition that a kernel marks.
+enum class GpuCopy : std::uint8_t {
+  automatic,  ///< the kernel where it can
+  kernel,     ///< the kernel, into mapped memory of the peer
+  engine,     ///< the host, which the kernel asks through a flag
+};
+
 struct Settings {
-  std::string link = "auto";                    ///< auto or the name of one link
+  std::string link = "auto";  ///< auto or the name of one link
+  GpuCopy gpu_copy = GpuCopy::automatic;
   int transport_partitions = 0;                 ///< wished transfers per request; 0: by size
   bool progress_thread = true;                  ///< false: only calls into Partita make progress
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never
@@ -36,5 +45,6 @@ Settings read_settings(const char* const* environment);
 
 /// Parses `text` as one of the values of the setting; what names it in the error. Shared with info keys.
 int parse_transport_partitions(const std::string& what, const std::string& text);
+std::optional<GpuCopy> parse_gpu_copy(const std::string& text);
 
 }  // namespace partita

@@ -71,6 +71,12 @@ int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]) {
   return Partita_Pbuf_prepareall(count, found.data());
 }
 
+int Partita_mpi_Prequest_create(Partita_Prequest* prequest, MPI_Request request) {
+  const Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPIX_Prequest_create", request)
+                                       : Partita_Prequest_create(prequest, found);
+}
+
 int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("Partita_mpi_Request_get_info", request)

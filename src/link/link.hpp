@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 
 #include "core/epoch.hpp"
 #include "core/wire.hpp"
+#include "link/device_route.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
 
@@ -30,10 +32,12 @@ struct Refusal {
 
 /// One side's contiguous memory of a request and the rank at the other end.
 struct Endpoint {
-  int peer = -1;                ///< world rank of the other side
-  std::byte* data = nullptr;    ///< packed bytes: the user's buffer if that is contiguous, else a staging buffer
-  std::int64_t size_bytes = 0;  ///< all partitions together
-  memory::Kind kind{};          ///< what memory `data` is
+  int peer = -1;                 ///< world rank of the other side
+  std::byte* data = nullptr;     ///< receiving: packed bytes, the user's buffer or a staging buffer in host memory
+  std::int64_t size_bytes = 0;   ///< all partitions together
+  memory::Kind kind{};           ///< what memory `data` is
+  int device = -1;               ///< the GPU of Kind::device
+  Driver driver = Driver::host;  ///< who opens the epochs of this side
 };
 
 /// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by
@@ -44,11 +48,15 @@ class Sender {
 
   /// What the receiver must know about this side; called once, before connect.
   virtual wire::Bytes offer() = 0;
-  /// The receiver chose this link: `answer` is what its Receiver::answer returned.
-  virtual void connect(const Plan& plan, std::span<const std::byte> answer) = 0;
+  /// The receiver chose this link: `answer` is what its Receiver::answer returned. The bytes are put from `data`, of
+  /// the endpoint's kind and size.
+  virtual void connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) = 0;
 
   /// Opens `epoch` on this side.
   virtual void start(Epoch epoch) = 0;
+  /// How kernels put by themselves, where they can; once connected.
+  virtual std::optional<DeviceSendRoute> device_route() { return std::nullopt; }
+
   /// Whether the receiver can take data of `epoch` now. Acquires the receiver's promise.
   virtual bool ready(Epoch epoch) const = 0;
   /// Whether the receiver has started `epoch` itself (what Pbuf_prepare waits for); implies ready.
@@ -70,6 +78,8 @@ class Receiver {
 
   /// What the sender must know to put; called once.
   virtual wire::Bytes answer() = 0;
+  /// How kernels see arrivals by themselves, where they can.
+  virtual std::optional<DeviceRecvRoute> device_route() { return std::nullopt; }
 
   /// Opens `epoch`: promises the sender that the memory may be written.
   virtual void open(Epoch epoch) = 0;
@@ -92,6 +102,9 @@ class Link {
   /// Whether `auto` should hold this link back, until the receiver asks for it, where a link before it can serve the
   /// sender: starting it takes milliseconds and threads.
   virtual bool costly_to_start() const { return false; }
+
+  /// Whether this link itself moves bytes between such memories; GPU memory is staged in host memory otherwise.
+  virtual bool moves(memory::Kind from, memory::Kind to) const { return memory::is_host(from) && memory::is_host(to); }
 
   /// The smallest transfer into `receiver` that is worth its own start and flag. Measured: docs/measurements/. Smaller
   /// partitions are aggregated, unless the program asks otherwise.

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -65,7 +66,7 @@ HostMemory::Freed HostMemory::free_segment(void* base) {
   }
   const Segment& segment = found->second;
   Freed freed{segment.name, {segment.holders.begin(), segment.holders.end()}};
-  ::munmap(segment.base, segment.size_bytes);
+  unmap(segment.base, segment.size_bytes);
   segments_.erase(found);
   return freed;
 }
@@ -121,13 +122,13 @@ HostAddress HostMemory::export_to(int peer, const void* address) {
   if (found == segments_.end()) throw Error(ErrorClass::internal, "{} is not exported memory", address);
   Segment& segment = segments_.at(found->first);
   if (peer != world_.rank() && segment.holders.insert(peer).second) {
-    world_.socket().pass(peer, segment.name, segment.size_bytes, segment.fd.get());
+    world_.socket().pass(peer, DescriptorKind::host_segment, segment.name, segment.size_bytes, segment.fd.get());
   }
   return {segment.name, static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment.base)};
 }
 
 void HostMemory::take_in_descriptors() {
-  world_.socket().receive([this](PassedDescriptor passed) {
+  world_.socket().receive(DescriptorKind::host_segment, [this](PassedDescriptor passed) {
     const auto size = static_cast<std::size_t>(passed.size_bytes);
     mapped_[{passed.from, passed.segment}] = {map_shared(passed.fd.get(), size, "a peer's"), size};
   });
@@ -159,8 +160,29 @@ void HostMemory::forget(int peer, std::uint64_t segment) {
   take_in_descriptors();
   const auto found = mapped_.find({peer, segment});
   if (found == mapped_.end()) return;
-  ::munmap(found->second.base, found->second.size_bytes);
+  unmap(found->second.base, found->second.size_bytes);
   mapped_.erase(found);
+}
+
+void HostMemory::unmap(std::byte* base, std::size_t size_bytes) {
+  if (before_unmapping_) before_unmapping_(base);
+  ::munmap(base, size_bytes);
+}
+
+std::optional<HostMemory::Range> HostMemory::segment_of(const void* address) const {
+  const std::lock_guard lock(mutex_);
+  const auto own = containing(address, 1);
+  if (own != segments_.end()) return Range{own->second.base, own->second.size_bytes};
+  const auto* byte = static_cast<const std::byte*>(address);
+  for (const auto& [name, range] : mapped_) {
+    if (range.base <= byte && byte < range.base + range.size_bytes) return range;
+  }
+  return std::nullopt;
+}
+
+void HostMemory::before_unmapping(std::function<void(std::byte*)> hook) {
+  const std::lock_guard lock(mutex_);
+  before_unmapping_ = std::move(hook);
 }
 
 }  // namespace partita::memory

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/world.hpp"
@@ -55,6 +57,17 @@ class HostMemory {
   /// `peer` has freed `segment`.
   void forget(int peer, std::uint64_t segment);
 
+  /// A whole segment as this process maps it.
+  struct Range {
+    std::byte* base = nullptr;
+    std::size_t size_bytes = 0;
+  };
+  /// The segment that holds the byte at `address`, ours or a peer's.
+  std::optional<Range> segment_of(const void* address) const;
+  /// `hook` is called with the base of every segment before it is unmapped, but for those that live to the end of this
+  /// object. It must not call back. An empty one takes the last away.
+  void before_unmapping(std::function<void(std::byte*)> hook);
+
  private:
   struct Segment {
     std::byte* base = nullptr;
@@ -63,15 +76,12 @@ class HostMemory {
     std::uint64_t name = 0;
     std::set<int> holders;
   };
-  struct Mapped {
-    std::byte* base = nullptr;
-    std::size_t size_bytes = 0;
-  };
   using Segments = std::map<const std::byte*, Segment>;
 
   std::byte* create_segment(std::size_t size_bytes);
   Segments::const_iterator containing(const void* address, std::size_t size_bytes) const;
   void take_in_descriptors();
+  void unmap(std::byte* base, std::size_t size_bytes);
 
   World& world_;
   mutable std::mutex mutex_;
@@ -80,7 +90,8 @@ class HostMemory {
   std::map<std::size_t, std::vector<std::byte*>> free_blocks_;  ///< by rounded size
   std::byte* pool_next_ = nullptr;                              ///< unused rest of the newest pool segment
   std::byte* pool_end_ = nullptr;
-  std::map<std::pair<int, std::uint64_t>, Mapped> mapped_;  ///< theirs
+  std::map<std::pair<int, std::uint64_t>, Range> mapped_;  ///< theirs
+  std::function<void(std::byte*)> before_unmapping_;
 };
 
 }  // namespace partita::memory

@@ -38,6 +38,14 @@ Request* Matcher::find(std::uint64_t id) {
   return nullptr;
 }
 
+Request& Matcher::request_with(const Partita_Prequest& view) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, request] : requests_) {
+    if (request->has_device_side(view)) return *request;
+  }
+  throw Error(ErrorClass::arg, "argument prequest is of no request; it was freed already, or never made");
+}
+
 std::size_t Matcher::free_all() {
   std::size_t freed = 0;
   const auto exclusive = runtime_.progress.exclusive();
@@ -58,41 +66,54 @@ void Matcher::add(std::unique_ptr<SendRequest> request) {
   if (added.arguments().peer >= 0) post_offer(added);
 }
 
-void Matcher::Unanswered::open(link::Link& link, const link::Endpoint& endpoint) {
-  const std::string name(link.name());
+void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
   auto made = link.sender(endpoint);
-  if (auto* sender = std::get_if<std::unique_ptr<link::Sender>>(&made)) {
-    offer.links[name] = {Availability::offered, (*sender)->offer(), {}};
-    senders[name] = std::move(*sender);
-  } else {
-    offer.links[name] = {Availability::refused, {}, std::get<link::Refusal>(made).reason};
+  if (auto* refusal = std::get_if<link::Refusal>(&made)) {
+    offered.availability = Availability::refused;
+    offered.reason = refusal->reason;
+    return;
   }
+  auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
+  offered.availability = Availability::offered;
+  offered.bytes = sender->offer();
+  halves.push_back({offered.link, offered.kind, std::move(sender)});
+}
+
+std::unique_ptr<link::Sender> Matcher::Unanswered::take(const std::string& link, memory::Kind kind) {
+  for (Half& half : halves) {
+    if (half.link == link && half.kind == kind) return std::move(half.sender);
+  }
+  throw Error(ErrorClass::internal, "the receiver chose link {}, which was not offered to it", link);
 }
 
 void Matcher::post_offer(SendRequest& request) {
-  const auto& arguments = request.arguments();
+  const std::string& wish = request.arguments().link;
   Unanswered& unanswered = unanswered_[request.matching.id];
-  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), arguments.link, {}};
+  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), wish, {}};
   for (const auto& link : runtime_.links) {
-    const std::string name(link->name());
-    if (arguments.link != "auto" && arguments.link != name) {
-      unanswered.offer.links[name].reason = fmt::format("link {} is demanded", arguments.link);
-    } else if (arguments.link == "auto" && link->costly_to_start() && !unanswered.senders.empty()) {
-      unanswered.offer.links[name].availability = Availability::held_back;
-    } else {
-      unanswered.open(*link, request.endpoint());
+    for (const link::Endpoint& endpoint : request.endpoints()) {
+      if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
+      LinkOffer& offered = unanswered.offer.links.emplace_back(
+          LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});
+      if (wish != "auto" && wish != link->name()) {
+        offered.reason = fmt::format("link {} is demanded", wish);
+      } else if (wish == "auto" && link->costly_to_start() && !unanswered.halves.empty()) {
+        offered.availability = Availability::held_back;
+      } else {
+        unanswered.open(offered, *link, endpoint);
+      }
     }
   }
   runtime_.progress.want();  // until the answer
-  mailbox_.post(arguments.peer, write_offer(request.matching.key, unanswered.offer));
+  mailbox_.post(request.arguments().peer, write_offer(request.matching.key, unanswered.offer));
 }
 
 wire::Bytes Matcher::write_offer(const MatchKey& key, const Offer& offer) {
   wire::Writer message;
   message.put(offer_kind).put(key).put(offer.sender_id).put(offer.shape).put_string(offer.wished_link);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
-  for (const auto& [name, link] : offer.links) {
-    message.put_string(name).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
+  for (const LinkOffer& link : offer.links) {
+    message.put_string(link.link).put(link.kind).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
   }
   return message.take();
 }
@@ -105,12 +126,13 @@ Matcher::Offer Matcher::read_offer(int from, wire::Reader& message) {
   offer.wished_link = message.get_string();
   const auto count = message.get<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::string name = message.get_string();
     LinkOffer link;
+    link.link = message.get_string();
+    link.kind = message.get<memory::Kind>();
     link.availability = message.get<Availability>();
     link.bytes = message.get_bytes();
     link.reason = message.get_string();
-    offer.links.emplace(name, std::move(link));
+    offer.links.push_back(std::move(link));
   }
   return offer;
 }
@@ -122,12 +144,16 @@ void Matcher::take_ask(int from, wire::Reader message) {
   const std::lock_guard lock(mutex_);
   const Request& request = *find(sender_id);  // at the latest the answer ends it
   Unanswered& unanswered = unanswered_.at(sender_id);
-  for (const auto& link : runtime_.links) {
-    if (link->name() != wanted) continue;
+  for (LinkOffer& offered : unanswered.offer.links) {
+    if (offered.link != wanted) continue;
     if (retired_.contains(sender_id)) {
-      unanswered.offer.links[wanted] = {Availability::refused, {}, "the sender has freed its request"};
-    } else {
-      unanswered.open(*link, request.endpoint());
+      offered = {wanted, offered.kind, Availability::refused, {}, "the sender has freed its request"};
+      continue;
+    }
+    for (const auto& link : runtime_.links) {
+      for (const link::Endpoint& endpoint : request.endpoints()) {
+        if (link->name() == wanted && endpoint.kind == offered.kind) unanswered.open(offered, *link, endpoint);
+      }
     }
   }
   mailbox_.post(from, write_offer(request.matching.key, unanswered.offer));
@@ -154,6 +180,7 @@ void Matcher::take_answer(int from, wire::Reader message) {
   }
   const auto plan = message.get<link::Plan>();
   const std::string link = message.get_string();
+  const auto kind = message.get<memory::Kind>();
   std::string reason = message.get_string();
   const wire::Bytes answer = message.get_bytes();
   if (retired_.contains(sender_id)) {
@@ -163,7 +190,7 @@ void Matcher::take_answer(int from, wire::Reader message) {
     return;
   }
   try {
-    request->connect(plan, std::move(answered.senders.at(link)), link, std::move(reason), answer);
+    request->connect(plan, answered.take(link, kind), kind, link, std::move(reason), answer);
   } catch (const Error& error) {
     request->fail(error);
   }
@@ -194,6 +221,7 @@ void Matcher::take_offer(int from, wire::Reader message) {
 
   const std::lock_guard lock(mutex_);
   if (dropped_.erase(key) > 0) {
+    runtime_.progress.unwant();
     post_failure(
         from, offer.sender_id, 0,
         Error(ErrorClass::request, "rank {} freed the matching receive before it was matched", runtime_.world.rank()));
@@ -217,7 +245,8 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
     request.matching.peer_id = offer.sender_id;
     wire::Writer message;
     message.put(answer_kind).put(offer.sender_id).put(request.matching.id).put(true);
-    message.put(choice.plan).put_string(choice.link).put_string(choice.reason).put_bytes(choice.receiver->answer());
+    message.put(choice.plan).put_string(choice.link).put(choice.sender_kind).put_string(choice.reason);
+    message.put_bytes(choice.receiver->answer());
     request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
     mailbox_.post(offer.from, message.take());
   } catch (const Error& error) {
@@ -227,7 +256,7 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
   }
 }
 
-std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(const RecvRequest& request, const Offer& offer) {
+std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& request, const Offer& offer) {
   const SideShape mine = request.shape();
   if (mine.total_bytes != offer.shape.total_bytes) {
     throw Error(ErrorClass::truncate,
@@ -237,33 +266,55 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(const RecvRequest
                 offer.from, offer.shape.total_bytes, offer.shape.partitions, runtime_.world.rank(), mine.total_bytes,
                 mine.partitions, request.arguments().tag);
   }
-  const std::string& wish = request.arguments().link;
   std::string refusals;
   for (const auto& link : runtime_.links) {
-    const std::string name(link->name());
-    const auto offered = offer.links.find(name);
-    if (wish != "auto" && wish != name) {
-      refusals = joined(refusals, fmt::format("{}: rank {} demands link {}", name, runtime_.world.rank(), wish));
-    } else if (offered == offer.links.end()) {
-      refusals = joined(refusals, fmt::format("{}: rank {} is built without it", name, offer.from));
-    } else if (offered->second.availability == Availability::held_back) {
-      return Wanted{name};
-    } else if (offered->second.availability == Availability::refused) {
-      refusals = joined(refusals, fmt::format("{}: {}", name, offered->second.reason));
-    } else {
-      const link::Plan plan(offer.shape.partitions, mine.partitions,
-                            choose_transport_partitions(offer.shape, mine, link->transfer_bytes(request.endpoint())),
-                            mine.total_bytes);
-      auto made = link->receiver(request.endpoint(), plan, offered->second.bytes);
-      if (auto* receiver = std::get_if<std::unique_ptr<link::Receiver>>(&made)) {
-        const std::string reason = link->describe(**receiver);
-        return Choice{plan, std::move(*receiver), name, joined(reason, refusals)};
-      }
-      refusals = joined(refusals, fmt::format("{}: {}", name, std::get<link::Refusal>(made).reason));
+    Outcome outcome = try_link(*link, request, offer);
+    if (auto* wanted = std::get_if<Wanted>(&outcome)) return std::move(*wanted);
+    if (auto* choice = std::get_if<Choice>(&outcome)) {
+      choice->reason = joined(choice->reason, refusals);
+      return std::move(*choice);
     }
+    refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
   }
   throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}", offer.from,
               runtime_.world.rank(), request.arguments().tag, refusals);
+}
+
+/// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
+Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const Offer& offer) const {
+  const std::string& wish = request.arguments().link;
+  if (wish != "auto" && wish != link.name()) {
+    return link::Refusal{fmt::format("rank {} demands link {}", runtime_.world.rank(), wish)};
+  }
+  std::string refusals;
+  bool offered = false;
+  for (const LinkOffer& form : offer.links) {
+    if (form.link != link.name()) continue;
+    offered = true;
+    if (form.availability == Availability::held_back) return Wanted{form.link};
+    if (form.availability == Availability::refused) {
+      refusals = joined(refusals, form.reason);
+      continue;
+    }
+    for (const link::Endpoint& endpoint : request.endpoints()) {
+      if (!link.moves(form.kind, endpoint.kind)) continue;
+      Outcome outcome = try_forms(link, form, request.allocated(endpoint), request.shape(), offer.shape);
+      if (!std::holds_alternative<link::Refusal>(outcome)) return outcome;
+      refusals = joined(refusals, std::get<link::Refusal>(outcome).reason);
+    }
+  }
+  return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.from)};
+}
+
+Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
+                                    const SideShape& mine, const SideShape& theirs) {
+  const link::Plan plan(theirs.partitions, mine.partitions,
+                        choose_transport_partitions(theirs, mine, link.transfer_bytes(endpoint)), mine.total_bytes);
+  auto made = link.receiver(endpoint, plan, form.bytes);
+  if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
+  auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
+  std::string reason = link.describe(*receiver);
+  return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
@@ -285,14 +336,14 @@ void Matcher::post_bye(int to, std::uint64_t id) {
 
 void Matcher::free(Request& request) {
   if (auto* send = dynamic_cast<SendRequest*>(&request)) runtime_.deferred.remove(*send);
+  request.drop_device_side();
   const auto exclusive = runtime_.progress.exclusive();
   const std::lock_guard lock(mutex_);
   auto freed = requests_.extract(request.matching.id);
   const bool unanswered = unanswered_.contains(request.matching.id);
 
   if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
-    dropped_.insert(request.matching.key);
-    runtime_.progress.unwant();
+    dropped_.insert(request.matching.key);  // and progress is wanted until its offer is answered
   } else if (request.matching.peer_id != 0) {
     post_bye(request.arguments().peer, request.matching.peer_id);
     if (!request.matching.peer_freed) retired_.insert(std::move(freed));

@@ -28,6 +28,8 @@ class Matcher {
 
   void add(std::unique_ptr<SendRequest> request);
   void add(std::unique_ptr<RecvRequest> request);
+  /// The request whose device side `view` is. Throws Error if it is of none.
+  Request& request_with(const Partita_Prequest& view);
   /// The program freed `request`; it goes when its peer can no longer touch its memory.
   void free(Request& request);
   /// Frees every request that the program has not freed; returns how many there were.
@@ -39,7 +41,10 @@ class Matcher {
     held_back,  ///< costly to start, and another link can serve: started if the receiver asks for it
     refused,
   };
+  /// One link from one form of the sender's memory: as it is, or, of a GPU, staged in host memory.
   struct LinkOffer {
+    std::string link;
+    memory::Kind kind{};
     Availability availability = Availability::refused;
     wire::Bytes bytes;   ///< of the link, if offered
     std::string reason;  ///< if refused
@@ -49,13 +54,14 @@ class Matcher {
     std::uint64_t sender_id = 0;
     SideShape shape;
     std::string wished_link;
-    std::map<std::string, LinkOffer> links;
+    std::vector<LinkOffer> links;
   };
   /// What the receiver chose.
   struct Choice {
     link::Plan plan;
     std::unique_ptr<link::Receiver> receiver;
     std::string link;
+    memory::Kind sender_kind{};  ///< of the form that the sender offered
     std::string reason;
   };
   /// A link that the sender holds back must be asked for first.
@@ -64,10 +70,20 @@ class Matcher {
   };
   /// A send without an answer.
   struct Unanswered {
-    Offer offer;
-    std::unordered_map<std::string, std::unique_ptr<link::Sender>> senders;  ///< of the links that are offered
+    /// The sender's half of what is offered.
+    struct Half {
+      std::string link;
+      memory::Kind kind{};
+      std::unique_ptr<link::Sender> sender;
+    };
 
-    void open(link::Link& link, const link::Endpoint& endpoint);
+    Offer offer;
+    std::vector<Half> halves;
+
+    /// Starts `link` for `offered`, or notes why not.
+    void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
+    /// Throws Error where it was not offered.
+    std::unique_ptr<link::Sender> take(const std::string& link, memory::Kind kind);
   };
 
   void post_offer(SendRequest& request);
@@ -80,7 +96,12 @@ class Matcher {
 
   void settle(RecvRequest& request, const Offer& offer);
   void await_offer(RecvRequest& request);
-  std::variant<Choice, Wanted> choose(const RecvRequest& request, const Offer& offer);
+  /// What has come of looking at one link.
+  using Outcome = std::variant<Choice, Wanted, link::Refusal>;
+  std::variant<Choice, Wanted> choose(RecvRequest& request, const Offer& offer);
+  Outcome try_link(link::Link& link, RecvRequest& request, const Offer& offer) const;
+  static Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
+                           const SideShape& mine, const SideShape& theirs);
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(int to, std::uint64_t id);
 

@@ -28,6 +28,7 @@ void RecvRequest::start() {
   next_ = 0;
   if (matched()) open_epoch();
   record(Trace::Event::started);
+  if (device_ != nullptr) enter_device_epoch();
   active_.store(true, std::memory_order_release);
 }
 
@@ -89,12 +90,13 @@ bool RecvRequest::piece_arrived(std::int64_t piece) {
 
 /// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
 bool RecvRequest::deliver(std::int64_t piece) {
-  if (lands_in_place()) return true;
+  if (lands_in_place() && !tells_kernels_) return true;
   const auto p = static_cast<std::size_t>(piece);
   if (claimed_[p].exchange(epoch_, std::memory_order_relaxed) == epoch_) {
     return delivered_[p].load(std::memory_order_acquire) == epoch_;
   }
-  copy_out(piece);
+  if (!lands_in_place()) copy_out(piece);
+  if (tells_kernels_) device_->raise(static_cast<std::int32_t>(piece), epoch_);
   delivered_[p].store(epoch_, std::memory_order_release);
   return true;
 }
@@ -104,7 +106,12 @@ void RecvRequest::copy_out(std::int64_t piece) {
   if (layout_.contiguous()) {
     const link::Range bytes = plan_.bytes(piece);
     if (bytes.size() == 0) return;
-    std::memcpy(user_data() + bytes.begin, packed + bytes.begin, static_cast<std::size_t>(bytes.size()));
+    const auto size = static_cast<std::size_t>(bytes.size());
+    if (in_gpu_memory()) {
+      runtime_.device_memory->copy(user_data() + bytes.begin, packed + bytes.begin, size);
+    } else {
+      std::memcpy(user_data() + bytes.begin, packed + bytes.begin, size);
+    }
   } else {
     layout_.unpack(packed + first_element(piece) * layout_.size_bytes(), arguments_.buffer, first_element(piece),
                    first_element(1));
@@ -113,14 +120,49 @@ void RecvRequest::copy_out(std::int64_t piece) {
 
 /// Delivers piece by piece, in step with a sender that still copies the next one.
 bool RecvRequest::done() {
+  enter_gpu();
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
+  if (device_ != nullptr) device_->check(explain());
+  if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const auto pieces = static_cast<std::int64_t>(claimed_.size());
   while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
   if (next_ < pieces) return false;
   for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
   return true;
+}
+
+/// For kernels that wait for what only the host can deliver.
+bool RecvRequest::device_step() {
+  enter_gpu();
+  if (!tells_kernels_) return false;
+  bool delivered = false;
+  for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(claimed_.size()); ++piece) {
+    const auto p = static_cast<std::size_t>(piece);
+    if (claimed_[p].load(std::memory_order_relaxed) == epoch_ || !piece_arrived(piece)) continue;
+    delivered |= deliver(piece);
+  }
+  return delivered;
+}
+
+Partita_Prequest RecvRequest::device_view() {
+  const auto route = link_->device_route();
+  if (!route && device_driven()) {
+    throw Error(
+        ErrorClass::other,
+        "the request is device-driven (info key partita_driver), but link {} ({}) shows arrivals to the host only",
+        link_name_, link_reason_);
+  }
+  tells_kernels_ = !route;
+  Partita_Prequest view{};
+  view.flags = PARTITA_PREQUEST_RECV;
+  if (!route) return view;
+  view.arrival_device = const_cast<Epoch*>(route->arrival_device);
+  view.credit = route->credit;
+  view.remote = reinterpret_cast<unsigned char*>(route->slots);
+  if (route->slots != nullptr) view.flags |= PARTITA_PREQUEST_PACKETS;
+  return view;
 }
 
 /// Once per partition and epoch, whoever sees it first.

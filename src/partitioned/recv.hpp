@@ -18,6 +18,7 @@ class RecvRequest final : public Request {
   void start() override;
   bool done() override;
   bool prepared() override;
+  bool device_step() override;
 
   /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
   bool arrived(std::int64_t partition);
@@ -26,6 +27,7 @@ class RecvRequest final : public Request {
   void connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name, std::string reason);
 
  protected:
+  Partita_Prequest device_view() override;
   std::string describe_epoch() const override;
 
  private:
@@ -38,10 +40,10 @@ class RecvRequest final : public Request {
   void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
-  std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
 
   std::size_t staging_bytes_ = 0;
   std::unique_ptr<link::Receiver> link_;
+  bool tells_kernels_ = false;                 ///< the link raises no flags that kernels see, so this side does
   std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
   std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it
   std::vector<std::atomic<Epoch>> delivered_;  ///< per piece: it lies in the user's buffer

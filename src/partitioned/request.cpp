@@ -21,18 +21,58 @@ Request::Request(Runtime& runtime, RequestArguments arguments)
     : runtime_(runtime),
       arguments_(std::move(arguments)),
       layout_(Layout::of(arguments_.datatype)),
-      epoch_(runtime.settings.first_epoch) {}
+      epoch_(runtime.settings.first_epoch) {
+  if (null_peer()) return;
+  place_ = runtime.device_memory->place_of(user_data(), static_cast<std::size_t>(shape().total_bytes));
+  if (in_gpu_memory() && !layout_.contiguous()) {
+    throw Error(
+        ErrorClass::type,
+        "argument datatype has gaps and argument buf is GPU memory, which Partita cannot pack yet; expected is a "
+        "contiguous datatype or host memory");
+  }
+  if ((device_driven() || arguments_.in_place) && place_.kind != memory::Kind::device) {
+    throw Error(ErrorClass::buffer, "info key {} needs a buffer in the memory of one GPU; argument buf is {} memory",
+                device_driven() ? "partita_driver=device" : "partita_in_place", name_of(place_.kind));
+  }
+}
+
+Request::~Request() {
+  if (host_copy_ != nullptr) {
+    runtime_.host_memory.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
+  }
+}
 
 SideShape Request::shape() const {
   return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
           arguments_.transport_partitions};
 }
 
-link::Endpoint Request::endpoint() const {
+std::vector<link::Endpoint> Request::endpoints() const {
   const std::int64_t total_bytes = shape().total_bytes;
-  std::byte* data = staging_ != nullptr ? staging_ : arguments_.buffer + layout_.first_byte();
-  return {arguments_.peer, data, total_bytes,
-          runtime_.host_memory.kind_of(data, static_cast<std::size_t>(total_bytes))};
+  const auto size = static_cast<std::size_t>(total_bytes);
+  std::byte* data = staging_ != nullptr ? staging_ : user_data();
+  link::Endpoint own{arguments_.peer, data, total_bytes, place_.kind, place_.device, arguments_.driver};
+  if (!in_gpu_memory()) {
+    own.kind = runtime_.host_memory.kind_of(data, size);
+    return {own};
+  }
+  const link::Endpoint staged{arguments_.peer,  nullptr, total_bytes, memory::Kind::host_exported, -1,
+                              arguments_.driver};
+  return {own, staged};
+}
+
+link::Endpoint Request::allocated(link::Endpoint endpoint) {
+  if (!in_gpu_memory() || !memory::is_host(endpoint.kind)) return endpoint;
+  if (host_copy_ == nullptr) {
+    host_copy_ = runtime_.host_memory.allocate_block(static_cast<std::size_t>(endpoint.size_bytes));
+    runtime_.device_memory->device_pointer(place_.device, host_copy_);  // page-locked: the GPU copies at full speed
+  }
+  endpoint.data = host_copy_;
+  return endpoint;
+}
+
+void Request::enter_gpu() const {
+  if (in_gpu_memory()) runtime_.device_memory->make_current(place_.device);
 }
 
 void Request::record(Trace::Event event, std::int64_t partition) const {
@@ -41,12 +81,14 @@ void Request::record(Trace::Event event, std::int64_t partition) const {
 
 void Request::complete() {
   record(Trace::Event::completed);
+  if (device_ != nullptr) runtime_.engine.remove(*this);
   if (wants_progress_) runtime_.progress.unwant();
   active_.store(false, std::memory_order_release);
 }
 
 void Request::abandon() {
   const std::lock_guard lock(setup_mutex_);
+  if (device_ != nullptr) device_->abort();
   if (active()) complete();
 }
 
@@ -70,7 +112,72 @@ void Request::throw_if_failed() const {
   if (failure_) throw Error(*failure_);
 }
 
+const Partita_Prequest& Request::make_device_side() {
+  if (null_peer()) {
+    throw Error(ErrorClass::request, "the peer is MPI_PROC_NULL, to which kernels have nothing to mark");
+  }
+  if (device_ != nullptr) {
+    throw Error(ErrorClass::request, "the request has a device request already; expected is one at a time");
+  }
+  if (place_.kind != memory::Kind::device) {
+    throw Error(ErrorClass::buffer,
+                "the buffer of the request is {} memory; expected is memory of one GPU (cudaMalloc or the like)",
+                name_of(place_.kind));
+  }
+  throw_if_failed();
+  Partita_Prequest view = device_view();
+  view.buffer = reinterpret_cast<unsigned char*>(user_data());
+  view.total_bytes = plan_.total_bytes();
+  view.send_partitions = plan_.send_partitions();
+  view.recv_partitions = plan_.recv_partitions();
+  view.transport_partitions = plan_.transport_partitions();
+  if (device_driven()) view.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
+  const Epoch before = active() ? epoch_ - 1 : epoch_;
+  device_ = std::make_unique<DeviceSide>(runtime_.host_memory, *runtime_.device_memory, place_.device, view, before,
+                                         runtime_.settings.timeout_s);
+  if (!device_driven() && !wants_progress_) {
+    wants_progress_ = true;  // a kernel may leave a transfer to the host
+    if (active()) runtime_.progress.want();
+  }
+  if (active()) enter_device_epoch();
+  if (device_driven()) runtime_.device_watch.add(*this);
+  return device_->view();
+}
+
+void Request::watch_kernels() {
+  const int peer = arguments_.peer;
+  World& world = runtime_.world;
+  if (!device_->waits_on() || peer == world.rank() || !world.on_my_node(peer) || world.socket().alive(peer)) return;
+  fail(Error(ErrorClass::other, "rank {} has ended (its process is gone) while a kernel of this rank waited for it. {}",
+             peer, explain()));
+  device_->abort();
+}
+
+void Request::free_device_side() {
+  if (device_ == nullptr) throw Error(ErrorClass::request, "the request has no device request; it was freed already");
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
+                explain());
+  }
+  drop_device_side();
+}
+
+void Request::drop_device_side() {
+  if (device_ != nullptr && device_driven()) runtime_.device_watch.remove(*this);
+  device_.reset();
+}
+
+void Request::enter_device_epoch() {
+  device_->start(epoch_);
+  runtime_.engine.add(*this);
+}
+
 void Request::check_startable() const {
+  if (device_driven()) {
+    throw Error(
+        ErrorClass::request,
+        "the request is device-driven (info key partita_driver): only MPIX_Pstart in a kernel opens its epochs");
+  }
   if (active()) {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
                 explain());

@@ -18,6 +18,7 @@
 #include "core/watch.hpp"
 #include "link/link.hpp"
 #include "partitioned/communicators.hpp"
+#include "partitioned/device_side.hpp"
 
 namespace partita {
 
@@ -47,8 +48,11 @@ struct RequestArguments {
   int tag = 0;
   int peer = -1;  ///< the peer's world rank; -1 for MPI_PROC_NULL
   std::shared_ptr<Communicator> communicator;
-  std::string link = "auto";     ///< wished by the info key
-  int transport_partitions = 0;  ///< wished by the info key; 0: no wish
+  std::string link = "auto";                 ///< wished by the info key
+  int transport_partitions = 0;              ///< wished by the info key; 0: no wish
+  link::Driver driver = link::Driver::host;  ///< who opens the epochs
+  GpuCopy gpu_copy = GpuCopy::automatic;     ///< who moves what kernels mark
+  bool in_place = false;                     ///< kernels store into the peer's memory themselves (MPIX_Pbuffer)
 };
 
 /// How one side describes itself to the other during setup.
@@ -66,7 +70,7 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
 class Request : public Waiting {
  public:
   Request(Runtime& runtime, RequestArguments arguments);
-  ~Request() override = default;
+  ~Request() override;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
@@ -82,11 +86,30 @@ class Request : public Waiting {
   void fill_status(MPI_Status* status) const;
 
   bool active() const { return active_.load(std::memory_order_acquire); }
+  /// Whether completion calls must look at it: an epoch is open, or a kernel of a device-driven request has failed.
+  bool open() const { return active() || (device_driven() && device_ != nullptr && device_->has_news()); }
   bool matched() const { return matched_.load(std::memory_order_acquire); }
+  /// What a wait for the match ends with; throws Error if it failed.
+  bool matched_or_failed() const {
+    throw_if_failed();
+    return matched() || null_peer();
+  }
+  const DeviceSide* device_side() const { return device_.get(); }
+  /// Whether `view` is of this request's device side.
+  bool has_device_side(const Partita_Prequest& view) const {
+    return device_ != nullptr && device_->view().state == view.state;
+  }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
   SideShape shape() const;
-  link::Endpoint endpoint() const;
+  /// The forms in which links may take this side's memory, the best first: as it is, and, of a GPU, staged in host
+  /// memory.
+  std::vector<link::Endpoint> endpoints() const;
+  /// One of them, with memory behind it.
+  link::Endpoint allocated(link::Endpoint endpoint);
+  bool in_gpu_memory() const { return !memory::is_host(place_.kind); }
+  int device() const { return place_.device; }
+  bool device_driven() const { return arguments_.driver == link::Driver::device; }
   const link::Plan& plan() const { return plan_; }  ///< once matched
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }
@@ -95,6 +118,17 @@ class Request : public Waiting {
   void fail(const Error& error);
   /// After an error in a wait: the epoch is given up, so that the request can be freed.
   void abandon();
+
+  /// Makes what kernels need (MPIX_Prequest_create); the request is matched.
+  const Partita_Prequest& make_device_side();
+  /// No kernel uses it any more (MPIX_Prequest_free).
+  void free_device_side();
+  /// The request goes, and what its kernels had with it.
+  void drop_device_side();
+  /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
+  virtual bool device_step() = 0;
+  /// A look of the watch's: ends the request and releases its kernels if they wait for a rank that has died.
+  void watch_kernels();
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
@@ -114,16 +148,25 @@ class Request : public Waiting {
   void record(Trace::Event event, std::int64_t partition = -1) const;
   /// " (1, 2, 5, …)": the first few of `numbers`, for explain().
   static std::string listed(const std::vector<std::int64_t>& numbers);
+  /// What is the side's own in the device request; throws Error where kernels cannot use it.
+  virtual Partita_Prequest device_view() = 0;
+  /// After the epoch was opened, or the device side made within one.
+  void enter_device_epoch();
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
+  /// The calling thread may take steps that copy GPU memory.
+  void enter_gpu() const;
   bool null_peer() const { return arguments_.peer < 0; }
+  std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
   /// Elements before user partition `partition`.
   std::int64_t first_element(std::int64_t partition) const { return partition * arguments_.count; }
 
   Runtime& runtime_;
   RequestArguments arguments_;
   Layout layout_;
-  std::byte* staging_ = nullptr;  ///< packed bytes of a buffer with gaps, else null
+  memory::Place place_;
+  std::byte* staging_ = nullptr;    ///< packed bytes of a buffer with gaps, else null
+  std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
 
   std::mutex setup_mutex_;  ///< taken until matched, never after
   std::atomic<bool> matched_{false};
@@ -132,7 +175,8 @@ class Request : public Waiting {
   link::Plan plan_;
   std::string link_name_;
   std::string link_reason_;
-  bool wants_progress_ = false;  ///< an open epoch needs host steps all along
+  bool wants_progress_ = false;         ///< an open epoch needs host steps all along
+  std::unique_ptr<DeviceSide> device_;  ///< while the program has a device request; kernels mark then
 
  private:
   mutable std::mutex failure_mutex_;

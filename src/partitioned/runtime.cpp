@@ -72,7 +72,8 @@ Runtime::Runtime(MPI_Comm comm)
       progress(world.spare_cores()),
       mailbox(world, progress),
       host_memory(world),
-      links(link::make_links({settings, world, host_memory, progress})),
+      device_memory(memory::make_device_memory(world, host_memory)),
+      links(link::make_links({settings, world, host_memory, *device_memory, progress})),
       communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {
@@ -80,6 +81,7 @@ Runtime::Runtime(MPI_Comm comm)
              [this](int from, wire::Reader message) { host_memory.forget(from, message.get<std::uint64_t>()); });
   progress.add([this] { return mailbox.progress(); });
   progress.add([this] { return deferred.flush(); });
+  progress.add([this] { return engine.step(); });
   for (const auto& link : links) {
     progress.add([&link = *link] { return link.progress(); });
   }

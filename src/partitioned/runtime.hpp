@@ -11,9 +11,12 @@
 #include "core/trace.hpp"
 #include "core/world.hpp"
 #include "link/registry.hpp"
+#include "memory/device.hpp"
 #include "memory/host.hpp"
 #include "partitioned/communicators.hpp"
 #include "partitioned/deferred.hpp"
+#include "partitioned/device_engine.hpp"
+#include "partitioned/device_watch.hpp"
 #include "partitioned/matcher.hpp"
 
 namespace partita {
@@ -33,9 +36,12 @@ class Runtime {
   Progress progress;
   Mailbox mailbox;
   memory::HostMemory host_memory;
+  std::unique_ptr<memory::DeviceMemory> device_memory;
   std::vector<std::unique_ptr<link::Link>> links;
   Communicators communicators;
   DeferredList deferred;
+  DeviceEngine engine;
+  DeviceWatch device_watch;
   Matcher matcher;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.

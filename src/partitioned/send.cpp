@@ -23,6 +23,7 @@ void SendRequest::start() {
   put_count_.store(0, std::memory_order_relaxed);
   if (matched()) open_epoch();
   record(Trace::Event::started);
+  if (device_ != nullptr) enter_device_epoch();
   active_.store(true, std::memory_order_release);
 }
 
@@ -36,22 +37,31 @@ void SendRequest::open_epoch() {
   if (wants_progress_) runtime_.progress.want();
 }
 
-void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, std::string link_name,
-                          std::string reason, std::span<const std::byte> answer) {
+void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form,
+                          std::string link_name, std::string reason, std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex_);
   const auto transports = static_cast<std::size_t>(plan.transport_partitions());
   plan_ = plan;
   link_ = std::move(link);
   link_name_ = std::move(link_name);
   link_reason_ = std::move(reason);
-  link_->connect(plan, answer);
+  link_->connect(plan, packed_data(form), answer);
   wants_progress_ = link_->needs_progress();
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   deferred_ = std::vector<std::atomic<std::uint8_t>>(transports);
+  taken_ = std::vector<std::atomic<Epoch>>(transports);
   if (active()) open_epoch();
   matched_.store(true, std::memory_order_release);
   for (const link::Range& run : early_) count_in(run.begin, run.end - 1);
   early_ = {};
+}
+
+/// Where the bytes lie that the link moves from memory of kind `form`.
+std::byte* SendRequest::packed_data(memory::Kind form) {
+  for (const link::Endpoint& endpoint : endpoints()) {
+    if (memory::is_host(endpoint.kind) == memory::is_host(form)) return allocated(endpoint).data;
+  }
+  throw Error(ErrorClass::internal, "a link was connected for memory that this send does not have");
 }
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
@@ -88,6 +98,10 @@ void SendRequest::take(std::int64_t first, std::int64_t last) {
 void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  if (device_ != nullptr) {
+    throw Error(ErrorClass::request,
+                "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
   if (first >= 0 && first <= last && last < arguments_.partitions) return;
   if (first == last) {
@@ -128,7 +142,13 @@ void SendRequest::decide(std::int32_t t) {
 }
 
 void SendRequest::put(std::int32_t t) {
+  enter_gpu();
   record(Trace::Event::issued, t);
+  if (host_copy_ != nullptr) {
+    const link::Range bytes = plan_.bytes(t);
+    runtime_.device_memory->copy(host_copy_ + bytes.begin, user_data() + bytes.begin,
+                                 static_cast<std::size_t>(bytes.size()));
+  }
   link_->put(t, epoch_);
   put_count_.fetch_add(1, std::memory_order_release);
 }
@@ -151,11 +171,72 @@ bool SendRequest::flush() {
 }
 
 bool SendRequest::done() {
+  enter_gpu();
   if (null_peer()) return put_count_.load(std::memory_order_acquire) == arguments_.partitions;
   throw_if_failed();
   if (!matched()) return false;
+  if (device_ != nullptr) return device_done();
   flush();
   return put_count_.load(std::memory_order_acquire) == plan_.transport_partitions() && link_->finished();
+}
+
+bool SendRequest::device_done() {
+  device_->check(explain());
+  if (device_driven()) return true;                   // looked at only for what its kernels found wrong
+  const bool completed = device_->completed(epoch_);  // before the look at what was handed over in the epoch
+  const std::int32_t handed_over = take_handed_over();
+  flush();
+  return completed && put_count_.load(std::memory_order_acquire) == handed_over && link_->finished();
+}
+
+/// Takes every transport partition that kernels have left to the host in this epoch, once; returns how many there are
+/// so far. Several threads at once.
+std::int32_t SendRequest::take_handed_over() {
+  std::int32_t handed_over = 0;
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    if (!device_->handed_over(t, epoch_)) continue;
+    ++handed_over;
+    if (taken_[static_cast<std::size_t>(t)].exchange(epoch_, std::memory_order_relaxed) != epoch_) decide(t);
+  }
+  return handed_over;
+}
+
+bool SendRequest::device_step() {
+  enter_gpu();
+  const std::int32_t before = put_count_.load(std::memory_order_relaxed);
+  take_handed_over();
+  flush();
+  link_->finished();
+  return put_count_.load(std::memory_order_relaxed) != before;
+}
+
+Partita_Prequest SendRequest::device_view() {
+  for (const auto& mark : marked_) {
+    if (active() && mark.load(std::memory_order_relaxed) == epoch_) {
+      throw Error(ErrorClass::request,
+                  "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
+    }
+  }
+  const auto route = link_->device_route();
+  const bool kernel_copy = route && arguments_.gpu_copy != GpuCopy::engine;
+  const auto need = [&](bool wanted, const char* what) {
+    if (!wanted || kernel_copy) return;
+    throw Error(ErrorClass::other, "{}, but kernels cannot reach the receive buffer over link {} ({}){}", what,
+                link_name_, link_reason_, route ? ", and PARTITA_GPU_COPY or partita_gpu_copy is engine" : "");
+  };
+  need(arguments_.gpu_copy == GpuCopy::kernel, "PARTITA_GPU_COPY or partita_gpu_copy is kernel");
+  need(device_driven(), "the request is device-driven (info key partita_driver)");
+  need(arguments_.in_place, "the request's partitions are stored in place (info key partita_in_place)");
+
+  Partita_Prequest view{};
+  if (arguments_.in_place) view.flags |= PARTITA_PREQUEST_IN_PLACE;
+  if (!kernel_copy) return view;
+  view.remote = reinterpret_cast<unsigned char*>(route->remote);
+  view.arrival_device = route->arrival_device;
+  view.arrival_host = route->arrival_host;
+  view.promise = route->promise;
+  if (route->packets) view.flags |= PARTITA_PREQUEST_PACKETS;
+  return view;
 }
 
 bool SendRequest::prepared() {

@@ -16,13 +16,15 @@ class SendRequest final : public Request {
   void start() override;
   bool done() override;
   bool prepared() override;
+  bool device_step() override;
 
   /// Marks partitions [first, last]. Any thread, several at once. Never blocks.
   void ready(std::int64_t first, std::int64_t last);
 
   /// The receiver has answered: every mark so far is counted. Once, any thread.
-  void connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, std::string link_name, std::string reason,
-               std::span<const std::byte> answer);
+  /// `form`: the kind of the endpoint that `link` was made for.
+  void connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name,
+               std::string reason, std::span<const std::byte> answer);
 
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
   /// threads at once.
@@ -33,9 +35,12 @@ class SendRequest final : public Request {
   SendRequest* next_queued = nullptr;
 
  protected:
+  Partita_Prequest device_view() override;
   std::string describe_epoch() const override;
 
  private:
+  bool device_done();
+  std::int32_t take_handed_over();
   void check_markable(std::int64_t first, std::int64_t last) const;
   std::int64_t mark(std::int64_t first, std::int64_t last);
   void take(std::int64_t first, std::int64_t last);
@@ -43,6 +48,7 @@ class SendRequest final : public Request {
   void decide(std::int32_t t);
   void put(std::int32_t t);
   void open_epoch();
+  std::byte* packed_data(memory::Kind form);
 
   std::vector<std::byte> staging_memory_;
   std::vector<std::atomic<Epoch>> marked_;  ///< per user partition: the last epoch in which it was marked
@@ -51,7 +57,8 @@ class SendRequest final : public Request {
   std::unique_ptr<link::Sender> link_;
   std::vector<std::atomic<std::int32_t>> missing_;  ///< per transport partition: marks still to come
   std::vector<std::atomic<std::uint8_t>>
-      deferred_;  ///< per transport partition: complete, but the receiver was not ready
+      deferred_;                           ///< per transport partition: complete, but the receiver was not ready
+  std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition, with a device side: taken from the kernel
   std::atomic<std::int32_t> deferred_count_{0};
   std::atomic<std::int32_t> put_count_{0};
 };

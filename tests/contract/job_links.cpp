@@ -19,6 +19,7 @@ constexpr int setup_tag = 7;
 struct Shared {
   World world{MPI_COMM_WORLD};
   memory::HostMemory host_memory{world};
+  std::unique_ptr<memory::DeviceMemory> device_memory = memory::make_device_memory(world, host_memory);
   Progress progress{world.spare_cores()};  ///< without a thread: the cases make progress themselves
 };
 std::unique_ptr<Shared> shared;
@@ -71,8 +72,8 @@ std::vector<std::string> links_under_test() {
 JobLinks::JobLinks(Epoch first_epoch) {
   if (shared == nullptr) shared = std::make_unique<Shared>();
   settings_.first_epoch = first_epoch;
-  context_ =
-      std::make_unique<link::Context>(link::Context{settings_, shared->world, shared->host_memory, shared->progress});
+  context_ = std::make_unique<link::Context>(
+      link::Context{settings_, shared->world, shared->host_memory, *shared->device_memory, shared->progress});
   links_ = link::make_links(*context_);
 }
 
@@ -147,7 +148,7 @@ void Pair::match_sender(int to, const Shape& shape) {
   sender = std::move(std::get<std::unique_ptr<link::Sender>>(made));
   send_bytes(message(true, sender->offer(), ""), to);
   const Message answer(receive_bytes(to));
-  if (answer.accepted) return sender->connect(plan_, answer.content);
+  if (answer.accepted) return sender->connect(plan_, buffer_->data(), answer.content);
   refusal_ = answer.reason;
   sender.reset();
 }
@@ -180,7 +181,7 @@ void Pair::match_self(const Shape& shape) {
     return sender.reset();
   }
   receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(receiving));
-  sender->connect(plan_, receiver->answer());
+  sender->connect(plan_, buffer_->data(), receiver->answer());
 }
 
 void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {

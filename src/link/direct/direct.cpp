@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include <unistd.h>
 
+#include "link/direct/device.hpp"
 #include "link/direct/remote_copy.hpp"
 
 namespace partita::link {
@@ -83,9 +86,10 @@ class DirectSender final : public Sender {
     return wire::Writer().put(offer).take();
   }
 
-  void connect(const Plan& plan, std::span<const std::byte> message) override {
+  void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
     const auto answer = wire::Reader(message).get<Answer>();
     plan_ = plan;
+    data_ = data;
     way_ = answer.way;
     shape_ = BlockShape(plan, way_);
     receiver_pid_ = answer.pid;
@@ -113,7 +117,7 @@ class DirectSender final : public Sender {
     const Range bytes = plan_.bytes(t);
     if (bytes.size() > 0) {
       std::byte* target = way_ == Way::slots ? shape_.slots(block_, epoch) : receive_buffer_;
-      copy(target + bytes.begin, endpoint_.data + bytes.begin, static_cast<std::size_t>(bytes.size()));
+      copy(target + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
     }
     // Pairs with the load in DirectReceiver::arrived.
     FlagWord(shape_.flags(block_, epoch)[t]).store(epoch, std::memory_order_release);
@@ -143,6 +147,7 @@ class DirectSender final : public Sender {
   Context context_;
   Endpoint endpoint_;
   Plan plan_;
+  std::byte* data_ = nullptr;
   std::byte* credit_block_;
   Way way_ = Way::slots;
   BlockShape shape_;
@@ -205,6 +210,11 @@ class Direct final : public Link {
 
   std::string_view name() const override { return "direct"; }
 
+  bool moves(memory::Kind from, memory::Kind to) const override {
+    const bool between_gpus = from == memory::Kind::device && to == memory::Kind::device;
+    return between_gpus || Link::moves(from, to);
+  }
+
   std::int64_t transfer_bytes(const Endpoint& receiver) const override {
     const std::int64_t total_bytes = receiver.size_bytes;
     if (mappable(receiver))
@@ -215,11 +225,13 @@ class Direct final : public Link {
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     if (!context_.world.on_my_node(endpoint.peer)) return Refusal{"the ranks are on different nodes"};
+    if (endpoint.kind == memory::Kind::device) return make_device_sender(context_, endpoint, probe(endpoint.device));
     return std::make_unique<DirectSender>(context_, endpoint);
   }
 
   std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
                                                             std::span<const std::byte> message) override {
+    if (endpoint.kind == memory::Kind::device) return make_device_receiver(context_, endpoint, plan, message);
     const auto offer = wire::Reader(message).get<Offer>();
     if (offer.first_epoch != context_.settings.first_epoch) {
       throw Error(ErrorClass::other,
@@ -238,6 +250,9 @@ class Direct final : public Link {
   }
 
   std::string describe(const Receiver& receiver) const override {
+    if (dynamic_cast<const DirectReceiver*>(&receiver) == nullptr) {
+      return "same node, the sender's GPU maps the receive buffer: no host takes part in what kernels put";
+    }
     switch (static_cast<const DirectReceiver&>(receiver).way()) {
       case Way::slots:
         return "same node, small enough for slots: two copies";
@@ -250,6 +265,13 @@ class Direct final : public Link {
   }
 
  private:
+  const memory::DeviceBlock& probe(int device) {
+    const std::lock_guard lock(probes_mutex_);
+    auto& probe = probes_[device];
+    if (!probe) probe = std::make_unique<memory::DeviceBlock>(context_.device_memory, device, sizeof(Epoch));
+    return *probe;
+  }
+
   bool mappable(const Endpoint& receiver) const {
     return receiver.peer == context_.world.rank() || receiver.kind == memory::Kind::host_exported;
   }
@@ -264,6 +286,8 @@ class Direct final : public Link {
   }
 
   Context context_;
+  std::mutex probes_mutex_;
+  std::map<int, std::unique_ptr<memory::DeviceBlock>> probes_;  ///< by GPU
 };
 
 }  // namespace

@@ -107,8 +107,8 @@ class MpiSender final : public Sender {
 
   wire::Bytes offer() override { return {}; }
 
-  void connect(const Plan& plan, std::span<const std::byte> message) override {
-    sends_.create(plan, endpoint_.data, wire::Reader(message).get<int>(),
+  void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
+    sends_.create(plan, data, wire::Reader(message).get<int>(),
                   [this](std::byte* bytes, int count, MPI_Datatype type, int tag, MPI_Request* request) {
                     PARTITA_MPI(Send_init(bytes, count, type, endpoint_.peer, tag, context_.world.data(), request));
                   });

@@ -35,7 +35,7 @@ wire::Bytes UcxSender::offer() {
   return offer.pack();
 }
 
-void UcxSender::connect(const Plan& plan, std::span<const std::byte> answer_bytes) {
+void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
   const Answer answer = Answer::unpack(answer_bytes);
   Worker& worker = process_->worker;
   Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);
@@ -48,7 +48,7 @@ void UcxSender::connect(const Plan& plan, std::span<const std::byte> answer_byte
     Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
     transfer.peer = &peer;
     transfer.tally = &state_->tally;
-    transfer.source = endpoint_.data + bytes.begin;
+    transfer.source = data + bytes.begin;
     transfer.size_bytes = static_cast<std::size_t>(bytes.size());
     transfer.eager = bytes.size() <= answer.eager_limit;
     transfer.header = {answer.sink, t, no_epoch};

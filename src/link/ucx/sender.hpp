@@ -15,7 +15,7 @@ class UcxSender final : public Sender {
   ~UcxSender() override;
 
   wire::Bytes offer() override;
-  void connect(const Plan& plan, std::span<const std::byte> answer) override;
+  void connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
   void start(Epoch) override {}
   bool ready(Epoch epoch) const override;
   bool prepared(Epoch epoch) const override { return ready(epoch); }

@@ -91,8 +91,7 @@ std::unique_ptr<Retired> Worker::take_idle_retired() noexcept {
   return idle;
 }
 
-// ---- The gate
-// ----------------------------------------------------------------------------------------------------------
+// ---- The gate ------------------------------------------------------------------------------------------------------
 
 void Worker::submit(Transfer& transfer) {
   inbox_.push(transfer);
@@ -120,8 +119,7 @@ bool Worker::progress() {
   return moved;
 }
 
-// ---- Steps: only with the gate held, never in a callback of UCX
-// --------------------------------------------------------
+// ---- Steps: only with the gate held, never in a callback of UCX ----------------------------------------------------
 
 bool Worker::take_steps() {
   bool moved = false;
@@ -198,8 +196,7 @@ void Worker::list(Peer& peer) {
   peer.next_listed_ = std::exchange(listed_, &peer);
 }
 
-// ---- What follows a step: also in callbacks, so nothing is sent here
-// ---------------------------------------------------
+// ---- What follows a step: also in callbacks, so nothing is sent here -----------------------------------------------
 
 void Worker::after_put(Transfer& transfer, ucs_status_t status) {
   Peer& peer = *transfer.peer;
@@ -247,8 +244,7 @@ void Worker::end(Transfer& transfer) {
   transfer.tally->outstanding.fetch_sub(1, std::memory_order_release);  // the owner may free the transfer from here on
 }
 
-// ---- Callbacks of UCX
-// --------------------------------------------------------------------------------------------------
+// ---- Callbacks of UCX ----------------------------------------------------------------------------------------------
 
 void Worker::on_put(void* request, ucs_status_t status, void* argument) {
   auto& transfer = *static_cast<Transfer*>(argument);
@@ -293,8 +289,7 @@ ucs_status_t Worker::on_arrival(void* argument, const void* header_bytes, std::s
   return UCS_OK;
 }
 
-// ---- End
-// ---------------------------------------------------------------------------------------------------------------
+// ---- End -----------------------------------------------------------------------------------------------------------
 
 void Worker::close_connections() noexcept {
   const auto any_peer = [this](auto condition) {

@@ -1,0 +1,105 @@
+// The device API: kernels mark, move, await and restart the partitions of a request themselves.
+//
+// One source for nvcc and NVRTC (sm_70 and later, C++17 and later) and, as plain C++20, for CPU threads. A kernel gets
+// its MPIX_Prequest by value, as a parameter, from MPIX_Prequest_create on the host. docs/design/device.md has the
+// protocol, the drivers and what is ordered with what.
+//
+// Every call returns PARTITA_DEVICE_SUCCESS (0) or PARTITA_DEVICE_ERR_*. The first failure of a request is also
+// recorded for its host, where the next call on the request (MPI_Wait, MPI_Test, MPI_Start) explains it. A call that
+// fails changes nothing: a refused mark is taken back, so that the epoch can still be completed. Every call may return
+//   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
+// and those on one partition
+//   PARTITA_DEVICE_ERR_PARTITION  it is out of range
+//   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round
+//
+// CUDA threads need not be converged for any call that a single thread makes. CPU threads form a block by joining a
+// partita::device::CpuBlock; one that has joined none is a block of its own, and a warp is one thread.
+#ifndef PARTITA_DEVICE_CUH
+#define PARTITA_DEVICE_CUH
+
+#include <partita/device/prequest.h>
+#include <partita/device/impl/epochs.cuh>
+#include <partita/device/impl/execution_space.hpp>
+#include <partita/device/impl/pready.cuh>
+
+// ---- Sends ---------------------------------------------------------------------------------------------------------
+//
+// A mark says that a partition is complete in the send buffer (MPI-4, 4.2.2), and moves it: the marking threads store
+// the bytes into the receiver's memory, or hand them to the progress engine of their host where that memory is not
+// mapped or not ready. The buffer is left alone until the epoch is complete. No mark waits. Each may return
+//   PARTITA_DEVICE_ERR_TWICE       the partition was marked before in this epoch; device-driven: or no epoch is open
+//   PARTITA_DEVICE_ERR_INACTIVE    host-driven: the host has not started the epoch
+//   PARTITA_DEVICE_ERR_UNPREPARED  device-driven: before MPIX_Pbuf_prepare; in place: the receiver is not ready
+// Where several threads have written a partition, they must have synchronised with the threads that mark it.
+
+/// Marks `partition`. Any thread, each its own partition, from divergent code too; what the calling thread stored there
+/// before will travel. Threads of a warp that call together copy together and count once.
+/// (gpu-initiated-partitioned-mpi, section IV)
+MPIX_Device inline int MPIX_Pready(int partition, MPIX_Prequest prequest);
+
+/// The same without help from other threads: the baseline of the paper's figure 3.
+MPIX_Device inline int MPIX_Pready_thread(int partition, MPIX_Prequest prequest);
+
+/// Marks `partition`. All threads of a warp call with the same arguments; what they all stored there before will
+/// travel. All get the same result.
+MPIX_Device inline int MPIX_Pready_warp(int partition, MPIX_Prequest prequest);
+
+/// Marks `partition`. All threads of a block call with the same arguments; what they all stored there before will
+/// travel. A barrier of the block, and the cheapest way for partitions of more than a few hundred bytes. All get the
+/// same result.
+MPIX_Device inline int MPIX_Pready_block(int partition, MPIX_Prequest prequest);
+
+/// Marks partitions `first` to `last`, both included. One thread; what it stored there before will travel. Marks that
+/// do not count are left out, and the code of the first of them comes back.
+MPIX_Device inline int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest);
+
+/// Where `partition` lies in the receiver's memory. Of a send in place, a kernel computes straight into it, between
+/// MPIX_Pbuf_prepare and the mark, which then moves nothing. Null where kernels do not store there themselves (a send
+/// that is not in place, or through the progress engine), and on an error: out of range, PARTITA_DEVICE_ERR_UNPREPARED
+/// or _INACTIVE. Of a receive: `partition` of the receive buffer. Any thread.
+MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest);
+
+// ---- Receives ------------------------------------------------------------------------------------------------------
+
+/// Stores in `*flag` whether `partition` has arrived; then the calling thread may read its bytes. Any thread; does not
+/// wait. True if no epoch is open (MPI-4, 4.2.4). Until the epoch is complete the buffer is read only. Not while
+/// MPIX_Pwait runs on the request. Host-driven, it reads a word of host memory: about a microsecond.
+MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag);
+
+// ---- Epochs of device-driven requests ------------------------------------------------------------------------------
+//
+// All threads of one block call, and all get the same result; each call is a barrier of the block. Other blocks see
+// what a call promises once they have synchronised with the calling block (a grid barrier; or a release and an acquire
+// at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a host-driven request. The two that wait also return
+//   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
+//   PARTITA_DEVICE_ERR_ABORTED  the host ended it: the peer has died
+
+/// Opens the next epoch. Of a receive, it tells the sender that the buffer may be written: the kernel has done with
+/// what it received before. Does not wait. PARTITA_DEVICE_ERR_ACTIVE: the epoch before is not complete.
+MPIX_Device inline int MPIX_Pstart(MPIX_Prequest prequest);
+
+/// Waits until the receiver has opened this epoch; marks come after it. Of a receive, it returns at once.
+/// PARTITA_DEVICE_ERR_INACTIVE: no epoch is open.
+MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest);
+
+/// Waits until the epoch is complete. Of a send: all partitions are marked and moved, and every thread of the block may
+/// write the buffer. Of a receive: all have arrived, and every thread of the block may read it. Returns at once if no
+/// epoch is open.
+MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
+
+// ---- The same under Partita's own prefix ---------------------------------------------------------------------------
+
+MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pready_thread(int partition, Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pready_warp(int partition, Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pready_block(int partition, Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pready_range(int first, int last, Partita_Prequest prequest);
+MPIX_Device inline void* Partita_Pbuffer(int partition, Partita_Prequest prequest);
+MPIX_Device inline int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag);
+MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest);
+
+#include <partita/device/impl/names.cuh>
+
+#endif

@@ -1,0 +1,125 @@
+// Epochs that kernels open and complete themselves. Every function here is called by all threads of one block.
+#pragma once
+
+#include <partita/device/impl/failure.cuh>
+#include <partita/device/impl/receive.cuh>
+#include <partita/device/impl/send.cuh>
+
+namespace partita::device {
+
+/// Thread 0's part of every call: 0, or why the request does not take it. Stores the epoch that was opened last, and
+/// whether it is complete.
+PARTITA_DEVICE_INLINE int check_epoch_call(const Partita_Prequest& request, Epoch* epoch, bool* complete) {
+  if (!has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch);
+  Partita_Prequest_state& state = *request.state;
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  // Written by blocks with which the caller has synchronised.
+  const partita_u64 head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
+  // Pairs with the release store in complete_send: the marking blocks have read the buffer.
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_acquire);
+  *epoch = low_half(head);
+  *complete = completed == *epoch;
+  return live == 1 ? 0 : code_of_life(live);
+}
+
+/// Thread 0's code, for all threads of the block, as a barrier.
+PARTITA_DEVICE_INLINE int share_code(int code) {
+  return block_any(code != 0) ? static_cast<int>(block_broadcast(static_cast<partita_u32>(code))) : 0;
+}
+
+MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
+  Epoch before = no_epoch;
+  bool complete = false;
+  if (const int code = check_epoch_call(request, &before, &complete)) return code;
+  if (!complete) return fail(request, PARTITA_DEVICE_ERR_ACTIVE, -1, before);
+  Partita_Prequest_state& state = *request.state;
+  const Epoch epoch = next(before);
+  // For this block and whoever synchronises with it; `high` stays behind until pbuf_prepare.
+  DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
+  if (has(request, PARTITA_PREQUEST_RECV)) {
+    DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
+    // Pairs with the acquire load in await_credit or look_at_promise: this side has done with what it received before.
+    SystemWord<partita_u32>(*request.credit).store(epoch, order::memory_order_release);
+  } else {
+    DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
+  }
+  return 0;
+}
+
+/// All threads of a block: opens the next epoch. Nothing of the one before may still be under way.
+MPIX_Device inline int pstart(const Partita_Prequest& request) {
+  block_barrier();  // every thread has done with the buffer
+  return share_code(block_rank() == 0 ? open_epoch(request) : 0);
+}
+
+MPIX_Device inline int await_credit(const Partita_Prequest& request) {
+  Epoch epoch = no_epoch;
+  bool complete = false;
+  if (const int code = check_epoch_call(request, &epoch, &complete)) return code;
+  if (complete) return fail(request, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
+  if (has(request, PARTITA_PREQUEST_RECV)) return 0;  // pstart has told the sender
+  // Pairs with the release store in open_epoch of the receiver's kernel, or with its host's.
+  SystemWord<partita_u32> credit(*reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.promise)));
+  Patience patience(request);
+  while (!reached(credit.load(order::memory_order_acquire), epoch)) {
+    if (const int code = patience.look()) return fail(request, code, -1, epoch);
+  }
+  // For this block and whoever synchronises with it before it marks.
+  DeviceWord<partita_u64>(request.state->head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
+  return 0;
+}
+
+/// All threads of a block: waits until the receiver's buffer may be written in this epoch.
+MPIX_Device inline int pbuf_prepare(const Partita_Prequest& request) {
+  return share_code(block_rank() == 0 ? await_credit(request) : 0);
+}
+
+MPIX_Device inline int await_completed(const Partita_Prequest& request, Epoch epoch) {
+  // Pairs with the release store in complete_send.
+  DeviceWord<partita_u32> completed(request.state->completed);
+  Patience patience(request);
+  while (completed.load(order::memory_order_acquire) != epoch) {
+    if (const int code = patience.look()) return code;
+  }
+  return 0;
+}
+
+/// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
+MPIX_Device inline int pwait(const Partita_Prequest& request) {
+  if (!has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
+    return share_code(block_rank() == 0 ? fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch) : 0);
+  }
+  // Every thread looks for itself and none needs the others before it polls.
+  Partita_Prequest_state& state = *request.state;
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+  int code = live == 1 ? 0 : code_of_life(live);
+  const bool recv = has(request, PARTITA_PREQUEST_RECV);
+  if (code == 0 && !recv) {
+    if (block_rank() == 0) code = await_completed(request, epoch);
+  } else if (code == 0) {
+    const Team team{block_rank(), block_threads()};
+    // `completed` is written by pwait alone, behind a barrier of its block.
+    const bool open = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed) != epoch;
+    if (open && has(request, PARTITA_PREQUEST_PACKETS)) {
+      code = await_packets(request, epoch, team);
+    } else if (open) {
+      code = await_flags(request, epoch, team);
+    }
+  }
+
+  // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
+  if (block_any(code != 0)) {
+    const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
+    const bool freed = block_any(code == PARTITA_DEVICE_ERR_FREED);
+    if (!aborted && freed) return PARTITA_DEVICE_ERR_FREED;
+    code = aborted ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_TIMEOUT;
+    if (block_rank() == 0) fail(request, code, -1, epoch);
+    return code;
+  }
+  // For parrived and pstart after it. Every thread stores, so that each finds it there without one more barrier.
+  if (recv) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
+  return PARTITA_DEVICE_SUCCESS;
+}
+
+}  // namespace partita::device

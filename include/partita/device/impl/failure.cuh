@@ -1,0 +1,67 @@
+// What a kernel finds wrong, and waits that end.
+#pragma once
+
+#include <partita/device/impl/platform.cuh>
+#include <partita/device/impl/words.hpp>
+
+namespace partita::device {
+
+/// Records the first failure of a request for its host. The claim is taken in GPU memory, so that the host's words are
+/// written by one thread only. Kept out of the callers' code, which has registers to save.
+PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Partita_Prequest_host& host, int code,
+                                               int partition, Epoch epoch) {
+  partita_u32 none = 0;
+  if (!DeviceWord<partita_u32>(state.failed)
+           .compare_exchange_strong(none, 1, order::memory_order_relaxed, order::memory_order_relaxed)) {
+    return;
+  }
+  SystemWord<partita_i32>(host.failure_partition).store(partition, order::memory_order_relaxed);
+  SystemWord<partita_u32>(host.failure_epoch).store(epoch, order::memory_order_relaxed);
+  // Pairs with the acquire load of the next host call on the request, which then reads the two words above.
+  SystemWord<partita_u32>(host.failure).store(static_cast<partita_u32>(code), order::memory_order_release);
+}
+
+/// Records it and gives `code` back.
+PARTITA_DEVICE_INLINE int fail(const Partita_Prequest& request, int code, int partition, Epoch epoch) {
+  record_failure(*request.state, *request.host, code, partition, epoch);
+  return code;
+}
+
+/// Why calls on a request with this `live`, which is not 1, go no further.
+PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live) {
+  return live == 0 ? PARTITA_DEVICE_ERR_FREED : PARTITA_DEVICE_ERR_ABORTED;
+}
+
+/// Belongs to one wait of one thread.
+class Patience {
+ public:
+  MPIX_Device explicit Patience(const Partita_Prequest& request) : request_(request) {}
+
+  /// Called after every vain poll: 0, or the code with which the wait ends. A host word costs a GPU more than a
+  /// microsecond, so that the host's abort and the clock are looked at once in polls_per_look.
+  PARTITA_DEVICE_INLINE int look() {
+    relax();
+    return (++polls_ % polls_per_look) != 0 ? 0 : look_up();
+  }
+
+ private:
+  MPIX_Device int look_up() {
+    Partita_Prequest_host& host = *request_.host;
+    // Both words come in one go. `abort` pairs with nothing but itself: the kernel only ends.
+    const partita_u32 abort = SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed);
+    const partita_u32 waiting = SystemWord<partita_u32>(host.waiting).load(order::memory_order_relaxed);
+    if (abort != 0) return PARTITA_DEVICE_ERR_ABORTED;
+    // Several waiting threads may lose one another's steps; the host looks for a change only.
+    SystemWord<partita_u32>(host.waiting).store(waiting + 1, order::memory_order_relaxed);
+    const partita_u64 now = now_ns();
+    if (since_ns_ == 0) since_ns_ = now;
+    const bool passed = request_.limit_ns != 0 && now - since_ns_ > request_.limit_ns;
+    return passed ? PARTITA_DEVICE_ERR_TIMEOUT : 0;
+  }
+
+  const Partita_Prequest& request_;
+  partita_u32 polls_ = 0;
+  partita_u64 since_ns_ = 0;
+};
+
+}  // namespace partita::device

@@ -1,0 +1,73 @@
+// The public names of the device API over the one implementation. Included by partita/device.cuh alone, after the
+// declarations, which document them.
+#pragma once
+
+MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest) {
+  return partita::device::pready(partition, prequest);
+}
+MPIX_Device inline int Partita_Pready_thread(int partition, Partita_Prequest prequest) {
+  return partita::device::pready_thread(partition, prequest);
+}
+MPIX_Device inline int Partita_Pready_warp(int partition, Partita_Prequest prequest) {
+  return partita::device::pready_warp(partition, prequest);
+}
+MPIX_Device inline int Partita_Pready_block(int partition, Partita_Prequest prequest) {
+  return partita::device::pready_block(partition, prequest);
+}
+MPIX_Device inline int Partita_Pready_range(int first, int last, Partita_Prequest prequest) {
+  return partita::device::pready_range(first, last, prequest);
+}
+MPIX_Device inline void* Partita_Pbuffer(int partition, Partita_Prequest prequest) {
+  return partita::device::pbuffer(partition, prequest);
+}
+MPIX_Device inline int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag) {
+  return partita::device::parrived(partition, prequest, flag);
+}
+MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest) {
+  return partita::device::pstart(prequest);
+}
+MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest) {
+  return partita::device::pbuf_prepare(prequest);
+}
+MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest) {
+  return partita::device::pwait(prequest);
+}
+
+MPIX_Device inline int MPIX_Pready(int partition, MPIX_Prequest prequest) {
+  return partita::device::pready(partition, prequest);
+}
+MPIX_Device inline int MPIX_Pready_thread(int partition, MPIX_Prequest prequest) {
+  return partita::device::pready_thread(partition, prequest);
+}
+MPIX_Device inline int MPIX_Pready_warp(int partition, MPIX_Prequest prequest) {
+  return partita::device::pready_warp(partition, prequest);
+}
+MPIX_Device inline int MPIX_Pready_block(int partition, MPIX_Prequest prequest) {
+  return partita::device::pready_block(partition, prequest);
+}
+MPIX_Device inline int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest) {
+  return partita::device::pready_range(first, last, prequest);
+}
+MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest) {
+  return partita::device::pbuffer(partition, prequest);
+}
+MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag) {
+  return partita::device::parrived(partition, prequest, flag);
+}
+MPIX_Device inline int MPIX_Pstart(MPIX_Prequest prequest) {
+  return partita::device::pstart(prequest);
+}
+MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest) {
+  return partita::device::pwait(prequest);
+}
+
+// partita/mpix.h makes MPIX_Pbuf_prepare a macro for this name, the host's call on an MPI_Request; whichever header
+// comes first, both calls are found by their arguments.
+MPIX_Device inline int Partita_mpi_Pbuf_prepare(MPIX_Prequest prequest) {
+  return partita::device::pbuf_prepare(prequest);
+}
+#ifndef MPIX_Pbuf_prepare
+MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest) {
+  return partita::device::pbuf_prepare(prequest);
+}
+#endif

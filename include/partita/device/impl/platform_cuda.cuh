@@ -1,0 +1,138 @@
+// The platform of GPU threads: nvcc and NVRTC, sm_70 and later.
+#pragma once
+
+#include <cuda/atomic>
+
+#include <partita/device/prequest.h>
+#include <partita/device/impl/execution_space.hpp>
+
+namespace partita::device {
+
+/// The names of the memory orders.
+namespace order = ::cuda::std;
+
+/// A word that only threads of this GPU share.
+template <class T>
+using DeviceWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_device>;
+/// A word shared with other GPUs or with the host.
+template <class T>
+using SystemWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_system>;
+
+/// Orders everything that this thread has seen or done before all of its stores after it, for everyone. The stores
+/// after it are done with `order_after_fence`.
+PARTITA_DEVICE_INLINE void release_fence() {
+  ::cuda::atomic_thread_fence(order::memory_order_acq_rel, ::cuda::thread_scope_system);
+}
+inline constexpr auto order_after_fence = ::cuda::std::memory_order_relaxed;
+
+PARTITA_DEVICE_INLINE partita_u64 now_ns() {
+  partita_u64 ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+/// A wait looks at the host's words once in so many polls: they cost more than a microsecond.
+inline constexpr partita_u32 polls_per_look = 1000;
+
+/// Between two polls of a wait.
+PARTITA_DEVICE_INLINE void relax() {}
+
+// ---- The block -----------------------------------------------------------------------------------------------------
+
+PARTITA_DEVICE_INLINE partita_u32 block_threads() {
+  return blockDim.x * blockDim.y * blockDim.z;
+}
+PARTITA_DEVICE_INLINE partita_u32 block_rank() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+PARTITA_DEVICE_INLINE void block_barrier() {
+  __syncthreads();
+}
+/// A barrier that tells every thread whether any of them said true.
+PARTITA_DEVICE_INLINE bool block_any(bool mine) {
+  return __syncthreads_or(mine) != 0;
+}
+/// Thread 0's value, for all. A barrier must lie between two calls.
+PARTITA_DEVICE_INLINE partita_u32 block_broadcast(partita_u32 value) {
+  __shared__ partita_u32 shared_value;
+  if (block_rank() == 0) shared_value = value;
+  __syncthreads();
+  return shared_value;
+}
+
+// ---- The lanes of a warp -------------------------------------------------------------------------------------------
+
+using Lanes = partita_u32;
+
+inline constexpr partita_u32 warp_threads = 32;
+
+PARTITA_DEVICE_INLINE partita_u32 lane() {
+  return block_rank() % warp_threads;
+}
+PARTITA_DEVICE_INLINE partita_u32 warp_of_block() {
+  return block_rank() / warp_threads;
+}
+/// The lanes of this thread's warp that the block has: all but in a block's last warp.
+PARTITA_DEVICE_INLINE Lanes lanes_of_warp() {
+  const partita_u32 count = block_threads() - warp_of_block() * warp_threads;
+  return count >= warp_threads ? 0xffffffffu : (1u << count) - 1u;
+}
+/// The lanes that run this very instruction together; fewer than could, at worst.
+PARTITA_DEVICE_INLINE Lanes active_lanes() {
+  return __activemask();
+}
+PARTITA_DEVICE_INLINE Lanes lanes_with_same(Lanes lanes, partita_u32 value) {
+  return __match_any_sync(lanes, value);
+}
+PARTITA_DEVICE_INLINE Lanes lanes_with_same(Lanes lanes, const void* value) {
+  return __match_any_sync(lanes, reinterpret_cast<unsigned long long>(value));
+}
+PARTITA_DEVICE_INLINE Lanes lanes_where(Lanes lanes, bool mine) {
+  return __ballot_sync(lanes, mine);
+}
+PARTITA_DEVICE_INLINE Lanes own_lane() {
+  return 1u << lane();
+}
+PARTITA_DEVICE_INLINE partita_u32 count_of(Lanes lanes) {
+  return static_cast<partita_u32>(__popc(lanes));
+}
+PARTITA_DEVICE_INLINE partita_u32 first_of(Lanes lanes) {
+  return static_cast<partita_u32>(__ffs(static_cast<int>(lanes)) - 1);
+}
+/// How many of `lanes` come before this one.
+PARTITA_DEVICE_INLINE partita_u32 rank_in(Lanes lanes) {
+  return static_cast<partita_u32>(__popc(lanes & (own_lane() - 1u)));
+}
+PARTITA_DEVICE_INLINE partita_u32 value_of_lane(Lanes lanes, partita_u32 value, partita_u32 source) {
+  return __shfl_sync(lanes, value, static_cast<int>(source));
+}
+/// A barrier of `lanes`: what each did before, all see after.
+PARTITA_DEVICE_INLINE void lanes_barrier(Lanes lanes) {
+  __syncwarp(lanes);
+}
+
+// ---- Packets -------------------------------------------------------------------------------------------------------
+
+/// 16 bytes that travel together; each half arrives whole.
+struct PacketWords {
+  partita_u64 first;
+  partita_u64 second;
+};
+
+/// Pairs with load_packet: each 8-byte element is single-copy atomic at system scope (PTX memory model, vector types).
+PARTITA_DEVICE_INLINE void store_packet(unsigned char* slot, PacketWords words) {
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(slot)), "l"(words.first),
+               "l"(words.second)
+               : "memory");
+}
+/// Pairs with store_packet.
+PARTITA_DEVICE_INLINE PacketWords load_packet(const unsigned char* slot) {
+  PacketWords words;
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(words.first), "=l"(words.second)
+               : "l"(__cvta_generic_to_global(slot))
+               : "memory");
+  return words;
+}
+
+}  // namespace partita::device

@@ -1,0 +1,124 @@
+// The receive side of an epoch: has a partition arrived, and waiting for all of them.
+#pragma once
+
+#include <partita/device/impl/failure.cuh>
+#include <partita/device/impl/packets.cuh>
+#include <partita/device/impl/send.cuh>
+
+namespace partita::device {
+
+/// The packets and the data of receive partition `partition`.
+struct RecvPiece {
+  unsigned char* data;
+  const unsigned char* slots;
+  partita_i64 size_bytes;
+};
+
+PARTITA_DEVICE_INLINE RecvPiece recv_piece(int partition, const Partita_Prequest& request) {
+  const partita_i64 bytes = plan_of(request).recv_partition_bytes();
+  const partita_i64 offset = partition * bytes;
+  return {request.buffer + offset, request.remote + packet_bytes / packet_data_bytes * offset, bytes};
+}
+
+/// Whether the data of `partition` lies in the buffer; brings it there if the packets have come. Several threads may
+/// ask at once: one of them unpacks, and until it has done the others hear no.
+MPIX_Device inline bool packets_parrived(int partition, const Partita_Prequest& request, Epoch epoch) {
+  DeviceWord<partita_u64> word(unpacked(request.state)[partition]);
+  // Pairs with the release store below: whoever sees it may read the data that another thread unpacked.
+  partita_u64 seen = word.load(order::memory_order_acquire);
+  if (high_half(seen) == epoch) return true;
+  if (low_half(seen) == epoch) return false;
+  const RecvPiece piece = recv_piece(partition, request);
+  if (!packets_have_arrived(piece.slots, piece.size_bytes, epoch)) return false;
+
+  if (!word.compare_exchange_strong(seen, pair_of(epoch, high_half(seen)), order::memory_order_relaxed,
+                                    order::memory_order_relaxed)) {
+    return false;
+  }
+  // pwait looks at it, and then at the words of the partitions.
+  DeviceWord<partita_u32>(request.state->decided).fetch_add(1, order::memory_order_relaxed);
+  const partita_i64 packets = piece.size_bytes / packet_data_bytes;
+  for (partita_i64 i = 0; i < packets; ++i) {
+    const PacketWords words = load_packet(piece.slots + packet_bytes * i);
+    store_8(piece.data + packet_data_bytes * i, pair_of(low_half(words.first), low_half(words.second)));
+  }
+  word.store(pair_of(epoch, epoch), order::memory_order_release);  // pairs with the load above
+  return true;
+}
+
+/// Any thread of a receive. Of a request without an open epoch everything has arrived.
+MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, int* flag) {
+  *flag = 0;
+  if (!has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, partition, no_epoch);
+  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.recv_partitions)) {
+    return fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
+  }
+  // All words are on their way at once: nothing depends on one of them before the last is asked for.
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  const bool packets = has(request, PARTITA_PREQUEST_PACKETS);
+  const Range transports = plan_of(request).transports_of_recv(partition);
+  const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
+  // Device-driven: the caller has synchronised with the block that called pstart. Host-driven: no data hangs on the
+  // word.
+  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.started));
+  const Epoch epoch = device_driven
+                          ? low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed))
+                          : SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
+  const Epoch completed = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
+  Epoch first = no_epoch;
+  // Pairs with the release in announce, or with the progress engine's.
+  if (!packets)
+    first = SystemWord<partita_u32>(request.arrival_device[transports.begin]).load(order::memory_order_acquire);
+
+  if (live != 1) return code_of_life(live);
+  if (device_driven && completed == epoch) {
+    *flag = 1;
+  } else if (packets) {
+    *flag = packets_parrived(partition, request, epoch) ? 1 : 0;
+  } else {
+    bool all = first == epoch;
+    for (partita_i64 t = transports.begin + 1; t < transports.end && all; ++t) {
+      // Pairs as above.
+      all = SystemWord<partita_u32>(request.arrival_device[t]).load(order::memory_order_acquire) == epoch;
+    }
+    *flag = all ? 1 : 0;
+  }
+  return PARTITA_DEVICE_SUCCESS;
+}
+
+/// This thread's part of waiting for the flags of all transport partitions: 0, or the code with which it ended.
+MPIX_Device inline int await_flags(const Partita_Prequest& request, Epoch epoch, Team team) {
+  Patience patience(request);
+  for (partita_i64 t = team.rank; t < request.transport_partitions; t += team.count) {
+    // Polls that acquire cost a GPU more each time, so only the last one does. It pairs with the release in announce,
+    // or with the progress engine's; a barrier passes it on to the block.
+    SystemWord<partita_u32> flag(request.arrival_device[t]);
+    do {
+      while (flag.load(order::memory_order_relaxed) != epoch) {
+        if (const int code = patience.look()) return code;
+      }
+    } while (flag.load(order::memory_order_acquire) != epoch);
+  }
+  return 0;
+}
+
+/// This thread's part of waiting for all packets and unpacking them.
+MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoch, Team team) {
+  // Parrived and Pwait of one request do not run at the same time, so nothing is being unpacked now.
+  const bool some_unpacked = DeviceWord<partita_u32>(request.state->decided).load(order::memory_order_relaxed) != 0;
+  const int pieces = some_unpacked ? request.recv_partitions : 1;
+  for (int i = 0; i < pieces; ++i) {
+    RecvPiece piece{request.buffer, request.remote, request.total_bytes};
+    if (some_unpacked) {
+      // Pairs with the release store in packets_parrived.
+      const partita_u64 word = DeviceWord<partita_u64>(unpacked(request.state)[i]).load(order::memory_order_acquire);
+      if (high_half(word) == epoch) continue;
+      piece = recv_piece(i, request);
+    }
+    const int code = receive_packets(piece.data, piece.slots, piece.size_bytes, epoch, team, request);
+    if (code != 0) return code;
+  }
+  return 0;
+}
+
+}  // namespace partita::device

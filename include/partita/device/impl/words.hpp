@@ -1,0 +1,73 @@
+// The words behind the two records of a device request, where they lie and how long they are. For the host too.
+#pragma once
+
+#include <partita/device/prequest.h>
+#include <partita/device/impl/epoch.hpp>
+#include <partita/device/impl/execution_space.hpp>
+
+namespace partita::device {
+
+PARTITA_HOST_DEVICE constexpr partita_u32 low_half(partita_u64 word) {
+  return static_cast<partita_u32>(word);
+}
+PARTITA_HOST_DEVICE constexpr partita_u32 high_half(partita_u64 word) {
+  return static_cast<partita_u32>(word >> 32);
+}
+PARTITA_HOST_DEVICE constexpr partita_u64 pair_of(partita_u32 low, partita_u32 high) {
+  return (partita_u64{high} << 32) | low;
+}
+
+/// Of a send: marks and deferred marks of a transport partition in this epoch.
+PARTITA_HOST_DEVICE inline partita_u64* counters(Partita_Prequest_state* state) {
+  return reinterpret_cast<partita_u64*>(state + 1);
+}
+/// Of a send: marks of each partition since the request was made.
+PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, partita_i32 transport_partitions) {
+  return reinterpret_cast<partita_u32*>(counters(state) + transport_partitions);
+}
+/// Of a receive with packets, one a receive partition: low half, the newest epoch in which an MPIX_Parrived took it on
+/// itself to unpack the partition; high half, in which that was done.
+PARTITA_HOST_DEVICE inline partita_u64* unpacked(Partita_Prequest_state* state) {
+  return reinterpret_cast<partita_u64*>(state + 1);
+}
+/// Of a send: the newest epoch in which the kernel gave transport partition t to the progress engine.
+PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host) {
+  return reinterpret_cast<partita_u32*>(host + 1);
+}
+
+/// Bytes of a state with the words behind it.
+PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita_i32 send_partitions,
+                                                      partita_i32 recv_partitions, partita_i32 transport_partitions) {
+  const partita_u64 head = sizeof(Partita_Prequest_state);
+  if ((flags & PARTITA_PREQUEST_RECV) == 0) {
+    return head + sizeof(partita_u64) * static_cast<partita_u64>(transport_partitions) +
+           sizeof(partita_u32) * static_cast<partita_u64>(send_partitions);
+  }
+  if ((flags & PARTITA_PREQUEST_PACKETS) == 0) return head;
+  return head + sizeof(partita_u64) * static_cast<partita_u64>(recv_partitions);
+}
+/// Bytes of a host record with the words behind it.
+PARTITA_HOST_DEVICE constexpr partita_u64 host_bytes(partita_u32 flags, partita_i32 transport_partitions) {
+  const partita_u64 head = sizeof(Partita_Prequest_host);
+  if ((flags & PARTITA_PREQUEST_RECV) != 0) return head;
+  return head + sizeof(partita_u32) * static_cast<partita_u64>(transport_partitions);
+}
+/// Bytes of the packet slots of a request that moves `total_bytes`.
+PARTITA_HOST_DEVICE constexpr partita_u64 packet_slot_bytes(partita_i64 total_bytes) {
+  return 2 * static_cast<partita_u64>(total_bytes);
+}
+
+/// How the words of a new request's state start; `before` is the epoch before its first. All further words start as 0.
+/// A host-driven send has its first epoch open for marks from the beginning (MPI_Start is the host's word for it);
+/// every other request opens it in MPIX_Pstart.
+PARTITA_HOST_DEVICE inline Partita_Prequest_state first_state(partita_u32 flags, Epoch before) {
+  const bool opened_by_pstart = (flags & (PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_RECV)) != 0;
+  Partita_Prequest_state state{};
+  state.head = pair_of(opened_by_pstart ? before : next(before), before);
+  state.round = opened_by_pstart ? 0 : 1;
+  state.completed = before;
+  state.live = 1;
+  return state;
+}
+
+}  // namespace partita::device

@@ -1,0 +1,108 @@
+/* What a kernel holds of a partitioned request: the struct behind MPIX_Prequest. Plain C, so that host programs pass it
+ * to their kernels by value: a kernel's parameters stay in its constant bank, while what lies in memory is read again
+ * after every acquire. The fields are Partita's own; programs go through partita/device.cuh. docs/design/device.md has
+ * the picture. */
+#ifndef PARTITA_DEVICE_PREQUEST_H
+#define PARTITA_DEVICE_PREQUEST_H
+
+#if defined(__CUDACC_RTC__)
+#include <cuda/std/cstdint>
+typedef cuda::std::int32_t partita_i32;
+typedef cuda::std::int64_t partita_i64;
+typedef cuda::std::uint32_t partita_u32;
+typedef cuda::std::uint64_t partita_u64;
+#else
+#include <stdint.h>
+typedef int32_t partita_i32;
+typedef int64_t partita_i64;
+typedef uint32_t partita_u32;
+typedef uint64_t partita_u64;
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What changes from epoch to epoch, in the memory of the request's own GPU. Behind it lie, of a send,
+ *   partita_u64 counters[transport_partitions]   low half: marks so far in this epoch, high half: of these, deferred
+ *   partita_u32 marks[send_partitions]           marks of each partition since the request was made, modulo 2^32
+ * and of a receive with packets
+ *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which a thread began to unpack it, high
+ * half: had impl/words.hpp has the sizes and how the words of a new request start. */
+typedef struct Partita_Prequest_state {
+  partita_u64 head;    /* low half: the epoch that marks belong to; high half: newest epoch in which the receiver was
+                          seen ready */
+  partita_u32 round;   /* epochs opened so far, modulo 2^32 */
+  partita_u32 decided; /* of a send: transport partitions that were put or handed over in this epoch; of a receive with
+                          packets: partitions that MPIX_Parrived unpacked */
+  partita_u32 completed; /* device-driven: newest epoch that is complete on this side */
+  partita_u32 failed;    /* not 0: a failure was claimed; the first one counts */
+  partita_u32 live;      /* 0 once the request was freed (the block stays the library's); 2 once the host released its
+                            kernels */
+  partita_u32 looking;   /* of a send: the epoch in which a thread is looking at the promise, else 0 */
+  partita_u32 refusals;  /* of a send: looks that did not find the receiver ready; lowest bit: the epoch not started */
+  partita_u32 reserved;
+} Partita_Prequest_state;
+
+/* Words in host memory that the GPU reads and writes. Behind it lie, of a send,
+ *   partita_u32 handed_over[transport_partitions]   newest epoch in which the kernel gave it to the progress engine */
+typedef struct Partita_Prequest_host {
+  partita_u32 abort;     /* host: not 0 releases kernels that wait */
+  partita_u32 completed; /* kernel: newest epoch in which every transport partition of a host-driven send was decided */
+  partita_u32 waiting;   /* kernel: changes now and then while it waits in vain */
+  partita_u32 failure;   /* kernel: what went wrong (PARTITA_DEVICE_*), written after the next two */
+  partita_i32 failure_partition; /* -1: of no partition */
+  partita_u32 failure_epoch;
+  partita_u32 reserved[2];
+} Partita_Prequest_host;
+
+/* What can go wrong in a kernel; what the device calls return. The next host call on the request explains it. */
+enum {
+  PARTITA_DEVICE_SUCCESS = 0,
+  PARTITA_DEVICE_ERR_PARTITION = 1,  /* out of range */
+  PARTITA_DEVICE_ERR_TWICE = 2,      /* marked twice in an epoch, or in no epoch of a device-driven request */
+  PARTITA_DEVICE_ERR_INACTIVE = 3,   /* the host has not started the epoch; Pbuf_prepare before Pstart */
+  PARTITA_DEVICE_ERR_ACTIVE = 4,     /* Pstart before the epoch before was complete */
+  PARTITA_DEVICE_ERR_UNPREPARED = 5, /* device-driven: Pready before Pbuf_prepare; in place: Pready or Pbuffer before
+                                        the receiver is ready */
+  PARTITA_DEVICE_ERR_SIDE = 6,       /* a call for sends on a receive or the other way round */
+  PARTITA_DEVICE_ERR_DRIVER = 7,     /* a call for device-driven requests on a host-driven one */
+  PARTITA_DEVICE_ERR_FREED = 8,
+  PARTITA_DEVICE_ERR_TIMEOUT = 9, /* a wait passed PARTITA_TIMEOUT */
+  PARTITA_DEVICE_ERR_ABORTED = 10 /* the host released the kernel (a rank died) */
+};
+
+/* Partita_Prequest.flags */
+enum {
+  PARTITA_PREQUEST_RECV = 1,          /* of a receive; else of a send */
+  PARTITA_PREQUEST_DEVICE_DRIVEN = 2, /* kernels open the epochs; else the host does */
+  PARTITA_PREQUEST_PACKETS = 4,       /* the bytes travel as {data, epoch} packets; both sides are device-driven */
+  PARTITA_PREQUEST_IN_PLACE = 8       /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
+};
+
+typedef struct Partita_Prequest {
+  Partita_Prequest_state* state;
+  Partita_Prequest_host* host;
+  const partita_u64* promise;  /* send: low half: newest epoch that the receiver has opened; high half: that this side's
+                                  host has started. In host memory, or, both sides device-driven, in GPU memory */
+  partita_u32* credit;         /* receive: the low half of the sender's promise */
+  unsigned char* buffer;       /* the program's */
+  unsigned char* remote;       /* send: the receive buffer, or its packet slots, as mapped here; null: every transfer is
+                                  handed to the progress engine. Receive with packets: its slots */
+  partita_u32* arrival_device; /* arrival flags, one a transport partition, in the receiver's GPU memory; null: none */
+  partita_u32* arrival_host;   /* the same in the receiver's host memory; null: none (of a receive, always) */
+  const partita_u64* started;  /* receive, host-driven: high half: the epoch that the host has started; host memory */
+  partita_i64 total_bytes;
+  partita_i32 send_partitions;
+  partita_i32 recv_partitions;
+  partita_i32 transport_partitions;
+  partita_u32 flags;
+  partita_u64 limit_ns; /* of a wait in a kernel; 0: none */
+} Partita_Prequest;
+
+typedef Partita_Prequest MPIX_Prequest;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

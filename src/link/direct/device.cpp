@@ -1,0 +1,265 @@
+#include "link/direct/device.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include "memory/blocks.hpp"
+
+namespace partita::link {
+namespace {
+
+using memory::DeviceBlock;
+using memory::DeviceExport;
+using memory::HostAddress;
+using memory::HostBlock;
+using memory::NotMappable;
+using FlagWord = std::atomic_ref<Epoch>;
+
+/// What a kernel compares with: the receiver's newest epoch, and behind it the sender's.
+struct Promise {
+  Epoch credit;
+  Epoch started;
+};
+static_assert(sizeof(Promise) == sizeof(std::uint64_t));
+
+/// Up to here a request between two device-driven sides travels as packets. Measured: docs/measurements/.
+constexpr std::int64_t packet_limit_bytes = 8 * 1024;
+/// A packet carries 8 of its 16 bytes.
+constexpr std::int64_t packet_payload_bytes = 8;
+
+/// What the sender exports.
+struct Offer {
+  Driver driver;
+  Epoch first_epoch;
+  HostAddress host_promise;
+};
+
+/// What the receiver exports, beside its buffer and its block of flags and slots.
+struct Answer {
+  Driver driver;
+  bool packets;
+  HostAddress host_flags;
+};
+
+wire::Writer& put_export(wire::Writer& writer, const DeviceExport& exported) {
+  writer.put(static_cast<std::uint64_t>(exported.size()));
+  for (const auto& piece : exported) writer.put(piece);
+  return writer;
+}
+
+DeviceExport get_export(wire::Reader& reader) {
+  DeviceExport exported(reader.get<std::uint64_t>());
+  for (auto& piece : exported) piece = reader.get<memory::DevicePiece>();
+  return exported;
+}
+
+DeviceExport export_block(memory::DeviceMemory& memory, int peer, const DeviceBlock& block) {
+  auto exported = memory.export_to(peer, block.address(), block.size_bytes());
+  if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
+    throw Error(ErrorClass::internal, "GPU memory of Partita's own cannot be mapped: {}", not_mappable->reason);
+  }
+  return std::move(std::get<DeviceExport>(exported));
+}
+
+std::size_t flags_bytes(const Plan& plan) {
+  return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
+}
+
+class DeviceSender final : public Sender {
+ public:
+  DeviceSender(const Context& context, const Endpoint& endpoint, const DeviceBlock& probe)
+      : context_(context), endpoint_(endpoint), probe_(probe), host_promise_(context.host_memory, sizeof(Promise)) {
+    *promise() = {context.settings.first_epoch, context.settings.first_epoch};
+    if (endpoint.driver == Driver::host) return;
+    device_promise_ = std::make_unique<DeviceBlock>(context.device_memory, endpoint.device, sizeof(Promise));
+    context.device_memory.copy(device_promise_->address(), host_promise_.address(), sizeof(Promise));
+  }
+  ~DeviceSender() override {
+    if (queue_) queue_->drain();
+  }
+
+  wire::Bytes offer() override {
+    wire::Writer writer;
+    writer.put(Offer{endpoint_.driver, context_.settings.first_epoch,
+                     context_.host_memory.export_to(endpoint_.peer, host_promise_.address())});
+    const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
+    return put_export(writer, export_block(context_.device_memory, endpoint_.peer, block)).take();
+  }
+
+  void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
+    wire::Reader reader(message);
+    const auto answer = reader.get<Answer>();
+    flags_and_slots_ = mapped(get_export(reader));
+    plan_ = plan;
+    data_ = data;
+    answer_ = answer;
+    if (!answer.packets) receive_buffer_ = mapped(get_export(reader));
+    if (answer.driver == Driver::host) {
+      host_flags_ = reinterpret_cast<Epoch*>(on_gpu(context_.host_memory.import(endpoint_.peer, answer.host_flags)));
+    }
+  }
+
+  // Pairs with the kernel's load of the promise: MPIX_Pready knows by it that the host has started the epoch.
+  void start(Epoch epoch) override { FlagWord(promise()->started).store(epoch, std::memory_order_release); }
+
+  // Pairs with the store in DeviceReceiver::open, or in the receiver's MPIX_Pstart.
+  bool ready(Epoch epoch) const override {
+    return reached(FlagWord(promise()->credit).load(std::memory_order_acquire), epoch);
+  }
+  bool prepared(Epoch epoch) const override { return ready(epoch); }
+
+  void put(std::int32_t t, Epoch epoch) override {
+    const std::lock_guard lock(queue_mutex_);
+    if (!queue_) queue_ = context_.device_memory.make_copy_queue(endpoint_.device);
+    const Range bytes = plan_.bytes(t);
+    if (bytes.size() > 0) {
+      queue_->copy(receive_buffer_.get() + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
+    }
+    // Pair with DeviceReceiver::arrived and with MPIX_Parrived.
+    queue_->write(device_flags() + t, epoch);
+    if (host_flags_ != nullptr) queue_->write(host_flags_ + t, epoch);
+  }
+
+  bool finished() override {
+    const std::lock_guard lock(queue_mutex_);
+    return !queue_ || queue_->idle();
+  }
+
+  std::optional<DeviceSendRoute> device_route() override {
+    const bool both_device = endpoint_.driver == Driver::device && answer_.driver == Driver::device;
+    DeviceSendRoute route;
+    route.packets = answer_.packets;
+    route.remote = answer_.packets ? flags_and_slots_.get() + flags_bytes(plan_) : receive_buffer_.get();
+    route.arrival_device = device_flags();
+    route.arrival_host = host_flags_;
+    route.promise = reinterpret_cast<const std::uint64_t*>(both_device ? device_promise_->address()
+                                                                       : on_gpu(host_promise_.address()));
+    return route;
+  }
+
+ private:
+  Promise* promise() const { return reinterpret_cast<Promise*>(host_promise_.address()); }
+  Epoch* device_flags() const { return reinterpret_cast<Epoch*>(flags_and_slots_.get()); }
+  std::byte* on_gpu(std::byte* host) const { return context_.device_memory.device_pointer(endpoint_.device, host); }
+
+  std::shared_ptr<std::byte> mapped(const DeviceExport& exported) const {
+    auto mapping = context_.device_memory.import(endpoint_.peer, exported, endpoint_.device);
+    if (const auto* not_mappable = std::get_if<NotMappable>(&mapping)) {
+      throw Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
+                  endpoint_.peer, endpoint_.device, not_mappable->reason);
+    }
+    return std::get<std::shared_ptr<std::byte>>(mapping);
+  }
+
+  Context context_;
+  Endpoint endpoint_;
+  Plan plan_;
+  std::byte* data_ = nullptr;
+  Answer answer_{};
+  const DeviceBlock& probe_;
+  HostBlock host_promise_;
+  std::unique_ptr<DeviceBlock> device_promise_;  ///< of a device-driven side; used where both are
+  std::shared_ptr<std::byte> receive_buffer_;
+  std::shared_ptr<std::byte> flags_and_slots_;
+  Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
+  std::mutex queue_mutex_;
+  std::unique_ptr<memory::CopyQueue> queue_;  ///< from the host's first put on
+};
+
+class DeviceReceiver final : public Receiver {
+ public:
+  /// `buffer`: the endpoint's memory, exported. `sender_promise`: the sender's device word, mapped here.
+  DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
+                 DeviceExport buffer, std::shared_ptr<std::byte> sender_promise)
+      : context_(context),
+        endpoint_(endpoint),
+        plan_(plan),
+        sender_driver_(offer.driver),
+        packets_(travels_in_packets(endpoint, plan, offer)),
+        buffer_(std::move(buffer)),
+        sender_promise_(std::move(sender_promise)),
+        host_credit_(context.host_memory.import(endpoint.peer, offer.host_promise)),
+        host_flags_(context.host_memory, flags_bytes(plan)),
+        device_block_(context.device_memory, endpoint.device, flags_bytes(plan) + slots_bytes()) {}
+
+  wire::Bytes answer() override {
+    wire::Writer writer;
+    writer.put(
+        Answer{endpoint_.driver, packets_, context_.host_memory.export_to(endpoint_.peer, host_flags_.address())});
+    put_export(writer, export_block(context_.device_memory, endpoint_.peer, device_block_));
+    return put_export(writer, buffer_).take();
+  }
+
+  // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
+  void open(Epoch epoch) override {
+    FlagWord(*reinterpret_cast<Epoch*>(host_credit_)).store(epoch, std::memory_order_release);
+  }
+
+  bool arrived(std::int32_t t, Epoch epoch) override {
+    // Pairs with the flag stores of DeviceSender::put and of MPIX_Pready.
+    return FlagWord(reinterpret_cast<Epoch*>(host_flags_.address())[t]).load(std::memory_order_acquire) == epoch;
+  }
+
+  const std::byte* landing(Epoch) const override { return endpoint_.data; }
+
+  std::optional<DeviceRecvRoute> device_route() override {
+    const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;
+    DeviceRecvRoute route;
+    route.arrival_device = reinterpret_cast<const Epoch*>(device_block_.address());
+    if (packets_) route.slots = device_block_.address() + flags_bytes(plan_);
+    route.credit = reinterpret_cast<Epoch*>(
+        both_device ? sender_promise_.get() : context_.device_memory.device_pointer(endpoint_.device, host_credit_));
+    return route;
+  }
+
+ private:
+  static bool travels_in_packets(const Endpoint& endpoint, const Plan& plan, const Offer& offer) {
+    return endpoint.driver == Driver::device && offer.driver == Driver::device &&
+           plan.total_bytes() <= packet_limit_bytes && plan.send_partition_bytes() % packet_payload_bytes == 0 &&
+           plan.recv_partition_bytes() % packet_payload_bytes == 0;
+  }
+  std::size_t slots_bytes() const { return packets_ ? static_cast<std::size_t>(plan_.total_bytes()) * 2 : 0; }
+
+  Context context_;
+  Endpoint endpoint_;
+  Plan plan_;
+  Driver sender_driver_;
+  bool packets_;
+  DeviceExport buffer_;
+  std::shared_ptr<std::byte> sender_promise_;
+  std::byte* host_credit_;
+  HostBlock host_flags_;
+  DeviceBlock device_block_;
+};
+
+}  // namespace
+
+std::variant<std::unique_ptr<Sender>, Refusal> make_device_sender(const Context& context, const Endpoint& endpoint,
+                                                                  const DeviceBlock& probe) {
+  return std::make_unique<DeviceSender>(context, endpoint, probe);
+}
+
+std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Context& context, const Endpoint& endpoint,
+                                                                      const Plan& plan,
+                                                                      std::span<const std::byte> message) {
+  wire::Reader reader(message);
+  const auto offer = reader.get<Offer>();
+  if (offer.first_epoch != context.settings.first_epoch) {
+    throw Error(ErrorClass::other, "PARTITA_FIRST_EPOCH is {} here and {} at rank {}; it must be the same on all ranks",
+                context.settings.first_epoch, offer.first_epoch, endpoint.peer);
+  }
+  auto& memory = context.device_memory;
+  auto exported = memory.export_to(endpoint.peer, endpoint.data, static_cast<std::size_t>(endpoint.size_bytes));
+  if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
+    return Refusal{fmt::format("the receive buffer cannot be mapped by other processes: {}", not_mappable->reason)};
+  }
+  // Where this GPU reaches the sender's, the sender's reaches this one.
+  auto promise = memory.import(endpoint.peer, get_export(reader), endpoint.device);
+  if (const auto* not_mappable = std::get_if<NotMappable>(&promise)) {
+    return Refusal{fmt::format("the two GPUs do not reach each other's memory: {}", not_mappable->reason)};
+  }
+  return std::make_unique<DeviceReceiver>(context, endpoint, plan, offer, std::move(std::get<DeviceExport>(exported)),
+                                          std::move(std::get<std::shared_ptr<std::byte>>(promise)));
+}
+
+}  // namespace partita::link

@@ -1,0 +1,62 @@
+// The contexts in which Partita calls CUDA: those that the runtime and all other libraries share.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "memory/cuda/driver.hpp"
+
+namespace partita::memory::cuda {
+
+/// Any thread may call.
+class Contexts {
+ public:
+  Contexts() = default;
+  ~Contexts();
+  Contexts(const Contexts&) = delete;
+  Contexts& operator=(const Contexts&) = delete;
+
+  /// The primary context of GPU `device`, made at first. Throws Error.
+  CUcontext of(int device);
+  /// A stream of ours there, which neither waits for the program's streams nor lets them wait.
+  CUstream stream(int device);
+  /// A GPU whose context is there, else that of the calling thread, else the first.
+  int any();
+
+ private:
+  struct Gpu {
+    CUdevice device = 0;
+    CUcontext context = nullptr;
+    CUstream stream = nullptr;
+  };
+  Gpu& gpu(int device);
+
+  std::mutex mutex_;
+  std::vector<Gpu> gpus_;
+};
+
+/// Makes a context current in this thread, and on leaving the one that was. Unlike cudaSetDevice it leaves no trace in
+/// a thread that has not used CUDA yet. Meanwhile a stream capture of the program's is not disturbed by what is called.
+class InContext {
+ public:
+  explicit InContext(CUcontext context) noexcept : pushed_(driver().cuCtxPushCurrent(context) == CUDA_SUCCESS) {
+    exchange_capture_mode();
+  }
+  ~InContext() {
+    exchange_capture_mode();
+    CUcontext popped = nullptr;
+    if (pushed_) static_cast<void>(driver().cuCtxPopCurrent(&popped));
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  void exchange_capture_mode() noexcept {
+    static_cast<void>(driver().cuThreadExchangeStreamCaptureMode(&capture_mode_));
+  }
+
+  bool pushed_;
+  CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace partita::memory::cuda

@@ -1,0 +1,107 @@
+// The DeviceMemory of builds with CUDA.
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "memory/cuda/block_pool.hpp"
+#include "memory/cuda/check.hpp"
+#include "memory/cuda/context.hpp"
+#include "memory/cuda/copy_queue.hpp"
+#include "memory/cuda/describe.hpp"
+#include "memory/cuda/exports.hpp"
+#include "memory/cuda/imports.hpp"
+#include "memory/cuda/pointer.hpp"
+#include "memory/cuda/registered.hpp"
+
+namespace partita::memory {
+namespace {
+
+/// Members in the order in which they build on one another. It calls the driver alone: the runtime would make contexts
+/// by itself, and the program would find our failures in cudaGetLastError.
+class CudaMemory final : public DeviceMemory {
+ public:
+  CudaMemory(World& world, HostMemory& host_memory)
+      : blocks_(contexts_), segments_(host_memory, contexts_), exports_(world, contexts_), imports_(world, contexts_) {}
+
+  Place place_of(const void* address, std::size_t) override { return cuda::place_of(address); }
+
+  std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) override {
+    return exports_.export_to(peer, address, size_bytes);
+  }
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory,
+                                                               int device) override {
+    return imports_.import(peer, memory, device);
+  }
+  void trim() override { imports_.trim(); }
+
+  std::byte* allocate_block(int device, std::size_t size_bytes) override {
+    return blocks_.allocate(device, size_bytes);
+  }
+  void free_block(int device, std::byte* block, std::size_t size_bytes) override {
+    blocks_.free(device, block, size_bytes);
+  }
+  std::byte* device_pointer(int device, std::byte* host) override { return segments_.device_pointer(device, host); }
+
+  std::unique_ptr<CopyQueue> make_copy_queue(int device) override { return cuda::make_copy_queue(contexts_, device); }
+  void copy(void* to, const void* from, std::size_t size_bytes) override;
+  std::byte* allocate_pinned(std::size_t size_bytes) override;
+  void free_pinned(std::byte* block) override;
+
+  void make_current(int device) override {
+    thread_local bool has_one = false;
+    if (std::exchange(has_one, true)) return;
+    CUdevice current = 0;
+    if (cuda::driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) PARTITA_CU(cuCtxPushCurrent, contexts_.of(device));
+  }
+
+  std::string describe() override { return cuda::describe(); }
+
+ private:
+  cuda::Contexts contexts_;
+  cuda::BlockPool blocks_;
+  cuda::RegisteredSegments segments_;
+  cuda::Exports exports_;
+  cuda::Imports imports_;
+};
+
+void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
+  if (size_bytes == 0) return;
+  const void* on_gpu = to;
+  Place place = cuda::place_of(to);
+  if (place.kind == Kind::host) {
+    on_gpu = from;
+    place = cuda::place_of(from);
+  }
+  if (place.kind == Kind::host) {
+    std::memcpy(to, from, size_bytes);
+    return;
+  }
+  // A peer's memory lies in its GPU, but may be mapped for ours alone.
+  int device = imports_.device_for(on_gpu);
+  if (device < 0) device = place.device >= 0 ? place.device : contexts_.any();
+  const CUstream stream = contexts_.stream(device);
+  const cuda::InContext in_context(contexts_.of(device));
+  PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
+  PARTITA_CU(cuStreamSynchronize, stream);
+}
+
+std::byte* CudaMemory::allocate_pinned(std::size_t size_bytes) {
+  const cuda::InContext in_context(contexts_.of(contexts_.any()));
+  void* block = nullptr;
+  PARTITA_CU(cuMemHostAlloc, &block, size_bytes, CU_MEMHOSTALLOC_PORTABLE);
+  return static_cast<std::byte*>(block);
+}
+
+void CudaMemory::free_pinned(std::byte* block) {
+  if (block == nullptr) return;
+  const cuda::InContext in_context(contexts_.of(contexts_.any()));
+  PARTITA_CU_QUIETLY(cuMemFreeHost, block);
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceMemory> make_device_memory(World& world, HostMemory& host_memory) {
+  return std::make_unique<CudaMemory>(world, host_memory);
+}
+
+}  // namespace partita::memory

@@ -1,0 +1,71 @@
+// The functions of the CUDA driver that Partita calls. Nothing links libcuda, so that programs start where there is
+// none.
+#pragma once
+
+#include <cuda.h>
+
+// The driver has several versions of some functions; cuda.h defines these names as the versions that it declares.
+#define PARTITA_DRIVER_FUNCTIONS(X)    \
+  X(cuGetErrorName)                    \
+  X(cuGetErrorString)                  \
+  X(cuInit)                            \
+  X(cuDriverGetVersion)                \
+  X(cuDeviceGetCount)                  \
+  X(cuDeviceGet)                       \
+  X(cuDeviceGetName)                   \
+  X(cuDeviceGetAttribute)              \
+  X(cuDeviceTotalMem)                  \
+  X(cuDeviceCanAccessPeer)             \
+  X(cuDevicePrimaryCtxRetain)          \
+  X(cuDevicePrimaryCtxRelease)         \
+  X(cuCtxPushCurrent)                  \
+  X(cuCtxPopCurrent)                   \
+  X(cuCtxGetDevice)                    \
+  X(cuCtxEnablePeerAccess)             \
+  X(cuCtxGetStreamPriorityRange)       \
+  X(cuThreadExchangeStreamCaptureMode) \
+  X(cuPointerGetAttribute)             \
+  X(cuPointerGetAttributes)            \
+  X(cuMemAlloc)                        \
+  X(cuMemFree)                         \
+  X(cuMemHostAlloc)                    \
+  X(cuMemFreeHost)                     \
+  X(cuMemHostRegister)                 \
+  X(cuMemHostUnregister)               \
+  X(cuMemHostGetDevicePointer)         \
+  X(cuIpcGetMemHandle)                 \
+  X(cuIpcOpenMemHandle)                \
+  X(cuIpcCloseMemHandle)               \
+  X(cuMemGetAddressRange)              \
+  X(cuMemRetainAllocationHandle)       \
+  X(cuMemExportToShareableHandle)      \
+  X(cuMemImportFromShareableHandle)    \
+  X(cuMemRelease)                      \
+  X(cuMemAddressReserve)               \
+  X(cuMemAddressFree)                  \
+  X(cuMemMap)                          \
+  X(cuMemUnmap)                        \
+  X(cuMemSetAccess)                    \
+  X(cuStreamCreateWithPriority)        \
+  X(cuStreamDestroy)                   \
+  X(cuStreamQuery)                     \
+  X(cuStreamSynchronize)               \
+  X(cuStreamWriteValue32)              \
+  X(cuMemcpyAsync)                     \
+  X(cuMemsetD8Async)
+
+namespace partita::memory::cuda {
+
+struct Driver {
+#define PARTITA_DRIVER_MEMBER(name) decltype(&::name) name = nullptr;
+  PARTITA_DRIVER_FUNCTIONS(PARTITA_DRIVER_MEMBER)
+#undef PARTITA_DRIVER_MEMBER
+};
+
+/// Loads and initialises the driver at first. Throws Error where there is none or no GPU. Makes no context.
+const Driver& driver();
+
+/// Whether somebody in this process has initialised CUDA; changes nothing, and costs little where nobody has.
+bool cuda_in_use();
+
+}  // namespace partita::memory::cuda

@@ -1,0 +1,127 @@
+#include "memory/cuda/imports.hpp"
+
+#include <algorithm>
+
+#include "memory/cuda/check.hpp"
+#include "memory/cuda/pointer.hpp"
+
+namespace partita::memory::cuda {
+namespace {
+
+using Way = DevicePiece::Way;
+
+/// What came in a message: several pieces are all descriptors, and each lies in its allocation.
+bool sound(const DeviceExport& pieces) {
+  if (pieces.empty()) return false;
+  return std::all_of(pieces.begin(), pieces.end(), [&](const DevicePiece& piece) {
+    if (pieces.size() > 1 && piece.way != Way::file_descriptor) return false;
+    return piece.way == Way::same_process || (piece.offset_bytes <= piece.allocation_bytes &&
+                                              piece.size_bytes <= piece.allocation_bytes - piece.offset_bytes);
+  });
+}
+
+}  // namespace
+
+Imports::Key Imports::key_of(int peer, const DeviceExport& pieces, int device) {
+  Key key{static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device)};
+  for (const DevicePiece& piece : pieces) {
+    key.insert(key.end(), {piece.address - piece.offset_bytes, piece.allocation_bytes, piece.buffer_id});
+  }
+  return key;
+}
+
+Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
+  if (!sound(pieces)) throw Error(ErrorClass::internal, "rank {} named GPU memory in a way that makes no sense", peer);
+  if (pieces.front().way == Way::same_process) return own(pieces.front(), device);
+
+  const std::lock_guard lock(mutex_);
+  const auto descriptors = descriptors_of(peer, pieces);
+  const Key key = key_of(peer, pieces, device);
+  auto found = mappings_.find(key);
+  if (found == mappings_.end()) {
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      if (descriptors[i].get() >= 0) continue;
+      throw Error(ErrorClass::internal,
+                  "rank {} named its GPU memory {}, whose descriptor is not there: it was not "
+                  "passed, or has been mapped and trimmed",
+                  peer, pieces[i].segment);
+    }
+    Mapped mapped = map(pieces, descriptors, device);
+    if (auto* reason = std::get_if<NotMappable>(&mapped)) return std::move(*reason);
+    if (std::holds_alternative<AlreadyMapped>(mapped)) {
+      return NotMappable{
+          "memory that the peer has freed since is still mapped at its place: free requests before "
+          "their buffers"};
+    }
+    found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
+  }
+  return std::shared_ptr<std::byte>(found->second, found->second->base() + pieces.front().offset_bytes);
+}
+
+Imported Imports::own(const DevicePiece& piece, int device) {
+  auto* address = reinterpret_cast<std::byte*>(piece.address);
+  const Allocation allocation = allocation_of(address);
+  if (allocation.place.kind == Kind::device && allocation.place.device != device) {
+    const InContext in_context(contexts_.of(device));
+    const CUresult result = driver().cuCtxEnablePeerAccess(contexts_.of(allocation.place.device), 0);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
+      return NotMappable{fmt::format("GPU {} cannot use memory of GPU {}: {}", device, allocation.place.device,
+                                     text_of(driver(), result))};
+    }
+    // Memory from pools and what was mapped by hand opens to a GPU only by a call of its owner.
+    std::uint64_t access = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+    if (!allocation.ipc_capable) {
+      PARTITA_CU(cuPointerGetAttribute, &access, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, device_address(address));
+    }
+    if (access != CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE) {
+      return NotMappable{fmt::format("the program has not given GPU {} access to this memory of GPU {}", device,
+                                     allocation.place.device)};
+    }
+  }
+  return std::shared_ptr<std::byte>(address, [](std::byte*) {});
+}
+
+std::vector<UniqueFd> Imports::descriptors_of(int peer, const DeviceExport& pieces) {
+  std::vector<UniqueFd> descriptors;
+  if (pieces.front().way != Way::file_descriptor) return descriptors;
+  world_.socket().receive(DescriptorKind::device_memory, [this](PassedDescriptor passed) {
+    descriptors_[{passed.from, passed.segment}] = std::move(passed.fd);
+  });
+  for (const DevicePiece& piece : pieces) {
+    auto passed = descriptors_.extract({peer, piece.segment});
+    descriptors.push_back(passed.empty() ? UniqueFd() : std::move(passed.mapped()));
+  }
+  return descriptors;
+}
+
+Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device) {
+  const CUcontext context = contexts_.of(device);
+  if (pieces.front().way == Way::file_descriptor) return map_by_descriptors(pieces, descriptors, device, context);
+  Mapped mapped = map_by_ipc(pieces.front(), device, context);
+  if (!std::holds_alternative<AlreadyMapped>(mapped)) return mapped;
+  close_unused();
+  return map_by_ipc(pieces.front(), device, context);
+}
+
+int Imports::device_for(const void* address) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, mapping] : mappings_) {
+    std::uint64_t size_bytes = 0;
+    for (std::size_t size_at = 3; size_at < key.size(); size_at += 3) size_bytes += key[size_at];
+    const auto* byte = static_cast<const std::byte*>(address);
+    if (byte >= mapping->base() && byte < mapping->base() + size_bytes) return static_cast<int>(key[1]);
+  }
+  return -1;
+}
+
+void Imports::trim() {
+  const std::lock_guard lock(mutex_);
+  close_unused();
+}
+
+/// Nobody can take hold of one meanwhile, since that needs the lock.
+void Imports::close_unused() {
+  std::erase_if(mappings_, [](const auto& entry) { return entry.second.use_count() == 1; });
+}
+
+}  // namespace partita::memory::cuda

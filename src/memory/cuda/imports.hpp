@@ -1,0 +1,52 @@
+// GPU memory of other ranks of the node, as this process maps it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/world.hpp"
+#include "memory/cuda/context.hpp"
+#include "memory/cuda/mapping.hpp"
+#include "memory/device.hpp"
+
+namespace partita::memory::cuda {
+
+using Imported = std::variant<std::shared_ptr<std::byte>, NotMappable>;
+
+/// Any thread may call.
+class Imports {
+ public:
+  Imports(World& world, Contexts& contexts) : world_(world), contexts_(contexts) {}
+
+  /// See DeviceMemory::import.
+  Imported import(int peer, const DeviceExport& pieces, int device);
+  /// See DeviceMemory::trim.
+  void trim();
+  /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
+  int device_for(const void* address);
+
+ private:
+  /// Peer, GPU, and of each piece the allocation: address, size, id.
+  using Key = std::vector<std::uint64_t>;
+  static Key key_of(int peer, const DeviceExport& pieces, int device);
+
+  Imported own(const DevicePiece& piece, int device);
+  /// Those of pieces that are descriptors; -1 for one that has been taken already.
+  std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
+  Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device);
+  void close_unused();
+
+  World& world_;
+  Contexts& contexts_;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Mapping>> mappings_;
+  std::map<std::pair<int, std::uint64_t>, UniqueFd> descriptors_;  ///< passed to us, not yet asked for
+};
+
+}  // namespace partita::memory::cuda

@@ -1,0 +1,116 @@
+// GPU memory: what a pointer names, what of it other ranks of the node can map, and copies that a host asks for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/epoch.hpp"
+#include "core/world.hpp"
+#include "memory/host.hpp"
+#include "memory/memory.hpp"
+
+namespace partita::memory {
+
+/// Where [address, address + size) lies.
+struct Place {
+  Kind kind = Kind::host;
+  int device = -1;  ///< the GPU's ordinal in this process, for Kind::device and Kind::managed
+};
+
+/// One piece of GPU memory that a rank named to another of its node. Travels in messages.
+struct DevicePiece {
+  enum class Way : std::uint8_t {
+    same_process,     ///< `address` is good as it is
+    ipc,              ///< `handle` is a CUDA IPC handle of the whole allocation
+    file_descriptor,  ///< VMM memory: its descriptor was passed over the node's sockets under the name `segment`
+  };
+  Way way{};
+  std::array<std::byte, 64> handle{};
+  std::uint64_t segment = 0;
+  std::uint64_t buffer_id = 0;  ///< of the allocation: tells a re-used address from the old one
+  std::uint64_t address = 0;    ///< in its own process
+  std::uint64_t allocation_bytes = 0;
+  std::uint64_t offset_bytes = 0;  ///< of the piece in its allocation
+  std::uint64_t size_bytes = 0;
+};
+
+/// A buffer: one piece, or several where it spans VMM handles.
+using DeviceExport = std::vector<DevicePiece>;
+
+/// Why memory cannot be exported or mapped; one clause without a full stop.
+struct NotMappable {
+  std::string reason;
+};
+
+/// Copies and flag writes on one GPU, in the order in which they were asked for, beside the program's own streams. Any
+/// thread, one at a time.
+class CopyQueue {
+ public:
+  virtual ~CopyQueue() = default;
+  /// Copies within what this process maps: GPU, peer GPU, host. Does not block, but for pageable host memory.
+  virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
+  /// Stores `value` after all copies before it, visible at system scope in this order. `word` as the GPU addresses it.
+  virtual void write(Epoch* word, Epoch value) = 0;
+  /// Whether everything asked for so far is complete. Does not block.
+  virtual bool idle() = 0;
+  /// Blocks until it is; not behind any kernel of the program.
+  virtual void drain() = 0;
+};
+
+/// CUDA is first touched by the first call that is not place_of, or by place_of itself where the program has touched it
+/// before: a program chooses its GPU first. Throws Error where CUDA fails. Any thread may call.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+
+  /// Of the first byte. Asks the driver, so a freed and re-used address is noticed. Host where this build or this
+  /// machine has no CUDA.
+  virtual Place place_of(const void* address, std::size_t size_bytes) = 0;
+
+  /// Makes device memory mappable for `peer`, which may be this rank, and names it; or why that cannot be (pools,
+  /// managed memory).
+  virtual std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) = 0;
+  /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
+  /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
+  /// mapping.
+  virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory,
+                                                                       int device) = 0;
+
+  /// A small piece of memory of GPU `device` that can be exported: flags, counters, packets. Aligned to 128 bytes,
+  /// zeroed. Pooled: stays the library's after free_block. May allocate and run a memset: not behind a kernel that
+  /// fills the GPU and waits for this process.
+  virtual std::byte* allocate_block(int device, std::size_t size_bytes) = 0;
+  virtual void free_block(int device, std::byte* block, std::size_t size_bytes) = 0;
+
+  /// How GPU `device` addresses `host`, a byte in a segment of HostMemory (own or a peer's); registers that segment
+  /// with CUDA at first.
+  virtual std::byte* device_pointer(int device, std::byte* host) = 0;
+
+  virtual std::unique_ptr<CopyQueue> make_copy_queue(int device) = 0;
+  /// Between any two places of this process; returns when it is complete. Not behind any kernel of the program.
+  virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
+  /// Page-locked host memory, for staging.
+  virtual std::byte* allocate_pinned(std::size_t size_bytes) = 0;
+  virtual void free_pinned(std::byte* block) = 0;
+
+  /// Closes the mappings of import() that nobody holds any more. Blocks behind running kernels: only while no kernel
+  /// can be waiting for this process.
+  virtual void trim() = 0;
+
+  /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
+  /// Cheap from the second call on.
+  virtual void make_current(int device) = 0;
+
+  /// Text for `partita info`: the GPUs of this process, or why there are none.
+  virtual std::string describe() = 0;
+};
+
+/// Of this build: CUDA's, or one that knows host memory only and throws for the rest.
+std::unique_ptr<DeviceMemory> make_device_memory(World& world, HostMemory& host_memory);
+
+}  // namespace partita::memory

@@ -1,0 +1,40 @@
+// GPU memory of a build without CUDA: there is none.
+#include <cstring>
+
+#include "core/error.hpp"
+#include "memory/device.hpp"
+
+namespace partita::memory {
+namespace {
+
+class NoDeviceMemory final : public DeviceMemory {
+ public:
+  Place place_of(const void*, std::size_t) override { return {}; }
+  std::variant<DeviceExport, NotMappable> export_to(int, const void*, std::size_t) override { refuse("export"); }
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport&, int) override {
+    refuse("import");
+  }
+  std::byte* allocate_block(int, std::size_t) override { refuse("allocate"); }
+  void free_block(int, std::byte*, std::size_t) override { refuse("free"); }
+  std::byte* device_pointer(int, std::byte*) override { refuse("register"); }
+  std::unique_ptr<CopyQueue> make_copy_queue(int) override { refuse("copy"); }
+  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  std::byte* allocate_pinned(std::size_t) override { refuse("allocate"); }
+  void free_pinned(std::byte*) override { refuse("free"); }
+  void trim() override {}
+  void make_current(int) override {}
+  std::string describe() override { return "no GPUs: this Partita was built without CUDA"; }
+
+ private:
+  [[noreturn]] static void refuse(const char* action) {
+    throw Error(ErrorClass::other, "cannot {} GPU memory: this Partita was built without CUDA", action);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMemory> make_device_memory(World&, HostMemory&) {
+  return std::make_unique<NoDeviceMemory>();
+}
+
+}  // namespace partita::memory

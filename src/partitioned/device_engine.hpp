@@ -1,0 +1,24 @@
+// The requests with an open epoch in which kernels may leave work to the host.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+namespace partita {
+
+class Request;
+
+/// Costs nothing while none is active, and then by their number. Any thread.
+class DeviceEngine {
+ public:
+  void add(Request& request);
+  void remove(Request& request);
+  /// A step of the progress engine: each request's.
+  bool step();
+
+ private:
+  std::mutex mutex_;
+  std::vector<Request*> active_;
+};
+
+}  // namespace partita

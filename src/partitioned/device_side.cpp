@@ -1,0 +1,129 @@
+#include "partitioned/device_side.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "partita/device/impl/words.hpp"
+
+namespace partita {
+namespace {
+
+using Word = std::atomic_ref<partita_u32>;
+
+std::size_t state_bytes(const Partita_Prequest& view) {
+  return device::state_bytes(view.flags, view.send_partitions, view.recv_partitions, view.transport_partitions);
+}
+
+const char* meaning(partita_u32 failure) {
+  switch (failure) {
+    case PARTITA_DEVICE_ERR_PARTITION:
+      return "named a partition that the request does not have";
+    case PARTITA_DEVICE_ERR_TWICE:
+      return "marked a partition twice in an epoch, or in no epoch";
+    case PARTITA_DEVICE_ERR_INACTIVE:
+      return "marked a partition before the host had started the epoch";
+    case PARTITA_DEVICE_ERR_ACTIVE:
+      return "started an epoch before the one before was complete";
+    case PARTITA_DEVICE_ERR_UNPREPARED:
+      return "went on without Pbuf_prepare, when the receiver was not ready";
+    case PARTITA_DEVICE_ERR_SIDE:
+      return "made a call for sends on a receive, or one for receives on a send";
+    case PARTITA_DEVICE_ERR_DRIVER:
+      return "made a call for device-driven requests on a host-driven one";
+    case PARTITA_DEVICE_ERR_FREED:
+      return "used the device request after it was freed";
+    case PARTITA_DEVICE_ERR_TIMEOUT:
+      return "waited longer than PARTITA_TIMEOUT";
+    case PARTITA_DEVICE_ERR_ABORTED:
+      return "was released from a wait by the host";
+    default:
+      return "failed in a way that this library does not know";
+  }
+}
+
+}  // namespace
+
+DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, int device,
+                       const Partita_Prequest& view, Epoch before, double timeout_s)
+    : device_memory_(device_memory),
+      host_block_(host_memory, offsetof(HostWords, host) + device::host_bytes(view.flags, view.transport_partitions)),
+      state_block_(device_memory, device, state_bytes(view)),
+      view_(view) {
+  const bool host_driven = (view.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) == 0;
+  auto* on_gpu = reinterpret_cast<HostWords*>(device_memory.device_pointer(device, host_block_.address()));
+  view_.state = reinterpret_cast<Partita_Prequest_state*>(state_block_.address());
+  view_.host = &on_gpu->host;
+  view_.limit_ns = static_cast<partita_u64>(timeout_s * 1e9);
+  if (!receives() && view_.promise == nullptr) view_.promise = &on_gpu->promise;
+  if (receives() && host_driven) view_.started = &on_gpu->promise;
+  if (receives() && view_.arrival_device == nullptr) {
+    flags_ = std::make_unique<memory::DeviceBlock>(device_memory, device,
+                                                   static_cast<std::size_t>(view.transport_partitions) * sizeof(Epoch));
+    flag_queue_ = device_memory.make_copy_queue(device);
+    view_.arrival_device = reinterpret_cast<partita_u32*>(flags_->address());
+  }
+
+  std::vector<std::byte> initial(state_bytes(view));
+  const Partita_Prequest_state state = device::first_state(view.flags, before);
+  std::memcpy(initial.data(), &state, sizeof(state));
+  device_memory.copy(state_block_.address(), initial.data(), initial.size());
+}
+
+DeviceSide::~DeviceSide() {
+  static constexpr partita_u32 freed = 0;
+  try {
+    device_memory_.copy(&view_.state->live, &freed, sizeof(freed));
+  } catch (const Error&) {
+    // The GPU is gone or broken: no kernel can use the request any more.
+  }
+}
+
+void DeviceSide::start(Epoch epoch) {
+  // Pairs with the kernel's load of the promise.
+  std::atomic_ref(words().promise).store(std::uint64_t{epoch} << 32 | epoch, std::memory_order_release);
+}
+
+bool DeviceSide::completed(Epoch epoch) const {
+  // Pairs with the last decider's store.
+  return Word(words().host.completed).load(std::memory_order_acquire) == epoch;
+}
+
+bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
+  // Pairs with the decider's store.
+  return Word(device::handed_over(&words().host)[t]).load(std::memory_order_acquire) == epoch;
+}
+
+void DeviceSide::raise(std::int32_t t, Epoch epoch) {
+  flag_queue_->write(view_.arrival_device + t, epoch);
+}
+
+bool DeviceSide::has_news() const {
+  return Word(words().host.failure).load(std::memory_order_acquire) != PARTITA_DEVICE_SUCCESS &&
+         !told_.load(std::memory_order_relaxed);
+}
+
+void DeviceSide::check(const std::string& what) {
+  const partita_u32 failure = Word(words().host.failure).load(std::memory_order_acquire);
+  if (failure == PARTITA_DEVICE_SUCCESS) return;
+  told_.store(true, std::memory_order_relaxed);
+  const partita_i32 partition = words().host.failure_partition;
+  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", what, meaning(failure),
+              partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
+}
+
+bool DeviceSide::waits_on() {
+  const partita_u32 waiting = Word(words().host.waiting).load(std::memory_order_relaxed);
+  return std::exchange(waiting_before_, waiting) != waiting;
+}
+
+void DeviceSide::abort() {
+  Word(words().host.abort).store(1, std::memory_order_release);  // those that wait
+  if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
+  flag_queue_->write(&view_.state->live, 2);  // those that ask again and again
+}
+
+}  // namespace partita

@@ -1,0 +1,70 @@
+// What a request has for its kernels: the MPIX_Prequest and the words behind it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/epoch.hpp"
+#include "memory/blocks.hpp"
+#include "partita/device/prequest.h"
+
+namespace partita {
+
+/// docs/design/device.md has the picture. One thread at a time, but for completed() and handed_over().
+class DeviceSide {
+ public:
+  /// `view` has everything but state, host and limit. `before` is the epoch before the first that
+  /// kernels take part in. Throws Error where the GPU has no memory.
+  DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, int device,
+             const Partita_Prequest& view, Epoch before, double timeout_s);
+  ~DeviceSide();
+  DeviceSide(const DeviceSide&) = delete;
+  DeviceSide& operator=(const DeviceSide&) = delete;
+
+  const Partita_Prequest& view() const { return view_; }
+  /// Of a send: whether kernels move the bytes themselves, wherever the receiver is ready.
+  bool kernel_copies() const { return view_.remote != nullptr; }
+  bool in_packets() const { return (view_.flags & PARTITA_PREQUEST_PACKETS) != 0; }
+
+  /// The host opens `epoch`.
+  void start(Epoch epoch);
+  /// Whether the kernel has decided how every transport partition of `epoch` leaves.
+  bool completed(Epoch epoch) const;
+  /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
+  /// completed() is.
+  bool handed_over(std::int32_t t, Epoch epoch) const;
+  /// Tells the kernels of a receive that transport partition `t` lies in the buffer, where the link does not.
+  void raise(std::int32_t t, Epoch epoch);
+  /// Whether a kernel found something wrong that nobody was told yet.
+  bool has_news() const;
+  /// Throws Error if a kernel found something wrong; `what` begins the sentence.
+  void check(const std::string& what);
+  /// Whether a kernel has waited in vain since the last call. The watch's thread only.
+  bool waits_on();
+  /// Releases kernels that wait.
+  void abort();
+
+ private:
+  /// In front of the words that prequest.h describes: what a kernel compares epochs with, where no link has it.
+  struct HostWords {
+    std::uint64_t promise;
+    std::uint64_t reserved[7];
+    Partita_Prequest_host host;
+  };
+
+  bool receives() const { return (view_.flags & PARTITA_PREQUEST_RECV) != 0; }
+  HostWords& words() const { return *reinterpret_cast<HostWords*>(host_block_.address()); }
+
+  memory::DeviceMemory& device_memory_;
+  memory::HostBlock host_block_;
+  memory::DeviceBlock state_block_;
+  std::unique_ptr<memory::DeviceBlock> flags_;     ///< of a receive over a link that raises none in GPU memory
+  std::unique_ptr<memory::CopyQueue> flag_queue_;  ///< that writes them, and the kernels' release
+  Partita_Prequest view_;
+  std::atomic<bool> told_{false};
+  std::uint32_t waiting_before_ = 0;
+};
+
+}  // namespace partita

@@ -1,0 +1,225 @@
+// What each call of the device API says to wrong arguments and at wrong moments, and that an epoch survives it.
+#include <gtest/gtest.h>
+#include <partita/device.cuh>
+
+#include <cstdint>
+#include <cstring>
+
+#include "support/device_pair.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr Epoch first_epoch = 1;
+
+struct Pair : HostPairMemory, DevicePair {
+  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+};
+
+/// The one recorded failure of a request.
+void expect_failure(const Partita_Prequest& request, int code, int partition, Epoch epoch) {
+  EXPECT_EQ(request.host->failure, static_cast<std::uint32_t>(code));
+  EXPECT_EQ(request.host->failure_partition, partition);
+  EXPECT_EQ(request.host->failure_epoch, epoch);
+}
+
+PairShape host_driven(int send_partitions, int transport_partitions) {
+  PairShape shape;
+  shape.send_partitions = send_partitions;
+  shape.transport_partitions = transport_partitions;
+  shape.total_bytes = 16 * send_partitions;
+  return shape;
+}
+
+PairShape device_driven(int send_partitions, int transport_partitions) {
+  PairShape shape = host_driven(send_partitions, transport_partitions);
+  shape.send_device_driven = true;
+  shape.recv_device_driven = true;
+  return shape;
+}
+
+TEST(DeviceMarks, a_partition_out_of_range_is_refused_by_every_call_and_recorded) {
+  for (const int wrong : {-1, 4, INT32_MAX, INT32_MIN}) {
+    for (int call = 0; call < 5; ++call) {
+      Pair pair(host_driven(4, 1));
+      pair.start_recv(first_epoch);
+      pair.start_send(first_epoch);
+      int code = 0;
+      if (call == 0) code = MPIX_Pready(wrong, pair.send());
+      if (call == 1) code = MPIX_Pready_thread(wrong, pair.send());
+      if (call == 2) code = MPIX_Pready_warp(wrong, pair.send());
+      if (call == 3) code = MPIX_Pready_block(wrong, pair.send());
+      if (call == 4) code = MPIX_Pready_range(wrong, wrong, pair.send());
+      EXPECT_EQ(code, PARTITA_DEVICE_ERR_PARTITION) << "call " << call << ", partition " << wrong;
+      expect_failure(pair.send(), PARTITA_DEVICE_ERR_PARTITION, wrong, no_epoch);
+    }
+    Pair pair(host_driven(4, 1));
+    int flag = 7;
+    EXPECT_EQ(MPIX_Parrived(pair.recv(), wrong, &flag), PARTITA_DEVICE_ERR_PARTITION);
+    EXPECT_EQ(flag, 0);
+    EXPECT_EQ(MPIX_Pbuffer(wrong, pair.send()), nullptr);
+    expect_failure(pair.recv(), PARTITA_DEVICE_ERR_PARTITION, wrong, no_epoch);
+    expect_failure(pair.send(), PARTITA_DEVICE_ERR_PARTITION, wrong, no_epoch);
+  }
+}
+
+TEST(DeviceMarks, a_range_is_refused_whole_where_its_ends_are_wrong) {
+  Pair pair(host_driven(4, 1));
+  pair.start_recv(first_epoch);
+  pair.start_send(first_epoch);
+  EXPECT_EQ(MPIX_Pready_range(2, 1, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready_range(0, 4, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(pair.send_is_decided(first_epoch));
+}
+
+TEST(DeviceMarks, a_call_of_the_other_side_is_refused) {
+  Pair pair(host_driven(4, 1));
+  int flag = 7;
+  EXPECT_EQ(MPIX_Pready(0, pair.recv()), PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(MPIX_Pready_range(0, 1, pair.recv()), PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(MPIX_Parrived(pair.send(), 0, &flag), PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(flag, 0);
+  expect_failure(pair.recv(), PARTITA_DEVICE_ERR_SIDE, 0, no_epoch);
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_SIDE, 0, no_epoch);
+}
+
+TEST(DeviceMarks, a_call_of_the_other_driver_is_refused) {
+  Pair pair(host_driven(4, 1));
+  for (const Partita_Prequest* request : {&pair.send(), &pair.recv()}) {
+    EXPECT_EQ(MPIX_Pstart(*request), PARTITA_DEVICE_ERR_DRIVER);
+    EXPECT_EQ(MPIX_Pbuf_prepare(*request), PARTITA_DEVICE_ERR_DRIVER);
+    EXPECT_EQ(MPIX_Pwait(*request), PARTITA_DEVICE_ERR_DRIVER);
+    expect_failure(*request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch);
+  }
+}
+
+TEST(DeviceMarks, a_second_mark_is_refused_and_the_epoch_still_completes_rightly) {
+  for (const int transports : {1, 2, 4}) {
+    Pair pair(host_driven(4, transports));
+    for (std::int64_t i = 0; i < pair.shape().total_bytes; ++i) {
+      pair.send_buffer()[i] = DevicePair::expected(first_epoch, i);
+    }
+    pair.start_recv(first_epoch);
+    pair.start_send(first_epoch);
+    EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_ERR_TWICE);
+    EXPECT_EQ(MPIX_Pready_block(1, pair.send()), PARTITA_DEVICE_ERR_TWICE);
+    EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_ERR_TWICE);  // 2 and 3 count
+    expect_failure(pair.send(), PARTITA_DEVICE_ERR_TWICE, 1, first_epoch);
+    EXPECT_TRUE(pair.send_is_decided(first_epoch));
+    EXPECT_TRUE(pair.all_arrived(first_epoch));
+    for (std::int64_t i = 0; i < pair.shape().total_bytes; ++i) {
+      ASSERT_EQ(pair.recv_buffer()[i], DevicePair::expected(first_epoch, i)) << i;
+    }
+  }
+}
+
+TEST(DeviceMarks, a_mark_before_the_host_has_started_is_refused_and_may_be_repeated) {
+  Pair pair(host_driven(2, 1));
+  pair.start_recv(first_epoch);
+  EXPECT_EQ(MPIX_Pready_warp(1, pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_INACTIVE, 1, first_epoch);
+  pair.start_send(first_epoch);
+  EXPECT_EQ(MPIX_Pready_range(0, 1, pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(pair.all_arrived(first_epoch));
+  // The next epoch is open for marks, but its Start is owed.
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
+}
+
+TEST(DeviceMarks, a_device_driven_send_takes_marks_in_a_prepared_epoch_only) {
+  Pair pair(device_driven(2, 1));
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_TWICE);
+  EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_TWICE, 0, no_epoch);
+
+  EXPECT_EQ(MPIX_Pstart(pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_UNPREPARED);
+  EXPECT_EQ(MPIX_Pstart(pair.send()), PARTITA_DEVICE_ERR_ACTIVE);
+
+  EXPECT_EQ(MPIX_Pstart(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready_range(0, 1, pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_TWICE);
+  EXPECT_EQ(MPIX_Pstart(pair.recv()), PARTITA_DEVICE_ERR_ACTIVE);
+  EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pstart(pair.recv()), PARTITA_DEVICE_SUCCESS);
+}
+
+TEST(DeviceMarks, a_freed_request_is_refused_and_leaves_its_host_record_alone) {
+  Pair pair(device_driven(2, 1));
+  pair.send().state->live = 0;
+  pair.recv().state->live = 0;
+  int flag = 7;
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pready_block(0, pair.send()), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pstart(pair.send()), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(pair.failure(pair.send()), 0U);
+  EXPECT_EQ(pair.failure(pair.recv()), 0U);
+}
+
+TEST(DeviceMarks, only_the_first_failure_is_recorded) {
+  Pair pair(host_driven(4, 1));
+  pair.start_recv(first_epoch);
+  pair.start_send(first_epoch);
+  EXPECT_EQ(MPIX_Pready(9, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready(-3, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pstart(pair.send()), PARTITA_DEVICE_ERR_DRIVER);
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_PARTITION, 9, no_epoch);
+}
+
+TEST(DeviceMarks, pbuffer_is_the_receivers_memory_in_place_and_null_elsewhere) {
+  PairShape shape = host_driven(4, 4);
+  shape.in_place = true;
+  Pair pair(shape);
+  EXPECT_EQ(MPIX_Pbuffer(1, pair.send()), nullptr);
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_INACTIVE, 1, first_epoch);
+  pair.start_send(first_epoch);
+  EXPECT_EQ(MPIX_Pbuffer(1, pair.send()), nullptr);  // the receiver is not ready
+  EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_ERR_UNPREPARED);
+  pair.start_recv(first_epoch);
+  for (int p = 0; p < 4; ++p) {
+    void* const there = MPIX_Pbuffer(p, pair.send());
+    ASSERT_EQ(there, pair.recv_buffer() + 16 * p);
+    std::memset(there, 'a' + p, 16);
+    EXPECT_EQ(MPIX_Pready(p, pair.send()), PARTITA_DEVICE_SUCCESS);
+    EXPECT_TRUE(pair.host_sees_arrival(p, first_epoch));
+  }
+  EXPECT_EQ(pair.recv_buffer()[63], 'd');
+  EXPECT_EQ(MPIX_Pbuffer(0, pair.recv()), pair.recv_buffer());
+
+  Pair copying(host_driven(4, 4));
+  copying.start_recv(first_epoch);
+  copying.start_send(first_epoch);
+  EXPECT_EQ(MPIX_Pbuffer(1, copying.send()), nullptr);
+  EXPECT_EQ(copying.failure(copying.send()), 0U);
+}
+
+TEST(DeviceMarks, the_names_with_the_own_prefix_are_the_same_calls) {
+  Pair pair(device_driven(6, 2));
+  int flag = 7;
+  EXPECT_EQ(Partita_Pstart(pair.recv()), 0);
+  EXPECT_EQ(Partita_Pstart(pair.send()), 0);
+  EXPECT_EQ(Partita_Pbuf_prepare(pair.send()), 0);
+  EXPECT_EQ(Partita_Pready(0, pair.send()), 0);
+  EXPECT_EQ(Partita_Pready_thread(1, pair.send()), 0);
+  EXPECT_EQ(Partita_Pready_warp(2, pair.send()), 0);
+  EXPECT_EQ(Partita_Parrived(pair.recv(), 0, &flag), 0);
+  EXPECT_EQ(flag, 0);
+  EXPECT_EQ(Partita_Pready_block(3, pair.send()), 0);
+  EXPECT_EQ(Partita_Pready_range(4, 5, pair.send()), 0);
+  EXPECT_EQ(Partita_Parrived(pair.recv(), 0, &flag), 0);
+  EXPECT_EQ(flag, 1);
+  EXPECT_EQ(Partita_Pbuffer(0, pair.recv()), pair.recv_buffer());
+  EXPECT_EQ(Partita_Pwait(pair.send()), 0);
+  EXPECT_EQ(Partita_Pwait(pair.recv()), 0);
+}
+
+}  // namespace
+}  // namespace partita::test

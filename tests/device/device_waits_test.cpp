@@ -1,0 +1,119 @@
+// Waits in kernels end: at the time limit, or when the host releases them; and say why.
+#include <gtest/gtest.h>
+#include <partita/device.cuh>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "support/device_pair.hpp"
+
+namespace partita::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Pair : HostPairMemory, DevicePair {
+  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+};
+
+PairShape device_driven(bool packets, std::uint64_t limit_ns) {
+  PairShape shape;
+  shape.send_partitions = 2;
+  shape.transport_partitions = 2;
+  shape.total_bytes = 32;
+  shape.send_device_driven = shape.recv_device_driven = true;
+  shape.packets = packets;
+  shape.limit_ns = limit_ns;
+  return shape;
+}
+
+constexpr std::uint64_t short_limit_ns = 20'000'000;
+constexpr std::uint64_t no_limit = 0;
+
+/// All threads of a block call; all must get the same.
+template <class Call>
+int by_block_of(int threads, const Call& call) {
+  device::CpuBlock block(static_cast<partita_u32>(threads));
+  std::vector<int> codes(static_cast<std::size_t>(threads), -1);
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) {
+    running.emplace_back([&, i] {
+      device::CpuBlockThread self(block, static_cast<partita_u32>(i));
+      codes[static_cast<std::size_t>(i)] = call();
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  for (const int code : codes) EXPECT_EQ(code, codes[0]);
+  return codes[0];
+}
+
+TEST(DeviceWaits, a_wait_for_the_receivers_credit_ends_at_the_time_limit) {
+  Pair pair(device_driven(false, short_limit_ns));
+  ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pbuf_prepare(pair.send()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  EXPECT_EQ(pair.failure(pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+  EXPECT_EQ(pair.send().host->failure_epoch, 1U);
+  EXPECT_GT(pair.send().host->waiting, 0U);
+}
+
+TEST(DeviceWaits, a_wait_for_a_sends_end_ends_at_the_time_limit) {
+  Pair pair(device_driven(false, short_limit_ns));
+  ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+  ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+  ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+  ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.send()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  EXPECT_EQ(pair.failure(pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+}
+
+TEST(DeviceWaits, a_wait_for_arrival_ends_at_the_time_limit_though_some_has_arrived) {
+  for (const bool packets : {false, true}) {
+    Pair pair(device_driven(packets, short_limit_ns));
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
+    EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+    EXPECT_EQ(pair.failure(pair.recv()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+    EXPECT_GT(pair.recv().host->waiting, 0U);
+    // The epoch is still open, and ends once the rest has come.
+    ASSERT_EQ(MPIX_Pready(1, pair.send()), 0);
+    EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_SUCCESS);
+  }
+}
+
+TEST(DeviceWaits, the_host_releases_every_wait) {
+  for (const bool packets : {false, true}) {
+    for (int wait = 0; wait < 3; ++wait) {
+      Pair pair(device_driven(packets, no_limit));
+      ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+      if (wait != 0) {
+        ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+      }
+      std::thread host([&] {
+        std::this_thread::sleep_for(milliseconds(20));
+        pair.release_kernels();
+      });
+      const int code = by_block_of(2, [&] {
+        if (wait == 0) return MPIX_Pbuf_prepare(pair.send());
+        return MPIX_Pwait(wait == 1 ? pair.send() : pair.recv());
+      });
+      host.join();
+      EXPECT_EQ(code, PARTITA_DEVICE_ERR_ABORTED) << "wait " << wait;
+      EXPECT_EQ(pair.failure(wait == 2 ? pair.recv() : pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_ABORTED});
+    }
+  }
+}
+
+TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
+  Pair pair(device_driven(true, no_limit));
+  EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  int flag = 0;
+  EXPECT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(flag, 1);
+}
+
+}  // namespace
+}  // namespace partita::test

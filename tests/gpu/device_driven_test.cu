@@ -1,0 +1,206 @@
+// Device-driven requests: kernels open, mark, await and close epochs while the hosts sleep. Two ranks, a GPU each.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <partita/device.cuh>
+
+#include <string>
+#include <vector>
+
+#include "gpu/gpu_buffer.cuh"
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+struct Verdict {
+  unsigned long long wrong_bytes = 0;
+  int failed_calls = 0;
+  int rounds = 0;
+};
+
+/// One block: every round it sends its buffer, receives the other's and compares. Bytes depend on the round.
+__global__ void __launch_bounds__(1024)
+    exchange(MPIX_Prequest send, MPIX_Prequest recv, unsigned char* out, const unsigned char* in, std::int64_t bytes,
+             int partitions, int rounds, Verdict* verdict) {
+  __shared__ int failed;
+  if (threadIdx.x == 0) failed = 0;
+  __syncthreads();
+  unsigned long long wrong = 0;
+  const std::int64_t partition_bytes = bytes / partitions;
+  for (int round = 1; round <= rounds; ++round) {
+    int code = MPIX_Pstart(recv);
+    code |= MPIX_Pstart(send);
+    for (std::int64_t i = threadIdx.x; i < bytes; i += blockDim.x)
+      out[i] = byte_at(static_cast<std::uint64_t>(round), i);
+    code |= MPIX_Pbuf_prepare(send);
+    for (int p = 0; p < partitions; ++p) code |= MPIX_Pready_block(p, send);
+    code |= MPIX_Pwait(send);
+    code |= MPIX_Pwait(recv);
+    for (std::int64_t i = threadIdx.x; i < partition_bytes * partitions; i += blockDim.x) {
+      wrong += in[i] != byte_at(static_cast<std::uint64_t>(round), i);
+    }
+    if (code != 0) failed = 1;
+    __syncthreads();
+    if (failed != 0) {
+      if (threadIdx.x == 0) {
+        verdict->failed_calls = 1;
+        verdict->rounds = round;
+      }
+      break;
+    }
+  }
+  if (wrong != 0) atomicAdd(&verdict->wrong_bytes, wrong);
+  if (threadIdx.x == 0 && failed == 0) verdict->rounds = rounds;
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+class DeviceDriven : public testing::Test {
+ protected:
+  void SetUp() override {
+    choose_gpu();
+    PMPI_Info_create(&info_);
+    PMPI_Info_set(info_, "partita_driver", "device");
+  }
+  void TearDown() override { PMPI_Info_free(&info_); }
+  int peer() const { return 1 - rank(); }
+
+  void make(GpuBuffer& out, GpuBuffer& in, int partitions) {
+    const std::int64_t bytes = out.size_bytes() / partitions;
+    ASSERT_EQ(Partita_Psend_init(out.data(), partitions, bytes, MPI_BYTE, peer(), 6, MPI_COMM_WORLD, info_, &send_),
+              MPI_SUCCESS);
+    ASSERT_EQ(Partita_Precv_init(in.data(), partitions, bytes, MPI_BYTE, peer(), 6, MPI_COMM_WORLD, info_, &recv_),
+              MPI_SUCCESS);
+    ASSERT_EQ(Partita_Prequest_create(&device_send_, send_), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Prequest_create(&device_recv_, recv_), MPI_SUCCESS);
+  }
+  void free() {
+    ASSERT_EQ(Partita_Prequest_free(&device_send_), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Prequest_free(&device_recv_), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
+    harness_barrier();
+  }
+
+  MPI_Info info_ = MPI_INFO_NULL;
+  Partita_Request send_ = PARTITA_REQUEST_NULL;
+  Partita_Request recv_ = PARTITA_REQUEST_NULL;
+  Partita_Prequest device_send_{};
+  Partita_Prequest device_recv_{};
+};
+
+TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
+  struct Case {
+    std::int64_t bytes;
+    int partitions;
+    int threads;
+    int rounds;
+  };
+  // Up to 8 KiB in units of 8 bytes: packets; else flags behind the data.
+  const std::vector<Case> cases = {
+      {8, 1, 32, 3000},  {64, 1, 32, 3000}, {64, 8, 32, 1000},    {1024, 1, 256, 3000},  {8192, 4, 256, 1000},
+      {12, 3, 32, 1000}, {0, 2, 32, 200},   {4100, 1, 128, 1000}, {16384, 4, 512, 1000}, {1 << 20, 8, 1024, 100}};
+  for (const Case& shape : cases) {
+    const std::string text =
+        std::to_string(shape.bytes) + " bytes in " + std::to_string(shape.partitions) + " partitions";
+    SCOPED_TRACE(text);
+    step(text);
+    GpuBuffer out(shape.bytes);
+    GpuBuffer in(shape.bytes);
+    make(out, in, shape.partitions);
+    Verdict* verdict = nullptr;
+    CUDA_OK(cudaMallocManaged(&verdict, sizeof(Verdict)));
+    *verdict = {};
+    Stream stream;
+    harness_barrier();
+    exchange<<<1, shape.threads, 0, stream>>>(device_send_, device_recv_, out.data(), in.data(), shape.bytes,
+                                              shape.partitions, shape.rounds, verdict);
+    CUDA_OK(cudaGetLastError());
+    CUDA_OK(cudaStreamSynchronize(stream));
+    EXPECT_EQ(verdict->failed_calls, 0) << "in round " << verdict->rounds;
+    EXPECT_EQ(verdict->wrong_bytes, 0u);
+    EXPECT_EQ(verdict->rounds, shape.rounds);
+    CUDA_OK(cudaFree(verdict));
+    free();
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(DeviceDriven, a_hundred_thousand_epochs_run_while_the_hosts_sleep) {
+  const int rounds = 100'000;
+  GpuBuffer out(256);
+  GpuBuffer in(256);
+  make(out, in, 1);
+  Verdict* verdict = nullptr;
+  CUDA_OK(cudaMallocManaged(&verdict, sizeof(Verdict)));
+  *verdict = {};
+  Stream stream;
+  cudaEvent_t end = nullptr;
+  CUDA_OK(cudaEventCreateWithFlags(&end, cudaEventBlockingSync | cudaEventDisableTiming));
+  harness_barrier();
+  exchange<<<1, 64, 0, stream>>>(device_send_, device_recv_, out.data(), in.data(), 256, 1, rounds, verdict);
+  CUDA_OK(cudaGetLastError());
+  CUDA_OK(cudaEventRecord(end, stream));
+  const double before = cpu_seconds();
+  while (cudaEventQuery(end) == cudaErrorNotReady) usleep(50'000);
+  const double used = cpu_seconds() - before;
+  CUDA_OK(cudaStreamSynchronize(stream));
+  EXPECT_EQ(verdict->failed_calls, 0) << "in round " << verdict->rounds;
+  EXPECT_EQ(verdict->wrong_bytes, 0u);
+  EXPECT_EQ(verdict->rounds, rounds);
+  EXPECT_LT(used, 0.2) << "seconds of CPU time on a rank that should sleep";
+  CUDA_OK(cudaEventDestroy(end));
+  CUDA_OK(cudaFree(verdict));
+  free();
+}
+
+TEST_F(DeviceDriven, hosts_may_not_open_its_epochs) {
+  PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  GpuBuffer out(64);
+  GpuBuffer in(64);
+  make(out, in, 1);
+  EXPECT_NE(Partita_Start(&send_), MPI_SUCCESS);
+  EXPECT_NE(Partita_Start(&recv_), MPI_SUCCESS);
+  free();
+  PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+__global__ void wait_alone(MPIX_Prequest recv, int* code) {
+  int result = MPIX_Pstart(recv);
+  if (result == 0) result = MPIX_Pwait(recv);
+  if (threadIdx.x == 0) *code = result;
+}
+
+/// PARTITA_TIMEOUT ends a kernel's wait too.
+TEST_F(DeviceDriven, a_wait_in_vain_ends_at_the_time_limit) {
+  GpuBuffer out(64);
+  GpuBuffer in(64);
+  make(out, in, 1);
+  if (rank() == 0) {
+    Partita_Prequest hurried = device_recv_;
+    hurried.limit_ns = 200'000'000;
+    int* code = nullptr;
+    CUDA_OK(cudaMallocManaged(&code, sizeof(int)));
+    *code = 0;
+    Stream stream;
+    wait_alone<<<1, 32, 0, stream>>>(hurried, code);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    EXPECT_EQ(*code, PARTITA_DEVICE_ERR_TIMEOUT);
+    CUDA_OK(cudaFree(code));
+  }
+  harness_barrier();
+  free();
+}
+
+}  // namespace
+}  // namespace partita::test
