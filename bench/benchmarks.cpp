@@ -1,12 +1,17 @@
+#include "bench/gpu/benchmarks.hpp"
 #include "bench/benchmarks/all.hpp"
 
 namespace partita::bench {
 
 const std::vector<Benchmark>& benchmarks() {
-  static const std::vector<Benchmark> table{
-      latency_benchmark(),      bw_benchmark(),         overhead_benchmark(), perceived_bandwidth_benchmark(),
-      availability_benchmark(), early_bird_benchmark(), foreign_benchmark(),  start_pready_wait_benchmark(),
-  };
+  static const std::vector<Benchmark> table = [] {
+    std::vector<Benchmark> all{
+        latency_benchmark(),      bw_benchmark(),         overhead_benchmark(), perceived_bandwidth_benchmark(),
+        availability_benchmark(), early_bird_benchmark(), foreign_benchmark(),  start_pready_wait_benchmark(),
+    };
+    all.insert(all.end(), gpu::benchmarks().begin(), gpu::benchmarks().end());
+    return all;
+  }();
   return table;
 }
 

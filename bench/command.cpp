@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/benchmarks.hpp"
 #include "bench/run.hpp"
 #include "bench/subjects.hpp"
 
@@ -27,7 +28,10 @@ constexpr int wrong_options = 2;
 
 std::string list() {
   std::string text = "usage: mpirun -n 2 partita bench NAME [options]; partita bench NAME --help lists its options\n\n";
-  for (const Benchmark& benchmark : benchmarks()) text += fmt::format("  {:<20} {}\n", benchmark.name, benchmark.what);
+  for (const Benchmark& benchmark : benchmarks()) {
+    text += fmt::format("  {:<22} {}{}\n", benchmark.name, benchmark.what,
+                        benchmark.unavailable.empty() ? "" : " (not in this build)");
+  }
   return text;
 }
 
@@ -100,6 +104,7 @@ void write(const Results& results) {
 
 void measure_and_write(const Benchmark& benchmark, const Options& options) {
   Job job(MPI_COMM_WORLD, options);
+  if (benchmark.on_gpu) gpu::set_up(job.comm, options);
   const PartitaSession partita;
   Subjects subjects;
   if (benchmark.compares_subjects) subjects = make_subjects(options, job.comm);
@@ -112,7 +117,7 @@ Options read_options(const Benchmark& benchmark, std::span<char*> arguments) {
   defaults.benchmark = benchmark.name;
   benchmark.set_defaults(defaults);
   return parse_options(std::vector<std::string>(arguments.begin(), arguments.end()), defaults,
-                       {benchmark.what, benchmark.lacks});
+                       {benchmark.what, benchmark.lacks, benchmark.on_gpu});
 }
 
 /// Options are read again by every rank and answered by one.
@@ -157,6 +162,10 @@ int command(int argc, char** argv) {
   }
 
   const MpiSession mpi;
+  if (benchmark != nullptr && !benchmark->unavailable.empty() && complaint.empty() && help.empty()) {
+    if (mpi.rank() == 0) fmt::print(stderr, "partita bench {}: {}\n", name, benchmark->unavailable);
+    return failed;
+  }
   if (!complaint.empty()) return refuse(mpi, complaint);
   if (!help.empty()) {
     if (mpi.rank() == 0) fmt::print("{}", help);

@@ -1,16 +1,10 @@
 #include "bench/contents.hpp"
 
+#include "bench/content_hash.hpp"
+
 namespace partita::bench {
 
 namespace {
-
-/// The finaliser of the SplitMix64 generator: every input bit changes about half of the output bits.
-constexpr std::uint64_t mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
 
 /// Calls `visit(byte index, partition, expected byte)` for each byte until it returns false.
 template <class Visit>
@@ -27,8 +21,8 @@ void for_each_byte(std::size_t size_bytes, int partitions, std::uint64_t epoch, 
 }  // namespace
 
 std::byte expected_byte(std::uint64_t epoch, std::int64_t partition, std::int64_t offset) {
-  const std::uint64_t place = (static_cast<std::uint64_t>(partition) << 40) ^ static_cast<std::uint64_t>(offset);
-  return static_cast<std::byte>(mix(place ^ mix(epoch)) >> 56);
+  return static_cast<std::byte>(
+      content_byte(mix(epoch), static_cast<std::uint64_t>(partition), static_cast<std::uint64_t>(offset)));
 }
 
 void fill(std::span<std::byte> data, int partitions, std::uint64_t epoch) {

@@ -3,6 +3,9 @@
 
 #include <mpi.h>
 
+#include <memory>
+#include <vector>
+
 #include "bench/clock.hpp"
 #include "bench/failure.hpp"
 #include "bench/options.hpp"
@@ -35,6 +38,7 @@ struct Job {
   Timer timer;
   Work work;
   Team team;
+  std::vector<std::shared_ptr<void>> shared;  ///< what contenders of several cases use; ends with the job
 };
 
 }  // namespace partita::bench

@@ -68,7 +68,9 @@ Machine describe_machine() {
           count_allowed_cores(),
           library_version(),
           fmt::format("{}.{}", version, subversion),
-          thread_level()};
+          thread_level(),
+          {},
+          0};
 }
 
 }  // namespace partita::bench

@@ -12,6 +12,8 @@ struct Machine {
   std::string mpi;           ///< the library and its version
   std::string mpi_standard;  ///< "4.1"
   std::string thread_level;  ///< that the MPI gave: single, funneled, serialized or multiple
+  std::string gpu{};         ///< model of this rank's GPU; empty where none is used
+  int gpus = 0;              ///< that this process sees
 };
 
 Machine describe_machine();

@@ -56,10 +56,15 @@ struct Benchmark {
   bool larger_is_better = false;
   bool timed_in_batches = true;              ///< else each sample is one operation
   bool compares_subjects = true;             ///< else it has contenders of its own and needs no subject
+  bool on_gpu = false;                       ///< buffers lie in GPU memory; has the options of GPU benchmarks
+  bool shows_deviation = false;              ///< the table has the mean and the standard deviation too
+  std::string_view unavailable = {};         ///< why this build cannot run it; empty where it can
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it
   void (*set_defaults)(Options&) = [](Options&) {};
 
   std::vector<Contender> (*contenders)(Job&, const Subjects&, const Case&);
+  /// The partitions that follow from a message size; null: they are an option.
+  int (*partitions_of)(std::int64_t size_bytes) = nullptr;
   /// A row's value from a sample of Measurement::sample.
   double (*value)(double sample, const Case&, const Options&) = [](double sample, const Case&, const Options&) {
     return sample;

@@ -79,6 +79,23 @@ void check_delay(const DelayShape& delay) {
   }
 }
 
+void add_gpu_options(CLI::App& app, Options& options) {
+  app.add_option("--device", options.device, "GPU of this rank; -1: the rank on its node modulo the number of GPUs")
+      ->check(CLI::Range(-1, 1023))
+      ->capture_default_str();
+  app.add_option("--blocks", options.blocks, "Blocks of the copying kernel, a list of powers of two; default: by size")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--block-threads", options.block_threads, "Threads of a block, a list; default: by size")
+      ->delimiter(',')
+      ->check(CLI::Range(32, 1024));
+  app.add_option("--nccl", options.nccl, "Measure NCCL beside: auto (where it is found), none, or libnccl.so.2's path")
+      ->capture_default_str();
+  app.add_option("--nvshmem", options.nvshmem,
+                 "Measure NVSHMEM beside: none, or the path of libpartita_bench_nvshmem.so (CMake: PARTITA_NVSHMEM)")
+      ->capture_default_str();
+}
+
 template <class Enum>
 CLI::CheckedTransformer names_of(std::map<std::string, Enum> values) {
   return CLI::CheckedTransformer(std::move(values));
@@ -149,6 +166,7 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   app.add_option("--json", options.json_file, "Write everything, raw samples included, as JSON to this file");
   app.add_option("placement", placements, "H: host memory, for the sender's and the receiver's buffer")->expected(0, 2);
 
+  if (usage.on_gpu) add_gpu_options(app, options);
   for (const std::string_view option : usage.lacks) app.remove_option(app.get_option(std::string(option)));
 
   try {

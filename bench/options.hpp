@@ -39,6 +39,13 @@ struct Options {
   int transport_partitions = 0;            ///< 0: Partita's own choice
   std::vector<std::string> peers;          ///< "native" or "library:PATH"
 
+  // Of GPU benchmarks.
+  int device = -1;                 ///< the GPU of this rank; -1: its rank on the node modulo the number of GPUs
+  std::vector<int> blocks;         ///< of copying kernels; empty: by size
+  std::vector<int> block_threads;  ///< threads of a block; empty: by size
+  std::string nccl = "auto";       ///< auto, none, or the path of libnccl.so.2
+  std::string nvshmem = "none";    ///< none, or the path of libpartita_bench_nvshmem.so
+
   std::string csv_file;
   std::string json_file;
 };
@@ -61,6 +68,7 @@ class HelpWanted : public std::runtime_error {
 struct Usage {
   std::string_view what;                     ///< the benchmark in one sentence
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it and are refused like unknown ones
+  bool on_gpu = false;                       ///< it has the options of GPU benchmarks
 };
 
 /// Reads the arguments after the benchmark's name over `defaults`, which hold that name.

@@ -22,6 +22,7 @@ std::string heading(const Results& results) {
   const DelayShape& delay = results.options.delay;
   std::string text = fmt::format("# partita bench {}: {} | {} | {} cores | medians in {}\n", results.benchmark,
                                  results.machine.mpi, results.machine.cpu, results.machine.cores, results.unit);
+  if (results.on_gpu) text += fmt::format("# GPU buffers; {} GPUs: {}\n", results.machine.gpus, results.machine.gpu);
   if (delay.compute_us > 0) {
     text += fmt::format("# {} threads compute {} us, delay {}, noise {} %\n", results.options.threads, delay.compute_us,
                         name(delay.kind), delay.noise_percent);
@@ -30,32 +31,39 @@ std::string heading(const Results& results) {
   return text;
 }
 
-nlohmann::ordered_json options_json(const Options& options) {
+nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
   std::vector<std::string> faces;
   for (const Face face : options.faces) faces.emplace_back(face == Face::c ? "c" : "mpi");
   std::vector<std::string> peers;
   for (const std::string& peer : options.peers) {
     peers.push_back(peer == "native" ? peer : "library:" + peer.substr(peer.find_last_of("/:") + 1));
   }
-  return {{"min_bytes", options.min_bytes},
-          {"max_bytes", options.max_bytes},
-          {"iterations", options.iterations},
-          {"warmup", options.warmup},
-          {"batch", options.batch},
-          {"check_every_sample", options.check_every_sample},
-          {"window", options.window},
-          {"partitions", options.partitions},
-          {"threads", options.threads},
-          {"delay", name(options.delay.kind)},
-          {"compute_us", options.delay.compute_us},
-          {"noise_percent", options.delay.noise_percent},
-          {"seed", options.seed},
-          {"memory", name(options.memory)},
-          {"faces", faces},
-          {"links", options.links},
-          {"transport_partitions", options.transport_partitions},
-          {"peers", peers},
-          {"placement", "H H"}};
+  nlohmann::ordered_json json{{"min_bytes", options.min_bytes},
+                              {"max_bytes", options.max_bytes},
+                              {"iterations", options.iterations},
+                              {"warmup", options.warmup},
+                              {"batch", options.batch},
+                              {"check_every_sample", options.check_every_sample},
+                              {"window", options.window},
+                              {"partitions", options.partitions},
+                              {"threads", options.threads},
+                              {"delay", name(options.delay.kind)},
+                              {"compute_us", options.delay.compute_us},
+                              {"noise_percent", options.delay.noise_percent},
+                              {"seed", options.seed},
+                              {"memory", name(options.memory)},
+                              {"faces", faces},
+                              {"links", options.links},
+                              {"transport_partitions", options.transport_partitions},
+                              {"peers", peers},
+                              {"placement", on_gpu ? "D D" : "H H"}};
+  if (on_gpu) {
+    json["device"] = options.device;
+    json["blocks"] = options.blocks;
+    json["block_threads"] = options.block_threads;
+    json["nccl"] = options.nccl.substr(options.nccl.find_last_of('/') + 1);
+  }
+  return json;
 }
 
 /// To 0.0001 of the unit, below any timer's resolution: shorter files.
@@ -73,12 +81,15 @@ nlohmann::ordered_json row_json(const Row& row) {
           {"link", row.link.link},
           {"link_reason", row.link.reason},
           {"transport_partitions", row.link.transport_partitions},
+          {"gpu_copy", row.link.gpu_copy},
           {"batch", row.batch},
           {"median", s.median},
           {"p99", s.p99},
           {"spread_percent", s.spread_percent},
           {"min", s.min},
           {"max", s.max},
+          {"mean", s.mean},
+          {"deviation", s.deviation},
           {"metric", row.metric},
           {"samples", rounded(row.samples)}};
 }
@@ -91,12 +102,16 @@ std::string to_table(const Results& results) {
   const std::size_t metric_width = std::max<std::size_t>(results.metric_title.size(), 9);
 
   std::string text = heading(results);
-  text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}\n", "# Size", "Partitions", "Subject",
-                      subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width);
+  text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}{}\n", "# Size", "Partitions", "Subject",
+                      subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width,
+                      results.shows_deviation ? "    Mean +- deviation" : "");
   for (const Row& row : results.rows) {
-    text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}  {:>{}.3f}\n", row.size_bytes,
+    text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}  {:>{}.3f}{}\n", row.size_bytes,
                         row.partitions, row.subject, subject_width, shown_link(row), row.batch, row.statistics.median,
-                        row.statistics.p99, row.statistics.spread_percent, row.metric, metric_width);
+                        row.statistics.p99, row.statistics.spread_percent, row.metric, metric_width,
+                        results.shows_deviation
+                            ? fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation)
+                            : std::string());
   }
   return text;
 }
@@ -129,10 +144,12 @@ nlohmann::ordered_json to_json(const Results& results) {
         {"cores_allowed", results.machine.cores_allowed},
         {"mpi", results.machine.mpi},
         {"mpi_standard", results.machine.mpi_standard},
-        {"thread_level", results.machine.thread_level}}},
+        {"thread_level", results.machine.thread_level},
+        {"gpu", results.machine.gpu},
+        {"gpus", results.machine.gpus}}},
       {"timer",
        {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
-      {"options", options_json(results.options)},
+      {"options", options_json(results.options, results.on_gpu)},
       {"notes", results.notes},
       {"rows", rows}};
 }

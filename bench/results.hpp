@@ -34,6 +34,8 @@ struct Results {
   Options options;
   Machine machine;
   Timer timer;
+  bool on_gpu = false;
+  bool shows_deviation = false;
   std::vector<std::string> notes;  ///< sentences on what was left out or is to be kept in mind
   std::vector<Row> rows;
 };

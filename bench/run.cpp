@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bench/function_calls.hpp"
+#include "bench/gpu/benchmarks.hpp"
 
 namespace partita::bench {
 
@@ -118,7 +119,7 @@ void note_scarce_cores(const Job& job, Results& results) {
 }
 
 void note_control_run(const Benchmark& benchmark, Results& results) {
-  if (!benchmark.compares_subjects && !drop_in_is_loaded()) {
+  if (!benchmark.compares_subjects && !benchmark.on_gpu && !drop_in_is_loaded()) {
     results.notes.emplace_back("no drop-in is loaded: both names are the same call, a control run");
   }
 }
@@ -132,12 +133,17 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
                   job.options,
                   describe_machine(),
                   job.timer,
+                  benchmark.on_gpu,
+                  benchmark.shows_deviation,
                   {},
                   {}};
+  if (benchmark.on_gpu) gpu::describe(results.machine);
   note_scarce_cores(job, results);
   note_control_run(benchmark, results);
-  for (const int partitions : job.options.partitions) {
+  const std::vector<int> from_size{0};
+  for (const int wanted : benchmark.partitions_of != nullptr ? from_size : job.options.partitions) {
     for (std::int64_t size = job.options.min_bytes; size <= job.options.max_bytes; size *= 2) {
+      const int partitions = benchmark.partitions_of != nullptr ? benchmark.partitions_of(size) : wanted;
       if (size % partitions != 0) {
         results.notes.push_back(fmt::format("{} bytes do not divide into {} partitions: left out", size, partitions));
         continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace partita::bench {
@@ -26,6 +27,10 @@ Statistics summarize(std::span<const double> samples, bool larger_is_better) {
   result.p99 = percentile(sorted, larger_is_better ? 0.01 : 0.99);
   result.max = sorted.back();
   const double quartiles = percentile(sorted, 0.75) - percentile(sorted, 0.25);
+  result.mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
+  double squares = 0;
+  for (const double value : sorted) squares += (value - result.mean) * (value - result.mean);
+  if (sorted.size() > 1) result.deviation = std::sqrt(squares / static_cast<double>(sorted.size() - 1));
   if (result.median != 0) result.spread_percent = 100 * quartiles / std::abs(result.median);
   return result;
 }

@@ -14,6 +14,8 @@ struct Statistics {
   double p99 = 0;
   double max = 0;
   double spread_percent = 0;
+  double mean = 0;
+  double deviation = 0;  ///< standard deviation of the samples
 };
 
 /// The value below which `fraction` (0 to 1) of `sorted` lies, interpolated between neighbours; `sorted` is not empty.

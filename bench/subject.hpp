@@ -25,6 +25,7 @@ struct LinkUsed {
   std::string link;
   std::string reason;
   int transport_partitions = 0;
+  std::string gpu_copy{};  ///< who moved what kernels marked: kernel, packets or engine; empty without kernels
 };
 
 /// The sending side. One epoch is start, mark for every partition, release, wait.

@@ -10,16 +10,18 @@
 namespace partita::bench {
 namespace {
 
-Options parse(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {}) {
+Options parse(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {},
+              bool on_gpu = false) {
   Options defaults;
   defaults.benchmark = "latency";
-  return parse_options(arguments, defaults, {"Test", lacks});
+  return parse_options(arguments, defaults, {"Test", lacks, on_gpu});
 }
 
 /// The sentence with which `arguments` are refused; empty if they are not.
-std::string refusal(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {}) {
+std::string refusal(const std::vector<std::string>& arguments, const std::vector<std::string_view>& lacks = {},
+                    bool on_gpu = false) {
   try {
-    parse(arguments, lacks);
+    parse(arguments, lacks, on_gpu);
     return "";
   } catch (const OptionError& error) {
     return error.what();
@@ -52,7 +54,17 @@ TEST(BenchOptions, an_option_that_means_nothing_to_the_benchmark_is_refused_like
 }
 
 TEST(BenchOptions, what_a_benchmark_lacks_is_an_option_that_exists) {
-  for (const Benchmark& benchmark : benchmarks()) EXPECT_EQ(refusal({}, benchmark.lacks), "") << benchmark.name;
+  for (const Benchmark& benchmark : benchmarks()) {
+    EXPECT_EQ(refusal({}, benchmark.lacks, benchmark.on_gpu), "") << benchmark.name;
+  }
+}
+
+TEST(BenchOptions, the_options_of_gpu_benchmarks_mean_nothing_to_the_others) {
+  EXPECT_EQ(parse({"--blocks", "64,128", "--block-threads", "256"}, {}, true).blocks, (std::vector<int>{64, 128}));
+  for (const char* option : {"--device", "--blocks", "--block-threads", "--nccl", "--nvshmem"}) {
+    EXPECT_EQ(refusal({option, "64"}, {}, true), "") << option;
+    EXPECT_NE(refusal({option, "64"}).find(option), std::string::npos) << option;
+  }
 }
 
 TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory) {

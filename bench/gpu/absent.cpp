@@ -1,0 +1,33 @@
+// Without CUDA: the names are known and say why they cannot run.
+#include "bench/failure.hpp"
+#include "bench/gpu/benchmarks.hpp"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+Benchmark absent(const Naming& naming) {
+  Benchmark benchmark{};
+  benchmark.name = naming.name;
+  benchmark.what = naming.what;
+  benchmark.on_gpu = true;
+  benchmark.unavailable = "this build has no CUDA; configure with -DPARTITA_CUDA=ON";
+  return benchmark;
+}
+
+}  // namespace
+
+const std::vector<Benchmark>& benchmarks() {
+  static const std::vector<Benchmark> table{absent(latency_naming), absent(bandwidth_naming), absent(fig2_naming),
+                                            absent(fig3_naming),    absent(fig4_naming),      absent(fig5_naming),
+                                            absent(table1_naming)};
+  return table;
+}
+
+void set_up(MPI_Comm, const Options&) {
+  throw Failure("this build has no CUDA; configure with -DPARTITA_CUDA=ON");
+}
+
+void describe(Machine&) {}
+
+}  // namespace partita::bench::gpu

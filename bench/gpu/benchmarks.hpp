@@ -1,0 +1,41 @@
+// The benchmarks of GPU requests, as far as this build has them. docs/design/measuring-gpu.md says what each measures.
+#pragma once
+
+#include <mpi.h>
+
+#include <string_view>
+#include <vector>
+
+#include "bench/machine.hpp"
+#include "bench/measurement.hpp"
+
+namespace partita::bench::gpu {
+
+struct Naming {
+  std::string_view name;
+  std::string_view what;
+};
+
+inline constexpr Naming latency_naming{"partitioned.latency",
+                                       "Half a ping-pong between kernels: from ready to arrived, one way"};
+inline constexpr Naming bandwidth_naming{"partitioned.bandwidth",
+                                         "Bandwidth of one epoch that the blocks of a running kernel put"};
+inline constexpr Naming fig2_naming{"partitioned.fig2", "Launching a vector addition and synchronising with it"};
+inline constexpr Naming fig3_naming{"partitioned.fig3",
+                                    "What MPIX_Pready costs the threads of one block, by granularity"};
+inline constexpr Naming fig4_naming{"partitioned.fig4", "Goodput of C = A + B with C sent, between GPUs of one node"};
+inline constexpr Naming fig5_naming{"partitioned.fig5",
+                                    "The same over the path between nodes, forced on the ranks of one node"};
+inline constexpr Naming table1_naming{"partitioned.table1",
+                                      "What each call of a GPU request costs: mean and deviation"};
+
+/// All of them; in a build without CUDA each says so.
+const std::vector<Benchmark>& benchmarks();
+
+/// Chooses this rank's GPU and bounds all waits of kernels: before the runtime starts. Collective over `comm`.
+void set_up(MPI_Comm comm, const Options& options);
+
+/// Adds the GPU to what a result file says.
+void describe(Machine& machine);
+
+}  // namespace partita::bench::gpu

@@ -1,0 +1,64 @@
+#include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/mark_cost.hpp"
+#include "bench/gpu/spin.cuh"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+/// Nanoseconds of a step of clock64(), which changes with the GPU's frequency. Both readings lie on a step of the
+/// coarse global timer.
+__device__ double clock_step_ns() {
+  constexpr std::uint64_t long_enough_ns = 30000;
+  const std::uint64_t before_ns = gpu_now_ns();
+  std::uint64_t begin_ns = before_ns;
+  while (begin_ns == before_ns) begin_ns = gpu_now_ns();
+  const long long begin = clock64();
+  std::uint64_t end_ns = begin_ns;
+  while (end_ns - begin_ns < long_enough_ns) end_ns = gpu_now_ns();
+  return static_cast<double>(end_ns - begin_ns) / static_cast<double>(clock64() - begin);
+}
+
+template <Granularity granularity>
+__device__ int mark(const MPIX_Prequest& send) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (granularity == Granularity::thread) return MPIX_Pready_thread(thread, send);
+  if constexpr (granularity == Granularity::warp) return MPIX_Pready_warp(thread / warpSize, send);
+  if constexpr (granularity == Granularity::block) return MPIX_Pready_block(0, send);
+  return MPIX_Pready(thread, send);
+}
+
+template <Granularity granularity>
+__global__ void __launch_bounds__(1024) marking(const __grid_constant__ MPIX_Prequest send, KernelReport* report) {
+  __syncthreads();
+  const long long begin = clock64();
+  const int code = mark<granularity>(send);
+  const int worst = __syncthreads_or(code);
+  const long long end = clock64();
+  if (threadIdx.x != 0) return;
+  const double spent_ns = static_cast<double>(end - begin) * clock_step_ns();
+  *report = {static_cast<std::uint64_t>(spent_ns + 0.5), static_cast<std::uint64_t>(spent_ns + 0.5), worst};
+}
+
+}  // namespace
+
+void launch_marking(const MPIX_Prequest& send, Granularity granularity, int threads, KernelReport* report,
+                    cudaStream_t stream) {
+  switch (granularity) {
+    case Granularity::thread:
+      marking<Granularity::thread><<<1, threads, 0, stream>>>(send, report);
+      break;
+    case Granularity::warp:
+      marking<Granularity::warp><<<1, threads, 0, stream>>>(send, report);
+      break;
+    case Granularity::block:
+      marking<Granularity::block><<<1, threads, 0, stream>>>(send, report);
+      break;
+    case Granularity::automatic:
+      marking<Granularity::automatic><<<1, threads, 0, stream>>>(send, report);
+      break;
+  }
+  check(cudaGetLastError(), "The launch of the marking kernel");
+}
+
+}  // namespace partita::bench::gpu

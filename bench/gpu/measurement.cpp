@@ -1,0 +1,22 @@
+#include "bench/gpu/measurement.hpp"
+
+#include <algorithm>
+
+namespace partita::bench::gpu {
+
+std::vector<std::string_view> without(std::initializer_list<std::string_view> more) {
+  std::vector<std::string_view> lacks{"--window",     "--partitions",    "--threads", "--delay",
+                                      "--compute-us", "--noise-percent", "--seed",    "--memory",
+                                      "--face",       "--peer",          "placement"};
+  lacks.insert(lacks.end(), more.begin(), more.end());
+  return lacks;
+}
+
+double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, const ClockOffset& offset) {
+  std::int64_t ends[2] = {0, 0};
+  check(PMPI_Gather(&end_ns, 1, MPI_INT64_T, ends, 1, MPI_INT64_T, 0, job.comm), "MPI_Gather");
+  if (!job.is_first()) return 0;
+  return static_cast<double>(std::max(ends[0], ends[1] + offset.peer_to_here_ns) - begin_ns) / 1000;
+}
+
+}  // namespace partita::bench::gpu

@@ -1,0 +1,44 @@
+// What the measurements of GPU requests share.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/gpu/contents.hpp"
+#include "bench/gpu/memory.hpp"
+#include "bench/gpu/request.hpp"
+#include "bench/measurement.hpp"
+
+namespace partita::bench::gpu {
+
+/// Options that no GPU benchmark has; `more` is what one lacks beside.
+std::vector<std::string_view> without(std::initializer_list<std::string_view> more);
+
+/// A measurement with a name for its complaints and a stream of its own.
+class GpuMeasurement : public Measurement {
+ public:
+  GpuMeasurement(Job& job, std::string name, const Case& c) : job_(job), name_(std::move(name)), case_(c) {}
+
+ protected:
+  bool compare_region(const Region& region, std::uint64_t epoch) const {
+    return gpu::compare(region, epoch, stream_.get(), job_.rank, name_.c_str());
+  }
+  /// After a kernel: its report, checked.
+  KernelReport finished(const Mailbox<KernelReport>& mailbox) const {
+    stream_.synchronize();
+    check(mailbox.get(), name_.c_str());
+    return mailbox.get();
+  }
+
+  Job& job_;
+  std::string name_;
+  Case case_;
+  Stream stream_;
+};
+
+/// Microseconds from rank 0's `begin_ns` to the later of the two ranks' ends, on rank 0's clock; 0 on rank 1. `offset`
+/// is measure_offset's. Collective.
+double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, const ClockOffset& offset);
+
+}  // namespace partita::bench::gpu

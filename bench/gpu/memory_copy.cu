@@ -1,0 +1,91 @@
+#include <cooperative_groups.h>
+
+#include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/memory_copy.hpp"
+#include "bench/gpu/spin.cuh"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+/// What the blocks of one launch tell each other; zeroed before.
+struct Failures {
+  int opening[2];  ///< of even and odd epochs: written before the grid's barrier, read after it, so all blocks end
+                   ///< together
+  int marking;
+};
+
+/// Block 0 opens and completes the epochs.
+__global__ void __launch_bounds__(1024)
+    put_epochs(const __grid_constant__ MPIX_Prequest send, int epochs, KernelReport* report, Failures* failures) {
+  const auto grid = cooperative_groups::this_grid();
+  const bool leads = blockIdx.x == 0;
+  std::uint64_t measured_ns = 0;
+  const std::uint64_t whole_begin_ns = gpu_now_ns();
+  int code = 0;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    volatile int& opening = failures->opening[epoch % 2];
+    if (leads) {
+      if (code == 0) code = MPIX_Pstart(send);
+      if (code == 0) code = MPIX_Pbuf_prepare(send);
+      if (code != 0 && threadIdx.x == 0) opening = code;
+    }
+    grid.sync();
+    if (opening != 0) break;
+
+    const std::uint64_t begin_ns = gpu_now_ns();
+    const int mark_code = MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
+    if (mark_code != 0 && threadIdx.x == 0) failures->marking = mark_code;
+    if (leads) code = mark_code != 0 ? mark_code : MPIX_Pwait(send);
+    measured_ns += gpu_now_ns() - begin_ns;
+  }
+  grid.sync();
+  if (leads && threadIdx.x == 0) {
+    *report = {measured_ns, gpu_now_ns() - whole_begin_ns, code != 0 ? code : failures->marking};
+  }
+}
+
+__global__ void receive_epochs(const __grid_constant__ MPIX_Prequest recv, int epochs, KernelReport* report) {
+  const std::uint64_t begin_ns = gpu_now_ns();
+  int code = 0;
+  for (int epoch = 0; epoch < epochs && code == 0; ++epoch) {
+    code = MPIX_Pstart(recv);
+    if (code == 0) code = MPIX_Pwait(recv);
+  }
+  if (threadIdx.x == 0) *report = {0, gpu_now_ns() - begin_ns, code};
+}
+
+constexpr int receiving_threads = 256;
+
+}  // namespace
+
+bool fits_on_gpu(const GridShape& shape) {
+  int device = 0;
+  int processors = 0;
+  int blocks_each = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_each, put_epochs, shape.threads, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  return shape.blocks <= processors * blocks_each;
+}
+
+void launch_putting(const MPIX_Prequest& send, const GridShape& shape, int epochs, KernelReport* report,
+                    cudaStream_t stream) {
+  Failures* failures = nullptr;
+  check(cudaMallocAsync(&failures, sizeof(Failures), stream), "cudaMallocAsync");
+  check(cudaMemsetAsync(failures, 0, sizeof(Failures), stream), "cudaMemsetAsync");
+  MPIX_Prequest request = send;
+  void* arguments[] = {&request, &epochs, &report, &failures};
+  check(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(put_epochs), dim3(shape.blocks), dim3(shape.threads),
+                                    arguments, 0, stream),
+        "The launch of the putting kernel");
+  check(cudaFreeAsync(failures, stream), "cudaFreeAsync");
+}
+
+void launch_receiving(const MPIX_Prequest& recv, int epochs, KernelReport* report, cudaStream_t stream) {
+  receive_epochs<<<1, receiving_threads, 0, stream>>>(recv, epochs, report);
+  check(cudaGetLastError(), "The launch of the receiving kernel");
+}
+
+}  // namespace partita::bench::gpu

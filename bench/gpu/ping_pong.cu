@@ -1,0 +1,134 @@
+#include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/ping_pong.hpp"
+#include "bench/gpu/spin.cuh"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+/// Times of thread 0.
+struct Stopwatch {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t round_begin_ns = 0;
+  std::uint64_t measured_ns = 0;
+
+  __device__ void report(KernelReport* to, int code) const {
+    if (threadIdx.x != 0) return;
+    to->measured_ns = measured_ns;
+    to->whole_ns = gpu_now_ns() - begin_ns;
+    to->error = code;
+  }
+};
+
+__device__ int open_lanes(const Lanes& lanes, int count) {
+  for (int lane = 0; lane < count; ++lane) {
+    if (const int code = MPIX_Pstart(lanes.recv[lane])) return code;
+  }
+  for (int lane = 0; lane < count; ++lane) {
+    if (const int code = MPIX_Pstart(lanes.send[lane])) return code;
+    if (const int code = MPIX_Pbuf_prepare(lanes.send[lane])) return code;
+  }
+  return 0;
+}
+
+__device__ int play_lane(const Lanes& lanes, int lane, bool first) {
+  if (first) {
+    if (const int code = MPIX_Pready_block(0, lanes.send[lane])) return code;
+    return MPIX_Pwait(lanes.recv[lane]);
+  }
+  if (const int code = MPIX_Pwait(lanes.recv[lane])) return code;
+  return MPIX_Pready_block(0, lanes.send[lane]);
+}
+
+__device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwatch& watch) {
+  if (const int code = open_lanes(lanes, shape.ping_pongs)) return code;
+  for (int i = 0; i < shape.ping_pongs; ++i) {
+    if (i == untimed_ping_pongs) watch.round_begin_ns = gpu_now_ns();
+    if (const int code = play_lane(lanes, i, shape.first)) return code;
+  }
+  if (shape.ping_pongs > untimed_ping_pongs) watch.measured_ns += gpu_now_ns() - watch.round_begin_ns;
+  for (int i = 0; i < shape.ping_pongs; ++i) {
+    if (const int code = MPIX_Pwait(lanes.send[i])) return code;
+  }
+  return 0;
+}
+
+__global__ void lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
+  Stopwatch watch;
+  watch.begin_ns = gpu_now_ns();
+  int code = 0;
+  for (int round = 0; round < shape.rounds && code == 0; ++round) code = play_lanes(lanes, shape, watch);
+  watch.report(report, code);
+}
+
+__device__ int open_epoch(const MPIX_Prequest& send, const MPIX_Prequest& recv) {
+  if (const int code = MPIX_Pstart(recv)) return code;
+  if (const int code = MPIX_Pstart(send)) return code;
+  return MPIX_Pbuf_prepare(send);
+}
+
+__device__ int complete_epoch(const MPIX_Prequest& send, const MPIX_Prequest& recv) {
+  if (const int code = MPIX_Pwait(recv)) return code;
+  return MPIX_Pwait(send);
+}
+
+/// All but the last of the marks that make each of the receiver's partitions.
+__device__ int mark_ahead(const MPIX_Prequest& send, int marks_each, int ping_pongs) {
+  for (int i = 0; i < ping_pongs; ++i) {
+    for (int mark = 0; mark + 1 < marks_each; ++mark) {
+      if (const int code = MPIX_Pready_block(i * marks_each + mark, send)) return code;
+    }
+  }
+  return 0;
+}
+
+__device__ int play_partition(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each, int i, bool first) {
+  const int last_mark = (i + 1) * marks_each - 1;
+  if (first) {
+    if (const int code = MPIX_Pready_block(last_mark, send)) return code;
+    return await_partition(recv, i);
+  }
+  if (const int code = await_partition(recv, i)) return code;
+  return MPIX_Pready_block(last_mark, send);
+}
+
+__device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each,
+                               const PingPongShape& shape, Stopwatch& watch) {
+  if (const int code = mark_ahead(send, marks_each, shape.ping_pongs)) return code;
+  for (int i = 0; i < shape.ping_pongs; ++i) {
+    if (i == untimed_ping_pongs) watch.round_begin_ns = gpu_now_ns();
+    if (const int code = play_partition(send, recv, marks_each, i, shape.first)) return code;
+  }
+  if (shape.ping_pongs > untimed_ping_pongs) watch.measured_ns += gpu_now_ns() - watch.round_begin_ns;
+  return 0;
+}
+
+__global__ void partition_ping_pong(const __grid_constant__ MPIX_Prequest send,
+                                    const __grid_constant__ MPIX_Prequest recv, int marks_each, PingPongShape shape,
+                                    KernelReport* report) {
+  const bool device_driven = (send.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
+  Stopwatch watch;
+  watch.begin_ns = gpu_now_ns();
+  int code = 0;
+  for (int round = 0; round < shape.rounds && code == 0; ++round) {
+    if (device_driven) code = open_epoch(send, recv);
+    if (code == 0) code = play_partitions(send, recv, marks_each, shape, watch);
+    if (device_driven && code == 0) code = complete_epoch(send, recv);
+  }
+  watch.report(report, code);
+}
+
+}  // namespace
+
+void launch_lane_ping_pong(const Lanes& lanes, const PingPongShape& shape, KernelReport* report, cudaStream_t stream) {
+  lane_ping_pong<<<1, shape.threads, 0, stream>>>(lanes, shape, report);
+  check(cudaGetLastError(), "The launch of the ping-pong kernel");
+}
+
+void launch_partition_ping_pong(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each,
+                                const PingPongShape& shape, KernelReport* report, cudaStream_t stream) {
+  partition_ping_pong<<<1, shape.threads, 0, stream>>>(send, recv, marks_each, shape, report);
+  check(cudaGetLastError(), "The launch of the ping-pong kernel");
+}
+
+}  // namespace partita::bench::gpu

@@ -1,0 +1,49 @@
+#include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/prepare_cost.hpp"
+#include "bench/gpu/spin.cuh"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+__global__ void opening(const __grid_constant__ Lanes lanes, int count, KernelReport* report) {
+  int code = 0;
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pstart(lanes.recv[i]);
+  if (threadIdx.x == 0) *report = {0, 0, code};
+}
+
+__global__ void closing(const __grid_constant__ Lanes lanes, int count, KernelReport* report) {
+  int code = 0;
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pwait(lanes.recv[i]);
+  if (threadIdx.x == 0) *report = {0, 0, code};
+}
+
+__global__ void preparing(const __grid_constant__ Lanes lanes, int count, KernelReport* report) {
+  int code = 0;
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pstart(lanes.send[i]);
+  const std::uint64_t begin_ns = gpu_now_ns();
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pbuf_prepare(lanes.send[i]);
+  const std::uint64_t spent_ns = gpu_now_ns() - begin_ns;
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pready_block(0, lanes.send[i]);
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pwait(lanes.send[i]);
+  if (threadIdx.x == 0) *report = {spent_ns, spent_ns, code};
+}
+
+}  // namespace
+
+void launch_opening(const Lanes& lanes, int count, int threads, KernelReport* report, cudaStream_t stream) {
+  opening<<<1, threads, 0, stream>>>(lanes, count, report);
+  check(cudaGetLastError(), "The launch of the opening kernel");
+}
+
+void launch_closing(const Lanes& lanes, int count, int threads, KernelReport* report, cudaStream_t stream) {
+  closing<<<1, threads, 0, stream>>>(lanes, count, report);
+  check(cudaGetLastError(), "The launch of the closing kernel");
+}
+
+void launch_preparing(const Lanes& lanes, int count, int threads, KernelReport* report, cudaStream_t stream) {
+  preparing<<<1, threads, 0, stream>>>(lanes, count, report);
+  check(cudaGetLastError(), "The launch of the preparing kernel");
+}
+
+}  // namespace partita::bench::gpu

@@ -1,0 +1,16 @@
+// One function a GPU benchmark, defined in the file of its name.
+#pragma once
+
+#include "bench/measurement.hpp"
+
+namespace partita::bench::gpu {
+
+Benchmark latency_benchmark();
+Benchmark bandwidth_benchmark();
+Benchmark fig2_benchmark();
+Benchmark fig3_benchmark();
+Benchmark fig4_benchmark();
+Benchmark fig5_benchmark();
+Benchmark table1_benchmark();
+
+}  // namespace partita::bench::gpu
