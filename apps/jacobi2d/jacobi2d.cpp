@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "apps/jacobi2d/collect.hpp"
+#include "apps/jacobi2d/gpu/solver.hpp"
 #include "apps/jacobi2d/modes.hpp"
 #include "apps/jacobi2d/options.hpp"
 #include "apps/jacobi2d/picture.hpp"
@@ -48,7 +52,19 @@ const Mode& mode_named(const std::string& name) {
 Division divide(const Options& options, int ranks) {
   std::array<int, 2> dims{options.rank_rows, options.rank_columns};
   if (dims[0] == 0) MPI_Dims_create(ranks, 2, dims.data());
+  if (options.multiplier != 0) {
+    const int cells = multiplied_cells * options.multiplier;
+    return {dims[0] * cells, dims[1] * cells, dims[0], dims[1]};
+  }
   return {options.rows, options.columns, dims[0], dims[1]};
+}
+
+/// How many partitions a halo shall have; the same on every rank.
+int wanted_partitions(const Options& options, const Division& division) {
+  if (options.partitions != 0) return options.partitions;
+  if (!options.gpu) return cpu_partitions;
+  const int longest = std::max(division.rows / division.rank_rows, division.columns / division.rank_columns);
+  return std::max(1, (longest + gpu::partition_cells / 2) / gpu::partition_cells);
 }
 
 /// Several threads call MPI at once in mode `partitioned`.
@@ -77,11 +93,16 @@ std::string describe(const Plate& plate) {
   return text;
 }
 
+/// Solves the plate in the mode of this name, on the CPU or on the GPUs.
+using Solve = std::function<Outcome(const std::string& mode, const Limits& limits)>;
+/// The one-rank solution after so many iterations.
+using FindReference = std::function<const Field&(int iterations)>;
+
 /// Connections, matching and page faults of the first iterations are not what the modes differ in.
-void warm_up(Plate& plate, const Options& options) {
+void warm_up(Plate& plate, const Options& options, const Solve& solve) {
   for (const std::string& name : options.modes) {
     plate.reset();
-    mode_named(name).solve(plate, {warm_up_iterations, 0.0, warm_up_iterations});
+    solve(name, {warm_up_iterations, 0.0, warm_up_iterations});
   }
 }
 
@@ -93,18 +114,18 @@ struct Results {
 };
 
 /// Compares the whole grid with the one-rank solution. Collective; the same verdict on every rank.
-bool verify(const Plate& plate, const std::vector<double>& whole, int iterations, Reference* reference) {
+bool verify(const Plate& plate, const std::vector<double>& whole, int iterations, const FindReference& reference) {
   return decide_on_rank_0(plate.comm(), [&] {
-    const auto difference = first_difference(plate.division(), whole, reference->after(iterations));
+    const auto difference = first_difference(plate.division(), whole, reference(iterations));
     if (difference) fmt::print(stderr, "jacobi2d: wrong result: {}.\n", describe(*difference));
     return !difference;
   });
 }
 
-void run_mode(Plate& plate, const Options& options, const std::string& name, Reference* reference, Results& results) {
+void run_mode(Plate& plate, const Options& options, const std::string& name, const Solve& solve,
+              const FindReference& reference, Results& results) {
   plate.reset();
-  const Outcome outcome =
-      mode_named(name).solve(plate, {options.max_iterations, options.tolerance, options.check_every});
+  const Outcome outcome = solve(name, {options.max_iterations, options.tolerance, options.check_every});
   Result result = summarise(plate, name, outcome);
   if (options.verify || options.picture) results.field = gather(plate, plate.field(outcome.iterations % 2));
   if (options.verify) {
@@ -132,7 +153,9 @@ bool write_files(const Plate& plate, const Options& options, const std::vector<R
       say(fmt::format("wrote {}\n", history));
       if (options.picture) {
         const std::string path = options.output + ".png";
-        write_png(draw(results.field, options.rows, options.columns, coldest, hottest, picture_pixels), path);
+        write_png(
+            draw(results.field, plate.division().rows, plate.division().columns, coldest, hottest, picture_pixels),
+            path);
         say(fmt::format("wrote {}\n", path));
       }
       if (options.json) {
@@ -148,24 +171,66 @@ bool write_files(const Plate& plate, const Options& options, const std::vector<R
   });
 }
 
-int solve(const Options& options, const Division& division) {
-  Plate plate(MPI_COMM_WORLD, division, options.partitions);
-  say(describe(plate) + oversubscription_note(plate.comm(), omp_get_max_threads()));
-  warm_up(plate, options);
+FindReference find_reference(const Plate& plate, const Options& options) {
+  if (!options.verify || plate.rank() != 0) return {};
+  if (options.gpu_reference) {
+    const auto reference = std::make_shared<gpu::Reference>(plate.division(), plate.problem());
+    return [reference](int iterations) -> const Field& { return reference->after(iterations); };
+  }
+  const auto reference = std::make_shared<Reference>(plate.division(), plate.problem());
+  return [reference](int iterations) -> const Field& { return reference->after(iterations); };
+}
 
-  std::optional<Reference> reference;
-  if (options.verify && plate.rank() == 0) reference.emplace(division, plate.problem());
+int run_modes(Plate& plate, const Options& options, const Solve& solve) {
+  if (options.warm_up) warm_up(plate, options, solve);
+  const FindReference reference = find_reference(plate, options);
   Results results;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const std::string& name : options.modes) {
-      run_mode(plate, options, name, reference ? &*reference : nullptr, results);
-    }
+    for (const std::string& name : options.modes) run_mode(plate, options, name, solve, reference, results);
   }
 
   const std::vector<Result> medians = median_runs(options, results);
   say(fmt::format("\n{}\n", comparison_table(medians)));
   const bool written = write_files(plate, options, medians, results);
   return results.all_passed && written ? 0 : 1;
+}
+
+int solve_on_cpu(const Options& options, const Division& division) {
+  Plate plate(MPI_COMM_WORLD, division, wanted_partitions(options, division));
+  say(describe(plate) + oversubscription_note(plate.comm(), omp_get_max_threads()));
+  return run_modes(plate, options, [&](const std::string& mode, const Limits& limits) {
+    return mode_named(mode).solve(plate, limits);
+  });
+}
+
+/// Takes the modes that cannot run here out of `options` and says why; false if none is left, or not the one asked for.
+bool keep_possible_modes(const gpu::Solver& solver, Options& options) {
+  std::vector<std::string> possible;
+  for (const std::string& mode : options.modes) {
+    const auto problem = solver.problem_with(mode);
+    if (!problem) {
+      possible.push_back(mode);
+    } else if (options.all_modes) {
+      say(fmt::format("left out: {}\n", *problem));
+    } else {
+      fail(2, fmt::format("jacobi2d: {}.\n", *problem));
+    }
+  }
+  options.modes = possible;
+  return !possible.empty();
+}
+
+int solve_on_gpus(Options options, const Division& division) {
+  if (const auto problem = gpu::Solver::choose_device(MPI_COMM_WORLD)) {
+    return fail(2, fmt::format("jacobi2d: {}.\n", *problem));
+  }
+  Plate plate(MPI_COMM_WORLD, division, wanted_partitions(options, division));
+  gpu::Solver solver(plate, options.nccl);
+  options.device_name = solver.describe();
+  say(fmt::format("{}{}\n", describe(plate), options.device_name));
+  if (!keep_possible_modes(solver, options)) return 2;
+  return run_modes(plate, options,
+                   [&](const std::string& mode, const Limits& limits) { return solver.solve(mode, limits); });
 }
 
 }  // namespace
@@ -186,7 +251,7 @@ int command(int argc, char** argv) {
   std::optional<std::string> problem = problem_with(division, ranks);
   if (!problem) problem = problem_with_thread_level(options);
   if (problem) return fail(2, fmt::format("jacobi2d: {}.\n", *problem));
-  return solve(options, division);
+  return options.gpu ? solve_on_gpus(options, division) : solve_on_cpu(options, division);
 }
 
 }  // namespace jacobi2d

@@ -1,9 +1,12 @@
 #include "apps/jacobi2d/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
+#include "apps/jacobi2d/gpu/solver.hpp"
 #include "apps/jacobi2d/modes.hpp"
 
 namespace jacobi2d {
@@ -14,11 +17,32 @@ constexpr int most = 1'000'000'000;
 constexpr int most_partitions = 1 << 16;
 constexpr int most_threads = 1024;
 
-std::vector<std::string> mode_names() {
+std::vector<std::string> mode_names(bool gpu) {
   std::vector<std::string> names;
+  if (gpu) return {gpu::mode_names.begin(), gpu::mode_names.end()};
   names.reserve(modes.size());
   for (const Mode& mode : modes) names.emplace_back(mode.name);
   return names;
+}
+
+std::string mode_help() {
+  return fmt::format("How the halo is exchanged; all compares them. On the CPU: {}; on GPUs: {}",
+                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
+}
+
+/// What is wrong with options that are right each by itself; empty if nothing is.
+std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
+  const std::vector<std::string> names = mode_names(options.gpu);
+  if (mode != "all" && std::find(names.begin(), names.end(), mode) == names.end()) {
+    return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, options.gpu ? "gpu" : "cpu",
+                       fmt::join(names, ", "));
+  }
+  if (options.gpu) return {};
+  for (const char* option : {"--multiplier", "--nccl", "--no-warm-up"}) {
+    if (app.count(option) > 0) return fmt::format("{} needs --device gpu", option);
+  }
+  if (options.gpu_reference) return "--reference gpu needs --device gpu";
+  return {};
 }
 
 }  // namespace
@@ -27,31 +51,37 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   Options options;
   std::vector<int> size{options.rows, options.columns};
   std::vector<int> ranks;
-  std::string mode = "all";
-  bool no_verify = false, no_picture = false;
+  std::string mode = "all", device = "cpu", reference;
+  bool no_verify = false, no_picture = false, no_warm_up = false;
 
   CLI::App app(
       "Solves Laplace's equation on a plate by Jacobi's method, with the halo exchanged in one of several ways.",
       "partita run jacobi2d");
-  std::vector<std::string> choices = mode_names();
-  choices.emplace_back("all");
-  app.add_option("--mode", mode, "How the halo is exchanged; all compares them")
-      ->check(CLI::IsMember(choices))
+  app.add_option("--device", device, "Where the plate is computed; gpu: one process a GPU")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
       ->capture_default_str();
-  app.add_option("--size", size, "Rows and columns of cells of the whole plate")
-      ->expected(2)
-      ->check(CLI::Range(1, most_cells_a_side))
-      ->capture_default_str();
+  app.add_option("--mode", mode, mode_help())->capture_default_str();
+  CLI::Option* const size_option = app.add_option("--size", size, "Rows and columns of cells of the whole plate")
+                                       ->expected(2)
+                                       ->check(CLI::Range(1, most_cells_a_side))
+                                       ->capture_default_str();
+  app.add_option(
+         "--multiplier", options.multiplier,
+         fmt::format("On GPUs, instead of --size: so many times {0} x {0} cells for each rank", multiplied_cells))
+      ->check(CLI::Range(1, most_cells_a_side / multiplied_cells))
+      ->excludes(size_option);
   app.add_option("--ranks", ranks, "Rows and columns of ranks; without it the MPI divides them")
       ->expected(2)
       ->check(CLI::Range(1, most));
   app.add_option("--threads", options.threads,
                  "OpenMP threads of a rank; without it OMP_NUM_THREADS, else its share of the cores")
       ->check(CLI::Range(1, most_threads));
-  app.add_option("--partitions", options.partitions,
-                 "Partitions of each halo, whatever the threads; the nearest number that divides the halo is taken")
-      ->check(CLI::Range(1, most_partitions))
-      ->capture_default_str();
+  app.add_option(
+         "--partitions", options.partitions,
+         fmt::format("Partitions of each halo, whatever the threads; the nearest number that divides the halo is "
+                     "taken. Without it {}, on GPUs one for each {} cells",
+                     cpu_partitions, gpu::partition_cells))
+      ->check(CLI::Range(1, most_partitions));
   app.add_option("--tolerance", options.tolerance,
                  "Stop when no cell changes by more degrees than this in one iteration")
       ->check(CLI::Range(0.0, 100.0))
@@ -70,7 +100,16 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->type_name("PREFIX")
       ->check([](const std::string& prefix) { return prefix.empty() ? std::string("PREFIX is empty") : std::string(); })
       ->capture_default_str();
+  app.add_option("--nccl", options.nccl, "The NCCL library of mode nccl; without it $NCCL_LIBRARY, else libnccl.so.2")
+      ->type_name("PATH");
+  app.add_option(
+         "--reference", reference,
+         "What computes the solution to compare with: the threads of one rank or its GPU; without it as --device")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}));
   app.add_flag("--json", options.json, "Write every run to PREFIX.json too");
+  app.add_flag(
+      "--no-warm-up", no_warm_up,
+      "On GPUs: do not run every mode for a few iterations first, so that setup and time have all first contacts");
   app.add_flag("--no-verify", no_verify, "Do not compare with the solution computed by one rank");
   app.add_flag("--no-picture", no_picture, "Do not write PREFIX.png");
 
@@ -82,13 +121,20 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
     return Exit{2, fmt::format("jacobi2d: {}\nSee partita run jacobi2d --help.\n", error.what())};
   }
 
-  options.modes = mode == "all" ? mode_names() : std::vector{mode};
+  options.gpu = device == "gpu";
+  options.gpu_reference = (reference.empty() ? device : reference) == "gpu";
+  const std::string problem = problem_with(app, options, mode);
+  if (!problem.empty()) return Exit{2, fmt::format("jacobi2d: {}\nSee partita run jacobi2d --help.\n", problem)};
+
+  options.all_modes = mode == "all";
+  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
   options.rows = size[0];
   options.columns = size[1];
   if (!ranks.empty()) {
     options.rank_rows = ranks[0];
     options.rank_columns = ranks[1];
   }
+  options.warm_up = !no_warm_up;
   options.verify = !no_verify;
   options.picture = !no_picture;
   return options;

@@ -7,20 +7,32 @@
 
 namespace jacobi2d {
 
+/// Partitions of each halo on the CPU, unless the user says otherwise.
+inline constexpr int cpu_partitions = 8;
+/// Cells a side of a rank's block with --multiplier 1.
+inline constexpr int multiplied_cells = 256;
+
 struct Options {
+  bool gpu = false;                ///< on GPUs, one process a GPU
   std::vector<std::string> modes;  ///< in the order in which they run
+  bool all_modes = false;          ///< as many of them as can run here
   int rows = 512, columns = 512;
   int rank_rows = 0, rank_columns = 0;  ///< both 0: the MPI divides the ranks
   double tolerance = 1e-4;
   int max_iterations = 20000;
   int check_every = 100;
-  int partitions = 8;
-  int threads = 0;  ///< 0: see thread_count
+  int multiplier = 0;  ///< not 0: the size follows from it and from the ranks
+  int partitions = 0;  ///< of each halo; 0: 8, on GPUs by length
+  int threads = 0;     ///< 0: see thread_count
   int repeat = 1;
+  bool warm_up = true;
   bool verify = true;
+  bool gpu_reference = false;  ///< the solution to compare with is computed by one GPU, not by one rank's threads
   bool picture = true;
   bool json = false;
   std::string output = "jacobi2d";
+  std::string device_name;  ///< of the GPUs, found out at the start
+  std::string nccl;         ///< path of the library; empty: the usual names
 };
 
 /// The end of the program before any work: help (exit code 0) or what is wrong with the options (2).

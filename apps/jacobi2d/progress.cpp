@@ -16,7 +16,7 @@ bool Progress::due() {
 }
 
 void Progress::say(std::string_view what, std::string_view state) {
-  fmt::print(stderr, "  {:<12} {}\n", what, state);
+  fmt::print(stderr, "  {:<17} {}\n", what, state);
   std::fflush(stderr);
 }
 

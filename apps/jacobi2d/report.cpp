@@ -45,6 +45,7 @@ std::string_view text_of(Check check) {
 Result summarise(const Plate& plate, std::string_view mode, const Outcome& outcome) {
   const std::vector<double> times = gather_values(plate, outcome.time_s);
   const std::vector<double> halo_times = gather_values(plate, outcome.halo_time_s);
+  const std::vector<double> setup_times = gather_values(plate, outcome.setup_s);
   const Division& division = plate.division();
   const double flops = flops_per_cell * division.rows * division.columns * outcome.iterations;
 
@@ -55,6 +56,7 @@ Result summarise(const Plate& plate, std::string_view mode, const Outcome& outco
   result.residual = outcome.history.back().residual;
   result.time_s = largest_of(times);
   result.gflops = result.time_s > 0.0 ? flops / result.time_s * 1e-9 : 0.0;
+  result.setup_s = largest_of(setup_times);
   result.halo_median_s = median_of(halo_times);
   result.halo_max_s = largest_of(halo_times);
   result.history = outcome.history;
@@ -69,17 +71,17 @@ const Result& median_run(const std::vector<Result>& runs) {
 }
 
 std::string describe(const Result& result) {
-  return fmt::format("{:<12} {} iterations, residual {:.3e} ({}), {:.3f} s, {:.2f} GFLOP/s, halo {:.3f} s", result.mode,
+  return fmt::format("{:<17} {} iterations, residual {:.3e} ({}), {:.3f} s, {:.2f} GFLOP/s, halo {:.3f} s", result.mode,
                      result.iterations, result.residual,
                      result.converged ? "tolerance reached" : "iteration limit reached", result.time_s, result.gflops,
                      result.halo_median_s);
 }
 
 std::string comparison_table(std::span<const Result> results) {
-  std::string table = fmt::format("{:<12} {:>10} {:>9} {:>9} {:>14} {:>12} {:>9}  {}\n", "mode", "iterations", "time s",
+  std::string table = fmt::format("{:<17} {:>10} {:>9} {:>9} {:>14} {:>12} {:>9}  {}\n", "mode", "iterations", "time s",
                                   "GFLOP/s", "halo s, median", "halo s, max", "speed-up", "one-rank solution");
   for (const Result& result : results) {
-    table += fmt::format("{:<12} {:>10} {:>9.3f} {:>9.2f} {:>14.3f} {:>12.3f} {:>8.2f}x  {}\n", result.mode,
+    table += fmt::format("{:<17} {:>10} {:>9.3f} {:>9.2f} {:>14.3f} {:>12.3f} {:>8.2f}x  {}\n", result.mode,
                          result.iterations, result.time_s, result.gflops, result.halo_median_s, result.halo_max_s,
                          results.front().time_s / result.time_s, text_of(result.check));
   }

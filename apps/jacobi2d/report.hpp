@@ -23,6 +23,7 @@ struct Result {
   double time_s = 0.0;  ///< of the slowest rank
   double gflops = 0.0;
   double halo_median_s = 0.0, halo_max_s = 0.0;  ///< over the ranks
+  double setup_s = 0.0;                          ///< of the slowest rank, before time_s; GPU modes only
   Check check = Check::skipped;
   std::vector<Residual> history;
 };

@@ -1,0 +1,82 @@
+// Owners of what the app takes from CUDA. All of the current device; destructors ignore errors.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "apps/jacobi2d/gpu/cuda_check.hpp"
+
+namespace jacobi2d::gpu {
+
+/// `count` zeroed objects in GPU memory of cudaMalloc, which other processes of the node can map.
+template <class T>
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t count) : count_(count) {
+    JACOBI2D_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
+    JACOBI2D_CUDA(cudaMemset(data_, 0, count * sizeof(T)));
+  }
+  ~DeviceMemory() { cudaFree(data_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// `count` objects in page-locked host memory, which the GPU reaches by the same address.
+template <class T>
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(std::size_t count) : count_(count) {
+    JACOBI2D_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T), cudaHostAllocPortable));
+    for (std::size_t i = 0; i < count; ++i) data_[i] = T{};
+  }
+  ~PinnedMemory() { cudaFreeHost(data_); }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// A stream that does not wait for the default stream.
+class Stream {
+ public:
+  Stream() { JACOBI2D_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  /// Waits for all work on the stream, keeping a core busy.
+  void synchronise() const { JACOBI2D_CUDA(cudaStreamSynchronize(stream_)); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A mark in a stream; who waits for it sleeps.
+class SleepingEvent {
+ public:
+  SleepingEvent() { JACOBI2D_CUDA(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync | cudaEventDisableTiming)); }
+  ~SleepingEvent() { cudaEventDestroy(event_); }
+  SleepingEvent(const SleepingEvent&) = delete;
+  SleepingEvent& operator=(const SleepingEvent&) = delete;
+
+  void record(const Stream& stream) { JACOBI2D_CUDA(cudaEventRecord(event_, stream.get())); }
+  void wait() const { JACOBI2D_CUDA(cudaEventSynchronize(event_)); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace jacobi2d::gpu

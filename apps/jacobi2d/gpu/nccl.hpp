@@ -1,0 +1,58 @@
+// NCCL, loaded when it is asked for: the program neither needs it nor was built with it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+
+namespace jacobi2d::gpu {
+
+/// The calls of NCCL that the app makes, by its ABI of version 2.
+class NcclLibrary {
+ public:
+  struct UniqueId {
+    char bytes[128];
+  };
+  using Comm = struct NcclCommunicator*;
+
+  /// Tries `path`, else $NCCL_LIBRARY, else libnccl.so.2 and libnccl.so where the loader looks. Throws
+  /// std::runtime_error with a sentence if none is there. The library stays loaded until the process ends.
+  explicit NcclLibrary(const std::string& path);
+
+  int (*get_unique_id)(UniqueId*);
+  int (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank);
+  int (*comm_destroy)(Comm);
+  int (*group_start)();
+  int (*group_end)();
+  int (*send)(const void*, std::size_t count, int type, int peer, Comm, cudaStream_t);
+  int (*recv)(void*, std::size_t count, int type, int peer, Comm, cudaStream_t);
+  const char* (*get_error_string)(int);
+
+  /// Throws std::runtime_error that names `call` unless `code` is success.
+  void check(int code, const char* call) const;
+};
+
+/// The ranks of an MPI communicator as NCCL sees them, on their current devices.
+class Nccl {
+ public:
+  /// Collective over `comm`. `library` outlives it.
+  Nccl(const NcclLibrary& library, MPI_Comm comm);
+  ~Nccl();
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
+
+  /// What lies between the two goes out together.
+  void begin_group();
+  void end_group();
+  /// `count` doubles, in the stream.
+  void send(const double* data, int count, int peer, cudaStream_t stream);
+  void receive(double* data, int count, int peer, cudaStream_t stream);
+
+ private:
+  const NcclLibrary& library_;
+  NcclLibrary::Comm comm_ = nullptr;
+};
+
+}  // namespace jacobi2d::gpu
