@@ -19,16 +19,17 @@ thread_local long allocations = 0;
 
 }  // namespace
 
-// They take the place of the library's in all of the process. The MPI is in C and uses malloc.
-void* operator new(std::size_t size) {
+// They take the place of the library's in all of the process. The MPI is in C and uses malloc. Not inlined: where only
+// one of a pair is, GCC takes malloc and free for mismatched.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
