@@ -150,6 +150,22 @@ TYPED_TEST(MixedErrors, waitsome_reports_the_failed_ones_beside_the_good_ones) {
 }
 
 #if !defined(PARTITEST_C_ONLY)
+/// Whether the MPI itself reports a message that is longer than its buffer: Open MPI 4.1 does not where a rank sends to
+/// itself. Collective.
+bool mpi_reports_truncation() {
+  ErrorsReturn handler(MPI_COMM_WORLD);
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  int in = -1;
+  const int out[2] = {1, 2};
+  MPI_Request requests[2];
+  PMPI_Irecv(&in, 1, MPI_INT, left, 6, MPI_COMM_WORLD, &requests[0]);
+  PMPI_Isend(out, 2, MPI_INT, right, 6, MPI_COMM_WORLD, &requests[1]);
+  MPI_Status statuses[2];
+  const bool reported = PMPI_Waitall(2, requests, statuses) != MPI_SUCCESS;
+  if (reported) PMPI_Waitall(2, requests, MPI_STATUSES_IGNORE);  // what was pending
+  return reported;
+}
+
 /// Requests of the MPI's among ours: `foreign_fails` by a message that is longer than its buffer.
 void wait_with_foreign(bool ours_fails, bool foreign_fails) {
   ErrorsReturn handler(MPI_COMM_WORLD);
@@ -208,9 +224,11 @@ TEST(MixedErrorsWithForeign, ours_fails_and_the_mpis_complete) {
   wait_with_foreign(true, false);
 }
 TEST(MixedErrorsWithForeign, the_mpis_fails_and_ours_completes) {
+  if (!mpi_reports_truncation()) GTEST_SKIP() << "this MPI does not report a truncated message of a rank to itself";
   wait_with_foreign(false, true);
 }
 TEST(MixedErrorsWithForeign, both_fail) {
+  if (!mpi_reports_truncation()) GTEST_SKIP() << "this MPI does not report a truncated message of a rank to itself";
   wait_with_foreign(true, true);
 }
 #endif
