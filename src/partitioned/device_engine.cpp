@@ -9,14 +9,17 @@ namespace partita {
 void DeviceEngine::add(Request& request) {
   const std::lock_guard lock(mutex_);
   active_.push_back(&request);
+  any_.store(true, std::memory_order_relaxed);
 }
 
 void DeviceEngine::remove(Request& request) {
   const std::lock_guard lock(mutex_);
   std::erase(active_, &request);
+  any_.store(!active_.empty(), std::memory_order_relaxed);
 }
 
 bool DeviceEngine::step() {
+  if (!any_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex_);
   bool moved = false;
   for (Request* request : active_) moved |= request->device_step();

@@ -1,6 +1,7 @@
 // The requests with an open epoch in which kernels may leave work to the host.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -19,6 +20,7 @@ class DeviceEngine {
  private:
   std::mutex mutex_;
   std::vector<Request*> active_;
+  std::atomic<bool> any_{false};  ///< whether there is one: every poll of every program asks
 };
 
 }  // namespace partita

@@ -106,12 +106,12 @@ bool DeviceSide::has_news() const {
          !told_.load(std::memory_order_relaxed);
 }
 
-void DeviceSide::check(const std::string& what) {
+void DeviceSide::check(const Waiting& request) {
   const partita_u32 failure = Word(words().host.failure).load(std::memory_order_acquire);
   if (failure == PARTITA_DEVICE_SUCCESS) return;
   told_.store(true, std::memory_order_relaxed);
   const partita_i32 partition = words().host.failure_partition;
-  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", what, meaning(failure),
+  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(), meaning(failure),
               partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
 }
 

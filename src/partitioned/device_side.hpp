@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/epoch.hpp"
+#include "core/watch.hpp"
 #include "memory/blocks.hpp"
 #include "partita/device/prequest.h"
 
@@ -39,8 +40,9 @@ class DeviceSide {
   void raise(std::int32_t t, Epoch epoch);
   /// Whether a kernel found something wrong that nobody was told yet.
   bool has_news() const;
-  /// Throws Error if a kernel found something wrong; `what` begins the sentence.
-  void check(const std::string& what);
+  /// Throws Error if a kernel found something wrong; what `request` explains begins the sentence. Asked in every poll
+  /// of a wait: nothing is explained unless it throws.
+  void check(const Waiting& request);
   /// Whether a kernel has waited in vain since the last call. The watch's thread only.
   bool waits_on();
   /// Releases kernels that wait.

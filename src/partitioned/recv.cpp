@@ -124,7 +124,7 @@ bool RecvRequest::done() {
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
-  if (device_ != nullptr) device_->check(explain());
+  if (device_ != nullptr) device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const auto pieces = static_cast<std::int64_t>(claimed_.size());
   while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;

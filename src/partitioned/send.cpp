@@ -181,7 +181,7 @@ bool SendRequest::done() {
 }
 
 bool SendRequest::device_done() {
-  device_->check(explain());
+  device_->check(*this);
   if (device_driven()) return true;                   // looked at only for what its kernels found wrong
   const bool completed = device_->completed(epoch_);  // before the look at what was handed over in the epoch
   const std::int32_t handed_over = take_handed_over();
