@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "link/direct/first_epoch.hpp"
 #include "memory/blocks.hpp"
 
 namespace partita::link {
@@ -244,10 +245,7 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
                                                                       std::span<const std::byte> message) {
   wire::Reader reader(message);
   const auto offer = reader.get<Offer>();
-  if (offer.first_epoch != context.settings.first_epoch) {
-    throw Error(ErrorClass::other, "PARTITA_FIRST_EPOCH is {} here and {} at rank {}; it must be the same on all ranks",
-                context.settings.first_epoch, offer.first_epoch, endpoint.peer);
-  }
+  check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
   auto exported = memory.export_to(endpoint.peer, endpoint.data, static_cast<std::size_t>(endpoint.size_bytes));
   if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "link/direct/device.hpp"
+#include "link/direct/first_epoch.hpp"
 #include "link/direct/remote_copy.hpp"
 
 namespace partita::link {
@@ -233,11 +234,7 @@ class Direct final : public Link {
                                                             std::span<const std::byte> message) override {
     if (endpoint.kind == memory::Kind::device) return make_device_receiver(context_, endpoint, plan, message);
     const auto offer = wire::Reader(message).get<Offer>();
-    if (offer.first_epoch != context_.settings.first_epoch) {
-      throw Error(ErrorClass::other,
-                  "PARTITA_FIRST_EPOCH is {} here and {} at rank {}; it must be the same on all ranks",
-                  context_.settings.first_epoch, offer.first_epoch, endpoint.peer);
-    }
+    check_first_epoch(context_, endpoint.peer, offer.first_epoch);
     const auto way = choose_way(endpoint, plan, offer);
     if (!way) {
       return Refusal{fmt::format(
