@@ -43,7 +43,7 @@ Driver load_driver() {
   PARTITA_DRIVER_FUNCTIONS(PARTITA_DRIVER_LOAD)
 #undef PARTITA_DRIVER_LOAD
 #undef PARTITA_TEXT
-  check_driver(driver, driver.cuInit(0), "cuInit(0)");
+  check_driver(driver, driver.cuInit(0), "cuInit");
   return driver;
 }
 
