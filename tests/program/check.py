@@ -33,7 +33,9 @@ def check_help():
 
 def check_wrong_commands():
     for arguments in ([], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "--frobnicate"], ["info", "leftover"],
-                      ["run", "jacobi2d", "--frobnicate"]):
+                      ["run", "jacobi2d", "--frobnicate"], ["run", "jacobi2d", "--mode", "kernel"],
+                      ["run", "jacobi2d", "--device", "gpu", "--mode", "nonblocking"],
+                      ["run", "jacobi2d", "--reference", "gpu"], ["run", "jacobi2d", "--multiplier", "2"]):
         result = run(*arguments)
         name = " ".join(["partita", *arguments])
         expect(result.returncode == 2, f"{name} ends with 2", result)

@@ -55,6 +55,11 @@ void HaloSet::make_device_requests(bool of_receives) {
   have_receives_ = of_receives;
 }
 
+void HaloSet::prepare_sends() {
+  if (sends_.empty()) return;
+  MPIX_Pbuf_prepareall(static_cast<int>(sends_.size()), sends_.data());
+}
+
 void HaloSet::start(std::vector<MPI_Request>& requests) {
   if (requests.empty()) return;  // Open MPI 4 refuses to start nothing.
   MPI_Startall(static_cast<int>(requests.size()), requests.data());

@@ -55,7 +55,7 @@ class HaloSet {
   void start_sends() { start(sends_); }
   void start_receives() { start(receives_); }
   /// Waits until every receiver has started its side.
-  void prepare_sends() { MPIX_Pbuf_prepareall(static_cast<int>(sends_.size()), sends_.data()); }
+  void prepare_sends();
   void wait_for_sends() { wait_for(sends_); }
   void wait_for_receives() { wait_for(receives_); }
 

@@ -27,8 +27,8 @@ struct ResidentsResult {
   int looks;
   int converged;
   int stop;
-  int failure;                          ///< the first PARTITA_DEVICE_ERR_* of a call, or 0
-  unsigned long long waited_ns[sides];  ///< for the neighbour at a side
+  int failure;                   ///< the first PARTITA_DEVICE_ERR_* of a call, or 0
+  unsigned long long waited_ns;  ///< for neighbours, of the thread block that waited longest
 };
 
 /// The kernel's parameter. All requests are device-driven.

@@ -53,10 +53,8 @@ __global__ void __launch_bounds__(block_threads)
   if (measure) take_largest(change, sweep.change);
 }
 
-/// With four blocks on a multiprocessor the interior keeps the memory busy; the calls of the device API alone would
-/// take registers for two.
-template <bool measure>
-__global__ void __launch_bounds__(block_threads, 4)
+template <bool measure, int blocks_each>
+__global__ void __launch_bounds__(block_threads, blocks_each)
     marking_kernel(const __grid_constant__ Shape shape, const __grid_constant__ Tiling tiling,
                    const __grid_constant__ Sweep sweep, const __grid_constant__ HaloRequests requests) {
   const int block = static_cast<int>(blockIdx.x);
@@ -74,12 +72,22 @@ __global__ void __launch_bounds__(block_threads, 4)
   if (measure) take_largest(change, sweep.change);
 }
 
+/// What the interior's registers allow.
+constexpr int many_blocks_each = 5;
+
+using MarkingKernel = void (*)(Shape, Tiling, Sweep, HaloRequests);
+
+MarkingKernel marking_kernel_for(bool measure, bool crowded) {
+  if (crowded) return measure ? marking_kernel<true, many_blocks_each> : marking_kernel<false, many_blocks_each>;
+  return measure ? marking_kernel<true, few_blocks_each> : marking_kernel<false, few_blocks_each>;
+}
+
 unsigned int blocks_of(const Tiling& tiling) {
   return static_cast<unsigned int>(tiling.pieces + tiling.tiles);
 }
 
 template <class Kernel>
-void load(Kernel* kernel) {
+void load(Kernel kernel) {
   cudaFuncAttributes attributes;
   JACOBI2D_CUDA(cudaFuncGetAttributes(&attributes, kernel));
 }
@@ -94,7 +102,7 @@ void launch_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, 
 
 void launch_marking_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, const HaloRequests& requests,
                           cudaStream_t stream) {
-  const auto kernel = sweep.change != nullptr ? marking_kernel<true> : marking_kernel<false>;
+  const MarkingKernel kernel = marking_kernel_for(sweep.change != nullptr, tiling.crowded);
   kernel<<<blocks_of(tiling), block_threads, 0, stream>>>(shape, tiling, sweep, requests);
   JACOBI2D_CUDA(cudaGetLastError());
 }
@@ -102,8 +110,9 @@ void launch_marking_sweep(const Shape& shape, const Tiling& tiling, const Sweep&
 void load_sweeps() {
   load(sweep_kernel<false>);
   load(sweep_kernel<true>);
-  load(marking_kernel<false>);
-  load(marking_kernel<true>);
+  for (const bool measure : {false, true}) {
+    for (const bool crowded : {false, true}) load(marking_kernel_for(measure, crowded));
+  }
 }
 
 }  // namespace jacobi2d::gpu

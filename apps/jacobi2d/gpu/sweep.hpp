@@ -37,12 +37,17 @@ struct Tiling {
   int pieces;
   int tile_rows, tiles_across;
   int tiles;
+  bool crowded;  ///< more blocks than few_blocks_each on a multiprocessor
 };
+
+/// So many blocks on a multiprocessor leave the calls of the device API all the registers that they want; more of them
+/// keep the memory busy.
+inline constexpr int few_blocks_each = 2;
 
 /// For a kernel that is launched for each iteration on a GPU of `multiprocessors`.
 Tiling tile_for_launches(const Shape& shape, int multiprocessors);
-/// For `blocks` thread blocks that stay.
-Tiling tile_for_residents(const Shape& shape, int blocks);
+/// For `blocks` thread blocks that stay on such a GPU.
+Tiling tile_for_residents(const Shape& shape, int blocks, int multiprocessors);
 
 /// The device requests of one iteration; unused where there is no neighbour.
 struct HaloRequests {

@@ -29,18 +29,22 @@ int strips_of(const Shape& shape) {
 }  // namespace
 
 Tiling tile_for_launches(const Shape& shape, int multiprocessors) {
-  constexpr int blocks_each = 6;
-  return with_rows(shape, strips_of(shape) / (blocks_each * multiprocessors));
+  constexpr int blocks_each = 5;
+  Tiling tiling = with_rows(shape, divide_up(strips_of(shape), blocks_each * multiprocessors));
+  tiling.crowded = tiling.pieces + tiling.tiles > few_blocks_each * multiprocessors;
+  return tiling;
 }
 
-Tiling tile_for_residents(const Shape& shape, int blocks) {
+Tiling tile_for_residents(const Shape& shape, int blocks, int multiprocessors) {
   const int pieces = with_rows(shape, 1).pieces;
   // Where a block has one tile at most, those with a piece of the edge have none.
   const int free_blocks = std::max(blocks - pieces, 1);
   const int strips = strips_of(shape);
-  if (strips <= free_blocks * most_tile_rows) return with_rows(shape, divide_up(strips, free_blocks));
+  const bool one_each = strips <= free_blocks * most_tile_rows;
   const int rounds = divide_up(strips, blocks * most_tile_rows);
-  return with_rows(shape, divide_up(strips, blocks * rounds));
+  Tiling tiling = with_rows(shape, divide_up(strips, one_each ? free_blocks : blocks * rounds));
+  tiling.crowded = blocks > few_blocks_each * multiprocessors;
+  return tiling;
 }
 
 }  // namespace jacobi2d::gpu
