@@ -3,10 +3,11 @@
 
     fault_test.py --mpiexec mpirun --probe PATH GROUP
 
-Exit codes: 0 all passed, else failed."""
+Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu."""
 
 import argparse
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -22,6 +23,10 @@ VICTIM = 1
 TIMEOUT_S = 4
 # For noticing, and for a crowded machine.
 MARGIN_S = 12
+# On GPUs: long enough to tell a release by the host from the kernel's own time limit.
+GPU_TIMEOUT_S = 30
+GPU_RELEASE_S = 15
+ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER", "PARTITA_TIMEOUT",
                   "PARTITA_TRACE"]
 
@@ -219,8 +224,42 @@ def group_fatal(options, checks):
                       job)
 
 
+def gpu_fault(options, checks, mode, size_bytes):
+    """Rank 1 of two is killed; a kernel of rank 0 waits for it, asks for what it does not send any more, or marks."""
+    where = f"GPU, {mode}, {size_bytes} bytes"
+    job = Job(options, [mode, str(size_bytes)], ranks=2, survive=True, PARTITA_TIMEOUT=str(GPU_TIMEOUT_S))
+    job.wait_until(lambda: "rank 0 frees" in job.output, GPU_TIMEOUT_S + 2 * MARGIN_S)
+    told = survivors(job)
+    job.end(time.monotonic() - job.begin + 0.1)
+    checks.expect(f"rank {VICTIM} pid" in job.output, f"{where}: the fault did not strike", job)
+    ended = re.search(r"rank 0 kernel ended: code (\d+) after ([0-9.]+) s", job.output)
+    checks.expect(ended is not None, f"{where}: the kernel of rank 0 did not end", job)
+    if ended:
+        expected = 0 if mode == "mark" else ERR_ABORTED
+        checks.expect(int(ended[1]) == expected, f"{where}: the kernel ended with code {ended[1]}, not {expected}", job)
+    seconds, sentence = told.get(0, (None, ""))
+    checks.expect(seconds is not None and seconds < GPU_RELEASE_S, f"{where}: rank 0 was told after {seconds} s", job)
+    checks.expect(f"rank {VICTIM} has ended" in sentence, f"{where}: rank 0 was told: {sentence}", job)
+    checks.expect("rank 0 computes 144" in job.output, f"{where}: rank 0 has lost its GPU", job)
+    checks.expect("rank 0 frees: MPI_SUCCESS" in job.output, f"{where}: rank 0 could not free its requests", job)
+    print(f"done: {where}: after {seconds} s", flush=True)
+
+
+def group_gpu(options, checks):
+    gpus = pathlib.Path("/proc/driver/nvidia/gpus")
+    count = len(list(gpus.iterdir())) if gpus.exists() else 0
+    if count < 2:
+        print(f"skipped: needs 2 GPUs, this machine has {count}")
+        sys.exit(77)
+    for mode in ["wait", "prepare", "exchange"]:
+        for size_bytes in [64, 65536]:  # in packets, behind flags
+            gpu_fault(options, checks, mode, size_bytes)
+    for mode in ["parrived", "mark"]:
+        gpu_fault(options, checks, mode, 65536)
+
+
 GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,
-          "finalize": group_finalize, "fatal": group_fatal}
+          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu}
 
 
 def main():
