@@ -110,7 +110,8 @@ TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
   const std::vector<Case> cases = {
       {8, 1, 32, 3000},  {64, 1, 32, 3000}, {64, 8, 32, 1000},    {1024, 1, 256, 3000},  {8192, 4, 256, 1000},
       {12, 3, 32, 1000}, {0, 2, 32, 200},   {4100, 1, 128, 1000}, {16384, 4, 512, 1000}, {1 << 20, 8, 1024, 100}};
-  for (const Case& shape : cases) {
+  for (Case shape : cases) {
+    shape.rounds = static_cast<int>(environment_number("PARTITEST_ROUNDS", shape.rounds));
     const std::string text =
         std::to_string(shape.bytes) + " bytes in " + std::to_string(shape.partitions) + " partitions";
     SCOPED_TRACE(text);

@@ -149,7 +149,8 @@ class Prequests : public testing::Test {
 TEST_F(Prequests, what_kernels_mark_arrives_whole_and_once) {
   Random random(job_seed());
   const int rounds = 6;
-  for (int iteration = 0; iteration < 25 && !HasFatalFailure(); ++iteration) {
+  const long iterations = environment_number("PARTITEST_ITERATIONS", 25);
+  for (int iteration = 0; iteration < iterations && !HasFatalFailure(); ++iteration) {
     const Shape shape = any_shape(random);
     step(shape.text());
     SCOPED_TRACE(shape.text());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "gpu_pair.cuh"
@@ -169,7 +170,8 @@ struct Launch {
 };
 
 /// The host's part: starts, moves what was handed over, waits for the words and compares what has arrived.
-void run(const PairShape& shape, const Launch& launch) {
+void run(const PairShape& shape, Launch launch) {
+  if (const char* const epochs = std::getenv("PARTITEST_EPOCHS")) launch.epochs = std::atoi(epochs);
   const std::string where = shape.text() + ", granularity " + std::to_string(static_cast<int>(launch.granularity));
   SCOPED_TRACE(where);
   GpuPair pair(shape);
