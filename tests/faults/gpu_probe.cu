@@ -75,7 +75,8 @@ int class_of(int code) {
   _exit(5);
 }
 
-// ---- Kernels ---------------------------------------------------------------------------------------------------------
+// ---- Kernels
+// ---------------------------------------------------------------------------------------------------------
 
 struct Outcome {
   int code;
@@ -83,9 +84,8 @@ struct Outcome {
 };
 
 /// Device-driven epochs by one block until a call fails. Either direction may be missing.
-__global__ void __launch_bounds__(256)
-    run_epochs(MPIX_Prequest send, MPIX_Prequest recv, bool sends, bool receives, unsigned char* out, int bytes,
-               int rounds, Outcome* outcome) {
+__global__ void __launch_bounds__(256) run_epochs(MPIX_Prequest send, MPIX_Prequest recv, bool sends, bool receives,
+                                                  unsigned char* out, int bytes, int rounds, Outcome* outcome) {
   const partita_u64 begin = partita::device::now_ns();
   int code = 0;
   int round = 0;
@@ -127,7 +127,8 @@ __global__ void square(int* value) {
   *value *= *value;
 }
 
-// ---- The two ranks ---------------------------------------------------------------------------------------------------
+// ---- The two ranks
+// ---------------------------------------------------------------------------------------------------
 
 struct Job {
   std::string mode;
@@ -198,7 +199,8 @@ bool Job::kernel_ends() const {
 [[noreturn]] void die(Job& job) {
   if (job.device_driven()) {
     job.launch_epochs(job.mode == "exchange" ? endless : good_rounds);
-    if (job.mode != "exchange" && job.kernel_ends()) say("ran %d rounds: code %d", job.outcome->rounds, job.outcome->code);
+    if (job.mode != "exchange" && job.kernel_ends())
+      say("ran %d rounds: code %d", job.outcome->rounds, job.outcome->code);
   } else if (job.sends()) {
     MPI_Start(&job.requests[0]);
     MPI_Pready_range(0, partitions / 2 - 1, job.requests[0]);
