@@ -299,7 +299,13 @@ Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const
     for (const link::Endpoint& endpoint : request.endpoints()) {
       if (!link.moves(form.kind, endpoint.kind)) continue;
       Outcome outcome = try_forms(link, form, request.allocated(endpoint), request.shape(), offer.shape);
-      if (!std::holds_alternative<link::Refusal>(outcome)) return outcome;
+      if (auto* choice = std::get_if<Choice>(&outcome)) {
+        // Forms of GPU memory come before the one that is staged in host memory.
+        if (!refusals.empty()) {
+          choice->reason = joined(choice->reason, fmt::format("staged in host memory, since {}", refusals));
+        }
+        return outcome;
+      }
       refusals = joined(refusals, std::get<link::Refusal>(outcome).reason);
     }
   }
