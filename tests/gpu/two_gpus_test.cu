@@ -30,8 +30,8 @@ int current_gpu() {
 
 /// One request from a GPU of each rank to a GPU of the next one.
 struct Flow {
-  int from;
-  int to;
+  int from = 0;
+  int to = 0;
   std::unique_ptr<GpuBuffer> out;
   std::unique_ptr<GpuBuffer> in;
   std::unique_ptr<Stream> stream;  ///< of GPU `from`
@@ -84,9 +84,10 @@ class TwoGpus : public testing::Test {
 };
 
 TEST_F(TwoGpus, buffers_on_both_work_whichever_is_current) {
-  std::vector<Flow> flows;
-  for (const int from : {0, 1}) {
-    for (const int to : {0, 1}) flows.push_back({from, to});
+  std::vector<Flow> flows(4);
+  for (int i = 0; i < 4; ++i) {
+    flows[static_cast<std::size_t>(i)].from = i / 2;
+    flows[static_cast<std::size_t>(i)].to = i % 2;
   }
   for (Flow& flow : flows) allocate(flow);
   ASSERT_FALSE(HasFailure());

@@ -226,13 +226,20 @@ class Direct final : public Link {
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     if (!context_.world.on_my_node(endpoint.peer)) return Refusal{"the ranks are on different nodes"};
-    if (endpoint.kind == memory::Kind::device) return make_device_sender(context_, endpoint, probe(endpoint.device));
+    if (endpoint.kind == memory::Kind::device) {
+      const Probe& own = probe(endpoint);
+      if (own.refusal) return *own.refusal;
+      return make_device_sender(context_, endpoint, *own.block);
+    }
     return std::make_unique<DirectSender>(context_, endpoint);
   }
 
   std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
                                                             std::span<const std::byte> message) override {
-    if (endpoint.kind == memory::Kind::device) return make_device_receiver(context_, endpoint, plan, message);
+    if (endpoint.kind == memory::Kind::device) {
+      if (const auto& refusal = probe(endpoint).refusal) return *refusal;
+      return make_device_receiver(context_, endpoint, plan, message);
+    }
     const auto offer = wire::Reader(message).get<Offer>();
     check_first_epoch(context_, endpoint.peer, offer.first_epoch);
     const auto way = choose_way(endpoint, plan, offer);
@@ -262,11 +269,26 @@ class Direct final : public Link {
   }
 
  private:
-  const memory::DeviceBlock& probe(int device) {
+  /// A word in the memory of a GPU, for peers to map.
+  struct Probe {
+    std::unique_ptr<memory::DeviceBlock> block;
+    std::optional<Refusal> refusal;  ///< where they cannot: flags and counters would lie in such memory
+  };
+
+  /// Of the endpoint's GPU, towards its peer: this rank itself maps nothing.
+  const Probe& probe(const Endpoint& endpoint) {
     const std::lock_guard lock(probes_mutex_);
-    auto& probe = probes_[device];
-    if (!probe) probe = std::make_unique<memory::DeviceBlock>(context_.device_memory, device, sizeof(Epoch));
-    return *probe;
+    const bool own = endpoint.peer == context_.world.rank();
+    Probe& probe = probes_[{endpoint.device, own}];
+    if (probe.block) return probe;
+    probe.block = std::make_unique<memory::DeviceBlock>(context_.device_memory, endpoint.device, sizeof(Epoch));
+    const auto exported =
+        context_.device_memory.export_to(endpoint.peer, probe.block->address(), probe.block->size_bytes());
+    if (const auto* not_mappable = std::get_if<memory::NotMappable>(&exported)) {
+      probe.refusal = Refusal{fmt::format(
+          "GPU memory of Partita's own, for flags, cannot be mapped by other processes: {}", not_mappable->reason)};
+    }
+    return probe;
   }
 
   bool mappable(const Endpoint& receiver) const {
@@ -284,7 +306,7 @@ class Direct final : public Link {
 
   Context context_;
   std::mutex probes_mutex_;
-  std::map<int, std::unique_ptr<memory::DeviceBlock>> probes_;  ///< by GPU
+  std::map<std::pair<int, bool>, Probe> probes_;  ///< by GPU, and whether the peer is this rank
 };
 
 }  // namespace

@@ -1,0 +1,311 @@
+// GPU memory that other processes cannot map: a driver without IPC, GPUs without a path. The whole library runs on a
+// GPU memory of its own making, which is host memory in truth, so that no GPU is needed; threads stand for kernels.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+#include <partita/device.cuh>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memory/device.hpp"
+#include "support/job.hpp"
+#include "support/random.hpp"
+
+namespace partita::test {
+namespace {
+
+using memory::DeviceExport;
+using memory::DevicePiece;
+using memory::NotMappable;
+
+class FakeQueue final : public memory::CopyQueue {
+ public:
+  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  void write(Epoch* word, Epoch value) override { std::atomic_ref(*word).store(value, std::memory_order_release); }
+  bool idle() override { return true; }
+  void drain() override {}
+};
+
+/// The GPUs of this machine, and what their drivers let other processes map.
+enum Gpu { nothing, buffers_only, blocks_only, everything };
+bool exports_buffers(int gpu) {
+  return gpu == buffers_only || gpu == everything;
+}
+/// The library's own memory: flags, counters.
+bool exports_blocks(int gpu) {
+  return gpu == blocks_only || gpu == everything;
+}
+
+class FakeGpu final : public memory::DeviceMemory {
+ public:
+  explicit FakeGpu(World& world) : world_(world) { instance = this; }
+  ~FakeGpu() override { instance = nullptr; }
+
+  static FakeGpu* instance;
+
+  std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
+  void free(std::byte* memory) {
+    const std::lock_guard lock(mutex_);
+    allocations_.erase(memory);
+    std::free(memory);
+  }
+
+  memory::Place place_of(const void* address, std::size_t) override {
+    const Allocation* found = allocation_of(address);
+    return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
+  }
+  std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) override {
+    DevicePiece piece;
+    piece.address = reinterpret_cast<std::uint64_t>(address);
+    piece.size_bytes = piece.allocation_bytes = size_bytes;
+    piece.way = peer == world_.rank() ? DevicePiece::Way::same_process : DevicePiece::Way::ipc;
+    const Allocation& allocation = *allocation_of(address);
+    const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
+    if (able || peer == world_.rank()) return DeviceExport{piece};
+    return NotMappable{"cuIpcGetMemHandle fails: operation not supported"};
+  }
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport& pieces, int) override {
+    if (pieces.front().way != DevicePiece::Way::same_process) {
+      return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};
+    }
+    return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(pieces.front().address), [](std::byte*) {});
+  }
+  std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
+  void free_block(int, std::byte* block, std::size_t) override { free(block); }
+  std::byte* device_pointer(int, std::byte* host) override { return host; }
+  std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { return std::make_unique<FakeQueue>(); }
+  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  std::byte* allocate_pinned(std::size_t size_bytes) override { return zeroed(size_bytes); }
+  void free_pinned(std::byte* block) override { std::free(block); }
+  void trim() override {}
+  void make_current(int) override {}
+  std::string describe() override { return "a GPU of the tests' making"; }
+
+ private:
+  struct Allocation {
+    int gpu;
+    bool of_program;
+    std::size_t size_bytes;
+  };
+
+  static std::byte* zeroed(std::size_t size_bytes) {
+    const std::size_t whole = (size_bytes + 128) / 128 * 128;
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(128, whole));
+    std::memset(memory, 0, whole);
+    return memory;
+  }
+  std::byte* remember(int gpu, bool of_program, std::size_t size_bytes) {
+    std::byte* memory = zeroed(size_bytes);
+    const std::lock_guard lock(mutex_);
+    allocations_[memory] = {gpu, of_program, size_bytes};
+    return memory;
+  }
+  /// Null for host memory.
+  const Allocation* allocation_of(const void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto* byte = static_cast<const std::byte*>(address);
+    auto after = allocations_.upper_bound(byte);
+    if (after == allocations_.begin()) return nullptr;
+    const auto& [first, allocation] = *std::prev(after);
+    return byte < first + allocation.size_bytes ? &allocation : nullptr;
+  }
+
+  World& world_;
+  std::mutex mutex_;
+  std::map<const std::byte*, Allocation> allocations_;
+};
+FakeGpu* FakeGpu::instance = nullptr;
+
+class Buffer {
+ public:
+  Buffer(Gpu gpu, std::size_t size_bytes) : data_(FakeGpu::instance->allocate(gpu, size_bytes)) {}
+  ~Buffer() { FakeGpu::instance->free(data_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
+std::string value_of(Partita_Request request, const char* key) {
+  MPI_Info info = MPI_INFO_NULL;
+  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
+  std::vector<char> value(MPI_MAX_INFO_VAL + 1);
+  int found = 0;
+  PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value.data(), &found);
+  PMPI_Info_free(&info);
+  return value.data();
+}
+
+std::string sentence_of(int code) {
+  std::vector<char> text(MPI_MAX_ERROR_STRING + 1);
+  int length = 0;
+  Partita_Error_string(code, text.data(), &length);
+  return text.data();
+}
+
+/// Rank 0 sends to rank 1.
+class NoIpc : public testing::Test {
+ protected:
+  static constexpr int partitions = 12;
+  static constexpr std::size_t partition_bytes = 1000;
+  static constexpr std::size_t total_bytes = partitions * partition_bytes;
+
+  bool sends() const { return rank() == 0; }
+
+  void make(Gpu gpu, const char* key = nullptr, const char* value = nullptr) {
+    buffer_ = std::make_unique<Buffer>(gpu, total_bytes);
+    MPI_Info info = MPI_INFO_NULL;
+    PMPI_Info_create(&info);
+    if (key != nullptr) PMPI_Info_set(info, key, value);
+    const int code = sends() ? Partita_Psend_init(buffer_->data(), partitions, partition_bytes, MPI_BYTE, 1, 2,
+                                                  MPI_COMM_WORLD, info, &request_)
+                             : Partita_Precv_init(buffer_->data(), partitions, partition_bytes, MPI_BYTE, 0, 2,
+                                                  MPI_COMM_WORLD, info, &request_);
+    PMPI_Info_free(&info);
+    ASSERT_EQ(code, MPI_SUCCESS);
+  }
+  void TearDown() override {
+    if (request_ != PARTITA_REQUEST_NULL) {
+      EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
+    }
+    harness_barrier();
+    buffer_.reset();
+  }
+
+  void write_partition(std::uint64_t round, int p) const {
+    for (std::size_t i = p * partition_bytes; i < (p + 1) * partition_bytes; ++i) {
+      buffer_->data()[i] = std::byte{pattern(round, static_cast<std::int64_t>(i))};
+    }
+  }
+  void expect_contents(std::uint64_t round) const {
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < total_bytes; ++i) {
+      wrong += buffer_->data()[i] != std::byte{pattern(round, static_cast<std::int64_t>(i))};
+    }
+    EXPECT_EQ(wrong, 0u) << "bytes of round " << round;
+  }
+  /// Epochs that hosts mark, and what the request says of its way, with the driver's words.
+  void expect_staged_since(const std::string& words) {
+    for (std::uint64_t round = 1; round <= 4; ++round) {
+      step("round " + std::to_string(round));
+      ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+      for (int p = partitions - 1; sends() && p >= 0; --p) {
+        write_partition(round, p);
+        ASSERT_EQ(Partita_Pready(p, request_), MPI_SUCCESS);
+      }
+      ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      if (!sends()) expect_contents(round);
+    }
+    const std::string reason = value_of(request_, "partita_reason");
+    EXPECT_NE(reason.find("staged in host memory"), std::string::npos) << reason;
+    EXPECT_NE(reason.find(words), std::string::npos) << reason;
+  }
+
+  std::unique_ptr<Buffer> buffer_;
+  Partita_Request request_ = PARTITA_REQUEST_NULL;
+};
+
+TEST_F(NoIpc, gpu_memory_of_a_driver_without_it_is_staged_in_host_memory) {
+  make(nothing);
+  expect_staged_since("cuIpcGetMemHandle fails: operation not supported");
+}
+
+TEST_F(NoIpc, so_is_that_of_a_driver_that_shares_only_what_was_mapped_by_hand) {
+  make(buffers_only);
+  expect_staged_since("cuIpcGetMemHandle fails: operation not supported");
+}
+
+TEST_F(NoIpc, so_is_memory_of_a_pool) {
+  make(blocks_only);
+  expect_staged_since("the receive buffer cannot be mapped by other processes: cuIpcGetMemHandle fails");
+}
+
+TEST_F(NoIpc, so_is_memory_of_gpus_without_a_path_between_them) {
+  make(everything);
+  expect_staged_since("the two GPUs do not reach each other's memory: cuIpcOpenMemHandle fails");
+}
+
+/// A kernel hands every partition to its host, which stages them; another one sees them arrive.
+TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
+  make(nothing);
+  MPIX_Prequest device{};
+  ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+  if (sends()) {
+    EXPECT_EQ(value_of(request_, "partita_gpu_copy"), "engine");
+  }
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    step("round " + std::to_string(round));
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    std::atomic<int> failed{0};
+    std::thread kernel([&] {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      for (int p = 0; p < partitions; ++p) {
+        if (sends()) {
+          write_partition(round, p);
+          failed += MPIX_Pready(p, device) != PARTITA_DEVICE_SUCCESS;
+          continue;
+        }
+        int arrived = 0;
+        while (arrived == 0 && std::chrono::steady_clock::now() < limit) {
+          if (MPIX_Parrived(device, p, &arrived) != PARTITA_DEVICE_SUCCESS) break;
+          std::this_thread::yield();
+        }
+        failed += arrived == 0;
+      }
+    });
+    const int code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+    kernel.join();
+    ASSERT_EQ(code, MPI_SUCCESS);
+    EXPECT_EQ(failed, 0) << "calls in kernels";
+    if (!sends()) expect_contents(round);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+}
+
+class NoIpcErrors : public NoIpc {
+ protected:
+  void SetUp() override { PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  void TearDown() override {
+    NoIpc::TearDown();
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  }
+  void expect_refusal() {
+    MPIX_Prequest device{};
+    const int code = Partita_Prequest_create(&device, request_);
+    ASSERT_NE(code, MPI_SUCCESS);
+    EXPECT_NE(sentence_of(code).find("cuIpcGetMemHandle fails"), std::string::npos) << sentence_of(code);
+  }
+};
+
+TEST_F(NoIpcErrors, device_driven_requests_need_it_and_say_so) {
+  make(nothing, "partita_driver", "device");
+  expect_refusal();
+}
+
+TEST_F(NoIpcErrors, so_do_sends_whose_kernels_must_copy) {
+  make(nothing, "partita_gpu_copy", "kernel");
+  if (sends()) return expect_refusal();
+  MPIX_Prequest device{};
+  EXPECT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+}
+
+}  // namespace
+}  // namespace partita::test
+
+/// In place of the library's, which lies in an archive.
+std::unique_ptr<partita::memory::DeviceMemory> partita::memory::make_device_memory(World& world, HostMemory&) {
+  return std::make_unique<partita::test::FakeGpu>(world);
+}
