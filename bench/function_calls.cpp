@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "apps/support/shared_library.hpp"
 #include "bench/failure.hpp"
 
 namespace partita::bench {
@@ -16,14 +17,7 @@ constexpr int own_scope_first = 0;
 constexpr int own_scope_first = RTLD_DEEPBIND;
 #endif
 
-/// Sets `function` to the symbol `prefix` + `name`; false if `library` lacks it.
-template <class Function>
-bool find(void* library, const std::string& prefix, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, (prefix + name).c_str()));
-  return function != nullptr;
-}
-
-/// The names after `prefix`; sets `missing` to the first one that `library` lacks.
+/// The names of the calls in a library.
 struct Names {
   const char* psend_init;
   const char* precv_init;
@@ -36,19 +30,17 @@ struct Names {
 constexpr Names standard_names{"Psend_init", "Precv_init", "Start", "Pready", "Parrived", "Wait", "Request_free"};
 constexpr Names peer_names{"psend_init", "precv_init", "start", "pready", "parrived", "wait", "request_free"};
 
+/// The calls with these names after `prefix`.
 template <class Request>
-FunctionCalls<Request> find_all(void* library, const std::string& prefix, const Names& names, std::string& missing) {
+FunctionCalls<Request> take_all(const apps::SharedLibrary& library, const std::string& prefix, const Names& names) {
   FunctionCalls<Request> calls{};
-  const auto take = [&](const char* name, auto*& function) {
-    if (!find(library, prefix, name, function) && missing.empty()) missing = prefix + name;
-  };
-  take(names.psend_init, calls.psend_init);
-  take(names.precv_init, calls.precv_init);
-  take(names.start, calls.start);
-  take(names.pready, calls.pready);
-  take(names.parrived, calls.parrived);
-  take(names.wait, calls.wait);
-  take(names.request_free, calls.request_free);
+  library.take(prefix + names.psend_init, calls.psend_init);
+  library.take(prefix + names.precv_init, calls.precv_init);
+  library.take(prefix + names.start, calls.start);
+  library.take(prefix + names.pready, calls.pready);
+  library.take(prefix + names.parrived, calls.parrived);
+  library.take(prefix + names.wait, calls.wait);
+  library.take(prefix + names.request_free, calls.request_free);
   return calls;
 }
 
@@ -63,12 +55,9 @@ const void* object_of(const char* symbol) {
 }  // namespace
 
 FunctionCalls<MPI_Request> native_calls() {
-  std::string missing;
-  const auto calls = find_all<MPI_Request>(RTLD_DEFAULT, "PMPI_", standard_names, missing);
-  if (!missing.empty()) {
-    throw Failure("--peer native: this MPI has no partitioned communication of its own ({} is missing).", missing);
-  }
-  return calls;
+  const auto mpi =
+      apps::SharedLibrary::whole_process("--peer native: this MPI has no partitioned communication of its own");
+  return take_all<MPI_Request>(mpi, "PMPI_", standard_names);
 }
 
 bool drop_in_is_loaded() {
@@ -82,19 +71,13 @@ FunctionCalls<MPI_Request> drop_in_calls() {
         "libpartita_mpi.so, "
         "or measure --peer native.");
   }
-  std::string missing;
-  const auto calls = find_all<MPI_Request>(RTLD_DEFAULT, "MPI_", standard_names, missing);
-  if (!missing.empty()) throw Failure("--face mpi: the preloaded library takes MPI_Start but lacks {}.", missing);
-  return calls;
+  const auto drop_in = apps::SharedLibrary::whole_process("--face mpi: the preloaded library takes MPI_Start alone");
+  return take_all<MPI_Request>(drop_in, "MPI_", standard_names);
 }
 
 FunctionCalls<void*> library_calls(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_scope_first);
-  if (library == nullptr) throw Failure("--peer library:{}: cannot be loaded: {}.", path, dlerror());
-  std::string missing;
-  const auto calls = find_all<void*>(library, "partita_peer_", peer_names, missing);
-  if (!missing.empty()) throw Failure("--peer library:{}: lacks {} (see bench/peer_library.h).", path, missing);
-  return calls;
+  const apps::SharedLibrary library("--peer library:" + path + " (see bench/peer_library.h)", {path}, own_scope_first);
+  return take_all<void*>(library, "partita_peer_", peer_names);
 }
 
 }  // namespace partita::bench

@@ -27,17 +27,18 @@ struct FunctionCalls {
   LinkUsed link_used(const R&) const { return {}; }
 };
 
-/// The MPI's own partitioned calls by their profiling names. Failure where the MPI has none.
+// All throw std::runtime_error with a sentence where a call is missing.
+
+/// The MPI's own partitioned calls by their profiling names.
 FunctionCalls<MPI_Request> native_calls();
 
 /// Whether a library before the MPI takes the standard names (linked first or preloaded).
 bool drop_in_is_loaded();
 
-/// The standard names as an application calls them. Failure where no drop-in takes them.
+/// The standard names as an application calls them; a drop-in must take them.
 FunctionCalls<MPI_Request> drop_in_calls();
 
-/// The calls of peer_library.h from the shared library at `path`, which stays loaded. Failure where it or one of them
-/// is missing.
+/// The calls of peer_library.h from the shared library at `path`, which stays loaded.
 FunctionCalls<void*> library_calls(const std::string& path);
 
 }  // namespace partita::bench

@@ -1,6 +1,7 @@
 // partitioned.fig4 and .fig5: goodput of C = A + B where C is sent (gpu-initiated-partitioned-mpi, figures 4 and 5).
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "bench/gpu/benchmarks.hpp"
@@ -21,14 +22,26 @@ struct AddendArrays {
   DeviceBuffer b;
 };
 
+/// The bytes of a `Buffer` that is made of `arguments`, which ends with them.
+template <class Buffer, class... Arguments>
+std::shared_ptr<std::byte> bytes_of(const Arguments&... arguments) {
+  const auto buffer = std::make_shared<Buffer>(arguments...);
+  return {buffer, buffer->data()};
+}
+
 /// Rank 0 computes and sends C, rank 1 receives it. One epoch a sample: rank 0's computation and both sides'
 /// communication, from rank 0's beginning to the later end.
 class Goodput : public GpuMeasurement {
  public:
   Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
+      : Goodput(job, std::move(name), c, std::move(arrays),
+                bytes_of<DeviceBuffer>(static_cast<std::size_t>(c.size_bytes))) {}
+  /// With memory of its own kind for C.
+  Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
+          std::shared_ptr<std::byte> sum)
       : GpuMeasurement(job, std::move(name), c),
         arrays_(std::move(arrays)),
-        c_(static_cast<std::size_t>(c.size_bytes)),
+        sum_(std::move(sum)),
         offset_(measure_offset(job.comm)) {}
 
   void prepare(std::uint64_t epoch) override {
@@ -55,16 +68,16 @@ class Goodput : public GpuMeasurement {
   virtual void compute_and_send() = 0;
   virtual void receive() = 0;
 
-  void compute() { launch_vector_add(addends(), c_.data(), case_.partitions, stream_.get()); }
+  void compute() { launch_vector_add(addends(), sum(), case_.partitions, stream_.get()); }
   Addends addends() const { return arrays_->addends(); }
-  std::byte* sum() const { return c_.data(); }
-  std::size_t size_bytes() const { return c_.size(); }
+  std::byte* sum() const { return sum_.get(); }
+  std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
 
  private:
-  Region region() const { return {c_.data(), c_.size(), case_.partitions}; }
+  Region region() const { return {sum(), size_bytes(), case_.partitions}; }
 
   std::shared_ptr<AddendArrays> arrays_;
-  DeviceBuffer c_;
+  std::shared_ptr<std::byte> sum_;
   ClockOffset offset_;
 };
 
@@ -102,21 +115,21 @@ class StagedMpi final : public Goodput {
 class NcclGoodput final : public Goodput {
  public:
   NcclGoodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
-              std::shared_ptr<Nccl> nccl)
+              std::shared_ptr<apps::Nccl> nccl)
       : Goodput(job, std::move(name), c, std::move(arrays)), nccl_(std::move(nccl)) {}
 
  private:
   void compute_and_send() override {
     compute();
-    nccl_->send(sum(), size_bytes(), stream_.get());
+    nccl_->send(sum(), size_bytes(), job_.peer(), stream_.get());
     stream_.synchronize();
   }
   void receive() override {
-    nccl_->receive(sum(), size_bytes(), stream_.get());
+    nccl_->receive(sum(), size_bytes(), job_.peer(), stream_.get());
     stream_.synchronize();
   }
 
-  std::shared_ptr<Nccl> nccl_;
+  std::shared_ptr<apps::Nccl> nccl_;
 };
 
 /// How a request of Partita's is used, and what of an epoch counts.
@@ -205,7 +218,7 @@ std::vector<Contender> in_a_node(Job& job, const Subjects&, const Case& c) {
   std::vector<Contender> contenders;
   add_modes(contenders, job, c, arrays, {traditional, engine, kernel, kernel_in_place, kernel_with_start}, "auto");
   contenders.push_back({"staged-mpi", traditional.name, std::make_unique<StagedMpi>(job, "staged-mpi", c, arrays)});
-  if (auto nccl = Nccl::find(job)) {
+  if (auto nccl = find_nccl(job)) {
     contenders.push_back(
         {"nccl", traditional.name, std::make_unique<NcclGoodput>(job, "nccl", c, arrays, std::move(nccl))});
   }

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "apps/jacobi2d/gpu/device_block.hpp"
-#include "apps/jacobi2d/gpu/nccl.hpp"
 #include "apps/jacobi2d/plate.hpp"
 #include "apps/jacobi2d/solver.hpp"
+#include "apps/support/nccl.hpp"
 
 namespace jacobi2d::gpu {
 
@@ -29,7 +29,7 @@ Outcome solve_partitioned(const Rank& rank, const Limits& limits, const std::str
 Outcome solve_persistent(const Rank& rank, const Limits& limits);
 std::optional<std::string> problem_with_persistent(const Rank& rank);
 /// NCCL's send and receive in the stream.
-Outcome solve_nccl(const Rank& rank, const Limits& limits, Nccl& nccl);
+Outcome solve_nccl(const Rank& rank, const Limits& limits, partita::apps::Nccl& nccl);
 
 /// The largest change of an iteration, which the kernel leaves in host memory.
 class ChangeWord {

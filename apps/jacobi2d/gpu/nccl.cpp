@@ -2,13 +2,13 @@
 //
 // Each iteration: one kernel computes all cells, and NCCL's kernel exchanges the edges behind it in the same stream.
 // The host waits for neither.
-#include "apps/jacobi2d/gpu/nccl.hpp"
+#include "apps/support/nccl.hpp"
 
 #include "apps/jacobi2d/gpu/modes.hpp"
 
 namespace jacobi2d::gpu {
 
-Outcome solve_nccl(const Rank& rank, const Limits& limits, Nccl& nccl) {
+Outcome solve_nccl(const Rank& rank, const Limits& limits, partita::apps::Nccl& nccl) {
   const Tiling tiling = tile_for_launches(rank.cells.shape(), rank.multiprocessors);
   const ChangeWord change(rank.stream);
   HaloClock halo;
@@ -17,9 +17,10 @@ Outcome solve_nccl(const Rank& rank, const Limits& limits, Nccl& nccl) {
     const auto timed = halo.measure();
     nccl.begin_group();
     for (const Side side : rank.plate.sides()) {
-      const int length = rank.cells.length(side), neighbour = rank.plate.neighbour(side);
-      nccl.receive(rank.cells.halo(0, side), length, neighbour, rank.stream.get());
-      nccl.send(rank.cells.edge(0, side), length, neighbour, rank.stream.get());
+      const std::size_t size_bytes = sizeof(double) * static_cast<std::size_t>(rank.cells.length(side));
+      const int neighbour = rank.plate.neighbour(side);
+      nccl.receive(rank.cells.halo(0, side), size_bytes, neighbour, rank.stream.get());
+      nccl.send(rank.cells.edge(0, side), size_bytes, neighbour, rank.stream.get());
     }
     nccl.end_group();
   };

@@ -11,7 +11,7 @@
 
 #include "apps/jacobi2d/gpu/modes.hpp"
 #include "apps/jacobi2d/gpu/requests.hpp"
-#include "apps/jacobi2d/gpu/time_limit.hpp"
+#include "apps/support/time_limit.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -73,7 +73,7 @@ HaloRequests requests_for(Exchange& exchange, int iteration, bool await, unsigne
     requests.recv[side] = awaited.recv[side];
   }
   requests.await = await && iteration > 1;
-  requests.limit_ns = wait_limit_ns();
+  requests.limit_ns = partita::apps::wait_limit_ns();
   requests.awaited_vainly = awaited_vainly;
   return requests;
 }
@@ -81,7 +81,7 @@ HaloRequests requests_for(Exchange& exchange, int iteration, bool await, unsigne
 void check_waits(const unsigned int* awaited_vainly, const std::string& copy) {
   if (*static_cast<const volatile unsigned int*>(awaited_vainly) == 0) return;
   throw std::runtime_error("jacobi2d: mode " + copy + ": a neighbour's halo did not arrive within " +
-                           std::to_string(wait_limit_ns() / 1'000'000'000) + " s.");
+                           std::to_string(partita::apps::wait_limit_ns() / 1'000'000'000) + " s.");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "apps/jacobi2d/gpu/modes.hpp"
 #include "apps/jacobi2d/gpu/requests.hpp"
 #include "apps/jacobi2d/gpu/residents.hpp"
-#include "apps/jacobi2d/gpu/time_limit.hpp"
+#include "apps/support/time_limit.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -58,7 +58,7 @@ class ResidualRequests {
   MPIX_Prequest make(MPI_Request request) {
     MPIX_Prequest& device = device_.emplace_back();
     MPIX_Prequest_create(&device, request);
-    if (device.limit_ns == 0) device.limit_ns = wait_limit_ns();
+    if (device.limit_ns == 0) device.limit_ns = partita::apps::wait_limit_ns();
     return device;
   }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/jacobi2d/gpu/time_limit.hpp"
+#include "apps/support/time_limit.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -15,7 +15,7 @@ int tag_of(Side arrives_at, int set) {
 MPIX_Prequest make_device_request(MPI_Request request) {
   MPIX_Prequest device{};
   MPIX_Prequest_create(&device, request);
-  if (device.limit_ns == 0) device.limit_ns = wait_limit_ns();
+  if (device.limit_ns == 0) device.limit_ns = partita::apps::wait_limit_ns();
   return device;
 }
 

@@ -126,7 +126,8 @@ class Solver::Implementation {
     if (shares_gpu_) return "mode nccl needs a GPU for each rank, but several ranks share one";
     std::string problem;
     try {
-      if (!nccl_library_) nccl_library_.emplace(nccl_path_);
+      if (!nccl_library_)
+        nccl_library_.emplace("mode nccl (--nccl or NCCL_LIBRARY gives the path of the library)", nccl_path_);
     } catch (const std::runtime_error& error) {
       problem = error.what();
     }
@@ -152,8 +153,9 @@ class Solver::Implementation {
   DeviceBlock cells_;
   Rank rank_;
   std::string nccl_path_;
-  std::optional<NcclLibrary> nccl_library_;
-  std::optional<Nccl> nccl_;  ///< made at the first run in this mode: as little its cost as MPI_Init is MPI's
+  std::optional<partita::apps::NcclLibrary> nccl_library_;
+  std::optional<partita::apps::Nccl>
+      nccl_;  ///< made at the first run in this mode: as little its cost as MPI_Init is MPI's
 };
 
 std::optional<std::string> Solver::choose_device(MPI_Comm world) {

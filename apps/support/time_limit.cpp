@@ -1,8 +1,8 @@
-#include "apps/jacobi2d/gpu/time_limit.hpp"
+#include "apps/support/time_limit.hpp"
 
 #include <cstdlib>
 
-namespace jacobi2d::gpu {
+namespace partita::apps {
 
 std::uint64_t wait_limit_ns() {
   constexpr double without_setting_s = 60.0;
@@ -11,4 +11,4 @@ std::uint64_t wait_limit_ns() {
   return static_cast<std::uint64_t>((set_s > 0.0 ? set_s : without_setting_s) * 1e9);
 }
 
-}  // namespace jacobi2d::gpu
+}  // namespace partita::apps

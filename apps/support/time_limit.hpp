@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace jacobi2d::gpu {
+namespace partita::apps {
 
 /// PARTITA_TIMEOUT (seconds) in nanoseconds if it is set, else a minute: a kernel that waits for ever keeps its GPU
 /// from everybody.
 std::uint64_t wait_limit_ns();
 
-}  // namespace jacobi2d::gpu
+}  // namespace partita::apps

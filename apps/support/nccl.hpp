@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <string>
 
-namespace jacobi2d::gpu {
+namespace partita::apps {
 
-/// The calls of NCCL that the app makes, by its ABI of version 2.
+/// The calls of NCCL that are used, by its ABI of version 2.
 class NcclLibrary {
  public:
   struct UniqueId {
@@ -17,9 +17,9 @@ class NcclLibrary {
   };
   using Comm = struct NcclCommunicator*;
 
-  /// Tries `path`, else $NCCL_LIBRARY, else libnccl.so.2 and libnccl.so where the loader looks. Throws
-  /// std::runtime_error with a sentence if none is there. The library stays loaded until the process ends.
-  explicit NcclLibrary(const std::string& path);
+  /// Tries `path`; where that is empty $NCCL_LIBRARY, else libnccl.so.2 and libnccl.so where the loader looks. Throws
+  /// std::runtime_error with a sentence that begins with `wanted_by` if none is there.
+  NcclLibrary(const std::string& wanted_by, const std::string& path);
 
   int (*get_unique_id)(UniqueId*);
   int (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank);
@@ -37,7 +37,7 @@ class NcclLibrary {
 /// The ranks of an MPI communicator as NCCL sees them, on their current devices.
 class Nccl {
  public:
-  /// Collective over `comm`. `library` outlives it.
+  /// Collective over `comm`.
   Nccl(const NcclLibrary& library, MPI_Comm comm);
   ~Nccl();
   Nccl(const Nccl&) = delete;
@@ -46,13 +46,13 @@ class Nccl {
   /// What lies between the two goes out together.
   void begin_group();
   void end_group();
-  /// `count` doubles, in the stream.
-  void send(const double* data, int count, int peer, cudaStream_t stream);
-  void receive(double* data, int count, int peer, cudaStream_t stream);
+  /// In the order of `stream`.
+  void send(const void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
+  void receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
 
  private:
-  const NcclLibrary& library_;
+  NcclLibrary library_;
   NcclLibrary::Comm comm_ = nullptr;
 };
 
-}  // namespace jacobi2d::gpu
+}  // namespace partita::apps

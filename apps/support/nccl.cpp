@@ -1,0 +1,70 @@
+#include "apps/support/nccl.hpp"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+#include "apps/support/shared_library.hpp"
+
+namespace partita::apps {
+namespace {
+
+constexpr int success = 0;
+constexpr int type_int8 = 0;  // ncclInt8
+
+std::vector<std::string> names_to_try(const std::string& path) {
+  if (!path.empty()) return {path};
+  const char* const from_environment = std::getenv("NCCL_LIBRARY");
+  if (from_environment != nullptr && *from_environment != '\0') return {from_environment};
+  return {"libnccl.so.2", "libnccl.so"};
+}
+
+}  // namespace
+
+NcclLibrary::NcclLibrary(const std::string& wanted_by, const std::string& path) {
+  // Send and receive do not use NVLink's multicast, and setting it up asks for rights on the whole host.
+  setenv("NCCL_NVLS_ENABLE", "0", 0);
+  const SharedLibrary library(wanted_by, names_to_try(path));
+  library.take("ncclGetUniqueId", get_unique_id);
+  library.take("ncclCommInitRank", comm_init_rank);
+  library.take("ncclCommDestroy", comm_destroy);
+  library.take("ncclGroupStart", group_start);
+  library.take("ncclGroupEnd", group_end);
+  library.take("ncclSend", send);
+  library.take("ncclRecv", recv);
+  library.take("ncclGetErrorString", get_error_string);
+}
+
+void NcclLibrary::check(int code, const char* call) const {
+  if (code == success) return;
+  throw std::runtime_error(std::string(call) + " failed: " + get_error_string(code) + ".");
+}
+
+Nccl::Nccl(const NcclLibrary& library, MPI_Comm comm) : library_(library) {
+  int ranks = 1, rank = 0;
+  MPI_Comm_size(comm, &ranks);
+  MPI_Comm_rank(comm, &rank);
+  NcclLibrary::UniqueId id{};
+  if (rank == 0) library_.check(library_.get_unique_id(&id), "ncclGetUniqueId");
+  MPI_Bcast(&id, sizeof(id), MPI_CHAR, 0, comm);
+  library_.check(library_.comm_init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+}
+
+Nccl::~Nccl() {
+  library_.comm_destroy(comm_);
+}
+
+void Nccl::begin_group() {
+  library_.check(library_.group_start(), "ncclGroupStart");
+}
+void Nccl::end_group() {
+  library_.check(library_.group_end(), "ncclGroupEnd");
+}
+void Nccl::send(const void* data, std::size_t size_bytes, int peer, cudaStream_t stream) {
+  library_.check(library_.send(data, size_bytes, type_int8, peer, comm_, stream), "ncclSend");
+}
+void Nccl::receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream) {
+  library_.check(library_.recv(data, size_bytes, type_int8, peer, comm_, stream), "ncclRecv");
+}
+
+}  // namespace partita::apps
