@@ -64,7 +64,7 @@ def planned_runs(options):
         Run("bandwidth", ["partitioned.bandwidth", *nccl, *nvshmem, *samples]),
         Run("fig3", ["partitioned.fig3", *samples]),
         Run("table1", ["partitioned.table1"]),
-        Run("fig4", ["partitioned.fig4", *nccl, *samples]),
+        Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig5", ["partitioned.fig5", "-m", "8K:64M" if options.quick else "8K:256M", *(samples or ["-i", "20"])]),
     ]

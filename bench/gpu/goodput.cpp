@@ -4,9 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "apps/support/time_limit.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/nccl.hpp"
+#include "bench/gpu/nvshmem.hpp"
 #include "bench/gpu/table.hpp"
 #include "bench/gpu/vector_add.hpp"
 
@@ -132,6 +134,38 @@ class NcclGoodput final : public Goodput {
   std::shared_ptr<apps::Nccl> nccl_;
 };
 
+/// Blocks put their part and a signal each; a kernel awaits the signals.
+class NvshmemGoodput final : public Goodput {
+ public:
+  NvshmemGoodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
+                 const std::shared_ptr<Nvshmem>& nvshmem)
+      : Goodput(job, std::move(name), c, std::move(arrays),
+                bytes_of<SymmetricBuffer>(nvshmem, static_cast<std::size_t>(c.size_bytes))),
+        nvshmem_(nvshmem),
+        signals_(nvshmem, sizeof(std::uint64_t) * static_cast<std::size_t>(c.partitions)) {}
+
+ private:
+  void open() override { ++epoch_; }
+  void compute_and_send() override {
+    check(nvshmem_->add_and_put(addends().a, addends().b, sum(), signals_.signals(), epoch_, case_.partitions,
+                                vector_add_threads, job_.peer(), stream_.get()),
+          "The launch of NVSHMEM's vector addition");
+    stream_.synchronize();
+  }
+  void receive() override {
+    check(nvshmem_->await(signals_.signals(), case_.partitions, epoch_, apps::wait_limit_ns(), report_.on_gpu(),
+                          stream_.get()),
+          "The launch of the kernel that awaits NVSHMEM's signals");
+    stream_.synchronize();
+    gpu::check(report_.get(), "vector addition");
+  }
+
+  std::shared_ptr<Nvshmem> nvshmem_;
+  SymmetricBuffer signals_;
+  Mailbox<partita_nvshmem_report> report_;
+  std::uint64_t epoch_ = 0;
+};
+
 /// How a request of Partita's is used, and what of an epoch counts.
 struct Mode {
   const char* name;
@@ -222,6 +256,10 @@ std::vector<Contender> in_a_node(Job& job, const Subjects&, const Case& c) {
     contenders.push_back(
         {"nccl", traditional.name, std::make_unique<NcclGoodput>(job, "nccl", c, arrays, std::move(nccl))});
   }
+  if (auto nvshmem = Nvshmem::find(job)) {
+    contenders.push_back(
+        {"nvshmem", traditional.name, std::make_unique<NvshmemGoodput>(job, "nvshmem", c, arrays, nvshmem)});
+  }
   return contenders;
 }
 
@@ -272,7 +310,7 @@ Benchmark goodput_benchmark(const Naming& naming) {
 
 Benchmark fig4_benchmark() {
   Benchmark benchmark = goodput_benchmark(fig4_naming);
-  benchmark.lacks = without({"--link", "--blocks", "--block-threads", "--batch", "--nvshmem"});
+  benchmark.lacks = without({"--link", "--blocks", "--block-threads", "--batch"});
   return benchmark;
 }
 

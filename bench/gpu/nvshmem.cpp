@@ -1,12 +1,12 @@
 #include "bench/gpu/nvshmem.hpp"
 
-#include <dlfcn.h>
-
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "apps/support/shared_library.hpp"
+#include "apps/support/time_limit.hpp"
 #include "bench/gpu/measurement.hpp"
-#include "bench/gpu/nvshmem_peer.h"
 
 namespace partita::bench::gpu {
 
@@ -15,80 +15,14 @@ namespace {
 /// One thread puts up to here: a block has nothing to share.
 constexpr std::int64_t single_thread_bytes = 64;
 
-/// The library of nvshmem_peer.h and the job of the two ranks in it.
-class Nvshmem {
- public:
-  explicit Nvshmem(Job& job) {
-    const std::string& path = job.options.nvshmem;
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) throw Failure("--nvshmem {}: cannot be loaded: {}.", path, dlerror());
-    take(library, "partita_nvshmem_id_bytes", id_bytes_);
-    take(library, "partita_nvshmem_make_id", make_id_);
-    take(library, "partita_nvshmem_start", start_);
-    take(library, "partita_nvshmem_end", end_);
-    take(library, "partita_nvshmem_allocate", allocate);
-    take(library, "partita_nvshmem_free", free);
-    take(library, "partita_nvshmem_ping_pong", ping_pong);
-    take(library, "partita_nvshmem_put", put);
-    start(job);
-  }
-  ~Nvshmem() { end_(); }
-  Nvshmem(const Nvshmem&) = delete;
-  Nvshmem& operator=(const Nvshmem&) = delete;
-
-  /// One for all cases of a run; null with --nvshmem none. Collective.
-  static std::shared_ptr<Nvshmem> find(Job& job) {
-    static std::weak_ptr<Nvshmem> shared;
-    if (job.options.nvshmem == "none") return nullptr;
-    if (auto existing = shared.lock()) return existing;
-    auto made = std::make_shared<Nvshmem>(job);
-    shared = made;
-    job.shared.push_back(made);
-    return made;
-  }
-
-  decltype(&partita_nvshmem_allocate) allocate{};
-  decltype(&partita_nvshmem_free) free{};
-  decltype(&partita_nvshmem_ping_pong) ping_pong{};
-  decltype(&partita_nvshmem_put) put{};
-
- private:
-  template <class Function>
-  void take(void* library, const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library, name));
-    if (function == nullptr) throw Failure("--nvshmem: the library has no {} (see bench/gpu/nvshmem_peer.h).", name);
-  }
-
-  void start(const Job& job) const {
-    std::vector<std::byte> id(id_bytes_());
-    if (job.is_first()) check(make_id_(id.data()), "nvshmemx_get_uniqueid");
-    check(PMPI_Bcast(id.data(), static_cast<int>(id.size()), MPI_BYTE, 0, job.comm), "MPI_Bcast");
-    check(start_(id.data(), job.rank, 2), "nvshmemx_init_attr");
-  }
-
-  decltype(&partita_nvshmem_id_bytes) id_bytes_{};
-  decltype(&partita_nvshmem_make_id) make_id_{};
-  decltype(&partita_nvshmem_start) start_{};
-  decltype(&partita_nvshmem_end) end_{};
-};
-
 class NvshmemMeasurement : public GpuMeasurement {
  public:
-  NvshmemMeasurement(Job& job, const Case& c, std::shared_ptr<Nvshmem> nvshmem)
+  NvshmemMeasurement(Job& job, const Case& c, const std::shared_ptr<Nvshmem>& nvshmem)
       : GpuMeasurement(job, "nvshmem", c),
-        nvshmem_(std::move(nvshmem)),
+        nvshmem_(nvshmem),
         sent_(static_cast<std::size_t>(c.size_bytes)),
-        received_(nvshmem_->allocate(sent_.size())),
-        signal_(static_cast<std::uint64_t*>(nvshmem_->allocate(sizeof(std::uint64_t)))) {
-    if (received_ == nullptr || signal_ == nullptr) {
-      throw Failure("NVSHMEM has no symmetric memory for {} bytes; NVSHMEM_SYMMETRIC_SIZE sets how much it has.",
-                    c.size_bytes);
-    }
-  }
-  ~NvshmemMeasurement() override {
-    nvshmem_->free(received_);
-    nvshmem_->free(signal_);
-  }
+        received_(nvshmem, sent_.size()),
+        signal_(nvshmem, sizeof(std::uint64_t)) {}
 
   void prepare(std::uint64_t epoch) override {
     gpu::fill({sent_.data(), sent_.size(), 1}, epoch, stream_.get());
@@ -96,30 +30,36 @@ class NvshmemMeasurement : public GpuMeasurement {
   }
 
  protected:
-  Region received_region() const { return {static_cast<std::byte*>(received_), sent_.size(), 1}; }
+  Region received_region() const { return {received_.data(), sent_.size(), 1}; }
+  /// Microseconds that the kernel just launched has measured. Waits for it.
+  double reported_us() const {
+    stream_.synchronize();
+    gpu::check(report_.get(), "ping-pong");
+    return static_cast<double>(report_.get().ns) / 1000;
+  }
 
   std::shared_ptr<Nvshmem> nvshmem_;
   DeviceBuffer sent_;
-  void* received_;
-  std::uint64_t* signal_;
-  Mailbox<std::uint64_t> spent_ns_;
+  SymmetricBuffer received_;
+  SymmetricBuffer signal_;
+  Mailbox<partita_nvshmem_report> report_;
 };
 
 class NvshmemPingPong final : public NvshmemMeasurement {
  public:
-  NvshmemPingPong(Job& job, const Case& c, std::shared_ptr<Nvshmem> nvshmem, int threads)
-      : NvshmemMeasurement(job, c, std::move(nvshmem)), threads_(c.size_bytes <= single_thread_bytes ? 1 : threads) {}
+  NvshmemPingPong(Job& job, const Case& c, const std::shared_ptr<Nvshmem>& nvshmem, int threads)
+      : NvshmemMeasurement(job, c, nvshmem), threads_(c.size_bytes <= single_thread_bytes ? 1 : threads) {}
 
   bool compare(std::uint64_t epoch) const override { return compare_region(received_region(), epoch); }
 
   double sample(const Round& round) override {
     job_.barrier();
-    check(nvshmem_->ping_pong(received_, sent_.data(), sent_.size(), signal_, epoch_, round.batch, threads_,
-                              job_.peer(), job_.is_first() ? 1 : 0, spent_ns_.on_gpu(), stream_.get()),
+    check(nvshmem_->ping_pong(received_.data(), sent_.data(), sent_.size(), signal_.signals(), epoch_, round.batch,
+                              threads_, job_.peer(), job_.is_first() ? 1 : 0, apps::wait_limit_ns(), report_.on_gpu(),
+                              stream_.get()),
           "The launch of NVSHMEM's ping-pong");
-    stream_.synchronize();
     epoch_ += static_cast<std::uint64_t>(round.batch) + 1;
-    return static_cast<double>(spent_ns_.get()) / 1000 / round.batch / 2;
+    return reported_us() / round.batch / 2;
   }
 
  private:
@@ -129,8 +69,8 @@ class NvshmemPingPong final : public NvshmemMeasurement {
 
 class NvshmemPut final : public NvshmemMeasurement {
  public:
-  NvshmemPut(Job& job, const Case& c, std::shared_ptr<Nvshmem> nvshmem, const GridShape& grid)
-      : NvshmemMeasurement(job, c, std::move(nvshmem)), grid_(grid), counter_(sizeof(unsigned)) {}
+  NvshmemPut(Job& job, const Case& c, const std::shared_ptr<Nvshmem>& nvshmem, const GridShape& grid)
+      : NvshmemMeasurement(job, c, nvshmem), grid_(grid), counter_(sizeof(unsigned)) {}
 
   bool compare(std::uint64_t epoch) const override {
     return job_.is_first() || compare_region(received_region(), epoch);
@@ -138,18 +78,18 @@ class NvshmemPut final : public NvshmemMeasurement {
 
   double sample(const Round& round) override {
     job_.barrier();
-    if (job_.is_first()) put(round.batch);
+    const double us = job_.is_first() ? put_us(round.batch) : 0;
     job_.barrier();
-    return job_.is_first() ? static_cast<double>(spent_ns_.get()) / 1000 / round.batch : 0;
+    return us / round.batch;
   }
 
  private:
-  void put(int rounds) {
+  double put_us(int rounds) {
     check(cudaMemsetAsync(counter_.data(), 0, counter_.size(), stream_.get()), "cudaMemsetAsync");
-    check(nvshmem_->put(received_, sent_.data(), sent_.size(), reinterpret_cast<unsigned*>(counter_.data()), rounds,
-                        grid_.blocks, grid_.threads, job_.peer(), spent_ns_.on_gpu(), stream_.get()),
+    check(nvshmem_->put(received_.data(), sent_.data(), sent_.size(), reinterpret_cast<unsigned*>(counter_.data()),
+                        rounds, grid_.blocks, grid_.threads, job_.peer(), report_.on_gpu(), stream_.get()),
           "The launch of NVSHMEM's put");
-    stream_.synchronize();
+    return reported_us();
   }
 
   GridShape grid_;
@@ -158,16 +98,64 @@ class NvshmemPut final : public NvshmemMeasurement {
 
 }  // namespace
 
+Nvshmem::Nvshmem(Job& job) {
+  // Puts do not use NVLink's multicast, and setting it up asks for rights on the whole host.
+  setenv("NVSHMEM_DISABLE_NVLS", "1", 0);
+  const apps::SharedLibrary library("--nvshmem", {job.options.nvshmem});
+  library.take("partita_nvshmem_id_bytes", id_bytes_);
+  library.take("partita_nvshmem_make_id", make_id_);
+  library.take("partita_nvshmem_start", start_);
+  library.take("partita_nvshmem_end", end_);
+  library.take("partita_nvshmem_allocate", allocate);
+  library.take("partita_nvshmem_free", free);
+  library.take("partita_nvshmem_ping_pong", ping_pong);
+  library.take("partita_nvshmem_put", put);
+  library.take("partita_nvshmem_add_and_put", add_and_put);
+  library.take("partita_nvshmem_await", await);
+  start(job);
+}
+
+std::shared_ptr<Nvshmem> Nvshmem::find(Job& job) {
+  static std::weak_ptr<Nvshmem> shared;
+  if (job.options.nvshmem == "none") return nullptr;
+  if (auto existing = shared.lock()) return existing;
+  auto made = std::make_shared<Nvshmem>(job);
+  shared = made;
+  job.shared.push_back(made);
+  return made;
+}
+
+void Nvshmem::start(const Job& job) const {
+  std::vector<std::byte> id(id_bytes_());
+  if (job.is_first()) bench::check(make_id_(id.data()), "nvshmemx_get_uniqueid");
+  bench::check(PMPI_Bcast(id.data(), static_cast<int>(id.size()), MPI_BYTE, 0, job.comm), "MPI_Bcast");
+  bench::check(start_(id.data(), job.rank, 2), "nvshmemx_init_attr");
+}
+
+SymmetricBuffer::SymmetricBuffer(std::shared_ptr<Nvshmem> nvshmem, std::size_t size_bytes)
+    : nvshmem_(std::move(nvshmem)), base_(nvshmem_->allocate(size_bytes)) {
+  if (base_ == nullptr) {
+    throw Failure("NVSHMEM has no symmetric memory for {} bytes; NVSHMEM_SYMMETRIC_SIZE sets how much it has.",
+                  size_bytes);
+  }
+}
+
+void check(const partita_nvshmem_report& report, const char* measurement) {
+  if (report.timed_out == 0) return;
+  throw Failure("NVSHMEM's {}: no signal came from the other rank within {} s (PARTITA_TIMEOUT).", measurement,
+                apps::wait_limit_ns() / 1'000'000'000);
+}
+
 std::unique_ptr<Measurement> nvshmem_ping_pong(Job& job, const Case& c, int threads) {
-  auto nvshmem = Nvshmem::find(job);
+  const auto nvshmem = Nvshmem::find(job);
   if (nvshmem == nullptr) return nullptr;
-  return std::make_unique<NvshmemPingPong>(job, c, std::move(nvshmem), threads);
+  return std::make_unique<NvshmemPingPong>(job, c, nvshmem, threads);
 }
 
 std::unique_ptr<Measurement> nvshmem_put(Job& job, const Case& c, const GridShape& grid) {
-  auto nvshmem = Nvshmem::find(job);
+  const auto nvshmem = Nvshmem::find(job);
   if (nvshmem == nullptr) return nullptr;
-  return std::make_unique<NvshmemPut>(job, c, std::move(nvshmem), grid);
+  return std::make_unique<NvshmemPut>(job, c, nvshmem, grid);
 }
 
 }  // namespace partita::bench::gpu

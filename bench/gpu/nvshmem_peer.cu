@@ -8,6 +8,8 @@
 
 namespace {
 
+constexpr int most_threads = 1024;
+
 __device__ std::uint64_t now_ns() {
   std::uint64_t ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
@@ -23,26 +25,44 @@ __device__ void put_and_signal(void* received, const void* sent, size_t size_byt
   }
 }
 
-__device__ void await_signal(std::uint64_t* signal, std::uint64_t value) {
-  if (threadIdx.x == 0) nvshmem_signal_wait_until(signal, NVSHMEM_CMP_GE, value);
-  __syncthreads();
+/// One thread: waits until `*signal` is at least `value`; false where that takes longer than `limit_ns`. It looks as
+/// nvshmem_signal_wait_until does, which knows no limit.
+__device__ bool signal_comes(std::uint64_t* signal, std::uint64_t value, std::uint64_t limit_ns) {
+  constexpr unsigned polls_per_look = 1024;
+  std::uint64_t begin_ns = 0;
+  for (unsigned polls = 1; nvshmem_signal_fetch(signal) < value; ++polls) {
+    if (polls % polls_per_look != 0) continue;
+    const std::uint64_t at_ns = now_ns();
+    if (begin_ns == 0) begin_ns = at_ns;
+    if (at_ns - begin_ns > limit_ns) return false;
+  }
+  return true;
 }
 
-__global__ void ping_pong(void* received, const void* sent, size_t size_bytes, std::uint64_t* signal,
-                          std::uint64_t epoch, int rounds, int peer, bool first, std::uint64_t* ns) {
+/// All threads of the block, with the same result.
+__device__ bool signal_comes_to_block(std::uint64_t* signal, std::uint64_t value, std::uint64_t limit_ns) {
+  const bool late = threadIdx.x == 0 && !signal_comes(signal, value, limit_ns);
+  return __syncthreads_or(late ? 1 : 0) == 0;
+}
+
+__global__ void __launch_bounds__(most_threads)
+    ping_pong(void* received, const void* sent, size_t size_bytes, std::uint64_t* signal, std::uint64_t epoch,
+              int rounds, int peer, bool first, std::uint64_t limit_ns, partita_nvshmem_report* report) {
   std::uint64_t begin_ns = 0;
-  for (int i = 0; i <= rounds; ++i) {
+  bool in_time = true;
+  for (int i = 0; i <= rounds && in_time; ++i) {
     if (i == 1) begin_ns = now_ns();
     const std::uint64_t value = epoch + i + 1;
-    if (!first) await_signal(signal, value);
-    put_and_signal(received, sent, size_bytes, signal, value, peer);
-    if (first) await_signal(signal, value);
+    if (!first) in_time = signal_comes_to_block(signal, value, limit_ns);
+    if (in_time) put_and_signal(received, sent, size_bytes, signal, value, peer);
+    if (first) in_time = signal_comes_to_block(signal, value, limit_ns);
   }
-  if (threadIdx.x == 0) *ns = now_ns() - begin_ns;
+  if (threadIdx.x == 0) *report = {now_ns() - begin_ns, in_time ? 0 : 1};
 }
 
-__global__ void put(unsigned char* received, const unsigned char* sent, size_t size_bytes, unsigned* counter,
-                    int rounds, int peer, std::uint64_t* ns) {
+__global__ void __launch_bounds__(most_threads)
+    put(unsigned char* received, const unsigned char* sent, size_t size_bytes, unsigned* counter, int rounds, int peer,
+        partita_nvshmem_report* report) {
   const auto grid = cooperative_groups::this_grid();
   const size_t piece = size_bytes / gridDim.x;
   const size_t offset = piece * blockIdx.x;
@@ -55,14 +75,34 @@ __global__ void put(unsigned char* received, const unsigned char* sent, size_t s
       nvshmem_quiet();
       __threadfence();
       atomicAdd(counter, 1);
-      if (blockIdx.x == 0) {
+      if (blockIdx.x == 0) {  // all blocks of a cooperative launch run, so this ends
         while (*static_cast<volatile unsigned*>(counter) < gridDim.x * static_cast<unsigned>(round)) {
         }
         spent_ns += now_ns() - begin_ns;
       }
     }
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) *ns = spent_ns;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *report = {spent_ns, 0};
+}
+
+__global__ void __launch_bounds__(most_threads)
+    add_and_put(const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* sums, std::uint64_t* signals,
+                std::uint64_t epoch, int peer) {
+  std::uint64_t* const part = sums + size_t{blockIdx.x} * blockDim.x;
+  const size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  sums[i] = a[i] + b[i];
+  nvshmemx_putmem_signal_block(part, part, blockDim.x * sizeof(*part), signals + blockIdx.x, epoch, NVSHMEM_SIGNAL_SET,
+                               peer);  // begins with a barrier of the block
+}
+
+__global__ void __launch_bounds__(most_threads) await_all(std::uint64_t* signals, int count, std::uint64_t epoch,
+                                                          std::uint64_t limit_ns, partita_nvshmem_report* report) {
+  bool in_time = true;
+  for (unsigned i = threadIdx.x; i < static_cast<unsigned>(count) && in_time; i += blockDim.x) {
+    in_time = signal_comes(signals + i, epoch, limit_ns);
+  }
+  const bool late = __syncthreads_or(in_time ? 0 : 1) != 0;
+  if (threadIdx.x == 0) *report = {0, late ? 1 : 0};
 }
 
 }  // namespace
@@ -99,17 +139,34 @@ PARTITA_PEER_EXPORT void partita_nvshmem_free(void* memory) {
 
 PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_ping_pong(void* received, const void* sent, size_t size_bytes,
                                                           uint64_t* signal, uint64_t epoch, int rounds, int threads,
-                                                          int peer, int first, uint64_t* ns, cudaStream_t stream) {
-  ping_pong<<<1, threads, 0, stream>>>(received, sent, size_bytes, signal, epoch, rounds, peer, first != 0, ns);
+                                                          int peer, int first, uint64_t limit_ns,
+                                                          partita_nvshmem_report* report, cudaStream_t stream) {
+  ping_pong<<<1, threads, 0, stream>>>(received, sent, size_bytes, signal, epoch, rounds, peer, first != 0, limit_ns,
+                                       report);
   return cudaGetLastError();
 }
 
 PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_put(void* received, const void* sent, size_t size_bytes,
                                                     unsigned* counter, int rounds, int blocks, int threads, int peer,
-                                                    uint64_t* ns, cudaStream_t stream) {
+                                                    partita_nvshmem_report* report, cudaStream_t stream) {
   auto* to = static_cast<unsigned char*>(received);
   auto* from = static_cast<const unsigned char*>(sent);
-  void* arguments[] = {&to, &from, &size_bytes, &counter, &rounds, &peer, &ns};
+  void* arguments[] = {&to, &from, &size_bytes, &counter, &rounds, &peer, &report};
   return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(put), dim3(blocks), dim3(threads), arguments, 0,
                                      stream);
+}
+
+PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_add_and_put(const void* a, const void* b, void* sums, uint64_t* signals,
+                                                            uint64_t epoch, int blocks, int threads, int peer,
+                                                            cudaStream_t stream) {
+  add_and_put<<<blocks, threads, 0, stream>>>(static_cast<const std::uint64_t*>(a),
+                                              static_cast<const std::uint64_t*>(b), static_cast<std::uint64_t*>(sums),
+                                              signals, epoch, peer);
+  return cudaGetLastError();
+}
+
+PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_await(uint64_t* signals, int count, uint64_t epoch, uint64_t limit_ns,
+                                                      partita_nvshmem_report* report, cudaStream_t stream) {
+  await_all<<<1, most_threads, 0, stream>>>(signals, count, epoch, limit_ns, report);
+  return cudaGetLastError();
 }
