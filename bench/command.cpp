@@ -26,17 +26,17 @@ constexpr int ok = 0;
 constexpr int failed = 1;
 constexpr int wrong_options = 2;
 
-std::string list() {
+std::string list(const std::vector<Benchmark>& known) {
   std::string text = "usage: mpirun -n 2 partita bench NAME [options]; partita bench NAME --help lists its options\n\n";
-  for (const Benchmark& benchmark : benchmarks()) {
+  for (const Benchmark& benchmark : known) {
     text += fmt::format("  {:<22} {}{}\n", benchmark.name, benchmark.what,
                         benchmark.unavailable.empty() ? "" : " (not in this build)");
   }
   return text;
 }
 
-const Benchmark* find(const std::string& name) {
-  for (const Benchmark& benchmark : benchmarks()) {
+const Benchmark* find(const std::string& name, const std::vector<Benchmark>& known) {
+  for (const Benchmark& benchmark : known) {
     if (benchmark.name == name) return &benchmark;
   }
   return nullptr;
@@ -103,7 +103,7 @@ void write(const Results& results) {
 }
 
 void measure_and_write(const Benchmark& benchmark, const Options& options) {
-  Job job(MPI_COMM_WORLD, options);
+  Job job(MPI_COMM_WORLD, options, benchmark.ranks);
   if (benchmark.on_gpu) gpu::set_up(job.comm, options);
   const PartitaSession partita;
   Subjects subjects;
@@ -138,19 +138,21 @@ int refuse(const MpiSession& mpi, std::string_view sentence) {
 
 }  // namespace
 
-int command(int argc, char** argv) {
+int command(int argc, char** argv, const std::vector<Benchmark>& more) {
+  std::vector<Benchmark> known = benchmarks();
+  known.insert(known.end(), more.begin(), more.end());
   const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
   const std::string name = argc > 1 ? arguments[1] : "";
   const bool wants_list = name.empty() || name == "--help" || name == "-h";
-  const Benchmark* benchmark = find(name);
+  const Benchmark* benchmark = find(name, known);
 
   Options options;
   std::string help;
   std::string complaint;
   if (wants_list) {
-    help = list();
+    help = list(known);
   } else if (benchmark == nullptr) {
-    complaint = fmt::format("there is no benchmark '{}'\n{}", name, list());
+    complaint = fmt::format("there is no benchmark '{}'\n{}", name, list(known));
   } else {
     try {
       options = read_options(*benchmark, arguments.subspan(2));

@@ -4,10 +4,16 @@ namespace partita::bench {
 
 namespace {
 
-OwnedComm duplicate_of_two(MPI_Comm comm) {
+int size_of(MPI_Comm comm) {
   int size = 0;
   check(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
-  if (size != 2) throw Failure("A benchmark needs exactly 2 ranks, not {}: start it with mpirun -n 2.", size);
+  return size;
+}
+
+OwnedComm duplicate_of(MPI_Comm comm, Ranks wanted) {
+  const int size = size_of(comm);
+  if (wanted == Ranks::two && size != 2)
+    throw Failure("A benchmark needs exactly 2 ranks, not {}: start it with mpirun -n 2.", size);
   return duplicate(comm);
 }
 
@@ -19,11 +25,12 @@ int rank_in(MPI_Comm comm) {
 
 }  // namespace
 
-Job::Job(MPI_Comm parent, const Options& wanted)
+Job::Job(MPI_Comm parent, const Options& wanted, Ranks wanted_ranks)
     : options(wanted),
-      own_comm(duplicate_of_two(parent)),
+      own_comm(duplicate_of(parent, wanted_ranks)),
       comm(own_comm.get()),
       rank(rank_in(comm)),
+      ranks(size_of(comm)),
       timer(measure_timer()),
       work(Work::calibrated()),
       team(wanted.threads) {}

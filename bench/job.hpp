@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,26 +16,30 @@
 
 namespace partita::bench {
 
-/// Everything that the parts of a benchmark share. Rank 0 sends, or begins; rank 1 receives, or answers.
+/// How many ranks a benchmark runs on.
+enum class Ranks : std::uint8_t { two, any };
+
+/// Everything that the parts of a benchmark share. Of two ranks, rank 0 sends, or begins; rank 1 receives, or answers.
 struct Job {
-  Job(MPI_Comm comm, const Options& options);
+  Job(MPI_Comm comm, const Options& options, Ranks wanted_ranks = Ranks::two);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   bool is_first() const { return rank == 0; }
-  int peer() const { return 1 - rank; }
+  int peer() const { return 1 - rank; }  ///< of two ranks
 
-  /// Both ranks have come here. Collective.
+  /// All ranks have come here. Collective.
   void barrier() const { check(PMPI_Barrier(comm), "MPI_Barrier"); }
-  /// The largest of the two ranks' values, on both. Collective.
+  /// The largest of the ranks' values, on all. Collective.
   double slowest(double value) const;
-  /// Whether `flag` is set on both ranks. Collective.
+  /// Whether `flag` is set on both ranks, or on all. Collective.
   bool on_both(bool flag) const;
 
   Options options;
   OwnedComm own_comm;
   MPI_Comm comm;  ///< the harness's own duplicate; no subject sends on it
   int rank;
+  int ranks;
   Timer timer;
   Work work;
   Team team;

@@ -25,7 +25,7 @@ struct Round {
   int batch;
 };
 
-/// One contender at one case, on one rank. Both ranks call the same members in the same order.
+/// One contender at one case, on one rank. All ranks call the same members in the same order.
 class Measurement {
  public:
   virtual ~Measurement() = default;
@@ -54,8 +54,9 @@ struct Benchmark {
   std::string_view what;  ///< one sentence for --help and the list
   std::string_view unit;  ///< of a row's values
   bool larger_is_better = false;
-  bool timed_in_batches = true;              ///< else each sample is one operation
-  bool compares_subjects = true;             ///< else it has contenders of its own and needs no subject
+  bool timed_in_batches = true;   ///< else each sample is one operation
+  bool compares_subjects = true;  ///< else it has contenders of its own and needs no subject
+  Ranks ranks = Ranks::two;
   bool on_gpu = false;                       ///< buffers lie in GPU memory; has the options of GPU benchmarks
   bool shows_deviation = false;              ///< the table has the mean and the standard deviation too
   std::string_view unavailable = {};         ///< why this build cannot run it; empty where it can
@@ -82,7 +83,7 @@ inline double times_larger(double median, double reference) {
   return reference > 0 ? median / reference : 0;
 }
 
-/// All benchmarks; the one place that lists them.
+/// All benchmarks of the harness; the one place that lists them. The program has one more (program/fig8.cpp).
 const std::vector<Benchmark>& benchmarks();
 
 }  // namespace partita::bench

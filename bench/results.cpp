@@ -148,6 +148,7 @@ nlohmann::ordered_json to_json(const Results& results) {
         {"thread_level", results.machine.thread_level},
         {"gpu", results.machine.gpu},
         {"gpus", results.machine.gpus}}},
+      {"ranks", results.ranks},
       {"timer",
        {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
       {"options", options_json(results.options, results.on_gpu)},

@@ -36,6 +36,7 @@ struct Results {
   Timer timer;
   bool on_gpu = false;
   bool shows_deviation = false;
+  int ranks = 2;
   std::vector<std::string> notes;  ///< sentences on what was left out or is to be kept in mind
   std::vector<Row> rows;
 };

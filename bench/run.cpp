@@ -135,6 +135,7 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
                   job.timer,
                   benchmark.on_gpu,
                   benchmark.shows_deviation,
+                  job.ranks,
                   {},
                   {}};
   if (benchmark.on_gpu) gpu::describe(results.machine);

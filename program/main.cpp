@@ -11,15 +11,22 @@
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
 #include "bench/report.hpp"
+#include "program/fig8.hpp"
 #endif
 
 namespace partita::program {
 namespace {
 
+#ifdef PARTITA_HAVE_BENCH
+int bench_command(int argc, char** argv) {
+  return bench::command(argc, argv, {fig8_benchmark()});
+}
+#endif
+
 constexpr std::array commands{
     Command{"run", "APP [options]", "runs an app", run_command},
 #ifdef PARTITA_HAVE_BENCH
-    Command{"bench", "NAME [options]", "measures", bench::command},
+    Command{"bench", "NAME [options]", "measures", bench_command},
     Command{"report", "FILES --output DIR", "draws what bench --json wrote", bench::report},
 #endif
     Command{"info", "", "what this job has, and which link each pair of ranks uses and why", info_command},

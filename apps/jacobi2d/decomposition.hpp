@@ -35,6 +35,15 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
+/// Cells a side of a rank's block with multiplier 1.
+inline constexpr int multiplied_cells = 256;
+
+/// P x Q ranks of equal square blocks: the series of gpu-initiated-partitioned-mpi, figure 8.
+inline Division multiplied(int rank_rows, int rank_columns, int multiplier) {
+  const int cells = multiplied_cells * multiplier;
+  return {rank_rows * cells, rank_columns * cells, rank_rows, rank_columns};
+}
+
 /// The fewest rows and columns of a block: opposite edges of a block are different cells.
 inline constexpr int fewest_block_cells = 2;
 

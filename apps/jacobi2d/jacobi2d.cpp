@@ -52,19 +52,14 @@ const Mode& mode_named(const std::string& name) {
 Division divide(const Options& options, int ranks) {
   std::array<int, 2> dims{options.rank_rows, options.rank_columns};
   if (dims[0] == 0) MPI_Dims_create(ranks, 2, dims.data());
-  if (options.multiplier != 0) {
-    const int cells = multiplied_cells * options.multiplier;
-    return {dims[0] * cells, dims[1] * cells, dims[0], dims[1]};
-  }
+  if (options.multiplier != 0) return multiplied(dims[0], dims[1], options.multiplier);
   return {options.rows, options.columns, dims[0], dims[1]};
 }
 
 /// How many partitions a halo shall have; the same on every rank.
 int wanted_partitions(const Options& options, const Division& division) {
   if (options.partitions != 0) return options.partitions;
-  if (!options.gpu) return cpu_partitions;
-  const int longest = std::max(division.rows / division.rank_rows, division.columns / division.rank_columns);
-  return std::max(1, (longest + gpu::partition_cells / 2) / gpu::partition_cells);
+  return options.gpu ? gpu::wanted_partitions(division) : cpu_partitions;
 }
 
 /// Several threads call MPI at once in mode `partitioned`.

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "apps/jacobi2d/decomposition.hpp"
 #include "apps/jacobi2d/gpu/solver.hpp"
 #include "apps/jacobi2d/modes.hpp"
 

@@ -9,8 +9,6 @@ namespace jacobi2d {
 
 /// Partitions of each halo on the CPU, unless the user says otherwise.
 inline constexpr int cpu_partitions = 8;
-/// Cells a side of a rank's block with --multiplier 1.
-inline constexpr int multiplied_cells = 256;
 
 struct Options {
   bool gpu = false;                ///< on GPUs, one process a GPU

@@ -1,12 +1,14 @@
 // jacobi2d on GPUs, one process a GPU: what is the same in a build with CUDA and in one without.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "apps/jacobi2d/decomposition.hpp"
 #include "apps/jacobi2d/plate.hpp"
 #include "apps/jacobi2d/problem.hpp"
 #include "apps/jacobi2d/solver.hpp"
@@ -15,6 +17,12 @@ namespace jacobi2d::gpu {
 
 /// Cells of a partition of a halo, unless the user says otherwise: what one thread block computes and sends at once.
 inline constexpr int partition_cells = 1024;
+
+/// Partitions that a halo of `division` shall have, unless the user says otherwise; the same on every rank.
+inline int wanted_partitions(const Division& division) {
+  const int longest = std::max(division.rows / division.rank_rows, division.columns / division.rank_columns);
+  return std::max(1, (longest + partition_cells / 2) / partition_cells);
+}
 
 /// In the order in which they run; the first is what the others are compared with.
 inline constexpr std::array<std::string_view, 5> mode_names{"traditional", "engine", "kernel", "persistent-kernel",
