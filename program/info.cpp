@@ -1,8 +1,10 @@
 // partita info: what this job has, and which link each pair of ranks uses and why.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include "apps/support/node.hpp"
 #include "core/settings.hpp"
+#include "memory/device.hpp"
 #include "program/command.hpp"
 #include "program/link_survey.hpp"
 #include "program/partita_check.hpp"
@@ -136,15 +139,35 @@ std::string describe_pairs(const std::vector<Pair>& pairs, Distance distance, st
   return text;
 }
 
-/// One line a size if the kind of memory makes no difference, else one a size and memory.
+/// Ranks that see the same GPUs stand together.
+std::string describe_gpus(MPI_Comm comm) {
+  const std::vector<std::string> texts = gather_texts(comm, memory::describe_gpus());
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) groups[texts[rank]].push_back(rank);
+  std::string text;
+  for (const auto& [gpus, ranks] : groups) {
+    constexpr std::size_t most_ranks = 16;
+    text += fmt::format("GPUs of rank{} {}{}:\n", ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks.begin(), ranks.begin() + std::min(ranks.size(), most_ranks), ", "),
+                        ranks.size() > most_ranks ? fmt::format(" and {} more", ranks.size() - most_ranks) : "");
+    for (std::size_t begin = 0; begin < gpus.size();) {
+      const std::size_t end = std::min(gpus.find('\n', begin), gpus.size());
+      text += fmt::format("  {}\n", gpus.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return text;
+}
+
+/// One line a size if the kind of host memory makes no difference, else one a size and memory.
 std::string describe_choices(const Choices& choices) {
   std::string text;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    const bool any_memory = i + 1 < choices.size() && probes[i].partition_bytes == probes[i + 1].partition_bytes &&
-                            choices[i] == choices[i + 1];
+    const bool any_memory = i + 1 < choices.size() && probes[i].where == Where::plain &&
+                            probes[i + 1].where == Where::partita && choices[i] == choices[i + 1];
     const Choice& choice = choices[i];
     text += fmt::format("    {:<6} {:<14} {:<7} {:>3} transfer{}  {}\n", probes[i].size,
-                        any_memory ? "any memory" : probes[i].memory, choice.link, choice.transfers,
+                        any_memory ? "host" : probes[i].memory, choice.link, choice.transfers,
                         choice.transfers == "1" ? " " : "s", choice.reason);
     if (any_memory) ++i;
   }
@@ -208,6 +231,8 @@ int info_command(int argc, char** argv) {
   const SurveyComm comm;
   const std::vector<RankPlace> places = gather_places(comm.get());
   say(describe_versions() + describe_thread_level() + describe_places(places) + describe_settings());
+  const std::string gpus = describe_gpus(comm.get());
+  say(gpus);
   const Survey survey = survey_links(comm.get());
   if (!places.empty()) say(describe_links(places, survey));
   return 0;

@@ -3,31 +3,49 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
+#include "apps/support/node.hpp"
+#include "program/gpu.hpp"
 #include "program/partita_check.hpp"
 
 namespace partita::program {
 namespace {
 
-constexpr std::size_t probe_count = std::size(probes);
+constexpr std::size_t most_probes = std::size(probes);
 constexpr int survey_tag = 0;
 
-/// Memory of one probe, plain or from Partita_Alloc.
+/// The probes that every rank can make: where one has no GPU, or no pools on it, the last ones fall away.
+std::span<const Probe> possible_probes(MPI_Comm comm) {
+  const GpuUse here = choose_gpu(apps::find_node(comm).my_rank);
+  int mine = static_cast<int>(std::count_if(std::begin(probes), std::end(probes), [&](const Probe& probe) {
+    return probe.where < Where::gpu || (probe.where == Where::gpu ? here.memory : here.pools);
+  }));
+  int all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return std::span(probes).first(static_cast<std::size_t>(all));
+}
+
+/// Memory of one probe.
 class ProbeMemory {
  public:
-  explicit ProbeMemory(const Probe& probe) : allocated_(probe.allocated_by_partita) {
+  explicit ProbeMemory(const Probe& probe) : where_(probe.where) {
     const auto size_bytes = static_cast<std::size_t>(probe.partition_bytes) * probe_partitions;
-    if (allocated_) {
+    if (where_ == Where::partita) {
       PARTITA_CHECK(Partita_Alloc(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base_));
-    } else {
+    } else if (where_ == Where::plain) {
       plain_.resize(size_bytes);
       base_ = plain_.data();
+    } else {
+      base_ = where_ == Where::gpu ? allocate_on_gpu(size_bytes) : allocate_in_pool(size_bytes);
     }
   }
   ~ProbeMemory() {
-    if (allocated_) Partita_Free(base_);
+    if (where_ == Where::partita) Partita_Free(base_);
+    if (where_ == Where::gpu) free_on_gpu(base_);
+    if (where_ == Where::gpu_pool) free_in_pool(base_);
   }
   ProbeMemory(const ProbeMemory&) = delete;
   ProbeMemory& operator=(const ProbeMemory&) = delete;
@@ -35,7 +53,7 @@ class ProbeMemory {
   void* base() const { return base_; }
 
  private:
-  bool allocated_;
+  Where where_;
   std::vector<char> plain_;
   void* base_ = nullptr;
 };
@@ -76,35 +94,39 @@ Choice choice_of(Partita_Request request) {
 /// Memory for sending and receiving, for all probes.
 class Prober {
  public:
-  explicit Prober(MPI_Comm comm) : comm_(comm) {
-    for (const Probe& probe : probes) {
+  explicit Prober(MPI_Comm comm) : comm_(comm), probes_(possible_probes(comm)) {
+    for (const Probe& probe : probes_) {
       sent_.push_back(std::make_unique<ProbeMemory>(probe));
       received_.push_back(std::make_unique<ProbeMemory>(probe));
     }
   }
 
+  std::size_t probe_count() const { return probes_.size(); }
+
   /// One epoch of every probe, sent to `dest` while that of `source` is received; what was chosen for the sends.
   Choices probe(int dest, int source) {
-    std::array<Partita_Request, 2 * probe_count> requests{};
+    const std::size_t count_of_probes = probes_.size();
+    const auto sends_count = static_cast<int>(count_of_probes);
+    std::array<Partita_Request, 2 * most_probes> requests{};
     Partita_Request* sends = requests.data();
-    Partita_Request* receives = requests.data() + probe_count;
-    for (std::size_t i = 0; i < probe_count; ++i) {
-      const MPI_Count count = probes[i].partition_bytes;
+    Partita_Request* receives = requests.data() + count_of_probes;
+    for (std::size_t i = 0; i < count_of_probes; ++i) {
+      const MPI_Count count = probes_[i].partition_bytes;
       PARTITA_CHECK(Partita_Psend_init(sent_[i]->base(), probe_partitions, count, MPI_BYTE, dest, survey_tag, comm_,
                                        MPI_INFO_NULL, &sends[i]));
       PARTITA_CHECK(Partita_Precv_init(received_[i]->base(), probe_partitions, count, MPI_BYTE, source, survey_tag,
                                        comm_, MPI_INFO_NULL, &receives[i]));
     }
-    PARTITA_CHECK(Partita_Startall(2 * probe_count, requests.data()));
-    PARTITA_CHECK(Partita_Pbuf_prepareall(probe_count, sends));
-    for (std::size_t i = 0; i < probe_count; ++i) {
+    PARTITA_CHECK(Partita_Startall(2 * sends_count, requests.data()));
+    PARTITA_CHECK(Partita_Pbuf_prepareall(sends_count, sends));
+    for (std::size_t i = 0; i < count_of_probes; ++i) {
       PARTITA_CHECK(Partita_Pready_range(0, probe_partitions - 1, sends[i]));
     }
-    PARTITA_CHECK(Partita_Waitall(2 * probe_count, requests.data(), MPI_STATUSES_IGNORE));
+    PARTITA_CHECK(Partita_Waitall(2 * sends_count, requests.data(), MPI_STATUSES_IGNORE));
 
     Choices choices;
-    for (std::size_t i = 0; i < probe_count; ++i) choices.push_back(without_ranks(choice_of(sends[i]), dest));
-    for (Partita_Request& request : requests) PARTITA_CHECK(Partita_Request_free(&request));
+    for (std::size_t i = 0; i < count_of_probes; ++i) choices.push_back(without_ranks(choice_of(sends[i]), dest));
+    for (std::size_t i = 0; i < 2 * count_of_probes; ++i) PARTITA_CHECK(Partita_Request_free(&requests[i]));
     return choices;
   }
 
@@ -119,6 +141,7 @@ class Prober {
   }
 
   MPI_Comm comm_;
+  std::span<const Probe> probes_;
   std::vector<std::unique_ptr<ProbeMemory>> sent_, received_;
 };
 
@@ -141,7 +164,7 @@ std::string pack(const std::vector<Choices>& different) {
   return packed;
 }
 
-std::vector<Choices> unpack(const std::string& packed) {
+std::vector<Choices> unpack(const std::string& packed, std::size_t probe_count) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < packed.size();) {
     parts.emplace_back(packed.c_str() + begin);
@@ -158,7 +181,8 @@ std::vector<Choices> unpack(const std::string& packed) {
   return different;
 }
 
-/// Every rank's text, on rank 0.
+}  // namespace
+
 std::vector<std::string> gather_texts(MPI_Comm comm, const std::string& text) {
   int rank = 0, ranks = 1;
   MPI_Comm_rank(comm, &rank);
@@ -180,8 +204,6 @@ std::vector<std::string> gather_texts(MPI_Comm comm, const std::string& text) {
   return texts;
 }
 
-}  // namespace
-
 Survey survey_links(MPI_Comm comm) {
   int rank = 0, ranks = 1;
   MPI_Comm_rank(comm, &rank);
@@ -201,7 +223,8 @@ Survey survey_links(MPI_Comm comm) {
   MPI_Gather(of_receiver.data(), ranks, MPI_INT, survey.of_pair.data(), ranks, MPI_INT, 0, comm);
   for (std::size_t sender = 0; sender < texts.size(); ++sender) {
     std::vector<int> places;
-    for (const Choices& choices : unpack(texts[sender])) places.push_back(place_of(choices, survey.different));
+    for (const Choices& choices : unpack(texts[sender], prober.probe_count()))
+      places.push_back(place_of(choices, survey.different));
     for (int receiver = 0; receiver < ranks; ++receiver) {
       int& place = survey.of_pair[sender * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(receiver)];
       place = places.at(static_cast<std::size_t>(place));

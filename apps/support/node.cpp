@@ -19,6 +19,7 @@ Node find_node(MPI_Comm comm) {
   MPI_Allreduce(&mine, &all, static_cast<int>(sizeof mine), MPI_BYTE, MPI_BOR, shared);
   MPI_Allreduce(&rank, &node.first_rank, 1, MPI_INT, MPI_MIN, shared);
   MPI_Comm_size(shared, &node.ranks);
+  MPI_Comm_rank(shared, &node.my_rank);
   MPI_Comm_free(&shared);
   node.cores = CPU_COUNT(&all);
   return node;

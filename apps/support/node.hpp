@@ -8,6 +8,7 @@ namespace partita::apps {
 struct Node {
   int first_rank = 0;  ///< the lowest rank of `comm` on this node
   int ranks = 1;
+  int my_rank = 0;   ///< among those of this node
   int cores = 1;     ///< that any of its ranks may run on
   int my_cores = 1;  ///< that this rank may run on
 };

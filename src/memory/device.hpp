@@ -105,10 +105,11 @@ class DeviceMemory {
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.
   virtual void make_current(int device) = 0;
-
-  /// Text for `partita info`: the GPUs of this process, or why there are none.
-  virtual std::string describe() = 0;
 };
+
+/// Text for `partita info`: the GPUs of this process, what of Partita's needs each has, and which of them reach one
+/// another; or why there are none. Makes no context.
+std::string describe_gpus();
 
 /// Of this build: CUDA's, or one that knows host memory only and throws for the rest.
 std::unique_ptr<DeviceMemory> make_device_memory(World& world, HostMemory& host_memory);

@@ -23,7 +23,6 @@ class NoDeviceMemory final : public DeviceMemory {
   void free_pinned(std::byte*) override { refuse("free"); }
   void trim() override {}
   void make_current(int) override {}
-  std::string describe() override { return "no GPUs: this Partita was built without CUDA"; }
 
  private:
   [[noreturn]] static void refuse(const char* action) {
@@ -32,6 +31,10 @@ class NoDeviceMemory final : public DeviceMemory {
 };
 
 }  // namespace
+
+std::string describe_gpus() {
+  return "no GPUs: this Partita was built without CUDA";
+}
 
 std::unique_ptr<DeviceMemory> make_device_memory(World&, HostMemory&) {
   return std::make_unique<NoDeviceMemory>();

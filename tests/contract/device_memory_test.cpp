@@ -243,7 +243,7 @@ TEST_F(DeviceMemoryContract, own_memory_keeps_its_address) {
 }
 
 TEST_F(DeviceMemoryContract, describe_names_every_gpu) {
-  const std::string text = device_memory().describe();
+  const std::string text = memory::describe_gpus();
   for (int device = 0; device < gpu_count(); ++device) {
     EXPECT_NE(text.find("GPU " + std::to_string(device) + ": "), std::string::npos) << text;
   }

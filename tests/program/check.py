@@ -52,6 +52,13 @@ def check_info():
     expect("MPI_THREAD_" in result.stdout, "info tells the thread level", result)
     expect("PARTITA_LINK " in result.stdout, "info tells the settings", result)
     expect("every rank to itself" in result.stdout, "info tells the link of a rank to itself", result)
+    expect("GPUs of rank" in result.stdout, "info tells each rank's GPUs", result)
+    if "GPU 0: " in result.stdout:
+        links = [line for line in result.stdout.splitlines() if " transfer" in line]
+        expect(any(" GPU " in line for line in links), "info tells the links of GPU memory", result)
+        expect(any(" GPU pool " in line for line in links), "info tells the link of memory from pools", result)
+    else:
+        expect("no GPUs: " in result.stdout, "info tells why there are no GPUs", result)
     if RANKS > 1:
         expect("every rank to the others of its node" in result.stdout, "info tells the links of a node", result)
     forced = run("info", PARTITA_LINK="mpi")

@@ -7,7 +7,6 @@
 #include "memory/cuda/check.hpp"
 #include "memory/cuda/context.hpp"
 #include "memory/cuda/copy_queue.hpp"
-#include "memory/cuda/describe.hpp"
 #include "memory/cuda/exports.hpp"
 #include "memory/cuda/imports.hpp"
 #include "memory/cuda/pointer.hpp"
@@ -53,8 +52,6 @@ class CudaMemory final : public DeviceMemory {
     CUdevice current = 0;
     if (cuda::driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) PARTITA_CU(cuCtxPushCurrent, contexts_.of(device));
   }
-
-  std::string describe() override { return cuda::describe(); }
 
  private:
   cuda::Contexts contexts_;

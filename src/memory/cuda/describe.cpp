@@ -1,12 +1,13 @@
-#include "memory/cuda/describe.hpp"
-
+// The GPUs of this process, as text.
 #include <fmt/ranges.h>
 
+#include <string>
 #include <vector>
 
 #include "memory/cuda/check.hpp"
+#include "memory/device.hpp"
 
-namespace partita::memory::cuda {
+namespace partita::memory {
 namespace {
 
 constexpr double gib_bytes = 1024.0 * 1024.0 * 1024.0;
@@ -53,7 +54,7 @@ std::string gpu(int device, int count) {
 
 }  // namespace
 
-std::string describe() {
+std::string describe_gpus() {
   try {
     int version = 0;
     int count = 0;
@@ -67,4 +68,4 @@ std::string describe() {
   }
 }
 
-}  // namespace partita::memory::cuda
+}  // namespace partita::memory
