@@ -37,7 +37,8 @@ namespace {
 
 template <class Body>
 int on_request(const char* call, Partita_Request handle, Body body) noexcept {
-  return guarded(call, [&] { return comm_of(handle); }, body);
+  return guarded(
+      call, [&] { return comm_of(handle); }, body);
 }
 
 /// Errors of an init call go to the communicator it was given, if that is one.
@@ -165,7 +166,7 @@ int Partita_Request_free(Partita_Request* request) {
     if (freed.active()) {
       throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}", freed.explain());
     }
-    runtime().matcher.free(freed);
+    runtime().free(freed);
     *request = PARTITA_REQUEST_NULL;
   });
 }

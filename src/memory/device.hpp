@@ -94,13 +94,10 @@ class DeviceMemory {
   virtual std::unique_ptr<CopyQueue> make_copy_queue(int device) = 0;
   /// Between any two places of this process; returns when it is complete. Not behind any kernel of the program.
   virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
-  /// Page-locked host memory, for staging.
-  virtual std::byte* allocate_pinned(std::size_t size_bytes) = 0;
-  virtual void free_pinned(std::byte* block) = 0;
 
-  /// Closes the mappings of import() that nobody holds any more. Blocks behind running kernels: only while no kernel
-  /// can be waiting for this process.
-  virtual void trim() = 0;
+  /// Closes the mappings of import() that nobody holds any more, if they keep more than `allowed_bytes` of peers'
+  /// memory. Then it blocks behind running kernels: only while no kernel can be waiting for this process.
+  virtual void trim(std::size_t allowed_bytes) = 0;
 
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.

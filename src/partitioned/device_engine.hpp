@@ -16,6 +16,7 @@ class DeviceEngine {
   void remove(Request& request);
   /// A step of the progress engine: each request's.
   bool step();
+  bool idle() const { return !any_.load(std::memory_order_relaxed); }
 
  private:
   std::mutex mutex_;

@@ -28,6 +28,11 @@ void DeviceWatch::remove(Request& request) {
   std::erase(watched_, &request);
 }
 
+bool DeviceWatch::idle() {
+  const std::lock_guard lock(mutex_);
+  return watched_.empty();
+}
+
 void DeviceWatch::thread_main() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

@@ -20,6 +20,8 @@ class DeviceWatch {
 
   void add(Request& request);
   void remove(Request& request);
+  /// Whether there is no device-driven request.
+  bool idle();
 
  private:
   void thread_main();

@@ -10,11 +10,15 @@
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "partitioned/request.hpp"
 
 namespace partita {
 namespace {
 
 constexpr std::uint8_t segment_freed_kind = 16;
+
+/// Of peers' GPU memory, kept mapped for requests to come.
+constexpr std::size_t unused_mapped_bytes = std::size_t{256} << 20;
 
 void check_link(const std::string& wish) {
   const auto names = link::link_names();
@@ -86,6 +90,15 @@ Runtime::Runtime(MPI_Comm comm)
     progress.add([&link = *link] { return link.progress(); });
   }
   if (settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE) progress.start_thread();
+}
+
+void Runtime::free(Request& request) {
+  const bool in_gpu_memory = request.in_gpu_memory();
+  matcher.free(request);
+  // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
+  // owner has freed from being used. Unmapping blocks behind kernels: no request may have an epoch that kernels mark,
+  // and none may be driven by them, whose epochs the host does not see. What is left now goes with a later request.
+  if (in_gpu_memory && engine.idle() && device_watch.idle()) device_memory->trim(unused_mapped_bytes);
 }
 
 void Runtime::free_memory(void* base) {

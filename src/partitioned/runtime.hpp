@@ -56,6 +56,9 @@ class Runtime {
     }
   }
 
+  /// Frees a request. In GPU memory, it lets go of peers' memory that requests no longer use, too.
+  void free(Request& request);
+
   /// Frees memory of Partita_Alloc, and its mappings at the peers.
   void free_memory(void* base);
 };

@@ -139,7 +139,8 @@ TEST_F(DeviceQueueContract, copies_reach_host_memory_of_every_kind) {
   const auto bytes = pattern(size, 42);
   write(source.data(), bytes);
   std::vector<std::byte> heap(size);
-  std::byte* pinned = device_memory().allocate_pinned(size);
+  std::byte* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&pinned), size), cudaSuccess);
   std::byte* segment = host_memory().allocate_segment(size);
   device_memory().device_pointer(gpu(), segment);
   const auto queue = device_memory().make_copy_queue(gpu());
@@ -151,7 +152,7 @@ TEST_F(DeviceQueueContract, copies_reach_host_memory_of_every_kind) {
     EXPECT_EQ(std::vector<std::byte>(target, target + size), bytes);
   }
   device_memory().copy(heap.data(), pinned, size);
-  device_memory().free_pinned(pinned);
+  cudaFreeHost(pinned);
   host_memory().free_segment(segment);
 }
 

@@ -31,7 +31,7 @@ class CudaMemory final : public DeviceMemory {
                                                                int device) override {
     return imports_.import(peer, memory, device);
   }
-  void trim() override { imports_.trim(); }
+  void trim(std::size_t allowed_bytes) override { imports_.trim(allowed_bytes); }
 
   std::byte* allocate_block(int device, std::size_t size_bytes) override {
     return blocks_.allocate(device, size_bytes);
@@ -43,8 +43,6 @@ class CudaMemory final : public DeviceMemory {
 
   std::unique_ptr<CopyQueue> make_copy_queue(int device) override { return cuda::make_copy_queue(contexts_, device); }
   void copy(void* to, const void* from, std::size_t size_bytes) override;
-  std::byte* allocate_pinned(std::size_t size_bytes) override;
-  void free_pinned(std::byte* block) override;
 
   void make_current(int device) override {
     thread_local bool has_one = false;
@@ -80,19 +78,6 @@ void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
   const cuda::InContext in_context(contexts_.of(device));
   PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
   PARTITA_CU(cuStreamSynchronize, stream);
-}
-
-std::byte* CudaMemory::allocate_pinned(std::size_t size_bytes) {
-  const cuda::InContext in_context(contexts_.of(contexts_.any()));
-  void* block = nullptr;
-  PARTITA_CU(cuMemHostAlloc, &block, size_bytes, CU_MEMHOSTALLOC_PORTABLE);
-  return static_cast<std::byte*>(block);
-}
-
-void CudaMemory::free_pinned(std::byte* block) {
-  if (block == nullptr) return;
-  const cuda::InContext in_context(contexts_.of(contexts_.any()));
-  PARTITA_CU_QUIETLY(cuMemFreeHost, block);
 }
 
 }  // namespace

@@ -28,8 +28,6 @@
   X(cuPointerGetAttributes)            \
   X(cuMemAlloc)                        \
   X(cuMemFree)                         \
-  X(cuMemHostAlloc)                    \
-  X(cuMemFreeHost)                     \
   X(cuMemHostRegister)                 \
   X(cuMemHostUnregister)               \
   X(cuMemHostGetDevicePointer)         \

@@ -10,6 +10,9 @@ namespace {
 
 using Way = DevicePiece::Way;
 
+/// What the driver maps at least, however small the allocation.
+constexpr std::uint64_t least_kept_bytes = std::uint64_t{2} << 20;
+
 /// What came in a message: several pieces are all descriptors, and each lies in its allocation.
 bool sound(const DeviceExport& pieces) {
   if (pieces.empty()) return false;
@@ -28,6 +31,12 @@ Imports::Key Imports::key_of(int peer, const DeviceExport& pieces, int device) {
     key.insert(key.end(), {piece.address - piece.offset_bytes, piece.allocation_bytes, piece.buffer_id});
   }
   return key;
+}
+
+std::uint64_t Imports::size_bytes_of(const Key& key) {
+  std::uint64_t size_bytes = 0;
+  for (std::size_t size_at = 3; size_at < key.size(); size_at += 3) size_bytes += key[size_at];
+  return size_bytes;
 }
 
 Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
@@ -106,17 +115,20 @@ Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& des
 int Imports::device_for(const void* address) {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, mapping] : mappings_) {
-    std::uint64_t size_bytes = 0;
-    for (std::size_t size_at = 3; size_at < key.size(); size_at += 3) size_bytes += key[size_at];
+    const std::uint64_t size_bytes = size_bytes_of(key);
     const auto* byte = static_cast<const std::byte*>(address);
     if (byte >= mapping->base() && byte < mapping->base() + size_bytes) return static_cast<int>(key[1]);
   }
   return -1;
 }
 
-void Imports::trim() {
+void Imports::trim(std::size_t allowed_bytes) {
   const std::lock_guard lock(mutex_);
-  close_unused();
+  std::uint64_t unused_bytes = 0;
+  for (const auto& [key, mapping] : mappings_) {
+    if (mapping.use_count() == 1) unused_bytes += std::max(size_bytes_of(key), least_kept_bytes);
+  }
+  if (unused_bytes > allowed_bytes) close_unused();
 }
 
 /// Nobody can take hold of one meanwhile, since that needs the lock.

@@ -27,13 +27,14 @@ class Imports {
   /// See DeviceMemory::import.
   Imported import(int peer, const DeviceExport& pieces, int device);
   /// See DeviceMemory::trim.
-  void trim();
+  void trim(std::size_t allowed_bytes);
   /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
   int device_for(const void* address);
 
  private:
   /// Peer, GPU, and of each piece the allocation: address, size, id.
   using Key = std::vector<std::uint64_t>;
+  static std::uint64_t size_bytes_of(const Key& key);
   static Key key_of(int peer, const DeviceExport& pieces, int device);
 
   Imported own(const DevicePiece& piece, int device);
