@@ -13,6 +13,9 @@ file(GLOB_RECURSE internal_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DE
 if(PARTITA_BUILD_PROGRAM)
   file(GLOB_RECURSE program_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
        apps/*.hpp bench/*.hpp program/*.hpp)
+  if(NOT PARTITA_CUDA)
+    list(FILTER program_headers EXCLUDE REGEX "^(apps/jacobi2d/gpu|bench/gpu)/|^apps/support/nccl")
+  endif()
 endif()
 if(PARTITA_BUILD_TESTS)
   file(GLOB_RECURSE test_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS tests/support/*.hpp)
