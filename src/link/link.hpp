@@ -64,6 +64,11 @@ class Sender {
   /// Moves transport partition `t` of `epoch`; ready(epoch) was true. Any thread. The bytes, and then the
   /// receiver's arrival flag, become visible to the receiver in this order.
   virtual void put(std::int32_t t, Epoch epoch) = 0;
+  /// The same for `transports`, neighbours that became complete together: a link whose transfers cost much to start
+  /// makes fewer of them.
+  virtual void put_run(Range transports, Epoch epoch) {
+    for (std::int64_t t = transports.begin; t < transports.end; ++t) put(static_cast<std::int32_t>(t), epoch);
+  }
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
   virtual bool finished() = 0;
   /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.

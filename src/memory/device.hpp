@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,11 @@ struct NotMappable {
   std::string reason;
 };
 
+struct WordWrite {
+  Epoch* word;  ///< as the GPU addresses it
+  Epoch value;
+};
+
 /// Copies and flag writes on one GPU, in the order in which they were asked for, beside the program's own streams. Any
 /// thread, one at a time.
 class CopyQueue {
@@ -54,8 +60,12 @@ class CopyQueue {
   virtual ~CopyQueue() = default;
   /// Copies within what this process maps: GPU, peer GPU, host. Does not block, but for pageable host memory.
   virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
-  /// Stores `value` after all copies before it, visible at system scope in this order. `word` as the GPU addresses it.
-  virtual void write(Epoch* word, Epoch value) = 0;
+  /// Stores the values; who sees one of them at system scope sees all copies before it.
+  virtual void write(std::span<const WordWrite> writes) = 0;
+  void write(Epoch* word, Epoch value) {
+    const WordWrite write_one{word, value};
+    write(std::span(&write_one, 1));
+  }
   /// Whether everything asked for so far is complete. Does not block.
   virtual bool idle() = 0;
   /// Blocks until it is; not behind any kernel of the program.

@@ -63,6 +63,8 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   if (receives() && view_.arrival_device == nullptr) {
     flags_ = std::make_unique<memory::DeviceBlock>(device_memory, device,
                                                    static_cast<std::size_t>(view.transport_partitions) * sizeof(Epoch));
+    const std::vector<Epoch> flags(static_cast<std::size_t>(view.transport_partitions), before);
+    device_memory.copy(flags_->address(), flags.data(), flags.size() * sizeof(Epoch));
     flag_queue_ = device_memory.make_copy_queue(device);
     view_.arrival_device = reinterpret_cast<partita_u32*>(flags_->address());
   }

@@ -155,6 +155,10 @@ Partita_Prequest RecvRequest::device_view() {
         link_name_, link_reason_);
   }
   tells_kernels_ = !route;
+  if (tells_kernels_) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
+    for (auto& claimed : claimed_) claimed.store(no_epoch, std::memory_order_relaxed);
+    next_ = 0;
+  }
   Partita_Prequest view{};
   view.flags = PARTITA_PREQUEST_RECV;
   if (!route) return view;

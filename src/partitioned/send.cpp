@@ -119,42 +119,66 @@ std::int64_t SendRequest::mark(std::int64_t first, std::int64_t last) {
 }
 
 void SendRequest::count_in(std::int64_t first, std::int64_t last) {
+  link::Range complete;
   while (first <= last) {
     const std::int32_t t = plan_.transport_of_send(first);
     const std::int64_t end = std::min(last + 1, plan_.send_run(t).end);
     const auto marks = static_cast<std::int32_t>(end - first);
     // Acquires the bytes of the other markers, releases ours: the last one in moves them all.
-    if (missing_[static_cast<std::size_t>(t)].fetch_sub(marks, std::memory_order_acq_rel) == marks) decide(t);
+    if (missing_[static_cast<std::size_t>(t)].fetch_sub(marks, std::memory_order_acq_rel) == marks) {
+      join(complete, t, &SendRequest::decide);
+    }
     first = end;
   }
+  decide(complete);
 }
 
-/// The one place that decides how transport partition `t` leaves.
-void SendRequest::decide(std::int32_t t) {
+/// Neighbours that are complete together leave together: adds `t` to `run`, or lets the run leave and begins another.
+void SendRequest::join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range)) {
+  if (run.end != t) {
+    (this->*leave)(run);
+    run.begin = t;
+  }
+  run.end = t + 1;
+}
+
+/// The one place that decides how complete transport partitions leave.
+void SendRequest::decide(link::Range run) {
+  if (run.size() == 0) return;
   if (link_->ready(epoch_)) {
-    put(t);
+    put(run);
     return;
   }
-  record(Trace::Event::deferred, t);
-  deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
-  deferred_count_.fetch_add(1, std::memory_order_release);
+  for (std::int64_t t = run.begin; t < run.end; ++t) {
+    record(Trace::Event::deferred, t);
+    deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
+  }
+  deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
   runtime_.deferred.push(*this);
 }
 
-void SendRequest::put(std::int32_t t) {
+void SendRequest::put(link::Range run) {
+  if (run.size() == 0) return;
   enter_gpu();
-  record(Trace::Event::issued, t);
-  if (host_copy_ != nullptr) {
-    const link::Range bytes = plan_.bytes(t);
-    runtime_.device_memory->copy(host_copy_ + bytes.begin, user_data() + bytes.begin,
-                                 static_cast<std::size_t>(bytes.size()));
+  for (std::int64_t t = run.begin; runtime_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
+  if (host_copy_ == nullptr) {
+    link_->put_run(run, epoch_);
+  } else {
+    for (std::int64_t t = run.begin; t < run.end; ++t) put_staged(static_cast<std::int32_t>(t));
   }
+  put_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
+}
+
+void SendRequest::put_staged(std::int32_t t) {
+  const link::Range bytes = plan_.bytes(t);
+  runtime_.device_memory->copy(host_copy_ + bytes.begin, user_data() + bytes.begin,
+                               static_cast<std::size_t>(bytes.size()));
   link_->put(t, epoch_);
-  put_count_.fetch_add(1, std::memory_order_release);
 }
 
 bool SendRequest::flush() {
   if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
+  link::Range run;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     auto& deferred = deferred_[static_cast<std::size_t>(t)];
     if (deferred.exchange(0, std::memory_order_acquire) == 0) continue;
@@ -162,11 +186,13 @@ bool SendRequest::flush() {
     // one's, for which an answer from before says nothing.
     if (!link_->ready(epoch_)) {
       deferred.store(1, std::memory_order_release);
+      put(run);
       return false;
     }
     deferred_count_.fetch_sub(1, std::memory_order_relaxed);
-    put(t);
+    join(run, t, &SendRequest::put);
   }
+  put(run);
   return deferred_count_.load(std::memory_order_acquire) == 0;
 }
 
@@ -193,11 +219,14 @@ bool SendRequest::device_done() {
 /// so far. Several threads at once.
 std::int32_t SendRequest::take_handed_over() {
   std::int32_t handed_over = 0;
+  link::Range run;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     if (!device_->handed_over(t, epoch_)) continue;
     ++handed_over;
-    if (taken_[static_cast<std::size_t>(t)].exchange(epoch_, std::memory_order_relaxed) != epoch_) decide(t);
+    if (taken_[static_cast<std::size_t>(t)].exchange(epoch_, std::memory_order_relaxed) == epoch_) continue;
+    join(run, t, &SendRequest::decide);
   }
+  decide(run);
   return handed_over;
 }
 

@@ -45,8 +45,10 @@ class SendRequest final : public Request {
   std::int64_t mark(std::int64_t first, std::int64_t last);
   void take(std::int64_t first, std::int64_t last);
   void count_in(std::int64_t first, std::int64_t last);
-  void decide(std::int32_t t);
-  void put(std::int32_t t);
+  void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));
+  void decide(link::Range run);
+  void put(link::Range run);
+  void put_staged(std::int32_t t);
   void open_epoch();
   std::byte* packed_data(memory::Kind form);
 

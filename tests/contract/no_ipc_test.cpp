@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,7 +32,9 @@ using memory::NotMappable;
 class FakeQueue final : public memory::CopyQueue {
  public:
   void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
-  void write(Epoch* word, Epoch value) override { std::atomic_ref(*word).store(value, std::memory_order_release); }
+  void write(std::span<const memory::WordWrite> writes) override {
+    for (const auto& [word, value] : writes) std::atomic_ref(*word).store(value, std::memory_order_release);
+  }
   bool idle() override { return true; }
   void drain() override {}
 };
@@ -85,11 +88,8 @@ class FakeGpu final : public memory::DeviceMemory {
   std::byte* device_pointer(int, std::byte* host) override { return host; }
   std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { return std::make_unique<FakeQueue>(); }
   void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
-  std::byte* allocate_pinned(std::size_t size_bytes) override { return zeroed(size_bytes); }
-  void free_pinned(std::byte* block) override { std::free(block); }
-  void trim() override {}
+  void trim(std::size_t) override {}
   void make_current(int) override {}
-  std::string describe() override { return "a GPU of the tests' making"; }
 
  private:
   struct Allocation {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "link/direct/first_epoch.hpp"
 #include "memory/blocks.hpp"
@@ -25,6 +26,8 @@ static_assert(sizeof(Promise) == sizeof(std::uint64_t));
 
 /// Up to here a request between two device-driven sides travels as packets. Measured: docs/measurements/.
 constexpr std::int64_t packet_limit_bytes = 8 * 1024;
+/// Where much is put at once, a copy announces itself at least so often.
+constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
 
@@ -69,7 +72,11 @@ std::size_t flags_bytes(const Plan& plan) {
 class DeviceSender final : public Sender {
  public:
   DeviceSender(const Context& context, const Endpoint& endpoint, const DeviceBlock& probe)
-      : context_(context), endpoint_(endpoint), probe_(probe), host_promise_(context.host_memory, sizeof(Promise)) {
+      : context_(context),
+        endpoint_(endpoint),
+        probe_(probe),
+        host_promise_(context.host_memory, sizeof(Promise)),
+        done_(context.host_memory, sizeof(Epoch)) {
     *promise() = {context.settings.first_epoch, context.settings.first_epoch};
     if (endpoint.driver == Driver::host) return;
     device_promise_ = std::make_unique<DeviceBlock>(context.device_memory, endpoint.device, sizeof(Promise));
@@ -109,21 +116,33 @@ class DeviceSender final : public Sender {
   }
   bool prepared(Epoch epoch) const override { return ready(epoch); }
 
-  void put(std::int32_t t, Epoch epoch) override {
+  void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
+  void put_run(Range transports, Epoch epoch) override {
     const std::lock_guard lock(queue_mutex_);
     if (!queue_) queue_ = context_.device_memory.make_copy_queue(endpoint_.device);
-    const Range bytes = plan_.bytes(t);
-    if (bytes.size() > 0) {
-      queue_->copy(receive_buffer_.get() + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
+    while (transports.size() > 0) {
+      const Range now = first_copy_of(transports);
+      const Range bytes{plan_.bytes(now.begin).begin, plan_.bytes(now.end - 1).end};
+      if (bytes.size() > 0) {
+        queue_->copy(receive_buffer_.get() + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
+      }
+      transports.begin = now.end;
+      announce(now, epoch, transports.size() == 0);
     }
-    // Pair with DeviceReceiver::arrived and with MPIX_Parrived.
-    queue_->write(device_flags() + t, epoch);
-    if (host_flags_ != nullptr) queue_->write(host_flags_ + t, epoch);
   }
 
   bool finished() override {
-    const std::lock_guard lock(queue_mutex_);
-    return !queue_ || queue_->idle();
+    const Epoch issued = issued_.load(std::memory_order_acquire);
+    if (issued == no_epoch ||
+        FlagWord(*reinterpret_cast<Epoch*>(done_.address())).load(std::memory_order_acquire) == issued) {
+      return true;
+    }
+    // A copy that failed never says that it is done; the queue does, but takes a microsecond to ask.
+    if (looks_.fetch_add(1, std::memory_order_relaxed) % looks_each_failure_ == 0) {
+      const std::lock_guard lock(queue_mutex_);
+      queue_->idle();
+    }
+    return false;
   }
 
   std::optional<DeviceSendRoute> device_route() override {
@@ -139,6 +158,33 @@ class DeviceSender final : public Sender {
   }
 
  private:
+  static constexpr unsigned looks_each_failure_ = 4096;
+
+  /// As many of `transports` as one copy should take: a receiver may use what came before the rest has.
+  Range first_copy_of(Range transports) const {
+    Range now{transports.begin, transports.begin + 1};
+    const std::int64_t begin = plan_.bytes(now.begin).begin;
+    while (now.end < transports.end && plan_.bytes(now.end).end - begin <= longest_copy_bytes) ++now.end;
+    return now;
+  }
+
+  /// The flags of `transports` behind their bytes, and behind the last of them this side's own word.
+  void announce(Range transports, Epoch epoch, bool last) {
+    writes_.clear();
+    for (std::int64_t t = transports.begin; t < transports.end; ++t) {
+      // Pair with DeviceReceiver::arrived and with MPIX_Parrived.
+      if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
+      writes_.push_back({device_flags() + t, epoch});
+    }
+    if (last) {
+      const Epoch issued = next(issued_.load(std::memory_order_relaxed));
+      // Pairs with finished().
+      writes_.push_back({reinterpret_cast<Epoch*>(on_gpu(done_.address())), issued});
+      issued_.store(issued, std::memory_order_release);
+    }
+    queue_->write(writes_);
+  }
+
   Promise* promise() const { return reinterpret_cast<Promise*>(host_promise_.address()); }
   Epoch* device_flags() const { return reinterpret_cast<Epoch*>(flags_and_slots_.get()); }
   std::byte* on_gpu(std::byte* host) const { return context_.device_memory.device_pointer(endpoint_.device, host); }
@@ -162,9 +208,13 @@ class DeviceSender final : public Sender {
   std::unique_ptr<DeviceBlock> device_promise_;  ///< of a device-driven side; used where both are
   std::shared_ptr<std::byte> receive_buffer_;
   std::shared_ptr<std::byte> flags_and_slots_;
-  Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
-  std::mutex queue_mutex_;
+  Epoch* host_flags_ = nullptr;               ///< as the GPU addresses them
+  std::mutex queue_mutex_;                    ///< of the next two
   std::unique_ptr<memory::CopyQueue> queue_;  ///< from the host's first put on
+  std::vector<memory::WordWrite> writes_;     ///< kept for its memory
+  HostBlock done_;                            ///< one word: the newest put that is complete
+  std::atomic<Epoch> issued_{no_epoch};       ///< the newest put
+  std::atomic<unsigned> looks_{1};
 };
 
 class DeviceReceiver final : public Receiver {

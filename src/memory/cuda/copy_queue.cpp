@@ -1,5 +1,8 @@
 #include "memory/cuda/copy_queue.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "memory/cuda/check.hpp"
 #include "memory/cuda/pointer.hpp"
 
@@ -26,10 +29,16 @@ class StreamQueue final : public CopyQueue {
     PARTITA_CU(cuMemcpyAsync, device_address(to), device_address(from), size_bytes, stream_);
   }
 
-  /// The driver's fence before the write orders it behind the copies, at system scope; a reader acquires.
-  void write(Epoch* word, Epoch value) override {
+  /// The driver's fence before each write orders it behind what came before, at system scope; a reader acquires.
+  void write(std::span<const WordWrite> writes) override {
     const InContext in_context(context_);
-    PARTITA_CU(cuStreamWriteValue32, stream_, device_address(word), value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    std::array<CUstreamBatchMemOpParams, 64> operations;  // the driver takes up to 256 in one call
+    while (!writes.empty()) {
+      const auto now = writes.first(std::min(writes.size(), operations.size()));
+      std::transform(now.begin(), now.end(), operations.begin(), write_operation);
+      PARTITA_CU(cuStreamBatchMemOp, stream_, static_cast<unsigned int>(now.size()), operations.data(), 0);
+      writes = writes.subspan(now.size());
+    }
   }
 
   bool idle() override {
@@ -46,6 +55,15 @@ class StreamQueue final : public CopyQueue {
   }
 
  private:
+  static CUstreamBatchMemOpParams write_operation(const WordWrite& write) {
+    CUstreamBatchMemOpParams operation{};
+    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    operation.writeValue.address = device_address(write.word);
+    operation.writeValue.value = write.value;
+    operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    return operation;
+  }
+
   CUcontext context_;
   CUstream stream_ = nullptr;
 };

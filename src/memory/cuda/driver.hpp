@@ -48,7 +48,7 @@
   X(cuStreamDestroy)                   \
   X(cuStreamQuery)                     \
   X(cuStreamSynchronize)               \
-  X(cuStreamWriteValue32)              \
+  X(cuStreamBatchMemOp)                \
   X(cuMemcpyAsync)                     \
   X(cuMemsetD8Async)
 
