@@ -6,6 +6,8 @@ namespace partita::bench::gpu {
 
 namespace {
 
+constexpr int most_threads = 512;
+
 /// Times of thread 0.
 struct Stopwatch {
   std::uint64_t begin_ns = 0;
@@ -53,7 +55,8 @@ __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwa
   return 0;
 }
 
-__global__ void lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
+__global__ void __launch_bounds__(most_threads)
+    lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
   Stopwatch watch;
   watch.begin_ns = gpu_now_ns();
   int code = 0;
@@ -86,9 +89,9 @@ __device__ int play_partition(const MPIX_Prequest& send, const MPIX_Prequest& re
   const int last_mark = (i + 1) * marks_each - 1;
   if (first) {
     if (const int code = MPIX_Pready_block(last_mark, send)) return code;
-    return await_partition(recv, i);
+    return MPIX_Pwait_partition(i, recv);
   }
-  if (const int code = await_partition(recv, i)) return code;
+  if (const int code = MPIX_Pwait_partition(i, recv)) return code;
   return MPIX_Pready_block(last_mark, send);
 }
 
@@ -103,9 +106,9 @@ __device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& r
   return 0;
 }
 
-__global__ void partition_ping_pong(const __grid_constant__ MPIX_Prequest send,
-                                    const __grid_constant__ MPIX_Prequest recv, int marks_each, PingPongShape shape,
-                                    KernelReport* report) {
+__global__ void __launch_bounds__(most_threads)
+    partition_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
+                        int marks_each, PingPongShape shape, KernelReport* report) {
   const bool device_driven = (send.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
   Stopwatch watch;
   watch.begin_ns = gpu_now_ns();

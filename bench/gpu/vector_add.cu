@@ -17,7 +17,7 @@ __global__ void vector_add(const Word* a, const Word* b, Word* c) {
   c[i] = a[i] + b[i];
 }
 
-__global__ void __launch_bounds__(vector_add_threads)
+__global__ void __launch_bounds__(vector_add_threads, 2)
     vector_add_and_mark(const Word* a, const Word* b, Word* c, const __grid_constant__ MPIX_Prequest send) {
   const std::size_t i = own_word();
   c[i] = a[i] + b[i];
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(vector_add_threads)
   MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
 }
 
-__global__ void __launch_bounds__(vector_add_threads)
+__global__ void __launch_bounds__(vector_add_threads, 2)
     vector_add_in_place(const Word* a, const Word* b, const __grid_constant__ MPIX_Prequest send) {
   __shared__ Word* shared_target;
   const std::size_t i = own_word();

@@ -63,14 +63,23 @@ MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest);
 
 /// Stores in `*flag` whether `partition` has arrived; then the calling thread may read its bytes. Any thread; does not
 /// wait. True if no epoch is open (MPI-4, 4.2.4). Until the epoch is complete the buffer is read only. Not while
-/// MPIX_Pwait runs on the request. Host-driven, it reads a word of host memory: about a microsecond.
+/// MPIX_Pwait runs on the request. Host-driven, the first call in an epoch and the first that finds the partition there
+/// read a word of host memory: about a microsecond. A block that has nothing else to do calls MPIX_Pwait_partition.
 MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag);
+
+/// Waits until `partition` has arrived; then every thread of the block may read its bytes. All threads of one block
+/// call with the same arguments, several blocks at once if they like; a barrier of the block. Returns at once if no
+/// epoch is open. Not while MPIX_Pwait runs on the request. All threads get the same result; beside the codes above
+///   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
+///   PARTITA_DEVICE_ERR_ABORTED  the host ended it: the peer has died
+MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest prequest);
 
 // ---- Epochs of device-driven requests ------------------------------------------------------------------------------
 //
 // All threads of one block call, and all get the same result; each call is a barrier of the block. Other blocks see
 // what a call promises once they have synchronised with the calling block (a grid barrier; or a release and an acquire
-// at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a host-driven request. The two that wait also return
+// at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a host-driven request, but for MPIX_Pwait of a receive. The
+// two that wait also return
 //   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
 //   PARTITA_DEVICE_ERR_ABORTED  the host ended it: the peer has died
 
@@ -84,7 +93,7 @@ MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest);
 
 /// Waits until the epoch is complete. Of a send: all partitions are marked and moved, and every thread of the block may
 /// write the buffer. Of a receive: all have arrived, and every thread of the block may read it. Returns at once if no
-/// epoch is open.
+/// epoch is open. Of a host-driven receive it only waits for the arrivals: MPI_Wait on the host ends the epoch.
 MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------
@@ -96,6 +105,7 @@ MPIX_Device inline int Partita_Pready_block(int partition, Partita_Prequest preq
 MPIX_Device inline int Partita_Pready_range(int first, int last, Partita_Prequest prequest);
 MPIX_Device inline void* Partita_Pbuffer(int partition, Partita_Prequest prequest);
 MPIX_Device inline int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag);
+MPIX_Device inline int Partita_Pwait_partition(int partition, Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest);

@@ -184,16 +184,19 @@ class Transfer {
         while (load_word(&recv_started_) != epoch) std::this_thread::yield();
       }
       // All partitions, none, or some; partition 0 by all threads at once.
-      const int asked = shape_.recv_device_driven ? choices.integer(0, shape_.recv_partitions) : shape_.recv_partitions;
+      const int asked = choices.integer(0, shape_.recv_partitions);
       if (asked > 0) await_partition(0, epoch);
       for (int p = index; p < asked; p += launch_.recv_threads) await_partition(p, epoch);
       device::block_barrier();
-      if (shape_.recv_device_driven) {
-        expect_success(MPIX_Pwait(pair_.recv()));
-        for (int p = index; p < shape_.recv_partitions; p += launch_.recv_threads) check(p, epoch);
-      } else if (index == 0) {
-        store_word(&recv_kernel_done_, epoch);
+      const int awaited = choices.integer(0, shape_.recv_partitions);
+      for (int p = 0; p < awaited; ++p) {
+        expect_success(MPIX_Pwait_partition(p, pair_.recv()));
+        check(p, epoch);
       }
+      expect_success(MPIX_Pwait(pair_.recv()));
+      for (int p = index; p < shape_.recv_partitions; p += launch_.recv_threads) check(p, epoch);
+      device::block_barrier();
+      if (!shape_.recv_device_driven && index == 0) store_word(&recv_kernel_done_, epoch);
     }
   }
 

@@ -106,6 +106,47 @@ TEST(DeviceWaits, the_host_releases_every_wait) {
   }
 }
 
+PairShape host_driven(std::uint64_t limit_ns) {
+  PairShape shape = device_driven(false, limit_ns);
+  shape.send_device_driven = shape.recv_device_driven = false;
+  return shape;
+}
+
+TEST(DeviceWaits, a_host_driven_receive_is_awaited_without_ending_its_epoch) {
+  Pair pair(host_driven(no_limit));
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_SUCCESS);  // no epoch is open
+  for (Epoch epoch = 1; epoch <= 50; ++epoch) {
+    pair.start_send(epoch);
+    pair.start_recv(epoch);
+    int flag = 1;
+    ASSERT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(flag, 0) << "the flags are those of the epoch before";
+    std::thread sender([&] { EXPECT_EQ(MPIX_Pready_range(0, 1, pair.send()), PARTITA_DEVICE_SUCCESS); });
+    const bool one = epoch % 2 == 0;
+    EXPECT_EQ(by_block_of(3, [&] { return one ? MPIX_Pwait_partition(0, pair.recv()) : MPIX_Pwait(pair.recv()); }),
+              PARTITA_DEVICE_SUCCESS);
+    sender.join();
+    EXPECT_TRUE(pair.all_arrived(epoch));
+    ASSERT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(flag, 1);
+  }
+}
+
+TEST(DeviceWaits, a_wait_for_a_host_driven_receive_ends) {
+  Pair late(host_driven(short_limit_ns));
+  late.start_recv(1);
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(late.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  EXPECT_EQ(late.failure(late.recv()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(0, late.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  Pair released(host_driven(no_limit));
+  released.start_recv(1);
+  EXPECT_EQ(MPIX_Pwait_partition(1, released.recv()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pwait_partition(0, released.send()), PARTITA_DEVICE_ERR_SIDE);
+  released.release_kernels();
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(released.recv()); }), PARTITA_DEVICE_ERR_ABORTED);
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(0, released.recv()); }), PARTITA_DEVICE_ERR_ABORTED);
+}
+
 TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
   Pair pair(device_driven(true, no_limit));
   EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);

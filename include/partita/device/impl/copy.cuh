@@ -54,6 +54,39 @@ PARTITA_DEVICE_INLINE void copy_vectors(unsigned char* to, const unsigned char* 
   }
 }
 
+/// What a thread copies first, loaded before it is known whether it may be stored.
+struct Ahead {
+  uint4 held[2];
+  bool some;  ///< the piece is aligned to 16 bytes, so that `held` is of use
+};
+
+PARTITA_DEVICE_INLINE Ahead load_ahead(const unsigned char* to, const unsigned char* from, partita_i64 size_bytes,
+                                       Team team) {
+  Ahead ahead{};
+  ahead.some = (reinterpret_cast<partita_u64>(to) | reinterpret_cast<partita_u64>(from)) % 16 == 0;
+  if (!ahead.some) return ahead;
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const partita_i64 at = 16 * (team.rank + partita_i64{k} * team.count);
+    if (at + 16 <= size_bytes) ahead.held[k] = *reinterpret_cast<const uint4*>(from + at);
+  }
+  return ahead;
+}
+
+/// Stores it, and returns how many bytes of the piece the team has copied so.
+PARTITA_DEVICE_INLINE partita_i64 store_ahead(unsigned char* to, partita_i64 size_bytes, Team team,
+                                              const Ahead& ahead) {
+  if (!ahead.some) return 0;
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const partita_i64 at = 16 * (team.rank + partita_i64{k} * team.count);
+    if (at + 16 <= size_bytes) *reinterpret_cast<uint4*>(to + at) = ahead.held[k];
+  }
+  const partita_i64 whole = size_bytes / 16 * 16;
+  const partita_i64 most = 32 * partita_i64{team.count};
+  return whole < most ? whole : most;
+}
+
 /// The team copies `size_bytes` of any alignment: whole 16-byte stores wherever `to` allows them, each thread with
 /// `depth` of them on their way. No barrier at either end.
 template <int depth = 4>
@@ -81,6 +114,16 @@ MPIX_Device inline void copy(unsigned char* to, const unsigned char* from, parti
 }
 
 #else
+
+/// Nothing is loaded ahead here.
+struct Ahead {};
+
+inline Ahead load_ahead(const unsigned char*, const unsigned char*, partita_i64, Team) {
+  return {};
+}
+inline partita_i64 store_ahead(unsigned char*, partita_i64, Team, const Ahead&) {
+  return 0;
+}
 
 /// The team copies `size_bytes`, each thread a piece of it. No barrier at either end.
 inline void copy(unsigned char* to, const unsigned char* from, partita_i64 size_bytes, Team team) {

@@ -86,25 +86,31 @@ MPIX_Device inline int await_completed(const Partita_Prequest& request, Epoch ep
 
 /// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
 MPIX_Device inline int pwait(const Partita_Prequest& request) {
-  if (!has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
+  const bool recv = has(request, PARTITA_PREQUEST_RECV);
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  if (!device_driven && !recv) {
     return share_code(block_rank() == 0 ? fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch) : 0);
   }
-  // Every thread looks for itself and none needs the others before it polls.
+  // Every thread looks for itself and none needs the others before it polls; but the host's word is read once. All
+  // loads are on their way at once.
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  const bool some_unpacked = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed) != 0;
+  const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
+                                    : block_broadcast(block_rank() == 0 ? look_at_started(request) : 0);
   int code = live == 1 ? 0 : code_of_life(live);
-  const bool recv = has(request, PARTITA_PREQUEST_RECV);
   if (code == 0 && !recv) {
     if (block_rank() == 0) code = await_completed(request, epoch);
   } else if (code == 0) {
     const Team team{block_rank(), block_threads()};
-    // `completed` is written by pwait alone, behind a barrier of its block.
-    const bool open = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed) != epoch;
+    // `completed` is written by pwait alone, behind a barrier of its block. Of a host-driven receive the host completes
+    // the epoch, and flags tell no less afterwards.
+    const bool open = !device_driven || completed != epoch;
     if (open && has(request, PARTITA_PREQUEST_PACKETS)) {
-      code = await_packets(request, epoch, team);
+      code = await_packets(request, epoch, some_unpacked, team);
     } else if (open) {
-      code = await_flags(request, epoch, team);
+      code = await_flags(request, {0, request.transport_partitions}, epoch, team);
     }
   }
 
@@ -118,7 +124,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
     return code;
   }
   // For parrived and pstart after it. Every thread stores, so that each finds it there without one more barrier.
-  if (recv) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
+  if (recv && device_driven) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
   return PARTITA_DEVICE_SUCCESS;
 }
 

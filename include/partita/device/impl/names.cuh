@@ -23,6 +23,9 @@ MPIX_Device inline void* Partita_Pbuffer(int partition, Partita_Prequest preques
 MPIX_Device inline int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag) {
   return partita::device::parrived(partition, prequest, flag);
 }
+MPIX_Device inline int Partita_Pwait_partition(int partition, Partita_Prequest prequest) {
+  return partita::device::pwait_partition(partition, prequest);
+}
 MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest) {
   return partita::device::pstart(prequest);
 }
@@ -53,6 +56,9 @@ MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest) {
 }
 MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag) {
   return partita::device::parrived(partition, prequest, flag);
+}
+MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest prequest) {
+  return partita::device::pwait_partition(partition, prequest);
 }
 MPIX_Device inline int MPIX_Pstart(MPIX_Prequest prequest) {
   return partita::device::pstart(prequest);

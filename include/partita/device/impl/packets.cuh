@@ -40,19 +40,36 @@ PARTITA_DEVICE_INLINE void store_8(unsigned char* to, partita_u64 value) {
   }
 }
 
-/// What this thread of the team sends first, loaded before its epoch is known; 0 where it sends nothing.
-PARTITA_DEVICE_INLINE partita_u64 first_packet_data(const unsigned char* from, partita_i64 size_bytes, Team team) {
-  const partita_i64 offset = packet_data_bytes * team.rank;
+/// The data of the packet `index` of a piece of `size_bytes`; 0 behind its end.
+PARTITA_DEVICE_INLINE partita_u64 packet_data(const unsigned char* from, partita_i64 size_bytes, partita_i64 index) {
+  const partita_i64 offset = packet_data_bytes * index;
   return offset < size_bytes ? load_8(from + offset) : 0;
 }
 
-/// The team stores `size_bytes`, a multiple of 8, into the slots at `slots`; `data`: this thread's first_packet_data.
+/// The data of two packets of a thread.
+struct TwoPackets {
+  partita_u64 first;
+  partita_u64 second;
+};
+
+/// What this thread of the team sends first, loaded before its epoch is known.
+PARTITA_DEVICE_INLINE TwoPackets first_packets(const unsigned char* from, partita_i64 size_bytes, Team team) {
+  return {packet_data(from, size_bytes, team.rank), packet_data(from, size_bytes, partita_i64{team.rank} + team.count)};
+}
+
+PARTITA_DEVICE_INLINE void send_packet(unsigned char* slots, partita_i64 index, partita_u64 data, Epoch epoch) {
+  store_packet(slots + packet_bytes * index, {pair_of(low_half(data), epoch), pair_of(high_half(data), epoch)});
+}
+
+/// The team stores `size_bytes`, a multiple of 8, into the slots at `slots`; `data`: this thread's first_packets.
 PARTITA_DEVICE_INLINE void send_packets(unsigned char* slots, const unsigned char* from, partita_i64 size_bytes,
-                                        Epoch epoch, Team team, partita_u64 data) {
+                                        Epoch epoch, Team team, TwoPackets data) {
   const partita_i64 packets = size_bytes / packet_data_bytes;
-  for (partita_i64 i = team.rank; i < packets; i += team.count) {
-    if (i != team.rank) data = load_8(from + packet_data_bytes * i);
-    store_packet(slots + packet_bytes * i, {pair_of(low_half(data), epoch), pair_of(high_half(data), epoch)});
+  const partita_i64 count = team.count;
+  if (team.rank < packets) send_packet(slots, team.rank, data.first, epoch);
+  if (team.rank + count < packets) send_packet(slots, team.rank + count, data.second, epoch);
+  for (partita_i64 i = team.rank + 2 * count; i < packets; i += count) {
+    send_packet(slots, i, load_8(from + packet_data_bytes * i), epoch);
   }
 }
 

@@ -104,14 +104,44 @@ MPIX_Device inline int pready_warp(int partition, const Partita_Prequest& reques
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// The bytes of `partition`, moved by all threads of a block, or by its first warp alone.
-PARTITA_DEVICE_INLINE void move_by_block(int partition, const Partita_Prequest& request, const Plan& plan,
-                                         Epoch epoch) {
-  const partita_i64 bytes = plan.send_partition_bytes();
-  const bool one_warp = bytes <= one_warp_bytes;
-  if (one_warp && warp_of_block() != 0) return;
-  const Team team = one_warp ? Team{lane(), count_of(lanes_of_warp())} : Team{block_rank(), block_threads()};
-  move(request, partition * bytes, bytes, epoch, team);
+/// What a block moves of a partition: what each thread holds already, and where the rest is.
+struct BlockMove {
+  Team team;  ///< of no thread: this one does not take part
+  bool packets;
+  unsigned char* to;
+  const unsigned char* from;
+  partita_i64 size_bytes;
+  TwoPackets two_packets;
+  Ahead ahead;
+};
+
+/// The loads are on their way when it returns. `partition` exists.
+PARTITA_DEVICE_INLINE BlockMove begin_move(int partition, const Partita_Prequest& request, const Plan& plan) {
+  BlockMove move{};
+  move.size_bytes = plan.send_partition_bytes();
+  move.packets = has(request, PARTITA_PREQUEST_PACKETS);
+  const partita_i64 offset = partition * move.size_bytes;
+  move.from = request.buffer + offset;
+  move.to = move.packets ? packet_slots(request, offset) : request.remote + offset;
+  move.team = Team{block_rank(), block_threads()};
+  if (move.packets) {
+    move.two_packets = first_packets(move.from, move.size_bytes, move.team);
+    return move;
+  }
+  if (move.size_bytes <= one_warp_bytes) {
+    move.team = Team{lane(), warp_of_block() == 0 ? count_of(lanes_of_warp()) : 0};
+  }
+  if (move.team.count != 0) move.ahead = load_ahead(move.to, move.from, move.size_bytes, move.team);
+  return move;
+}
+
+PARTITA_DEVICE_INLINE void end_move(const BlockMove& move, Epoch epoch) {
+  if (move.packets) {
+    send_packets(move.to, move.from, move.size_bytes, epoch, move.team, move.two_packets);
+  } else if (move.team.count != 0) {
+    const partita_i64 done = store_ahead(move.to, move.size_bytes, move.team, move.ahead);
+    if (done < move.size_bytes) copy(move.to + done, move.from + done, move.size_bytes - done, move.team);
+  }
 }
 
 /// The end of a block's mark whose bytes have been moved: thread 0 looks at its count and settles it. A barrier.
@@ -124,47 +154,45 @@ PARTITA_DEVICE_INLINE int settle_block(Mark mark, int partition, const Partita_P
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// The same where the bytes travel as packets. Such a request is device-driven, so that `head` stays as it is until the
-/// partition is marked: every thread reads it for itself, on the way with its bytes.
-MPIX_Device inline int pready_block_in_packets(int partition, const Partita_Prequest& request) {
-  Mark mark{0, no_epoch, true, false, 0};
-  if (block_rank() == 0) mark = begin_mark(partition, request);
-  block_barrier();  // every thread's bytes lie before every thread's eyes
-  const Plan plan = plan_of(request);
-  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions) &&
-                      !has(request, PARTITA_PREQUEST_RECV);
-  if (exists) {
-    const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed);
-    const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
-    const Team team{block_rank(), block_threads()};
-    const partita_i64 bytes = plan.send_partition_bytes();
-    const unsigned char* const from = request.buffer + partition * bytes;
-    const partita_u64 data = first_packet_data(from, bytes, team);
-    if (high_half(head) == low_half(head) && live == 1) {
-      send_packets(packet_slots(request, partition * bytes), from, bytes, low_half(head), team, data);
-    }
-  }
-  return settle_block(mark, partition, request, plan, false);
-}
-
 /// All threads of a block, the same partition.
 MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
-  if (has(request, PARTITA_PREQUEST_PACKETS)) return pready_block_in_packets(partition, request);
-  const bool first = block_rank() == 0;
-  Mark mark{0, no_epoch, true, false, 0};
-  if (first) mark = begin_mark(partition, request);
-
-  // One barrier brings all threads' bytes together and tells them the usual case: the receiver was seen ready. The rest
-  // is worth more of them.
+  block_barrier();  // every thread's bytes lie before every thread's eyes
   const Plan plan = plan_of(request);
+  const bool first = block_rank() == 0;
+  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions) &&
+                      !has(request, PARTITA_PREQUEST_RECV);
   bool deferred = request.remote == nullptr;
-  if (block_any(mark.code != 0 || !mark.noted)) {
-    if (first && mark.code == 0) mark = judge(mark, look_at_promise(request, mark.epoch), partition, request);
-    const partita_u32 decision = block_broadcast(static_cast<partita_u32>(mark.code) << 1 | (mark.deferred ? 1 : 0));
-    if (decision >> 1 != 0) return static_cast<int>(decision >> 1);
-    deferred = decision != 0;
+
+  // Everything that is needed is on its way at once: the bytes, and where the request stands. `head` of a device-driven
+  // request stays as it is until the partition is marked, so that every thread can look for itself.
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  const bool moves = exists && moves_bytes(request, deferred);
+  BlockMove move{};
+  if (moves) move = begin_move(partition, request, plan);
+  Standing standing{};
+  partita_u32 before = 0;
+  if (exists && device_driven) standing = read_standing(request);
+  if (exists && first) before = add_mark(partition, request);
+  if (exists && first && !device_driven) standing = read_standing(request);  // it acquires: the mark goes ahead
+  const Epoch epoch = low_half(standing.head);
+  bool may_store = high_half(standing.head) == epoch && standing.live == 1;
+  Mark mark{0, no_epoch, true, false, 0};
+  if (first) {
+    mark.code = check_mark(partition, request);
+    if (mark.code == 0) mark = begin_mark(partition, request, before, standing);
   }
-  if (moves_bytes(request, deferred)) move_by_block(partition, request, plan, mark.epoch);
+
+  if (!device_driven) {
+    // One barrier tells all threads the usual case: the receiver was seen ready. The rest is worth more of them.
+    may_store = true;
+    if (block_any(mark.code != 0 || !mark.noted)) {
+      if (first && mark.code == 0) mark = judge(mark, look_at_promise(request, mark.epoch), partition, request);
+      const partita_u32 decision = block_broadcast(static_cast<partita_u32>(mark.code) << 1 | (mark.deferred ? 1 : 0));
+      if (decision >> 1 != 0) return static_cast<int>(decision >> 1);
+      deferred = decision != 0;
+    }
+  }
+  if (moves && may_store && !deferred) end_move(move, epoch);
   return settle_block(mark, partition, request, plan, deferred);
 }
 

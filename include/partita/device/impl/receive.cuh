@@ -46,6 +46,15 @@ MPIX_Device inline bool packets_parrived(int partition, const Partita_Prequest& 
   return true;
 }
 
+/// The epoch that the host of a host-driven receive has started last. A read of host memory: a microsecond.
+PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
+  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.started));
+  const Epoch epoch = SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
+  // For parrived. An older epoch, by a thread that comes late, only costs another look.
+  DeviceWord<partita_u64>(request.state->head).store(epoch, order::memory_order_relaxed);
+  return epoch;
+}
+
 /// Any thread of a receive. Of a request without an open epoch everything has arrived.
 MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
@@ -58,12 +67,9 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
   const bool packets = has(request, PARTITA_PREQUEST_PACKETS);
   const Range transports = plan_of(request).transports_of_recv(partition);
   const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
-  // Device-driven: the caller has synchronised with the block that called pstart. Host-driven: no data hangs on the
-  // word.
-  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.started));
-  const Epoch epoch = device_driven
-                          ? low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed))
-                          : SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
+  // Device-driven: the caller has synchronised with the block that called pstart. Host-driven: an epoch that some
+  // kernel saw, perhaps not the newest; no data hangs on it.
+  Epoch epoch = low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed));
   const Epoch completed = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
   Epoch first = no_epoch;
   // Pairs with the release in announce, or with the progress engine's.
@@ -75,7 +81,10 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
     *flag = 1;
   } else if (packets) {
     *flag = packets_parrived(partition, request, epoch) ? 1 : 0;
-  } else {
+  } else if (device_driven || reached(first, epoch)) {
+    // A flag from before the epoch that was seen has not been raised in the newest one either. Else only the host knows
+    // whether there has been a Start since.
+    if (!device_driven) epoch = look_at_started(request);
     bool all = first == epoch;
     for (partita_i64 t = transports.begin + 1; t < transports.end && all; ++t) {
       // Pairs as above.
@@ -86,26 +95,21 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// This thread's part of waiting for the flags of all transport partitions: 0, or the code with which it ended.
-MPIX_Device inline int await_flags(const Partita_Prequest& request, Epoch epoch, Team team) {
+/// This thread's part of waiting for the flags of `transports`: 0, or the code with which it ended.
+MPIX_Device inline int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
   Patience patience(request);
-  for (partita_i64 t = team.rank; t < request.transport_partitions; t += team.count) {
-    // Polls that acquire cost a GPU more each time, so only the last one does. It pairs with the release in announce,
-    // or with the progress engine's; a barrier passes it on to the block.
-    SystemWord<partita_u32> flag(request.arrival_device[t]);
-    do {
-      while (flag.load(order::memory_order_relaxed) != epoch) {
-        if (const int code = patience.look()) return code;
-      }
-    } while (flag.load(order::memory_order_acquire) != epoch);
+  for (partita_i64 t = transports.begin + team.rank; t < transports.end; t += team.count) {
+    // Pairs with the release in announce, or with the progress engine's; a barrier passes it on to the block.
+    while (SystemWord<partita_u32>(request.arrival_device[t]).load(order::memory_order_acquire) != epoch) {
+      if (const int code = patience.look()) return code;
+    }
   }
   return 0;
 }
 
-/// This thread's part of waiting for all packets and unpacking them.
-MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoch, Team team) {
-  // Parrived and Pwait of one request do not run at the same time, so nothing is being unpacked now.
-  const bool some_unpacked = DeviceWord<partita_u32>(request.state->decided).load(order::memory_order_relaxed) != 0;
+/// This thread's part of waiting for all packets and unpacking them. `some_unpacked`: parrived has unpacked partitions
+/// of this epoch; it does not run at the same time, so nothing is being unpacked now.
+MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoch, bool some_unpacked, Team team) {
   const int pieces = some_unpacked ? request.recv_partitions : 1;
   for (int i = 0; i < pieces; ++i) {
     RecvPiece piece{request.buffer, request.remote, request.total_bytes};
@@ -119,6 +123,37 @@ MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoc
     if (code != 0) return code;
   }
   return 0;
+}
+
+/// Thread 0's part of waiting for one partition: 0, or the code with which it ended.
+MPIX_Device inline int await_partition(int partition, const Partita_Prequest& request) {
+  if (!has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, partition, no_epoch);
+  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.recv_partitions)) {
+    return fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
+  }
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  Partita_Prequest_state& state = *request.state;
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  if (live != 1) return code_of_life(live);
+  // The host's word is read once, while the partition is still on its way.
+  const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
+                                    : look_at_started(request);
+  if (device_driven && DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed) == epoch) return 0;
+
+  int code = 0;
+  if (has(request, PARTITA_PREQUEST_PACKETS)) {
+    Patience patience(request);
+    while (code == 0 && !packets_parrived(partition, request, epoch)) code = patience.look();
+  } else {
+    code = await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
+  }
+  return code == 0 ? 0 : fail(request, code, partition, epoch);
+}
+
+/// All threads of a block: waits until `partition` has arrived.
+MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& request) {
+  const int code = block_rank() == 0 ? await_partition(partition, request) : 0;
+  return block_any(code != 0) ? static_cast<int>(block_broadcast(static_cast<partita_u32>(code))) : 0;
 }
 
 }  // namespace partita::device

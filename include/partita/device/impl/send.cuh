@@ -42,28 +42,40 @@ MPIX_Device inline int refuse_mark(int partition, const Partita_Prequest& reques
   return code == PARTITA_DEVICE_ERR_FREED ? code : fail(request, code, partition, epoch);
 }
 
-/// Step 1: counts the mark and reads where the request stands. All four words are on their way at once, and the count,
-/// the slowest, is not waited for: end_mark is.
-PARTITA_DEVICE_INLINE Mark begin_mark(int partition, const Partita_Prequest& request) {
-  Mark mark{check_mark(partition, request), no_epoch, false, false, 0};
-  if (mark.code != 0) return mark;
-  Partita_Prequest_state& state = *request.state;
-  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+/// Where a request stands: three words of its state, on their way at once.
+struct Standing {
+  partita_u64 head;
+  partita_u32 round;
+  partita_u32 live;
+};
 
-  const partita_u32 seen = DeviceWord<partita_u32>(marks(&state, request.transport_partitions)[partition])
-                               .fetch_add(1, order::memory_order_relaxed);
-  const partita_u32 round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+PARTITA_DEVICE_INLINE Standing read_standing(const Partita_Prequest& request) {
+  Partita_Prequest_state& state = *request.state;
+  Standing standing{};
+  standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   // Device-driven: the caller has synchronised with the block whose Pbuf_prepare saw the credit. Host-driven: pairs
   // with the release store in look_at_promise, whose thread did.
-  const partita_u64 head = device_driven ? DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed)
-                                         : DeviceWord<partita_u64>(state.head).load(order::memory_order_acquire);
-  mark.epoch = low_half(head);
-  mark.noted = high_half(head) == mark.epoch;
-  mark.extra = seen - (round - 1);
-  if (live != 1) {
-    mark.code = refuse_mark(partition, request, code_of_life(live), mark.epoch);
-  } else if (device_driven && !mark.noted) {
+  standing.head = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)
+                      ? DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed)
+                      : DeviceWord<partita_u64>(state.head).load(order::memory_order_acquire);
+  return standing;
+}
+
+/// Step 1: counts the mark of a partition that exists. How often it was marked before is not waited for until end_mark.
+PARTITA_DEVICE_INLINE partita_u32 add_mark(int partition, const Partita_Prequest& request) {
+  return DeviceWord<partita_u32>(marks(request.state, request.transport_partitions)[partition])
+      .fetch_add(1, order::memory_order_relaxed);
+}
+
+/// What is known of a mark when the request's standing is; `before`: what add_mark gave.
+PARTITA_DEVICE_INLINE Mark begin_mark(int partition, const Partita_Prequest& request, partita_u32 before,
+                                      const Standing& standing) {
+  Mark mark{0, low_half(standing.head), high_half(standing.head) == low_half(standing.head), false, 0};
+  mark.extra = before - (standing.round - 1);
+  if (standing.live != 1) {
+    mark.code = refuse_mark(partition, request, code_of_life(standing.live), mark.epoch);
+  } else if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN) && !mark.noted) {
     // Without an open epoch the count says more.
     const bool closed = mark.extra != 0;
     mark.code =
@@ -80,7 +92,10 @@ PARTITA_DEVICE_INLINE int end_mark(const Mark& mark, int partition, const Partit
 
 /// Step 1 where nothing is gained by waiting for the count later.
 PARTITA_DEVICE_INLINE Mark count_mark(int partition, const Partita_Prequest& request) {
-  Mark mark = begin_mark(partition, request);
+  Mark mark{check_mark(partition, request), no_epoch, false, false, 0};
+  if (mark.code != 0) return mark;
+  const partita_u32 before = add_mark(partition, request);
+  mark = begin_mark(partition, request, before, read_standing(request));
   mark.code = end_mark(mark, partition, request);
   return mark;
 }
@@ -107,9 +122,10 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
   DeviceWord<partita_u32> refusals(state.refusals);
   DeviceWord<partita_u64> head(state.head);
   const partita_u32 before = refusals.load(order::memory_order_relaxed);
-  for (;;) {
+  for (bool again = false;; again = true) {
     partita_u32 nobody = no_epoch;
-    if (looking.load(order::memory_order_relaxed) == nobody &&
+    const bool worth_it = !again || looking.load(order::memory_order_relaxed) == nobody;
+    if (worth_it &&
         looking.compare_exchange_strong(nobody, epoch, order::memory_order_acquire, order::memory_order_relaxed)) {
       const Promise promise = read_promise(host_word, direct, epoch);
       if (promise == Promise::ready) {
@@ -163,7 +179,7 @@ PARTITA_DEVICE_INLINE void move(const Partita_Prequest& request, partita_i64 off
   const unsigned char* const from = request.buffer + offset_bytes;
   if (has(request, PARTITA_PREQUEST_PACKETS)) {
     send_packets(packet_slots(request, offset_bytes), from, size_bytes, epoch, team,
-                 first_packet_data(from, size_bytes, team));
+                 first_packets(from, size_bytes, team));
   } else {
     copy(request.remote + offset_bytes, from, size_bytes, team);
   }
