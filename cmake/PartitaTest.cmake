@@ -28,7 +28,8 @@ endif()
 if(PARTITA_SANITIZE)
   set(_support "${PROJECT_SOURCE_DIR}/tests/support")
   list(APPEND PARTITA_TEST_ENVIRONMENT
-       "TSAN_OPTIONS=suppressions=${_support}/tsan.supp second_deadlock_stack=1"
+       # With less history the stack of an earlier access may be gone, and the suppressions that name it are in vain.
+       "TSAN_OPTIONS=suppressions=${_support}/tsan.supp second_deadlock_stack=1 history_size=7"
        "LSAN_OPTIONS=suppressions=${_support}/lsan.supp print_suppressions=0"
        "ASAN_OPTIONS=allocator_may_return_null=1"
        "UBSAN_OPTIONS=print_stacktrace=1"
