@@ -37,8 +37,7 @@ namespace {
 
 template <class Body>
 int on_request(const char* call, Partita_Request handle, Body body) noexcept {
-  return guarded(
-      call, [&] { return comm_of(handle); }, body);
+  return guarded(call, [&] { return comm_of(handle); }, body);
 }
 
 /// Errors of an init call go to the communicator it was given, if that is one.
