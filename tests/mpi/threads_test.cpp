@@ -44,6 +44,12 @@ class Threads : public testing::Test {
 
 TYPED_TEST_SUITE(Threads, Faces, FaceNames);
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t epochs_each = 2;  // a sanitizer looks at lines of code, not at combinations
+#else
+constexpr std::uint64_t epochs_each = 8;
+#endif
+
 TYPED_TEST(Threads, several_mark_the_partitions_of_one_request_while_others_poll_them) {
   constexpr int partitions = 64;
   for (const std::int64_t partition_bytes : {16, 5000, 40000}) {
@@ -56,7 +62,7 @@ TYPED_TEST(Threads, several_mark_the_partitions_of_one_request_while_others_poll
       recv.init(partitions / 2, 2 * partition_bytes, this->left(), 3);
       if (info != MPI_INFO_NULL) MPI_Info_free(&info);
       RETURN_IF_FAILED();
-      for (std::uint64_t key = 1; key <= 8; ++key) {
+      for (std::uint64_t key = 1; key <= epochs_each; ++key) {
         recv.start();
         send.start();
         RETURN_IF_FAILED();
