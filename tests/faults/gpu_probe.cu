@@ -22,6 +22,8 @@
 #include <string>
 #include <thread>
 
+#include "error_text.hpp"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -52,22 +54,6 @@ void check_cuda(cudaError_t result, const char* call) {
   _exit(4);
 }
 #define CUDA(call) check_cuda(call, #call)
-
-std::string sentence_of(int code) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  for (char* c = text; *c != '\0'; ++c) {
-    if (*c == '\n') *c = ' ';
-  }
-  return text;
-}
-
-int class_of(int code) {
-  int error_class = 0;
-  MPI_Error_class(code, &error_class);
-  return error_class;
-}
 
 [[noreturn]] void strike() {
   say("pid %d strikes", static_cast<int>(getpid()));

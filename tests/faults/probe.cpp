@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "error_text.hpp"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -56,22 +58,6 @@ struct Fault {
   }
   bool is_in_wait() const { return stage == "in_wait"; }
 };
-
-std::string sentence_of(int code) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  for (char* c = text; *c != '\0'; ++c) {
-    if (*c == '\n') *c = ' ';
-  }
-  return text;
-}
-
-int class_of(int code) {
-  int error_class = 0;
-  MPI_Error_class(code, &error_class);
-  return error_class;
-}
 
 /// A survivor says what it was told and ends. MPI_Finalize would wait for the dead.
 [[noreturn]] void report_and_end(int code, Clock::time_point since) {
