@@ -97,6 +97,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
   const bool some_unpacked = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed) != 0;
+  if (!device_driven) block_barrier();  // a call before may have ended in a broadcast
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(block_rank() == 0 ? look_at_started(request) : 0);
   int code = live == 1 ? 0 : code_of_life(live);
