@@ -1,4 +1,5 @@
-// Stores into another process's memory that is not mapped here, by the kernel's process_vm_writev.
+// Copies between this process's memory and another's that is not mapped here, by the kernel's process_vm_writev and
+// process_vm_readv.
 #pragma once
 
 #include <sys/types.h>
@@ -24,5 +25,9 @@ bool can_reach(const ReachProbe& probe);
 
 /// Copies to `address` in process `pid`, which is world rank `rank`; complete on return. Throws Error.
 void copy_to_process(int rank, pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes);
+
+/// Copies from `address` in process `pid`, which is world rank `rank`; complete on return. False if that process has
+/// ended, whatever was copied by then. Throws Error.
+bool copy_from_process(int rank, pid_t pid, std::uint64_t address, std::byte* to, std::size_t size_bytes);
 
 }  // namespace partita::link
