@@ -279,10 +279,13 @@ std::string SendRequest::describe_epoch() const {
   for (std::size_t p = 0; p < marked_.size(); ++p) {
     if (marked_[p].load(std::memory_order_relaxed) != epoch_) unmarked.push_back(static_cast<std::int64_t>(p));
   }
+  const std::int32_t sent = put_count_.load(std::memory_order_relaxed);
+  const bool leaving = sent == plan_.transport_partitions() && !link_->finished();
   return fmt::format(
-      "{} of {} partitions not marked{}; {} of {} transport partitions sent, {} waiting for the receiver, which {}",
-      unmarked.size(), arguments_.partitions, listed(unmarked), put_count_.load(std::memory_order_relaxed),
-      plan_.transport_partitions(), deferred_count_.load(std::memory_order_relaxed),
+      "{} of {} partitions not marked{}; {} of {} transport partitions sent{}, {} waiting for the receiver, which {}",
+      unmarked.size(), arguments_.partitions, listed(unmarked), sent, plan_.transport_partitions(),
+      leaving ? ", of which bytes are still on their way out of the buffer" : "",
+      deferred_count_.load(std::memory_order_relaxed),
       link_->ready(epoch_) ? "can take more" : "has not started this epoch");
 }
 
