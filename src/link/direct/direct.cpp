@@ -12,6 +12,7 @@
 #include "link/direct/device.hpp"
 #include "link/direct/first_epoch.hpp"
 #include "link/direct/remote_copy.hpp"
+#include "link/direct/shared_copy.hpp"
 
 namespace partita::link {
 namespace {
@@ -24,16 +25,23 @@ using FlagWord = std::atomic_ref<Epoch>;
 /// waiting for a receiver that has not started.
 constexpr std::int64_t prefer_slots_bytes = 4 * 1024;
 
-/// How the sender's thread gets the bytes across.
+/// How the bytes get across: the sender's thread moves them.
 enum class Way : std::uint8_t {
   slots,        ///< into slots behind the flags; the receiver copies out
   mapped,       ///< into the receive buffer, which this process maps or owns
   remote_copy,  ///< into the receive buffer, by the kernel
+  shared_copy,  ///< the same, and the receiver's threads, while they look, copy what the sender's has not come to
+};
+
+/// What of the sender's memory the receiver writes.
+struct SenderWords {
+  Epoch credit;          ///< the newest epoch that the receiver has opened
+  std::uint64_t pulled;  ///< chunks that it has ever copied, where it shares the copy
 };
 
 /// What the sender exports.
 struct Offer {
-  HostAddress credit;  ///< of the word in which the receiver publishes the newest epoch that it has opened
+  HostAddress words;  ///< of SenderWords
   Epoch first_epoch;
   ReachProbe probe;
 };
@@ -50,15 +58,16 @@ struct Answer {
 
 /// How flags and slots lie in the receiver's block. A set has the arrival flags of an epoch, with slots also its data
 /// behind them: small messages share a cache line with their flag. Slots come in two sets, for even and odd epochs, so
-/// that the sender may be an epoch ahead.
+/// that the sender may be an epoch ahead. Where the copy is shared the block is a CopyBoard instead.
 class BlockShape {
  public:
   BlockShape() = default;
   BlockShape(const Plan& plan, Way way)
       : sets_(way == Way::slots ? 2 : 1),
         flag_bytes_((static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16),
-        set_bytes_(way != Way::slots ? flag_bytes_
-                                     : (flag_bytes_ + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64) {}
+        set_bytes_(way == Way::slots ? (flag_bytes_ + static_cast<std::size_t>(plan.total_bytes()) + 63) / 64 * 64
+                   : way == Way::shared_copy ? CopyBoard::size_bytes(plan)
+                                             : flag_bytes_) {}
 
   std::size_t block_bytes() const { return sets_ * set_bytes_; }
   bool sender_may_be_ahead() const { return sets_ == 2; }
@@ -76,13 +85,13 @@ class BlockShape {
 class DirectSender final : public Sender {
  public:
   DirectSender(const Context& context, const Endpoint& endpoint)
-      : context_(context), endpoint_(endpoint), credit_block_(context.host_memory.allocate_block(sizeof(Epoch))) {
-    *credit() = context.settings.first_epoch;
+      : context_(context), endpoint_(endpoint), words_block_(context.host_memory.allocate_block(sizeof(SenderWords))) {
+    words().credit = context.settings.first_epoch;
   }
-  ~DirectSender() override { context_.host_memory.free_block(credit_block_, sizeof(Epoch)); }
+  ~DirectSender() override { context_.host_memory.free_block(words_block_, sizeof(SenderWords)); }
 
   wire::Bytes offer() override {
-    const Offer offer{context_.host_memory.export_to(endpoint_.peer, credit_block_), context_.settings.first_epoch,
+    const Offer offer{context_.host_memory.export_to(endpoint_.peer, words_block_), context_.settings.first_epoch,
                       own_probe()};
     return wire::Writer().put(offer).take();
   }
@@ -95,7 +104,12 @@ class DirectSender final : public Sender {
     shape_ = BlockShape(plan, way_);
     receiver_pid_ = answer.pid;
     block_ = context_.host_memory.import(endpoint_.peer, answer.flags);
-    if (way_ != Way::slots) receive_buffer_ = receive_buffer(answer);
+    if (way_ == Way::shared_copy) {
+      shared_.emplace(plan, CopyBoard(block_), data, RemoteBytes{endpoint_.peer, answer.pid, answer.plain_address},
+                      words().pulled);
+    } else if (way_ != Way::slots) {
+      receive_buffer_ = receive_buffer(answer);
+    }
   }
 
   void start(Epoch epoch) override {
@@ -106,15 +120,16 @@ class DirectSender final : public Sender {
   bool ready(Epoch epoch) const override {
     // The slots of an epoch are free again once the receiver has opened the epoch after it. Pairs with the store in
     // DirectReceiver::open.
-    return reached(FlagWord(*credit()).load(std::memory_order_acquire),
+    return reached(FlagWord(words().credit).load(std::memory_order_acquire),
                    shape_.sender_may_be_ahead() ? previous_ : epoch);
   }
 
   bool prepared(Epoch epoch) const override {
-    return reached(FlagWord(*credit()).load(std::memory_order_acquire), epoch);
+    return reached(FlagWord(words().credit).load(std::memory_order_acquire), epoch);
   }
 
   void put(std::int32_t t, Epoch epoch) override {
+    if (shared_) return shared_->put(t, epoch);
     const Range bytes = plan_.bytes(t);
     if (bytes.size() > 0) {
       std::byte* target = way_ == Way::slots ? shape_.slots(block_, epoch) : receive_buffer_;
@@ -124,10 +139,10 @@ class DirectSender final : public Sender {
     FlagWord(shape_.flags(block_, epoch)[t]).store(epoch, std::memory_order_release);
   }
 
-  bool finished() override { return true; }
+  bool finished() override { return !shared_ || shared_->finished(); }
 
  private:
-  Epoch* credit() const { return reinterpret_cast<Epoch*>(credit_block_); }
+  SenderWords& words() const { return *reinterpret_cast<SenderWords*>(words_block_); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
     if (way_ == Way::remote_copy) {
@@ -149,12 +164,13 @@ class DirectSender final : public Sender {
   Endpoint endpoint_;
   Plan plan_;
   std::byte* data_ = nullptr;
-  std::byte* credit_block_;
+  std::byte* words_block_;
   Way way_ = Way::slots;
   BlockShape shape_;
   pid_t receiver_pid_ = 0;
-  std::byte* block_ = nullptr;           ///< flags and slots, as mapped here
-  std::byte* receive_buffer_ = nullptr;  ///< where there are no slots
+  std::byte* block_ = nullptr;           ///< the receiver's, as mapped here
+  std::byte* receive_buffer_ = nullptr;  ///< of the ways that write there alone
+  std::optional<SharedPuts> shared_;     ///< of shared_copy
   Epoch current_ = context_.settings.first_epoch;
   Epoch previous_ = context_.settings.first_epoch;
 };
@@ -166,8 +182,13 @@ class DirectReceiver final : public Receiver {
         endpoint_(endpoint),
         way_(way),
         shape_(plan, way),
-        credit_(reinterpret_cast<Epoch*>(context.host_memory.import(endpoint.peer, offer.credit))),
-        block_(context.host_memory.allocate_block(shape_.block_bytes())) {}
+        words_(*reinterpret_cast<SenderWords*>(context.host_memory.import(endpoint.peer, offer.words))),
+        block_(context.host_memory.allocate_block(shape_.block_bytes())) {
+    if (way == Way::shared_copy) {
+      shared_.emplace(plan, CopyBoard(block_), endpoint.data, RemoteBytes{endpoint.peer, offer.probe.pid},
+                      words_.pulled);
+    }
+  }
   ~DirectReceiver() override { context_.host_memory.free_block(block_, shape_.block_bytes()); }
 
   wire::Bytes answer() override {
@@ -183,9 +204,10 @@ class DirectReceiver final : public Receiver {
   }
 
   // Pairs with the loads in DirectSender::ready and prepared.
-  void open(Epoch epoch) override { FlagWord(*credit_).store(epoch, std::memory_order_release); }
+  void open(Epoch epoch) override { FlagWord(words_.credit).store(epoch, std::memory_order_release); }
 
   bool arrived(std::int32_t t, Epoch epoch) override {
+    if (shared_) return shared_->arrived(t, epoch);
     // Pairs with the store in DirectSender::put.
     return FlagWord(shape_.flags(block_, epoch)[t]).load(std::memory_order_acquire) == epoch;
   }
@@ -201,8 +223,9 @@ class DirectReceiver final : public Receiver {
   Endpoint endpoint_;
   Way way_;
   BlockShape shape_;
-  Epoch* credit_;
+  SenderWords& words_;
   std::byte* block_;
+  std::optional<SharedPulls> shared_;  ///< of shared_copy
 };
 
 class Direct final : public Link {
@@ -266,6 +289,8 @@ class Direct final : public Link {
         return "same node, the sender maps the receive buffer: one copy";
       case Way::remote_copy:
         return "same node, the sender's thread copies through the kernel: one copy";
+      case Way::shared_copy:
+        return "same node, the threads of both ranks copy through the kernel: one copy";
     }
     return {};
   }
@@ -297,11 +322,14 @@ class Direct final : public Link {
     return receiver.peer == context_.world.rank() || receiver.kind == memory::Kind::host_exported;
   }
 
+  /// Where ranks have to share cores the receiver's help only takes the sender's core away.
+  bool shares_copies(const Plan& plan) const { return worth_sharing(plan) && context_.world.spare_cores() >= 0; }
+
   std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, const Offer& offer) const {
     const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
     if (plan.total_bytes() <= std::min(prefer_slots_bytes, slot_limit)) return Way::slots;
     if (mappable(endpoint)) return Way::mapped;
-    if (can_reach(offer.probe)) return Way::remote_copy;
+    if (can_reach(offer.probe)) return shares_copies(plan) ? Way::shared_copy : Way::remote_copy;
     if (plan.total_bytes() <= slot_limit) return Way::slots;
     return std::nullopt;
   }

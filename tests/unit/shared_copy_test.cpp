@@ -1,0 +1,238 @@
+// A copy that two sides share, both played by this process: the kernel copies within one process too.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "link/direct/remote_copy.hpp"
+#include "link/direct/shared_copy.hpp"
+#include "support/random.hpp"
+
+namespace partita::link {
+namespace {
+
+constexpr std::int64_t kib = 1024;
+
+std::uint64_t address_of(const std::byte* bytes) {
+  return reinterpret_cast<std::uint64_t>(bytes);
+}
+
+/// One request with its two sides.
+struct Pair {
+  explicit Pair(const Plan& matched) : plan(matched) {
+    for (std::size_t i = 0; i < noise.size(); ++i) {
+      noise[i] = static_cast<std::byte>(test::pattern(1, static_cast<std::int64_t>(i)));
+    }
+  }
+
+  /// What the bytes are in `epoch`.
+  const std::byte* expected(Epoch epoch) const { return noise.data() + epoch % most_shifts; }
+  void fill(Epoch epoch) { std::memcpy(from.data(), expected(epoch), from.size()); }
+  bool right(Epoch epoch, Range bytes) const {
+    return std::memcmp(to.data() + bytes.begin, expected(epoch) + bytes.begin,
+                       static_cast<std::size_t>(bytes.size())) == 0;
+  }
+  bool right(Epoch epoch) const { return right(epoch, {0, plan.total_bytes()}); }
+  std::int32_t chunks(std::int32_t t) const { return Chunks(plan.bytes(t).size()).count(); }
+
+  Plan plan;
+  std::vector<std::byte> from = std::vector<std::byte>(static_cast<std::size_t>(plan.total_bytes()));
+  std::vector<std::byte> to = from;
+  static constexpr std::size_t most_shifts = 251;  ///< not a divisor of any chunk
+  std::vector<std::byte> noise = std::vector<std::byte>(from.size() + most_shifts);
+  std::vector<std::uint64_t> block = std::vector<std::uint64_t>(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
+  std::uint64_t pulled = 0;
+  CopyBoard board{reinterpret_cast<std::byte*>(block.data())};
+  SharedPuts puts{plan, board, from.data(), {0, ::getpid(), address_of(to.data())}, pulled};
+  SharedPulls pulls{plan, board, to.data(), {0, ::getpid()}, pulled};
+};
+
+TEST(Chunks, cover_each_byte_once) {
+  const std::int64_t tib = kib * kib * kib * kib;
+  for (const std::int64_t size_bytes : {std::int64_t{1}, 64 * kib, 128 * kib - 1, 128 * kib, 128 * kib + 1, 256 * kib,
+                                        1000 * kib + 17, 4 * kib * kib * kib, tib}) {
+    const Chunks chunks(size_bytes);
+    ASSERT_GE(chunks.count(), 1);
+    ASSERT_LE(chunks.count(), 65535) << "they are counted in 16 bits";
+    std::int64_t end = 0;
+    for (std::int32_t chunk = 0; chunk < chunks.count(); ++chunk) {
+      const Range bytes = chunks.bytes({chunk, chunk + 1});
+      ASSERT_EQ(bytes.begin, end);
+      ASSERT_GT(bytes.size(), 0);
+      end = bytes.end;
+    }
+    EXPECT_EQ(end, size_bytes);
+    EXPECT_EQ(chunks.bytes({0, chunks.count()}), (Range{0, size_bytes}));
+  }
+}
+
+TEST(WorthSharing, follows_the_size_of_transfers_and_not_of_the_message) {
+  EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 0)));
+  EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 4 * kib)));
+  EXPECT_TRUE(worth_sharing(Plan(8, 8, 8, 64 * kib * kib)));
+  EXPECT_FALSE(worth_sharing(Plan(1024, 1024, 1024, 64 * kib * kib)));
+  EXPECT_TRUE(worth_sharing(Plan(1024, 1024, 8, 64 * kib * kib)));
+}
+
+TEST(CopyProgress, hands_out_each_chunk_once) {
+  CopyProgress::Word word{};
+  const CopyProgress progress(word);
+  EXPECT_EQ(progress.claim(1, 10, 2).size(), 0) << "nothing was offered";
+  progress.offer(1, 5);
+  EXPECT_EQ(progress.claim(1, 10, 2), (Range{5, 8}));
+  EXPECT_EQ(progress.claim(1, 10, 1000), (Range{8, 9}));
+  EXPECT_EQ(progress.claim(1, 10, 1), (Range{9, 10}));
+  EXPECT_EQ(progress.claim(1, 10, 1).size(), 0);
+}
+
+TEST(CopyProgress, is_complete_when_all_claimed_chunks_are_copied) {
+  CopyProgress::Word word{};
+  const CopyProgress progress(word);
+  progress.offer(7, 3);
+  EXPECT_EQ(progress.claim(7, 4, 1), (Range{3, 4}));
+  EXPECT_FALSE(progress.complete(7, 4));
+  progress.add_copied(1);
+  EXPECT_FALSE(progress.complete(7, 4));
+  progress.add_copied(3);
+  EXPECT_TRUE(progress.complete(7, 4));
+  EXPECT_FALSE(progress.complete(8, 4));
+  EXPECT_FALSE(progress.complete(6, 4));
+}
+
+TEST(CopyProgress, gives_nothing_to_a_claimer_of_another_epoch) {
+  CopyProgress::Word word{};
+  const CopyProgress progress(word);
+  for (Epoch epoch = 0xfffffffeu, count = 0; count < 4; epoch = next(epoch), ++count) {
+    progress.offer(epoch, 1);
+    EXPECT_EQ(progress.claim(epoch - 1, 4, 1).size(), 0);
+    EXPECT_EQ(progress.claim(next(epoch), 4, 1).size(), 0);
+    EXPECT_EQ(progress.claim(epoch, 4, 1).size(), 3);
+    progress.add_copied(4);
+    EXPECT_TRUE(progress.complete(epoch, 4));
+  }
+}
+
+class SharedCopy : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_reach(own_probe())) GTEST_SKIP() << "the kernel lets no process use process_vm_readv";
+  }
+};
+
+TEST_F(SharedCopy, is_made_by_the_sender_where_the_receiver_does_not_look) {
+  Pair pair(Plan(4, 4, 4, 4 * (300 * kib + 5)));
+  for (Epoch epoch = 1; epoch <= 5; ++epoch) {
+    pair.fill(epoch);
+    for (std::int32_t t = 0; t < 4; ++t) pair.puts.put(t, epoch);
+    EXPECT_TRUE(pair.puts.finished());
+    EXPECT_TRUE(pair.right(epoch));
+    for (std::int32_t t = 0; t < 4; ++t) EXPECT_TRUE(pair.pulls.arrived(t, epoch));
+    EXPECT_FALSE(pair.pulls.arrived(0, next(epoch)));
+  }
+}
+
+TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
+  Pair pair(Plan(1, 1, 1, 16 * kib * kib));
+  const CopyProgress receivers = pair.board.progress(0);
+  const std::int32_t chunks = pair.chunks(0);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool claimed = false;
+  for (Epoch epoch = 1; !claimed; ++epoch) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the receiver never came to claim a chunk";
+    pair.fill(epoch);
+    Range mine;
+    {
+      const std::jthread sender([&] { pair.puts.put(0, epoch); });
+      while (mine.size() == 0 && !receivers.complete(epoch, chunks)) mine = receivers.claim(epoch, chunks, chunks);
+    }  // put has returned
+    if (mine.size() == 0) continue;
+    claimed = true;
+    EXPECT_FALSE(pair.puts.finished());
+    EXPECT_FALSE(pair.pulls.arrived(0, epoch)) << "and nothing is left to claim";
+    const Range bytes = Chunks(pair.plan.total_bytes()).bytes(mine);
+    std::copy(pair.from.begin() + bytes.begin, pair.from.begin() + bytes.end, pair.to.begin() + bytes.begin);
+    receivers.add_copied(static_cast<std::int32_t>(mine.size()));
+    EXPECT_TRUE(pair.pulls.arrived(0, epoch));
+    EXPECT_FALSE(pair.puts.finished());
+    std::atomic_ref(pair.pulled).fetch_add(static_cast<std::uint64_t>(mine.size()), std::memory_order_release);
+    EXPECT_TRUE(pair.puts.finished());
+    EXPECT_TRUE(pair.right(epoch));
+  }
+}
+
+TEST_F(SharedCopy, takes_several_threads_of_the_receiver_and_any_delay) {
+  constexpr std::int32_t transports = 3;
+  constexpr int pollers = 3;
+  const std::int64_t total_bytes = transports * (5 * 128 * kib + 1);
+  Pair pair(Plan(transports, 1, transports, total_bytes));
+  test::Random random(4711);
+  Epoch epoch = 0xffffffffu - 100;  // passes the wrap
+  for (int round = 0; round < 200; ++round, epoch = next(epoch)) {
+    pair.fill(epoch);
+    std::vector<std::jthread> receivers;
+    for (int poller = 0; poller < pollers; ++poller) {
+      receivers.emplace_back([&, delay = std::chrono::microseconds(random.integer(0, 60))] {
+        std::this_thread::sleep_for(delay);
+        for (std::int32_t t = 0; t < transports; ++t) {
+          while (!pair.pulls.arrived(t, epoch)) std::this_thread::yield();
+          EXPECT_TRUE(pair.right(epoch, pair.plan.bytes(t))) << "transfer " << t << " of epoch " << epoch;
+        }
+      });
+    }
+    for (const std::int32_t t : random.permutation(transports)) {
+      if (random.one_in(3)) std::this_thread::sleep_for(std::chrono::microseconds(random.integer(0, 60)));
+      pair.puts.put(t, epoch);
+    }
+    while (!pair.puts.finished()) std::this_thread::yield();
+    std::fill(pair.from.begin(), pair.from.end(), std::byte{0xee});
+    receivers.clear();
+    ASSERT_TRUE(pair.right(epoch)) << "epoch " << epoch;
+  }
+}
+
+TEST_F(SharedCopy, says_what_the_kernel_refused) {
+  std::vector<std::byte> bytes(100);
+  const auto sentence_of = [](auto copy) -> std::string {
+    try {
+      copy();
+    } catch (const Error& error) {
+      return error.sentence();
+    }
+    return "no error";
+  };
+  const std::uint64_t unmapped = 64;
+  EXPECT_EQ(
+      sentence_of([&] { copy_from_process(3, ::getpid(), unmapped, bytes.data(), 100); }),
+      "cannot copy 100 bytes from the memory of rank 3 (process " + std::to_string(::getpid()) + "): Bad address");
+  EXPECT_EQ(
+      sentence_of([&] { copy_to_process(3, ::getpid(), unmapped, bytes.data(), 100); }),
+      "cannot copy 100 bytes into the memory of rank 3 (process " + std::to_string(::getpid()) + "): Bad address");
+}
+
+TEST_F(SharedCopy, does_not_arrive_and_does_not_fail_when_the_senders_process_has_ended) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ASSERT_GT(child, 0);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);  // and its number stays taken
+
+  Pair pair(Plan(1, 1, 1, kib * kib));
+  SharedPulls pulls(pair.plan, pair.board, pair.to.data(), {1, child}, pair.pulled);
+  const std::int32_t chunks = pair.chunks(0);
+  pair.board.progress(0).offer(1, 1);
+  for (int look = 0; look < 10; ++look) EXPECT_FALSE(pulls.arrived(0, 1));
+  EXPECT_EQ(pair.board.progress(0).claim(1, chunks, 1).size(), chunks - 2) << "it claimed on after the first failure";
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED), 0);
+}
+
+}  // namespace
+}  // namespace partita::link
