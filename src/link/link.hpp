@@ -71,6 +71,9 @@ class Sender {
   }
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
   virtual bool finished() = 0;
+  /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
+  /// the receiver would have read of it must not arrive. Of links whose receivers read there.
+  virtual void give_up(Epoch) {}
   /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
   virtual bool needs_progress() const { return false; }
 };

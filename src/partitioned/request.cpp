@@ -89,7 +89,9 @@ void Request::complete() {
 void Request::abandon() {
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
-  if (active()) complete();
+  if (!active()) return;
+  if (matched()) give_up_epoch();
+  complete();
 }
 
 void Request::fill_status(MPI_Status* status) const {

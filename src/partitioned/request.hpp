@@ -152,6 +152,8 @@ class Request : public Waiting {
   virtual Partita_Prequest device_view() = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
+  /// The open epoch of a matched request ends with an error.
+  virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
   /// The calling thread may take steps that copy GPU memory.

@@ -36,6 +36,7 @@ class SendRequest final : public Request {
 
  protected:
   Partita_Prequest device_view() override;
+  void give_up_epoch() override { link_->give_up(epoch_); }
   std::string describe_epoch() const override;
 
  private:

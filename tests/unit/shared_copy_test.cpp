@@ -100,9 +100,9 @@ TEST(CopyProgress, is_complete_when_all_claimed_chunks_are_copied) {
   progress.offer(7, 3);
   EXPECT_EQ(progress.claim(7, 4, 1), (Range{3, 4}));
   EXPECT_FALSE(progress.complete(7, 4));
-  progress.add_copied(1);
+  EXPECT_TRUE(progress.add_copied(7, 1));
   EXPECT_FALSE(progress.complete(7, 4));
-  progress.add_copied(3);
+  EXPECT_TRUE(progress.add_copied(7, 3));
   EXPECT_TRUE(progress.complete(7, 4));
   EXPECT_FALSE(progress.complete(8, 4));
   EXPECT_FALSE(progress.complete(6, 4));
@@ -116,9 +116,28 @@ TEST(CopyProgress, gives_nothing_to_a_claimer_of_another_epoch) {
     EXPECT_EQ(progress.claim(epoch - 1, 4, 1).size(), 0);
     EXPECT_EQ(progress.claim(next(epoch), 4, 1).size(), 0);
     EXPECT_EQ(progress.claim(epoch, 4, 1).size(), 3);
-    progress.add_copied(4);
+    EXPECT_FALSE(progress.add_copied(epoch - 1, 1));
+    EXPECT_TRUE(progress.add_copied(epoch, 4));
     EXPECT_TRUE(progress.complete(epoch, 4));
   }
+}
+
+TEST(CopyProgress, completes_no_revoked_epoch) {
+  CopyProgress::Word word{};
+  const CopyProgress progress(word);
+  progress.offer(7, 5);
+  EXPECT_EQ(progress.claim(7, 10, 5), (Range{5, 6}));
+  EXPECT_TRUE(progress.add_copied(7, 5));
+  EXPECT_EQ(progress.revoke(7, 10), 4);
+  EXPECT_EQ(progress.revoke(7, 10), 0) << "once";
+  EXPECT_FALSE(progress.add_copied(7, 1));
+  EXPECT_EQ(progress.claim(7, 10, 1).size(), 0);
+  EXPECT_FALSE(progress.complete(7, 10));
+  progress.offer(8, 10);
+  EXPECT_FALSE(progress.add_copied(7, 1));
+  EXPECT_TRUE(progress.add_copied(8, 10));
+  EXPECT_EQ(progress.revoke(8, 10), 0) << "all of it has been copied";
+  EXPECT_TRUE(progress.complete(8, 10));
 }
 
 class SharedCopy : public testing::Test {
@@ -160,13 +179,68 @@ TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
     EXPECT_FALSE(pair.pulls.arrived(0, epoch)) << "and nothing is left to claim";
     const Range bytes = Chunks(pair.plan.total_bytes()).bytes(mine);
     std::copy(pair.from.begin() + bytes.begin, pair.from.begin() + bytes.end, pair.to.begin() + bytes.begin);
-    receivers.add_copied(static_cast<std::int32_t>(mine.size()));
+    EXPECT_TRUE(receivers.add_copied(epoch, static_cast<std::int32_t>(mine.size())));
     EXPECT_TRUE(pair.pulls.arrived(0, epoch));
     EXPECT_FALSE(pair.puts.finished());
     std::atomic_ref(pair.pulled).fetch_add(static_cast<std::uint64_t>(mine.size()), std::memory_order_release);
     EXPECT_TRUE(pair.puts.finished());
     EXPECT_TRUE(pair.right(epoch));
   }
+}
+
+/// As a receiver that is stopped within a chunk, while the sender's wait runs out of time.
+TEST_F(SharedCopy, does_not_arrive_when_the_sender_gives_up_an_epoch_of_which_a_chunk_is_still_read) {
+  Pair pair(Plan(2, 1, 2, 2 * kib * kib));
+  const std::int32_t chunks = pair.chunks(1);
+  pair.puts.put(0, 7);
+  pair.board.progress(1).offer(7, chunks - 2);
+  EXPECT_TRUE(pair.board.progress(1).add_copied(7, chunks - 2));
+  EXPECT_EQ(pair.board.progress(1).claim(7, chunks, 2), (Range{chunks - 2, chunks - 1}));
+  pair.puts.give_up(7);
+  EXPECT_FALSE(pair.board.progress(1).add_copied(7, 1)) << "the bytes may be others by now";
+  for (int look = 0; look < 3; ++look) EXPECT_FALSE(pair.pulls.arrived(1, 7));
+  EXPECT_TRUE(pair.pulls.arrived(0, 7)) << "it had arrived before";
+}
+
+TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
+  Pair pair(Plan(1, 1, 1, 16 * kib * kib));
+  const CopyProgress receivers = pair.board.progress(0);
+  const std::int32_t chunks = pair.chunks(0);
+  for (Epoch epoch = 1; epoch <= 100; ++epoch) {
+    Range held;
+    {
+      const std::jthread sender([&] { pair.puts.put(0, epoch); });
+      while (held.size() == 0 && !receivers.complete(epoch, chunks)) held = receivers.claim(epoch, chunks, chunks);
+      pair.puts.give_up(epoch);
+    }
+    EXPECT_EQ(pair.puts.finished(), held.size() == 0);
+    std::atomic_ref(pair.pulled).fetch_add(static_cast<std::uint64_t>(held.size()), std::memory_order_release);
+    if (held.size() > 0) {
+      EXPECT_FALSE(receivers.add_copied(epoch, static_cast<std::int32_t>(held.size())));
+    }
+    ASSERT_TRUE(pair.puts.finished()) << "epoch " << epoch;
+  }
+}
+
+TEST_F(SharedCopy, lets_the_sender_finish_when_the_receiver_cannot_read) {
+  Pair pair(Plan(1, 1, 1, kib * kib));
+  const std::int32_t chunks = pair.chunks(0);
+  bool claimed = false;
+  for (Epoch epoch = 1; epoch <= 10000 && !claimed; ++epoch) {
+    pair.board.sender_data() = 64;  // mapped in no process
+    {
+      const std::jthread sender([&] { pair.puts.put(0, epoch); });
+      while (!claimed && !pair.board.progress(0).complete(epoch, chunks)) {
+        try {
+          pair.pulls.arrived(0, epoch);
+        } catch (const Error&) {
+          claimed = true;
+        }
+      }
+    }
+    EXPECT_TRUE(pair.puts.finished());
+  }
+  EXPECT_TRUE(claimed) << "the receiver never came to claim a chunk";
 }
 
 TEST_F(SharedCopy, takes_several_threads_of_the_receiver_and_any_delay) {

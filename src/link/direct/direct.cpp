@@ -36,7 +36,7 @@ enum class Way : std::uint8_t {
 /// What of the sender's memory the receiver writes.
 struct SenderWords {
   Epoch credit;          ///< the newest epoch that the receiver has opened
-  std::uint64_t pulled;  ///< chunks that it has ever copied, where it shares the copy
+  std::uint64_t pulled;  ///< chunks that it has ever claimed and let go of, where it shares the copy
 };
 
 /// What the sender exports.
@@ -140,6 +140,10 @@ class DirectSender final : public Sender {
   }
 
   bool finished() override { return !shared_ || shared_->finished(); }
+
+  void give_up(Epoch epoch) override {
+    if (shared_) shared_->give_up(epoch);
+  }
 
  private:
   SenderWords& words() const { return *reinterpret_cast<SenderWords*>(words_block_); }

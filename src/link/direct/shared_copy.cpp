@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "link/direct/remote_copy.hpp"
 
 namespace partita::link {
 namespace {
 
-/// A look of the receiver's copies as much, so it takes some 10 µs. A system call costs 0.6 to 0.9 µs of its own: 1 MiB
-/// takes 75 µs in one, 80 µs in chunks of 128 KiB, 90 to 115 µs in chunks of 64 KiB.
+/// A look of the receiver's copies as much, so it takes 10 to 20 µs. A system call costs 0.6 to 0.9 µs of its own: 1
+/// MiB takes 75 µs in one, 80 µs in chunks of 128 KiB, 90 to 115 µs in chunks of 64 KiB.
 constexpr std::int64_t least_chunk_bytes = 128 * 1024;
 
 /// Mean size of the transfers that are shared: a chunk for each side.
@@ -29,6 +30,7 @@ std::int32_t part_of(std::int32_t chunks, std::int32_t share) {
 }  // namespace
 
 static_assert(std::atomic_ref<CopyProgress::Word>::is_always_lock_free, "processes share the words");
+static_assert(std::has_unique_object_representations_v<CopyProgress::Word>, "they are compared bit by bit");
 
 bool worth_sharing(const Plan& plan) {
   return plan.total_bytes() / plan.transport_partitions() >= least_shared_bytes;
@@ -60,14 +62,26 @@ Range CopyProgress::claim(Epoch epoch, std::int32_t chunks, std::int32_t share) 
   return {};
 }
 
-void CopyProgress::add_copied(std::int32_t count) const {
+bool CopyProgress::add_copied(Epoch epoch, std::int32_t count) const {
   Word seen = word_.load(std::memory_order_relaxed);
-  Word added = seen;
-  do {
-    added = seen;
+  while (seen.epoch == epoch) {
+    Word added = seen;
     added.copied = static_cast<std::uint16_t>(seen.copied + count);
-    // Pairs with the load in complete, by way of the changes that follow in the word.
-  } while (!word_.compare_exchange_weak(seen, added, std::memory_order_acq_rel, std::memory_order_relaxed));
+    // Pairs with the load in complete, by way of the changes that follow in the word, and with revoke.
+    if (word_.compare_exchange_weak(seen, added, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+std::int32_t CopyProgress::revoke(Epoch epoch, std::int32_t chunks) const {
+  Word seen = word_.load(std::memory_order_acquire);
+  while (seen.epoch == epoch && seen.copied < chunks) {
+    // Pairs with add_copied: what is counted was read before.
+    if (word_.compare_exchange_weak(seen, {no_epoch, 0, 0}, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return chunks - seen.claimed;
+    }
+  }
+  return 0;
 }
 
 bool CopyProgress::complete(Epoch epoch, std::int32_t chunks) const {
@@ -91,25 +105,33 @@ void SharedPuts::put(std::int32_t t, Epoch epoch) {
   const CopyProgress progress = board_.progress(t);
   const std::int32_t count = chunks.count();
 
-  left_to_receiver_.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed);
   Range claimed{0, part_of(count, senders_share)};
+  left_to_receiver_.fetch_add(static_cast<std::uint64_t>(count - claimed.size()), std::memory_order_relaxed);
   progress.offer(epoch, static_cast<std::int32_t>(claimed.size()));
   std::int32_t copied = 0;
-  for (; claimed.size() > 0; claimed = progress.claim(epoch, count, senders_share)) {
+  while (claimed.size() > 0) {
     const Range part = chunks.bytes(claimed);
     const std::int64_t first = bytes.begin + part.begin;
     copy_to_process(receiver_.rank, receiver_.pid, receiver_.address + static_cast<std::uint64_t>(first), data_ + first,
                     static_cast<std::size_t>(part.size()));
     copied += static_cast<std::int32_t>(claimed.size());
+    claimed = progress.claim(epoch, count, senders_share);
+    left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(claimed.size()), std::memory_order_relaxed);
   }
-  left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(copied), std::memory_order_relaxed);
-  progress.add_copied(copied);
+  progress.add_copied(epoch, copied);
 }
 
 bool SharedPuts::finished() const {
-  // Pairs with the addition in SharedPulls::arrived. Read before what it is compared with, which the puts raise first.
+  // Pairs with the addition in SharedPulls::pull. Read before what it is compared with, which the puts raise first.
   const std::uint64_t pulled = std::atomic_ref(pulled_).load(std::memory_order_acquire);
   return left_to_receiver_.load(std::memory_order_relaxed) == pulled;
+}
+
+void SharedPuts::give_up(Epoch epoch) {
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    const std::int32_t unclaimed = board_.progress(t).revoke(epoch, Chunks(plan_.bytes(t).size()).count());
+    left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(unclaimed), std::memory_order_relaxed);
+  }
 }
 
 SharedPulls::SharedPulls(const Plan& plan, CopyBoard board, std::byte* data, RemoteBytes sender, std::uint64_t& pulled)
@@ -125,15 +147,26 @@ bool SharedPulls::arrived(std::int32_t t, Epoch epoch) {
   const Range claimed = progress.claim(epoch, chunks.count(), one_chunk);
   if (claimed.size() == 0) return false;
   const Range part = chunks.bytes(claimed);
-  if (!pull({bytes.begin + part.begin, bytes.begin + part.end})) return false;
-  progress.add_copied(1);
-  // Pairs with the load in SharedPuts::finished. The last touch of the sender's memory.
-  std::atomic_ref(pulled_).fetch_add(1, std::memory_order_release);
-  return progress.complete(epoch, chunks.count());
+  return pull(t, {bytes.begin + part.begin, bytes.begin + part.end}, epoch) && progress.complete(epoch, chunks.count());
 }
 
-/// Copies [bytes.begin, bytes.end) of the packed data; false if the sender's process has ended.
-bool SharedPulls::pull(Range bytes) {
+/// Copies the claimed chunk of `t` that is [bytes.begin, bytes.end) of the packed data; whether it counts.
+bool SharedPulls::pull(std::int32_t t, Range bytes, Epoch epoch) {
+  // Copied or not, the sender's bytes are not read any more; a failure is this side's alone. Pairs with the load in
+  // SharedPuts::finished. The last touch of the sender's memory.
+  const auto let_go = [this] { std::atomic_ref(pulled_).fetch_add(1, std::memory_order_release); };
+  try {
+    const bool counts = copy(bytes) && board_.progress(t).add_copied(epoch, 1);
+    let_go();
+    return counts;
+  } catch (...) {
+    let_go();
+    throw;
+  }
+}
+
+/// False if the sender's process has ended.
+bool SharedPulls::copy(Range bytes) {
   const std::uint64_t from = board_.sender_data() + static_cast<std::uint64_t>(bytes.begin);
   const bool copied =
       copy_from_process(sender_.rank, sender_.pid, from, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));

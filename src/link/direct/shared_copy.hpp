@@ -48,9 +48,13 @@ class CopyProgress {
   /// Claims 1 / `share` of what is left of `chunks`, rounded up; nothing if all are claimed or `epoch` is not offered.
   /// Acquires the sender's bytes.
   Range claim(Epoch epoch, std::int32_t chunks, std::int32_t share) const;
-  /// `count` > 0 of the chunks that the caller has claimed are copied. Releases them. The sender claims nothing after
-  /// this: with the last chunk the receiver's request, and the word with it, may go.
-  void add_copied(std::int32_t count) const;
+  /// `count` > 0 of the chunks of `epoch` that the caller has claimed are copied; false if `epoch` was revoked
+  /// meanwhile. Releases them. The sender claims nothing after this: with the last chunk the receiver's request, and
+  /// the word with it, may go.
+  bool add_copied(Epoch epoch, std::int32_t count) const;
+  /// The sender gives `epoch` up: unless all `chunks` are copied already, they never will be, since whoever still reads
+  /// the sender's bytes may read what comes after them. Returns how many nobody has claimed. Acquires what was copied.
+  std::int32_t revoke(Epoch epoch, std::int32_t chunks) const;
   /// Whether all `chunks` of `epoch` are copied. Acquires them.
   bool complete(Epoch epoch, std::int32_t chunks) const;
 
@@ -85,13 +89,15 @@ struct RemoteBytes {
 /// The sending half of a request.
 class SharedPuts {
  public:
-  /// `pulled` counts, in memory of the sender's, the chunks that the receiver has ever copied.
+  /// `pulled` counts, in memory of the sender's, the chunks that the receiver has ever claimed and let go of.
   SharedPuts(const Plan& plan, CopyBoard board, const std::byte* data, RemoteBytes receiver, std::uint64_t& pulled);
 
   /// Copies what the receiver does not claim. Any thread, with different `t`. Throws Error.
   void put(std::int32_t t, Epoch epoch);
-  /// Whether the receiver, too, has copied what it claimed; acquires its word that the bytes may be written again.
+  /// Whether the receiver, too, has let go of what it claimed; acquires its word that the bytes may be written again.
   bool finished() const;
+  /// What the receiver has not copied yet of `epoch` does not arrive any more.
+  void give_up(Epoch epoch);
 
  private:
   Plan plan_;
@@ -99,7 +105,7 @@ class SharedPuts {
   const std::byte* data_;
   RemoteBytes receiver_;
   std::uint64_t& pulled_;
-  std::atomic<std::uint64_t> left_to_receiver_{0};  ///< chunks offered, ever, less those that this side has copied
+  std::atomic<std::uint64_t> left_to_receiver_{0};  ///< chunks offered, ever, less those that this side has claimed
 };
 
 /// The receiving half.
@@ -113,7 +119,8 @@ class SharedPulls {
   bool arrived(std::int32_t t, Epoch epoch);
 
  private:
-  bool pull(Range bytes);
+  bool pull(std::int32_t t, Range bytes, Epoch epoch);
+  bool copy(Range bytes);
 
   Plan plan_;
   CopyBoard board_;
