@@ -3,7 +3,8 @@
 
     fault_test.py --mpiexec mpirun --probe PATH GROUP
 
-Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu."""
+Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu,
+chunk_probe for the group chunk."""
 
 import argparse
 import os
@@ -258,8 +259,75 @@ def group_gpu(options, checks):
         gpu_fault(options, checks, mode, 65536)
 
 
+def chunk_job(options, action, victim, timeout_s):
+    """A job of two ranks, of which `victim` is struck while it copies a chunk; skips the group where none does."""
+    job = Job(options, [action, str(victim)], ranks=2, survive=True, PARTITA_TIMEOUT=str(timeout_s), PARTITA_WARN_AFTER="1",
+              PARTITA_LINK="direct")
+    job.wait_until(lambda: "strikes" in job.output or "shares no copies" in job.output, TIMEOUT_S + 2 * MARGIN_S)
+    if "shares no copies" in job.output:
+        job.end(time.monotonic() - job.begin + 0.1)
+        print("skipped: the kernel does not let the ranks read each other's memory")
+        sys.exit(77)
+    return job
+
+
+def continue_victim(job):
+    struck = re.search(r"pid (\d+) strikes", job.output)
+    if struck:
+        os.kill(int(struck[1]), signal.SIGCONT)
+
+
+def chunk_fault(options, checks, action, victim):
+    """The other rank is told in time. A rank that was stopped for too long goes on: it is told as well, and takes nothing that
+    the other has written into its buffer since for what was sent."""
+    where = f"{action} of rank {victim} within a chunk"
+    job = chunk_job(options, action, victim, TIMEOUT_S)
+    other = 1 - victim
+    job.wait_until(lambda: other in survivors(job), time.monotonic() - job.begin + TIMEOUT_S + MARGIN_S)
+    if action == "stop":
+        continue_victim(job)
+        job.wait_until(lambda: victim in survivors(job), time.monotonic() - job.begin + TIMEOUT_S + MARGIN_S)
+    told = survivors(job)
+    job.end(time.monotonic() - job.begin + 0.1)
+    checks.expect(f"rank {victim} pid" in job.output, f"{where}: the fault did not strike", job)
+    seconds, sentence = told.get(other, (None, ""))
+    checks.expect(seconds is not None and seconds < TIMEOUT_S + 3, f"{where}: rank {other} was told after {seconds} s", job)
+    checks.expect(f"rank {victim}" in sentence, f"{where}: rank {other} was told: {sentence}", job)
+    if action == "stop" and victim == 1:  # where it was killed, the sender's next copy may fail before
+        checks.expect("still on their way" in sentence, f"{where}: not told that the receiver holds bytes: {sentence}", job)
+    if action == "stop":
+        checks.expect(f"rank {other}" in told.get(victim, (None, ""))[1], f"{where}: rank {victim} heard nothing", job)
+    checks.expect("wrong bytes" not in job.output, f"{where}: wrong bytes arrived", job)
+    print(f"done: {where}: rank {other} after {seconds} s", flush=True)
+
+
+def chunk_pause(options, checks, victim):
+    """A rank that is stopped within a chunk, but not for too long: the other waits, and all ends well."""
+    where = f"pause of rank {victim} within a chunk"
+    job = chunk_job(options, "stop", victim, 60)
+    job.wait_until(lambda: "has waited" in job.output, time.monotonic() - job.begin + MARGIN_S)
+    continue_victim(job)
+    job.wait_until(lambda: job.output.count("ends well") == 2, time.monotonic() - job.begin + 2 * MARGIN_S)
+    job.end(time.monotonic() - job.begin + MARGIN_S)
+    checks.expect("has waited" in job.output, f"{where}: no rank explained its wait", job)
+    checks.expect(job.output.count("ends well") == 2, f"{where}: not both ranks end well", job)
+    checks.expect("wrong bytes" not in job.output, f"{where}: wrong bytes arrived", job)
+    print(f"done: {where}", flush=True)
+
+
+def group_chunk(options, checks):
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2:
+        print(f"skipped: copies are shared where each rank has a core, and two ranks have {cores} here")
+        sys.exit(77)
+    for victim in range(2):
+        for action in ["kill", "stop"]:
+            chunk_fault(options, checks, action, victim)
+        chunk_pause(options, checks, victim)
+
+
 GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,
-          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu}
+          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu, "chunk": group_chunk}
 
 
 def main():
