@@ -53,6 +53,7 @@ class CompletionOfAll {
 
 int CompletionOfAll::wait() {
   give_empty_statuses();
+  if (split_.foreign.count == 0) return wait_in(split_.own);
   int code = MPI_SUCCESS;
   const int waited = wait_until(split_.own, [&] {
     code = look_at(split_.own);

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -206,6 +207,37 @@ TYPED_TEST(UseErrors, waitall_reports_each_request_in_its_status) {
   EXPECT_TRUE(this->recv_.holds_all(3));
   send.free();
   recv.free();
+}
+
+TYPED_TEST(UseErrors, waitall_waits_for_what_does_not_fail) {
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  Sending<TypeParam> send, good_send;
+  Receiving<TypeParam> recv, good_recv;
+  send.init(1, 8, rank(), 7, this->comm_);
+  recv.init(1, 9, rank(), 7, this->comm_);
+  good_send.init(1, 100, right, 8, this->comm_);
+  good_recv.init(1, 100, left, 8, this->comm_);
+  recv.start();
+  good_recv.start();
+  RETURN_IF_FAILED();
+  // When Waitall begins, the ranks that receive from one that marks late know of the failed pair, and of no arrival.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(rank() % 2 == 1 ? 200 : 50);
+  while (std::chrono::steady_clock::now() < until) good_recv.arrived(0);
+  good_send.start();
+  good_send.mark_all(4);
+  typename TypeParam::Request requests[] = {recv.request, good_recv.request, good_send.request};
+  MPI_Status statuses[3];
+  step("Waitall with one request that fails and one that takes long");
+  const int code = TypeParam::waitall(3, requests, statuses);
+  EXPECT_EQ(class_of(code), MPI_ERR_IN_STATUS) << sentence_of(code);
+  EXPECT_EQ(class_of(statuses[0].MPI_ERROR), MPI_ERR_TRUNCATE);
+  EXPECT_EQ(class_of(statuses[1].MPI_ERROR), MPI_SUCCESS);
+  EXPECT_EQ(class_of(statuses[2].MPI_ERROR), MPI_SUCCESS);
+  EXPECT_TRUE(good_recv.holds_all(4));
+  send.free();
+  recv.free();
+  good_send.free();
+  good_recv.free();
 }
 
 TYPED_TEST(UseErrors, completion_calls_check_their_count) {
