@@ -3,12 +3,14 @@
 #include <mpi.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 
 #include "core/world.hpp"
 #include "link/registry.hpp"
 #include "memory/host.hpp"
 #include "support/job.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 namespace {
@@ -103,17 +105,12 @@ Buffer::~Buffer() {
   if (plain_.empty()) links_.host_memory().free_segment(data_);
 }
 
-std::byte Buffer::pattern(Epoch epoch, std::int64_t offset) {
-  const auto mixed = static_cast<std::uint64_t>(offset) * 0x9e3779b97f4a7c15u + epoch * 0xda942042e4dd58b5u;
-  return static_cast<std::byte>(mixed >> 56);
-}
-
 void Buffer::fill(Epoch epoch, link::Range range) const {
-  for (std::int64_t offset = range.begin; offset < range.end; ++offset) data_[offset] = pattern(epoch, offset);
+  write_pattern(data_ + range.begin, epoch, range.begin, range.end);
 }
 
 void Buffer::overwrite(link::Range range) const {
-  for (std::int64_t offset = range.begin; offset < range.end; ++offset) data_[offset] = ~data_[offset];
+  std::memset(data_ + range.begin, 0x5a, static_cast<std::size_t>(range.end - range.begin));
 }
 
 std::string to_string(const Shape& shape) {
@@ -206,13 +203,10 @@ void Pair::expect_arrival(std::int32_t t, Epoch epoch) {
   if (!until(link_, fmt::format("transport partition {} of epoch {} has arrived", t, epoch), arrived)) return;
   const std::byte* landed = receiver->landing(epoch);
   const link::Range range = plan_.bytes(t);
-  for (std::int64_t offset = range.begin; offset < range.end; ++offset) {
-    if (landed[offset] == Buffer::pattern(epoch, offset)) continue;
-    ADD_FAILURE() << "transport partition " << t << " of epoch " << epoch << " arrived with byte " << offset
-                  << " being " << static_cast<int>(landed[offset]) << " instead of "
-                  << static_cast<int>(Buffer::pattern(epoch, offset));
-    return;
-  }
+  const std::int64_t wrong = first_off_pattern(landed + range.begin, epoch, range.begin, range.end);
+  if (wrong == range.end) return;
+  ADD_FAILURE() << "transport partition " << t << " of epoch " << epoch << " arrived with byte " << wrong << " being "
+                << static_cast<int>(landed[wrong]) << " instead of " << int{pattern(epoch, wrong)};
 }
 
 void Pair::expect_all(Epoch epoch) {

@@ -49,8 +49,6 @@ class Buffer {
   std::byte* data() const { return data_; }
   memory::Kind kind() const { return kind_; }
 
-  /// A byte that tells epoch and place.
-  static std::byte pattern(Epoch epoch, std::int64_t offset);
   void fill(Epoch epoch, link::Range range) const;
   void overwrite(link::Range range) const;
 

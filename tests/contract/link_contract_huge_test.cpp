@@ -7,6 +7,7 @@
 
 #include "contract/job_links.hpp"
 #include "support/job.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 namespace {
@@ -39,7 +40,7 @@ TEST_P(HugeTransfer, bytes_beyond_two_gib_arrive) {
     until(pair.link(), "the huge transfer has arrived", [&] { return pair.receiver->arrived(0, epoch); });
     const std::byte* landed = pair.receiver->landing(epoch);
     for (const std::int64_t offset : samples) {
-      EXPECT_EQ(landed[offset], Buffer::pattern(epoch, offset)) << "offset " << offset;
+      EXPECT_EQ(static_cast<std::uint8_t>(landed[offset]), pattern(epoch, offset)) << "offset " << offset;
     }
   } else {
     pair.sender->start(epoch);

@@ -20,7 +20,7 @@
 
 #include "memory/device.hpp"
 #include "support/job.hpp"
-#include "support/random.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 namespace {
@@ -185,16 +185,12 @@ class NoIpc : public testing::Test {
   }
 
   void write_partition(std::uint64_t round, int p) const {
-    for (std::size_t i = p * partition_bytes; i < (p + 1) * partition_bytes; ++i) {
-      buffer_->data()[i] = std::byte{pattern(round, static_cast<std::int64_t>(i))};
-    }
+    const std::int64_t first = p * static_cast<std::int64_t>(partition_bytes);
+    write_pattern(buffer_->data() + first, round, first, first + static_cast<std::int64_t>(partition_bytes));
   }
   void expect_contents(std::uint64_t round) const {
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < total_bytes; ++i) {
-      wrong += buffer_->data()[i] != std::byte{pattern(round, static_cast<std::int64_t>(i))};
-    }
-    EXPECT_EQ(wrong, 0u) << "bytes of round " << round;
+    const auto all = static_cast<std::int64_t>(total_bytes);
+    EXPECT_EQ(first_off_pattern(buffer_->data(), round, 0, all), all) << "the first wrong byte of round " << round;
   }
   /// Epochs that hosts mark, and what the request says of its way, with the driver's words.
   void expect_staged_since(const std::string& words) {

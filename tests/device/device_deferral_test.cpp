@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/device_pair.hpp"
+#include "support/random.hpp"
 
 namespace partita::test {
 namespace {

@@ -12,6 +12,7 @@
 #include "support/buffer.hpp"
 #include "support/job.hpp"
 #include "support/layout.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 namespace {

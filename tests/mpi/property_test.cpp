@@ -196,18 +196,8 @@ class RingExchange {
       ASSERT_GE(board_->read(word(from_, s)), serial_)  // the sender may be an epoch ahead
           << "receive partition " << r << " arrived before send partition " << s << " was marked";
     }
-    ASSERT_TRUE(holds_expected(r * in_.recv.partition_bytes(), (r + 1) * in_.recv.partition_bytes()))
+    ASSERT_TRUE(recv_buffer_.holds(expected_, r * in_.recv.partition_bytes(), (r + 1) * in_.recv.partition_bytes()))
         << "when receive partition " << r << " had arrived";
-  }
-
-  testing::AssertionResult holds_expected(std::int64_t first, std::int64_t last) const {
-    for (std::int64_t p = first; p < last; ++p) {
-      const int expected = expected_[static_cast<std::size_t>(p)];
-      if (recv_buffer_.at(p) == expected) continue;
-      return testing::AssertionFailure() << "packed byte " << p << " of [" << first << ", " << last << ") is "
-                                         << int{recv_buffer_.at(p)} << ", expected " << expected;
-    }
-    return testing::AssertionSuccess();
   }
 
   void finish() {
@@ -217,7 +207,7 @@ class RingExchange {
     complete<Face>(how, requests_, statuses);
     if (testing::Test::HasFatalFailure()) return;
     send_buffer_.reset();  // a completed send's buffer is the caller's again, whatever the receiver does
-    ASSERT_TRUE(holds_expected(0, in_.total_bytes()));
+    ASSERT_TRUE(recv_buffer_.holds(expected_, 0, in_.total_bytes()));
     ASSERT_TRUE(recv_buffer_.gaps_untouched());
     check_status(statuses[1]);
     check_inactive();

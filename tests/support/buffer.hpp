@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "support/layout.hpp"
@@ -35,14 +36,24 @@ class Buffer {
   std::uint8_t at(std::int64_t position) const { return origin_[layout_.offset_of(position)]; }
   /// Whether packed bytes [first, last) hold the pattern of `key`; says where not.
   testing::AssertionResult holds_pattern(std::uint64_t key, std::int64_t first, std::int64_t last) const;
+  /// Packed bytes [0, packed_bytes()).
+  std::vector<std::uint8_t> packed() const;
+  /// Whether packed bytes [first, last) are those of `expected`, which holds all; says where not.
+  testing::AssertionResult holds(const std::vector<std::uint8_t>& expected, std::int64_t first, std::int64_t last) const;
   /// Makes everything untouched again, gaps and data.
   void reset();
   /// Whether no byte outside the layout was written.
   testing::AssertionResult gaps_untouched() const;
 
  private:
-  static constexpr std::uint8_t untouched = 0xa5;
   static constexpr std::int64_t guard_bytes = 64;
+
+  /// Calls `use(p, bytes, n)` for packed bytes [first, last) in pieces: `n` from `p` on lie at `bytes`. Ends when `use`
+  /// returns false.
+  template <class Use>
+  void for_each_run(std::int64_t first, std::int64_t last, const Use& use) const;
+  void find_gaps();
+  testing::AssertionResult differs(std::int64_t position, int expected) const;
 
   TypedLayout layout_;
   std::int64_t count_;
@@ -50,7 +61,7 @@ class Buffer {
   std::int64_t size_bytes_;
   std::uint8_t* base_ = nullptr;
   std::uint8_t* origin_ = nullptr;
-  std::vector<bool> is_data_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> gaps_;  ///< [first, last) from `base_` on, outside the layout
 };
 
 }  // namespace partita::test

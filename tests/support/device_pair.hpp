@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "support/random.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 

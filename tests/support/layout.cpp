@@ -38,7 +38,9 @@ TypedLayout TypedLayout::basic(MPI_Datatype type, int size_bytes, std::string na
   TypedLayout layout;
   layout.handle_ = std::make_shared<Handle>();
   layout.handle_->type = type;
-  for (int i = 0; i < size_bytes; ++i) layout.displacements_.push_back(i);
+  std::vector<std::int64_t> displacements(static_cast<std::size_t>(size_bytes));
+  std::iota(displacements.begin(), displacements.end(), 0);
+  layout.set_displacements(std::move(displacements));
   layout.extent_ = size_bytes;
   layout.text_ = std::move(name);
   return layout;
@@ -60,12 +62,20 @@ TypedLayout TypedLayout::derived(MPI_Datatype made, std::vector<std::int64_t> di
   layout.handle_ = std::make_shared<Handle>();
   layout.handle_->type = made;
   layout.handle_->owned = true;
-  layout.displacements_ = std::move(displacements);
+  layout.set_displacements(std::move(displacements));
   layout.lower_bound_ = lower_bound;
   layout.extent_ = extent;
   layout.basics_ = basics;
   layout.text_ = std::move(text);
   return layout;
+}
+
+void TypedLayout::set_displacements(std::vector<std::int64_t> displacements) {
+  displacements_ = std::move(displacements);
+  runs_.assign(displacements_.size(), 1);
+  for (std::size_t i = runs_.size(); i-- > 1;) {
+    if (displacements_[i] == displacements_[i - 1] + 1) runs_[i - 1] = runs_[i] + 1;
+  }
 }
 
 TypedLayout TypedLayout::wrap_once(Random& random, const TypedLayout& inner) {

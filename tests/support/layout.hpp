@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,12 @@ class TypedLayout {
     const std::int64_t element = position / size_bytes();
     return element * extent_ + displacements_[static_cast<std::size_t>(position % size_bytes())];
   }
+  /// How many packed bytes from `position` on, up to `last`, lie one after another.
+  std::int64_t run_at(std::int64_t position, std::int64_t last) const {
+    const std::int64_t in_element = position % size_bytes();
+    const std::int64_t to_break = is_dense() ? last - position : runs_[static_cast<std::size_t>(in_element)];
+    return std::min(to_break, last - position);
+  }
   /// Smallest and one past the largest offset that `count` elements touch; 0, 0 for none.
   std::pair<std::int64_t, std::int64_t> span_of(std::int64_t count) const;
   /// Whether bytes of `count` consecutive elements lie at the same place.
@@ -53,10 +60,15 @@ class TypedLayout {
 
   static TypedLayout derived(MPI_Datatype made, std::vector<std::int64_t> displacements, std::int64_t lower_bound,
                              std::int64_t extent, std::int64_t basics, std::string text);
+  /// Takes the displacements of one element.
+  void set_displacements(std::vector<std::int64_t> displacements);
+  /// Whether elements and their bytes follow one another without a gap.
+  bool is_dense() const { return !runs_.empty() && runs_[0] == extent_; }
   static TypedLayout wrap_once(Random& random, const TypedLayout& inner);
 
   std::shared_ptr<Handle> handle_;
   std::vector<std::int64_t> displacements_;
+  std::vector<std::int64_t> runs_;  ///< for each byte of an element, how many from it on lie one after another
   std::int64_t lower_bound_ = 0;
   std::int64_t extent_ = 0;
   std::int64_t basics_ = 1;

@@ -78,9 +78,7 @@ std::pair<int, int> Scenario::senders_of(int r) const {
 std::vector<std::uint8_t> Scenario::expected(std::uint64_t key) const {
   Buffer shadow(send.layout, send.elements(), Memory::plain);
   shadow.write_pattern(key, 0, total_bytes());
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(total_bytes()));
-  for (std::int64_t p = 0; p < total_bytes(); ++p) bytes[static_cast<std::size_t>(p)] = shadow.at(p);
-  return bytes;
+  return shadow.packed();
 }
 
 MPI_Info Scenario::make_info() const {

@@ -12,7 +12,7 @@
 
 #include "support/face.hpp"
 #include "support/job.hpp"
-#include "support/random.hpp"
+#include "support/pattern.hpp"
 
 namespace partita::test {
 
@@ -46,8 +46,8 @@ class Transfer {
     ASSERT_OK(init_call(data_.data(), partitions, partition_bytes, MPI_BYTE, peer, tag, comm, info, &request));
   }
   std::int64_t first_byte(int partition) const { return partition * partition_bytes_; }
-  std::uint8_t& byte(std::int64_t i) { return data_[static_cast<std::size_t>(i)]; }
-  std::uint8_t byte(std::int64_t i) const { return data_[static_cast<std::size_t>(i)]; }
+  std::uint8_t* at(std::int64_t byte) { return data_.data() + byte; }
+  const std::uint8_t* at(std::int64_t byte) const { return data_.data() + byte; }
   void overwrite(std::uint8_t value) { std::fill(data_.begin(), data_.end(), value); }
 
  private:
@@ -76,7 +76,7 @@ class Sending : public Transfer<Face> {
     ASSERT_OK(Face::pready_range(0, this->partitions() - 1, request));
   }
   void fill(int p, std::uint64_t key) {
-    for (std::int64_t i = this->first_byte(p); i < this->first_byte(p + 1); ++i) this->byte(i) = pattern(key, i);
+    write_pattern(this->at(this->first_byte(p)), key, this->first_byte(p), this->first_byte(p + 1));
   }
 };
 
@@ -108,13 +108,11 @@ class Receiving : public Transfer<Face> {
     ASSERT_TRUE(holds(p, key));
   }
   testing::AssertionResult holds(int p, std::uint64_t key) const {
-    for (std::int64_t i = this->first_byte(p); i < this->first_byte(p + 1); ++i) {
-      const int got = this->byte(i);
-      if (got == pattern(key, i)) continue;
-      return testing::AssertionFailure() << "byte " << i << " (partition " << p << ") is " << got << ", expected "
-                                         << int{pattern(key, i)} << " of data " << key;
-    }
-    return testing::AssertionSuccess();
+    const std::int64_t first = this->first_byte(p), last = this->first_byte(p + 1);
+    const std::int64_t wrong = first_off_pattern(this->at(first), key, first, last);
+    if (wrong == last) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "byte " << wrong << " (partition " << p << ") is " << int{*this->at(wrong)}
+                                       << ", expected " << int{pattern(key, wrong)} << " of data " << key;
   }
   testing::AssertionResult holds_all(std::uint64_t key) const {
     for (int p = 0; p < this->partitions(); ++p) {
