@@ -39,7 +39,8 @@ class Buffer {
   /// Packed bytes [0, packed_bytes()).
   std::vector<std::uint8_t> packed() const;
   /// Whether packed bytes [first, last) are those of `expected`, which holds all; says where not.
-  testing::AssertionResult holds(const std::vector<std::uint8_t>& expected, std::int64_t first, std::int64_t last) const;
+  testing::AssertionResult holds(const std::vector<std::uint8_t>& expected, std::int64_t first,
+                                 std::int64_t last) const;
   /// Makes everything untouched again, gaps and data.
   void reset();
   /// Whether no byte outside the layout was written.

@@ -14,11 +14,11 @@ inline std::uint8_t pattern(std::uint64_t key, std::int64_t position) {
   return static_cast<std::uint8_t>(x >> 56);
 }
 
-/// Writes positions [first, last) of `key` to `bytes`, one after another. Sanitizers see the writes as one of each block.
+/// Writes positions [first, last) of `key` to `bytes`, one after another. Sanitizers see one write of each block.
 void write_pattern(void* bytes, std::uint64_t key, std::int64_t first, std::int64_t last);
 
 /// The first of the positions [first, last) whose byte differs, when they lie one after another at `bytes`; `last` if
-/// none does. Sanitizers see the reads as one of each block.
+/// none does. Sanitizers see one read of each block.
 std::int64_t first_off_pattern(const void* bytes, std::uint64_t key, std::int64_t first, std::int64_t last);
 
 }  // namespace partita::test

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "link/direct/remote_copy.hpp"
 #include "link/direct/shared_copy.hpp"
+#include "support/pattern.hpp"
 #include "support/random.hpp"
 
 namespace partita::link {
