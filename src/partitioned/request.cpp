@@ -87,10 +87,12 @@ void Request::complete() {
 }
 
 void Request::abandon() {
+  const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
   if (!active()) return;
-  if (matched()) give_up_epoch();
+  given_up_ = true;
+  give_up_epoch();
   complete();
 }
 
@@ -185,6 +187,13 @@ void Request::check_startable() const {
                 explain());
   }
   throw_if_failed();
+  if (given_up_) {
+    throw Error(
+        ErrorClass::request,
+        "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "
+        "free it at both ends and make it anew. {}",
+        explain());
+  }
   if (side() == Side::send && matching.peer_freed) {
     throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
   }

@@ -152,7 +152,7 @@ class Request : public Waiting {
   virtual Partita_Prequest device_view() = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
-  /// The open epoch of a matched request ends with an error.
+  /// The open epoch ends with an error: nothing more of it may leave. No step of the progress engine runs meanwhile.
   virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
@@ -173,6 +173,7 @@ class Request : public Waiting {
   std::mutex setup_mutex_;  ///< taken until matched, never after
   std::atomic<bool> matched_{false};
   std::atomic<bool> active_{false};
+  bool given_up_ = false;  ///< an epoch ended with an error; under setup_mutex_, or of the thread that starts
   Epoch epoch_;
   link::Plan plan_;
   std::string link_name_;

@@ -196,6 +196,15 @@ bool SendRequest::flush() {
   return deferred_count_.load(std::memory_order_acquire) == 0;
 }
 
+void SendRequest::give_up_epoch() {
+  early_ = {};
+  if (!matched()) return;
+  runtime_.deferred.remove(*this);
+  for (auto& deferred : deferred_) deferred.store(0, std::memory_order_relaxed);
+  deferred_count_.store(0, std::memory_order_relaxed);
+  link_->give_up(epoch_);
+}
+
 bool SendRequest::done() {
   enter_gpu();
   if (null_peer()) return put_count_.load(std::memory_order_acquire) == arguments_.partitions;

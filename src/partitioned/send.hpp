@@ -36,7 +36,7 @@ class SendRequest final : public Request {
 
  protected:
   Partita_Prequest device_view() override;
-  void give_up_epoch() override { link_->give_up(epoch_); }
+  void give_up_epoch() override;
   std::string describe_epoch() const override;
 
  private:

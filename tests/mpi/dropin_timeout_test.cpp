@@ -8,7 +8,10 @@
 #include <string>
 #include <thread>
 
+#include "support/errors.hpp"
+#include "support/face.hpp"
 #include "support/job.hpp"
+#include "support/transfer.hpp"
 
 namespace partita::test {
 namespace {
@@ -79,6 +82,58 @@ TEST(SlowPolls, a_wait_ends_in_time) {
   EXPECT_LT(polls, 250) << "of 10 ms or more, with a limit of 1 s";
   EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/// What was marked in an epoch that the sender gave up does not leave any more, and there is no epoch after it.
+class GivenUpEpoch : public testing::Test {
+ protected:
+  static constexpr std::int64_t partition_bytes = 256 * 1024;  // leaves only when the receiver is there
+
+  GivenUpEpoch() { MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  ~GivenUpEpoch() override {
+    if (send_.request != CFace::null()) send_.free();
+    if (recv_.request != CFace::null()) recv_.free();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  }
+  void init_send() { send_.init(4, partition_bytes, rank(), 73); }
+  void init_recv() { recv_.init(4, partition_bytes, rank(), 73); }
+  void give_up_send() {
+    send_.start();
+    send_.mark_all(1);
+    expect_time_limit(CFace::wait(&send_.request, MPI_STATUS_IGNORE));
+  }
+  void expect_no_arrival() {
+    recv_.start();
+    for (int looks = 0; looks < 1000; ++looks) {
+      EXPECT_FALSE(recv_.arrived(looks % 4)) << "partition " << looks % 4 << ", whose epoch was given up";
+    }
+    expect_time_limit(CFace::wait(&recv_.request, MPI_STATUS_IGNORE));
+  }
+  void expect_no_other_epoch() {
+    EXPECT_ERROR(CFace::start(&send_.request), MPI_ERR_REQUEST, "Start", "ended with an error", "make it anew");
+    EXPECT_ERROR(CFace::start(&recv_.request), MPI_ERR_REQUEST, "Start", "ended with an error", "make it anew");
+  }
+
+  Sending<CFace> send_;
+  Receiving<CFace> recv_;
+};
+
+TEST_F(GivenUpEpoch, marks_that_waited_for_the_receiver_are_gone) {
+  init_send();
+  init_recv();
+  RETURN_IF_FAILED();
+  give_up_send();
+  expect_no_arrival();
+  expect_no_other_epoch();
+}
+
+TEST_F(GivenUpEpoch, marks_that_waited_for_the_match_are_gone) {
+  init_send();
+  RETURN_IF_FAILED();
+  give_up_send();
+  init_recv();
+  expect_no_arrival();
+  expect_no_other_epoch();
 }
 
 }  // namespace
