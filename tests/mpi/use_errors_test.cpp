@@ -213,12 +213,12 @@ TYPED_TEST(UseErrors, waitall_waits_for_what_does_not_fail) {
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
   Sending<TypeParam> send, good_send;
   Receiving<TypeParam> recv, good_recv;
-  send.init(1, 8, rank(), 7, this->comm_);
   recv.init(1, 9, rank(), 7, this->comm_);
   good_send.init(1, 100, right, 8, this->comm_);
   good_recv.init(1, 100, left, 8, this->comm_);
   recv.start();
   good_recv.start();
+  send.init(1, 8, rank(), 7, this->comm_);  // the pair is matched from here on, and not before its receive has started
   RETURN_IF_FAILED();
   // When Waitall begins, the ranks that receive from one that marks late know of the failed pair, and of no arrival.
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(rank() % 2 == 1 ? 200 : 50);
