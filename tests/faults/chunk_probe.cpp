@@ -12,14 +12,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "error_text.hpp"
+#include "probe_lines.hpp"
 
 namespace {
 
@@ -31,20 +30,8 @@ constexpr int last_epoch = 60;
 /// Chunks are not smaller; what the ranks tell each other is.
 constexpr std::size_t least_chunk_bytes = 64 * 1024;
 
-int own_rank = 0;
 int strike_signal = SIGKILL;
 std::atomic<bool> armed{false};
-
-void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void say(const char* format, ...) {
-  char text[4096];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  const std::string line = "probe: rank " + std::to_string(own_rank) + " " + text + "\n";
-  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
-}
 
 void maybe_strike(const iovec* own) {
   if (own->iov_len < least_chunk_bytes || !armed.exchange(false)) return;
@@ -95,7 +82,7 @@ bool reaches_other() {
 [[noreturn]] void report(int code, Clock::time_point since, std::vector<unsigned char>& data) {
   std::fill(data.begin(), data.end(), 0xee);
   const double waited_s = std::chrono::duration<double>(Clock::now() - since).count();
-  say("survives: class %d after %.1f s: %s", class_of(code), waited_s, sentence_of(code).c_str());
+  say_survives(code, waited_s);
   for (;;) pause();
 }
 

@@ -16,13 +16,12 @@
 #include <partita/device.cuh>
 
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
-#include "error_text.hpp"
+#include "probe_lines.hpp"
 
 namespace {
 
@@ -34,19 +33,6 @@ constexpr int endless = 1 << 30;
 /// Longer than fault_test.py lets a wait take; a kernel that nobody released ends by itself.
 constexpr partita_u64 kernel_limit_ns = 40'000'000'000;
 constexpr auto host_limit = std::chrono::seconds(45);
-
-int own_rank = 0;
-
-void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void say(const char* format, ...) {
-  char text[4096];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  const std::string line = "probe: rank " + std::to_string(own_rank) + " " + text + "\n";
-  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
-}
 
 void check_cuda(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
@@ -234,7 +220,7 @@ void survive(Job& job) {
   }
   say("kernel ended: code %d after %.1f s and %d rounds", job.outcome->code, seconds(), job.outcome->rounds);
   if (code == MPI_SUCCESS) code = first_error(job);
-  say("survives: class %d after %.1f s: %s", class_of(code), seconds(), sentence_of(code).c_str());
+  say_survives(code, seconds());
   try_cuda();
   int freed = MPI_SUCCESS;
   for (int i = 0; i < 2; ++i) {

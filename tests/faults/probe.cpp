@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "error_text.hpp"
+#include "probe_lines.hpp"
 
 namespace {
 
@@ -27,19 +26,7 @@ constexpr int partition_bytes = 20000;
 constexpr int fault_epoch = 3;
 constexpr int last_epoch = 40;
 
-int own_rank = 0;
 int rank_count = 1;
-
-void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void say(const char* format, ...) {
-  char text[4096];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  const std::string line = "probe: rank " + std::to_string(own_rank) + " " + text + "\n";
-  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
-}
 
 struct Fault {
   std::string stage;
@@ -62,7 +49,7 @@ struct Fault {
 /// A survivor says what it was told and ends. MPI_Finalize would wait for the dead.
 [[noreturn]] void report_and_end(int code, Clock::time_point since) {
   const double waited_s = std::chrono::duration<double>(Clock::now() - since).count();
-  say("survives: class %d after %.1f s: %s", class_of(code), waited_s, sentence_of(code).c_str());
+  say_survives(code, waited_s);
   _exit(0);
 }
 

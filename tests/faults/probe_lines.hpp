@@ -1,0 +1,44 @@
+// The lines "probe: ..." that the probes print and fault_test.py looks at.
+#pragma once
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+inline int own_rank = 0;
+
+/// One line, in one write, so that those of the ranks do not mix.
+inline void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+inline void say(const char* format, ...) {
+  char text[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  const std::string line = "probe: rank " + std::to_string(own_rank) + " " + text + "\n";
+  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
+}
+
+inline std::string sentence_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  for (char* c = text; *c != '\0'; ++c) {
+    if (*c == '\n') *c = ' ';
+  }
+  return text;
+}
+
+inline int class_of(int code) {
+  int error_class = 0;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+/// What this rank was told, as `code`, after so long.
+inline void say_survives(int code, double waited_s) {
+  say("survives: class %d after %.1f s: %s", class_of(code), waited_s, sentence_of(code).c_str());
+}
