@@ -170,7 +170,7 @@ class Request : public Waiting {
   std::byte* staging_ = nullptr;    ///< packed bytes of a buffer with gaps, else null
   std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
 
-  std::mutex setup_mutex_;  ///< taken until matched, never after
+  std::mutex setup_mutex_;  ///< taken until matched, and to give an epoch up
   std::atomic<bool> matched_{false};
   std::atomic<bool> active_{false};
   bool given_up_ = false;  ///< an epoch ended with an error; under setup_mutex_, or of the thread that starts
