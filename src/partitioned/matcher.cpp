@@ -7,7 +7,7 @@
 namespace partita {
 namespace {
 
-enum MessageKind : std::uint8_t { offer_kind = 1, answer_kind = 2, bye_kind = 3, ask_kind = 4 };
+enum MessageKind : std::uint8_t { offer_kind = 1, answer_kind = 2, bye_kind = 3, ask_kind = 4, failure_kind = 5 };
 
 std::string joined(const std::string& list, const std::string& item) {
   return list.empty() || item.empty() ? list + item : list + "; " + item;
@@ -19,6 +19,7 @@ Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbo
   mailbox.on(offer_kind, [this](int from, wire::Reader message) { take_offer(from, message); });
   mailbox.on(ask_kind, [this](int from, wire::Reader message) { take_ask(from, message); });
   mailbox.on(answer_kind, [this](int from, wire::Reader message) { take_answer(from, message); });
+  mailbox.on(failure_kind, [this](int from, wire::Reader message) { take_failure(from, message); });
   mailbox.on(bye_kind, [this](int from, wire::Reader message) { take_bye(from, message); });
 }
 
@@ -193,6 +194,9 @@ void Matcher::take_answer(int from, wire::Reader message) {
     request->connect(plan, answered.take(link, kind), kind, link, std::move(reason), answer);
   } catch (const Error& error) {
     request->fail(error);
+    wire::Writer failure;
+    failure.put(failure_kind).put(receiver_id).put(error.error_class()).put_string(error.sentence());
+    mailbox_.post(from, failure.take());
   }
 }
 
@@ -321,6 +325,16 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
   std::string reason = link.describe(*receiver);
   return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
+}
+
+void Matcher::take_failure(int from, wire::Reader message) {
+  const auto receiver_id = message.get<std::uint64_t>();
+  const auto error_class = message.get<ErrorClass>();
+  const std::string sentence = message.get_string();
+  const std::lock_guard lock(mutex_);
+  if (Request* request = find(receiver_id)) {
+    request->fail(Error(error_class, "the sender, rank {}, could not connect: {}", from, sentence));
+  }
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {

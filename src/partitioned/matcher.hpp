@@ -19,6 +19,7 @@ namespace partita {
 ///   ask     receiver → sender   when both are known and the first link that could serve is one that the sender holds
 ///                               back: the sender starts it and makes its offer again
 ///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
+///   failure sender → receiver   where the sender cannot do what the answer asks of it
 ///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
 ///   done
 /// Any thread may call; requests are connected on whichever thread takes the message.
@@ -92,6 +93,7 @@ class Matcher {
   void take_offer(int from, wire::Reader message);
   void take_ask(int from, wire::Reader message);
   void take_answer(int from, wire::Reader message);
+  void take_failure(int from, wire::Reader message);
   void take_bye(int from, wire::Reader message);
 
   void settle(RecvRequest& request, const Offer& offer);

@@ -1,0 +1,69 @@
+// A sender that cannot connect as the receiver has chosen: both sides learn of it, and nobody waits in vain.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <atomic>
+
+#include "support/errors.hpp"
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+std::atomic<bool> mpi_refuses_sends{false};
+
+TEST(ConnectFailure, is_told_on_both_sides) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Sending<CFace> send;
+  Receiving<CFace> recv;
+  const bool sends = rank() == 0;
+  mpi_refuses_sends = sends;
+  if (sends) {
+    send.init(4, 100, 1, 3);
+    send.start();
+    send.mark_all(1);
+    step("the wait of a send that cannot connect");
+    EXPECT_ERROR(CFace::wait(&send.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "Wait", "Send_init");
+  } else {
+    recv.init(4, 100, 0, 3);
+    recv.start();
+    step("the wait of a receive whose sender cannot connect");
+    EXPECT_ERROR(CFace::wait(&recv.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "Wait", "rank 0, could not connect",
+                 "Send_init");
+  }
+  mpi_refuses_sends = false;
+  if (sends) send.free();
+  if (!sends) recv.free();
+  RETURN_IF_FAILED();
+
+  // The next pair has nothing to do with that.
+  if (sends) {
+    send.init(4, 100, 1, 3);
+    send.start();
+    send.mark_all(2);
+    send.wait();
+    send.free();
+  } else {
+    recv.init(4, 100, 0, 3);
+    recv.start();
+    recv.wait_for(2);
+    recv.free();
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+}  // namespace
+}  // namespace partita::test
+
+/// Stands before the MPI's own.
+extern "C" int PMPI_Send_init(const void* buffer, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+                              MPI_Request* request) {
+  if (partita::test::mpi_refuses_sends) return MPI_ERR_NO_MEM;
+  using SendInit = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+  const auto of_mpi = reinterpret_cast<SendInit>(dlsym(RTLD_NEXT, "PMPI_Send_init"));
+  return of_mpi(buffer, count, type, dest, tag, comm, request);
+}
