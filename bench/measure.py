@@ -16,6 +16,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ import tempfile
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
+PRELOAD_SIZES = (8, 1024, 8192, 65536)
+PRELOAD_JOBS = 9
 
 Run = collections.namedtuple("Run", "name arguments")
 
@@ -125,6 +128,44 @@ def annotated(file):
             yield int(found[1].replace(",", "")), found[3], found[4] or ""
 
 
+def measure_preload(options):
+    """One-way times of a program that knows nothing of Partita, plain and with the drop-in preloaded, in jobs that alternate:
+    {bytes: ([plain], [preloaded])} in microseconds."""
+    folder = pathlib.Path(options.program).resolve().parent
+    program, library = folder / "partita_plain_ping_pong", folder.parent / "lib" / "libpartita_mpi.so"
+    if not program.exists() or not library.exists():
+        print(f"== preload: {program.name} or {library.name} is not beside the program; built from the same tree they are")
+        return {}
+    times = {size: ([], []) for size in PRELOAD_SIZES}
+    for preloaded in (False, True) * PRELOAD_JOBS:
+        setting = ["env", f"LD_PRELOAD={library}"] if preloaded else []
+        ended = subprocess.run([*shlex.split(options.mpirun), *setting, str(program), *map(str, PRELOAD_SIZES)],
+                               capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+        if ended.returncode != 0:
+            print(f"== preload: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
+            return {}
+        for line in ended.stdout.splitlines():
+            size, time_us = line.split()
+            times[int(size)][preloaded].append(float(time_us))
+    (options.output / "preload.json").write_text(json.dumps(
+        {"unit": "us", "plain": {size: both[0] for size, both in times.items()},
+         "preloaded": {size: both[1] for size, both in times.items()}}, indent=1) + "\n")
+    return times
+
+
+def preload_table(options, times):
+    launcher = shlex.split(options.mpirun)
+    launcher[0] = pathlib.Path(launcher[0]).name
+    sizes = " ".join(map(str, PRELOAD_SIZES))
+    lines = [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
+             f"    {shlex.join(launcher)} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
+             "| bytes | plain | preloaded | preloaded over plain |", "|---:|---:|---:|---:|"]
+    for size, both in times.items():
+        plain, preloaded = (statistics.median(each) for each in both)
+        lines.append(f"| {size_name(size)} | {plain:.4g} | {preloaded:.4g} | {preloaded / plain:.2f} |")
+    return [*lines, ""]
+
+
 def results(options, run):
     return json.loads((options.output / f"{run.name}.json").read_text())
 
@@ -162,7 +203,7 @@ def links_used(found):
     return "; ".join(f"{subject}: {', '.join(sorted(links))}" for subject, links in used.items())
 
 
-def page(options, done, failed, counts):
+def page(options, done, failed, counts, preload):
     """The page that states every figure, with the command that made it."""
     machine = results(options, done[0])["machine"] if done else {}
     text = ["# Measured comparison", ""]
@@ -174,6 +215,8 @@ def page(options, done, failed, counts):
                  "| link | Partita's own | in its links |", "|---|---:|---:|"]
         text += [f"| {link} | {own:.0f} | {transport:.0f} |" for link, (own, transport) in counts.items()]
         text += [""]
+    if preload:
+        text += preload_table(options, preload)
     for run in done:
         found = results(options, run)
         text += [f"## {run.name}: {found['unit']} ({found['metric']})", "", f"    {shown_command(options, run)}", ""]
@@ -205,7 +248,8 @@ def main():
     for run in planned_runs(options):
         (done if measure(options, run) else failed).append(run)
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
-    (options.output / "README.md").write_text(page(options, done, failed, counts))
+    preload = measure_preload(options) if not options.only or "preload" in options.only else {}
+    (options.output / "README.md").write_text(page(options, done, failed, counts, preload))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0
 
