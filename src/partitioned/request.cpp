@@ -91,7 +91,7 @@ void Request::abandon() {
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
   if (!active()) return;
-  given_up_ = true;
+  given_up_.store(true, std::memory_order_release);
   give_up_epoch();
   complete();
 }
@@ -187,7 +187,7 @@ void Request::check_startable() const {
                 explain());
   }
   throw_if_failed();
-  if (given_up_) {
+  if (given_up_.load(std::memory_order_acquire)) {
     throw Error(
         ErrorClass::request,
         "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "

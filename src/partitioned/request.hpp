@@ -116,7 +116,8 @@ class Request : public Waiting {
 
   /// The request can never complete: every later start, done and prepared throws `error`. Any thread.
   void fail(const Error& error);
-  /// After an error in a wait: the epoch is given up, so that the request can be freed.
+  /// After an error in a wait or test: the epoch is given up, so that the request can be freed. Blocks while another
+  /// thread takes a step of the progress engine. Other threads may mark meanwhile.
   void abandon();
 
   /// Makes what kernels need (MPIX_Prequest_create); the request is matched.
@@ -152,7 +153,8 @@ class Request : public Waiting {
   virtual Partita_Prequest device_view() = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
-  /// The open epoch ends with an error: nothing more of it may leave. No step of the progress engine runs meanwhile.
+  /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress
+  /// engine runs meanwhile.
   virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
@@ -173,7 +175,8 @@ class Request : public Waiting {
   std::mutex setup_mutex_;  ///< taken until matched, and to give an epoch up
   std::atomic<bool> matched_{false};
   std::atomic<bool> active_{false};
-  bool given_up_ = false;  ///< an epoch ended with an error; under setup_mutex_, or of the thread that starts
+  /// An epoch ended with an error: no other opens, and nothing more of it leaves. Threads that mark look at it.
+  std::atomic<bool> given_up_{false};
   Epoch epoch_;
   link::Plan plan_;
   std::string link_name_;

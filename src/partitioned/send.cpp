@@ -142,9 +142,10 @@ void SendRequest::join(link::Range& run, std::int64_t t, void (SendRequest::*lea
   run.end = t + 1;
 }
 
-/// The one place that decides how complete transport partitions leave.
+/// The one place that decides how complete transport partitions leave. Of an epoch that was given up none does: its
+/// buffer may be written again once the calls that mark have returned.
 void SendRequest::decide(link::Range run) {
-  if (run.size() == 0) return;
+  if (run.size() == 0 || given_up_.load(std::memory_order_acquire)) return;
   if (link_->ready(epoch_)) {
     put(run);
     return;
@@ -178,6 +179,8 @@ void SendRequest::put_staged(std::int32_t t) {
 
 bool SendRequest::flush() {
   if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
+  // Deferred by a thread that was marking while another gave the epoch up. No flush runs during the latter.
+  if (given_up_.load(std::memory_order_acquire)) return true;
   link::Range run;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     auto& deferred = deferred_[static_cast<std::size_t>(t)];

@@ -3,8 +3,15 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <thread>
 
@@ -84,6 +91,54 @@ TEST(SlowPolls, a_wait_ends_in_time) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Memory whose last page stops the thread that first reads there until release(). One at a time.
+class StoppingMemory {
+ public:
+  explicit StoppingMemory(std::size_t size_bytes)
+      : size_bytes_(size_bytes),
+        base_(::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    page_bytes_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    page_ = reinterpret_cast<std::uintptr_t>(base_) + size_bytes - page_bytes_;
+    stopped_ = released_ = false;
+    struct sigaction action{};
+    action.sa_sigaction = stop;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGSEGV, &action, &before_);
+    ::mprotect(reinterpret_cast<void*>(page_.load()), page_bytes_, PROT_NONE);
+  }
+  ~StoppingMemory() {
+    release();
+    ::sigaction(SIGSEGV, &before_, nullptr);
+    ::munmap(base_, size_bytes_);
+  }
+  StoppingMemory(const StoppingMemory&) = delete;
+  StoppingMemory& operator=(const StoppingMemory&) = delete;
+
+  void* base() const { return base_; }
+  static bool has_stopped_a_thread() { return stopped_; }
+  static void release() { released_ = true; }
+
+ private:
+  static void stop(int, siginfo_t* info, void*) {
+    if (reinterpret_cast<std::uintptr_t>(info->si_addr) - page_ >= page_bytes_) {
+      ::signal(SIGSEGV, SIG_DFL);  // another mistake: it strikes again when this returns
+      return;
+    }
+    stopped_ = true;
+    const timespec nap{0, 1000000};
+    while (!released_) ::nanosleep(&nap, nullptr);
+    ::mprotect(reinterpret_cast<void*>(page_.load()), page_bytes_, PROT_READ | PROT_WRITE);
+  }
+
+  static inline std::atomic<std::uintptr_t> page_{0};
+  static inline std::atomic<std::size_t> page_bytes_{0};
+  static inline std::atomic<bool> stopped_{false};
+  static inline std::atomic<bool> released_{false};
+  std::size_t size_bytes_;
+  void* base_;
+  struct sigaction before_{};
+};
+
 /// What was marked in an epoch that the sender gave up does not leave any more, and there is no epoch after it.
 class GivenUpEpoch : public testing::Test {
  protected:
@@ -123,6 +178,31 @@ TEST_F(GivenUpEpoch, marks_that_waited_for_the_receiver_are_gone) {
   init_recv();
   RETURN_IF_FAILED();
   give_up_send();
+  expect_no_arrival();
+  expect_no_other_epoch();
+}
+
+/// A thread is still within Pready_range, where it packs, when another one's wait runs out of time.
+TEST_F(GivenUpEpoch, marks_under_way_are_gone) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  constexpr int block_bytes = partition_bytes / 2;
+  StoppingMemory data(std::size_t{4} * 3 * block_bytes);
+  MPI_Datatype two_blocks = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, block_bytes, 2 * block_bytes, MPI_BYTE, &two_blocks);
+  MPI_Type_commit(&two_blocks);
+  ASSERT_OK(
+      CFace::psend_init(data.base(), 4, 1, two_blocks, rank(), 73, MPI_COMM_WORLD, MPI_INFO_NULL, &send_.request));
+  MPI_Type_free(&two_blocks);
+  init_recv();
+  RETURN_IF_FAILED();
+  send_.start();
+  int marked = MPI_ERR_OTHER;
+  std::thread marker([&] { marked = CFace::pready_range(0, 3, send_.request); });
+  while (!StoppingMemory::has_stopped_a_thread()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  expect_time_limit(CFace::wait(&send_.request, MPI_STATUS_IGNORE));
+  StoppingMemory::release();
+  marker.join();
+  EXPECT_OK(marked);
   expect_no_arrival();
   expect_no_other_epoch();
 }

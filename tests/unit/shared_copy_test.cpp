@@ -203,6 +203,54 @@ TEST_F(SharedCopy, does_not_arrive_when_the_sender_gives_up_an_epoch_of_which_a_
   EXPECT_TRUE(pair.pulls.arrived(0, 7)) << "it had arrived before";
 }
 
+/// As a thread within Pready_range, while the wait of another thread runs out of time.
+TEST_F(SharedCopy, does_not_arrive_when_it_is_put_after_the_sender_gave_the_epoch_up) {
+  Pair pair(Plan(2, 1, 2, 2 * kib * kib));
+  pair.fill(7);
+  pair.puts.put(0, 7);
+  pair.puts.give_up(7);
+  pair.puts.put(1, 7);
+  pair.fill(8);  // the buffer is the program's again
+  for (int look = 0; look < 100; ++look) ASSERT_FALSE(pair.pulls.arrived(1, 7));
+  EXPECT_TRUE(pair.puts.finished());
+  EXPECT_TRUE(pair.pulls.arrived(0, 7)) << "it had arrived before";
+  EXPECT_TRUE(pair.right(7, pair.plan.bytes(0)));
+}
+
+TEST_F(SharedCopy, brings_no_later_bytes_however_puts_meet_a_sender_that_gives_up) {
+  constexpr std::int32_t transports = 4;
+  Pair pair(Plan(transports, 1, transports, transports * (300 * kib + 5)));
+  test::Random random(4712);
+  for (Epoch epoch = 1; epoch <= 300; ++epoch) {
+    pair.fill(epoch);
+    std::atomic<bool> over{false};
+    std::vector<std::jthread> receivers;
+    for (int receiver = 0; receiver < 2; ++receiver) {
+      receivers.emplace_back([&] {
+        while (!over) {
+          for (std::int32_t t = 0; t < transports; ++t) pair.pulls.arrived(t, epoch);
+        }
+      });
+    }
+    {
+      const std::jthread marker([&] {
+        for (std::int32_t t = 0; t < transports; ++t) pair.puts.put(t, epoch);
+      });
+      std::this_thread::sleep_for(std::chrono::microseconds(random.integer(0, 200)));
+      pair.puts.give_up(epoch);
+    }
+    pair.fill(epoch + 1);
+    over = true;
+    receivers.clear();
+    ASSERT_TRUE(pair.puts.finished()) << "epoch " << epoch;
+    for (std::int32_t t = 0; t < transports; ++t) {
+      if (pair.pulls.arrived(t, epoch)) {
+        ASSERT_TRUE(pair.right(epoch, pair.plan.bytes(t))) << "transfer " << t << " of epoch " << epoch;
+      }
+    }
+  }
+}
+
 TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
   Pair pair(Plan(1, 1, 1, 16 * kib * kib));
   const CopyProgress receivers = pair.board.progress(0);

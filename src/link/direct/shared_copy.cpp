@@ -46,8 +46,9 @@ Range Chunks::bytes(Range chunks) const {
 }
 
 void CopyProgress::offer(Epoch epoch, std::int32_t claimed) const {
-  // Pairs with the loads in claim.
-  word_.store({epoch, static_cast<std::uint16_t>(claimed), 0}, std::memory_order_release);
+  // Releases to the loads in claim. In one order with SharedPuts::given_up_: whoever gives the epoch up sees the offer,
+  // or whoever offers sees that it was given up.
+  word_.store({epoch, static_cast<std::uint16_t>(claimed), 0}, std::memory_order_seq_cst);
 }
 
 Range CopyProgress::claim(Epoch epoch, std::int32_t chunks, std::int32_t share) const {
@@ -74,7 +75,7 @@ bool CopyProgress::add_copied(Epoch epoch, std::int32_t count) const {
 }
 
 std::int32_t CopyProgress::revoke(Epoch epoch, std::int32_t chunks) const {
-  Word seen = word_.load(std::memory_order_acquire);
+  Word seen = word_.load(std::memory_order_seq_cst);  // in one order with offer
   while (seen.epoch == epoch && seen.copied < chunks) {
     // Pairs with add_copied: what is counted was read before.
     if (word_.compare_exchange_weak(seen, {no_epoch, 0, 0}, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -108,6 +109,8 @@ void SharedPuts::put(std::int32_t t, Epoch epoch) {
   Range claimed{0, part_of(count, senders_share)};
   left_to_receiver_.fetch_add(static_cast<std::uint64_t>(count - claimed.size()), std::memory_order_relaxed);
   progress.offer(epoch, static_cast<std::int32_t>(claimed.size()));
+  // As long as nothing of what was claimed here is counted, the copy cannot complete.
+  if (given_up_.load(std::memory_order_seq_cst) == epoch) return take_back(t, epoch);
   std::int32_t copied = 0;
   while (claimed.size() > 0) {
     const Range part = chunks.bytes(claimed);
@@ -128,10 +131,14 @@ bool SharedPuts::finished() const {
 }
 
 void SharedPuts::give_up(Epoch epoch) {
-  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
-    const std::int32_t unclaimed = board_.progress(t).revoke(epoch, Chunks(plan_.bytes(t).size()).count());
-    left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(unclaimed), std::memory_order_relaxed);
-  }
+  given_up_.store(epoch, std::memory_order_seq_cst);
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) take_back(t, epoch);
+}
+
+/// Of transport partition `t`, if it was offered and is not copied yet. Several threads at once.
+void SharedPuts::take_back(std::int32_t t, Epoch epoch) {
+  const std::int32_t unclaimed = board_.progress(t).revoke(epoch, Chunks(plan_.bytes(t).size()).count());
+  left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(unclaimed), std::memory_order_relaxed);
 }
 
 SharedPulls::SharedPulls(const Plan& plan, CopyBoard board, std::byte* data, RemoteBytes sender, std::uint64_t& pulled)

@@ -92,19 +92,24 @@ class SharedPuts {
   /// `pulled` counts, in memory of the sender's, the chunks that the receiver has ever claimed and let go of.
   SharedPuts(const Plan& plan, CopyBoard board, const std::byte* data, RemoteBytes receiver, std::uint64_t& pulled);
 
-  /// Copies what the receiver does not claim. Any thread, with different `t`. Throws Error.
+  /// Copies what the receiver does not claim; nothing of an epoch that was given up. Any thread, with different `t`.
+  /// Throws Error.
   void put(std::int32_t t, Epoch epoch);
   /// Whether the receiver, too, has let go of what it claimed; acquires its word that the bytes may be written again.
   bool finished() const;
-  /// What the receiver has not copied yet of `epoch` does not arrive any more.
+  /// What the receiver has not copied yet of `epoch` does not arrive any more, nor what is put from here on. Puts may
+  /// run meanwhile; no other epoch of the request is open.
   void give_up(Epoch epoch);
 
  private:
+  void take_back(std::int32_t t, Epoch epoch);
+
   Plan plan_;
   CopyBoard board_;
   const std::byte* data_;
   RemoteBytes receiver_;
   std::uint64_t& pulled_;
+  std::atomic<Epoch> given_up_{no_epoch};
   std::atomic<std::uint64_t> left_to_receiver_{0};  ///< chunks offered, ever, less those that this side has claimed
 };
 
