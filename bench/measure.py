@@ -87,34 +87,47 @@ def measure(options, run):
     return code == 0
 
 
+def counted_run(link):
+    """Beside the folder, the arguments of valgrind and of the program in a run whose instructions are counted."""
+    return (["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=partita::bench::counted_send*"],
+            ["bench", "start-pready-wait", "-m", "1K:1K", "--partitions", "8", "--link", link, "--batch", "1", "-x", "0",
+             "-i", str(COUNTED_EPOCHS - VERIFIED_EPOCHS)])
+
+
+def shown_count_command(options):
+    """The command of the counts for readers: without this machine's paths."""
+    launcher = shlex.split(options.mpirun)
+    launcher[0] = pathlib.Path(launcher[0]).name
+    valgrind, program = counted_run("LINK")
+    return shlex.join([*launcher, "valgrind", *valgrind, "partita", *program])
+
+
 def count_instructions(options):
-    """Partita's own instructions for Start + 8 x Pready + Wait of a send on each link, outside its links: {link: (own, links)}."""
+    """Partita's own instructions for Start + 8 x Pready + Wait of a send on each link: {link: {"own": {function: instructions},
+    "links": {...}}}, the latter of what its links do. Per epoch."""
     if not shutil.which("valgrind"):
         return {}
     counts = {}
     for link in ("auto", "mpi"):
         with tempfile.TemporaryDirectory() as folder:
-            command = [*shlex.split(options.mpirun), "valgrind", "--tool=callgrind", "--collect-atstart=no",
-                       "--toggle-collect=partita::bench::counted_send*", f"--callgrind-out-file={folder}/out.%p",
-                       options.program, "bench", "start-pready-wait", "-m", "1K:1K", "--partitions", "8", "--link", link,
-                       "--batch", "1", "-x", "0", "-i", str(COUNTED_EPOCHS - VERIFIED_EPOCHS)]
+            valgrind, program = counted_run(link)
+            command = [*shlex.split(options.mpirun), "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
+                       options.program, *program]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
                 print(f"== instructions over link {link}: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
                 continue
-            own = transport = 0
+            found = {"own": collections.Counter(), "links": collections.Counter()}
             for file in pathlib.Path(folder).iterdir():
                 for instructions, function, library in annotated(file):
                     if "libpartita" not in library and "partita::" not in function or "partita::bench" in function:
                         continue
-                    if "partita::link::" in function:
-                        transport += instructions
-                    else:
-                        own += instructions
-            if own == 0:
+                    found["links" if "partita::link::" in function else "own"][function] += instructions
+            if not found["own"]:
                 print(f"== instructions over link {link}: callgrind saw none; the program and libraries need their symbols")
                 continue
-            counts[link] = (own / COUNTED_EPOCHS, transport / COUNTED_EPOCHS)
+            counts[link] = {part: {function: instructions / COUNTED_EPOCHS for function, instructions in functions.most_common()}
+                            for part, functions in found.items()}
     return counts
 
 
@@ -212,8 +225,10 @@ def page(options, done, failed, counts, preload):
                  "node. Medians; in parentheses the figure named in the heading, against the persistent send of the same job.", ""]
     if counts:
         text += ["## Instructions of Start + 8 × Pready + Wait (send, matched, receiver started)", "",
+                 f"    {shown_count_command(options)}", "", "By function: instructions.json.", "",
                  "| link | Partita's own | in its links |", "|---|---:|---:|"]
-        text += [f"| {link} | {own:.0f} | {transport:.0f} |" for link, (own, transport) in counts.items()]
+        text += [f"| {link} | {sum(parts['own'].values()):.0f} | {sum(parts['links'].values()):.0f} |"
+                 for link, parts in counts.items()]
         text += [""]
     if preload:
         text += preload_table(options, preload)
@@ -248,6 +263,9 @@ def main():
     for run in planned_runs(options):
         (done if measure(options, run) else failed).append(run)
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
+    if counts:
+        found = {"command": shown_count_command(options), "epochs": COUNTED_EPOCHS, "instructions_per_epoch": counts}
+        (options.output / "instructions.json").write_text(json.dumps(found, indent=1) + "\n")
     preload = measure_preload(options) if not options.only or "preload" in options.only else {}
     (options.output / "README.md").write_text(page(options, done, failed, counts, preload))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
