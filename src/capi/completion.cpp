@@ -152,6 +152,7 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
 
 int Partita_Wait(Partita_Request* request, MPI_Status* status) {
   return on_requests("Wait", 1, request, [&] {
+    check_status(status);
     if (!is_open(*request)) return fill_empty(status);
     Request& waited = request_of(*request);
     wait_for(1, request, waited, [&] { return try_close(waited, status); });
@@ -161,6 +162,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
 int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
   return on_requests("Test", 1, request, [&] {
     check_output(flag, "flag");
+    check_status(status);
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
@@ -171,6 +173,7 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
 int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* status) {
   return on_requests("Request_get_status", 1, &request, [&] {
     check_output(flag, "flag");
+    check_status(status);
     poll();
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
@@ -183,6 +186,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
 int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Waitall", count, requests, [&] {
+    check_statuses(count, statuses);
     Outcomes outcomes("Waitall", count, requests, statuses);
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) outcomes.close_with(i, MPI_SUCCESS);
@@ -207,6 +211,7 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
   int code = MPI_SUCCESS;
   const int called = on_requests("Testall", count, requests, [&] {
     check_output(flag, "flag");
+    check_statuses(count, statuses);
     poll();
     *flag = 1;
     Outcomes outcomes("Testall", count, requests, statuses);
@@ -234,6 +239,7 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
 int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Status* status) {
   return on_requests("Waitany", count, requests, [&] {
     check_output(index, "index");
+    check_status(status);
     Request* first_open = nullptr;
     if (any_closed(count, requests, index, status, &first_open)) return;
     wait_for(count, requests, *first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
@@ -244,6 +250,7 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
   return on_requests("Testany", count, requests, [&] {
     check_output(index, "index");
     check_output(flag, "flag");
+    check_status(status);
     poll();
     Request* first_open = nullptr;
     *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
@@ -255,6 +262,7 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
   const int called = on_requests("Waitsome", incount, requests, [&] {
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
+    check_statuses(incount, statuses);
     Request* first_open = nullptr;
     const auto look = [&] {
       code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
@@ -270,6 +278,7 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
   const int called = on_requests("Testsome", incount, requests, [&] {
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
+    check_statuses(incount, statuses);
     poll();
     Request* first_open = nullptr;
     code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);

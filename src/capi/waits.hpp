@@ -17,6 +17,16 @@ inline void check_count(int count, const void* requests) {
     throw Error(ErrorClass::arg, "argument requests is null; expected are {} requests", count);
 }
 
+/// Throws Error (arg) on a status that is neither given nor ignored: MPI_STATUS_IGNORE is null in some MPIs only.
+inline void check_status(const MPI_Status* status) {
+  if (status == nullptr && status != MPI_STATUS_IGNORE)
+    throw Error(ErrorClass::arg, "argument status is null; expected is a status or MPI_STATUS_IGNORE");
+}
+inline void check_statuses(int count, const MPI_Status statuses[]) {
+  if (count > 0 && statuses == nullptr && statuses != MPI_STATUSES_IGNORE)
+    throw Error(ErrorClass::arg, "argument statuses is null; expected are {} statuses or MPI_STATUSES_IGNORE", count);
+}
+
 /// The communicator of the first request, whose error handler hears of the call's errors.
 inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
   for (int i = 0; requests != nullptr && i < count; ++i) {

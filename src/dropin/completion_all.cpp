@@ -22,6 +22,8 @@ class CompletionOfAll {
     if (statuses != MPI_STATUSES_IGNORE) found_ = scratch.take<MPI_Status>(static_cast<std::size_t>(count));
   }
 
+  /// Whether the MPI's own call does not serve. It also refuses missing statuses, unless requests of ours are there.
+  bool is_needed() const { return split_.own.count > 0 || (progress_by_caller() && !are_missing(statuses_)); }
   bool any_of_ours() const { return split_.own.count > 0; }
   int wait();
   int test(int* flag);
@@ -52,6 +54,7 @@ class CompletionOfAll {
 };
 
 int CompletionOfAll::wait() {
+  if (are_missing(statuses_)) return either::wait_all(split_.own, statuses_);  // refuses them
   give_empty_statuses();
   if (split_.foreign.count == 0) return wait_in(split_.own);
   int code = MPI_SUCCESS;
@@ -70,6 +73,7 @@ int CompletionOfAll::wait() {
 /// or nothing, has completed its part. (PMPI_Request_get_status is no way to look at those: MPICH 5.0 then loses the
 /// status of a persistent request.)
 int CompletionOfAll::test(int* flag) {
+  if (are_missing(statuses_)) return either::test_all(split_.own, flag, statuses_);  // refuses them
   *flag = 0;
   int code = MPI_SUCCESS;
   if (!own_are_complete(&code)) {
@@ -199,7 +203,7 @@ PARTITA_EXPORT int MPI_Waitall(int count, MPI_Request requests[], MPI_Status sta
   if (is_plain(count, requests)) return PMPI_Waitall(count, requests, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);
-  return all.any_of_ours() || progress_by_caller() ? all.wait() : PMPI_Waitall(count, requests, statuses);
+  return all.is_needed() ? all.wait() : PMPI_Waitall(count, requests, statuses);
 }
 
 PARTITA_EXPORT int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {

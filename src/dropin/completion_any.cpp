@@ -57,7 +57,9 @@ struct BothLooks {
 int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
-  if (split.own.count == 0 && !progress_by_caller()) return PMPI_Waitany(count, requests, index, status);
+  const bool refused = is_missing(status);
+  if (split.own.count == 0 && (refused || !progress_by_caller())) return PMPI_Waitany(count, requests, index, status);
+  if (refused) return either::wait_any(split.own, index, status);
 
   Look own;
   Look foreign;
@@ -86,6 +88,7 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
   const Split split(count, requests, scratch);
   progress_if_by_caller();
   if (split.own.count == 0) return PMPI_Testany(count, requests, index, flag, status);
+  if (is_missing(status)) return either::test_any(split.own, index, flag, status);  // refuses it
 
   const BothLooks looks(split, index, flag, status);
   split.put_back();

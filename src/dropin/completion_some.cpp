@@ -77,9 +77,11 @@ struct BothLooks {
 int wait_some(int count, MPI_Request requests[], const Output& out) {
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
-  if (split.own.count == 0 && !progress_by_caller()) {
+  const bool refused = are_missing(out.statuses);
+  if (split.own.count == 0 && (refused || !progress_by_caller())) {
     return PMPI_Waitsome(count, requests, out.count, out.indices, out.statuses);
   }
+  if (refused) return either::wait_some(split.own, out.count, out.indices, out.statuses);
 
   Look own;
   Look foreign;
@@ -105,6 +107,7 @@ int test_some(int count, MPI_Request requests[], const Output& out) {
   const Split split(count, requests, scratch);
   progress_if_by_caller();
   if (split.own.count == 0) return PMPI_Testsome(count, requests, out.count, out.indices, out.statuses);
+  if (are_missing(out.statuses)) return either::test_some(split.own, out.count, out.indices, out.statuses);  // refuses
 
   const BothLooks looks(split, out);
   split.put_back();

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
 
@@ -45,6 +46,8 @@ Look look_at(MPI_Request request, MPI_Status* status) {
 }
 
 int all_statuses(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+  if (are_missing(statuses))
+    return refuse_missing_status("MPI_Request_get_status_all", "statuses", "MPI_STATUSES_IGNORE");
   progress_if_by_caller();
   *flag = 1;
   for (int i = 0; i < count; ++i) {
@@ -60,6 +63,7 @@ int all_statuses(int count, const MPI_Request requests[], int* flag, MPI_Status 
 }
 
 int any_status(int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+  if (is_missing(status)) return refuse_missing_status("MPI_Request_get_status_any", "status", "MPI_STATUS_IGNORE");
   progress_if_by_caller();
   *index = MPI_UNDEFINED;
   *flag = 1;
@@ -77,6 +81,8 @@ int any_status(int count, const MPI_Request requests[], int* index, int* flag, M
 }
 
 int some_statuses(int count, const MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
+  if (are_missing(statuses))
+    return refuse_missing_status("MPI_Request_get_status_some", "statuses", "MPI_STATUSES_IGNORE");
   progress_if_by_caller();
   int found = 0;
   bool any_active = false;

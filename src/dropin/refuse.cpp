@@ -20,4 +20,9 @@ int refuse_null_pointer(const char* call, const char* argument) {
   return refuse(MPI_ERR_ARG, fmt::format("{}: the pointer {} is null", call, argument));
 }
 
+int refuse_missing_status(const char* call, const char* argument, const char* ignore) {
+  return refuse(MPI_ERR_ARG,
+                fmt::format("{}: argument {} is null; expected is a place for it or {}", call, argument, ignore));
+}
+
 }  // namespace partita::dropin

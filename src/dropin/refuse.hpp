@@ -17,4 +17,7 @@ int refuse_foreign(const char* call, MPI_Request handle);
 /// Refuses a null pointer where `call` wants to store a request.
 int refuse_null_pointer(const char* call, const char* argument);
 
+/// Refuses a null status, or array of statuses, where that is not `ignore`, the MPI's value for none.
+int refuse_missing_status(const char* call, const char* argument, const char* ignore);
+
 }  // namespace partita::dropin

@@ -78,6 +78,14 @@ inline bool is_in_status(int code) {
   return code != MPI_SUCCESS && PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IN_STATUS;
 }
 
+/// Whether a status is neither given nor ignored, which is an error: MPI_STATUS_IGNORE is null in some MPIs only.
+inline bool is_missing(const MPI_Status* status) {
+  return status == nullptr && status != MPI_STATUS_IGNORE;
+}
+inline bool are_missing(const MPI_Status statuses[]) {
+  return statuses == nullptr && statuses != MPI_STATUSES_IGNORE;
+}
+
 /// Where entry `i` of an array of statuses, or of MPI_STATUSES_IGNORE, is written.
 inline MPI_Status* status_at(MPI_Status* statuses, int i) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
@@ -117,6 +125,9 @@ inline int wait_some(const Part<Partita_Request>& part, int* done, int indices[]
 }
 inline int wait_some(const Part<MPI_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
   return PMPI_Waitsome(part.count, part.requests, done, indices, statuses);
+}
+inline int test_all(const Part<Partita_Request>& part, int* flag, MPI_Status statuses[]) {
+  return Partita_Testall(part.count, part.requests, flag, statuses);
 }
 inline int wait_all(const Part<Partita_Request>& part, MPI_Status statuses[]) {
   return Partita_Waitall(part.count, part.requests, statuses);

@@ -148,6 +148,41 @@ TEST_F(DropinError, communicators_that_partita_does_not_know_are_refused) {
   MPI_Comm_free(&unknown);
 }
 
+/// Requests of the MPI's among ours make no difference.
+TEST_F(DropinError, a_null_status_is_refused_in_mixed_arrays) {
+  MPI_Status *const none = nullptr, *const no_status = MPI_STATUS_IGNORE, *const no_statuses = MPI_STATUSES_IGNORE;
+  if (none == no_status && none == no_statuses) GTEST_SKIP() << "this MPI's MPI_STATUS_IGNORE is null";
+  Foreign foreign;
+  Ring ring;
+  ring.start();
+  MPI_Start(&foreign.request);
+  std::array<MPI_Request, 4> requests = {foreign.request, ring.send, MPI_REQUEST_NULL, ring.recv};
+  std::array<int, 4> indices{};
+  int flag = 0;
+  int index = 0;
+  const auto expect_refused = [](int code, const char* call) {
+    expect_error(MPI_ERR_ARG, code, call, "is null", "_IGNORE");
+  };
+  expect_refused(MPI_Waitall(4, requests.data(), none), "Waitall");
+  expect_refused(MPI_Testall(4, requests.data(), &flag, none), "Testall");
+  expect_refused(MPI_Waitany(4, requests.data(), &index, none), "Waitany");
+  expect_refused(MPI_Testany(4, requests.data(), &index, &flag, none), "Testany");
+  expect_refused(MPI_Waitsome(4, requests.data(), &index, indices.data(), none), "Waitsome");
+  expect_refused(MPI_Testsome(4, requests.data(), &index, indices.data(), none), "Testsome");
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+  expect_refused(MPI_Request_get_status_all(4, requests.data(), &flag, none), "Request_get_status_all");
+  expect_refused(MPI_Request_get_status_any(4, requests.data(), &index, &flag, none), "Request_get_status_any");
+  expect_refused(MPI_Request_get_status_some(4, requests.data(), &index, indices.data(), none),
+                 "Request_get_status_some");
+#endif
+  const int value = 5;
+  MPI_Send(&value, 1, MPI_INT, rank(), 50, MPI_COMM_WORLD);
+  ring.mark_all();
+  EXPECT_EQ(MPI_SUCCESS, MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE));
+  EXPECT_EQ(value, foreign.value);
+  ring.expect_arrived();
+}
+
 /// Counts the calls of an error handler.
 int handled = 0;
 void count_error(MPI_Comm*, int*, ...) {

@@ -255,6 +255,36 @@ TYPED_TEST(UseErrors, completion_calls_check_their_count) {
   expect_count_error(TypeParam::startall(-1, &request), "Startall");
 }
 
+/// Null is how one ignores a status in some MPIs only.
+TYPED_TEST(UseErrors, a_null_status_is_refused_where_it_does_not_mean_ignore) {
+  MPI_Status *const none = nullptr, *const no_status = MPI_STATUS_IGNORE, *const no_statuses = MPI_STATUSES_IGNORE;
+  if (none == no_status && none == no_statuses) GTEST_SKIP() << "this MPI's MPI_STATUS_IGNORE is null";
+  auto &send = this->send_.request, &recv = this->recv_.request;
+  typename TypeParam::Request requests[] = {send, recv, TypeParam::null()};
+  int index = 0, flag = 0, found = 0, indices[3];
+  const auto expect_refusals = [&] {
+    EXPECT_ERROR(TypeParam::wait(&send, none), MPI_ERR_ARG, "Wait", "status is null", "MPI_STATUS_IGNORE");
+    EXPECT_ERROR(TypeParam::test(&recv, &flag, none), MPI_ERR_ARG, "Test", "status is null", "MPI_STATUS_IGNORE");
+    EXPECT_ERROR(TypeParam::get_status(recv, &flag, none), MPI_ERR_ARG, "get_status", "status is null");
+    EXPECT_ERROR(TypeParam::waitany(3, requests, &index, none), MPI_ERR_ARG, "Waitany", "status is null");
+    EXPECT_ERROR(TypeParam::testany(3, requests, &index, &flag, none), MPI_ERR_ARG, "Testany", "status is null");
+    EXPECT_ERROR(TypeParam::waitall(3, requests, none), MPI_ERR_ARG, "Waitall", "statuses is null");
+    EXPECT_ERROR(TypeParam::testall(3, requests, &flag, none), MPI_ERR_ARG, "Testall", "MPI_STATUSES_IGNORE");
+    EXPECT_ERROR(TypeParam::waitsome(3, requests, &found, indices, none), MPI_ERR_ARG, "Waitsome", "statuses is null");
+    EXPECT_ERROR(TypeParam::testsome(3, requests, &found, indices, none), MPI_ERR_ARG, "Testsome", "statuses is null");
+  };
+  expect_refusals();  // of inactive requests
+  this->recv_.start();
+  this->send_.start();
+  expect_refusals();  // where a wait would block
+  this->send_.mark_all(1);
+  expect_refusals();  // where it would complete
+  EXPECT_OK(TypeParam::test(&recv, &flag, MPI_STATUS_IGNORE));
+  if (flag == 0) this->recv_.wait_for(1);
+  EXPECT_TRUE(this->recv_.holds_all(1));
+  this->send_.wait();
+}
+
 int handler_calls = 0;
 int handler_code = MPI_SUCCESS;
 std::string handler_sentence;
