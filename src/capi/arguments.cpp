@@ -171,10 +171,8 @@ RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
   check_numbers(raw);
   check_datatype(runtime, raw.datatype);
   check_total(raw);
-  if (raw.rank != MPI_PROC_NULL) {
-    arguments.peer = peer_of(runtime, raw.comm, raw.rank);
-    check_tag(runtime, raw.tag);
-  }
+  if (raw.rank != MPI_PROC_NULL) arguments.peer = peer_of(runtime, raw.comm, raw.rank);
+  check_tag(runtime, raw.tag);
   apply_info(runtime, raw.info, arguments);
 
   arguments.side = side;

@@ -99,6 +99,15 @@ TYPED_TEST(InitErrors, the_tag_must_lie_between_zero_and_the_upper_bound) {
   }
 }
 
+TYPED_TEST(InitErrors, the_tag_is_checked_for_mpi_proc_null_too) {
+  for (const int tag : {-5, MPI_ANY_TAG, INT_MIN}) {
+    this->expect(MPI_ERR_TAG, "tag", std::to_string(tag), [&](Call& c) {
+      c.peer = MPI_PROC_NULL;
+      c.tag = tag;
+    });
+  }
+}
+
 TYPED_TEST(InitErrors, the_datatype_must_be_a_committed_one) {
   this->expect(MPI_ERR_TYPE, "datatype", "MPI_DATATYPE_NULL", [](Call& c) { c.type = MPI_DATATYPE_NULL; });
   MPI_Datatype uncommitted;
