@@ -155,7 +155,9 @@ void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& argumen
   arguments.gpu_copy = runtime.settings.gpu_copy;
   if (info == MPI_INFO_NULL) return;
   int keys = 0;
-  PARTITA_MPI(Info_get_nkeys(info, &keys));
+  if (const int code = PMPI_Info_get_nkeys(info, &keys); code != MPI_SUCCESS) {
+    throw Error(ErrorClass::info, "argument info is no info object; the MPI says: {}", mpi_text(code));
+  }
   for (int i = 0; i < keys; ++i) {
     char name[MPI_MAX_INFO_KEY + 1] = "";
     PARTITA_MPI(Info_get_nthkey(info, i, name));

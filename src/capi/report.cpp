@@ -4,17 +4,12 @@
 #include <array>
 
 #include "core/log.hpp"
+#include "core/mpi_check.hpp"
 
 namespace partita::capi {
 namespace {
 
-constexpr auto classes = std::to_array<int>(
-    {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_ARG,
-     MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
-static_assert(classes.size() == error_class_count);
-constexpr auto other_index = static_cast<std::ptrdiff_t>(ErrorClass::other);
-
-std::array<int, error_class_count> codes = classes;
+std::array<int, error_class_count> codes = mpi_error_classes;
 bool codes_are_drawn = false;
 
 std::array<std::string, error_class_count>& sentences() {
@@ -29,6 +24,14 @@ int draw_code(int error_class) {
   const bool drawn = PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
                      PMPI_Error_class(code, &class_of_code) == MPI_SUCCESS && class_of_code == error_class;
   return drawn ? code : error_class;
+}
+
+/// Whose handler hears of errors on `comm`: MPI_COMM_SELF's, where the program has passed a handle that is none.
+MPI_Comm with_handler(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_COMM_SELF;
+  PMPI_Errhandler_free(&handler);
+  return comm;
 }
 
 bool is_fatal(MPI_Comm comm) {
@@ -53,7 +56,7 @@ void print_if_fatal(MPI_Comm comm, int code) {
 void prepare_codes() {
   if (codes_are_drawn) return;
   codes_are_drawn = true;
-  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = draw_code(classes[i]);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = draw_code(mpi_error_classes[i]);
 }
 
 int code_of(ErrorClass error_class) {
@@ -66,9 +69,9 @@ int remember(const char* call, const Error& error) {
 }
 
 int remember(int error_class, const char* sentence) {
-  const auto found = std::find(classes.begin(), classes.end(), error_class);
-  const auto index =
-      static_cast<std::size_t>((found != classes.end() ? found : classes.begin() + other_index) - classes.begin());
+  const auto found = std::find(mpi_error_classes.begin(), mpi_error_classes.end(), error_class);
+  const auto index = found != mpi_error_classes.end() ? static_cast<std::size_t>(found - mpi_error_classes.begin())
+                                                      : static_cast<std::size_t>(ErrorClass::other);
   sentences()[index] = sentence;
   return codes[index];
 }
@@ -81,8 +84,9 @@ const std::string* sentence_of(int code) {
 }
 
 int raise(MPI_Comm comm, int code) {
-  print_if_fatal(comm, code);
-  PMPI_Comm_call_errhandler(comm, code);
+  const MPI_Comm heard = with_handler(comm);
+  print_if_fatal(heard, code);
+  PMPI_Comm_call_errhandler(heard, code);
   return code;
 }
 

@@ -20,6 +20,7 @@ enum class ErrorClass : std::uint8_t {
   rank,
   request,
   arg,
+  info,
   info_key,
   info_value,
   truncate,
@@ -27,7 +28,7 @@ enum class ErrorClass : std::uint8_t {
   other,
   internal
 };
-inline constexpr int error_class_count = 14;
+inline constexpr int error_class_count = 15;
 
 /// Thrown inside Partita and turned into a return code at the faces. The place that first knows an error writes
 /// the sentence; callers pass it on.

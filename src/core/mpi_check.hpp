@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "core/error.hpp"
@@ -17,8 +19,25 @@ inline std::string mpi_text(int code) {
                                                                : fmt::format("error code {}", code);
 }
 
+/// The MPI's values of ErrorClass, in its order.
+inline constexpr auto mpi_error_classes =
+    std::to_array<int>({MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK,
+                        MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE,
+                        MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
+static_assert(mpi_error_classes.size() == error_class_count);
+
+/// The class of one of the MPI's codes or classes; `other` for those that Partita does not report.
+inline ErrorClass error_class_of(int code) {
+  int of_mpi = MPI_ERR_OTHER;
+  PMPI_Error_class(code, &of_mpi);
+  const auto found = std::find(mpi_error_classes.begin(), mpi_error_classes.end(), of_mpi);
+  return found != mpi_error_classes.end() ? static_cast<ErrorClass>(found - mpi_error_classes.begin())
+                                          : ErrorClass::other;
+}
+
+/// The error keeps the class that the MPI gives it: a handle of the program's that is none is MPI_ERR_COMM here too.
 inline void check_mpi(int code, const char* call) {
-  if (code != MPI_SUCCESS) throw Error(ErrorClass::other, "the MPI failed in {}: {}", call, mpi_text(code));
+  if (code != MPI_SUCCESS) throw Error(error_class_of(code), "the MPI failed in {}: {}", call, mpi_text(code));
 }
 
 }  // namespace partita

@@ -59,7 +59,9 @@ std::shared_ptr<Communicator> Communicators::lookup(MPI_Comm comm) const {
   }
   void* record = nullptr;
   int found = 0;
-  PARTITA_MPI(Comm_get_attr(comm, keyval_, &record, &found));
+  if (const int code = PMPI_Comm_get_attr(comm, keyval_, &record, &found); code != MPI_SUCCESS) {
+    throw Error(ErrorClass::comm, "argument comm is no communicator; the MPI says: {}", mpi_text(code));
+  }
   return found != 0 ? *static_cast<std::shared_ptr<Communicator>*>(record) : nullptr;
 }
 
@@ -78,11 +80,10 @@ void Communicators::add(MPI_Comm comm, std::uint64_t id) {
   auto record = std::make_unique<std::shared_ptr<Communicator>>(std::make_shared<Communicator>());
   (*record)->handle = comm;
   (*record)->id = id;
-  {
-    const std::lock_guard lock(mutex_);
-    records_.insert(record.get());
-  }
-  PARTITA_MPI(Comm_set_attr(comm, keyval_, record.release()));
+  PARTITA_MPI(Comm_set_attr(comm, keyval_, record.get()));
+  auto* const attached = record.release();
+  const std::lock_guard lock(mutex_);
+  records_.insert(attached);
 }
 
 void Communicators::add_collectively(MPI_Comm comm) {

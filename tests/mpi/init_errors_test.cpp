@@ -108,6 +108,18 @@ TYPED_TEST(InitErrors, the_tag_is_checked_for_mpi_proc_null_too) {
   }
 }
 
+TYPED_TEST(InitErrors, handles_that_are_none_get_the_class_of_the_handle) {
+  this->expect(MPI_ERR_COMM, "comm", "no communicator", [](Call& c) { c.comm = MPI_Comm{}; });
+  this->expect(MPI_ERR_TYPE, "datatype", "", [](Call& c) { c.type = MPI_Datatype{}; });
+  const ErrorsReturn handler(this->comm_);
+  auto request = TypeParam::null();
+  EXPECT_ERROR(TypeParam::psend_init(this->data_, 1, 1, MPI_INT, rank(), 1, this->comm_, MPI_Info{}, &request),
+               MPI_ERR_INFO, "Psend_init", "info");
+  EXPECT_ERROR(TypeParam::precv_init(this->data_, 1, 1, MPI_INT, rank(), 1, this->comm_, MPI_Info{}, &request),
+               MPI_ERR_INFO, "Precv_init", "info");
+  EXPECT_EQ(request, TypeParam::null());
+}
+
 TYPED_TEST(InitErrors, the_datatype_must_be_a_committed_one) {
   this->expect(MPI_ERR_TYPE, "datatype", "MPI_DATATYPE_NULL", [](Call& c) { c.type = MPI_DATATYPE_NULL; });
   MPI_Datatype uncommitted;
