@@ -55,7 +55,7 @@ PARTITA_EXPORT int Partita_Error_string(int code, char* string, int* length);
 
 /** Reports an error that a layer on top of Partita has found, as Partita reports its own: `sentence` is kept for
  *  Partita_Error_string and the error handler of `comm` is called with the code of `error_class`, one of the
- *  predefined classes. Returns that code if the handler returns. */
+ *  predefined classes. Returns that code if the handler returns. A null sentence is an error itself (MPI_ERR_ARG). */
 PARTITA_EXPORT int Partita_Raise(MPI_Comm comm, int error_class, const char* sentence);
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */

@@ -39,6 +39,13 @@ int Partita_Init(MPI_Comm world) {
     }
     if (world == MPI_COMM_NULL)
       throw Error(ErrorClass::comm, "argument world is MPI_COMM_NULL; expected is a communicator");
+    int inter = 0;
+    if (const int code = PMPI_Comm_test_inter(world, &inter); code != MPI_SUCCESS) {
+      throw Error(ErrorClass::comm, "argument world is no communicator; the MPI says: {}", mpi_text(code));
+    }
+    if (inter != 0) {
+      throw Error(ErrorClass::comm, "argument world is an intercommunicator; expected is an intracommunicator");
+    }
     prepare_codes();
     current_runtime() = new Runtime(world);
   });
@@ -99,7 +106,11 @@ int Partita_Error_string(int code, char* string, int* length) {
 }
 
 int Partita_Raise(MPI_Comm comm, int error_class, const char* sentence) {
-  return raise(comm == MPI_COMM_NULL ? MPI_COMM_SELF : comm, remember(error_class, sentence));
+  const MPI_Comm heard = comm == MPI_COMM_NULL ? MPI_COMM_SELF : comm;
+  if (sentence == nullptr) {
+    return raise(heard, remember("Raise", Error(ErrorClass::arg, "argument sentence is null; expected is a text")));
+  }
+  return raise(heard, remember(error_class, sentence));
 }
 
 int Partita_Alloc(MPI_Aint size_bytes, MPI_Info, void* baseptr) {

@@ -19,8 +19,8 @@ class ErrorsReturn {
   explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_get_errhandler(comm_, &before_);
     MPI_Comm_get_errhandler(MPI_COMM_SELF, &self_before_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &world_before_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
