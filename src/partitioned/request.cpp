@@ -91,7 +91,8 @@ void Request::abandon() {
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
   if (!active()) return;
-  given_up_.store(true, std::memory_order_release);
+  // With nobody at the other side the next epoch is as good as any.
+  given_up_.store(!null_peer(), std::memory_order_release);
   give_up_epoch();
   complete();
 }
