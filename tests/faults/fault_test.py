@@ -28,8 +28,8 @@ MARGIN_S = 12
 GPU_TIMEOUT_S = 30
 GPU_RELEASE_S = 15
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
-KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER", "PARTITA_TIMEOUT",
-                  "PARTITA_TRACE"]
+KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
+                  "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH"]
 
 
 # Launchers end all ranks when one dies. MPICH's does so even when told not to clean up, so each rank runs under a shell that
@@ -212,7 +212,8 @@ def group_settings(options, checks):
     """Unknown and malformed settings end the job at its start, with the list of the known ones."""
     for name, value in [("PARTITA_BOGUS", "1"), ("PARTITA_LINKS", "mpi"), ("PARTITA_LINK", "bogus"),
                         ("PARTITA_TIMEOUT", "soon"), ("PARTITA_PARTITIONS", "0"), ("PARTITA_PROGRESS", "maybe"),
-                        ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296")]:
+                        ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296"),
+                        ("PARTITA_GPU_COPY", "dma"), ("PARTITA_SLOT_LIMIT", "-1")]:
         job = Job(options, ["normal"], ranks=2, **{name: value})
         code = job.end(25)
         where = f"{name}={value}"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
   const Settings settings = read({"PATH=/bin", "PARTITURA=1", "MY_PARTITA_LINK=mpi", "PARTITEST_SEED=1"});
   EXPECT_EQ(settings.link, "auto");
   EXPECT_EQ(settings.transport_partitions, 0);
+  EXPECT_EQ(settings.gpu_copy, GpuCopy::automatic);
   EXPECT_TRUE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 30);
   EXPECT_EQ(settings.timeout_s, 0);
@@ -39,11 +41,20 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
 }
 
 TEST(Settings, each_variable_is_read) {
-  const Settings settings = read({"PARTITA_LINK=mpi", "PARTITA_PARTITIONS=7", "PARTITA_PROGRESS=caller",
-                                  "PARTITA_WARN_AFTER=0.5", "PARTITA_TIMEOUT=12", "PARTITA_TRACE=out.json",
-                                  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295"});
+  const std::vector<std::string> variables = {
+      "PARTITA_LINK=mpi",        "PARTITA_PARTITIONS=7",    "PARTITA_GPU_COPY=engine",
+      "PARTITA_PROGRESS=caller", "PARTITA_WARN_AFTER=0.5",  "PARTITA_TIMEOUT=12",
+      "PARTITA_TRACE=out.json",  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295"};
+  for (const auto& known : known_settings()) {
+    const auto sets_it = [&](const std::string& variable) {
+      return variable.starts_with(std::string(known.name) + "=");
+    };
+    EXPECT_TRUE(std::any_of(variables.begin(), variables.end(), sets_it)) << known.name << " is missing in this test";
+  }
+  const Settings settings = read(variables);
   EXPECT_EQ(settings.link, "mpi");
   EXPECT_EQ(settings.transport_partitions, 7);
+  EXPECT_EQ(settings.gpu_copy, GpuCopy::engine);
   EXPECT_FALSE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 0.5);
   EXPECT_EQ(settings.timeout_s, 12);
@@ -62,12 +73,12 @@ TEST(Settings, an_unknown_variable_is_an_error_that_lists_the_known_ones) {
 
 TEST(Settings, a_malformed_value_is_an_error_that_names_it_and_what_was_expected) {
   for (const char* variable :
-       {"PARTITA_LINK=tcp",      "PARTITA_LINK=",         "PARTITA_LINK=MPI",        "PARTITA_PARTITIONS=0",
-        "PARTITA_PARTITIONS=-3", "PARTITA_PARTITIONS=4x", "PARTITA_PARTITIONS=",     "PARTITA_PARTITIONS=99999999999",
-        "PARTITA_PROGRESS=yes",  "PARTITA_WARN_AFTER=-1", "PARTITA_WARN_AFTER=soon", "PARTITA_WARN_AFTER=nan",
-        "PARTITA_TIMEOUT=inf",   "PARTITA_TIMEOUT=1e999", "PARTITA_TIMEOUT=5s",      "PARTITA_TIMEOUT= 5",
-        "PARTITA_TRACE=",        "PARTITA_SLOT_LIMIT=-1", "PARTITA_SLOT_LIMIT=64k",  "PARTITA_FIRST_EPOCH=4294967296",
-        "PARTITA_FIRST_EPOCH=-1"}) {
+       {"PARTITA_LINK=tcp",       "PARTITA_LINK=",         "PARTITA_LINK=MPI",        "PARTITA_PARTITIONS=0",
+        "PARTITA_PARTITIONS=-3",  "PARTITA_PARTITIONS=4x", "PARTITA_PARTITIONS=",     "PARTITA_PARTITIONS=99999999999",
+        "PARTITA_PROGRESS=yes",   "PARTITA_WARN_AFTER=-1", "PARTITA_WARN_AFTER=soon", "PARTITA_WARN_AFTER=nan",
+        "PARTITA_TIMEOUT=inf",    "PARTITA_TIMEOUT=1e999", "PARTITA_TIMEOUT=5s",      "PARTITA_TIMEOUT= 5",
+        "PARTITA_TRACE=",         "PARTITA_SLOT_LIMIT=-1", "PARTITA_SLOT_LIMIT=64k",  "PARTITA_FIRST_EPOCH=4294967296",
+        "PARTITA_FIRST_EPOCH=-1", "PARTITA_GPU_COPY=dma",  "PARTITA_GPU_COPY=",       "PARTITA_GPU_COPY=Kernel"}) {
     const std::string sentence = refusal_of(variable);
     EXPECT_NE(sentence.find(variable), std::string::npos) << sentence;
     EXPECT_NE(sentence.find("expected"), std::string::npos) << sentence;
