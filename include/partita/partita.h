@@ -87,7 +87,7 @@ PARTITA_EXPORT int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm);
 /** Makes a persistent partitioned send of `partitions` × `count` elements of `datatype`. Local, never blocks.
  *  Matches by (comm, rank, tag, order of init) with one Partita_Precv_init of the same total size; the
  *  numbers of partitions may differ. `dest` may be MPI_PROC_NULL. Info keys: partita_link,
- * partita_transport_partitions. */
+ * partita_transport_partitions; for GPU memory partita_driver, partita_gpu_copy, partita_in_place. */
 PARTITA_EXPORT int Partita_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
                                       int tag, MPI_Comm comm, MPI_Info info, Partita_Request* request);
 
