@@ -133,6 +133,8 @@ const Partita_Prequest& Request::make_device_side() {
   Partita_Prequest view = device_view();
   view.buffer = reinterpret_cast<unsigned char*>(user_data());
   view.total_bytes = plan_.total_bytes();
+  view.send_partition_bytes = plan_.send_partition_bytes();
+  view.recv_partition_bytes = plan_.recv_partition_bytes();
   view.send_partitions = plan_.send_partitions();
   view.recv_partitions = plan_.recv_partitions();
   view.transport_partitions = plan_.transport_partitions();

@@ -68,7 +68,8 @@ class Prequest(ctypes.Structure):
     """Partita_Prequest (partita/device/prequest.h)."""
     _fields_ = [(name, ctypes.c_void_p) for name in ("state", "host", "promise", "credit", "buffer", "remote",
                                                      "arrival_device", "arrival_host", "started")]
-    _fields_ += [("total_bytes", ctypes.c_int64), ("send_partitions", ctypes.c_int32),
+    _fields_ += [("total_bytes", ctypes.c_int64), ("send_partition_bytes", ctypes.c_int64),
+                 ("recv_partition_bytes", ctypes.c_int64), ("send_partitions", ctypes.c_int32),
                  ("recv_partitions", ctypes.c_int32), ("transport_partitions", ctypes.c_int32),
                  ("flags", ctypes.c_uint32), ("limit_ns", ctypes.c_uint64)]
 

@@ -115,6 +115,8 @@ class DevicePair {
           memory.allocate(Spot::host, device::host_bytes(request->flags, shape.transport_partitions)));
       request->host->completed = shape.before;
       request->total_bytes = shape.total_bytes;
+      request->send_partition_bytes = shape.total_bytes / shape.send_partitions;
+      request->recv_partition_bytes = shape.total_bytes / shape.recv_partitions;
       request->send_partitions = shape.send_partitions;
       request->recv_partitions = shape.recv_partitions;
       request->transport_partitions = shape.transport_partitions;

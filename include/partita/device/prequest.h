@@ -93,6 +93,8 @@ typedef struct Partita_Prequest {
   partita_u32* arrival_host;   /* the same in the receiver's host memory; null: none (of a receive, always) */
   const partita_u64* started;  /* receive, host-driven: high half: the epoch that the host has started; host memory */
   partita_i64 total_bytes;
+  partita_i64 send_partition_bytes; /* a GPU divides in a tenth of a microsecond */
+  partita_i64 recv_partition_bytes;
   partita_i32 send_partitions;
   partita_i32 recv_partitions;
   partita_i32 transport_partitions;

@@ -72,6 +72,7 @@ class Plan {
   /// The transport partitions that carry bytes of receive partition `r`; it has arrived when all of them have.
   PARTITA_HOST_DEVICE constexpr Range transports_of_recv(partita_i64 r) const {
     if (transport_ == 1) return {0, 1};
+    if (send_ == recv_) return {transport_of_send(r), transport_of_send(r) + partita_i64{1}};
     const partita_i64 first_send = divide(r * send_, recv_);
     const partita_i64 last_send = divide((r + 1) * send_ - 1, recv_);
     return {transport_of_send(first_send), transport_of_send(last_send) + partita_i64{1}};

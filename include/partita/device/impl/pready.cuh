@@ -14,7 +14,7 @@ MPIX_Device inline int pready_thread(int partition, const Partita_Prequest& requ
   if (mark.code != 0) return mark.code;
   const Plan plan = plan_of(request);
   if (moves_bytes(request, mark.deferred)) {
-    const partita_i64 bytes = plan.send_partition_bytes();
+    const partita_i64 bytes = request.send_partition_bytes;
     move(request, partition * bytes, bytes, mark.epoch, {0, 1});
   }
   settle(request, plan, plan.transport_of_send(partition), 1, mark.deferred ? 1 : 0, mark.epoch);
@@ -23,8 +23,8 @@ MPIX_Device inline int pready_thread(int partition, const Partita_Prequest& requ
 
 /// The lanes `movers` move their partitions together; each of them calls.
 PARTITA_DEVICE_INLINE void move_partitions_of(Lanes movers, int partition, const Partita_Prequest& request,
-                                              const Plan& plan, Epoch epoch) {
-  const partita_i64 bytes = plan.send_partition_bytes();
+                                              Epoch epoch) {
+  const partita_i64 bytes = request.send_partition_bytes;
   const Team all{rank_in(movers), count_of(movers)};
   const partita_u32 own = static_cast<partita_u32>(partition);
   const partita_u32 first = value_of_lane(movers, own, first_of(movers));
@@ -68,7 +68,7 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
   const Lanes deferred = lanes_where(lanes, mark.deferred);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes
   if (moves_bytes(request, mark.deferred)) {
-    move_partitions_of(lanes & ~deferred, partition, request, plan, mark.epoch);
+    move_partitions_of(lanes & ~deferred, partition, request, mark.epoch);
   }
   lanes_barrier(lanes);
 
@@ -96,7 +96,7 @@ MPIX_Device inline int pready_warp(int partition, const Partita_Prequest& reques
 
   const Plan plan = plan_of(request);
   if (moves_bytes(request, deferred)) {
-    const partita_i64 bytes = plan.send_partition_bytes();
+    const partita_i64 bytes = request.send_partition_bytes;
     move(request, partition * bytes, bytes, mark.epoch, {lane(), count_of(lanes)});
     lanes_barrier(lanes);
   }
@@ -116,9 +116,9 @@ struct BlockMove {
 };
 
 /// The loads are on their way when it returns. `partition` exists.
-PARTITA_DEVICE_INLINE BlockMove begin_move(int partition, const Partita_Prequest& request, const Plan& plan) {
+PARTITA_DEVICE_INLINE BlockMove begin_move(int partition, const Partita_Prequest& request) {
   BlockMove move{};
-  move.size_bytes = plan.send_partition_bytes();
+  move.size_bytes = request.send_partition_bytes;
   move.packets = has(request, PARTITA_PREQUEST_PACKETS);
   const partita_i64 offset = partition * move.size_bytes;
   move.from = request.buffer + offset;
@@ -145,11 +145,11 @@ PARTITA_DEVICE_INLINE void end_move(const BlockMove& move, Epoch epoch) {
 }
 
 /// The end of a block's mark whose bytes have been moved: thread 0 looks at its count and settles it. A barrier.
-PARTITA_DEVICE_INLINE int settle_block(Mark mark, int partition, const Partita_Prequest& request, const Plan& plan,
-                                       bool deferred) {
+PARTITA_DEVICE_INLINE int settle_block(Mark mark, int partition, const Partita_Prequest& request, bool deferred) {
   const bool first = block_rank() == 0;
   if (first) mark.code = end_mark(mark, partition, request);
   if (block_any(mark.code != 0)) return static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code)));
+  const Plan plan = plan_of(request);
   if (first) settle(request, plan, plan.transport_of_send(partition), 1, deferred ? 1 : 0, mark.epoch);
   return PARTITA_DEVICE_SUCCESS;
 }
@@ -157,7 +157,6 @@ PARTITA_DEVICE_INLINE int settle_block(Mark mark, int partition, const Partita_P
 /// All threads of a block, the same partition.
 MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
   block_barrier();  // every thread's bytes lie before every thread's eyes
-  const Plan plan = plan_of(request);
   const bool first = block_rank() == 0;
   const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions) &&
                       !has(request, PARTITA_PREQUEST_RECV);
@@ -168,7 +167,7 @@ MPIX_Device inline int pready_block(int partition, const Partita_Prequest& reque
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool moves = exists && moves_bytes(request, deferred);
   BlockMove move{};
-  if (moves) move = begin_move(partition, request, plan);
+  if (moves) move = begin_move(partition, request);
   Standing standing{};
   partita_u32 before = 0;
   if (exists && device_driven) standing = read_standing(request);
@@ -193,7 +192,7 @@ MPIX_Device inline int pready_block(int partition, const Partita_Prequest& reque
     }
   }
   if (moves && may_store && !deferred) end_move(move, epoch);
-  return settle_block(mark, partition, request, plan, deferred);
+  return settle_block(mark, partition, request, deferred);
 }
 
 /// One thread, partitions `first` to `last`, both included. Marks that do not count are left out; the first such code
@@ -204,7 +203,7 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
   }
   const Plan plan = plan_of(request);
-  const partita_i64 bytes = plan.send_partition_bytes();
+  const partita_i64 bytes = request.send_partition_bytes;
   int result = PARTITA_DEVICE_SUCCESS;
   for (partita_i64 partition = first; partition <= last;) {
     const partita_i32 t = plan.transport_of_send(partition);
@@ -230,14 +229,13 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
 
 /// Where partition `partition` lies in the receiver's memory; null where kernels do not store there themselves.
 MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request) {
-  const Plan plan = plan_of(request);
   const bool recv = has(request, PARTITA_PREQUEST_RECV);
   const partita_i32 partitions = recv ? request.recv_partitions : request.send_partitions;
   if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(partitions)) {
     fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
     return nullptr;
   }
-  if (recv) return request.buffer + partition * plan.recv_partition_bytes();
+  if (recv) return request.buffer + partition * request.recv_partition_bytes;
   if (!has(request, PARTITA_PREQUEST_IN_PLACE) || request.remote == nullptr) return nullptr;
 
   // As in count_mark: the bytes that the caller stores come after the receiver's credit.
@@ -253,7 +251,7 @@ MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request)
     fail(request, code, partition, epoch);
     return nullptr;
   }
-  return request.remote + partition * plan.send_partition_bytes();
+  return request.remote + partition * request.send_partition_bytes;
 }
 
 }  // namespace partita::device

@@ -15,7 +15,7 @@ struct RecvPiece {
 };
 
 PARTITA_DEVICE_INLINE RecvPiece recv_piece(int partition, const Partita_Prequest& request) {
-  const partita_i64 bytes = plan_of(request).recv_partition_bytes();
+  const partita_i64 bytes = request.recv_partition_bytes;
   const partita_i64 offset = partition * bytes;
   return {request.buffer + offset, request.remote + packet_bytes / packet_data_bytes * offset, bytes};
 }
