@@ -59,7 +59,11 @@ std::vector<std::string> gather(const std::string& own) {
 class Watcher : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& info) override { watch_case(case_name(info)); }
   void OnTestPartResult(const testing::TestPartResult& part) override {
-    if (part.failed()) watch_failure(part.message());
+    if (!part.failed()) return;
+    watch_failure(part.message());
+    // Rank 0's printer tells its own failures at once and those of the others at the end of a case, to which a job that
+    // hangs or is aborted does not come.
+    if (rank() != 0) std::fprintf(stderr, "[rank %d] %s\n", rank(), part.message());
   }
 };
 
