@@ -39,9 +39,9 @@ struct Offer {
 struct Answer {
   wire::Bytes worker_address;
   std::uint64_t sink = 0;        ///< number that eager messages carry
-  std::int64_t eager_limit = 0;  ///< bytes; transport partitions up to this size come as eager messages
+  std::int64_t eager_limit = 0;  ///< bytes; transport partitions up to this size come as eager messages; -1: none
   std::uint64_t data = 0;
-  wire::Bytes data_key;     ///< empty where every transport partition is eager
+  wire::Bytes data_key;     ///< empty where nothing is put
   std::uint64_t flags = 0;  ///< one word per transport partition
   wire::Bytes flags_key;
 

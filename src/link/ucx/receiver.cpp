@@ -1,5 +1,6 @@
 #include "link/ucx/receiver.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -17,9 +18,14 @@ struct Announcement {
   bool idle() const { return tally.outstanding.load(std::memory_order_acquire) == 0; }
 };
 
-bool some_are_put(const Plan& plan) {
+/// The largest transfer that comes as a message. None does into GPU memory: a message's handler copies by processor.
+std::int64_t eager_limit_into(const Endpoint& endpoint) {
+  return memory::is_host(endpoint.kind) ? eager_limit_bytes : -1;
+}
+
+bool some_are_put(const Plan& plan, std::int64_t eager_limit) {
   for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
-    if (plan.bytes(t).size() > eager_limit_bytes) return true;
+    if (plan.bytes(t).size() > std::max<std::int64_t>(eager_limit, 0)) return true;
   }
   return false;
 }
@@ -37,9 +43,10 @@ struct UcxReceiver::State final : Retired, Sink {
 
   Process& process;
   std::byte* const data;
+  const std::int64_t eager_limit;
   const Plan plan;
   std::unique_ptr<Words> flags;    ///< by transport partition
-  std::shared_ptr<Region> region;  ///< null where every transport partition is eager
+  std::shared_ptr<Region> region;  ///< null where nothing is put
   Peer* peer = nullptr;
   std::unique_ptr<Key> readiness_key;
   std::uint64_t readiness = 0;
@@ -51,12 +58,15 @@ struct UcxReceiver::State final : Retired, Sink {
 UcxReceiver::State::State(Process& shared, const Endpoint& endpoint, const Plan& matched, const Offer& offer)
     : process(shared),
       data(endpoint.data),
+      eager_limit(eager_limit_into(endpoint)),
       plan(matched),
       flags(shared.words.words(static_cast<std::size_t>(matched.transport_partitions()))),
       peer(&shared.worker.connect(endpoint.peer, offer.worker_address)),
       readiness_key(std::make_unique<Key>(shared.worker, *peer, offer.readiness_key)),
       readiness(offer.readiness) {
-  if (some_are_put(plan)) region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())});
+  if (some_are_put(plan, eager_limit)) {
+    region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())});
+  }
   number = process.worker.add_sink(*this);
 }
 
@@ -101,7 +111,7 @@ wire::Bytes UcxReceiver::answer() {
   Answer answer;
   answer.worker_address = process_->worker.context().address();
   answer.sink = state_->number;
-  answer.eager_limit = eager_limit_bytes;
+  answer.eager_limit = state_->eager_limit;
   if (state_->region != nullptr) {
     answer.data = reinterpret_cast<std::uint64_t>(state_->data);
     answer.data_key = state_->region->packed_key();
@@ -128,6 +138,10 @@ bool UcxReceiver::arrived(std::int32_t t, Epoch epoch) {
                 state_->peer->rank());
   }
   return false;
+}
+
+std::int64_t UcxReceiver::eager_limit() const {
+  return state_->eager_limit;
 }
 
 const std::byte* UcxReceiver::landing(Epoch) const {

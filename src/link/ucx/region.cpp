@@ -10,6 +10,7 @@ Region::Region(Worker& worker, std::span<std::byte> memory, std::size_t size_byt
   const Worker::Hold hold(worker_);
   map(size_bytes);
   try {
+    query(size_bytes);
     pack_key();
   } catch (...) {
     ucp_mem_unmap(worker_.context().handle(), handle_);
@@ -29,14 +30,14 @@ void Region::map(std::size_t size_bytes) {
   params.length = memory_.empty() ? size_bytes : memory_.size();
   params.flags = memory_.empty() ? UCP_MEM_MAP_ALLOCATE : 0;
   PARTITA_UCX(ucp_mem_map(worker_.context().handle(), &params, &handle_));
-  if (!memory_.empty()) return;
+}
 
+void Region::query(std::size_t size_bytes) {
   ucp_mem_attr_t attributes{};
-  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
-  const ucs_status_t status = ucp_mem_query(handle_, &attributes);
-  if (status != UCS_OK) ucp_mem_unmap(worker_.context().handle(), handle_);
-  check(status, "ucp_mem_query");
-  memory_ = {static_cast<std::byte*>(attributes.address), size_bytes};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_MEM_TYPE;
+  PARTITA_UCX(ucp_mem_query(handle_, &attributes));
+  type_ = attributes.mem_type;
+  if (memory_.empty()) memory_ = {static_cast<std::byte*>(attributes.address), size_bytes};
 }
 
 void Region::pack_key() {

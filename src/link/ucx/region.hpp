@@ -15,7 +15,7 @@
 
 namespace partita::link::ucx {
 
-/// Memory registered with UCX. Takes the gate when made and when destroyed.
+/// Memory registered with UCX, host or GPU: UCX finds out itself. Takes the gate when made and when destroyed.
 class Region {
  public:
   /// Registers `memory`, or, where it is empty, allocates `size_bytes` that ranks of the node can store into
@@ -26,16 +26,21 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   std::span<std::byte> memory() const { return memory_; }
+  ucp_mem_h handle() const { return handle_; }
+  /// What UCX took the memory for.
+  ucs_memory_type_t type() const { return type_; }
   /// What another rank unpacks to write here.
   const wire::Bytes& packed_key() const { return packed_key_; }
 
  private:
   void map(std::size_t size_bytes);
+  void query(std::size_t size_bytes);
   void pack_key();
 
   Worker& worker_;
   std::span<std::byte> memory_;
   ucp_mem_h handle_ = nullptr;
+  ucs_memory_type_t type_ = UCS_MEMORY_TYPE_HOST;
   wire::Bytes packed_key_;
 };
 

@@ -8,19 +8,23 @@ namespace partita::link::ucx {
 
 /// What transfers under way refer to.
 struct UcxSender::State final : Retired {
-  explicit State(std::unique_ptr<Words> words) : readiness(std::move(words)) {}
+  State(std::unique_ptr<Words> words, std::shared_ptr<Region> region)
+      : readiness(std::move(words)), gpu_region(std::move(region)) {}
   bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
 
-  std::unique_ptr<Words> readiness;  ///< one word, written by the receiver
-  Peer* peer = nullptr;              ///< null before connect
+  std::unique_ptr<Words> readiness;    ///< one word, written by the receiver
+  std::shared_ptr<Region> gpu_region;  ///< the source; null where that is host memory, or empty
+  Peer* peer = nullptr;                ///< null before connect
   std::unique_ptr<Key> data_key;
   std::unique_ptr<Key> flags_key;
   Tally tally;
   std::vector<Transfer> transfers;  ///< by transport partition
 };
 
-UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint)
-    : process_(std::move(process)), endpoint_(endpoint), state_(std::make_unique<State>(process_->words.words(1))) {}
+UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint, std::shared_ptr<Region> gpu_region)
+    : process_(std::move(process)),
+      endpoint_(endpoint),
+      state_(std::make_unique<State>(process_->words.words(1), std::move(gpu_region))) {}
 
 UcxSender::~UcxSender() {
   if (!state_->idle()) process_->worker.retire(std::move(state_));
@@ -49,6 +53,7 @@ void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::
     transfer.peer = &peer;
     transfer.tally = &state_->tally;
     transfer.source = data + bytes.begin;
+    transfer.source_handle = state_->gpu_region != nullptr ? state_->gpu_region->handle() : nullptr;
     transfer.size_bytes = static_cast<std::size_t>(bytes.size());
     transfer.eager = bytes.size() <= answer.eager_limit;
     transfer.header = {answer.sink, t, no_epoch};

@@ -11,7 +11,8 @@ namespace partita::link::ucx {
 
 class UcxSender final : public Sender {
  public:
-  UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint);
+  /// `gpu_region`: the endpoint's memory where that is a GPU's, else null.
+  UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint, std::shared_ptr<Region> gpu_region);
   ~UcxSender() override;
 
   wire::Bytes offer() override;

@@ -40,6 +40,7 @@ struct Transfer {
   Peer* peer = nullptr;
   Tally* tally = nullptr;
   const std::byte* source = nullptr;
+  ucp_mem_h source_handle = nullptr;  ///< of the source's registration where that is GPU memory; else null
   std::size_t size_bytes = 0;
   Target data;
   Target flag;

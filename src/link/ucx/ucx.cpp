@@ -16,19 +16,25 @@ namespace {
 
 class UcxLink final : public Link {
  public:
-  explicit UcxLink(Progress& progress) : progress_(progress) {}
+  explicit UcxLink(const link::Context& context) : device_memory_(context.device_memory), progress_(context.progress) {}
 
   std::string_view name() const override { return "ucx"; }
   bool costly_to_start() const override { return true; }
+  /// Whether the UCX of this process can is known once it runs: sender() and receiver() refuse where it cannot.
+  bool moves(memory::Kind from, memory::Kind to) const override {
+    return from != memory::Kind::managed && to != memory::Kind::managed;
+  }
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
-    if (auto reason = refusal(endpoint)) return Refusal{*reason};
-    return std::make_unique<UcxSender>(process_, endpoint);
+    std::shared_ptr<Region> gpu_region;
+    if (auto reason = refusal(endpoint, gpu_region)) return Refusal{*reason};
+    return std::make_unique<UcxSender>(process_, endpoint, std::move(gpu_region));
   }
 
   std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
                                                             std::span<const std::byte> offer) override {
-    if (auto reason = refusal(endpoint)) return Refusal{*reason};
+    std::shared_ptr<Region> gpu_region;  // until the receiver has taken the same one out of the cache
+    if (auto reason = refusal(endpoint, gpu_region)) return Refusal{*reason};
     const Version theirs = Offer::version_of(offer);
     if (theirs != loaded_version()) {
       return Refusal{fmt::format("rank {} runs UCX {} and this rank UCX {}, which need not understand each other",
@@ -37,29 +43,56 @@ class UcxLink final : public Link {
     return std::make_unique<UcxReceiver>(process_, endpoint, plan, offer);
   }
 
-  std::string describe(const Receiver&) const override {
+  std::string describe(const Receiver& receiver) const override {
+    const std::string ucx = "UCX " + to_string(loaded_version());
+    if (static_cast<const UcxReceiver&>(receiver).eager_limit() < 0) {
+      return ucx + ": each transfer as a put into GPU memory and, when that lies at the target, a put of its flag";
+    }
     return fmt::format(
-        "UCX {}: transfers up to {} bytes as one message with their flag, larger ones as a put and, when "
-        "that lies at the target, a put of the flag",
-        to_string(loaded_version()), eager_limit_bytes);
+        "{}: transfers up to {} bytes as one message with their flag, larger ones as a put and, when that lies at the "
+        "target, a put of the flag",
+        ucx, eager_limit_bytes);
   }
 
   bool progress() override {
     Process* const running = running_.load(std::memory_order_acquire);
-    return running != nullptr && running->worker.progress();
+    if (running == nullptr) return false;
+    // Some of UCX's copies run in whatever CUDA context the thread that drives it has.
+    if (const int device = device_.load(std::memory_order_relaxed); device >= 0) device_memory_.make_current(device);
+    return running->worker.progress();
   }
 
  private:
-  /// Starts UCX if need be. Why it cannot serve `endpoint`, if so.
-  std::optional<std::string> refusal(const Endpoint& endpoint) {
+  /// Starts UCX if need be. Why it cannot serve `endpoint`, if so; else `gpu_region` is its memory, if that is a GPU's.
+  std::optional<std::string> refusal(const Endpoint& endpoint, std::shared_ptr<Region>& gpu_region) {
+    const bool on_gpu = !memory::is_host(endpoint.kind);
     const std::lock_guard lock(mutex_);
+    if (endpoint.device >= 0) device_memory_.make_current(endpoint.device);  // UCX looks at the context it starts in
     if (process_ == nullptr && fault_.empty()) start();
     if (!fault_.empty()) return fault_;
-    const bool on_gpu = endpoint.kind == memory::Kind::device || endpoint.kind == memory::Kind::managed;
-    if (on_gpu && !process_->worker.context().reaches(UCS_MEMORY_TYPE_CUDA)) {
-      return fmt::format("the UCX in this process ({}) was built without CUDA", to_string(loaded_version()));
+    return on_gpu ? gpu_refusal(endpoint, gpu_region) : std::nullopt;
+  }
+
+  std::optional<std::string> gpu_refusal(const Endpoint& endpoint, std::shared_ptr<Region>& region) {
+    if (!process_->worker.context().reaches(UCS_MEMORY_TYPE_CUDA)) {
+      return fmt::format(
+          "the UCX in this process ({}) has no CUDA: it was built without, UCX_TLS leaves it out, or its module "
+          "libuct_cuda cannot be loaded",
+          to_string(loaded_version()));
     }
-    return std::nullopt;
+    device_.store(endpoint.device, std::memory_order_relaxed);
+    if (endpoint.size_bytes == 0) return std::nullopt;
+    try {
+      region = process_->regions.region({endpoint.data, static_cast<std::size_t>(endpoint.size_bytes)});
+    } catch (const Error& error) {
+      return error.sentence();
+    }
+    // UCX would have its processor copy what it takes for host memory, whatever a caller says of it.
+    if (region->type() == UCS_MEMORY_TYPE_CUDA) return std::nullopt;
+    return fmt::format(
+        "UCX takes the GPU memory for {} memory: it is of a pool, or UCX's hooks into CUDA are missing (its module "
+        "libucm_cuda cannot be loaded)",
+        ucs_memory_type_names[region->type()]);
   }
 
   void start() {
@@ -73,7 +106,9 @@ class UcxLink final : public Link {
     }
   }
 
+  memory::DeviceMemory& device_memory_;
   Progress& progress_;
+  std::atomic<int> device_{-1};  ///< the GPU whose memory requests move, if any
   std::mutex mutex_;
   std::shared_ptr<Process> process_;
   std::atomic<Process*> running_{nullptr};
@@ -84,7 +119,7 @@ class UcxLink final : public Link {
 }  // namespace ucx
 
 std::unique_ptr<Link> make_ucx(const Context& context) {
-  return std::make_unique<ucx::UcxLink>(context.progress);
+  return std::make_unique<ucx::UcxLink>(context);
 }
 
 }  // namespace partita::link

@@ -19,6 +19,15 @@ ucp_request_param_t with_callback(ucp_send_nbx_callback_t callback, void* argume
   return param;
 }
 
+/// The same for the bytes of `transfer`. What UCX is told here it need not find out for each transfer.
+ucp_request_param_t with_source(ucp_send_nbx_callback_t callback, Transfer& transfer) {
+  ucp_request_param_t param = with_callback(callback, &transfer);
+  if (transfer.source_handle == nullptr) return param;
+  param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  param.memh = transfer.source_handle;
+  return param;
+}
+
 }  // namespace
 
 void Worker::close() noexcept {
@@ -144,7 +153,7 @@ void Worker::begin(Transfer& transfer) {
   Peer& peer = *transfer.peer;
   if (peer.failed()) return drop(transfer);
   if (transfer.eager) {
-    ucp_request_param_t param = with_callback(&Worker::on_message, &transfer);
+    ucp_request_param_t param = with_source(&Worker::on_message, transfer);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     const auto status = status_of(ucp_am_send_nbx(peer.endpoint_, eager_message, &transfer.header, sizeof(EagerHeader),
@@ -153,7 +162,7 @@ void Worker::begin(Transfer& transfer) {
   } else if (transfer.size_bytes == 0) {
     put_flag(transfer);
   } else {
-    const ucp_request_param_t param = with_callback(&Worker::on_put, &transfer);
+    const ucp_request_param_t param = with_source(&Worker::on_put, transfer);
     const auto status = status_of(ucp_put_nbx(peer.endpoint_, transfer.source, transfer.size_bytes,
                                               transfer.data.address, transfer.data.key, &param));
     if (status != UCS_INPROGRESS) after_put(transfer, status);
