@@ -74,6 +74,9 @@ class Sender {
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
   /// the receiver would have read of it must not arrive. Of links whose receivers read there.
   virtual void give_up(Epoch) {}
+  /// The program has freed its request. This half may stay until the peer is done, too; the program's memory may be
+  /// gone or be other memory from here on, so nothing of it stays registered. Called once, with no epoch open.
+  virtual void release_memory() {}
   /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
   virtual bool needs_progress() const { return false; }
 };
@@ -97,6 +100,8 @@ class Receiver {
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
   /// caller copies before it opens the next epoch.
   virtual const std::byte* landing(Epoch epoch) const = 0;
+  /// As of a Sender.
+  virtual void release_memory() {}
   /// Whether an open epoch needs host steps of this process all along. Fixed.
   virtual bool needs_progress() const { return false; }
 };

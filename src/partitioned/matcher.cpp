@@ -87,6 +87,10 @@ std::unique_ptr<link::Sender> Matcher::Unanswered::take(const std::string& link,
   throw Error(ErrorClass::internal, "the receiver chose link {}, which was not offered to it", link);
 }
 
+void Matcher::Unanswered::release_memory() {
+  for (Half& half : halves) half.sender->release_memory();
+}
+
 void Matcher::post_offer(SendRequest& request) {
   const std::string& wish = request.arguments().link;
   Unanswered& unanswered = unanswered_[request.matching.id];
@@ -360,7 +364,10 @@ void Matcher::free(Request& request) {
   const auto exclusive = runtime_.progress.exclusive();
   const std::lock_guard lock(mutex_);
   auto freed = requests_.extract(request.matching.id);
-  const bool unanswered = unanswered_.contains(request.matching.id);
+  const auto offered = unanswered_.find(request.matching.id);
+  const bool unanswered = offered != unanswered_.end();
+  request.release_memory();
+  if (unanswered) offered->second.release_memory();
 
   if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
     dropped_.insert(request.matching.key);  // and progress is wanted until its offer is answered

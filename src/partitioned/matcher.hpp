@@ -85,6 +85,8 @@ class Matcher {
     void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
     /// Throws Error where it was not offered.
     std::unique_ptr<link::Sender> take(const std::string& link, memory::Kind kind);
+    /// The program has freed the request.
+    void release_memory();
   };
 
   void post_offer(SendRequest& request);

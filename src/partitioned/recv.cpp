@@ -133,6 +133,10 @@ bool RecvRequest::done() {
   return true;
 }
 
+void RecvRequest::release_memory() {
+  if (link_ != nullptr) link_->release_memory();
+}
+
 /// For kernels that wait for what only the host can deliver.
 bool RecvRequest::device_step() {
   enter_gpu();

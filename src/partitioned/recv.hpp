@@ -19,6 +19,7 @@ class RecvRequest final : public Request {
   bool done() override;
   bool prepared() override;
   bool device_step() override;
+  void release_memory() override;
 
   /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
   bool arrived(std::int64_t partition);

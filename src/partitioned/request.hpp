@@ -126,6 +126,8 @@ class Request : public Waiting {
   void free_device_side();
   /// The request goes, and what its kernels had with it.
   void drop_device_side();
+  /// The program has freed the request: its buffer may go before the request does.
+  virtual void release_memory() = 0;
   /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
   virtual bool device_step() = 0;
   /// A look of the watch's: ends the request and releases its kernels if they wait for a rank that has died.

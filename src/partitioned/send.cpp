@@ -208,6 +208,10 @@ void SendRequest::give_up_epoch() {
   link_->give_up(epoch_);
 }
 
+void SendRequest::release_memory() {
+  if (link_ != nullptr) link_->release_memory();
+}
+
 bool SendRequest::done() {
   enter_gpu();
   if (null_peer()) return put_count_.load(std::memory_order_acquire) == arguments_.partitions;

@@ -17,6 +17,7 @@ class SendRequest final : public Request {
   bool done() override;
   bool prepared() override;
   bool device_step() override;
+  void release_memory() override;
 
   /// Marks partitions [first, last]. Any thread, several at once. Never blocks.
   void ready(std::int64_t first, std::int64_t last);

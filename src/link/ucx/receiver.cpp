@@ -148,4 +148,8 @@ const std::byte* UcxReceiver::landing(Epoch) const {
   return state_->data;
 }
 
+void UcxReceiver::release_memory() {
+  state_->region.reset();
+}
+
 }  // namespace partita::link::ucx

@@ -91,4 +91,9 @@ bool UcxSender::finished() {
   return state_->idle();
 }
 
+/// What an epoch that was given up has left under way still refers to the registration, which then goes with the state.
+void UcxSender::release_memory() {
+  if (state_->idle()) state_->gpu_region.reset();
+}
+
 }  // namespace partita::link::ucx

@@ -22,6 +22,7 @@ class UcxSender final : public Sender {
   bool prepared(Epoch epoch) const override { return ready(epoch); }
   void put(std::int32_t t, Epoch epoch) override;
   bool finished() override;
+  void release_memory() override;
   bool needs_progress() const override { return true; }
 
  private:
