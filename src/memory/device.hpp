@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,6 +113,9 @@ class DeviceMemory {
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.
   virtual void make_current(int device) = 0;
+  /// Calls `body` with no GPU current in this thread: for libraries that page-lock the host memory that they are given
+  /// where the thread has one.
+  virtual void without_gpu(const std::function<void()>& body) { body(); }
 };
 
 /// Text for `partita info`: the GPUs of this process, what of Partita's needs each has, and which of them reach one

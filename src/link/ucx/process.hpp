@@ -9,11 +9,11 @@ namespace partita::link::ucx {
 
 /// Lives as long as the link or any request on it.
 struct Process {
-  explicit Process(Progress& progress) : worker(progress) {}
+  Process(Progress& progress, memory::DeviceMemory& device_memory) : worker(progress), regions(worker, device_memory) {}
   ~Process() { worker.close(); }  // before the memory goes that transfers under way may touch
 
   Worker worker;
-  RegionCache regions{worker};
+  RegionCache regions;
   WordStore words{worker};
 };
 

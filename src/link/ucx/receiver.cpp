@@ -65,7 +65,7 @@ UcxReceiver::State::State(Process& shared, const Endpoint& endpoint, const Plan&
       readiness_key(std::make_unique<Key>(shared.worker, *peer, offer.readiness_key)),
       readiness(offer.readiness) {
   if (some_are_put(plan, eager_limit)) {
-    region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())});
+    region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())}, endpoint.kind);
   }
   number = process.worker.add_sink(*this);
 }

@@ -49,7 +49,7 @@ void Region::pack_key() {
   packed_key_.assign(first, first + size_bytes);
 }
 
-std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory) {
+std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory, memory::Kind kind) {
   const std::lock_guard lock(mutex_);
   std::erase_if(regions_, [](const auto& entry) { return entry.second.expired(); });
   const auto after = regions_.upper_bound(memory.data());
@@ -58,8 +58,22 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory) {
     const std::byte* const end = memory.data() + memory.size();
     if (found != nullptr && end <= found->memory().data() + found->memory().size()) return found;
   }
-  const auto made = std::make_shared<Region>(worker_, memory, memory.size());
+  const auto made = make(memory, kind);
   regions_[memory.data()] = made;
+  return made;
+}
+
+/// In a thread that has a CUDA context UCX would page-lock host memory with CUDA. CUDA then refuses the program's own
+/// copies from and to memory that lies half in it, and to page-lock what shares a page with it, as a neighbouring
+/// buffer does. UCX moves host memory as well without.
+std::shared_ptr<Region> RegionCache::make(std::span<std::byte> memory, memory::Kind kind) {
+  std::shared_ptr<Region> made;
+  const auto register_it = [&] { made = std::make_shared<Region>(worker_, memory, memory.size()); };
+  if (memory::is_host(kind)) {
+    device_memory_.without_gpu(register_it);
+  } else {
+    register_it();
+  }
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include "core/wire.hpp"
 #include "link/ucx/transfer.hpp"
 #include "link/ucx/worker.hpp"
+#include "memory/device.hpp"
 
 namespace partita::link::ucx {
 
@@ -48,12 +49,16 @@ class Region {
 /// since freed memory may come back under the same address as other memory. Any thread.
 class RegionCache {
  public:
-  explicit RegionCache(Worker& worker) : worker_(worker) {}
+  RegionCache(Worker& worker, memory::DeviceMemory& device_memory) : worker_(worker), device_memory_(device_memory) {}
 
-  std::shared_ptr<Region> region(std::span<std::byte> memory);
+  /// `kind`: what the memory is.
+  std::shared_ptr<Region> region(std::span<std::byte> memory, memory::Kind kind);
 
  private:
+  std::shared_ptr<Region> make(std::span<std::byte> memory, memory::Kind kind);
+
   Worker& worker_;
+  memory::DeviceMemory& device_memory_;
   std::mutex mutex_;
   std::map<const std::byte*, std::weak_ptr<Region>> regions_;  ///< by first byte
 };

@@ -83,7 +83,7 @@ class UcxLink final : public Link {
     device_.store(endpoint.device, std::memory_order_relaxed);
     if (endpoint.size_bytes == 0) return std::nullopt;
     try {
-      region = process_->regions.region({endpoint.data, static_cast<std::size_t>(endpoint.size_bytes)});
+      region = process_->regions.region({endpoint.data, static_cast<std::size_t>(endpoint.size_bytes)}, endpoint.kind);
     } catch (const Error& error) {
       return error.sentence();
     }
@@ -99,7 +99,7 @@ class UcxLink final : public Link {
     fault_ = fault_of_loaded_library();
     if (!fault_.empty()) return;
     try {
-      process_ = std::make_shared<Process>(progress_);
+      process_ = std::make_shared<Process>(progress_, device_memory_);
       running_.store(process_.get(), std::memory_order_release);
     } catch (const Error& error) {
       fault_ = error.sentence();

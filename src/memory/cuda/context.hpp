@@ -59,4 +59,23 @@ class InContext {
   CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+/// This thread has no context meanwhile, as one that has not used CUDA.
+class OutOfContexts {
+ public:
+  OutOfContexts() {
+    CUcontext popped = nullptr;
+    while (driver().cuCtxPopCurrent(&popped) == CUDA_SUCCESS && popped != nullptr) popped_.push_back(popped);
+  }
+  ~OutOfContexts() {
+    for (auto context = popped_.rbegin(); context != popped_.rend(); ++context) {
+      static_cast<void>(driver().cuCtxPushCurrent(*context));
+    }
+  }
+  OutOfContexts(const OutOfContexts&) = delete;
+  OutOfContexts& operator=(const OutOfContexts&) = delete;
+
+ private:
+  std::vector<CUcontext> popped_;  ///< the current one first
+};
+
 }  // namespace partita::memory::cuda

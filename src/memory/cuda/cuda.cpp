@@ -1,5 +1,6 @@
 // The DeviceMemory of builds with CUDA.
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,11 @@ class CudaMemory final : public DeviceMemory {
     if (std::exchange(has_one, true)) return;
     CUdevice current = 0;
     if (cuda::driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) PARTITA_CU(cuCtxPushCurrent, contexts_.of(device));
+  }
+  void without_gpu(const std::function<void()>& body) override {
+    std::optional<cuda::OutOfContexts> out;
+    if (cuda::cuda_in_use()) out.emplace();
+    body();
   }
 
  private:
