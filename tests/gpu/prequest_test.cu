@@ -5,7 +5,6 @@
 #include <partita/device.cuh>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -281,59 +280,6 @@ TEST_F(Prequests, hosts_mark_gpu_memory_too) {
       harness_barrier();
     }
   }
-}
-
-std::string reason_of(Partita_Request request) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
-  char reason[MPI_MAX_INFO_VAL + 1] = "";
-  int found = 0;
-  PMPI_Info_get(info, "partita_reason", MPI_MAX_INFO_VAL, reason, &found);
-  PMPI_Info_free(&info);
-  return reason;
-}
-
-TEST_F(Prequests, ucx_moves_gpu_memory_itself_or_says_why_not) {
-  const char* link = std::getenv("PARTITA_LINK");
-  if (link == nullptr || std::string(link) != "ucx") GTEST_SKIP() << "another link is tested";
-  if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
-  const std::int64_t bytes = 64 * 1024;
-  std::string staged;
-  for (const bool send_on_gpu : {true, false}) {
-    for (const bool recv_on_gpu : {true, false}) {
-      if (!send_on_gpu && !recv_on_gpu) continue;
-      SCOPED_TRACE(std::string(send_on_gpu ? "GPU" : "host") + " to " + (recv_on_gpu ? "GPU" : "host"));
-      GpuBuffer gpu(bytes);
-      std::vector<unsigned char> host(bytes);
-      Partita_Request request = PARTITA_REQUEST_NULL;
-      if (sends()) {
-        gpu.fill(1);
-        ASSERT_EQ(Partita_Psend_init(send_on_gpu ? gpu.data() : host.data(), 4, bytes / 4, MPI_BYTE, receiver(), 6,
-                                     MPI_COMM_WORLD, MPI_INFO_NULL, &request),
-                  MPI_SUCCESS);
-        ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
-        ASSERT_EQ(Partita_Pready_range(0, 3, request), MPI_SUCCESS);
-      } else if (receives()) {
-        ASSERT_EQ(Partita_Precv_init(recv_on_gpu ? gpu.data() : host.data(), 4, bytes / 4, MPI_BYTE, sender(), 6,
-                                     MPI_COMM_WORLD, MPI_INFO_NULL, &request),
-                  MPI_SUCCESS);
-        ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
-      }
-      if (request != PARTITA_REQUEST_NULL) {
-        ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
-        const std::string reason = reason_of(request);
-        if (reason.find("staged in host memory") != std::string::npos) {
-          EXPECT_NE(reason.find("CUDA"), std::string::npos) << reason;
-          staged = reason;
-        } else {
-          EXPECT_EQ(reason.find("put into GPU memory") != std::string::npos, recv_on_gpu) << reason;
-        }
-        ASSERT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
-      }
-      harness_barrier();
-    }
-  }
-  if (!staged.empty()) GTEST_SKIP() << staged;
 }
 
 __global__ void mark_all(MPIX_Prequest prequest, int partitions) {
