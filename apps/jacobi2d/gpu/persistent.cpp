@@ -29,8 +29,8 @@ class ResidualRequests {
     const Info info{{"partita_driver", "device"}};
     for (int other = 0; other < ranks_of(plate); ++other) {
       if (other == plate.rank()) continue;
-      MPI_Precv_init(received_ + receives_.size(), 1, 1, MPI_DOUBLE, other, residual_tag, plate.comm(), info.get(),
-                     &receives_.emplace_back());
+      double* const into = received_ + receives_.size();
+      MPI_Precv_init(into, 1, 1, MPI_DOUBLE, other, residual_tag, plate.comm(), info.get(), &receives_.emplace_back());
       MPI_Psend_init(own_, 1, 1, MPI_DOUBLE, other, residual_tag, plate.comm(), info.get(), &sends_.emplace_back());
     }
   }
