@@ -15,6 +15,13 @@ endif()
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+# What a shared library shows beyond its program is what the version script `map` names.
+function(partita_export_only target map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
+endfunction()
+
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # One place for programs and one for libraries: in the build tree as in the installed one.
