@@ -16,7 +16,7 @@ namespace partita::test {
 namespace {
 
 constexpr std::int64_t kib = 1024;
-constexpr std::int64_t chunk_bytes = 128 * kib;
+constexpr std::int64_t chunk_bytes = 128 * kib;  // of transfers that have two of them at least
 
 class SharedCopy : public testing::Test {
  protected:
@@ -51,8 +51,16 @@ Random own_random() {
 
 TEST_F(SharedCopy, carries_every_byte_around_the_ends_of_chunks) {
   JobLinks links;
-  const std::vector<std::int64_t> sizes{2 * chunk_bytes, 2 * chunk_bytes + 1, 3 * chunk_bytes - 1,
-                                        3 * chunk_bytes, 8 * chunk_bytes + 1, 1'000'003};
+  const std::vector<std::int64_t> sizes{32 * kib,
+                                        32 * kib + 1,
+                                        50'001,
+                                        2 * chunk_bytes - 1,
+                                        2 * chunk_bytes,
+                                        2 * chunk_bytes + 1,
+                                        3 * chunk_bytes - 1,
+                                        3 * chunk_bytes,
+                                        8 * chunk_bytes + 1,
+                                        1'000'003};
   for (const std::int64_t partition_bytes : sizes) {
     for (const std::int32_t transports : {1, 3}) {
       const Shape shape{transports, 1, transports, transports * partition_bytes};

@@ -59,8 +59,9 @@ struct Pair {
 
 TEST(Chunks, cover_each_byte_once) {
   const std::int64_t tib = kib * kib * kib * kib;
-  for (const std::int64_t size_bytes : {std::int64_t{1}, 64 * kib, 128 * kib - 1, 128 * kib, 128 * kib + 1, 256 * kib,
-                                        1000 * kib + 17, 4 * kib * kib * kib, tib}) {
+  for (const std::int64_t size_bytes :
+       {std::int64_t{1}, 16 * kib, 32 * kib - 1, 32 * kib, 32 * kib + 1, 64 * kib, 128 * kib - 1, 128 * kib,
+        128 * kib + 1, 256 * kib, 256 * kib + 1, 1000 * kib + 17, 4 * kib * kib * kib, tib}) {
     const Chunks chunks(size_bytes);
     ASSERT_GE(chunks.count(), 1);
     ASSERT_LE(chunks.count(), 65535) << "they are counted in 16 bits";
@@ -76,12 +77,24 @@ TEST(Chunks, cover_each_byte_once) {
   }
 }
 
+TEST(Chunks, leave_one_for_each_side_of_what_is_shared) {
+  for (std::int64_t size_bytes = 32 * kib; size_bytes <= 600 * kib; size_bytes += 1021) {
+    const Chunks chunks(size_bytes);
+    ASSERT_GE(chunks.count(), 2) << size_bytes;
+    const std::int64_t first = chunks.bytes({0, 1}).size();
+    EXPECT_GE(first, 16 * kib) << size_bytes;
+    EXPECT_LE(first, 128 * kib) << size_bytes;
+  }
+}
+
 TEST(WorthSharing, follows_the_size_of_transfers_and_not_of_the_message) {
   EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 0)));
   EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 4 * kib)));
   EXPECT_TRUE(worth_sharing(Plan(8, 8, 8, 64 * kib * kib)));
-  EXPECT_FALSE(worth_sharing(Plan(1024, 1024, 1024, 64 * kib * kib)));
-  EXPECT_TRUE(worth_sharing(Plan(1024, 1024, 8, 64 * kib * kib)));
+  EXPECT_FALSE(worth_sharing(Plan(4096, 4096, 4096, 64 * kib * kib)));
+  EXPECT_TRUE(worth_sharing(Plan(4096, 4096, 8, 64 * kib * kib)));
+  EXPECT_FALSE(worth_sharing(Plan(8, 8, 1, 32 * kib - 8)));
+  EXPECT_TRUE(worth_sharing(Plan(8, 8, 1, 32 * kib)));
 }
 
 TEST(CopyProgress, hands_out_each_chunk_once) {

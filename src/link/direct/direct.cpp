@@ -249,8 +249,8 @@ class Direct final : public Link {
     if (receiver.kind == memory::Kind::device) return 4 * 1024 * 1024;
     if (mappable(receiver))
       return total_bytes <= 64 * 1024 ? 4 * 1024 : total_bytes <= 1024 * 1024 ? 8 * 1024 : 32 * 1024;
-    // A remote copy costs a system call.
-    return total_bytes <= 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 32 * 1024) : 512 * 1024;
+    // A remote copy costs a system call, and one that both ranks make two.
+    return total_bytes <= 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 64 * 1024) : 512 * 1024;
   }
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {

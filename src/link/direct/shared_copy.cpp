@@ -9,12 +9,12 @@
 namespace partita::link {
 namespace {
 
-/// A look of the receiver's copies as much, so it takes 10 to 20 µs. A system call costs 0.6 to 0.9 µs of its own: 1
-/// MiB takes 75 µs in one, 80 µs in chunks of 128 KiB, 90 to 115 µs in chunks of 64 KiB.
-constexpr std::int64_t least_chunk_bytes = 128 * 1024;
-
-/// Mean size of the transfers that are shared: a chunk for each side.
-constexpr std::int64_t least_shared_bytes = 2 * least_chunk_bytes;
+/// A look of the receiver's copies a chunk, so it takes 20 µs at most. A system call costs 0.6 to 0.9 µs of its own: 1
+/// MiB takes 75 µs in one, 80 µs in chunks of 128 KiB, 90 to 115 µs in chunks of 64 KiB. Where a transfer is shorter
+/// than two of them the halves are worth a call each all the same.
+constexpr std::int64_t longest_chunk_bytes = 128 * 1024;
+constexpr std::int64_t shortest_chunk_bytes = 16 * 1024;
+constexpr std::int64_t page_bytes = 4096;
 
 /// The sender claims half of what is left: few system calls where the receiver does not look, and work enough for a
 /// receiver that does.
@@ -33,12 +33,14 @@ static_assert(std::atomic_ref<CopyProgress::Word>::is_always_lock_free, "process
 static_assert(std::has_unique_object_representations_v<CopyProgress::Word>, "they are compared bit by bit");
 
 bool worth_sharing(const Plan& plan) {
-  return plan.total_bytes() / plan.transport_partitions() >= least_shared_bytes;
+  return plan.total_bytes() / plan.transport_partitions() >= 2 * shortest_chunk_bytes;
 }
 
 Chunks::Chunks(std::int64_t size_bytes) : size_bytes_(size_bytes) {
   constexpr std::int64_t most_chunks = std::numeric_limits<std::uint16_t>::max();
-  chunk_bytes_ = std::max(least_chunk_bytes, (size_bytes + most_chunks - 1) / most_chunks);
+  const std::int64_t half = (size_bytes / 2 + page_bytes - 1) / page_bytes * page_bytes;
+  chunk_bytes_ = std::max(std::clamp(half, shortest_chunk_bytes, longest_chunk_bytes),
+                          (size_bytes + most_chunks - 1) / most_chunks);
 }
 
 Range Chunks::bytes(Range chunks) const {
