@@ -7,8 +7,7 @@
 namespace partita {
 
 SendRequest::SendRequest(Runtime& runtime, RequestArguments arguments)
-    : Request(runtime, std::move(arguments)), marked_(static_cast<std::size_t>(arguments_.partitions)) {
-  for (auto& mark : marked_) mark.store(runtime.settings.first_epoch, std::memory_order_relaxed);
+    : Request(runtime, std::move(arguments)), marks_(arguments_.partitions) {
   if (!layout_.contiguous() && !null_peer()) {
     staging_memory_.resize(static_cast<std::size_t>(shape().total_bytes));
     staging_ = staging_memory_.data();
@@ -20,6 +19,7 @@ void SendRequest::start() {
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
+  marks_.clear();
   put_count_.store(0, std::memory_order_relaxed);
   if (matched()) open_epoch();
   record(Trace::Event::started);
@@ -30,8 +30,7 @@ void SendRequest::start() {
 /// Both sides are known, under setup_mutex_ or by the one thread that starts.
 void SendRequest::open_epoch() {
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
-    missing_[static_cast<std::size_t>(t)].store(static_cast<std::int32_t>(plan_.send_run(t).size()),
-                                                std::memory_order_relaxed);
+    missing_[static_cast<std::size_t>(t)].store(Marks::parts(plan_.send_run(t)), std::memory_order_relaxed);
   }
   link_->start(epoch_);
   if (wants_progress_) runtime_.progress.want();
@@ -50,10 +49,11 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   deferred_ = std::vector<std::atomic<std::uint8_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
-  if (active()) open_epoch();
+  if (active()) {
+    open_epoch();
+    count_kept_marks();
+  }
   matched_.store(true, std::memory_order_release);
-  for (const link::Range& run : early_) count_in(run.begin, run.end - 1);
-  early_ = {};
 }
 
 /// Where the bytes lie that the link moves from memory of kind `form`.
@@ -66,33 +66,18 @@ std::byte* SendRequest::packed_data(memory::Kind form) {
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
   check_markable(first, last);
-  const std::int64_t marked_end = mark(first, last);
-  if (marked_end > first) take(first, marked_end - 1);
-  if (marked_end <= last) {
-    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch",
-                marked_end);
+  // Of a partition that was marked already the bytes may be on their way: they are not packed again.
+  const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
+  if (staging_ != nullptr && unmarked.size() > 0) pack(unmarked);
+  const std::int64_t end = mark(unmarked);
+  if (end <= last) {
+    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
   }
 }
 
-/// Partitions [first, last] are marked by this call: they go on to the link, or wait for the match.
-void SendRequest::take(std::int64_t first, std::int64_t last) {
-  for (std::int64_t p = first; runtime_.trace.enabled() && p <= last; ++p) record(Trace::Event::readied, p);
-  if (null_peer()) {
-    put_count_.fetch_add(static_cast<std::int32_t>(last - first + 1), std::memory_order_release);
-    return;
-  }
-  if (staging_ != nullptr) {
-    layout_.pack(arguments_.buffer, first_element(first), first_element(last - first + 1),
-                 staging_ + first_element(first) * layout_.size_bytes());
-  }
-  if (!matched()) {
-    const std::lock_guard lock(setup_mutex_);
-    if (!matched()) {
-      early_.push_back({first, last + 1});
-      return;
-    }
-  }
-  count_in(first, last);
+void SendRequest::pack(link::Range partitions) {
+  const std::int64_t begin = first_element(partitions.begin);
+  layout_.pack(arguments_.buffer, begin, first_element(partitions.size()), staging_ + begin * layout_.size_bytes());
 }
 
 void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
@@ -111,24 +96,64 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
               first, last, arguments_.partitions - 1);
 }
 
-/// Marks from `first` on; returns the first one that was marked already, or the one after `last`.
-std::int64_t SendRequest::mark(std::int64_t first, std::int64_t last) {
-  std::int64_t p = first;
-  while (p <= last && marked_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) != epoch_) ++p;
-  return p;
+/// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
+/// complete then goes on to the link, or waits for the match.
+std::int64_t SendRequest::mark(link::Range partitions) {
+  for (std::int64_t p = partitions.begin; runtime_.trace.enabled() && p < partitions.end; ++p) {
+    record(Trace::Event::readied, p);
+  }
+  if (null_peer()) {
+    const std::int64_t end = mark_to_keep(partitions);
+    put_count_.fetch_add(static_cast<std::int32_t>(end - partitions.begin), std::memory_order_release);
+    return end;
+  }
+  if (!matched()) {
+    const std::lock_guard lock(setup_mutex_);
+    if (!matched()) return mark_to_keep(partitions);
+  }
+  link::Range left = partitions;
+  link::Range complete;
+  while (left.size() > 0) {
+    const Marks::Added added = marks_.add(left);
+    left.begin = added.marked.end;
+    for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
+      const std::int32_t t = plan_.transport_of_send(p);
+      const link::Range run = plan_.send_run(t);
+      const link::Range part = Marks::intersection(run, Marks::word_around(p));
+      // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
+      if (added.complete(part) &&
+          (part == run || missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1)) {
+        join(complete, t, &SendRequest::decide);
+      }
+      p = part.end;
+    }
+    if (added.marked.end != std::min(partitions.end, Marks::word_around(added.marked.begin).end)) break;
+  }
+  decide(complete);
+  return left.begin;
 }
 
-void SendRequest::count_in(std::int64_t first, std::int64_t last) {
+/// Marks that lead to nothing yet; returns what mark does.
+std::int64_t SendRequest::mark_to_keep(link::Range partitions) {
+  while (partitions.size() > 0) {
+    const Marks::Added added = marks_.add(partitions);
+    if (added.marked.size() == 0) break;
+    partitions.begin = added.marked.end;
+  }
+  return partitions.begin;
+}
+
+/// Those from before the match, under setup_mutex_: nobody marks meanwhile.
+void SendRequest::count_kept_marks() {
   link::Range complete;
-  while (first <= last) {
-    const std::int32_t t = plan_.transport_of_send(first);
-    const std::int64_t end = std::min(last + 1, plan_.send_run(t).end);
-    const auto marks = static_cast<std::int32_t>(end - first);
-    // Acquires the bytes of the other markers, releases ours: the last one in moves them all.
-    if (missing_[static_cast<std::size_t>(t)].fetch_sub(marks, std::memory_order_acq_rel) == marks) {
-      join(complete, t, &SendRequest::decide);
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+    const link::Range run = plan_.send_run(t);
+    std::int32_t missing = 0;
+    for (std::int64_t p = run.begin; p < run.end; p = Marks::word_around(p).end) {
+      missing += marks_.complete(Marks::intersection(run, Marks::word_around(p))) ? 0 : 1;
     }
-    first = end;
+    missing_[static_cast<std::size_t>(t)].store(missing, std::memory_order_relaxed);
+    if (missing == 0) join(complete, t, &SendRequest::decide);
   }
   decide(complete);
 }
@@ -200,7 +225,6 @@ bool SendRequest::flush() {
 }
 
 void SendRequest::give_up_epoch() {
-  early_ = {};
   if (!matched()) return;
   runtime_.deferred.remove(*this);
   for (auto& deferred : deferred_) deferred.store(0, std::memory_order_relaxed);
@@ -256,11 +280,9 @@ bool SendRequest::device_step() {
 }
 
 Partita_Prequest SendRequest::device_view() {
-  for (const auto& mark : marked_) {
-    if (active() && mark.load(std::memory_order_relaxed) == epoch_) {
-      throw Error(ErrorClass::request,
-                  "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
-    }
+  if (active() && marks_.first_marked({0, arguments_.partitions}) < arguments_.partitions) {
+    throw Error(ErrorClass::request,
+                "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
   const auto route = link_->device_route();
   const bool kernel_copy = route && arguments_.gpu_copy != GpuCopy::engine;
@@ -292,8 +314,8 @@ bool SendRequest::prepared() {
 
 std::string SendRequest::describe_epoch() const {
   std::vector<std::int64_t> unmarked;
-  for (std::size_t p = 0; p < marked_.size(); ++p) {
-    if (marked_[p].load(std::memory_order_relaxed) != epoch_) unmarked.push_back(static_cast<std::int64_t>(p));
+  for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
+    if (!marks_.is_marked(p)) unmarked.push_back(p);
   }
   const std::int32_t sent = put_count_.load(std::memory_order_relaxed);
   const bool leaving = sent == plan_.transport_partitions() && !link_->finished();

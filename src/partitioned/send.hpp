@@ -3,12 +3,13 @@
 
 #include <vector>
 
+#include "partitioned/marks.hpp"
 #include "partitioned/request.hpp"
 
 namespace partita {
 
-/// A partition's way: mark → (pack) → count into its transport partition → the last one in decides: put, or, where
-/// the receiver is not ready, defer → a later flush puts.
+/// A partition's way: (pack) → mark → whoever completes its transport partition decides: put, or, where the receiver is
+/// not ready, defer → a later flush puts.
 class SendRequest final : public Request {
  public:
   SendRequest(Runtime& runtime, RequestArguments arguments);
@@ -22,7 +23,7 @@ class SendRequest final : public Request {
   /// Marks partitions [first, last]. Any thread, several at once. Never blocks.
   void ready(std::int64_t first, std::int64_t last);
 
-  /// The receiver has answered: every mark so far is counted. Once, any thread.
+  /// The receiver has answered: what is complete by the marks so far leaves. Once, any thread.
   /// `form`: the kind of the endpoint that `link` was made for.
   void connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name,
                std::string reason, std::span<const std::byte> answer);
@@ -44,9 +45,10 @@ class SendRequest final : public Request {
   bool device_done();
   std::int32_t take_handed_over();
   void check_markable(std::int64_t first, std::int64_t last) const;
-  std::int64_t mark(std::int64_t first, std::int64_t last);
-  void take(std::int64_t first, std::int64_t last);
-  void count_in(std::int64_t first, std::int64_t last);
+  void pack(link::Range partitions);
+  std::int64_t mark(link::Range partitions);
+  std::int64_t mark_to_keep(link::Range partitions);
+  void count_kept_marks();
   void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));
   void decide(link::Range run);
   void put(link::Range run);
@@ -55,11 +57,10 @@ class SendRequest final : public Request {
   std::byte* packed_data(memory::Kind form);
 
   std::vector<std::byte> staging_memory_;
-  std::vector<std::atomic<Epoch>> marked_;  ///< per user partition: the last epoch in which it was marked
-  std::vector<link::Range> early_;          ///< marked before the match; under setup_mutex_
+  Marks marks_;  ///< of the user partitions, in the epoch that was started last
 
   std::unique_ptr<link::Sender> link_;
-  std::vector<std::atomic<std::int32_t>> missing_;  ///< per transport partition: marks still to come
+  std::vector<std::atomic<std::int32_t>> missing_;  ///< per transport partition: words of marks_ still to be complete
   std::vector<std::atomic<std::uint8_t>>
       deferred_;                           ///< per transport partition: complete, but the receiver was not ready
   std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition, with a device side: taken from the kernel

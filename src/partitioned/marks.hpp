@@ -1,0 +1,92 @@
+// Which partitions of a send are marked in the open epoch: a bit each, so that one atomic step marks a partition, finds
+// that it was marked before, and tells whoever completes a run of them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "link/plan.hpp"
+
+namespace partita {
+
+class Marks {
+ public:
+  using Range = link::Range;
+
+  /// What a call has marked, and how its word stands then.
+  struct Added {
+    Range marked;
+    std::uint64_t word;
+
+    /// Whether all partitions of `part`, which lies in the same word, are marked.
+    bool complete(Range part) const { return (word & mask(part)) == mask(part); }
+  };
+
+  explicit Marks(std::int32_t partitions) : words_((static_cast<std::size_t>(partitions) + bits - 1) / bits) {}
+
+  /// Partitions whose marks lie in one word; other runs have parts in several.
+  static Range word_around(std::int64_t partition) {
+    const std::int64_t begin = partition / bits * bits;
+    return {begin, begin + bits};
+  }
+  static Range intersection(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+  /// The words in which the marks of `run` lie; `run` is not empty.
+  static std::int32_t parts(Range run) {
+    return static_cast<std::int32_t>((run.end - 1) / bits - run.begin / bits + 1);
+  }
+
+  /// Of a new epoch. Nobody marks meanwhile.
+  void clear() {
+    for (auto& word : words_) word.store(0, std::memory_order_relaxed);
+  }
+
+  bool is_marked(std::int64_t partition) const {
+    return (word_of(partition).load(std::memory_order_relaxed) >> (partition % bits) & 1) != 0;
+  }
+  /// The first partition of `range` that is marked, or range.end.
+  std::int64_t first_marked(Range range) const {
+    std::int64_t p = range.begin;
+    while (p < range.end && !is_marked(p)) ++p;
+    return p;
+  }
+  /// Whether all of `part`, which lies in one word, are marked.
+  bool complete(Range part) const {
+    return (word_of(part.begin).load(std::memory_order_relaxed) & mask(part)) == mask(part);
+  }
+
+  /// Marks those partitions at the begin of `range` that lie in one word and before the first one that is marked
+  /// already. Any thread. Releases the caller's bytes and acquires those of all that have marked in this word: whoever
+  /// completes it has them all.
+  Added add(Range range) {
+    std::atomic<std::uint64_t>& word = word_of(range.begin);
+    const Range wanted = intersection(range, word_around(range.begin));
+    const std::uint64_t wish = mask(wanted);
+    std::uint64_t before = word.load(std::memory_order_relaxed);
+    std::uint64_t added = 0;
+    do {
+      const std::uint64_t twice = before & wish;
+      added = twice == 0 ? wish : wish & ((twice & (0 - twice)) - 1);
+    } while (!word.compare_exchange_weak(before, before | added, std::memory_order_acq_rel, std::memory_order_relaxed));
+    return {{wanted.begin, wanted.begin + std::popcount(added)}, before | added};
+  }
+
+ private:
+  static constexpr int bits = 64;
+
+  /// `part` is not empty and lies in one word.
+  static std::uint64_t mask(Range part) { return ~std::uint64_t{0} >> (bits - part.size()) << (part.begin % bits); }
+
+  std::atomic<std::uint64_t>& word_of(std::int64_t partition) {
+    return words_[static_cast<std::size_t>(partition / bits)];
+  }
+  const std::atomic<std::uint64_t>& word_of(std::int64_t partition) const {
+    return words_[static_cast<std::size_t>(partition / bits)];
+  }
+
+  std::vector<std::atomic<std::uint64_t>> words_;
+};
+
+}  // namespace partita

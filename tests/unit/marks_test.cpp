@@ -1,0 +1,106 @@
+#include "partitioned/marks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "support/random.hpp"
+
+namespace partita {
+namespace {
+
+using link::Plan;
+using link::Range;
+
+std::int64_t add_all(Marks& marks, Range range) {
+  while (range.size() > 0) {
+    const Marks::Added added = marks.add(range);
+    EXPECT_EQ(added.marked.begin, range.begin);
+    if (added.marked.size() == 0) break;
+    EXPECT_TRUE(added.complete(added.marked));
+    range.begin = added.marked.end;
+  }
+  return range.begin;
+}
+
+TEST(Marks, agree_with_a_set_of_numbers) {
+  test::Random random(20260101, 1);
+  for (const std::int32_t partitions : {1, 2, 63, 64, 65, 127, 128, 129, 1000}) {
+    Marks marks(partitions);
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      marks.clear();
+      std::set<std::int64_t> expected;
+      for (int i = 0; i < 40; ++i) {
+        const std::int64_t begin = random.between(0, partitions - 1);
+        const std::int64_t end = random.between(begin + 1, random.one_in(2) ? begin + 1 : partitions);
+        std::int64_t first_marked = begin;
+        while (first_marked < end && !expected.contains(first_marked)) expected.insert(first_marked++);
+        ASSERT_EQ(add_all(marks, {begin, end}), first_marked);
+        for (std::int64_t p = 0; p < partitions; ++p) ASSERT_EQ(marks.is_marked(p), expected.contains(p)) << p;
+        const auto lowest = expected.lower_bound(begin);
+        ASSERT_EQ(marks.first_marked({begin, end}), lowest == expected.end() || *lowest >= end ? end : *lowest);
+      }
+    }
+  }
+}
+
+TEST(Marks, tell_when_a_part_is_complete) {
+  Marks marks(130);
+  const Range part{60, 64};
+  EXPECT_FALSE(marks.add({60, 63}).complete(part));
+  EXPECT_FALSE(marks.complete(part));
+  EXPECT_TRUE(marks.add({63, 64}).complete(part));
+  EXPECT_TRUE(marks.complete(part));
+  EXPECT_EQ(add_all(marks, {64, 130}), 130);
+  EXPECT_TRUE(marks.complete({64, 128})) << "a whole word";
+  EXPECT_TRUE(marks.complete({128, 130}));
+  EXPECT_FALSE(marks.complete({59, 60}));
+}
+
+TEST(Marks, count_the_words_of_a_run) {
+  EXPECT_EQ(Marks::parts({0, 1}), 1);
+  EXPECT_EQ(Marks::parts({0, 64}), 1);
+  EXPECT_EQ(Marks::parts({63, 65}), 2);
+  EXPECT_EQ(Marks::parts({0, 65}), 2);
+  EXPECT_EQ(Marks::parts({64, 1024}), 15);
+}
+
+TEST(Marks, of_several_threads_complete_each_word_once_and_bring_all_bytes) {
+  constexpr std::int32_t partitions = 256;
+  constexpr int threads = 4;
+  Marks marks(partitions);
+  std::vector<int> bytes(partitions);
+  std::atomic<int> completed{0}, wrong{0}, refused{0};
+  for (int epoch = 1; epoch <= 200; ++epoch) {
+    marks.clear();
+    completed = 0;
+    refused = 0;
+    std::vector<std::thread> markers;
+    for (int thread = 0; thread < threads; ++thread) {
+      markers.emplace_back([&, thread] {
+        test::Random random(static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(thread));
+        for (const std::int32_t p : random.permutation(partitions)) {
+          if (p % threads != thread) continue;
+          bytes[static_cast<std::size_t>(p)] = epoch;
+          const Marks::Added added = marks.add({p, p + 1});
+          const Range word = Marks::word_around(p);
+          if (!added.complete(word)) continue;
+          ++completed;
+          for (std::int64_t i = word.begin; i < word.end; ++i) wrong += bytes[static_cast<std::size_t>(i)] != epoch;
+        }
+        refused += marks.add({thread, thread + 1}).marked.size() == 0;
+      });
+    }
+    for (std::thread& marker : markers) marker.join();
+    ASSERT_EQ(completed, partitions / 64);
+    ASSERT_EQ(wrong, 0);
+    ASSERT_EQ(refused, threads) << "each tries one of its own again";
+  }
+}
+
+}  // namespace
+}  // namespace partita
