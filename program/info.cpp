@@ -84,21 +84,24 @@ std::vector<RankPlace> gather_places(MPI_Comm comm) {
   return places;
 }
 
+std::string counted(std::size_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
 std::string describe_places(const std::vector<RankPlace>& places) {
   constexpr std::size_t most_nodes = 16;
   std::map<int, std::vector<std::size_t>> nodes;
   for (std::size_t rank = 0; rank < places.size(); ++rank) nodes[places[rank].node].push_back(rank);
-  std::string text =
-      fmt::format("job: {} ranks on {} node{}\n", places.size(), nodes.size(), nodes.size() == 1 ? "" : "s");
+  std::string text = fmt::format("job: {} on {}\n", counted(places.size(), "rank"), counted(nodes.size(), "node"));
   std::size_t shown = 0;
   for (const auto& [first, ranks] : nodes) {
     if (shown++ == most_nodes) {
-      text += fmt::format("  and {} more nodes\n", nodes.size() - most_nodes);
+      text += fmt::format("  and {} more\n", counted(nodes.size() - most_nodes, "node"));
       break;
     }
     const RankPlace& place = places[static_cast<std::size_t>(first)];
-    text +=
-        fmt::format("  {}: {} ranks from rank {} on, {} cores\n", place.host, ranks.size(), first, place.node_cores);
+    text += fmt::format("  {}: {} from rank {} on, {} cores\n", place.host, counted(ranks.size(), "rank"), first,
+                        place.node_cores);
   }
   return text;
 }
