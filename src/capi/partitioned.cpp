@@ -108,7 +108,7 @@ int Partita_Startall(int count, Partita_Request requests[]) {
 }
 
 int Partita_Pready(int partition, Partita_Request request) {
-  return on_request("Pready", request, [&] { send_of(request).ready(partition, partition); });
+  return on_request("Pready", request, [&] { send_of(request).ready(partition); });
 }
 
 int Partita_Pready_range(int first, int last, Partita_Request request) {
@@ -119,7 +119,7 @@ int Partita_Pready_list(int length, const int partitions[], Partita_Request requ
   return on_request("Pready_list", request, [&] {
     check_list(length, partitions, "partitions");
     SendRequest& send = send_of(request);
-    for (int i = 0; i < length; ++i) send.ready(partitions[i], partitions[i]);
+    for (int i = 0; i < length; ++i) send.ready(partitions[i]);
   });
 }
 

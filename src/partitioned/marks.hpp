@@ -20,9 +20,6 @@ class Marks {
   struct Added {
     Range marked;
     std::uint64_t word;
-
-    /// Whether all partitions of `part`, which lies in the same word, are marked.
-    bool complete(Range part) const { return (word & mask(part)) == mask(part); }
   };
 
   explicit Marks(std::int32_t partitions) : words_((static_cast<std::size_t>(partitions) + bits - 1) / bits) {}
@@ -52,9 +49,21 @@ class Marks {
     while (p < range.end && !is_marked(p)) ++p;
     return p;
   }
-  /// Whether all of `part`, which lies in one word, are marked.
-  bool complete(Range part) const {
-    return (word_of(part.begin).load(std::memory_order_relaxed) & mask(part)) == mask(part);
+  /// Whether all partitions of `part`, which lies in one word, are marked.
+  bool complete(Range part) const { return complete(word_of(part.begin).load(std::memory_order_relaxed), mask(part)); }
+  static bool complete(std::uint64_t word, std::uint64_t mask) { return (word & mask) == mask; }
+  /// The bits of `part`, which is not empty and lies in one word.
+  static std::uint64_t mask(Range part) { return ~std::uint64_t{0} >> (bits - part.size()) << (part.begin % bits); }
+
+  /// Marks one partition; the word then, or 0 if it was marked already. As `add` of a range.
+  std::uint64_t add(std::int64_t partition) {
+    std::atomic<std::uint64_t>& word = word_of(partition);
+    const std::uint64_t wish = std::uint64_t{1} << (partition % bits);
+    std::uint64_t before = word.load(std::memory_order_relaxed);
+    do {
+      if ((before & wish) != 0) return 0;
+    } while (!word.compare_exchange_weak(before, before | wish, std::memory_order_acq_rel, std::memory_order_relaxed));
+    return before | wish;
   }
 
   /// Marks those partitions at the begin of `range` that lie in one word and before the first one that is marked
@@ -75,9 +84,6 @@ class Marks {
 
  private:
   static constexpr int bits = 64;
-
-  /// `part` is not empty and lies in one word.
-  static std::uint64_t mask(Range part) { return ~std::uint64_t{0} >> (bits - part.size()) << (part.begin % bits); }
 
   std::atomic<std::uint64_t>& word_of(std::int64_t partition) {
     return words_[static_cast<std::size_t>(partition / bits)];

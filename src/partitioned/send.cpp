@@ -49,11 +49,17 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   deferred_ = std::vector<std::atomic<std::uint8_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
+  part_masks_.reserve(static_cast<std::size_t>(arguments_.partitions));
+  for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
+    const link::Range run = plan_.send_run(plan_.transport_of_send(p));
+    part_masks_.push_back(Marks::mask(Marks::intersection(run, Marks::word_around(p))));
+  }
   if (active()) {
     open_epoch();
     count_kept_marks();
   }
   matched_.store(true, std::memory_order_release);
+  marks_go_on_.store(staging_ == nullptr && !runtime_.trace.enabled(), std::memory_order_release);
 }
 
 /// Where the bytes lie that the link moves from memory of kind `form`.
@@ -62,6 +68,17 @@ std::byte* SendRequest::packed_data(memory::Kind form) {
     if (memory::is_host(endpoint.kind) == memory::is_host(form)) return allocated(endpoint).data;
   }
   throw Error(ErrorClass::internal, "a link was connected for memory that this send does not have");
+}
+
+void SendRequest::ready(std::int64_t partition) {
+  const bool usual = marks_go_on_.load(std::memory_order_acquire) && active() && device_ == nullptr && partition >= 0 &&
+                     partition < arguments_.partitions;
+  const std::uint64_t word = usual ? marks_.add(partition) : 0;
+  if (word == 0) return ready(partition, partition);
+  if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)]) || !completes_transport(partition))
+    return;
+  const std::int32_t t = plan_.transport_of_send(partition);
+  decide({t, t + 1});
 }
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
@@ -118,19 +135,24 @@ std::int64_t SendRequest::mark(link::Range partitions) {
     left.begin = added.marked.end;
     for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
       const std::int32_t t = plan_.transport_of_send(p);
-      const link::Range run = plan_.send_run(t);
-      const link::Range part = Marks::intersection(run, Marks::word_around(p));
-      // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
-      if (added.complete(part) &&
-          (part == run || missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1)) {
+      if (Marks::complete(added.word, part_masks_[static_cast<std::size_t>(p)]) && completes_transport(p)) {
         join(complete, t, &SendRequest::decide);
       }
-      p = part.end;
+      p = std::min(plan_.send_run(t).end, Marks::word_around(p).end);
     }
     if (added.marked.end != std::min(partitions.end, Marks::word_around(added.marked.begin).end)) break;
   }
   decide(complete);
   return left.begin;
+}
+
+/// The caller has completed the bits that lie in the word of `partition` of its transport partition: whether all others
+/// are complete.
+bool SendRequest::completes_transport(std::int64_t partition) {
+  const std::int32_t t = plan_.transport_of_send(partition);
+  // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
+  return Marks::parts(plan_.send_run(t)) == 1 ||
+         missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 /// Marks that lead to nothing yet; returns what mark does.

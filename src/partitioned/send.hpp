@@ -20,8 +20,9 @@ class SendRequest final : public Request {
   bool device_step() override;
   void release_memory() override;
 
-  /// Marks partitions [first, last]. Any thread, several at once. Never blocks.
+  /// Marks partitions [first, last], or one. Any thread, several at once. Never blocks.
   void ready(std::int64_t first, std::int64_t last);
+  void ready(std::int64_t partition);
 
   /// The receiver has answered: what is complete by the marks so far leaves. Once, any thread.
   /// `form`: the kind of the endpoint that `link` was made for.
@@ -48,6 +49,7 @@ class SendRequest final : public Request {
   void pack(link::Range partitions);
   std::int64_t mark(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);
+  bool completes_transport(std::int64_t partition);
   void count_kept_marks();
   void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));
   void decide(link::Range run);
@@ -57,7 +59,9 @@ class SendRequest final : public Request {
   std::byte* packed_data(memory::Kind form);
 
   std::vector<std::byte> staging_memory_;
-  Marks marks_;  ///< of the user partitions, in the epoch that was started last
+  Marks marks_;                            ///< of the user partitions, in the epoch that was started last
+  std::vector<std::uint64_t> part_masks_;  ///< per user partition: the bits in its word of its transport partition
+  std::atomic<bool> marks_go_on_{false};   ///< matched, and nothing is to be done before a mark
 
   std::unique_ptr<link::Sender> link_;
   std::vector<std::atomic<std::int32_t>> missing_;  ///< per transport partition: words of marks_ still to be complete
