@@ -70,6 +70,7 @@ std::byte* SendRequest::packed_data(memory::Kind form) {
   throw Error(ErrorClass::internal, "a link was connected for memory that this send does not have");
 }
 
+/// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::ready(std::int64_t partition) {
   const bool usual = marks_go_on_.load(std::memory_order_acquire) && active() && device_ == nullptr && partition >= 0 &&
                      partition < arguments_.partitions;
