@@ -54,12 +54,15 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
     const link::Range run = plan_.send_run(plan_.transport_of_send(p));
     part_masks_.push_back(Marks::mask(Marks::intersection(run, Marks::word_around(p))));
   }
+  std::vector<link::Range> complete;
   if (active()) {
     open_epoch();
-    count_kept_marks();
+    complete = count_kept_marks();
   }
   matched_.store(true, std::memory_order_release);
   marks_go_on_.store(staging_ == nullptr && !runtime_.trace.enabled(), std::memory_order_release);
+  // Other threads may mark again, and need not wait for these bytes.
+  for (const link::Range run : complete) decide(run);
 }
 
 /// Where the bytes lie that the link moves from memory of kind `form`.
@@ -84,7 +87,7 @@ void SendRequest::ready(std::int64_t partition) {
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
   check_markable(first, last);
-  // Of a partition that was marked already the bytes may be on their way: they are not packed again.
+  // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
   const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
   if (staging_ != nullptr && unmarked.size() > 0) pack(unmarked);
   const std::int64_t end = mark(unmarked);
@@ -117,9 +120,6 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
 /// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
 /// complete then goes on to the link, or waits for the match.
 std::int64_t SendRequest::mark(link::Range partitions) {
-  for (std::int64_t p = partitions.begin; runtime_.trace.enabled() && p < partitions.end; ++p) {
-    record(Trace::Event::readied, p);
-  }
   if (null_peer()) {
     const std::int64_t end = mark_to_keep(partitions);
     put_count_.fetch_add(static_cast<std::int32_t>(end - partitions.begin), std::memory_order_release);
@@ -133,6 +133,7 @@ std::int64_t SendRequest::mark(link::Range partitions) {
   link::Range complete;
   while (left.size() > 0) {
     const Marks::Added added = marks_.add(left);
+    trace_marked(added.marked);
     left.begin = added.marked.end;
     for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
       const std::int32_t t = plan_.transport_of_send(p);
@@ -145,6 +146,12 @@ std::int64_t SendRequest::mark(link::Range partitions) {
   }
   decide(complete);
   return left.begin;
+}
+
+void SendRequest::trace_marked(link::Range partitions) const {
+  for (std::int64_t p = partitions.begin; runtime_.trace.enabled() && p < partitions.end; ++p) {
+    record(Trace::Event::readied, p);
+  }
 }
 
 /// The caller has completed the bits that lie in the word of `partition` of its transport partition: whether all others
@@ -161,14 +168,15 @@ std::int64_t SendRequest::mark_to_keep(link::Range partitions) {
   while (partitions.size() > 0) {
     const Marks::Added added = marks_.add(partitions);
     if (added.marked.size() == 0) break;
+    trace_marked(added.marked);
     partitions.begin = added.marked.end;
   }
   return partitions.begin;
 }
 
-/// Those from before the match, under setup_mutex_: nobody marks meanwhile.
-void SendRequest::count_kept_marks() {
-  link::Range complete;
+/// Those from before the match, under setup_mutex_: nobody marks meanwhile. Returns what they complete.
+std::vector<link::Range> SendRequest::count_kept_marks() {
+  std::vector<link::Range> complete;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     const link::Range run = plan_.send_run(t);
     std::int32_t missing = 0;
@@ -176,9 +184,11 @@ void SendRequest::count_kept_marks() {
       missing += marks_.complete(Marks::intersection(run, Marks::word_around(p))) ? 0 : 1;
     }
     missing_[static_cast<std::size_t>(t)].store(missing, std::memory_order_relaxed);
-    if (missing == 0) join(complete, t, &SendRequest::decide);
+    if (missing > 0) continue;
+    if (complete.empty() || complete.back().end != t) complete.push_back({t, t});
+    complete.back().end = t + 1;
   }
-  decide(complete);
+  return complete;
 }
 
 /// Neighbours that are complete together leave together: adds `t` to `run`, or lets the run leave and begins another.

@@ -50,7 +50,8 @@ class SendRequest final : public Request {
   std::int64_t mark(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);
   bool completes_transport(std::int64_t partition);
-  void count_kept_marks();
+  std::vector<link::Range> count_kept_marks();
+  void trace_marked(link::Range partitions) const;
   void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));
   void decide(link::Range run);
   void put(link::Range run);
