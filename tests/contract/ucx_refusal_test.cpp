@@ -1,6 +1,7 @@
 // What link ucx cannot serve it refuses with a reason, or reports as an error; it never fails later.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "contract/job_links.hpp"
@@ -64,6 +65,26 @@ TEST_F(UcxRefusal, memory_of_a_gpu_needs_a_ucx_that_reaches_it) {
   const auto* refused = std::get_if<Refusal>(&made);
   ASSERT_NE(refused, nullptr);
   EXPECT_NE(refused->reason.find("CUDA"), std::string::npos) << refused->reason;
+}
+
+TEST(UcxRelease, a_message_that_comes_after_the_memory_was_released_is_dropped) {
+  constexpr std::size_t size_bytes = 64;
+  JobLinks links;
+  Pair pair(links, "ucx", {1, 1, 1, size_bytes}, MemoryKind::plain, rank(), rank());
+  if (pair.refusal()) GTEST_SKIP() << *pair.refusal();
+  constexpr Epoch epoch = 1;
+  pair.receiver->open(epoch);
+  pair.sender->start(epoch);
+  until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
+  auto* const into = const_cast<std::byte*>(pair.receiver->landing(epoch));
+  std::memset(into, 0x5a, size_bytes);
+  pair.receiver->release_memory();  // as for a request whose wait has timed out
+  pair.buffer().fill(epoch, {0, size_bytes});
+  pair.sender->put(0, epoch);
+  until(pair.link(), "the message has left", [&] { return pair.sender->finished(); });
+  const auto until_it_came = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < until_it_came) pair.link().progress();
+  for (std::size_t i = 0; i < size_bytes; ++i) ASSERT_EQ(into[i], std::byte{0x5a}) << "byte " << i;
 }
 
 }  // namespace

@@ -148,7 +148,10 @@ const std::byte* UcxReceiver::landing(Epoch) const {
   return state_->data;
 }
 
+/// Messages that are still to come, of an epoch that was given up, are dropped. Puts, which nobody can call back, end
+/// at the latest with the region.
 void UcxReceiver::release_memory() {
+  process_->worker.remove_sink(state_->number);
   state_->region.reset();
 }
 

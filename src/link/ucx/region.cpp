@@ -63,6 +63,11 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory, memory:
   return made;
 }
 
+void RegionCache::forget(const Region& region) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(regions_, [&](const auto& entry) { return entry.second.lock().get() == &region; });
+}
+
 /// In a thread that has a CUDA context UCX would page-lock host memory with CUDA. CUDA then refuses the program's own
 /// copies from and to memory that lies half in it, and to page-lock what shares a page with it, as a neighbouring
 /// buffer does. UCX moves host memory as well without.

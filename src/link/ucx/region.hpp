@@ -53,6 +53,8 @@ class RegionCache {
 
   /// `kind`: what the memory is.
   std::shared_ptr<Region> region(std::span<std::byte> memory, memory::Kind kind);
+  /// Requests from here on get another one: the program may free the memory while `region` lives.
+  void forget(const Region& region);
 
  private:
   std::shared_ptr<Region> make(std::span<std::byte> memory, memory::Kind kind);

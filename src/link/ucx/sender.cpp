@@ -91,8 +91,11 @@ bool UcxSender::finished() {
   return state_->idle();
 }
 
-/// What an epoch that was given up has left under way still refers to the registration, which then goes with the state.
+/// What an epoch that was given up has left under way still refers to the registration, which then goes with the state;
+/// but no other request gets it.
 void UcxSender::release_memory() {
+  if (state_->gpu_region == nullptr) return;
+  process_->regions.forget(*state_->gpu_region);
   if (state_->idle()) state_->gpu_region.reset();
 }
 
