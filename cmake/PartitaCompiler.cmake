@@ -11,12 +11,13 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, RelWithDebInfo or Release" FORCE)
 endif()
 
-# Symbols are exported by name (PARTITA_EXPORT) only, so that nothing internal can clash with a program's own.
+# Symbols are exported by name only (PARTITA_EXPORT, and the library's version script, below), so that nothing internal can clash
+# with a program's own.
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
-# What a shared library shows beyond its program is what the version script `map` names.
+# Of its symbols with PARTITA_EXPORT the shared library shows those that the version script `map` names, and no others.
 function(partita_export_only target map)
   target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
