@@ -29,8 +29,16 @@ class Marks {
     const std::int64_t begin = partition / bits * bits;
     return {begin, begin + bits};
   }
-  static Range intersection(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
-  /// The words in which the marks of `run` lie; `run` is not empty.
+  /// Calls `use` with each part of `run` that lies in one word.
+  template <class Use>
+  static void for_each_part(Range run, Use use) {
+    while (run.begin < run.end) {
+      const Range part{run.begin, std::min(run.end, word_around(run.begin).end)};
+      use(part);
+      run.begin = part.end;
+    }
+  }
+  /// How many they are; `run` is not empty.
   static std::int32_t parts(Range run) {
     return static_cast<std::int32_t>((run.end - 1) / bits - run.begin / bits + 1);
   }
@@ -71,7 +79,7 @@ class Marks {
   /// completes it has them all.
   Added add(Range range) {
     std::atomic<std::uint64_t>& word = word_of(range.begin);
-    const Range wanted = intersection(range, word_around(range.begin));
+    const Range wanted{range.begin, std::min(range.end, word_around(range.begin).end)};
     const std::uint64_t wish = mask(wanted);
     std::uint64_t before = word.load(std::memory_order_relaxed);
     std::uint64_t added = 0;
@@ -80,6 +88,19 @@ class Marks {
       added = twice == 0 ? wish : wish & ((twice & (0 - twice)) - 1);
     } while (!word.compare_exchange_weak(before, before | added, std::memory_order_acq_rel, std::memory_order_relaxed));
     return {{wanted.begin, wanted.begin + std::popcount(added)}, before | added};
+  }
+
+  /// Marks up to the first partition of `range` that is marked already, which it returns, or to its end. Calls `use`
+  /// with each Added on the way.
+  template <class Use>
+  std::int64_t add_each(Range range, Use use) {
+    while (range.size() > 0) {
+      const Added added = add(range);
+      if (added.marked.size() == 0) break;
+      use(added);
+      range.begin = added.marked.end;
+    }
+    return range.begin;
   }
 
  private:

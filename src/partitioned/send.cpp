@@ -50,9 +50,10 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
   deferred_ = std::vector<std::atomic<std::uint8_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
   part_masks_.reserve(static_cast<std::size_t>(arguments_.partitions));
-  for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
-    const link::Range run = plan_.send_run(plan_.transport_of_send(p));
-    part_masks_.push_back(Marks::mask(Marks::intersection(run, Marks::word_around(p))));
+  for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
+    Marks::for_each_part(plan.send_run(t), [&](link::Range part) {
+      part_masks_.insert(part_masks_.end(), static_cast<std::size_t>(part.size()), Marks::mask(part));
+    });
   }
   std::vector<link::Range> complete;
   if (active()) {
@@ -79,10 +80,9 @@ void SendRequest::ready(std::int64_t partition) {
                      partition < arguments_.partitions;
   const std::uint64_t word = usual ? marks_.add(partition) : 0;
   if (word == 0) return ready(partition, partition);
-  if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)]) || !completes_transport(partition))
-    return;
+  if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)])) return;
   const std::int32_t t = plan_.transport_of_send(partition);
-  decide({t, t + 1});
+  if (completes_transport(t)) decide({t, t + 1});
 }
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
@@ -129,23 +129,19 @@ std::int64_t SendRequest::mark(link::Range partitions) {
     const std::lock_guard lock(setup_mutex_);
     if (!matched()) return mark_to_keep(partitions);
   }
-  link::Range left = partitions;
   link::Range complete;
-  while (left.size() > 0) {
-    const Marks::Added added = marks_.add(left);
+  const std::int64_t end = marks_.add_each(partitions, [&](const Marks::Added& added) {
     trace_marked(added.marked);
-    left.begin = added.marked.end;
     for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
       const std::int32_t t = plan_.transport_of_send(p);
-      if (Marks::complete(added.word, part_masks_[static_cast<std::size_t>(p)]) && completes_transport(p)) {
+      if (Marks::complete(added.word, part_masks_[static_cast<std::size_t>(p)]) && completes_transport(t)) {
         join(complete, t, &SendRequest::decide);
       }
-      p = std::min(plan_.send_run(t).end, Marks::word_around(p).end);
+      p = plan_.send_run(t).end;
     }
-    if (added.marked.end != std::min(partitions.end, Marks::word_around(added.marked.begin).end)) break;
-  }
+  });
   decide(complete);
-  return left.begin;
+  return end;
 }
 
 void SendRequest::trace_marked(link::Range partitions) const {
@@ -154,10 +150,8 @@ void SendRequest::trace_marked(link::Range partitions) const {
   }
 }
 
-/// The caller has completed the bits that lie in the word of `partition` of its transport partition: whether all others
-/// are complete.
-bool SendRequest::completes_transport(std::int64_t partition) {
-  const std::int32_t t = plan_.transport_of_send(partition);
+/// The caller has completed the bits of transport partition `t` that lie in one word: whether all others are complete.
+bool SendRequest::completes_transport(std::int32_t t) {
   // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
   return Marks::parts(plan_.send_run(t)) == 1 ||
          missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -165,24 +159,15 @@ bool SendRequest::completes_transport(std::int64_t partition) {
 
 /// Marks that lead to nothing yet; returns what mark does.
 std::int64_t SendRequest::mark_to_keep(link::Range partitions) {
-  while (partitions.size() > 0) {
-    const Marks::Added added = marks_.add(partitions);
-    if (added.marked.size() == 0) break;
-    trace_marked(added.marked);
-    partitions.begin = added.marked.end;
-  }
-  return partitions.begin;
+  return marks_.add_each(partitions, [this](const Marks::Added& added) { trace_marked(added.marked); });
 }
 
 /// Those from before the match, under setup_mutex_: nobody marks meanwhile. Returns what they complete.
 std::vector<link::Range> SendRequest::count_kept_marks() {
   std::vector<link::Range> complete;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
-    const link::Range run = plan_.send_run(t);
     std::int32_t missing = 0;
-    for (std::int64_t p = run.begin; p < run.end; p = Marks::word_around(p).end) {
-      missing += marks_.complete(Marks::intersection(run, Marks::word_around(p))) ? 0 : 1;
-    }
+    Marks::for_each_part(plan_.send_run(t), [&](link::Range part) { missing += marks_.complete(part) ? 0 : 1; });
     missing_[static_cast<std::size_t>(t)].store(missing, std::memory_order_relaxed);
     if (missing > 0) continue;
     if (complete.empty() || complete.back().end != t) complete.push_back({t, t});

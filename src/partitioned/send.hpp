@@ -49,7 +49,7 @@ class SendRequest final : public Request {
   void pack(link::Range partitions);
   std::int64_t mark(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);
-  bool completes_transport(std::int64_t partition);
+  bool completes_transport(std::int32_t t);
   std::vector<link::Range> count_kept_marks();
   void trace_marked(link::Range partitions) const;
   void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));

@@ -16,14 +16,14 @@ namespace {
 using link::Range;
 
 std::int64_t add_all(Marks& marks, Range range) {
-  while (range.size() > 0) {
-    const Marks::Added added = marks.add(range);
-    EXPECT_EQ(added.marked.begin, range.begin);
-    if (added.marked.size() == 0) break;
+  std::int64_t end = range.begin;
+  const std::int64_t told = marks.add_each(range, [&](const Marks::Added& added) {
+    EXPECT_EQ(added.marked.begin, end);
     EXPECT_TRUE(Marks::complete(added.word, Marks::mask(added.marked)));
-    range.begin = added.marked.end;
-  }
-  return range.begin;
+    end = added.marked.end;
+  });
+  EXPECT_EQ(told, end);
+  return told;
 }
 
 TEST(Marks, agree_with_a_set_of_numbers) {
