@@ -1,6 +1,5 @@
 #include "capi/report.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "core/log.hpp"
@@ -69,9 +68,7 @@ int remember(const char* call, const Error& error) {
 }
 
 int remember(int error_class, const char* sentence) {
-  const auto found = std::find(mpi_error_classes.begin(), mpi_error_classes.end(), error_class);
-  const auto index = found != mpi_error_classes.end() ? static_cast<std::size_t>(found - mpi_error_classes.begin())
-                                                      : static_cast<std::size_t>(ErrorClass::other);
+  const auto index = static_cast<std::size_t>(error_class_of(error_class));
   sentences()[index] = sentence;
   return codes[index];
 }

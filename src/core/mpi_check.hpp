@@ -26,18 +26,19 @@ inline constexpr auto mpi_error_classes =
                         MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
 static_assert(mpi_error_classes.size() == error_class_count);
 
-/// The class of one of the MPI's codes or classes; `other` for those that Partita does not report.
-inline ErrorClass error_class_of(int code) {
-  int of_mpi = MPI_ERR_OTHER;
-  PMPI_Error_class(code, &of_mpi);
-  const auto found = std::find(mpi_error_classes.begin(), mpi_error_classes.end(), of_mpi);
+/// The ErrorClass of one of the MPI's classes; `other` for those that Partita does not report.
+inline ErrorClass error_class_of(int mpi_class) {
+  const auto found = std::find(mpi_error_classes.begin(), mpi_error_classes.end(), mpi_class);
   return found != mpi_error_classes.end() ? static_cast<ErrorClass>(found - mpi_error_classes.begin())
                                           : ErrorClass::other;
 }
 
 /// The error keeps the class that the MPI gives it: a handle of the program's that is none is MPI_ERR_COMM here too.
 inline void check_mpi(int code, const char* call) {
-  if (code != MPI_SUCCESS) throw Error(error_class_of(code), "the MPI failed in {}: {}", call, mpi_text(code));
+  if (code == MPI_SUCCESS) return;
+  int mpi_class = MPI_ERR_OTHER;
+  PMPI_Error_class(code, &mpi_class);
+  throw Error(error_class_of(mpi_class), "the MPI failed in {}: {}", call, mpi_text(code));
 }
 
 }  // namespace partita
