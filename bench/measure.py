@@ -64,12 +64,16 @@ def planned_runs(options):
     return [each for each in runs if not options.only or each.name in options.only]
 
 
+def shown_launcher(options):
+    """The launcher's words for readers: without this machine's paths."""
+    launcher = shlex.split(options.mpirun)
+    return [pathlib.Path(launcher[0]).name, *launcher[1:]]
+
+
 def shown_command(options, run):
     """The command for readers: without this machine's paths."""
     arguments = [re.sub(r"library:.*/", "library:", argument) for argument in run.arguments]
-    launcher = shlex.split(options.mpirun)
-    launcher[0] = pathlib.Path(launcher[0]).name
-    return f"{shlex.join(launcher)} partita bench {shlex.join(arguments)} --json {run.name}.json"
+    return f"{shlex.join(shown_launcher(options))} partita bench {shlex.join(arguments)} --json {run.name}.json"
 
 
 def measure(options, run):
@@ -96,10 +100,8 @@ def counted_run(link):
 
 def shown_count_command(options):
     """The command of the counts for readers: without this machine's paths."""
-    launcher = shlex.split(options.mpirun)
-    launcher[0] = pathlib.Path(launcher[0]).name
     valgrind, program = counted_run("LINK")
-    return shlex.join([*launcher, "valgrind", *valgrind, "partita", *program])
+    return shlex.join([*shown_launcher(options), "valgrind", *valgrind, "partita", *program])
 
 
 def count_instructions(options):
@@ -167,11 +169,9 @@ def measure_preload(options):
 
 
 def preload_table(options, times):
-    launcher = shlex.split(options.mpirun)
-    launcher[0] = pathlib.Path(launcher[0]).name
     sizes = " ".join(map(str, PRELOAD_SIZES))
     lines = [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
-             f"    {shlex.join(launcher)} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
+             f"    {shlex.join(shown_launcher(options))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
              "| bytes | plain | preloaded | preloaded over plain |", "|---:|---:|---:|---:|"]
     for size, both in times.items():
         plain, preloaded = (statistics.median(each) for each in both)
