@@ -47,6 +47,17 @@ class GpuBuffer {
   unsigned char* data_ = nullptr;
 };
 
+/// The first rank sends to the last one: to itself where there is only one.
+class FirstToLast : public testing::Test {
+ protected:
+  void SetUp() override { choose_gpu(); }
+
+  int sender() const { return 0; }
+  int receiver() const { return ranks() - 1; }
+  bool sends() const { return rank() == sender(); }
+  bool receives() const { return rank() == receiver(); }
+};
+
 /// A stream of this scope that does not wait for the default one.
 class Stream {
  public:

@@ -15,15 +15,7 @@
 namespace partita::test {
 namespace {
 
-class GpuLinks : public testing::Test {
- protected:
-  void SetUp() override { choose_gpu(); }
-
-  int sender() const { return 0; }
-  int receiver() const { return ranks() - 1; }
-  bool sends() const { return rank() == sender(); }
-  bool receives() const { return rank() == receiver(); }
-};
+class GpuLinks : public FirstToLast {};
 
 std::string reason_of(Partita_Request request) {
   MPI_Info info = MPI_INFO_NULL;

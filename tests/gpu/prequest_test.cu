@@ -134,15 +134,7 @@ MPI_Info info_for(const Shape& shape) {
   return info;
 }
 
-class Prequests : public testing::Test {
- protected:
-  void SetUp() override { choose_gpu(); }
-
-  int sender() const { return 0; }
-  int receiver() const { return ranks() - 1; }
-  bool sends() const { return rank() == sender(); }
-  bool receives() const { return rank() == receiver(); }
-};
+class Prequests : public FirstToLast {};
 
 /// One matched pair over random shapes: kernels mark in random order at every grain, the receiver starts early or late
 /// and compares each partition at the moment Parrived says so, in a kernel or on the host.
