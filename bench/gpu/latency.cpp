@@ -17,10 +17,10 @@ namespace {
 constexpr std::int64_t packet_limit_bytes = 8192;
 constexpr int played_partitions = 64;
 
-/// Threads of the one block: 16 bytes each, at least a warp.
+/// Threads of the one block: a packet's 8 bytes each, at least a warp.
 int threads_for(const Options& options, std::int64_t size_bytes) {
   if (!options.block_threads.empty()) return options.block_threads.front();
-  return static_cast<int>(std::clamp<std::int64_t>((size_bytes / 16 + 31) / 32 * 32, 32, 512));
+  return static_cast<int>(std::clamp<std::int64_t>((size_bytes / 8 + 31) / 32 * 32, 32, 512));
 }
 
 /// Buffers of both directions and their requests, `pairs` one-message pairs or one pair of many partitions.
@@ -57,7 +57,7 @@ class PingPong : public GpuMeasurement {
   Mailbox<KernelReport> report_;
 };
 
-/// Device-driven, one request a ping-pong of a round.
+/// Device-driven, one request a ping-pong of a round: for messages of which a request in packets holds few.
 class LanePingPong : public PingPong {
  public:
   LanePingPong(Job& job, std::string name, const Case& c, int lanes) : PingPong(job, std::move(name), c, lanes, 1) {
@@ -170,6 +170,12 @@ class PartitionPingPong final : public PingPong {
   Request recv_;
 };
 
+/// As many as a request in packets takes; too few for a round: 0.
+int packet_partitions(std::int64_t size_bytes) {
+  const std::int64_t most = packet_limit_bytes / size_bytes;
+  return most < 8 ? 0 : static_cast<int>(std::min<std::int64_t>(most, played_partitions));
+}
+
 /// Enough of them that the request is too large for packets.
 int plain_partitions(std::int64_t size_bytes) {
   return static_cast<int>(std::max<std::int64_t>(played_partitions, packet_limit_bytes / size_bytes + 1));
@@ -183,7 +189,9 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   };
   const int partitions = plain_partitions(c.size_bytes);
   add(reference, std::make_unique<PartitionPingPong>(job, reference, c, "device", partitions, 1));
-  if (c.size_bytes <= packet_limit_bytes) {
+  if (const int in_packets = packet_partitions(c.size_bytes); in_packets > 0) {
+    add("device-packets", std::make_unique<PartitionPingPong>(job, "device-packets", c, "device", in_packets, 1));
+  } else if (c.size_bytes <= packet_limit_bytes) {
     add("device-packets", std::make_unique<LanePingPong>(job, "device-packets", c, most_lanes));
   }
   add("device-restarted", std::make_unique<RestartedPingPong>(job, "device-restarted", c));

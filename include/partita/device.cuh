@@ -5,8 +5,9 @@
 // protocol, the drivers and what is ordered with what.
 //
 // Every call returns PARTITA_DEVICE_SUCCESS (0) or PARTITA_DEVICE_ERR_*. The first failure of a request is also
-// recorded for its host, where the next call on the request (MPI_Wait, MPI_Test, MPI_Start) explains it. A call that
-// fails changes nothing: a refused mark is taken back, so that the epoch can still be completed. Every call may return
+// recorded for its host, where the next call on the request (MPI_Wait, MPI_Test, MPI_Start) explains it. A
+// refused mark is taken back, so that kernels can still complete the epoch; the host's next call gives it up. Every
+// call may return
 //   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
@@ -26,9 +27,11 @@
 //
 // A mark says that a partition is complete in the send buffer (MPI-4, 4.2.2), and moves it: the marking threads store
 // the bytes into the receiver's memory, or hand them to the progress engine of their host where that memory is not
-// mapped or not ready. The buffer is left alone until the epoch is complete. No mark waits. Each may return
+// mapped or not ready. The buffer is left alone until the epoch is complete. No mark waits for another rank. Each may
+// return
 //   PARTITA_DEVICE_ERR_TWICE       the partition was marked before in this epoch; device-driven: or no epoch is open
-//   PARTITA_DEVICE_ERR_INACTIVE    host-driven: the host has not started the epoch
+//   PARTITA_DEVICE_ERR_INACTIVE    host-driven: the host has not started the epoch (only recorded where each partition
+//                                  is handed to the progress engine on its own)
 //   PARTITA_DEVICE_ERR_UNPREPARED  device-driven: before MPIX_Pbuf_prepare; in place: the receiver is not ready
 // Where several threads have written a partition, they must have synchronised with the threads that mark it.
 

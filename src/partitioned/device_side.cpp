@@ -18,6 +18,14 @@ std::size_t state_bytes(const Partita_Prequest& view) {
   return device::state_bytes(view.flags, view.send_partitions, view.recv_partitions, view.transport_partitions);
 }
 
+/// Partita_Prequest.life of the next request.
+partita_u32 new_life() {
+  static std::atomic<partita_u32> newest{device::first_life - 1};
+  partita_u32 life = device::life_freed;
+  while (life < device::first_life) life = newest.fetch_add(1, std::memory_order_relaxed) + 1;
+  return life;
+}
+
 const char* meaning(partita_u32 failure) {
   switch (failure) {
     case PARTITA_DEVICE_ERR_PARTITION:
@@ -58,6 +66,8 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   view_.state = reinterpret_cast<Partita_Prequest_state*>(state_block_.address());
   view_.host = &on_gpu->host;
   view_.limit_ns = static_cast<partita_u64>(timeout_s * 1e9);
+  view_.unit_bytes = device::unit_bytes(view_);
+  view_.life = new_life();
   if (!receives() && view_.promise == nullptr) view_.promise = &on_gpu->promise;
   if (receives() && host_driven) view_.started = &on_gpu->promise;
   if (receives() && view_.arrival_device == nullptr) {
@@ -70,13 +80,13 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   }
 
   std::vector<std::byte> initial(state_bytes(view));
-  const Partita_Prequest_state state = device::first_state(view.flags, before);
+  const Partita_Prequest_state state = device::first_state(view.flags, before, view_.life);
   std::memcpy(initial.data(), &state, sizeof(state));
   device_memory.copy(state_block_.address(), initial.data(), initial.size());
 }
 
 DeviceSide::~DeviceSide() {
-  static constexpr partita_u32 freed = 0;
+  static constexpr partita_u32 freed = device::life_freed;
   try {
     device_memory_.copy(&view_.state->live, &freed, sizeof(freed));
   } catch (const Error&) {
@@ -125,7 +135,7 @@ bool DeviceSide::waits_on() {
 void DeviceSide::abort() {
   Word(words().host.abort).store(1, std::memory_order_release);  // those that wait
   if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
-  flag_queue_->write(&view_.state->live, 2);  // those that ask again and again
+  flag_queue_->write(&view_.state->live, device::life_released);  // those that ask again and again
 }
 
 }  // namespace partita

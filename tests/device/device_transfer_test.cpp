@@ -267,8 +267,8 @@ PairShape random_shape(Random& random, bool send_device_driven, bool recv_device
   shape.recv_device_driven = recv_device_driven;
   shape.packets = packets;
   shape.before = random.one_in(2) ? 0xffffffffu - static_cast<Epoch>(random.integer(0, 6)) : no_epoch;
-  shape.misaligned_send_bytes = packets ? 4 * random.integer(0, 3) : random.integer(0, 15);
-  shape.misaligned_recv_bytes = packets ? random.integer(0, 15) : random.integer(0, 15);
+  shape.misaligned_send_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
+  shape.misaligned_recv_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
   return shape;
 }
 

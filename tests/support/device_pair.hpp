@@ -105,11 +105,12 @@ class DevicePair {
     if (shape.packets) recv_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.in_place) send_.flags |= PARTITA_PREQUEST_IN_PLACE;
     for (Partita_Prequest* request : {&send_, &recv_}) {
+      request->life = device::first_life;
       const Spot gpu = request == &send_ ? Spot::sender_gpu : Spot::receiver_gpu;
       const auto state_bytes =
           device::state_bytes(request->flags, shape.send_partitions, shape.recv_partitions, shape.transport_partitions);
       request->state = reinterpret_cast<Partita_Prequest_state*>(memory.allocate(gpu, state_bytes));
-      const Partita_Prequest_state state = device::first_state(request->flags, shape.before);
+      const Partita_Prequest_state state = device::first_state(request->flags, shape.before, request->life);
       memory.copy(request->state, &state, sizeof state);
       request->host = reinterpret_cast<Partita_Prequest_host*>(
           memory.allocate(Spot::host, device::host_bytes(request->flags, shape.transport_partitions)));
@@ -131,6 +132,7 @@ class DevicePair {
     recv_.buffer = recv_buffer_;
     recv_.remote = slots;
     recv_.started = reinterpret_cast<const partita_u64*>(started_);
+    for (Partita_Prequest* request : {&send_, &recv_}) request->unit_bytes = device::unit_bytes(*request);
     moved_.assign(transports, shape.before);
     fill(promise_, 2, shape.before);
     fill(started_, 2, shape.before);

@@ -34,6 +34,7 @@ constexpr std::int64_t packet_payload_bytes = 8;
 /// What the sender exports.
 struct Offer {
   Driver driver;
+  bool aligned;  ///< for packets
   Epoch first_epoch;
   HostAddress host_promise;
 };
@@ -65,6 +66,10 @@ DeviceExport export_block(memory::DeviceMemory& memory, int peer, const DeviceBl
   return std::move(std::get<DeviceExport>(exported));
 }
 
+bool aligned_for_packets(const Endpoint& endpoint) {
+  return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
+}
+
 std::size_t flags_bytes(const Plan& plan) {
   return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
 }
@@ -88,7 +93,7 @@ class DeviceSender final : public Sender {
 
   wire::Bytes offer() override {
     wire::Writer writer;
-    writer.put(Offer{endpoint_.driver, context_.settings.first_epoch,
+    writer.put(Offer{endpoint_.driver, aligned_for_packets(endpoint_), context_.settings.first_epoch,
                      context_.host_memory.export_to(endpoint_.peer, host_promise_.address())});
     const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
     return put_export(writer, export_block(context_.device_memory, endpoint_.peer, block)).take();
@@ -265,8 +270,9 @@ class DeviceReceiver final : public Receiver {
 
  private:
   static bool travels_in_packets(const Endpoint& endpoint, const Plan& plan, const Offer& offer) {
-    return endpoint.driver == Driver::device && offer.driver == Driver::device &&
-           plan.total_bytes() <= packet_limit_bytes && plan.send_partition_bytes() % packet_payload_bytes == 0 &&
+    return endpoint.driver == Driver::device && offer.driver == Driver::device && aligned_for_packets(endpoint) &&
+           offer.aligned && plan.total_bytes() <= packet_limit_bytes &&
+           plan.send_partition_bytes() % packet_payload_bytes == 0 &&
            plan.recv_partition_bytes() % packet_payload_bytes == 0;
   }
   std::size_t slots_bytes() const { return packets_ ? static_cast<std::size_t>(plan_.total_bytes()) * 2 : 0; }

@@ -54,43 +54,56 @@ PARTITA_DEVICE_INLINE void copy_vectors(unsigned char* to, const unsigned char* 
   }
 }
 
-/// What a thread copies first, loaded before it is known whether it may be stored.
+/// The unit that a thread copies first, loaded before it is known whether it may be stored.
 struct Ahead {
-  uint4 held[2];
-  bool some;  ///< the piece is aligned to 16 bytes, so that `held` is of use
+  uint4 held;
 };
 
-PARTITA_DEVICE_INLINE Ahead load_ahead(const unsigned char* to, const unsigned char* from, partita_i64 size_bytes,
+/// How many bytes of a piece that consists of units of `unit_bytes` its team loads ahead.
+PARTITA_DEVICE_INLINE partita_u32 bytes_ahead(partita_i64 size_bytes, partita_u32 unit_bytes, Team team) {
+  const partita_u32 most = unit_bytes >= 4 ? unit_bytes * team.count : 0;
+  return size_bytes < most ? static_cast<partita_u32>(size_bytes) : most;
+}
+
+PARTITA_DEVICE_INLINE Ahead load_ahead(const unsigned char* from, partita_i64 size_bytes, partita_u32 unit_bytes,
                                        Team team) {
   Ahead ahead{};
-  ahead.some = (reinterpret_cast<partita_u64>(to) | reinterpret_cast<partita_u64>(from)) % 16 == 0;
-  if (!ahead.some) return ahead;
-#pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const partita_i64 at = 16 * (team.rank + partita_i64{k} * team.count);
-    if (at + 16 <= size_bytes) ahead.held[k] = *reinterpret_cast<const uint4*>(from + at);
+  uint4& held = ahead.held;
+  const partita_u32 at = unit_bytes * team.rank;
+  if (at >= bytes_ahead(size_bytes, unit_bytes, team)) return ahead;
+  if (unit_bytes == 16) {
+    held = *reinterpret_cast<const uint4*>(from + at);
+  } else if (unit_bytes == 8) {
+    const uint2 words = *reinterpret_cast<const uint2*>(from + at);
+    held.x = words.x;
+    held.y = words.y;
+  } else {
+    held.x = *reinterpret_cast<const partita_u32*>(from + at);
   }
   return ahead;
 }
 
 /// Stores it, and returns how many bytes of the piece the team has copied so.
-PARTITA_DEVICE_INLINE partita_i64 store_ahead(unsigned char* to, partita_i64 size_bytes, Team team,
-                                              const Ahead& ahead) {
-  if (!ahead.some) return 0;
-#pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const partita_i64 at = 16 * (team.rank + partita_i64{k} * team.count);
-    if (at + 16 <= size_bytes) *reinterpret_cast<uint4*>(to + at) = ahead.held[k];
+PARTITA_DEVICE_INLINE partita_u32 store_ahead(unsigned char* to, partita_i64 size_bytes, partita_u32 unit_bytes,
+                                              Team team, const Ahead& ahead) {
+  const partita_u32 end = bytes_ahead(size_bytes, unit_bytes, team);
+  const partita_u32 at = unit_bytes * team.rank;
+  if (at >= end) return end;
+  const uint4& held = ahead.held;
+  if (unit_bytes == 16) {
+    *reinterpret_cast<uint4*>(to + at) = held;
+  } else if (unit_bytes == 8) {
+    *reinterpret_cast<uint2*>(to + at) = uint2{held.x, held.y};
+  } else {
+    *reinterpret_cast<partita_u32*>(to + at) = held.x;
   }
-  const partita_i64 whole = size_bytes / 16 * 16;
-  const partita_i64 most = 32 * partita_i64{team.count};
-  return whole < most ? whole : most;
+  return end;
 }
 
 /// The team copies `size_bytes` of any alignment: whole 16-byte stores wherever `to` allows them, each thread with
 /// `depth` of them on their way. No barrier at either end.
 template <int depth = 4>
-MPIX_Device inline void copy(unsigned char* to, const unsigned char* from, partita_i64 size_bytes, Team team) {
+PARTITA_DEVICE_OUT_OF_LINE void copy(unsigned char* to, const unsigned char* from, partita_i64 size_bytes, Team team) {
   const partita_u64 to_address = reinterpret_cast<partita_u64>(to);
   const partita_i64 until_boundary = static_cast<partita_i64>((16 - to_address % 16) % 16);
   const partita_i64 before = until_boundary < size_bytes ? until_boundary : size_bytes;
@@ -118,10 +131,10 @@ MPIX_Device inline void copy(unsigned char* to, const unsigned char* from, parti
 /// Nothing is loaded ahead here.
 struct Ahead {};
 
-inline Ahead load_ahead(const unsigned char*, const unsigned char*, partita_i64, Team) {
+inline Ahead load_ahead(const unsigned char*, partita_i64, partita_u32, Team) {
   return {};
 }
-inline partita_i64 store_ahead(unsigned char*, partita_i64, Team, const Ahead&) {
+inline partita_u32 store_ahead(unsigned char*, partita_i64, partita_u32, Team, const Ahead&) {
   return 0;
 }
 

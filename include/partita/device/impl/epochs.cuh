@@ -19,7 +19,7 @@ PARTITA_DEVICE_INLINE int check_epoch_call(const Partita_Prequest& request, Epoc
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_acquire);
   *epoch = low_half(head);
   *complete = completed == *epoch;
-  return live == 1 ? 0 : code_of_life(live);
+  return live == request.life ? 0 : code_of_life(live);
 }
 
 /// Thread 0's code, for all threads of the block, as a barrier.
@@ -100,7 +100,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   if (!device_driven) block_barrier();  // a call before may have ended in a broadcast
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(block_rank() == 0 ? look_at_started(request) : 0);
-  int code = live == 1 ? 0 : code_of_life(live);
+  int code = live == request.life ? 0 : code_of_life(live);
   if (code == 0 && !recv) {
     if (block_rank() == 0) code = await_completed(request, epoch);
   } else if (code == 0) {

@@ -27,9 +27,24 @@ PARTITA_DEVICE_INLINE int fail(const Partita_Prequest& request, int code, int pa
   return code;
 }
 
-/// Why calls on a request with this `live`, which is not 1, go no further.
+/// Why calls on a request with this `live`, which is not its own life, go no further.
 PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live) {
-  return live == 0 ? PARTITA_DEVICE_ERR_FREED : PARTITA_DEVICE_ERR_ABORTED;
+  return live == life_released ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_FREED;
+}
+
+/// A look of a thread that waits, after many vain polls: at the host's abort and at the clock. `since_ns`: when the
+/// first one was, 0 in the first. Gives that, or the code with which the wait ends, which is smaller than any time.
+PARTITA_DEVICE_OUT_OF_LINE partita_u64 look_up(Partita_Prequest_host& host, partita_u64 limit_ns,
+                                               partita_u64 since_ns) {
+  // Both words come in one go. `abort` pairs with nothing but itself: the kernel only ends.
+  const partita_u32 abort = SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed);
+  const partita_u32 waiting = SystemWord<partita_u32>(host.waiting).load(order::memory_order_relaxed);
+  if (abort != 0) return PARTITA_DEVICE_ERR_ABORTED;
+  // Several waiting threads may lose one another's steps; the host looks for a change only.
+  SystemWord<partita_u32>(host.waiting).store(waiting + 1, order::memory_order_relaxed);
+  const partita_u64 now = now_ns();
+  if (since_ns == 0) return now;
+  return limit_ns != 0 && now - since_ns > limit_ns ? partita_u64{PARTITA_DEVICE_ERR_TIMEOUT} : since_ns;
 }
 
 /// Belongs to one wait of one thread.
@@ -41,26 +56,15 @@ class Patience {
   /// microsecond, so that the host's abort and the clock are looked at once in polls_per_look.
   PARTITA_DEVICE_INLINE int look() {
     relax();
-    return (++polls_ % polls_per_look) != 0 ? 0 : look_up();
+    if (--polls_left_ != 0) return 0;
+    polls_left_ = polls_per_look;
+    since_ns_ = look_up(*request_.host, request_.limit_ns, since_ns_);
+    return since_ns_ <= PARTITA_DEVICE_ERR_ABORTED ? static_cast<int>(since_ns_) : 0;
   }
 
  private:
-  MPIX_Device int look_up() {
-    Partita_Prequest_host& host = *request_.host;
-    // Both words come in one go. `abort` pairs with nothing but itself: the kernel only ends.
-    const partita_u32 abort = SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed);
-    const partita_u32 waiting = SystemWord<partita_u32>(host.waiting).load(order::memory_order_relaxed);
-    if (abort != 0) return PARTITA_DEVICE_ERR_ABORTED;
-    // Several waiting threads may lose one another's steps; the host looks for a change only.
-    SystemWord<partita_u32>(host.waiting).store(waiting + 1, order::memory_order_relaxed);
-    const partita_u64 now = now_ns();
-    if (since_ns_ == 0) since_ns_ = now;
-    const bool passed = request_.limit_ns != 0 && now - since_ns_ > request_.limit_ns;
-    return passed ? PARTITA_DEVICE_ERR_TIMEOUT : 0;
-  }
-
   const Partita_Prequest& request_;
-  partita_u32 polls_ = 0;
+  partita_u32 polls_left_ = polls_per_look;
   partita_u64 since_ns_ = 0;
 };
 

@@ -19,13 +19,21 @@ struct Range {
   PARTITA_HOST_DEVICE friend constexpr bool operator!=(const Range& a, const Range& b) { return !(a == b); }
 };
 
-/// a / b for a >= 0, b >= 1. A GPU divides 64-bit numbers by a subroutine; most quotients here need none.
+#if defined(__CUDACC__)
+/// A GPU divides in a subroutine, the slower the longer the numbers are.
+PARTITA_DEVICE_OUT_OF_LINE partita_i64 divide_on_gpu(partita_i64 a, partita_i64 b) {
+  if (((a | b) >> 32) == 0) return static_cast<partita_u32>(a) / static_cast<partita_u32>(b);
+  return a / b;
+}
+#endif
+
+/// a / b for a >= 0, b >= 1.
 PARTITA_HOST_DEVICE constexpr partita_i64 divide(partita_i64 a, partita_i64 b) {
 #if defined(__CUDA_ARCH__)
-  if (((a | b) >> 32) == 0) return static_cast<partita_u32>(a) / static_cast<partita_u32>(b);
-  if ((b & (b - 1)) == 0) return a >> (__ffsll(b) - 1);
-#endif
+  return divide_on_gpu(a, b);
+#else
   return a / b;
+#endif
 }
 
 /// The arithmetic of one matched request: `send_partitions` and `recv_partitions` user partitions over the same

@@ -21,6 +21,11 @@ using DeviceWord = ::std::atomic_ref<T>;
 template <class T>
 using SystemWord = ::std::atomic_ref<T>;
 
+/// Adds 1 to a word of this GPU, relaxed; gives what it was.
+inline partita_u32 increment(partita_u32& word) {
+  return DeviceWord<partita_u32>(word).fetch_add(1, order::memory_order_relaxed);
+}
+
 /// On CPUs the stores after it are releases themselves; thread sanitizers understand these and no fences.
 inline void release_fence() {}
 inline constexpr auto order_after_fence = ::std::memory_order_release;

@@ -18,6 +18,15 @@ using DeviceWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_device>;
 template <class T>
 using SystemWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_system>;
 
+/// Adds 1 to a word of this GPU, relaxed; gives what it was. Where ptxas sees that the lanes of a warp would add to the
+/// same word, it makes one addition of them and waits for its result on the spot, to hand it round. So the address is
+/// made to look as if it varied with the lane: no lane comes before itself, so the highest bit is never set.
+PARTITA_DEVICE_INLINE partita_u32 increment(partita_u32& word) {
+  partita_u32 lanes_before;
+  asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(lanes_before));
+  return DeviceWord<partita_u32>((&word)[lanes_before >> 31]).fetch_add(1, order::memory_order_relaxed);
+}
+
 /// Orders everything that this thread has seen or done before all of its stores after it, for everyone. The stores
 /// after it are done with `order_after_fence`.
 PARTITA_DEVICE_INLINE void release_fence() {
@@ -81,14 +90,16 @@ PARTITA_DEVICE_INLINE Lanes lanes_of_warp() {
 PARTITA_DEVICE_INLINE Lanes active_lanes() {
   return __activemask();
 }
+// Where two groups of a warp run the same instruction at once, the hardware may show each the other's lanes (seen), so
+// those are masked out.
 PARTITA_DEVICE_INLINE Lanes lanes_with_same(Lanes lanes, partita_u32 value) {
-  return __match_any_sync(lanes, value);
+  return __match_any_sync(lanes, value) & lanes;
 }
 PARTITA_DEVICE_INLINE Lanes lanes_with_same(Lanes lanes, const void* value) {
-  return __match_any_sync(lanes, reinterpret_cast<unsigned long long>(value));
+  return __match_any_sync(lanes, reinterpret_cast<unsigned long long>(value)) & lanes;
 }
 PARTITA_DEVICE_INLINE Lanes lanes_where(Lanes lanes, bool mine) {
-  return __ballot_sync(lanes, mine);
+  return __ballot_sync(lanes, mine) & lanes;
 }
 PARTITA_DEVICE_INLINE Lanes own_lane() {
   return 1u << lane();

@@ -6,18 +6,17 @@
 namespace partita::device {
 
 /// Up to this size one warp copies a partition for its whole block: the others have nothing to fetch that it has not.
-inline constexpr partita_i64 one_warp_bytes = 1024;
+inline constexpr partita_i64 one_warp_bytes = 512;
 
 /// One thread, its own partition, with nobody's help.
 MPIX_Device inline int pready_thread(int partition, const Partita_Prequest& request) {
   const Mark mark = make_mark(partition, request);
   if (mark.code != 0) return mark.code;
-  const Plan plan = plan_of(request);
   if (moves_bytes(request, mark.deferred)) {
     const partita_i64 bytes = request.send_partition_bytes;
     move(request, partition * bytes, bytes, mark.epoch, {0, 1});
   }
-  settle(request, plan, plan.transport_of_send(partition), 1, mark.deferred ? 1 : 0, mark.epoch);
+  settle_one(request, partition, mark);
   return PARTITA_DEVICE_SUCCESS;
 }
 
@@ -46,23 +45,19 @@ PARTITA_DEVICE_INLINE void move_partitions_of(Lanes movers, int partition, const
 MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
   Lanes lanes = lanes_with_same(active_lanes(), static_cast<const void*>(request.state));
 
-  Mark mark = count_mark(partition, request);
-  lanes = lanes_where(lanes, mark.code == 0);
-  if (mark.code != 0) return mark.code;
-
-  const Lanes curious = lanes_where(lanes, !mark.noted);
+  Mark mark{refusal_of(partition, request), no_epoch, false, false, 0, 0};
+  if (mark.code == 0) mark = count_mark(partition, request);
+  const Lanes curious = lanes_where(lanes, must_ask(mark, request));
   if (curious != 0) {
     partita_u32 answer = 0;
     if (own_lane() == (curious & (0u - curious))) {
       answer = static_cast<partita_u32>(look_at_promise(request, mark.epoch));
     }
     answer = value_of_lane(lanes, answer, first_of(curious));
-    mark = judge(mark, mark.noted ? Promise::ready : static_cast<Promise>(answer), partition, request);
-    lanes = lanes_where(lanes, mark.code == 0);
-    if (mark.code != 0) return mark.code;
-  } else {
-    mark = judge(mark, Promise::ready, partition, request);
+    if (must_ask(mark, request)) mark = judge(mark, static_cast<Promise>(answer), request);
   }
+  lanes = lanes_where(lanes, mark.code == 0);
+  if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
 
   const Plan plan = plan_of(request);
   const Lanes deferred = lanes_where(lanes, mark.deferred);
@@ -79,14 +74,14 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
   } else if (request.transport_partitions != 1) {
     group = lanes_with_same(lanes, static_cast<partita_u32>(t));
   }
-  if (rank_in(group) == 0) settle(request, plan, t, count_of(group), count_of(group & deferred), mark.epoch);
+  if (rank_in(group) == 0) settle(request, plan, t, count_of(group), count_of(group & deferred), mark);
   return PARTITA_DEVICE_SUCCESS;
 }
 
 /// All lanes of a warp, the same partition.
 MPIX_Device inline int pready_warp(int partition, const Partita_Prequest& request) {
   const Lanes lanes = lanes_of_warp();
-  Mark mark{0, no_epoch, false, false, 0};
+  Mark mark{0, no_epoch, false, false, 0, 0};
   if (lane() == 0) mark = make_mark(partition, request);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes; shuffles order nothing
   const int code = static_cast<int>(value_of_lane(lanes, static_cast<partita_u32>(mark.code), 0));
@@ -94,105 +89,117 @@ MPIX_Device inline int pready_warp(int partition, const Partita_Prequest& reques
   const bool deferred = value_of_lane(lanes, mark.deferred ? 1 : 0, 0) != 0;
   mark.epoch = value_of_lane(lanes, mark.epoch, 0);
 
-  const Plan plan = plan_of(request);
   if (moves_bytes(request, deferred)) {
     const partita_i64 bytes = request.send_partition_bytes;
     move(request, partition * bytes, bytes, mark.epoch, {lane(), count_of(lanes)});
     lanes_barrier(lanes);
   }
-  if (lane() == 0) settle(request, plan, plan.transport_of_send(partition), 1, deferred ? 1 : 0, mark.epoch);
+  if (lane() == 0) settle_one(request, partition, mark);
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// What a block moves of a partition: what each thread holds already, and where the rest is.
-struct BlockMove {
-  Team team;  ///< of no thread: this one does not take part
-  bool packets;
-  unsigned char* to;
-  const unsigned char* from;
-  partita_i64 size_bytes;
-  TwoPackets two_packets;
-  Ahead ahead;
+/// Steps 1 to 3 of a block's mark in packets. Every thread sees for itself that the epoch is open.
+PARTITA_DEVICE_INLINE Mark send_block(int partition, const Partita_Prequest& request) {
+  const Team team{block_rank(), block_threads()};
+  const partita_i64 offset = partition * request.send_partition_bytes;
+  const partita_u32 packets = packets_of(request.send_partition_bytes);
+  const unsigned char* const from = request.buffer + offset;
+
+  // Everything that is needed is on its way at once: the bytes, where the request stands, the mark's count.
+  const partita_u64 data = team.rank < packets ? load_data(from, team.rank) : 0;
+  const Standing standing = read_device_driven(*request.state);
+  const partita_u32 before = team.rank == 0 ? add_mark(partition, request) : 0;
+  if (may_store(standing, request)) {
+    const Epoch epoch = low_half(standing.head);
+    unsigned char* const slots = packet_slots(request, offset);
+    if (team.rank < packets) send_packet(slots, team.rank, data, epoch);
+    send_packets(slots, from, team.count, packets, epoch, team);
+  }
+  return begin_mark(request, before, standing);
+}
+
+/// A block's copy of a partition. The loads of the first bytes are on their way when it is made.
+class BlockCopy {
+ public:
+  PARTITA_DEVICE_INLINE BlockCopy(int partition, const Partita_Prequest& request)
+      : request_(request), offset_(partition * request.send_partition_bytes), team_(copying_team(request)) {
+    if (team_.count == 0) return;
+    ahead_ = load_ahead(request_.buffer + offset_, request_.send_partition_bytes, request_.unit_bytes, team_);
+  }
+  PARTITA_DEVICE_INLINE void store() {
+    if (team_.count == 0) return;
+    const partita_i64 size_bytes = request_.send_partition_bytes;
+    unsigned char* const to = request_.remote + offset_;
+    const partita_i64 done = store_ahead(to, size_bytes, request_.unit_bytes, team_, ahead_);
+    if (done < size_bytes) copy(to + done, request_.buffer + offset_ + done, size_bytes - done, team_);
+  }
+
+ private:
+  /// Those threads of the block that copy.
+  PARTITA_DEVICE_INLINE static Team copying_team(const Partita_Prequest& request) {
+    if (request.remote == nullptr || has(request, PARTITA_PREQUEST_IN_PLACE)) return {0, 0};
+    if (request.send_partition_bytes > one_warp_bytes) return {block_rank(), block_threads()};
+    return {lane(), warp_of_block() == 0 ? count_of(lanes_of_warp()) : 0};
+  }
+
+  const Partita_Prequest& request_;
+  partita_i64 offset_;
+  Team team_;
+  Ahead ahead_{};
 };
 
-/// The loads are on their way when it returns. `partition` exists.
-PARTITA_DEVICE_INLINE BlockMove begin_move(int partition, const Partita_Prequest& request) {
-  BlockMove move{};
-  move.size_bytes = request.send_partition_bytes;
-  move.packets = has(request, PARTITA_PREQUEST_PACKETS);
-  const partita_i64 offset = partition * move.size_bytes;
-  move.from = request.buffer + offset;
-  move.to = move.packets ? packet_slots(request, offset) : request.remote + offset;
-  move.team = Team{block_rank(), block_threads()};
-  if (move.packets) {
-    move.two_packets = first_packets(move.from, move.size_bytes, move.team);
-    return move;
-  }
-  if (move.size_bytes <= one_warp_bytes) {
-    move.team = Team{lane(), warp_of_block() == 0 ? count_of(lanes_of_warp()) : 0};
-  }
-  if (move.team.count != 0) move.ahead = load_ahead(move.to, move.from, move.size_bytes, move.team);
-  return move;
+/// Steps 1 to 3 of a block's mark with plain stores, device-driven. `head` stays as it is until the partition is
+/// marked, so that every thread can look for itself.
+PARTITA_DEVICE_INLINE Mark copy_block_device_driven(int partition, const Partita_Prequest& request) {
+  BlockCopy copy(partition, request);
+  const Standing standing = read_device_driven(*request.state);
+  const partita_u32 before = block_rank() == 0 ? add_mark(partition, request) : 0;
+  if (may_store(standing, request)) copy.store();
+  return begin_mark(request, before, standing);
 }
 
-PARTITA_DEVICE_INLINE void end_move(const BlockMove& move, Epoch epoch) {
-  if (move.packets) {
-    send_packets(move.to, move.from, move.size_bytes, epoch, move.team, move.two_packets);
-  } else if (move.team.count != 0) {
-    const partita_i64 done = store_ahead(move.to, move.size_bytes, move.team, move.ahead);
-    if (done < move.size_bytes) copy(move.to + done, move.from + done, move.size_bytes - done, move.team);
-  }
-}
-
-/// The end of a block's mark whose bytes have been moved: thread 0 looks at its count and settles it. A barrier.
-PARTITA_DEVICE_INLINE int settle_block(Mark mark, int partition, const Partita_Prequest& request, bool deferred) {
+/// The same, host-driven. What it gives counts in thread 0.
+PARTITA_DEVICE_INLINE Mark copy_block_host_driven(int partition, const Partita_Prequest& request) {
   const bool first = block_rank() == 0;
-  if (first) mark.code = end_mark(mark, partition, request);
-  if (block_any(mark.code != 0)) return static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code)));
-  const Plan plan = plan_of(request);
-  if (first) settle(request, plan, plan.transport_of_send(partition), 1, deferred ? 1 : 0, mark.epoch);
-  return PARTITA_DEVICE_SUCCESS;
+  BlockCopy copy(partition, request);
+  Mark mark{};
+  if (first) {
+    const partita_u32 before = add_mark(partition, request);
+    mark = begin_mark(request, before, read_host_driven(*request.state));  // it acquires: the mark goes ahead
+  }
+  // One barrier tells all threads the usual case: the receiver was seen ready. The rest is worth more of them.
+  bool stores = true;
+  if (block_any(mark.code != 0 || must_ask(mark, request))) {
+    if (first && must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
+    stores = block_broadcast(mark.code == 0 && !mark.deferred ? 1 : 0) != 0;
+  }
+  if (stores) copy.store();
+  return mark;
+}
+
+PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& request) {
+  if (has(request, PARTITA_PREQUEST_PACKETS)) return send_block(partition, request);
+  if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return copy_block_device_driven(partition, request);
+  return copy_block_host_driven(partition, request);
 }
 
 /// All threads of a block, the same partition.
 MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
   block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
-  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions) &&
-                      !has(request, PARTITA_PREQUEST_RECV);
-  bool deferred = request.remote == nullptr;
-
-  // Everything that is needed is on its way at once: the bytes, and where the request stands. `head` of a device-driven
-  // request stays as it is until the partition is marked, so that every thread can look for itself.
-  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
-  const bool moves = exists && moves_bytes(request, deferred);
-  BlockMove move{};
-  if (moves) move = begin_move(partition, request);
-  Standing standing{};
-  partita_u32 before = 0;
-  if (exists && device_driven) standing = read_standing(request);
-  if (exists && first) before = add_mark(partition, request);
-  if (exists && first && !device_driven) standing = read_standing(request);  // it acquires: the mark goes ahead
-  const Epoch epoch = low_half(standing.head);
-  bool may_store = high_half(standing.head) == epoch && standing.live == 1;
-  Mark mark{0, no_epoch, true, false, 0};
-  if (first) {
-    mark.code = check_mark(partition, request);
-    if (mark.code == 0) mark = begin_mark(partition, request, before, standing);
+  if (const int code = refusal_of(partition, request)) {
+    if (first) refuse_mark(partition, request, code, no_epoch);
+    return code;
   }
-
-  if (!device_driven) {
-    // One barrier tells all threads the usual case: the receiver was seen ready. The rest is worth more of them.
-    may_store = true;
-    if (block_any(mark.code != 0 || !mark.noted)) {
-      if (first && mark.code == 0) mark = judge(mark, look_at_promise(request, mark.epoch), partition, request);
-      const partita_u32 decision = block_broadcast(static_cast<partita_u32>(mark.code) << 1 | (mark.deferred ? 1 : 0));
-      if (decision >> 1 != 0) return static_cast<int>(decision >> 1);
-      deferred = decision != 0;
-    }
+  Mark mark = move_block(partition, request);
+  mark.code = first ? code_of_count(mark, request) : 0;
+  // A barrier: the block's bytes lie before thread 0's eyes.
+  if (block_any(mark.code != 0)) {
+    if (first) refuse_mark(partition, request, mark.code, mark.epoch);
+    return static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code)));
   }
-  if (moves && may_store && !deferred) end_move(move, epoch);
-  return settle_block(mark, partition, request, deferred);
+  if (first) settle_one(request, partition, mark);
+  return PARTITA_DEVICE_SUCCESS;
 }
 
 /// One thread, partitions `first` to `last`, both included. Marks that do not count are left out; the first such code
@@ -210,7 +217,7 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
     const partita_i64 end = plan.send_run(t).end;
     partita_u32 count = 0;
     partita_u32 deferred = 0;
-    Epoch epoch = no_epoch;
+    Mark counted{};
     for (; partition < end && partition <= last; ++partition) {
       const Mark mark = make_mark(static_cast<int>(partition), request);
       if (mark.code != 0) {
@@ -218,11 +225,11 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
         continue;
       }
       if (moves_bytes(request, mark.deferred)) move(request, partition * bytes, bytes, mark.epoch, {0, 1});
-      epoch = mark.epoch;
+      counted = mark;
       ++count;
       if (mark.deferred) ++deferred;
     }
-    if (count != 0) settle(request, plan, t, count, deferred, epoch);
+    if (count != 0) settle(request, plan, t, count, deferred, counted);
   }
   return result;
 }

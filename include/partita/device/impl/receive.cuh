@@ -29,7 +29,7 @@ MPIX_Device inline bool packets_parrived(int partition, const Partita_Prequest& 
   if (high_half(seen) == epoch) return true;
   if (low_half(seen) == epoch) return false;
   const RecvPiece piece = recv_piece(partition, request);
-  if (!packets_have_arrived(piece.slots, piece.size_bytes, epoch)) return false;
+  if (!packets_have_arrived(piece.slots, packets_of(piece.size_bytes), epoch)) return false;
 
   if (!word.compare_exchange_strong(seen, pair_of(epoch, high_half(seen)), order::memory_order_relaxed,
                                     order::memory_order_relaxed)) {
@@ -37,11 +37,8 @@ MPIX_Device inline bool packets_parrived(int partition, const Partita_Prequest& 
   }
   // pwait looks at it, and then at the words of the partitions.
   DeviceWord<partita_u32>(request.state->decided).fetch_add(1, order::memory_order_relaxed);
-  const partita_i64 packets = piece.size_bytes / packet_data_bytes;
-  for (partita_i64 i = 0; i < packets; ++i) {
-    const PacketWords words = load_packet(piece.slots + packet_bytes * i);
-    store_8(piece.data + packet_data_bytes * i, pair_of(low_half(words.first), low_half(words.second)));
-  }
+  const partita_u32 packets = packets_of(piece.size_bytes);
+  for (partita_u32 i = 0; i < packets; ++i) store_data(piece.data, i, load_packet(piece.slots + packet_bytes * i));
   word.store(pair_of(epoch, epoch), order::memory_order_release);  // pairs with the load above
   return true;
 }
@@ -76,7 +73,7 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
   if (!packets)
     first = SystemWord<partita_u32>(request.arrival_device[transports.begin]).load(order::memory_order_acquire);
 
-  if (live != 1) return code_of_life(live);
+  if (live != request.life) return code_of_life(live);
   if (device_driven && completed == epoch) {
     *flag = 1;
   } else if (packets) {
@@ -119,41 +116,77 @@ MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoc
       if (high_half(word) == epoch) continue;
       piece = recv_piece(i, request);
     }
-    const int code = receive_packets(piece.data, piece.slots, piece.size_bytes, epoch, team, request);
+    const int code = receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
     if (code != 0) return code;
   }
   return 0;
 }
 
-/// Thread 0's part of waiting for one partition: 0, or the code with which it ended.
+/// Why nobody can wait for `partition`; 0 if one can.
+PARTITA_DEVICE_INLINE int refusal_of_recv(int partition, const Partita_Prequest& request) {
+  if (!has(request, PARTITA_PREQUEST_RECV)) return PARTITA_DEVICE_ERR_SIDE;
+  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.recv_partitions);
+  return exists ? 0 : PARTITA_DEVICE_ERR_PARTITION;
+}
+
+/// Thread 0's part of waiting for the flags of a partition that exists: 0, or the code with which it ended.
 MPIX_Device inline int await_partition(int partition, const Partita_Prequest& request) {
-  if (!has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, partition, no_epoch);
-  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.recv_partitions)) {
-    return fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
-  }
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if (live != 1) return code_of_life(live);
+  if (live != request.life) return code_of_life(live);
   // The host's word is read once, while the partition is still on its way.
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : look_at_started(request);
   if (device_driven && DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed) == epoch) return 0;
+  return await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
+}
 
-  int code = 0;
-  if (has(request, PARTITA_PREQUEST_PACKETS)) {
-    Patience patience(request);
-    while (code == 0 && !packets_parrived(partition, request, epoch)) code = patience.look();
-  } else {
-    code = await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
+/// The block's part of waiting for the packets of a partition that exists, and of unpacking them.
+MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& request) {
+  Partita_Prequest_state& state = *request.state;
+  DeviceWord<partita_u64> word(unpacked(&state)[partition]);
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  // Pairs with the release store below and with that in packets_parrived.
+  const bool done = high_half(word.load(order::memory_order_acquire)) == epoch;
+  if (live != request.life) return code_of_life(live);
+  if (done || completed == epoch) return 0;
+
+  const RecvPiece piece = recv_piece(partition, request);
+  const Team team{block_rank(), block_threads()};
+  const int code = receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
+  if (!block_any(code != 0) && team.rank == 0) {
+    // pwait looks at the first, and then at the words of the partitions.
+    DeviceWord<partita_u32>(state.decided).fetch_add(1, order::memory_order_relaxed);
+    word.store(pair_of(epoch, epoch), order::memory_order_release);
   }
-  return code == 0 ? 0 : fail(request, code, partition, epoch);
+  return code;
 }
 
 /// All threads of a block: waits until `partition` has arrived.
 MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& request) {
-  const int code = block_rank() == 0 ? await_partition(partition, request) : 0;
-  return block_any(code != 0) ? static_cast<int>(block_broadcast(static_cast<partita_u32>(code))) : 0;
+  const bool first = block_rank() == 0;
+  int code = refusal_of_recv(partition, request);
+  if (code == 0 && has(request, PARTITA_PREQUEST_PACKETS)) {
+    code = await_packets_of(partition, request);
+  } else if (code == 0 && first) {
+    code = await_partition(partition, request);
+  }
+  if (!block_any(code != 0)) return 0;
+  // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
+  const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
+  const bool freed = block_any(code == PARTITA_DEVICE_ERR_FREED);
+  const bool late = block_any(code == PARTITA_DEVICE_ERR_TIMEOUT);
+  if (aborted) code = PARTITA_DEVICE_ERR_ABORTED;
+  if (!aborted && freed) return PARTITA_DEVICE_ERR_FREED;
+  if (!aborted && late) code = PARTITA_DEVICE_ERR_TIMEOUT;
+  if (first) {
+    fail(request, code, partition,
+         low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed)));
+  }
+  return code;
 }
 
 }  // namespace partita::device

@@ -20,95 +20,129 @@ PARTITA_DEVICE_INLINE bool has(const Partita_Prequest& request, partita_u32 flag
 
 /// One mark: whether it counts, in which epoch, and who moves its bytes.
 struct Mark {
-  int code;  ///< not 0: it does not count, and is recorded
+  int code;  ///< not 0: it does not count, and is to be refused
   Epoch epoch;
-  bool noted;         ///< `head` said that this epoch was looked at and may be written
-  bool deferred;      ///< the progress engine moves the bytes
-  partita_u32 extra;  ///< marks of the partition beyond one in each epoch, to be looked at by end_mark
+  bool noted;          ///< `head` said that this epoch was looked at and may be written
+  bool deferred;       ///< the progress engine moves the bytes
+  partita_u32 before;  ///< marks of the partition before this one; not waited for until it is looked at
+  partita_u32 due;     ///< as many as there should be: one in each epoch before
 };
 
-PARTITA_DEVICE_INLINE int check_mark(int partition, const Partita_Prequest& request) {
-  if (has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, partition, no_epoch);
-  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.send_partitions)) {
-    return fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
-  }
-  return 0;
+/// Why `partition` cannot be marked at all; 0 if it can.
+PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& request) {
+  if (has(request, PARTITA_PREQUEST_RECV)) return PARTITA_DEVICE_ERR_SIDE;
+  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions);
+  return exists ? 0 : PARTITA_DEVICE_ERR_PARTITION;
 }
 
-/// Takes a mark back that does not count, so that the epoch can still be completed rightly.
-MPIX_Device inline int refuse_mark(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
-  DeviceWord<partita_u32>(marks(request.state, request.transport_partitions)[partition])
-      .fetch_sub(1, order::memory_order_relaxed);
-  return code == PARTITA_DEVICE_ERR_FREED ? code : fail(request, code, partition, epoch);
-}
-
-/// Where a request stands: three words of its state, on their way at once.
+/// Where a request stands: words of its state, on their way at once.
 struct Standing {
   partita_u64 head;
   partita_u32 round;
+  partita_u32 completed;  ///< of a device-driven request
   partita_u32 live;
 };
 
-PARTITA_DEVICE_INLINE Standing read_standing(const Partita_Prequest& request) {
-  Partita_Prequest_state& state = *request.state;
+/// Of a host-driven request.
+PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state) {
   Standing standing{};
   standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  // Device-driven: the caller has synchronised with the block whose Pbuf_prepare saw the credit. Host-driven: pairs
-  // with the release store in look_at_promise, whose thread did.
-  standing.head = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)
-                      ? DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed)
-                      : DeviceWord<partita_u64>(state.head).load(order::memory_order_acquire);
+  // Pairs with the release store in ask_promise, whose thread saw the credit.
+  standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_acquire);
   return standing;
+}
+
+/// Of a device-driven request, whose caller has synchronised with the block whose Pbuf_prepare saw the credit.
+PARTITA_DEVICE_INLINE Standing read_device_driven(Partita_Prequest_state& state) {
+  Standing standing{};
+  standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
+  standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  standing.completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  return standing;
+}
+
+PARTITA_DEVICE_INLINE Standing read_standing(const Partita_Prequest& request) {
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  return device_driven ? read_device_driven(*request.state) : read_host_driven(*request.state);
+}
+
+/// Whether marks of a device-driven request may store into the receiver's memory.
+PARTITA_DEVICE_INLINE bool may_store(const Standing& standing, const Partita_Prequest& request) {
+  const Epoch epoch = low_half(standing.head);
+  return high_half(standing.head) == epoch && standing.completed != epoch && standing.live == request.life;
 }
 
 /// Step 1: counts the mark of a partition that exists. How often it was marked before is not waited for until end_mark.
 PARTITA_DEVICE_INLINE partita_u32 add_mark(int partition, const Partita_Prequest& request) {
-  return DeviceWord<partita_u32>(marks(request.state, request.transport_partitions)[partition])
-      .fetch_add(1, order::memory_order_relaxed);
+  return increment(marks(request.state, request.transport_partitions)[partition]);
 }
 
 /// What is known of a mark when the request's standing is; `before`: what add_mark gave.
-PARTITA_DEVICE_INLINE Mark begin_mark(int partition, const Partita_Prequest& request, partita_u32 before,
-                                      const Standing& standing) {
-  Mark mark{0, low_half(standing.head), high_half(standing.head) == low_half(standing.head), false, 0};
-  mark.extra = before - (standing.round - 1);
-  if (standing.live != 1) {
-    mark.code = refuse_mark(partition, request, code_of_life(standing.live), mark.epoch);
-  } else if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN) && !mark.noted) {
-    // Without an open epoch the count says more.
-    const bool closed = mark.extra != 0;
-    mark.code =
-        refuse_mark(partition, request, closed ? PARTITA_DEVICE_ERR_TWICE : PARTITA_DEVICE_ERR_UNPREPARED, mark.epoch);
-  }
+PARTITA_DEVICE_INLINE Mark begin_mark(const Partita_Prequest& request, partita_u32 before, const Standing& standing) {
+  const Epoch epoch = low_half(standing.head);
+  Mark mark{0, epoch, high_half(standing.head) == epoch, request.remote == nullptr, before, standing.round - 1};
+  if (standing.live != request.life) mark.code = code_of_life(standing.live);
   return mark;
 }
 
 /// The verdict on a mark's count. A mark that does not count may have moved bytes, but settles nothing.
-PARTITA_DEVICE_INLINE int end_mark(const Mark& mark, int partition, const Partita_Prequest& request) {
-  if (mark.code != 0 || mark.extra == 0) return mark.code;
-  return refuse_mark(partition, request, PARTITA_DEVICE_ERR_TWICE, mark.epoch);
+PARTITA_DEVICE_INLINE int code_of_count(const Mark& mark, const Partita_Prequest& request) {
+  if (mark.code != 0) return mark.code;
+  if (mark.before != mark.due) return PARTITA_DEVICE_ERR_TWICE;
+  const bool open = mark.noted || !has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
+  return open ? 0 : PARTITA_DEVICE_ERR_UNPREPARED;
 }
 
-/// Step 1 where nothing is gained by waiting for the count later.
+/// Step 1 where nothing is gained by waiting for the count later, of a partition that exists.
 PARTITA_DEVICE_INLINE Mark count_mark(int partition, const Partita_Prequest& request) {
-  Mark mark{check_mark(partition, request), no_epoch, false, false, 0};
-  if (mark.code != 0) return mark;
   const partita_u32 before = add_mark(partition, request);
-  mark = begin_mark(partition, request, before, read_standing(request));
-  mark.code = end_mark(mark, partition, request);
+  Mark mark = begin_mark(request, before, read_standing(request));
+  mark.code = code_of_count(mark, request);
   return mark;
+}
+
+/// The end of a mark that does not count: taken back, so that kernels can still complete the epoch, and recorded.
+/// `word`: of the marks; null: the mark was not counted.
+PARTITA_DEVICE_OUT_OF_LINE void take_back(partita_u32* word, Partita_Prequest_state& state, Partita_Prequest_host& host,
+                                          int code, int partition, Epoch epoch) {
+  if (word != nullptr) DeviceWord<partita_u32>(*word).fetch_sub(1, order::memory_order_relaxed);
+  if (code != PARTITA_DEVICE_ERR_FREED) record_failure(state, host, code, partition, epoch);
+}
+PARTITA_DEVICE_INLINE int refuse_mark(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
+  const bool counted = refusal_of(partition, request) == 0;
+  partita_u32* const word = counted ? marks(request.state, request.transport_partitions) + partition : nullptr;
+  take_back(word, *request.state, *request.host, code, partition, epoch);
+  return code;
+}
+
+/// Whether each mark hands a transport partition to the progress engine: then it looks at the host's word behind that.
+PARTITA_DEVICE_INLINE bool hands_over_at_once(const Partita_Prequest& request) {
+  return request.remote == nullptr && request.transport_partitions == request.send_partitions;
+}
+
+/// Whether step 2 is needed.
+PARTITA_DEVICE_INLINE bool must_ask(const Mark& mark, const Partita_Prequest& request) {
+  return mark.code == 0 && !mark.noted && !hands_over_at_once(request);
 }
 
 /// What the host's word says about an epoch of a host-driven send.
 enum class Promise : partita_u32 { not_started, not_ready, ready };
 
-/// Reads the host's word: `promise` as in Partita_Prequest; `direct`: kernels store into the receiver's memory.
-PARTITA_DEVICE_INLINE Promise read_promise(const partita_u64* promise, bool direct, Epoch epoch) {
-  // Written by halves, so read by halves, both on their way at once. No data hangs on `started`. `credit` pairs with
-  // the release store with which the receiver opened the epoch, after it had done with what it received before.
+/// The newest epoch that the host has started. No data hangs on it. `promise` as in Partita_Prequest.
+PARTITA_DEVICE_INLINE Epoch read_started(const partita_u64* promise) {
   auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(promise));
-  const Epoch started = SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
+  return SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
+}
+
+/// The host's word is written by halves, so read by halves, both on their way at once. `direct`: kernels store into the
+/// receiver's memory.
+PARTITA_DEVICE_INLINE Promise read_promise(const partita_u64* promise, bool direct, Epoch epoch) {
+  const Epoch started = read_started(promise);
+  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(promise));
+  // Pairs with the release store with which the receiver opened the epoch, after it had done with what it received
+  // before.
   const Epoch credit = SystemWord<partita_u32>(halves[0]).load(order::memory_order_acquire);
   if (started != epoch) return Promise::not_started;
   return !direct || reached(credit, epoch) ? Promise::ready : Promise::not_ready;
@@ -136,7 +170,9 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
         const partita_u32 count = (refusals.load(order::memory_order_relaxed) & ~1u) + 2;
         refusals.store(count | (promise == Promise::not_started ? 1u : 0u), order::memory_order_relaxed);
       }
-      looking.store(no_epoch, order::memory_order_release);  // pairs with the exchange of the next one to look
+      // Pairs with the exchange of the next one to look. One that sees this before `head` looks once more, no harm
+      // done.
+      looking.store(no_epoch, promise == Promise::ready ? order::memory_order_relaxed : order::memory_order_release);
       return promise;
     }
     if (high_half(head.load(order::memory_order_acquire)) == epoch) return Promise::ready;
@@ -149,12 +185,12 @@ PARTITA_DEVICE_INLINE Promise look_at_promise(const Partita_Prequest& request, E
   return ask_promise(*request.state, request.promise, request.remote != nullptr, epoch);
 }
 
-/// Steps 1 and 2 of one mark, after count_mark and, where that was needed, look_at_promise.
-PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, int partition, const Partita_Prequest& request) {
+/// Step 2 of one mark, with what look_at_promise said.
+PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, const Partita_Prequest& request) {
   if (promise == Promise::not_started) {
-    mark.code = refuse_mark(partition, request, PARTITA_DEVICE_ERR_INACTIVE, mark.epoch);
+    mark.code = PARTITA_DEVICE_ERR_INACTIVE;
   } else if (promise == Promise::not_ready && has(request, PARTITA_PREQUEST_IN_PLACE)) {
-    mark.code = refuse_mark(partition, request, PARTITA_DEVICE_ERR_UNPREPARED, mark.epoch);
+    mark.code = PARTITA_DEVICE_ERR_UNPREPARED;
   }
   mark.deferred = promise == Promise::not_ready || request.remote == nullptr;
   return mark;
@@ -162,10 +198,11 @@ PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, int partition, cons
 
 /// Steps 1 and 2 for one thread.
 PARTITA_DEVICE_INLINE Mark make_mark(int partition, const Partita_Prequest& request) {
-  const Mark mark = count_mark(partition, request);
-  if (mark.code != 0) return mark;
-  const Promise promise = mark.noted ? Promise::ready : look_at_promise(request, mark.epoch);
-  return judge(mark, promise, partition, request);
+  Mark mark{refusal_of(partition, request), no_epoch, false, false, 0, 0};
+  if (mark.code == 0) mark = count_mark(partition, request);
+  if (must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
+  if (mark.code != 0) refuse_mark(partition, request, mark.code, mark.epoch);
+  return mark;
 }
 
 /// Where the packets of the bytes from `offset_bytes` on go.
@@ -178,8 +215,7 @@ PARTITA_DEVICE_INLINE void move(const Partita_Prequest& request, partita_i64 off
                                 Epoch epoch, Team team) {
   const unsigned char* const from = request.buffer + offset_bytes;
   if (has(request, PARTITA_PREQUEST_PACKETS)) {
-    send_packets(packet_slots(request, offset_bytes), from, size_bytes, epoch, team,
-                 first_packets(from, size_bytes, team));
+    send_packets(packet_slots(request, offset_bytes), from, 0, packets_of(size_bytes), epoch, team);
   } else {
     copy(request.remote + offset_bytes, from, size_bytes, team);
   }
@@ -202,15 +238,19 @@ PARTITA_DEVICE_INLINE void open_next(const Partita_Prequest& request, Epoch epoc
 
 /// Step 5, second half. `fenced`: a release fence lies behind everything that `completed` stands for.
 PARTITA_DEVICE_INLINE void complete_send(const Partita_Prequest& request, Epoch epoch, bool fenced) {
+  // Pairs, with the fence where there is one, with the acquire loads in pwait and pstart, or of the host's Wait, Test
+  // and Start.
+  const auto store = [epoch, fenced](auto word) {
+    if (fenced) {
+      word.store(epoch, order_after_fence);
+    } else {
+      word.store(epoch, order::memory_order_release);
+    }
+  };
   if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
-    // Pairs with the acquire loads in pwait and pstart.
-    DeviceWord<partita_u32>(request.state->completed).store(epoch, order::memory_order_release);
-  } else if (fenced) {
-    // Pairs, with the fence, with the acquire load of the host's Wait, Test and Start.
-    SystemWord<partita_u32>(request.host->completed).store(epoch, order_after_fence);
+    store(DeviceWord<partita_u32>(request.state->completed));
   } else {
-    // The same.
-    SystemWord<partita_u32>(request.host->completed).store(epoch, order::memory_order_release);
+    store(SystemWord<partita_u32>(request.host->completed));
   }
 }
 
@@ -234,34 +274,78 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
   return true;
 }
 
-/// Steps 4 and 5: adds `count` marks, `deferred` of them deferred, to transport partition `t`. Called by one thread,
-/// after a barrier with those that moved the bytes.
-PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Plan& plan, partita_i32 t, partita_u32 count,
-                                  partita_u32 deferred, Epoch epoch) {
+/// Step 2 of a mark that hands over at once, behind that, which is the sooner for it. Of the threads that come at the
+/// same time one looks. Too late to refuse the mark: what is wrong is recorded.
+PARTITA_DEVICE_INLINE void check_started(const Partita_Prequest& request, Epoch epoch) {
   Partita_Prequest_state& state = *request.state;
-  const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-  if (count != wanted) {
-    DeviceWord<partita_u64> counter(counters(&state)[t]);
-    // Acquire-release: the last one to arrive has everybody's bytes behind it, and every deferral before its eyes.
-    const partita_u64 mine = pair_of(count, deferred);
-    const partita_u64 sum = counter.fetch_add(mine, order::memory_order_acq_rel) + mine;
-    if (low_half(sum) != wanted) return;
-    deferred = high_half(sum);
-    counter.store(0, order::memory_order_relaxed);  // read next in the next epoch
+  DeviceWord<partita_u32> looking(state.looking);
+  partita_u32 nobody = no_epoch;
+  if (!looking.compare_exchange_strong(nobody, epoch, order::memory_order_relaxed, order::memory_order_relaxed)) return;
+  if (!reached(read_started(request.promise), epoch)) {
+    fail(request, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
+  } else {
+    // So that no other mark of the epoch looks. The epoch goes on while the caller's transport partition is undecided,
+    // unless it is the only one; then `head` says so.
+    DeviceWord<partita_u64> head(state.head);
+    if (low_half(head.load(order::memory_order_relaxed)) == epoch) {
+      head.store(pair_of(epoch, epoch), order::memory_order_relaxed);
+    }
   }
+  looking.store(no_epoch, order::memory_order_relaxed);
+}
 
+/// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
+/// Whether they are its last; then `*deferred` comes to count those of the others.
+PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t, partita_u32 wanted, partita_u32 count,
+                                    partita_u32* deferred) {
+  if (count == wanted) return true;
+  DeviceWord<partita_u64> counter(counters(state)[t]);
+  // Acquire-release: the last one to arrive has everybody's bytes behind it, and every deferral before its eyes.
+  const partita_u64 mine = pair_of(count, *deferred);
+  const partita_u64 sum = counter.fetch_add(mine, order::memory_order_acq_rel) + mine;
+  if (low_half(sum) != wanted) return false;
+  *deferred = high_half(sum);
+  counter.store(0, order::memory_order_relaxed);  // read next in the next epoch
+  return true;
+}
+
+/// Steps 4 and 5 for the last mark of transport partition `t`, which is like `mark`.
+PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t, bool deferred, const Mark& mark) {
+  const Epoch epoch = mark.epoch;
   const bool only_one = request.transport_partitions == 1;
   if (only_one) open_next(request, epoch);  // ahead of the fence in announce, which then serves `completed` too
-  const bool fenced = announce(request, t, epoch, deferred != 0);
+  const bool fenced = announce(request, t, epoch, deferred);
+  if (hands_over_at_once(request) && !mark.noted) check_started(request, epoch);
   if (!only_one) {
     // Acquire-release: the last one has all announcements behind it.
-    DeviceWord<partita_u32> decided(state.decided);
+    DeviceWord<partita_u32> decided(request.state->decided);
     if (decided.fetch_add(1, order::memory_order_acq_rel) + 1 != static_cast<partita_u32>(request.transport_partitions))
       return;
     decided.store(0, order::memory_order_relaxed);  // read next in the next epoch
     open_next(request, epoch);
   }
   complete_send(request, epoch, only_one && fenced);
+}
+
+/// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to transport partition `t`. Called by
+/// one thread, after a barrier with those that moved the bytes.
+PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Plan& plan, partita_i32 t, partita_u32 count,
+                                  partita_u32 deferred, const Mark& mark) {
+  const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
+  if (count_in(request.state, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
+}
+
+/// The same for one mark, of `partition`. A partition with a transport partition of its own takes no arithmetic.
+PARTITA_DEVICE_INLINE void settle_one(const Partita_Prequest& request, int partition, const Mark& mark) {
+  partita_u32 deferred = mark.deferred ? 1 : 0;
+  partita_i32 t = partition;
+  if (request.transport_partitions != request.send_partitions) {
+    const Plan plan = plan_of(request);
+    t = plan.transport_of_send(partition);
+    const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
+    if (!count_in(request.state, t, wanted, 1, &deferred)) return;
+  }
+  decide(request, t, deferred != 0, mark);
 }
 
 }  // namespace partita::device

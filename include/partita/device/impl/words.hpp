@@ -57,16 +57,31 @@ PARTITA_HOST_DEVICE constexpr partita_u64 packet_slot_bytes(partita_i64 total_by
   return 2 * static_cast<partita_u64>(total_bytes);
 }
 
-/// How the words of a new request's state start; `before` is the epoch before its first. All further words start as 0.
+/// Partita_Prequest.unit_bytes of a request whose other fields are set.
+PARTITA_HOST_DEVICE inline partita_u32 unit_bytes(const Partita_Prequest& request) {
+  const partita_i64 size =
+      (request.flags & PARTITA_PREQUEST_RECV) != 0 ? request.recv_partition_bytes : request.send_partition_bytes;
+  const partita_u64 joined = reinterpret_cast<partita_u64>(request.buffer) |
+                             reinterpret_cast<partita_u64>(request.remote) | static_cast<partita_u64>(size) | 16;
+  return static_cast<partita_u32>(joined & (0 - joined));
+}
+
+/// What Partita_Prequest_state.live says of a request that may not be used any more.
+inline constexpr partita_u32 life_freed = 0;
+inline constexpr partita_u32 life_released = 1;
+inline constexpr partita_u32 first_life = 2;
+
+/// How the words of a new request's state start; `before` is the epoch before its first, `life` as in Partita_Prequest.
+/// All further words start as 0.
 /// A host-driven send has its first epoch open for marks from the beginning (MPI_Start is the host's word for it);
 /// every other request opens it in MPIX_Pstart.
-PARTITA_HOST_DEVICE inline Partita_Prequest_state first_state(partita_u32 flags, Epoch before) {
+PARTITA_HOST_DEVICE inline Partita_Prequest_state first_state(partita_u32 flags, Epoch before, partita_u32 life) {
   const bool opened_by_pstart = (flags & (PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_RECV)) != 0;
   Partita_Prequest_state state{};
   state.head = pair_of(opened_by_pstart ? before : next(before), before);
   state.round = opened_by_pstart ? 0 : 1;
   state.completed = before;
-  state.live = 1;
+  state.live = life;
   return state;
 }
 
