@@ -9,11 +9,11 @@ namespace partita::link::ucx {
 
 /// Lives as long as the link or any request on it.
 struct Process {
-  Process(Progress& progress, memory::DeviceMemory& device_memory) : worker(progress), regions(worker, device_memory) {}
+  Process(Progress& progress, memory::DeviceMemory& device_memory) : worker(progress, device_memory) {}
   ~Process() { worker.close(); }  // before the memory goes that transfers under way may touch
 
   Worker worker;
-  RegionCache regions;
+  RegionCache regions{worker};
   WordStore words{worker};
 };
 

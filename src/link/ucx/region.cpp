@@ -6,8 +6,20 @@
 
 namespace partita::link::ucx {
 
-Region::Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes) : worker_(worker), memory_(memory) {
+/// In a thread that has a CUDA context UCX would page-lock host memory with CUDA. CUDA then refuses the program's own
+/// copies from and to memory that lies half in it, and to page-lock what shares a page with it, as a neighbouring
+/// buffer does. UCX moves host memory as well without.
+Region::Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes, memory::Kind kind)
+    : worker_(worker), memory_(memory) {
   const Worker::Hold hold(worker_);
+  if (memory::is_host(kind)) {
+    hold.without_gpu([&] { create(size_bytes); });
+  } else {
+    create(size_bytes);
+  }
+}
+
+void Region::create(std::size_t size_bytes) {
   map(size_bytes);
   try {
     query(size_bytes);
@@ -58,7 +70,7 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory, memory:
     const std::byte* const end = memory.data() + memory.size();
     if (found != nullptr && end <= found->memory().data() + found->memory().size()) return found;
   }
-  const auto made = make(memory, kind);
+  const auto made = std::make_shared<Region>(worker_, memory, kind);
   regions_[memory.data()] = made;
   return made;
 }
@@ -66,20 +78,6 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory, memory:
 void RegionCache::forget(const Region& region) {
   const std::lock_guard lock(mutex_);
   std::erase_if(regions_, [&](const auto& entry) { return entry.second.lock().get() == &region; });
-}
-
-/// In a thread that has a CUDA context UCX would page-lock host memory with CUDA. CUDA then refuses the program's own
-/// copies from and to memory that lies half in it, and to page-lock what shares a page with it, as a neighbouring
-/// buffer does. UCX moves host memory as well without.
-std::shared_ptr<Region> RegionCache::make(std::span<std::byte> memory, memory::Kind kind) {
-  std::shared_ptr<Region> made;
-  const auto register_it = [&] { made = std::make_shared<Region>(worker_, memory, memory.size()); };
-  if (memory::is_host(kind)) {
-    device_memory_.without_gpu(register_it);
-  } else {
-    register_it();
-  }
-  return made;
 }
 
 Key::Key(Worker& worker, Peer& peer, std::span<const std::byte> packed) : worker_(worker) {

@@ -12,16 +12,18 @@
 #include "core/wire.hpp"
 #include "link/ucx/transfer.hpp"
 #include "link/ucx/worker.hpp"
-#include "memory/device.hpp"
+#include "memory/memory.hpp"
 
 namespace partita::link::ucx {
 
-/// Memory registered with UCX, host or GPU: UCX finds out itself. Takes the gate when made and when destroyed.
+/// Memory registered with UCX. Takes the gate when made and when destroyed.
 class Region {
  public:
-  /// Registers `memory`, or, where it is empty, allocates `size_bytes` that ranks of the node can store into
-  /// themselves.
-  Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes);
+  /// Registers `memory`, which is of `kind`; UCX finds out itself whether it is a GPU's.
+  Region(Worker& worker, std::span<std::byte> memory, memory::Kind kind)
+      : Region(worker, memory, memory.size(), kind) {}
+  /// Allocates `size_bytes` of host memory that ranks of the node can store into themselves.
+  Region(Worker& worker, std::size_t size_bytes) : Region(worker, {}, size_bytes, memory::Kind::host) {}
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -34,6 +36,8 @@ class Region {
   const wire::Bytes& packed_key() const { return packed_key_; }
 
  private:
+  Region(Worker& worker, std::span<std::byte> memory, std::size_t size_bytes, memory::Kind kind);
+  void create(std::size_t size_bytes);
   void map(std::size_t size_bytes);
   void query(std::size_t size_bytes);
   void pack_key();
@@ -49,7 +53,7 @@ class Region {
 /// since freed memory may come back under the same address as other memory. Any thread.
 class RegionCache {
  public:
-  RegionCache(Worker& worker, memory::DeviceMemory& device_memory) : worker_(worker), device_memory_(device_memory) {}
+  explicit RegionCache(Worker& worker) : worker_(worker) {}
 
   /// `kind`: what the memory is.
   std::shared_ptr<Region> region(std::span<std::byte> memory, memory::Kind kind);
@@ -57,10 +61,7 @@ class RegionCache {
   void forget(const Region& region);
 
  private:
-  std::shared_ptr<Region> make(std::span<std::byte> memory, memory::Kind kind);
-
   Worker& worker_;
-  memory::DeviceMemory& device_memory_;
   std::mutex mutex_;
   std::map<const std::byte*, std::weak_ptr<Region>> regions_;  ///< by first byte
 };

@@ -56,10 +56,7 @@ class UcxLink final : public Link {
 
   bool progress() override {
     Process* const running = running_.load(std::memory_order_acquire);
-    if (running == nullptr) return false;
-    // Some of UCX's copies run in whatever CUDA context the thread that drives it has.
-    if (const int device = device_.load(std::memory_order_relaxed); device >= 0) device_memory_.make_current(device);
-    return running->worker.progress();
+    return running != nullptr && running->worker.progress();
   }
 
  private:
@@ -80,7 +77,7 @@ class UcxLink final : public Link {
           "libuct_cuda cannot be loaded",
           to_string(loaded_version()));
     }
-    device_.store(endpoint.device, std::memory_order_relaxed);
+    process_->worker.use_gpu(endpoint.device);
     if (endpoint.size_bytes == 0) return std::nullopt;
     try {
       region = process_->regions.region({endpoint.data, static_cast<std::size_t>(endpoint.size_bytes)}, endpoint.kind);
@@ -108,7 +105,6 @@ class UcxLink final : public Link {
 
   memory::DeviceMemory& device_memory_;
   Progress& progress_;
-  std::atomic<int> device_{-1};  ///< the GPU whose memory requests move, if any
   std::mutex mutex_;
   std::shared_ptr<Process> process_;
   std::atomic<Process*> running_{nullptr};

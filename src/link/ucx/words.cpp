@@ -15,7 +15,7 @@ std::size_t lines_for(std::size_t words) {
 
 }  // namespace
 
-WordSlab::WordSlab(Worker& worker, std::size_t lines) : region_(worker, {}, lines * line_bytes), taken_(lines, false) {}
+WordSlab::WordSlab(Worker& worker, std::size_t lines) : region_(worker, lines * line_bytes), taken_(lines, false) {}
 
 std::byte* WordSlab::line(std::size_t index) const {
   return region_.memory().data() + index * line_bytes;

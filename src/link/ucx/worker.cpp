@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/error.hpp"
 #include "link/ucx/check.hpp"
 
 namespace partita::link::ucx {
@@ -31,7 +32,7 @@ ucp_request_param_t with_source(ucp_send_nbx_callback_t callback, Transfer& tran
 }  // namespace
 
 void Worker::close() noexcept {
-  gate_.enter();
+  enter();
   close_connections();
   const auto idle = take_idle_retired();
   gate_.leave();
@@ -102,6 +103,34 @@ std::unique_ptr<Retired> Worker::take_idle_retired() noexcept {
 
 // ---- The gate ------------------------------------------------------------------------------------------------------
 
+void Worker::enter() {
+  gate_.enter();
+  enter_gpu();
+}
+
+bool Worker::try_enter() {
+  if (!gate_.try_enter()) return false;
+  enter_gpu();
+  return true;
+}
+
+/// With the gate held: who registered the first GPU memory has held it after use_gpu, so whoever may be handed steps on
+/// that memory sees the GPU here.
+void Worker::enter_gpu() noexcept {
+  const int device = gpu_.load(std::memory_order_relaxed);
+  if (device < 0) return;
+  try {
+    device_memory_.make_current(device);
+  } catch (const Error&) {
+    // The GPU is gone or broken: UCX's own calls say so where they need it.
+  }
+}
+
+void Worker::leave() {
+  gate_.leave();
+  empty_inbox();
+}
+
 void Worker::submit(Transfer& transfer) {
   inbox_.push(transfer);
   empty_inbox();
@@ -109,22 +138,17 @@ void Worker::submit(Transfer& transfer) {
 
 void Worker::empty_inbox() {
   while (!inbox_.empty()) {
-    if (!gate_.try_enter()) return;  // the holder looks into the inbox once more after it has left
+    if (!try_enter()) return;  // the holder looks into the inbox once more after it has left
     take_steps();
     gate_.leave();
   }
 }
 
-void Worker::leave_gate() {
-  gate_.leave();
-  empty_inbox();
-}
-
 bool Worker::progress() {
-  if (!gate_.try_enter()) return false;
+  if (!try_enter()) return false;
   bool moved = ucp_worker_progress(context_.worker()) != 0;
   moved |= take_steps();
-  leave_gate();
+  leave();
   return moved;
 }
 

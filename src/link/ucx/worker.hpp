@@ -3,8 +3,10 @@
 
 #include <ucp/api/ucp.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,6 +17,7 @@
 #include "link/ucx/gate.hpp"
 #include "link/ucx/peer.hpp"
 #include "link/ucx/transfer.hpp"
+#include "memory/device.hpp"
 
 namespace partita::link::ucx {
 
@@ -41,11 +44,12 @@ class Retired {
 /// A transfer passes: inbox, put, flush, flag, end; an eager one: inbox, message, end. Each step is taken
 /// by the thread that holds the gate; UCX's callbacks only move transfers between lists. A thread that finds the gate
 /// closed leaves its transfer in the inbox, which the holder empties before and after it leaves, so submit() and
-/// progress() never wait.
+/// progress() never wait. Whoever enters has a GPU current, once use_gpu has named one.
 class Worker {
  public:
   /// Starts UCX. Takes milliseconds; throws Error. `progress` is told when steps are left that belong to no open epoch.
-  explicit Worker(Progress& progress) : progress_(progress) {}
+  Worker(Progress& progress, memory::DeviceMemory& device_memory)
+      : progress_(progress), device_memory_(device_memory) {}
   ~Worker() { close(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -54,6 +58,10 @@ class Worker {
   /// Closes the connections and destroys what was retired; waits for what is under way, a second at most. The last call
   /// of all.
   void close() noexcept;
+
+  /// Memory of GPU `device` travels from here on: some of UCX's copies run in whatever CUDA context the thread has that
+  /// drives it. Before that memory is registered. Any thread.
+  void use_gpu(int device) { gpu_.store(device, std::memory_order_relaxed); }
 
   /// The connection to `rank`, made with its worker's `address` the first time. Waits for the gate; throws Error.
   Peer& connect(int rank, std::span<const std::byte> address);
@@ -72,17 +80,23 @@ class Worker {
   /// Keeps the worker to the thread that made it. Waits for the gate.
   class Hold {
    public:
-    explicit Hold(Worker& worker) : worker_(worker) { worker_.gate_.enter(); }
-    ~Hold() { worker_.leave_gate(); }
+    explicit Hold(Worker& worker) : worker_(worker) { worker_.enter(); }
+    ~Hold() { worker_.leave(); }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
+
+    /// Calls `body` with no GPU current in this thread. Nobody takes steps meanwhile, this thread included.
+    void without_gpu(const std::function<void()>& body) const { worker_.device_memory_.without_gpu(body); }
 
    private:
     Worker& worker_;
   };
 
  private:
-  void leave_gate();
+  void enter();
+  bool try_enter();
+  void enter_gpu() noexcept;
+  void leave();
   void empty_inbox();
   bool take_steps();
 
@@ -111,7 +125,9 @@ class Worker {
                                  std::size_t size_bytes, const ucp_am_recv_param_t* param);
 
   Progress& progress_;
-  Gate gate_;
+  memory::DeviceMemory& device_memory_;
+  std::atomic<int> gpu_{-1};  ///< whose memory travels, if any does
+  Gate gate_;                 ///< by enter() and try_enter() only
   TransferInbox inbox_;
   TransferList flags_due_;
   Peer* listed_ = nullptr;  ///< peers with something due

@@ -47,9 +47,10 @@ class CudaMemory final : public DeviceMemory {
 
   void make_current(int device) override {
     thread_local bool has_one = false;
-    if (std::exchange(has_one, true)) return;
+    if (has_one) return;
     CUdevice current = 0;
     if (cuda::driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) PARTITA_CU(cuCtxPushCurrent, contexts_.of(device));
+    has_one = true;
   }
   void without_gpu(const std::function<void()>& body) override {
     std::optional<cuda::OutOfContexts> out;
