@@ -70,6 +70,7 @@ class Sender {
     for (std::int64_t t = transports.begin; t < transports.end; ++t) put(static_cast<std::int32_t>(t), epoch);
   }
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
+  /// Called by one thread, while no other is inside put.
   virtual bool finished() = 0;
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
   /// the receiver would have read of it must not arrive. Of links whose receivers read there.

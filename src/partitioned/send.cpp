@@ -288,12 +288,12 @@ std::int32_t SendRequest::take_handed_over() {
   return handed_over;
 }
 
+/// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued.
 bool SendRequest::device_step() {
   enter_gpu();
   const std::int32_t before = put_count_.load(std::memory_order_relaxed);
   take_handed_over();
   flush();
-  link_->finished();
   return put_count_.load(std::memory_order_relaxed) != before;
 }
 

@@ -271,6 +271,53 @@ TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
   EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
 }
 
+/// The host's threads start thousands of transfers that a kernel hands over, and one of them sees these off.
+TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threads_at_once) {
+  constexpr int partitions = 4096;
+  constexpr std::int64_t partition_bytes = 2048;
+  constexpr std::int64_t total_bytes = partitions * partition_bytes;
+  const bool sends = rank() == 0;
+  const Buffer buffer(nothing, total_bytes);
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_transport_partitions", std::to_string(partitions).c_str());
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_EQ(sends ? Partita_Psend_init(buffer.data(), partitions, partition_bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, info,
+                                       &request)
+                  : Partita_Precv_init(buffer.data(), partitions, partition_bytes, MPI_BYTE, 0, 3, MPI_COMM_WORLD, info,
+                                       &request),
+            MPI_SUCCESS);
+  PMPI_Info_free(&info);
+  MPIX_Prequest device{};
+  if (sends) {
+    ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS);
+  }
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    step("round " + std::to_string(round));
+    ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+    std::atomic<int> failed{0};
+    std::thread kernel([&] {
+      for (int p = 0; sends && p < partitions; ++p) {
+        write_pattern(buffer.data() + p * partition_bytes, round, p * partition_bytes, (p + 1) * partition_bytes);
+        failed += MPIX_Pready(p, device) != PARTITA_DEVICE_SUCCESS;
+      }
+    });
+    const int code = Partita_Wait(&request, MPI_STATUS_IGNORE);
+    kernel.join();
+    ASSERT_EQ(code, MPI_SUCCESS);
+    EXPECT_EQ(failed, 0) << "calls in kernels";
+    if (!sends) {
+      EXPECT_EQ(first_off_pattern(buffer.data(), round, 0, total_bytes), total_bytes) << "round " << round;
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  if (sends) {
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+  }
+  EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
+  harness_barrier();
+}
+
 class NoIpcErrors : public NoIpc {
  protected:
   void SetUp() override { PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
