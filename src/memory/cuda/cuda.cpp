@@ -2,7 +2,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "memory/cuda/block_pool.hpp"
 #include "memory/cuda/check.hpp"
