@@ -62,8 +62,8 @@ def planned_runs(options):
     runs = [
         Run("latency", ["partitioned.latency", *nccl, *nvshmem, *samples]),
         Run("bandwidth", ["partitioned.bandwidth", *nccl, *nvshmem, *samples]),
-        Run("fig3", ["partitioned.fig3", *samples]),
-        Run("table1", ["partitioned.table1"]),
+        Run("fig3", ["partitioned.fig3", *nvshmem, *samples]),
+        Run("table1", ["partitioned.table1", *nvshmem]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),

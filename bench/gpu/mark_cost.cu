@@ -1,23 +1,12 @@
+#include <partita/device.cuh>
+
 #include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/gpu_clock.cuh"
 #include "bench/gpu/mark_cost.hpp"
-#include "bench/gpu/spin.cuh"
 
 namespace partita::bench::gpu {
 
 namespace {
-
-/// Nanoseconds of a step of clock64(), which changes with the GPU's frequency. Both readings lie on a step of the
-/// coarse global timer.
-__device__ double clock_step_ns() {
-  constexpr std::uint64_t long_enough_ns = 30000;
-  const std::uint64_t before_ns = gpu_now_ns();
-  std::uint64_t begin_ns = before_ns;
-  while (begin_ns == before_ns) begin_ns = gpu_now_ns();
-  const long long begin = clock64();
-  std::uint64_t end_ns = begin_ns;
-  while (end_ns - begin_ns < long_enough_ns) end_ns = gpu_now_ns();
-  return static_cast<double>(end_ns - begin_ns) / static_cast<double>(clock64() - begin);
-}
 
 template <Granularity granularity>
 __device__ int mark(const MPIX_Prequest& send) {
@@ -36,8 +25,8 @@ __global__ void __launch_bounds__(1024) marking(const __grid_constant__ MPIX_Pre
   const int worst = __syncthreads_or(code);
   const long long end = clock64();
   if (threadIdx.x != 0) return;
-  const double spent_ns = static_cast<double>(end - begin) * clock_step_ns();
-  *report = {static_cast<std::uint64_t>(spent_ns + 0.5), static_cast<std::uint64_t>(spent_ns + 0.5), worst};
+  const std::uint64_t spent_ns = clock_steps_to_ns(end - begin);
+  *report = {spent_ns, spent_ns, worst};
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include <cooperative_groups.h>
+#include <partita/device.cuh>
 
 #include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/gpu_clock.cuh"
 #include "bench/gpu/memory_copy.hpp"
-#include "bench/gpu/spin.cuh"
 
 namespace partita::bench::gpu {
 

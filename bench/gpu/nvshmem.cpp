@@ -111,6 +111,7 @@ Nvshmem::Nvshmem(Job& job) {
   library.take("partita_nvshmem_ping_pong", ping_pong);
   library.take("partita_nvshmem_put", put);
   library.take("partita_nvshmem_add_and_put", add_and_put);
+  library.take("partita_nvshmem_mark", mark);
   library.take("partita_nvshmem_await", await);
   start(job);
 }

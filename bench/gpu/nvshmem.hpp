@@ -28,6 +28,7 @@ class Nvshmem {
   decltype(&partita_nvshmem_ping_pong) ping_pong{};
   decltype(&partita_nvshmem_put) put{};
   decltype(&partita_nvshmem_add_and_put) add_and_put{};
+  decltype(&partita_nvshmem_mark) mark{};
   decltype(&partita_nvshmem_await) await{};
 
  private:

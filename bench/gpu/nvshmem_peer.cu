@@ -4,17 +4,17 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
+#include "bench/gpu/gpu_clock.cuh"
+
 #define PARTITA_PEER_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-constexpr int most_threads = 1024;
+using partita::bench::gpu::clock_steps_to_ns;
+using partita::bench::gpu::gpu_now_ns;
 
-__device__ std::uint64_t now_ns() {
-  std::uint64_t ns;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-  return ns;
-}
+constexpr int most_threads = 1024;
+constexpr int warp_threads = 32;
 
 __device__ void put_and_signal(void* received, const void* sent, size_t size_bytes, std::uint64_t* signal,
                                std::uint64_t value, int peer) {
@@ -32,7 +32,7 @@ __device__ bool signal_comes(std::uint64_t* signal, std::uint64_t value, std::ui
   std::uint64_t begin_ns = 0;
   for (unsigned polls = 1; nvshmem_signal_fetch(signal) < value; ++polls) {
     if (polls % polls_per_look != 0) continue;
-    const std::uint64_t at_ns = now_ns();
+    const std::uint64_t at_ns = gpu_now_ns();
     if (begin_ns == 0) begin_ns = at_ns;
     if (at_ns - begin_ns > limit_ns) return false;
   }
@@ -51,13 +51,13 @@ __global__ void __launch_bounds__(most_threads)
   std::uint64_t begin_ns = 0;
   bool in_time = true;
   for (int i = 0; i <= rounds && in_time; ++i) {
-    if (i == 1) begin_ns = now_ns();
+    if (i == 1) begin_ns = gpu_now_ns();
     const std::uint64_t value = epoch + i + 1;
     if (!first) in_time = signal_comes_to_block(signal, value, limit_ns);
     if (in_time) put_and_signal(received, sent, size_bytes, signal, value, peer);
     if (first) in_time = signal_comes_to_block(signal, value, limit_ns);
   }
-  if (threadIdx.x == 0) *report = {now_ns() - begin_ns, in_time ? 0 : 1};
+  if (threadIdx.x == 0) *report = {gpu_now_ns() - begin_ns, in_time ? 0 : 1};
 }
 
 __global__ void __launch_bounds__(most_threads)
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(most_threads)
   std::uint64_t spent_ns = 0;
   for (int round = 1; round <= rounds; ++round) {
     grid.sync();
-    const std::uint64_t begin_ns = now_ns();
+    const std::uint64_t begin_ns = gpu_now_ns();
     nvshmemx_putmem_block(received + offset, sent + offset, piece, peer);
     if (threadIdx.x == 0) {
       nvshmem_quiet();
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(most_threads)
       if (blockIdx.x == 0) {  // all blocks of a cooperative launch run, so this ends
         while (*static_cast<volatile unsigned*>(counter) < gridDim.x * static_cast<unsigned>(round)) {
         }
-        spent_ns += now_ns() - begin_ns;
+        spent_ns += gpu_now_ns() - begin_ns;
       }
     }
   }
@@ -93,6 +93,48 @@ __global__ void __launch_bounds__(most_threads)
   sums[i] = a[i] + b[i];
   nvshmemx_putmem_signal_block(part, part, blockDim.x * sizeof(*part), signals + blockIdx.x, epoch, NVSHMEM_SIGNAL_SET,
                                peer);  // begins with a barrier of the block
+}
+
+template <partita_nvshmem_group group>
+__device__ void put_part(unsigned char* received, const unsigned char* sent, size_t part_bytes, std::uint64_t* signals,
+                         std::uint64_t epoch, int peer) {
+  unsigned part = 0;
+  if constexpr (group == PARTITA_NVSHMEM_THREAD) part = threadIdx.x;
+  if constexpr (group == PARTITA_NVSHMEM_WARP) part = threadIdx.x / warp_threads;
+  received += part * part_bytes;
+  sent += part * part_bytes;
+  signals += part;
+  if constexpr (group == PARTITA_NVSHMEM_THREAD) {
+    nvshmem_putmem_signal(received, sent, part_bytes, signals, epoch, NVSHMEM_SIGNAL_SET, peer);
+  } else if constexpr (group == PARTITA_NVSHMEM_WARP) {
+    nvshmemx_putmem_signal_warp(received, sent, part_bytes, signals, epoch, NVSHMEM_SIGNAL_SET, peer);
+  } else {
+    nvshmemx_putmem_signal_block(received, sent, part_bytes, signals, epoch, NVSHMEM_SIGNAL_SET, peer);
+  }
+}
+
+template <partita_nvshmem_group group>
+__global__ void __launch_bounds__(most_threads)
+    mark(unsigned char* received, const unsigned char* sent, size_t part_bytes, std::uint64_t* signals,
+         std::uint64_t epoch, int peer, partita_nvshmem_report* report) {
+  __syncthreads();
+  const long long begin = clock64();
+  put_part<group>(received, sent, part_bytes, signals, epoch, peer);
+  __syncthreads();
+  const long long end = clock64();
+  if (threadIdx.x == 0) *report = {clock_steps_to_ns(end - begin), 0};
+}
+
+int parts_of(partita_nvshmem_group group, int threads) {
+  switch (group) {
+    case PARTITA_NVSHMEM_THREAD:
+      return threads;
+    case PARTITA_NVSHMEM_WARP:
+      return (threads + warp_threads - 1) / warp_threads;
+    case PARTITA_NVSHMEM_BLOCK:
+      break;
+  }
+  return 1;
 }
 
 __global__ void __launch_bounds__(most_threads) await_all(std::uint64_t* signals, int count, std::uint64_t epoch,
@@ -162,6 +204,19 @@ PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_add_and_put(const void* a, const
   add_and_put<<<blocks, threads, 0, stream>>>(static_cast<const std::uint64_t*>(a),
                                               static_cast<const std::uint64_t*>(b), static_cast<std::uint64_t*>(sums),
                                               signals, epoch, peer);
+  return cudaGetLastError();
+}
+
+PARTITA_PEER_EXPORT cudaError_t partita_nvshmem_mark(void* received, const void* sent, size_t size_bytes,
+                                                     uint64_t* signals, uint64_t epoch, partita_nvshmem_group group,
+                                                     int threads, int peer, partita_nvshmem_report* report,
+                                                     cudaStream_t stream) {
+  decltype(&mark<PARTITA_NVSHMEM_BLOCK>)
+      const kernels[] = {mark<PARTITA_NVSHMEM_THREAD>, mark<PARTITA_NVSHMEM_WARP>, mark<PARTITA_NVSHMEM_BLOCK>};
+  const size_t part_bytes = size_bytes / parts_of(group, threads);
+  kernels[group]<<<1, threads, 0, stream>>>(static_cast<unsigned char*>(received),
+                                            static_cast<const unsigned char*>(sent), part_bytes, signals, epoch, peer,
+                                            report);
   return cudaGetLastError();
 }
 

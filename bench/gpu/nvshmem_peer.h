@@ -45,6 +45,16 @@ cudaError_t partita_nvshmem_put(void* received, const void* sent, size_t size_by
 cudaError_t partita_nvshmem_add_and_put(const void* a, const void* b, void* sums, uint64_t* signals, uint64_t epoch,
                                         int blocks, int threads, int peer, cudaStream_t stream);
 
+/** Who puts together. */
+enum partita_nvshmem_group { PARTITA_NVSHMEM_THREAD, PARTITA_NVSHMEM_WARP, PARTITA_NVSHMEM_BLOCK };
+
+/** Each group of one block's `threads` puts its equal part of `size_bytes`; put i sets signal i of `peer` to `epoch`.
+ * Reports the time from before the first thread's call to after the last one's. Warps must be whole, but for one
+ * alone. Launches only. */
+cudaError_t partita_nvshmem_mark(void* received, const void* sent, size_t size_bytes, uint64_t* signals, uint64_t epoch,
+                                 enum partita_nvshmem_group group, int threads, int peer,
+                                 struct partita_nvshmem_report* report, cudaStream_t stream);
+
 /** Awaits that all `count` signals are at least `epoch`, in a kernel and none for longer than `limit_ns`. Launches
  * only. */
 cudaError_t partita_nvshmem_await(uint64_t* signals, int count, uint64_t epoch, uint64_t limit_ns,

@@ -1,6 +1,8 @@
+#include <partita/device.cuh>
+
 #include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/gpu_clock.cuh"
 #include "bench/gpu/ping_pong.hpp"
-#include "bench/gpu/spin.cuh"
 
 namespace partita::bench::gpu {
 

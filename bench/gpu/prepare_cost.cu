@@ -1,6 +1,8 @@
+#include <partita/device.cuh>
+
 #include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/gpu_clock.cuh"
 #include "bench/gpu/prepare_cost.hpp"
-#include "bench/gpu/spin.cuh"
 
 namespace partita::bench::gpu {
 

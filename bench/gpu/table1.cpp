@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/gpu/marking.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/prepare_cost.hpp"
 #include "bench/gpu/table.hpp"
@@ -204,8 +205,13 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   for (const auto& [name, call] : calls) {
     contenders.push_back({name, calls[0].first, std::make_unique<CallCost>(job, name, c, call)});
   }
-  const char* in_kernel = "pbuf_prepare kernel";
-  contenders.push_back({in_kernel, calls[0].first, std::make_unique<PrepareInKernel>(job, in_kernel, c)});
+  const auto add = [&](const char* name, std::unique_ptr<Measurement> measurement) {
+    if (measurement != nullptr) contenders.push_back({name, calls[0].first, std::move(measurement)});
+  };
+  add("pbuf_prepare kernel", std::make_unique<PrepareInKernel>(job, "pbuf_prepare kernel", c));
+  const MarkingBlock block{Granularity::block, vector_add_threads};
+  add("pready_block kernel", marking(job, "pready_block kernel", c, block, ""));
+  add("nvshmem put+signal", nvshmem_marking(job, "nvshmem put+signal", c, block));
   return contenders;
 }
 
@@ -227,7 +233,7 @@ Benchmark table1_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .shows_deviation = true,
-          .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--nvshmem"}),
+          .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl"}),
           .set_defaults = set_defaults,
           .contenders = make_contenders,
           .partitions_of = vector_add_blocks,

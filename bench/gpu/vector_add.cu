@@ -1,5 +1,6 @@
+#include <partita/device.cuh>
+
 #include "bench/gpu/cuda_check.hpp"
-#include "bench/gpu/spin.cuh"
 #include "bench/gpu/vector_add.hpp"
 
 namespace partita::bench::gpu {
