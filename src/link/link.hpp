@@ -38,6 +38,7 @@ struct Endpoint {
   memory::Kind kind{};           ///< what memory `data` is
   int device = -1;               ///< the GPU of Kind::device
   Driver driver = Driver::host;  ///< who opens the epochs of this side
+  bool in_place = false;         ///< sending: kernels compute in the receive buffer itself
 };
 
 /// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by

@@ -51,7 +51,8 @@ std::vector<link::Endpoint> Request::endpoints() const {
   const std::int64_t total_bytes = shape().total_bytes;
   const auto size = static_cast<std::size_t>(total_bytes);
   std::byte* data = staging_ != nullptr ? staging_ : user_data();
-  link::Endpoint own{arguments_.peer, data, total_bytes, place_.kind, place_.device, arguments_.driver};
+  link::Endpoint own{arguments_.peer,    data, total_bytes, place_.kind, place_.device, arguments_.driver,
+                     arguments_.in_place};
   if (!in_gpu_memory()) {
     own.kind = runtime_.host_memory.kind_of(data, size);
     return {own};

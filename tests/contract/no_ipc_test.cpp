@@ -318,6 +318,44 @@ TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threa
   harness_barrier();
 }
 
+/// So small a request would travel as packets, in which no kernel can compute. To itself each rank maps everything.
+TEST_F(NoIpc, what_is_computed_in_place_travels_in_no_packets) {
+  constexpr std::int64_t bytes = 16;
+  Buffer out(everything, 4 * bytes);
+  Buffer in(everything, 4 * bytes);
+  write_pattern(out.data(), 1, 0, 4 * bytes);
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_driver", "device");
+  PMPI_Info_set(info, "partita_in_place", "true");
+  Partita_Request send = PARTITA_REQUEST_NULL;
+  Partita_Request recv = PARTITA_REQUEST_NULL;
+  ASSERT_EQ(Partita_Psend_init(out.data(), 4, bytes, MPI_BYTE, rank(), 3, MPI_COMM_WORLD, info, &send), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Precv_init(in.data(), 4, bytes, MPI_BYTE, rank(), 3, MPI_COMM_WORLD, info, &recv), MPI_SUCCESS);
+  PMPI_Info_free(&info);
+  MPIX_Prequest device_send{};
+  MPIX_Prequest device_recv{};
+  ASSERT_EQ(Partita_Prequest_create(&device_send, send), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Prequest_create(&device_recv, recv), MPI_SUCCESS);
+  EXPECT_EQ(value_of(send, "partita_packets"), "false");
+  for (std::uint64_t round = 2; round <= 5 && !HasFailure(); ++round) {
+    EXPECT_EQ(MPIX_Pstart(device_recv), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pstart(device_send), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pbuf_prepare(device_send), PARTITA_DEVICE_SUCCESS);
+    for (int p = 0; p < 4; ++p) {
+      void* const place = MPIX_Pbuffer(p, device_send);
+      ASSERT_EQ(place, in.data() + p * bytes);
+      write_pattern(place, round, p * bytes, (p + 1) * bytes);
+      EXPECT_EQ(MPIX_Pready(p, device_send), PARTITA_DEVICE_SUCCESS);
+    }
+    EXPECT_EQ(MPIX_Pwait(device_send), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pwait(device_recv), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(first_off_pattern(in.data(), round, 0, 4 * bytes), 4 * bytes);
+  }
+  EXPECT_EQ(Partita_Request_free(&send), MPI_SUCCESS);
+  EXPECT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
+}
+
 class NoIpcErrors : public NoIpc {
  protected:
   void SetUp() override { PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }

@@ -34,7 +34,7 @@ constexpr std::int64_t packet_payload_bytes = 8;
 /// What the sender exports.
 struct Offer {
   Driver driver;
-  bool aligned;  ///< for packets
+  bool packets;  ///< the buffer is aligned for them, and kernels do not compute in the receiver's memory
   Epoch first_epoch;
   HostAddress host_promise;
 };
@@ -93,7 +93,8 @@ class DeviceSender final : public Sender {
 
   wire::Bytes offer() override {
     wire::Writer writer;
-    writer.put(Offer{endpoint_.driver, aligned_for_packets(endpoint_), context_.settings.first_epoch,
+    writer.put(Offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
+                     context_.settings.first_epoch,
                      context_.host_memory.export_to(endpoint_.peer, host_promise_.address())});
     const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
     return put_export(writer, export_block(context_.device_memory, endpoint_.peer, block)).take();
@@ -270,8 +271,8 @@ class DeviceReceiver final : public Receiver {
 
  private:
   static bool travels_in_packets(const Endpoint& endpoint, const Plan& plan, const Offer& offer) {
-    return endpoint.driver == Driver::device && offer.driver == Driver::device && aligned_for_packets(endpoint) &&
-           offer.aligned && plan.total_bytes() <= packet_limit_bytes &&
+    return endpoint.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
+           aligned_for_packets(endpoint) && plan.total_bytes() <= packet_limit_bytes &&
            plan.send_partition_bytes() % packet_payload_bytes == 0 &&
            plan.recv_partition_bytes() % packet_payload_bytes == 0;
   }
