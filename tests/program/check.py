@@ -1,12 +1,17 @@
 """Checks the program partita from outside: exit codes, where errors go, and what info tells.
 
-    check.py PROGRAM RANKS LAUNCHER...      LAUNCHER is the command that starts a program on RANKS ranks
+    check.py [--gpu] PROGRAM RANKS LAUNCHER...      LAUNCHER is the command that starts a program on RANKS ranks
+
+With --gpu only what info tells of GPU memory, which must be there; ends with 77 on a machine without GPUs.
 """
 import os
+import pathlib
 import subprocess
 import sys
 
-PROGRAM, RANKS, LAUNCHER = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+ARGUMENTS = [word for word in sys.argv[1:] if word != "--gpu"]
+ON_GPU = len(ARGUMENTS) < len(sys.argv) - 1
+PROGRAM, RANKS, LAUNCHER = ARGUMENTS[0], int(ARGUMENTS[1]), ARGUMENTS[2:]
 LIMIT_S = 60
 failures = []
 
@@ -45,6 +50,47 @@ def check_wrong_commands():
             expect(result.stderr.count(word) == 1, f"{name} names {word}, once", result)
 
 
+def link_lines(result):
+    """What info tells of each link, as (memory, line), under what its pairs of ranks are called."""
+    groups, group = {}, None
+    for line in result.stdout.splitlines():
+        if line.startswith("    ") and " transfer" in line:
+            groups.setdefault(group, []).append((line[11:25].strip(), line))
+        elif line.startswith("  "):
+            group = line.strip()
+    return groups
+
+
+def check_gpu_links(result):
+    groups = link_lines(result)
+    expect(len(groups) == min(RANKS, 2), "info groups the ranks' pairs by themselves and others", result)
+    for pairs, lines in groups.items():
+        own = pairs == "every rank to itself"
+        plain = [line for memory, line in lines if memory == "GPU"]
+        pool = [line for memory, line in lines if memory == "GPU pool"]
+        expect(len(plain) == 2, f"info tells the links of GPU memory, two sizes, from {pairs}", result)
+        if own or "reaches no other" not in result.stdout:
+            expect(all(" direct " in line and "maps the receive buffer" in line for line in plain),
+                   f"GPU memory is mapped, from {pairs}", result)
+        expect(len(pool) == 1, f"info tells the link of memory from pools, from {pairs}", result)
+        if own:
+            expect(all("maps the receive buffer" in line for line in pool), "a rank writes its own pool", result)
+        else:
+            expect(all("staged in host memory, since" in line and "stream-ordered pool (cudaMallocAsync)" in line
+                       for line in pool), "info tells why memory of a pool is staged", result)
+
+
+def check_info_on_gpus():
+    result = run("info")
+    expect(result.returncode == 0, "info ends with 0", result)
+    expect("GPU 0: " in result.stdout, "info sees the GPUs of this machine", result)
+    check_gpu_links(result)
+    forced = run("info", PARTITA_LINK="mpi")
+    lines = [line for lines in link_lines(forced).values() for memory, line in lines if memory.startswith("GPU")]
+    expect(forced.returncode == 0 and lines, "info tells the links of GPU memory with PARTITA_LINK=mpi", forced)
+    expect(all(" mpi " in line for line in lines), "PARTITA_LINK=mpi decides for GPU memory too", forced)
+
+
 def check_info():
     result = run("info")
     expect(result.returncode == 0, "info ends with 0", result)
@@ -54,9 +100,7 @@ def check_info():
     expect("every rank to itself" in result.stdout, "info tells the link of a rank to itself", result)
     expect("GPUs of rank" in result.stdout, "info tells each rank's GPUs", result)
     if "GPU 0: " in result.stdout:
-        links = [line for line in result.stdout.splitlines() if " transfer" in line]
-        expect(any(" GPU " in line for line in links), "info tells the links of GPU memory", result)
-        expect(any(" GPU pool " in line for line in links), "info tells the link of memory from pools", result)
+        check_gpu_links(result)
     else:
         expect("no GPUs: " in result.stdout, "info tells why there are no GPUs", result)
     if RANKS > 1:
@@ -74,7 +118,10 @@ def check_wrong_setting():
     expect("PARTITA_FROBNICATE" in result.stderr + result.stdout, "the error names the setting", result)
 
 
-for check in (check_help, check_wrong_commands, check_info, check_wrong_setting):
+if ON_GPU and not any(pathlib.Path("/proc/driver/nvidia/gpus").glob("*")):
+    print("skipped: needs a GPU, this machine has none")
+    sys.exit(77)
+for check in [check_info_on_gpus] if ON_GPU else [check_help, check_wrong_commands, check_info, check_wrong_setting]:
     check()
 for failure in failures:
     print("FAILED:", failure)
