@@ -2,8 +2,10 @@
 
     jacobi2d_check.py PROGRAM RANKS LAUNCHER...      LAUNCHER is the command that starts a program on RANKS ranks
 
-Ends with 77 where there is no GPU. Ranks may share GPUs, but for the modes that need one for each rank.
+Ends with 77 where there is no GPU. Ranks may share GPUs, but for the modes that need one for each rank. Mode nccl must run
+where an NCCL can be loaded (NCCL_LIBRARY, or by its name).
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -33,6 +35,17 @@ def expect(condition, what, result):
                         f"  stderr: {result.stderr}")
 
 
+def nccl_can_be_loaded():
+    named = os.environ.get("NCCL_LIBRARY")
+    for name in [named] if named else ["libnccl.so.2", "libnccl.so"]:
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError as error:
+            print(f"mode nccl is left out: {error}")
+    return False
+
+
 def skip_without_gpus():
     result, _ = run("--device", "gpu", "--mode", "traditional", "--size", "64", "64", "--max-iterations", "1")
     if result.returncode == 2 and "--device gpu needs a GPU" in result.stderr:
@@ -51,7 +64,10 @@ def check_plate(gpu_each, *plate):
     if expected is None or record is None:
         return
     want = expected["runs"]["nonblocking"][0]
-    modes = SHARING_MODES | ({"persistent-kernel"} if gpu_each else set())
+    modes = set(SHARING_MODES)
+    if gpu_each:
+        modes |= {"persistent-kernel", "nccl"} if with_nccl else {"persistent-kernel"}
+    expect("nccl" in modes or "left out: mode nccl" in result.stdout, f"{name}: nccl runs, or is said to be left out", result)
     expect(modes <= set(record["runs"]), f"{name}: {', '.join(sorted(modes))} run", result)
     for mode, runs in record["runs"].items():
         for key in ("iterations", "converged", "residual"):
@@ -82,6 +98,7 @@ def check_refusals():
 
 
 gpu_for_each_rank = skip_without_gpus()
+with_nccl = nccl_can_be_loaded()
 check_plates(gpu_for_each_rank)
 check_refusals()
 for failure in failures:
