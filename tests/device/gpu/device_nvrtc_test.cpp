@@ -15,7 +15,8 @@ extern "C" __global__ void every_call(MPIX_Prequest send, MPIX_Prequest recv, in
   int flag = 0;
   int codes = MPIX_Pstart(send) + MPIX_Pstart(recv) + MPIX_Pbuf_prepare(send);
   codes += MPIX_Pready(0, send) + MPIX_Pready_thread(1, send) + MPIX_Pready_warp(2, send) + MPIX_Pready_block(3, send);
-  codes += MPIX_Pready_range(4, 5, send) + MPIX_Parrived(recv, 0, &flag) + MPIX_Pwait(send) + MPIX_Pwait(recv);
+  codes += MPIX_Pready_range(4, 5, send) + MPIX_Parrived(recv, 0, &flag) + MPIX_Pwait_partition(0, recv);
+  codes += MPIX_Pwait(send) + MPIX_Pwait(recv);
   *out = codes + flag + (MPIX_Pbuffer(0, send) != nullptr);
 }
 )";
