@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "support/job.hpp"
 
 namespace partita::test {
@@ -65,39 +65,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-class DeviceDriven : public testing::Test {
- protected:
-  void SetUp() override {
-    choose_gpu();
-    PMPI_Info_create(&info_);
-    PMPI_Info_set(info_, "partita_driver", "device");
-  }
-  void TearDown() override { PMPI_Info_free(&info_); }
-  int peer() const { return 1 - rank(); }
-
-  void make(GpuBuffer& out, GpuBuffer& in, int partitions) {
-    const std::int64_t bytes = out.size_bytes() / partitions;
-    ASSERT_EQ(Partita_Psend_init(out.data(), partitions, bytes, MPI_BYTE, peer(), 6, MPI_COMM_WORLD, info_, &send_),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Precv_init(in.data(), partitions, bytes, MPI_BYTE, peer(), 6, MPI_COMM_WORLD, info_, &recv_),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_create(&device_send_, send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_create(&device_recv_, recv_), MPI_SUCCESS);
-  }
-  void free() {
-    ASSERT_EQ(Partita_Prequest_free(&device_send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_free(&device_recv_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
-    harness_barrier();
-  }
-
-  MPI_Info info_ = MPI_INFO_NULL;
-  Partita_Request send_ = PARTITA_REQUEST_NULL;
-  Partita_Request recv_ = PARTITA_REQUEST_NULL;
-  Partita_Prequest device_send_{};
-  Partita_Prequest device_recv_{};
-};
+using DeviceDriven = RingPair;
 
 TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
   struct Case {
@@ -105,20 +73,32 @@ TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
     int partitions;
     int threads;
     int rounds;
+    Placement placement = Placement::gpu;
   };
   // Up to 8 KiB in units of 8 bytes: packets; else flags behind the data.
-  const std::vector<Case> cases = {
-      {8, 1, 32, 3000},  {64, 1, 32, 3000}, {64, 8, 32, 1000},    {1024, 1, 256, 3000},  {8192, 4, 256, 1000},
-      {12, 3, 32, 1000}, {0, 2, 32, 200},   {4100, 1, 128, 1000}, {16384, 4, 512, 1000}, {1 << 20, 8, 1024, 100}};
+  const std::vector<Case> cases = {{8, 1, 32, 3000},
+                                   {64, 1, 32, 3000},
+                                   {64, 8, 32, 1000},
+                                   {1024, 1, 256, 3000},
+                                   {8192, 4, 256, 1000},
+                                   {12, 3, 32, 1000},
+                                   {0, 2, 32, 200},
+                                   {4100, 1, 128, 1000},
+                                   {16384, 4, 512, 1000},
+                                   {1 << 20, 8, 1024, 100},
+                                   {64, 1, 32, 1000, Placement::mapped},
+                                   {4100, 1, 128, 1000, Placement::mapped},
+                                   {1 << 20, 8, 1024, 100, Placement::mapped}};
   for (Case shape : cases) {
     shape.rounds = static_cast<int>(environment_number("PARTITEST_ROUNDS", shape.rounds));
-    const std::string text =
-        std::to_string(shape.bytes) + " bytes in " + std::to_string(shape.partitions) + " partitions";
+    const std::string text = std::to_string(shape.bytes) + " bytes in " + std::to_string(shape.partitions) +
+                             " partitions, " + name_of(shape.placement) + " memory";
     SCOPED_TRACE(text);
     step(text);
-    GpuBuffer out(shape.bytes);
-    GpuBuffer in(shape.bytes);
-    make(out, in, shape.partitions);
+    GpuBuffer out(shape.bytes, shape.placement);
+    GpuBuffer in(shape.bytes, shape.placement);
+    make(out, in, shape.partitions, "device");
+    ASSERT_FALSE(HasFatalFailure());
     Verdict* verdict = nullptr;
     CUDA_OK(cudaMallocManaged(&verdict, sizeof(Verdict)));
     *verdict = {};
@@ -141,7 +121,8 @@ TEST_F(DeviceDriven, a_hundred_thousand_epochs_run_while_the_hosts_sleep) {
   const int rounds = 100'000;
   GpuBuffer out(256);
   GpuBuffer in(256);
-  make(out, in, 1);
+  make(out, in, 1, "device");
+  ASSERT_FALSE(HasFatalFailure());
   Verdict* verdict = nullptr;
   CUDA_OK(cudaMallocManaged(&verdict, sizeof(Verdict)));
   *verdict = {};
@@ -169,7 +150,8 @@ TEST_F(DeviceDriven, hosts_may_not_open_its_epochs) {
   PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   GpuBuffer out(64);
   GpuBuffer in(64);
-  make(out, in, 1);
+  make(out, in, 1, "device");
+  ASSERT_FALSE(HasFatalFailure());
   EXPECT_NE(Partita_Start(&send_), MPI_SUCCESS);
   EXPECT_NE(Partita_Start(&recv_), MPI_SUCCESS);
   free();
@@ -186,7 +168,8 @@ __global__ void wait_alone(MPIX_Prequest recv, int* code) {
 TEST_F(DeviceDriven, a_wait_in_vain_ends_at_the_time_limit) {
   GpuBuffer out(64);
   GpuBuffer in(64);
-  make(out, in, 1);
+  make(out, in, 1, "device");
+  ASSERT_FALSE(HasFatalFailure());
   if (rank() == 0) {
     Partita_Prequest hurried = device_recv_;
     hurried.limit_ns = 200'000'000;

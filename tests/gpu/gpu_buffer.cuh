@@ -1,11 +1,14 @@
-// GPU memory with a pattern in it, for tests.
+// Memory with a pattern in it, of a GPU or of the host, for tests.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "contract/gpu_buffers.hpp"
 #include "support/job.hpp"
 
 namespace partita::test {
@@ -28,34 +31,61 @@ __host__ __device__ inline unsigned char byte_at(std::uint64_t round, std::int64
   return static_cast<unsigned char>((mixed ^ (mixed >> 31)) >> 24);
 }
 
-class GpuBuffer {
+/// Where a buffer lies: cudaMalloc's memory of the current GPU; memory of this rank's GPU that was mapped by hand
+/// (cuMemMap), across the border between two handles; or plain memory of the host.
+enum class Placement { gpu, mapped, host };
+const char* name_of(Placement placement);
+
+class AnyBuffer {
  public:
-  explicit GpuBuffer(std::int64_t size_bytes);
-  ~GpuBuffer();
-  GpuBuffer(const GpuBuffer&) = delete;
-  GpuBuffer& operator=(const GpuBuffer&) = delete;
+  AnyBuffer(std::int64_t size_bytes, Placement placement);
+  AnyBuffer(const AnyBuffer&) = delete;
+  AnyBuffer& operator=(const AnyBuffer&) = delete;
 
   unsigned char* data() const { return data_; }
   std::int64_t size_bytes() const { return size_bytes_; }
+  bool on_gpu() const { return placement_ != Placement::host; }
   /// Bytes [first, last) hold the pattern of `round`; looks at once, past the default stream.
   testing::AssertionResult holds(std::uint64_t round, std::int64_t first, std::int64_t last) const;
-  void fill(std::uint64_t round) const;
+  void fill(std::uint64_t round) const { fill(round, 0, size_bytes_); }
+  void fill(std::uint64_t round, std::int64_t first, std::int64_t last) const;
   void clear() const;
 
  private:
+  void store(const std::vector<unsigned char>& bytes, std::int64_t first) const;
+
   std::int64_t size_bytes_;
+  Placement placement_;
+  std::unique_ptr<CudaBuffer> allocated_;
+  std::unique_ptr<MappedBuffer> mapped_;
+  std::vector<unsigned char> host_;
   unsigned char* data_ = nullptr;
 };
 
-/// The first rank sends to the last one: to itself where there is only one.
-class FirstToLast : public testing::Test {
- protected:
-  void SetUp() override { choose_gpu(); }
+class GpuBuffer : public AnyBuffer {
+ public:
+  explicit GpuBuffer(std::int64_t size_bytes, Placement placement = Placement::gpu)
+      : AnyBuffer(size_bytes, placement) {}
+};
 
-  int sender() const { return 0; }
-  int receiver() const { return ranks() - 1; }
-  bool sends() const { return rank() == sender(); }
-  bool receives() const { return rank() == receiver(); }
+/// A value that kernels and the host both see.
+template <class T>
+class Managed {
+ public:
+  Managed() {
+    must(cudaMallocManaged(&value_, sizeof(T), cudaMemAttachGlobal), "cudaMallocManaged");
+    *value_ = T{};
+  }
+  ~Managed() { cudaFree(value_); }
+  Managed(const Managed&) = delete;
+  Managed& operator=(const Managed&) = delete;
+
+  T* get() const { return value_; }
+  T* operator->() const { return value_; }
+  T& operator*() const { return *value_; }
+
+ private:
+  T* value_ = nullptr;
 };
 
 /// A stream of this scope that does not wait for the default one.
@@ -69,6 +99,26 @@ class Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// The first rank sends to the last one: to itself where there is only one.
+class FirstToLast : public testing::Test {
+ protected:
+  FirstToLast() { choose_gpu(); }  // before members of derived fixtures take memory and streams
+
+  int sender() const { return 0; }
+  int receiver() const { return ranks() - 1; }
+  bool sends() const { return rank() == sender(); }
+  bool receives() const { return rank() == receiver(); }
+};
+
+/// Each rank sends to the next one.
+class Ring : public testing::Test {
+ protected:
+  Ring() { choose_gpu(); }
+
+  int next() const { return (rank() + 1) % ranks(); }
+  int previous() const { return (rank() + ranks() - 1) % ranks(); }
 };
 
 }  // namespace partita::test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "support/job.hpp"
 #include "support/random.hpp"
 
@@ -123,54 +123,14 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-class Managed {
- public:
-  Managed() {
-    EXPECT_EQ(cudaMallocManaged(&tally_, sizeof(Tally)), cudaSuccess);
-    *tally_ = Tally{};
-  }
-  ~Managed() { cudaFree(tally_); }
-  Tally* get() const { return tally_; }
-  void expect_rounds(int rounds) const {
-    EXPECT_EQ(tally_->failed_calls, 0) << "first code " << tally_->first_code;
-    EXPECT_EQ(tally_->wrong_bytes, 0u);
-    EXPECT_EQ(tally_->round, static_cast<unsigned long long>(rounds) + 1);
-  }
+void expect_rounds(const Managed<Tally>& tally, int rounds) {
+  EXPECT_EQ(tally->failed_calls, 0) << "first code " << tally->first_code;
+  EXPECT_EQ(tally->wrong_bytes, 0u);
+  EXPECT_EQ(tally->round, static_cast<unsigned long long>(rounds) + 1);
+}
 
- private:
-  Tally* tally_ = nullptr;
-};
-
-class Graphs : public testing::Test {
- protected:
-  void SetUp() override { choose_gpu(); }
-  int next() const { return (rank() + 1) % ranks(); }
-  int previous() const { return (rank() + ranks() - 1) % ranks(); }
-
-  void make(GpuBuffer& out, GpuBuffer& in, int partitions, MPI_Info info) {
-    const std::int64_t bytes = out.size_bytes() / partitions;
-    ASSERT_EQ(Partita_Psend_init(out.data(), partitions, bytes, MPI_BYTE, next(), 8, MPI_COMM_WORLD, info, &send_),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Precv_init(in.data(), partitions, bytes, MPI_BYTE, previous(), 8, MPI_COMM_WORLD, info, &recv_),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_create(&device_send_, send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_create(&device_recv_, recv_), MPI_SUCCESS);
-  }
-  void free() {
-    ASSERT_EQ(Partita_Prequest_free(&device_send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Prequest_free(&device_recv_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
-    harness_barrier();
-  }
-
-  Partita_Request send_ = PARTITA_REQUEST_NULL;
-  Partita_Request recv_ = PARTITA_REQUEST_NULL;
-  Partita_Prequest device_send_{};
-  Partita_Prequest device_recv_{};
-};
-
-using HostDrivenGraphs = Graphs;
+using HostDrivenGraphs = RingPair;
+using DeviceDrivenGraphs = RingPair;
 
 /// Start, replay, Wait. The partitions are marked by two kernels on two branches of the sender's graph; the receiver's
 /// host compares, or kernels of a graph of its own.
@@ -189,9 +149,10 @@ TEST_F(HostDrivenGraphs, marks_are_replayed_epoch_by_epoch) {
     const int half = shape.partitions / 2;
     GpuBuffer out(shape.partition_bytes * shape.partitions);
     GpuBuffer in(out.size_bytes());
-    make(out, in, shape.partitions, MPI_INFO_NULL);
-    Managed sent;
-    Managed received;
+    make(out, in, shape.partitions, "host");
+    ASSERT_FALSE(HasFatalFailure());
+    Managed<Tally> sent;
+    Managed<Tally> received;
     Stream sending;
     Stream branch;
     Stream receiving;
@@ -224,7 +185,7 @@ TEST_F(HostDrivenGraphs, marks_are_replayed_epoch_by_epoch) {
       const bool recv_late = random.one_in(3);
       const bool by_kernel = random.one_in(2);
       const bool prepares = !recv_late && random.one_in(2);
-      received.get()->round = static_cast<unsigned long long>(round);
+      received->round = static_cast<unsigned long long>(round);
       if (!recv_late) ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
       ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
       if (prepares) ASSERT_EQ(Partita_Pbuf_prepare(send_), MPI_SUCCESS);
@@ -239,14 +200,14 @@ TEST_F(HostDrivenGraphs, marks_are_replayed_epoch_by_epoch) {
       if (by_kernel) {
         ++by_kernels;
         CUDA_OK(cudaStreamSynchronize(receiving));
-        received.expect_rounds(round);
+        expect_rounds(received, round);
       } else {
         ASSERT_TRUE(in.holds(static_cast<std::uint64_t>(round), 0, in.size_bytes()));
       }
       ASSERT_FALSE(HasFailure());
     }
     CUDA_OK(cudaStreamSynchronize(sending));
-    sent.expect_rounds(shape.rounds);
+    expect_rounds(sent, shape.rounds);
     EXPECT_GT(by_kernels, 0);
     EXPECT_LT(by_kernels, shape.rounds);
     CUDA_OK(cudaEventDestroy(fork));
@@ -261,13 +222,13 @@ TEST_F(HostDrivenGraphs, requests_are_made_and_run_while_the_program_captures) {
   GpuBuffer out(bytes);
   GpuBuffer in(bytes);
   GpuBuffer captured(bytes);
-  Managed tally;
+  Managed<Tally> tally;
   Stream stream;
   out.fill(7);
   harness_barrier();
   Graph graph(stream);
   compare<<<4, 64, 0, stream>>>(captured.data(), bytes, tally.get());
-  make(out, in, 4, MPI_INFO_NULL);
+  make(out, in, 4, "host");
   ASSERT_EQ(Partita_Prequest_free(&device_send_), MPI_SUCCESS);
   for (int round = 0; round < 2; ++round) {
     ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
@@ -283,23 +244,9 @@ TEST_F(HostDrivenGraphs, requests_are_made_and_run_while_the_program_captures) {
   captured.fill(1);
   graph.launch();
   CUDA_OK(cudaStreamSynchronize(stream));
-  tally.expect_rounds(1);
+  expect_rounds(tally, 1);
   free();
 }
-
-class DeviceDrivenGraphs : public Graphs {
- protected:
-  void SetUp() override {
-    Graphs::SetUp();
-    PMPI_Info_create(&info_);
-    PMPI_Info_set(info_, "partita_driver", "device");
-  }
-  void TearDown() override {
-    if (info_ != MPI_INFO_NULL) PMPI_Info_free(&info_);
-  }
-
-  MPI_Info info_ = MPI_INFO_NULL;
-};
 
 /// A whole epoch of both directions is one graph: opened, prepared, marked by many blocks, awaited and compared by
 /// kernels of their own. The hosts only launch it, far ahead.
@@ -319,9 +266,9 @@ TEST_F(DeviceDrivenGraphs, whole_epochs_are_replayed_without_a_host) {
     step(text);
     GpuBuffer out(shape.partition_bytes * shape.partitions);
     GpuBuffer in(out.size_bytes());
-    make(out, in, shape.partitions, info_);
+    make(out, in, shape.partitions, "device");
     ASSERT_FALSE(HasFatalFailure());
-    Managed tally;
+    Managed<Tally> tally;
     Stream stream;
     Graph graph(stream);
     open<<<1, 32, 0, stream>>>(device_send_, device_recv_, tally.get());
@@ -337,7 +284,7 @@ TEST_F(DeviceDrivenGraphs, whole_epochs_are_replayed_without_a_host) {
     harness_barrier();
     for (int round = 1; round <= shape.rounds; ++round) graph.launch();
     CUDA_OK(cudaStreamSynchronize(stream));
-    tally.expect_rounds(shape.rounds);
+    expect_rounds(tally, shape.rounds);
     EXPECT_TRUE(in.holds(static_cast<std::uint64_t>(shape.rounds), 0, in.size_bytes()));
     free();
     if (HasFailure()) return;

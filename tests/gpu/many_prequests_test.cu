@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "support/job.hpp"
 #include "support/random.hpp"
 
@@ -82,20 +82,13 @@ struct Flow {
   int partitions = 0;
 };
 
-class ManyPrequests : public testing::Test {
+class ManyPrequests : public Ring {
  protected:
-  void SetUp() override {
-    choose_gpu();
-    CUDA_OK(cudaMallocManaged(&tally_, sizeof(Tally)));
-    *tally_ = {};
-  }
-  void TearDown() override { cudaFree(tally_); }
-
-  int next() const { return (rank() + 1) % ranks(); }
-  int previous() const { return (rank() + ranks() - 1) % ranks(); }
-
   /// `count` requests each way, the sends made in the opposite order, the device requests in any.
-  void make(std::vector<Flow>& flows, int count, MPI_Info info, Random& random) {
+  void make(std::vector<Flow>& flows, int count, const std::string& driver, Random& random) {
+    MPI_Info info = MPI_INFO_NULL;
+    PMPI_Info_create(&info);
+    PMPI_Info_set(info, "partita_driver", driver.c_str());
     flows.resize(static_cast<std::size_t>(count));
     for (Flow& flow : flows) {
       flow.partitions = random.of(std::vector<int>{1, 2, 7, 33});
@@ -119,6 +112,12 @@ class ManyPrequests : public testing::Test {
       Flow& flow = flows[static_cast<std::size_t>(i)];
       ASSERT_EQ(Partita_Prequest_create(&flow.device_send, flow.send), MPI_SUCCESS);
       ASSERT_EQ(Partita_Prequest_create(&flow.device_recv, flow.recv), MPI_SUCCESS);
+    }
+    PMPI_Info_free(&info);
+    const bool by_kernels = kernels_reach(rank(), next());
+    for (const Flow& flow : flows) {
+      const bool small = flow.out->size_bytes() <= packet_limit_bytes && flow.partition_bytes % 8 == 0;
+      ASSERT_TRUE(goes(flow.send, by_kernels, driver == "device" && small));
     }
   }
 
@@ -152,7 +151,7 @@ class ManyPrequests : public testing::Test {
     EXPECT_EQ(tally_->wrong_bytes, 0u);
   }
 
-  Tally* tally_ = nullptr;
+  Managed<Tally> tally_;
 };
 
 TEST_F(ManyPrequests, a_hundred_each_way_live_at_once_and_go_in_any_order) {
@@ -162,7 +161,7 @@ TEST_F(ManyPrequests, a_hundred_each_way_live_at_once_and_go_in_any_order) {
     SCOPED_TRACE("generation " + std::to_string(generation));
     step("making generation " + std::to_string(generation));
     std::vector<Flow> flows;
-    make(flows, count, MPI_INFO_NULL, random);
+    make(flows, count, "host", random);
     ASSERT_FALSE(HasFatalFailure());
     OneOfMany* all = for_kernels(flows);
     Stream stream;
@@ -176,7 +175,7 @@ TEST_F(ManyPrequests, a_hundred_each_way_live_at_once_and_go_in_any_order) {
         requests.insert(requests.end(), {flow.send, flow.recv});
       }
       random.shuffle(requests);
-      mark_all<<<count, 64, 0, stream>>>(all, round, tally_);
+      mark_all<<<count, 64, 0, stream>>>(all, round, tally_.get());
       CUDA_OK(cudaGetLastError());
       ASSERT_EQ(Partita_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), MPI_SUCCESS);
       for (int i = 0; i < count; ++i) {
@@ -197,17 +196,13 @@ TEST_F(ManyPrequests, sixty_device_driven_pairs_run_in_one_kernel) {
   constexpr int count = 60;  // blocks that are resident together on any GPU
   constexpr int rounds = 200;
   Random random(job_seed());
-  MPI_Info info = MPI_INFO_NULL;
-  PMPI_Info_create(&info);
-  PMPI_Info_set(info, "partita_driver", "device");
   std::vector<Flow> flows;
-  make(flows, count, info, random);
-  PMPI_Info_free(&info);
+  make(flows, count, "device", random);
   ASSERT_FALSE(HasFatalFailure());
   OneOfMany* all = for_kernels(flows);
   Stream stream;
   harness_barrier();
-  exchange_all<<<count, 64, 0, stream>>>(all, rounds, tally_);
+  exchange_all<<<count, 64, 0, stream>>>(all, rounds, tally_.get());
   CUDA_OK(cudaGetLastError());
   CUDA_OK(cudaStreamSynchronize(stream));
   expect_no_failure();

@@ -43,14 +43,11 @@ struct Flow {
   std::string text() const { return "from GPU " + std::to_string(from) + " to GPU " + std::to_string(to); }
 };
 
-class TwoGpus : public testing::Test {
+class TwoGpus : public Ring {
  protected:
   static constexpr int partitions = 6;
   static constexpr std::int64_t partition_bytes = 10'007;
   static constexpr std::int64_t total_bytes = partitions * partition_bytes;
-
-  int next() const { return (rank() + 1) % ranks(); }
-  int previous() const { return (rank() + ranks() - 1) % ranks(); }
 
   void allocate(Flow& flow) {
     CUDA_OK(cudaSetDevice(flow.to));
