@@ -5,11 +5,13 @@
 #include <partita/device.cuh>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "support/job.hpp"
 #include "support/random.hpp"
 
@@ -66,6 +68,46 @@ __global__ void write_and_mark(MPIX_Prequest prequest, unsigned char* buffer, st
   if (failed != 0) atomicAdd(codes, failed);
 }
 
+enum class Await { host, parrived, wait_partition, wait };
+constexpr Await awaits[] = {Await::host, Await::parrived, Await::wait_partition, Await::wait};
+const char* name_of(Await await) {
+  static constexpr const char* names[] = {"the host", "Parrived in a kernel", "Pwait_partition", "Pwait in a kernel"};
+  return names[static_cast<int>(await)];
+}
+
+/// What a kernel adds to its count of wrong bytes where a call failed, or an arrival was never seen.
+constexpr unsigned long long call_failed = 1ULL << 32;
+
+/// Bytes from `first` to `last` that are not those of `round`, counted by the threads of a block.
+__device__ void compare(const unsigned char* buffer, std::int64_t first, std::int64_t last, std::uint64_t round,
+                        unsigned long long* wrong) {
+  unsigned long long bad = 0;
+  for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x) bad += buffer[i] != byte_at(round, i);
+  if (bad != 0) atomicAdd(wrong, bad);
+}
+
+/// Each partition is awaited by a block, and all of it compared then.
+__global__ void wait_partitions_and_compare(MPIX_Prequest prequest, const unsigned char* buffer, std::int64_t bytes,
+                                            int partitions, std::uint64_t round, unsigned long long* wrong) {
+  for (int p = static_cast<int>(blockIdx.x); p < partitions; p += static_cast<int>(gridDim.x)) {
+    if (MPIX_Pwait_partition(p, prequest) != 0) {
+      if (threadIdx.x == 0) atomicAdd(wrong, call_failed);
+      return;
+    }
+    compare(buffer, p * bytes, (p + 1) * bytes, round, wrong);
+  }
+}
+
+/// One block awaits the epoch.
+__global__ void wait_and_compare(MPIX_Prequest prequest, const unsigned char* buffer, std::int64_t total_bytes,
+                                 std::uint64_t round, unsigned long long* wrong) {
+  if (MPIX_Pwait(prequest) != 0) {
+    if (threadIdx.x == 0) atomicAdd(wrong, call_failed);
+    return;
+  }
+  compare(buffer, 0, total_bytes, round, wrong);
+}
+
 /// Each partition is awaited by one thread and compared at that moment; `wrong` counts bad bytes.
 __global__ void await_and_compare(MPIX_Prequest prequest, const unsigned char* buffer, std::int64_t bytes,
                                   int partitions, std::uint64_t round, unsigned long long* wrong) {
@@ -75,7 +117,7 @@ __global__ void await_and_compare(MPIX_Prequest prequest, const unsigned char* b
     const long long begin = clock64();
     while (arrived == 0) {
       if (MPIX_Parrived(prequest, p, &arrived) != 0 || clock64() - begin > 40'000'000'000LL) {
-        atomicAdd(wrong, 1ULL << 32);
+        atomicAdd(wrong, call_failed);
         return;
       }
     }
@@ -85,43 +127,34 @@ __global__ void await_and_compare(MPIX_Prequest prequest, const unsigned char* b
   }
 }
 
-/// A counter in host memory that kernels add to.
-template <class T>
-class Counter {
- public:
-  Counter() {
-    EXPECT_EQ(cudaMallocManaged(&value_, sizeof(T)), cudaSuccess);
-    *value_ = 0;
-  }
-  ~Counter() { cudaFree(value_); }
-  T* address() const { return value_; }
-  T value() const { return *value_; }
-
- private:
-  T* value_ = nullptr;
-};
-
 struct Shape {
   int send_partitions = 1;
   int recv_partitions = 1;
   std::int64_t unit_bytes = 0;  ///< total = send × recv × unit
   int transports = 0;           ///< wished; 0: the default
+  Placement from = Placement::gpu;
+  Placement into = Placement::gpu;
 
   std::int64_t total_bytes() const { return std::int64_t{send_partitions} * recv_partitions * unit_bytes; }
   std::int64_t send_bytes() const { return recv_partitions * unit_bytes; }
   std::int64_t recv_bytes() const { return send_partitions * unit_bytes; }
   std::string text() const {
     return std::to_string(send_partitions) + " send, " + std::to_string(recv_partitions) + " receive partitions, " +
-           std::to_string(total_bytes()) + " bytes, " + std::to_string(transports) + " transports";
+           std::to_string(total_bytes()) + " bytes, " + std::to_string(transports) + " transports, " + name_of(from) +
+           " to " + name_of(into) + " memory";
   }
 };
 
-Shape any_shape(Random& random) {
+/// Iterations take turns: from GPU to GPU, to host memory, from host memory.
+Shape any_shape(Random& random, long iteration) {
   Shape shape;
   shape.send_partitions = random.of(std::vector<int>{1, 2, 3, 7, 32, 33, 64});
   shape.recv_partitions = random.one_in(3) ? shape.send_partitions : random.of(std::vector<int>{1, 2, 5, 16, 33});
   shape.unit_bytes = random.of(std::vector<std::int64_t>{0, 1, 3, 8, 16, 100, 512});
   if (random.one_in(2)) shape.transports = random.integer(1, shape.send_partitions);
+  const std::vector<Placement> gpu_memory = {Placement::gpu, Placement::gpu, Placement::mapped};
+  shape.from = iteration % 3 == 2 ? Placement::host : random.of(gpu_memory);
+  shape.into = iteration % 3 == 1 ? Placement::host : random.of(gpu_memory);
   return shape;
 }
 
@@ -136,96 +169,176 @@ MPI_Info info_for(const Shape& shape) {
 
 class Prequests : public FirstToLast {};
 
-/// One matched pair over random shapes: kernels mark in random order at every grain, the receiver starts early or late
-/// and compares each partition at the moment Parrived says so, in a kernel or on the host.
-TEST_F(Prequests, what_kernels_mark_arrives_whole_and_once) {
-  Random random(job_seed());
-  const int rounds = 6;
-  const long iterations = environment_number("PARTITEST_ITERATIONS", 25);
-  for (int iteration = 0; iteration < iterations && !HasFatalFailure(); ++iteration) {
-    const Shape shape = any_shape(random);
-    step(shape.text());
-    SCOPED_TRACE(shape.text());
-    GpuBuffer send_buffer(shape.total_bytes());
-    GpuBuffer recv_buffer(shape.total_bytes());
+/// How one epoch is marked and awaited.
+struct Round {
+  std::uint64_t key;
+  Grain grain;
+  std::vector<int> order;
+  int blocks;
+  Await await = Await::host;
+  bool late = false;      ///< the receiver starts after all is marked
+  bool prepares = false;  ///< the sender's host waits for the receiver's start
+
+  std::string text() const {
+    return "data " + std::to_string(key) + ", grain " + name_of(grain) + ", awaited by " + name_of(await) +
+           (late ? ", the receiver starts late" : "");
+  }
+};
+
+Round any_round(Random& random, const Shape& shape, std::uint64_t key) {
+  Round round{key, grains[random.integer(0, 4)], random.permutation(shape.send_partitions), random.integer(1, 8)};
+  round.await = awaits[shape.into == Placement::host ? 0 : random.integer(0, 3)];
+  round.late = random.one_in(3);
+  round.prepares = random.one_in(2) && !round.late;
+  return round;
+}
+
+/// A matched pair of one shape: kernels mark and await at its ends in GPU memory, the host at one in its own.
+class RandomPrequests : public Prequests {
+ protected:
+  void make(const Shape& shape) {
+    shape_ = shape;
+    out_ = std::make_unique<AnyBuffer>(shape.total_bytes(), shape.from);
+    in_ = std::make_unique<AnyBuffer>(shape.total_bytes(), shape.into);
+    CUDA_OK(cudaMalloc(&order_on_gpu_, sizeof(int) * static_cast<std::size_t>(shape.send_partitions)));
     MPI_Info info = info_for(shape);
-    Partita_Request send = PARTITA_REQUEST_NULL;
-    Partita_Request recv = PARTITA_REQUEST_NULL;
     if (sends()) {
-      ASSERT_EQ(Partita_Psend_init(send_buffer.data(), shape.send_partitions, shape.send_bytes(), MPI_BYTE, receiver(),
-                                   3, MPI_COMM_WORLD, info, &send),
+      ASSERT_EQ(Partita_Psend_init(out_->data(), shape.send_partitions, shape.send_bytes(), MPI_BYTE, receiver(), 3,
+                                   MPI_COMM_WORLD, info, &send_),
                 MPI_SUCCESS);
     }
     if (receives()) {
-      ASSERT_EQ(Partita_Precv_init(recv_buffer.data(), shape.recv_partitions, shape.recv_bytes(), MPI_BYTE, sender(), 3,
-                                   MPI_COMM_WORLD, info, &recv),
+      ASSERT_EQ(Partita_Precv_init(in_->data(), shape.recv_partitions, shape.recv_bytes(), MPI_BYTE, sender(), 3,
+                                   MPI_COMM_WORLD, info, &recv_),
                 MPI_SUCCESS);
     }
-    Partita_Prequest send_device{};
-    Partita_Prequest recv_device{};
-    if (receives()) ASSERT_EQ(Partita_Prequest_create(&recv_device, recv), MPI_SUCCESS);
-    if (sends()) ASSERT_EQ(Partita_Prequest_create(&send_device, send), MPI_SUCCESS);
-    Counter<int> failed;
-    Counter<unsigned long long> wrong;
-    int* order_on_gpu = nullptr;
-    CUDA_OK(cudaMalloc(&order_on_gpu, sizeof(int) * static_cast<std::size_t>(shape.send_partitions)));
-    Stream sending;
-    Stream receiving;
-    for (int round = 1; round <= rounds; ++round) {
-      const Grain grain = grains[random.integer(0, 4)];
-      const auto order = random.permutation(shape.send_partitions);
-      const int blocks = random.integer(1, 8);
-      const bool late = random.one_in(3);
-      const bool by_kernel = random.one_in(2);
-      const bool prepares = random.one_in(2) && !late;
-      SCOPED_TRACE(std::string("round ") + std::to_string(round) + ", grain " + name_of(grain) +
-                   (late ? ", the receiver starts late" : "") + (by_kernel ? ", awaited by a kernel" : ""));
-      const auto key = static_cast<std::uint64_t>(iteration * 100 + round);
-      if (receives() && !late) ASSERT_EQ(Partita_Start(&recv), MPI_SUCCESS);
-      if (sends()) {
-        ASSERT_EQ(Partita_Start(&send), MPI_SUCCESS);
-        if (prepares) ASSERT_EQ(Partita_Pbuf_prepare(send), MPI_SUCCESS);
-        CUDA_OK(
-            cudaMemcpyAsync(order_on_gpu, order.data(), order.size() * sizeof(int), cudaMemcpyHostToDevice, sending));
-        write_and_mark<<<blocks, 64, 0, sending>>>(send_device, send_buffer.data(), shape.send_bytes(), order_on_gpu,
-                                                   shape.send_partitions, key, grain, failed.address());
-        CUDA_OK(cudaGetLastError());
-        if (late) CUDA_OK(cudaStreamSynchronize(sending));
-      }
-      if (late) harness_barrier();
-      if (receives()) {
-        if (late) ASSERT_EQ(Partita_Start(&recv), MPI_SUCCESS);
-        if (by_kernel) {
-          await_and_compare<<<2, 32, 0, receiving>>>(recv_device, recv_buffer.data(), shape.recv_bytes(),
-                                                     shape.recv_partitions, key, wrong.address());
-          CUDA_OK(cudaGetLastError());
-        } else {
-          for (int p = 0; p < shape.recv_partitions; ++p) {
-            int arrived = 0;
-            while (arrived == 0) ASSERT_EQ(Partita_Parrived(recv, p, &arrived), MPI_SUCCESS);
-            ASSERT_TRUE(recv_buffer.holds(key, p * shape.recv_bytes(), (p + 1) * shape.recv_bytes()));
-          }
-        }
-      }
-      if (sends()) ASSERT_EQ(Partita_Wait(&send, MPI_STATUS_IGNORE), MPI_SUCCESS);
-      if (receives()) {
-        ASSERT_EQ(Partita_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
-        CUDA_OK(cudaStreamSynchronize(receiving));
-        ASSERT_EQ(wrong.value(), 0u) << "bytes that a kernel saw wrong (2^32: it never saw an arrival)";
-        ASSERT_TRUE(recv_buffer.holds(key, 0, shape.total_bytes()));
-      }
-      if (sends()) {
-        CUDA_OK(cudaStreamSynchronize(sending));
-        ASSERT_EQ(failed.value(), 0);
-      }
-    }
-    if (sends()) ASSERT_EQ(Partita_Prequest_free(&send_device), MPI_SUCCESS);
-    if (receives()) ASSERT_EQ(Partita_Prequest_free(&recv_device), MPI_SUCCESS);
-    if (sends()) ASSERT_EQ(Partita_Request_free(&send), MPI_SUCCESS);
-    if (receives()) ASSERT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
     PMPI_Info_free(&info);
-    CUDA_OK(cudaFree(order_on_gpu));
+    if (receives() && in_->on_gpu()) ASSERT_EQ(Partita_Prequest_create(&device_recv_, recv_), MPI_SUCCESS);
+    if (sends() && out_->on_gpu()) {
+      ASSERT_EQ(Partita_Prequest_create(&device_send_, send_), MPI_SUCCESS);
+      ASSERT_TRUE(goes(send_, in_->on_gpu() && kernels_reach(sender(), receiver()), false));
+    }
+  }
+
+  void free() {
+    if (sends() && out_->on_gpu()) ASSERT_EQ(Partita_Prequest_free(&device_send_), MPI_SUCCESS);
+    if (receives() && in_->on_gpu()) ASSERT_EQ(Partita_Prequest_free(&device_recv_), MPI_SUCCESS);
+    if (sends()) ASSERT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
+    if (receives()) ASSERT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
     harness_barrier();  // requests before buffers, on both sides
+    CUDA_OK(cudaFree(order_on_gpu_));
+    out_.reset();
+    in_.reset();
+  }
+
+  void run(const Round& round) {
+    if (receives() && !round.late) ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
+    if (sends()) mark(round);
+    if (round.late) harness_barrier();
+    if (receives() && round.late) ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
+    if (receives()) await(round);
+    if (HasFatalFailure()) return;
+    if (sends()) ASSERT_EQ(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (receives()) {
+      ASSERT_EQ(Partita_Wait(&recv_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      CUDA_OK(cudaStreamSynchronize(receiving_));
+      ASSERT_EQ(*wrong_, 0u) << "bytes that a kernel saw wrong (2^32: a call failed, or an arrival was never seen)";
+      ASSERT_TRUE(in_->holds(round.key, 0, shape_.total_bytes()));
+    }
+    if (sends()) {
+      CUDA_OK(cudaStreamSynchronize(sending_));
+      ASSERT_EQ(*failed_, 0);
+    }
+  }
+
+ private:
+  void mark(const Round& round) {
+    ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
+    if (round.prepares) ASSERT_EQ(Partita_Pbuf_prepare(send_), MPI_SUCCESS);
+    const std::int64_t bytes = shape_.send_bytes();
+    if (!out_->on_gpu()) {
+      for (const int p : round.order) {
+        out_->fill(round.key, p * bytes, (p + 1) * bytes);
+        ASSERT_EQ(Partita_Pready(p, send_), MPI_SUCCESS);
+      }
+      return;
+    }
+    CUDA_OK(cudaMemcpyAsync(order_on_gpu_, round.order.data(), round.order.size() * sizeof(int), cudaMemcpyHostToDevice,
+                            sending_));
+    write_and_mark<<<round.blocks, 64, 0, sending_>>>(device_send_, out_->data(), bytes, order_on_gpu_,
+                                                      shape_.send_partitions, round.key, round.grain, failed_.get());
+    CUDA_OK(cudaGetLastError());
+    if (round.late) CUDA_OK(cudaStreamSynchronize(sending_));
+  }
+
+  void await(const Round& round) {
+    const std::int64_t bytes = shape_.recv_bytes();
+    const int partitions = shape_.recv_partitions;
+    switch (round.await) {
+      case Await::host:
+        return await_on_host(round.key);
+      case Await::parrived:
+        await_and_compare<<<2, 32, 0, receiving_>>>(device_recv_, in_->data(), bytes, partitions, round.key,
+                                                    wrong_.get());
+        break;
+      case Await::wait_partition:
+        wait_partitions_and_compare<<<round.blocks, 64, 0, receiving_>>>(device_recv_, in_->data(), bytes, partitions,
+                                                                         round.key, wrong_.get());
+        break;
+      case Await::wait:
+        wait_and_compare<<<1, 96, 0, receiving_>>>(device_recv_, in_->data(), shape_.total_bytes(), round.key,
+                                                   wrong_.get());
+        break;
+    }
+    CUDA_OK(cudaGetLastError());
+  }
+
+  void await_on_host(std::uint64_t key) {
+    const std::int64_t bytes = shape_.recv_bytes();
+    for (int p = 0; p < shape_.recv_partitions; ++p) {
+      int arrived = 0;
+      while (arrived == 0) ASSERT_EQ(Partita_Parrived(recv_, p, &arrived), MPI_SUCCESS);
+      ASSERT_TRUE(in_->holds(key, p * bytes, (p + 1) * bytes));
+    }
+  }
+
+  Shape shape_;
+  std::unique_ptr<AnyBuffer> out_;
+  std::unique_ptr<AnyBuffer> in_;
+  int* order_on_gpu_ = nullptr;
+  Partita_Request send_ = PARTITA_REQUEST_NULL;
+  Partita_Request recv_ = PARTITA_REQUEST_NULL;
+  Partita_Prequest device_send_{};
+  Partita_Prequest device_recv_{};
+  Managed<int> failed_;
+  Managed<unsigned long long> wrong_;
+  Stream sending_;
+  Stream receiving_;
+};
+
+/// Pairs of random shapes: kernels mark in random order at every grain, the receiver starts early or late, and each
+/// partition is compared at the moment at which the host or a kernel hears of it.
+TEST_F(RandomPrequests, what_kernels_mark_arrives_whole_and_once) {
+  Random random(job_seed());
+  const std::uint64_t rounds = 6;
+  const long iterations = environment_number("PARTITEST_ITERATIONS", 30);
+  const char* copy = std::getenv("PARTITA_GPU_COPY");
+  const bool kernels_must_copy = copy != nullptr && std::strcmp(copy, "kernel") == 0;
+  for (long iteration = 0; iteration < iterations; ++iteration) {
+    const Shape shape = any_shape(random, iteration);
+    if (kernels_must_copy && shape.into == Placement::host) continue;
+    step(shape.text());
+    SCOPED_TRACE(shape.text());
+    make(shape);
+    if (HasFatalFailure()) return;
+    for (std::uint64_t i = 1; i <= rounds; ++i) {
+      const Round round = any_round(random, shape, static_cast<std::uint64_t>(iteration) * 100 + i);
+      SCOPED_TRACE(round.text());
+      run(round);
+      if (HasFatalFailure()) return;
+    }
+    free();
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -272,130 +385,6 @@ TEST_F(Prequests, hosts_mark_gpu_memory_too) {
       harness_barrier();
     }
   }
-}
-
-__global__ void mark_all(MPIX_Prequest prequest, int partitions) {
-  const int partition = static_cast<int>(threadIdx.x);
-  if (partition < partitions) MPIX_Pready(partition, prequest);
-}
-
-__global__ void mark_one(MPIX_Prequest prequest, int partition, int* code) {
-  *code = MPIX_Pready_thread(partition, prequest);
-}
-
-class PrequestErrors : public Prequests {
- protected:
-  static constexpr int partitions = 4;
-  static constexpr std::int64_t bytes = 64;
-
-  void SetUp() override {
-    Prequests::SetUp();
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    if (sends()) {
-      ASSERT_EQ(Partita_Psend_init(send_buffer_.data(), partitions, bytes, MPI_BYTE, receiver(), 5, MPI_COMM_WORLD,
-                                   MPI_INFO_NULL, &send_),
-                MPI_SUCCESS);
-    }
-    if (receives()) {
-      ASSERT_EQ(Partita_Precv_init(recv_buffer_.data(), partitions, bytes, MPI_BYTE, sender(), 5, MPI_COMM_WORLD,
-                                   MPI_INFO_NULL, &recv_),
-                MPI_SUCCESS);
-    }
-    if (sends()) ASSERT_EQ(Partita_Prequest_create(&device_, send_), MPI_SUCCESS);
-  }
-
-  void TearDown() override {
-    harness_barrier();
-    if (sends()) EXPECT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
-    if (receives()) EXPECT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
-    harness_barrier();
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
-  }
-
-  /// Marks in a kernel; the next Test says what is wrong, in these words.
-  void expect_error(const std::vector<int>& marks, const std::string& words) {
-    if (sends()) {
-      Counter<int> code;
-      for (const int partition : marks) mark_one<<<1, 1>>>(device_, partition, code.address());
-      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-      EXPECT_NE(code.value(), 0);
-      int flag = 0;
-      const int result = Partita_Test(&send_, &flag, MPI_STATUS_IGNORE);
-      ASSERT_NE(result, MPI_SUCCESS);
-      char text[MPI_MAX_ERROR_STRING] = "";
-      int length = 0;
-      Partita_Error_string(result, text, &length);
-      EXPECT_NE(std::strstr(text, words.c_str()), nullptr) << text;
-    }
-  }
-
-  GpuBuffer send_buffer_{partitions * bytes};
-  GpuBuffer recv_buffer_{partitions * bytes};
-  Partita_Request send_ = PARTITA_REQUEST_NULL;
-  Partita_Request recv_ = PARTITA_REQUEST_NULL;
-  Partita_Prequest device_{};
-};
-
-TEST_F(PrequestErrors, a_partition_that_is_not_there) {
-  if (sends()) ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
-  expect_error({partitions}, "does not have (partition 4)");
-}
-
-TEST_F(PrequestErrors, a_partition_marked_twice) {
-  if (sends()) ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
-  expect_error({1, 1}, "twice");
-}
-
-TEST_F(PrequestErrors, a_mark_before_the_host_starts) {
-  if (sends()) {
-    Counter<int> code;
-    mark_one<<<1, 1>>>(device_, 0, code.address());
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(code.value(), PARTITA_DEVICE_ERR_INACTIVE);
-    ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
-    int flag = 0;
-    EXPECT_NE(Partita_Test(&send_, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
-  }
-}
-
-TEST_F(PrequestErrors, a_mark_after_the_device_request_was_freed) {
-  if (sends()) {
-    const Partita_Prequest stale = device_;
-    ASSERT_EQ(Partita_Prequest_free(&device_), MPI_SUCCESS);
-    Counter<int> code;
-    mark_one<<<1, 1>>>(stale, 0, code.address());
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(code.value(), PARTITA_DEVICE_ERR_FREED);
-  }
-}
-
-TEST_F(PrequestErrors, the_host_marks_beside_kernels) {
-  if (receives()) ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
-  if (sends()) {
-    ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
-    EXPECT_NE(Partita_Pready(0, send_), MPI_SUCCESS);
-    mark_all<<<1, 32>>>(device_, partitions);
-    ASSERT_EQ(cudaGetLastError(), cudaSuccess);
-    EXPECT_EQ(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_SUCCESS);
-  }
-  if (receives()) EXPECT_EQ(Partita_Wait(&recv_, MPI_STATUS_IGNORE), MPI_SUCCESS);
-}
-
-TEST_F(PrequestErrors, host_memory_has_no_device_request) {
-  if (!sends()) return;
-  int in_host_memory = 0;
-  Partita_Request request = PARTITA_REQUEST_NULL;
-  ASSERT_EQ(Partita_Psend_init(&in_host_memory, 1, 1, MPI_INT, rank(), 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request),
-            MPI_SUCCESS);
-  Partita_Request other = PARTITA_REQUEST_NULL;
-  int arrives = 0;
-  ASSERT_EQ(Partita_Precv_init(&arrives, 1, 1, MPI_INT, rank(), 9, MPI_COMM_WORLD, MPI_INFO_NULL, &other), MPI_SUCCESS);
-  Partita_Prequest prequest{};
-  EXPECT_NE(Partita_Prequest_create(&prequest, request), MPI_SUCCESS);
-  EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
-  EXPECT_EQ(Partita_Request_free(&other), MPI_SUCCESS);
 }
 
 }  // namespace
