@@ -7,25 +7,14 @@
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
-#include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "support/job.hpp"
 
 namespace partita::test {
 namespace {
 
 class GpuLinks : public FirstToLast {};
-
-std::string reason_of(Partita_Request request) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
-  char reason[MPI_MAX_INFO_VAL + 1] = "";
-  int found = 0;
-  PMPI_Info_get(info, "partita_reason", MPI_MAX_INFO_VAL, reason, &found);
-  PMPI_Info_free(&info);
-  return reason;
-}
 
 /// Host memory of a live receive. UCX must not page-lock it with CUDA, which would then refuse the program's own copies
 /// from and to whatever lies half in it.
@@ -35,65 +24,73 @@ void expect_not_page_locked(const void* memory) {
   EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
 }
 
-/// One transfer between GPU or host memory; `staged` becomes the reason where Partita staged it.
-void move_by_ucx(bool sends, bool receives, bool on_gpu, bool into_gpu, int peer, std::int64_t bytes,
-                 std::uint64_t round, std::string& staged) {
-  GpuBuffer gpu(bytes);
-  std::vector<unsigned char> host(static_cast<std::size_t>(bytes));
-  Partita_Request request = PARTITA_REQUEST_NULL;
-  if (sends) {
-    if (on_gpu) gpu.fill(round);
-    for (std::int64_t i = 0; i < bytes; ++i) host[static_cast<std::size_t>(i)] = byte_at(round, i);
-    ASSERT_EQ(Partita_Psend_init(on_gpu ? gpu.data() : host.data(), 4, bytes / 4, MPI_BYTE, peer, 6, MPI_COMM_WORLD,
-                                 MPI_INFO_NULL, &request),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
-    ASSERT_EQ(Partita_Pready_range(0, 3, request), MPI_SUCCESS);
-  } else if (receives) {
-    ASSERT_EQ(Partita_Precv_init(into_gpu ? gpu.data() : host.data(), 4, bytes / 4, MPI_BYTE, peer, 6, MPI_COMM_WORLD,
-                                 MPI_INFO_NULL, &request),
-              MPI_SUCCESS);
-    ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+/// What this entry expects of UCX (PARTITEST_UCX): that it moves GPU memory itself, or that Partita stages it.
+enum class Ucx { moves, stages };
+
+void expect_reason(Partita_Request request, Ucx expected, bool into_gpu) {
+  const std::string reason = told(request, "partita_reason");
+  const auto says = [&](const char* words) { return reason.find(words) != std::string::npos; };
+  EXPECT_EQ(told(request, "partita_link"), "ucx") << reason;
+  if (expected == Ucx::moves) {
+    EXPECT_FALSE(says("staged in host memory")) << reason;
+    EXPECT_EQ(says("put into GPU memory"), into_gpu) << reason;
   } else {
-    return;
+    EXPECT_TRUE(says("staged in host memory")) << reason;
+    EXPECT_TRUE(says("has no CUDA")) << reason;
+    EXPECT_FALSE(says("put into GPU memory")) << reason;
   }
-  ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
-  if (receives && into_gpu) EXPECT_TRUE(gpu.holds(round, 0, bytes));
-  for (std::int64_t i = 0; receives && !into_gpu && i < bytes; ++i) {
-    ASSERT_EQ(host[static_cast<std::size_t>(i)], byte_at(round, i)) << "byte " << i;
-  }
-  if (receives && !into_gpu) expect_not_page_locked(host.data());
-  const std::string reason = reason_of(request);
-  if (reason.find("staged in host memory") != std::string::npos) {
-    EXPECT_NE(reason.find("CUDA"), std::string::npos) << reason;
-    staged = reason;
-  } else {
-    EXPECT_EQ(reason.find("put into GPU memory") != std::string::npos, into_gpu) << reason;
-  }
-  ASSERT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
 }
 
-TEST_F(GpuLinks, ucx_moves_gpu_memory_itself_or_says_why_not) {
+class UcxOnGpus : public GpuLinks {
+ protected:
+  /// One transfer between two kinds of memory.
+  void move(Placement from, Placement into, std::int64_t bytes, std::uint64_t round, Ucx expected) {
+    const AnyBuffer buffer(bytes, sends() ? from : into);
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    if (sends()) {
+      buffer.fill(round);
+      ASSERT_EQ(Partita_Psend_init(buffer.data(), 4, bytes / 4, MPI_BYTE, receiver(), 6, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                   &request),
+                MPI_SUCCESS);
+      ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+      ASSERT_EQ(Partita_Pready_range(0, 3, request), MPI_SUCCESS);
+    } else {
+      ASSERT_EQ(Partita_Precv_init(buffer.data(), 4, bytes / 4, MPI_BYTE, sender(), 6, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                   &request),
+                MPI_SUCCESS);
+      ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+    }
+    ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (receives()) EXPECT_TRUE(buffer.holds(round, 0, bytes));
+    if (receives() && !buffer.on_gpu()) expect_not_page_locked(buffer.data());
+    expect_reason(request, expected, into != Placement::host);
+    ASSERT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
+  }
+};
+
+TEST_F(UcxOnGpus, gpu_memory_moves_as_this_entry_expects) {
   const char* link = std::getenv("PARTITA_LINK");
   if (link == nullptr || std::string(link) != "ucx") GTEST_SKIP() << "another link is tested";
-  if (ranks() < 2) GTEST_SKIP() << "needs 2 ranks";
-  std::string staged;
+  ASSERT_EQ(ranks(), 2);
+  const char* expected = std::getenv("PARTITEST_UCX");
+  ASSERT_TRUE(expected != nullptr && (std::string(expected) == "moves" || std::string(expected) == "stages"))
+      << "PARTITEST_UCX says what this entry expects of UCX: moves or stages";
+  const Ucx ucx = std::string(expected) == "moves" ? Ucx::moves : Ucx::stages;
+  struct Ends {
+    Placement from, into;
+  };
   std::uint64_t round = 0;
   for (const std::int64_t bytes : {4 * 1000, 64 * 1024, 4 * 1024 * 1024}) {
-    for (const bool send_on_gpu : {true, false}) {
-      for (const bool recv_on_gpu : {true, false}) {
-        if (!send_on_gpu && !recv_on_gpu) continue;
-        SCOPED_TRACE(std::to_string(bytes) + " bytes, " + (send_on_gpu ? "GPU" : "host") + " to " +
-                     (recv_on_gpu ? "GPU" : "host"));
-        step(std::to_string(bytes) + " bytes, " + std::to_string(round));
-        move_by_ucx(sends(), receives(), send_on_gpu, recv_on_gpu, sends() ? receiver() : sender(), bytes, ++round,
-                    staged);
-        if (HasFatalFailure()) return;
-        harness_barrier();
-      }
+    for (const auto& [from, into] : {Ends{Placement::gpu, Placement::gpu}, Ends{Placement::gpu, Placement::host},
+                                     Ends{Placement::host, Placement::gpu}}) {
+      const std::string text = std::to_string(bytes) + " bytes, " + name_of(from) + " to " + name_of(into) + " memory";
+      SCOPED_TRACE(text);
+      step(text);
+      move(from, into, bytes, ++round, ucx);
+      if (HasFatalFailure()) return;
+      harness_barrier();
     }
   }
-  if (!staged.empty()) GTEST_SKIP() << staged;
 }
 
 /// Each round's buffers are allocated where those of the round before were. No barrier: that a peer has not freed its
