@@ -90,27 +90,55 @@ memory::HostMemory& JobLinks::host_memory() {
   return shared->host_memory;
 }
 
-Buffer::Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes) : links_(links), size_bytes_(size_bytes) {
-  const auto allocated = static_cast<std::size_t>(std::max<std::int64_t>(size_bytes, 1));
+Buffer::Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes)
+    : links_(links), kind_(kind), size_bytes_(size_bytes) {
+  const std::int64_t allocated_bytes = std::max<std::int64_t>(size_bytes, 1);
   if (kind == MemoryKind::exported) {
-    data_ = links.host_memory().allocate_segment(allocated);
-  } else {
-    plain_.resize(allocated);
-    data_ = plain_.data();
+    data_ = links.host_memory().allocate_segment(static_cast<std::size_t>(allocated_bytes));
+    return;
   }
-  kind_ = links.host_memory().kind_of(data_, allocated);
+  bytes_ = Bytes(kind == MemoryKind::gpu ? Memory::gpu : Memory::plain, allocated_bytes);
+  data_ = reinterpret_cast<std::byte*>(bytes_.address());
 }
 
 Buffer::~Buffer() {
-  if (plain_.empty()) links_.host_memory().free_segment(data_);
+  if (kind_ == MemoryKind::exported) links_.host_memory().free_segment(data_);
+}
+
+link::Endpoint Buffer::endpoint(int peer) const {
+  link::Endpoint endpoint{.peer = peer, .data = data_, .size_bytes = size_bytes_};
+  if (kind_ == MemoryKind::gpu) {
+    endpoint.kind = memory::Kind::device;
+    endpoint.device = own_gpu();
+  } else {
+    endpoint.kind =
+        links_.host_memory().kind_of(data_, static_cast<std::size_t>(std::max<std::int64_t>(size_bytes_, 1)));
+  }
+  return endpoint;
 }
 
 void Buffer::fill(Epoch epoch, link::Range range) const {
-  write_pattern(data_ + range.begin, epoch, range.begin, range.end);
+  if (kind_ == MemoryKind::exported) return write_pattern(data_ + range.begin, epoch, range.begin, range.end);
+  bytes_.write(range.begin, range.end,
+               [&](std::uint8_t* bytes) { write_pattern(bytes, epoch, range.begin, range.end); });
 }
 
 void Buffer::overwrite(link::Range range) const {
-  std::memset(data_ + range.begin, 0x5a, static_cast<std::size_t>(range.end - range.begin));
+  const auto overwrite_at = [&](void* bytes) { std::memset(bytes, 0x5a, static_cast<std::size_t>(range.size())); };
+  if (kind_ == MemoryKind::exported) return overwrite_at(data_ + range.begin);
+  bytes_.write(range.begin, range.end, overwrite_at);
+}
+
+std::pair<std::int64_t, int> Buffer::first_wrong(const std::byte* landed, Epoch epoch, link::Range range) const {
+  std::vector<std::byte> copy;
+  const std::byte* bytes = landed + range.begin;
+  if (kind_ == MemoryKind::gpu) {
+    copy.resize(static_cast<std::size_t>(range.size()));
+    gpu_copy(copy.data(), bytes, copy.size());
+    bytes = copy.data();
+  }
+  const std::int64_t wrong = first_off_pattern(bytes, epoch, range.begin, range.end);
+  return {wrong, wrong == range.end ? 0 : static_cast<int>(bytes[wrong - range.begin])};
 }
 
 std::string to_string(const Shape& shape) {
@@ -118,26 +146,22 @@ std::string to_string(const Shape& shape) {
                      shape.recv_partitions, shape.transport_partitions, shape.total_bytes);
 }
 
-Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, MemoryKind kind, int from, int to)
+Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from, int to)
     : link_(links.named(link_name)),
       plan_(shape.plan()),
-      buffer_(std::make_unique<Buffer>(links, kind, shape.total_bytes)) {
+      buffer_(std::make_unique<Buffer>(links, rank() == from ? kinds.send : kinds.recv, shape.total_bytes)) {
   if (from == to && rank() == from) {
-    self_buffer_ = std::make_unique<Buffer>(links, kind, shape.total_bytes);
-    match_self(shape);
+    self_buffer_ = std::make_unique<Buffer>(links, kinds.recv, shape.total_bytes);
+    match_self();
   } else if (rank() == from) {
-    match_sender(to, shape);
+    match_sender(to);
   } else if (rank() == to) {
-    match_receiver(from, shape);
+    match_receiver(from);
   }
 }
 
-link::Endpoint Pair::endpoint(int peer, std::byte* data, const Shape& shape) const {
-  return {.peer = peer, .data = data, .size_bytes = shape.total_bytes, .kind = buffer_->kind()};
-}
-
-void Pair::match_sender(int to, const Shape& shape) {
-  auto made = link_.sender(endpoint(to, buffer_->data(), shape));
+void Pair::match_sender(int to) {
+  auto made = link_.sender(buffer_->endpoint(to));
   if (auto* refused = std::get_if<link::Refusal>(&made)) {
     refusal_ = refused->reason;
     return send_bytes(message(false, {}, refused->reason), to);
@@ -150,13 +174,13 @@ void Pair::match_sender(int to, const Shape& shape) {
   sender.reset();
 }
 
-void Pair::match_receiver(int from, const Shape& shape) {
+void Pair::match_receiver(int from) {
   const Message offer(receive_bytes(from));
   if (!offer.accepted) {
     refusal_ = offer.reason;
     return;
   }
-  auto made = link_.receiver(endpoint(from, buffer_->data(), shape), plan_, offer.content);
+  auto made = link_.receiver(buffer_->endpoint(from), plan_, offer.content);
   if (auto* refused = std::get_if<link::Refusal>(&made)) {
     refusal_ = refused->reason;
     return send_bytes(message(false, {}, refused->reason), from);
@@ -165,14 +189,14 @@ void Pair::match_receiver(int from, const Shape& shape) {
   send_bytes(message(true, receiver->answer(), ""), from);
 }
 
-void Pair::match_self(const Shape& shape) {
-  auto sending = link_.sender(endpoint(rank(), buffer_->data(), shape));
+void Pair::match_self() {
+  auto sending = link_.sender(buffer_->endpoint(rank()));
   if (auto* refused = std::get_if<link::Refusal>(&sending)) {
     refusal_ = refused->reason;
     return;
   }
   sender = std::move(std::get<std::unique_ptr<link::Sender>>(sending));
-  auto receiving = link_.receiver(endpoint(rank(), self_buffer_->data(), shape), plan_, sender->offer());
+  auto receiving = link_.receiver(self_buffer_->endpoint(rank()), plan_, sender->offer());
   if (auto* refused = std::get_if<link::Refusal>(&receiving)) {
     refusal_ = refused->reason;
     return sender.reset();
@@ -201,12 +225,12 @@ void Pair::finish() {
 void Pair::expect_arrival(std::int32_t t, Epoch epoch) {
   const auto arrived = [&] { return receiver->arrived(t, epoch); };
   if (!until(link_, fmt::format("transport partition {} of epoch {} has arrived", t, epoch), arrived)) return;
-  const std::byte* landed = receiver->landing(epoch);
+  const Buffer& landed_in = self_buffer_ == nullptr ? *buffer_ : *self_buffer_;
   const link::Range range = plan_.bytes(t);
-  const std::int64_t wrong = first_off_pattern(landed + range.begin, epoch, range.begin, range.end);
+  const auto [wrong, got] = landed_in.first_wrong(receiver->landing(epoch), epoch, range);
   if (wrong == range.end) return;
   ADD_FAILURE() << "transport partition " << t << " of epoch " << epoch << " arrived with byte " << wrong << " being "
-                << static_cast<int>(landed[wrong]) << " instead of " << int{pattern(epoch, wrong)};
+                << got << " instead of " << int{pattern(epoch, wrong)};
 }
 
 void Pair::expect_all(Epoch epoch) {

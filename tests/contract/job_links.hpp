@@ -10,11 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "link/context.hpp"
 #include "link/link.hpp"
 #include "support/job.hpp"
+#include "support/memory.hpp"
 
 namespace partita::test {
 
@@ -36,7 +38,15 @@ class JobLinks {
   std::vector<std::unique_ptr<link::Link>> links_;
 };
 
-enum class MemoryKind { plain, exported };
+enum class MemoryKind { plain, exported, gpu };
+
+/// The memory of the two sides of a request.
+struct Kinds {
+  MemoryKind send;
+  MemoryKind recv;
+  Kinds(MemoryKind both) : send(both), recv(both) {}  // NOLINT(google-explicit-constructor): most requests have one
+  Kinds(MemoryKind sending, MemoryKind receiving) : send(sending), recv(receiving) {}
+};
 
 /// Memory of one side.
 class Buffer {
@@ -47,16 +57,19 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   std::byte* data() const { return data_; }
-  memory::Kind kind() const { return kind_; }
+  link::Endpoint endpoint(int peer) const;
 
   void fill(Epoch epoch, link::Range range) const;
   void overwrite(link::Range range) const;
+  /// The first byte of `range` that is not of `epoch`, and what it is instead; the end where all are. Of memory that
+  /// such a buffer landed in, which may be a link's own.
+  std::pair<std::int64_t, int> first_wrong(const std::byte* landed, Epoch epoch, link::Range range) const;
 
  private:
   JobLinks& links_;
+  MemoryKind kind_;
   std::int64_t size_bytes_;
-  memory::Kind kind_;
-  std::vector<std::byte> plain_;
+  mutable Bytes bytes_;  ///< but of exported memory
   std::byte* data_ = nullptr;
 };
 
@@ -73,7 +86,7 @@ std::string to_string(const Shape& shape);
 /// One matched request from rank `from` to rank `to`. Collective between the two; the other ranks make nothing.
 class Pair {
  public:
-  Pair(JobLinks& links, const std::string& link_name, const Shape& shape, MemoryKind kind, int from = 0, int to = 1);
+  Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from = 0, int to = 1);
 
   /// The sentence with which one of the sides refused; the same on both.
   const std::optional<std::string>& refusal() const { return refusal_; }
@@ -98,10 +111,9 @@ class Pair {
   void round(Epoch epoch);
 
  private:
-  void match_sender(int to, const Shape& shape);
-  void match_receiver(int from, const Shape& shape);
-  void match_self(const Shape& shape);
-  link::Endpoint endpoint(int peer, std::byte* data, const Shape& shape) const;
+  void match_sender(int to);
+  void match_receiver(int from);
+  void match_self();
 
   link::Link& link_;
   link::Plan plan_;

@@ -23,15 +23,55 @@ Shape random_shape(Random& random, std::int64_t most_bytes) {
   return shape;
 }
 
+struct Case {
+  std::string link;
+  Kinds kinds;  ///< where a case leaves the memory open
+};
+
+/// Memory that other ranks can map; of a GPU on either side and on both, where GPU memory is wanted.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& link : links_under_test()) {
+    if (!gpu_memory_is_wanted()) {
+      all.push_back({link, MemoryKind::exported});
+      continue;
+    }
+    all.push_back({link, MemoryKind::gpu});
+    all.push_back({link, {MemoryKind::gpu, MemoryKind::exported}});
+    all.push_back({link, {MemoryKind::exported, MemoryKind::gpu}});
+  }
+  return all;
+}
+
+std::string name_of(const Case& tested) {
+  if (!gpu_memory_is_wanted()) return tested.link;
+  const auto side = [](MemoryKind kind) { return kind == MemoryKind::gpu ? "gpu" : "host"; };
+  return fmt::format("{}_{}_to_{}", tested.link, side(tested.kinds.send), side(tested.kinds.recv));
+}
+
 /// Two ranks, all links; a case that a link refuses for its memory or size is skipped with the link's reason.
-class LinkContract : public testing::TestWithParam<std::string> {
+class LinkContract : public testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    const auto kind_of = [](MemoryKind kind) {
+      return kind == MemoryKind::gpu ? memory::Kind::device : memory::Kind::host_exported;
+    };
+    const memory::Kind from = kind_of(kinds().send), to = kind_of(kinds().recv);
+    JobLinks links;
+    if (!links.named(link()).moves(from, to)) {
+      GTEST_SKIP() << fmt::format("link {} itself moves nothing between {} and {} memory", link(),
+                                  memory::name_of(from), memory::name_of(to));
+    }
+  }
   void TearDown() override { harness_barrier(); }
+
+  const std::string& link() const { return GetParam().link; }
+  Kinds kinds() const { return GetParam().kinds; }
 
   bool can(const Pair& pair, const std::string& what) {
     if (!pair.refusal()) return true;
     EXPECT_FALSE(pair.refusal()->empty());
-    refused_ = fmt::format("link {} refuses {}: {}", GetParam(), what, *pair.refusal());
+    refused_ = fmt::format("link {} refuses {}: {}", link(), what, *pair.refusal());
     return false;
   }
 
@@ -49,7 +89,7 @@ TEST_P(LinkContract, bytes_lie_there_when_the_flag_says_so) {
     const Shape shape = random_shape(random, request % 4 == 0 ? 3'000'000 : 40'000);
     const int from = random.integer(0, 1);
     step(to_string(shape));
-    Pair pair(links, GetParam(), shape, MemoryKind::exported, from, 1 - from);
+    Pair pair(links, link(), shape, kinds(), from, 1 - from);
     PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
     for (int repeat = 0; repeat < 5; ++repeat) {
       epoch = next(epoch);
@@ -74,7 +114,7 @@ TEST_P(LinkContract, plain_memory_carries_small_requests) {
   Random random(job_seed());
   for (int request = 0; request < 20; ++request) {
     const Shape shape = random_shape(random, 8000);
-    Pair pair(links, GetParam(), shape, MemoryKind::plain);
+    Pair pair(links, link(), shape, MemoryKind::plain);
     PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
   }
@@ -83,7 +123,7 @@ TEST_P(LinkContract, plain_memory_carries_small_requests) {
 TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
   JobLinks links;
   for (const std::int64_t total_bytes : {64, 400'000}) {
-    Pair pair(links, GetParam(), {4, 4, 4, total_bytes}, MemoryKind::exported);
+    Pair pair(links, link(), {4, 4, 4, total_bytes}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "4 partitions");
     for (Epoch epoch = 1; epoch <= 3; ++epoch) {
       int acknowledged = 0;
@@ -113,7 +153,7 @@ TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
 
 TEST_P(LinkContract, readiness_follows_the_receivers_open) {
   JobLinks links;
-  Pair pair(links, GetParam(), {2, 2, 2, 200'000}, MemoryKind::exported);
+  Pair pair(links, link(), {2, 2, 2, 200'000}, kinds());
   PARTITA_SKIP_IF_REFUSED(pair, "2 partitions");
   bool buffers = false;  // such a link is ready before the receiver is
   for (Epoch epoch = 1; epoch <= 4; ++epoch) {
@@ -146,7 +186,7 @@ TEST_P(LinkContract, several_threads_put_at_once) {
   constexpr std::int32_t threads = 4;
   constexpr std::int32_t each = 16;
   for (const std::int64_t total_bytes : {threads * each * 8, threads * each * 20'000}) {
-    Pair pair(links, GetParam(), {threads * each, 8, threads * each, total_bytes}, MemoryKind::exported);
+    Pair pair(links, link(), {threads * each, 8, threads * each, total_bytes}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "64 partitions");
     for (Epoch epoch = 1; epoch <= 20; ++epoch) {
       const auto in_threads = [&](auto work) {
@@ -178,7 +218,7 @@ TEST_P(LinkContract, epochs_pass_the_wrap_around) {
   const Epoch before_first = 0xffffffffu - 20;
   JobLinks links(before_first);
   for (const std::int64_t total_bytes : {48, 240'000}) {
-    Pair pair(links, GetParam(), {6, 3, 6, total_bytes}, MemoryKind::exported);
+    Pair pair(links, link(), {6, 3, 6, total_bytes}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "6 partitions");
     Epoch epoch = before_first;
     for (int count = 0; count < 50 && !HasFailure(); ++count) {
@@ -190,8 +230,8 @@ TEST_P(LinkContract, epochs_pass_the_wrap_around) {
 
 TEST_P(LinkContract, what_landed_stays_until_the_next_open) {
   JobLinks links;
-  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::exported}) {
-    Pair pair(links, GetParam(), {4, 2, 4, 4096}, kind);
+  for (const Kinds kind : {Kinds(MemoryKind::plain), kinds()}) {
+    Pair pair(links, link(), {4, 2, 4, 4096}, kind);
     PARTITA_SKIP_IF_REFUSED(pair, "4 KiB");
     for (Epoch epoch = 1; epoch <= 10; ++epoch) {
       pair.round(epoch);
@@ -208,8 +248,8 @@ TEST_P(LinkContract, what_landed_stays_until_the_next_open) {
 
 TEST_P(LinkContract, partitions_of_no_bytes_arrive_too) {
   JobLinks links;
-  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::exported}) {
-    Pair pair(links, GetParam(), {5, 3, 5, 0}, kind);
+  for (const Kinds kind : {Kinds(MemoryKind::plain), kinds()}) {
+    Pair pair(links, link(), {5, 3, 5, 0}, kind);
     PARTITA_SKIP_IF_REFUSED(pair, "no bytes");
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
   }
@@ -218,7 +258,7 @@ TEST_P(LinkContract, partitions_of_no_bytes_arrive_too) {
 TEST_P(LinkContract, one_aggregated_transfer_carries_all_partitions) {
   JobLinks links;
   for (const std::int64_t total_bytes : {7 * 64, 7 * 100'000}) {
-    Pair pair(links, GetParam(), {7, 1, 1, total_bytes}, MemoryKind::exported);
+    Pair pair(links, link(), {7, 1, 1, total_bytes}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "one transfer");
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
   }
@@ -227,7 +267,7 @@ TEST_P(LinkContract, one_aggregated_transfer_carries_all_partitions) {
 TEST_P(LinkContract, a_rank_sends_to_itself) {
   JobLinks links;
   for (const std::int64_t total_bytes : {96, 600'000}) {
-    Pair pair(links, GetParam(), {6, 4, 3, total_bytes}, MemoryKind::exported, rank(), rank());
+    Pair pair(links, link(), {6, 4, 3, total_bytes}, kinds(), rank(), rank());
     PARTITA_SKIP_IF_REFUSED(pair, "a message to itself");
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
   }
@@ -240,8 +280,7 @@ TEST_P(LinkContract, many_requests_live_side_by_side) {
   std::vector<std::unique_ptr<Pair>> pairs;
   for (int request = 0; request < count; ++request) {
     const int from = request % 2;
-    pairs.push_back(
-        std::make_unique<Pair>(links, GetParam(), random_shape(random, 30'000), MemoryKind::exported, from, 1 - from));
+    pairs.push_back(std::make_unique<Pair>(links, link(), random_shape(random, 30'000), kinds(), from, 1 - from));
     PARTITA_SKIP_IF_REFUSED(*pairs.back(), "many requests");
   }
   for (Epoch epoch = 1; epoch <= 3; ++epoch) {
@@ -269,7 +308,7 @@ TEST_P(LinkContract, many_requests_live_side_by_side) {
 TEST_P(LinkContract, either_side_may_go_first) {
   JobLinks links;
   for (int request = 0; request < 20; ++request) {
-    Pair pair(links, GetParam(), {3, 3, 3, request % 2 == 0 ? 60 : 300'000}, MemoryKind::exported);
+    Pair pair(links, link(), {3, 3, 3, request % 2 == 0 ? 60 : 300'000}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "3 partitions");
     pair.round(1);
     if (rank() == request / 2 % 2) pair.sender.reset(), pair.receiver.reset();
@@ -279,11 +318,10 @@ TEST_P(LinkContract, either_side_may_go_first) {
 
 TEST_P(LinkContract, a_sender_that_was_never_matched_goes_quietly) {
   JobLinks links;
-  const Buffer buffer(links, MemoryKind::exported, 4096);
-  auto made = links.named(GetParam())
-                  .sender({.peer = 1 - rank(), .data = buffer.data(), .size_bytes = 4096, .kind = buffer.kind()});
+  const Buffer buffer(links, kinds().send, 4096);
+  auto made = links.named(link()).sender(buffer.endpoint(1 - rank()));
   if (const auto* refused = std::get_if<link::Refusal>(&made))
-    GTEST_SKIP() << "link " << GetParam() << ": " << refused->reason;
+    GTEST_SKIP() << "link " << link() << ": " << refused->reason;
   auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
   sender->offer();
   sender.reset();
@@ -292,7 +330,7 @@ TEST_P(LinkContract, a_sender_that_was_never_matched_goes_quietly) {
 TEST_P(LinkContract, requests_freed_and_made_again_find_no_old_flags) {
   JobLinks links;
   for (int request = 0; request < 200; ++request) {
-    Pair pair(links, GetParam(), {8, 8, 8, 512}, MemoryKind::exported);
+    Pair pair(links, link(), {8, 8, 8, 512}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "8 partitions");
     if (pair.receives()) {
       pair.receiver->open(1);
@@ -312,7 +350,7 @@ TEST_P(LinkContract, requests_freed_and_made_again_find_no_old_flags) {
 
 TEST_P(LinkContract, the_description_is_one_line) {
   JobLinks links;
-  Pair pair(links, GetParam(), {1, 1, 1, 64}, MemoryKind::exported);
+  Pair pair(links, link(), {1, 1, 1, 64}, kinds());
   PARTITA_SKIP_IF_REFUSED(pair, "64 bytes");
   harness_barrier();  // neither side goes before the other has connected
   if (!pair.receives()) return;
@@ -321,8 +359,8 @@ TEST_P(LinkContract, the_description_is_one_line) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, LinkContract, testing::ValuesIn(links_under_test()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Links, LinkContract, testing::ValuesIn(cases()),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace partita::test

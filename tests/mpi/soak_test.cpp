@@ -62,11 +62,17 @@ constexpr long allowed_growth_kib = 1024;
 /// Four pages. A block has 64 bytes at least: of 2,500 requests every tenth that lost one would show.
 constexpr long allowed_segment_growth_kib = 16;
 
+// With GPU memory fewer epochs run, in which CUDA's own memory still settles, and buffers of a request are staged: what
+// is held against these is a leak in each epoch, or of each such buffer.
+constexpr long allowed_growth_with_cuda_kib = 8 * 1024;
+constexpr long allowed_segment_growth_with_cuda_kib = 512;
+
 void expect_flat(const Footprint& warm, const std::string& over) {
   const Footprint end;
-  EXPECT_LE(end.own_kib - warm.own_kib, allowed_growth_kib)
+  const bool with_cuda = gpu_memory_is_wanted();
+  EXPECT_LE(end.own_kib - warm.own_kib, with_cuda ? allowed_growth_with_cuda_kib : allowed_growth_kib)
       << "private memory grew from " << warm.own_kib << " KiB to " << end.own_kib << " KiB over " << over;
-  EXPECT_LE(end.segments - warm.segments, allowed_segment_growth_kib)
+  EXPECT_LE(end.segments - warm.segments, with_cuda ? allowed_segment_growth_with_cuda_kib : allowed_segment_growth_kib)
       << "Partita's shared memory grew from " << warm.segments << " KiB to " << end.segments << " KiB over " << over;
 }
 

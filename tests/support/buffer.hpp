@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "support/layout.hpp"
+#include "support/memory.hpp"
 
 namespace partita::test {
-
-/// Where the buffer's memory comes from.
-enum class Memory { plain, mpi_alloc };
 
 class Buffer {
  public:
   /// Room for `count` elements of `layout`, all bytes untouched.
   Buffer(TypedLayout layout, std::int64_t count, Memory memory);
-  ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -28,12 +25,15 @@ class Buffer {
   /// Bytes without the gaps.
   std::int64_t packed_bytes() const { return count_ * layout_.size_bytes(); }
   /// What a call takes as `buf`.
-  void* address() { return origin_; }
+  void* address() { return bytes_.address() + origin_; }
 
   /// Writes the pattern of `key` to packed bytes [first, last). Where bytes of the layout overlap, the last one wins.
   void write_pattern(std::uint64_t key, std::int64_t first, std::int64_t last);
   /// The value of packed byte `position`.
-  std::uint8_t at(std::int64_t position) const { return origin_[layout_.offset_of(position)]; }
+  std::uint8_t at(std::int64_t position) const {
+    const std::int64_t place = origin_ + layout_.offset_of(position);
+    return bytes_.read(place, place + 1, [](const std::uint8_t* byte) { return *byte; });
+  }
   /// Whether packed bytes [first, last) hold the pattern of `key`; says where not.
   testing::AssertionResult holds_pattern(std::uint64_t key, std::int64_t first, std::int64_t last) const;
   /// Packed bytes [0, packed_bytes()).
@@ -49,8 +49,8 @@ class Buffer {
  private:
   static constexpr std::int64_t guard_bytes = 64;
 
-  /// Calls `use(p, bytes, n)` for packed bytes [first, last) in pieces: `n` from `p` on lie at `bytes`. Ends when `use`
-  /// returns false.
+  /// Calls `use(p, place, n)` for packed bytes [first, last) in pieces: `n` from `p` on lie from byte `place` of the
+  /// memory on. Ends when `use` returns false.
   template <class Use>
   void for_each_run(std::int64_t first, std::int64_t last, const Use& use) const;
   void find_gaps();
@@ -58,11 +58,9 @@ class Buffer {
 
   TypedLayout layout_;
   std::int64_t count_;
-  Memory memory_;
-  std::int64_t size_bytes_;
-  std::uint8_t* base_ = nullptr;
-  std::uint8_t* origin_ = nullptr;
-  std::vector<std::pair<std::int64_t, std::int64_t>> gaps_;  ///< [first, last) from `base_` on, outside the layout
+  Bytes bytes_;
+  std::int64_t origin_ = 0;                                  ///< of the memory: what the buffer's address points to
+  std::vector<std::pair<std::int64_t, std::int64_t>> gaps_;  ///< [first, last) of the memory, outside the layout
 };
 
 }  // namespace partita::test

@@ -32,6 +32,8 @@ class TypedLayout {
   std::int64_t basics() const { return basics_; }
   const std::string& text() const { return text_; }
 
+  /// Whether elements and their bytes follow one another without a gap.
+  bool is_dense() const { return !runs_.empty() && runs_[0] == extent_; }
   /// Whether a vector in it has a stride of -1 byte, which some MPIs lay out wrongly.
   bool steps_back_a_byte() const { return steps_back_a_byte_; }
 
@@ -62,8 +64,6 @@ class TypedLayout {
                              std::int64_t extent, std::int64_t basics, std::string text);
   /// Takes the displacements of one element.
   void set_displacements(std::vector<std::int64_t> displacements);
-  /// Whether elements and their bytes follow one another without a gap.
-  bool is_dense() const { return !runs_.empty() && runs_[0] == extent_; }
   static TypedLayout wrap_once(Random& random, const TypedLayout& inner);
 
   std::shared_ptr<Handle> handle_;

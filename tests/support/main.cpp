@@ -4,10 +4,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <string>
 
 #include "support/gather.hpp"
+#include "support/gpu_memory.hpp"
 #include "support/job.hpp"
 #include "support/watchdog.hpp"
 
@@ -54,6 +56,16 @@ void start_mpi(int& argc, char**& argv) {
   if (started_by_drop_in == 0) {
     if (Partita_Init(MPI_COMM_WORLD) != MPI_SUCCESS) std::exit(3);
     partita_started = true;
+  }
+}
+
+/// The job ends here, on all ranks, where the buffers cannot lie in the memory that PARTITEST_MEMORY names.
+void check_memory() {
+  try {
+    if (gpu_memory_is_wanted()) own_gpu();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", own_rank, error.what());
+    PMPI_Abort(MPI_COMM_WORLD, 2);
   }
 }
 
@@ -110,6 +122,7 @@ int main(int argc, char** argv) {
     stop_watchdog();
     return code;
   }
+  check_memory();
   install_listeners();
   const int exit_code = common_exit_code(RUN_ALL_TESTS());
   step("MPI_Finalize");

@@ -28,6 +28,21 @@ Memory random_memory(Random& random) {
   return random.one_in(2) ? Memory::mpi_alloc : Memory::plain;
 }
 
+/// What the two sides' memory is where GPU memory is wanted: a GPU's on both of them, or on either.
+void move_into_gpu_memory(Random& random, Side& send, Side& recv) {
+  const int where = random.integer(0, 2);
+  if (where != 1) send.memory = Memory::gpu;
+  if (where != 2) recv.memory = Memory::gpu;
+}
+
+/// Partita packs no GPU memory: there a layout must be without gaps.
+TypedLayout random_layout(Random& random, const TypedLayout& element, Memory memory, bool overlaps) {
+  for (;;) {
+    TypedLayout layout = TypedLayout::random(random, element, 3, overlaps);
+    if (memory != Memory::gpu || layout.is_dense()) return layout;
+  }
+}
+
 /// Most often small, seldom large: uniform in the number of digits.
 std::int64_t random_bytes(Random& random, std::int64_t most) {
   std::int64_t bytes = 1;
@@ -45,8 +60,11 @@ Scenario Scenario::random(Random& random) {
     const TypedLayout element = TypedLayout::basic(basic.type, basic.size_bytes, basic.name);
     s.basic = basic.type;
     s.basic_bytes = basic.size_bytes;
-    s.send = {TypedLayout::random(random, element, 3, true), random_partitions(random), 0, random_memory(random)};
-    s.recv = {TypedLayout::random(random, element, 3, false), random_partitions(random), 0, random_memory(random)};
+    s.send = {element, random_partitions(random), 0, random_memory(random)};
+    s.recv = {element, random_partitions(random), 0, random_memory(random)};
+    if (gpu_memory_is_wanted()) move_into_gpu_memory(random, s.send, s.recv);
+    s.send.layout = random_layout(random, element, s.send.memory, true);
+    s.recv.layout = random_layout(random, element, s.recv.memory, false);
     s.tag = random.integer(0, 3);
     s.epochs = random.integer(1, 4);
     if (random.one_in(2)) s.transport_partitions = random.integer(1, s.send.partitions + 3);
@@ -93,7 +111,7 @@ MPI_Info Scenario::make_info() const {
 std::string Scenario::text() const {
   const auto side = [](const Side& s) {
     return std::to_string(s.partitions) + " partitions of " + std::to_string(s.count) + " x " + s.layout.text() +
-           (s.memory == Memory::plain ? " in plain memory" : " in MPI_Alloc_mem memory");
+           " in " + name_of(s.memory);
   };
   return side(send) + " to " + side(recv) + ", " + std::to_string(total_bytes()) + " bytes, tag " +
          std::to_string(tag) +

@@ -5,13 +5,13 @@
 #include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
-#include <vector>
 
 #include "support/face.hpp"
 #include "support/job.hpp"
+#include "support/memory.hpp"
 #include "support/pattern.hpp"
 
 namespace partita::test {
@@ -38,22 +38,27 @@ class Transfer {
  protected:
   /// `init_call` is one of the two init calls, with `buffer` as its first argument.
   template <class InitCall>
-  void init_with(InitCall init_call, int partitions, std::int64_t partition_bytes, int peer, int tag, MPI_Comm comm,
-                 MPI_Info info) {
+  void init_with(InitCall init_call, Direction direction, int partitions, std::int64_t partition_bytes, int peer,
+                 int tag, MPI_Comm comm, MPI_Info info) {
     partitions_ = partitions;
     partition_bytes_ = partition_bytes;
-    data_.assign(static_cast<std::size_t>(partitions * partition_bytes), 0);
-    ASSERT_OK(init_call(data_.data(), partitions, partition_bytes, MPI_BYTE, peer, tag, comm, info, &request));
+    const Memory memory = peer == MPI_PROC_NULL ? Memory::plain : memory_of_next(direction, tag);
+    bytes_ = Bytes(memory, partitions * partition_bytes);
+    overwrite(0);
+    ASSERT_OK(init_call(bytes_.address(), partitions, partition_bytes, MPI_BYTE, peer, tag, comm, info, &request));
   }
   std::int64_t first_byte(int partition) const { return partition * partition_bytes_; }
-  std::uint8_t* at(std::int64_t byte) { return data_.data() + byte; }
-  const std::uint8_t* at(std::int64_t byte) const { return data_.data() + byte; }
-  void overwrite(std::uint8_t value) { std::fill(data_.begin(), data_.end(), value); }
+  void overwrite(std::uint8_t value) {
+    const std::int64_t size_bytes = bytes_.size_bytes();
+    bytes_.write(0, size_bytes,
+                 [&](std::uint8_t* bytes) { std::memset(bytes, value, static_cast<std::size_t>(size_bytes)); });
+  }
+
+  Bytes bytes_;
 
  private:
   int partitions_ = 0;
   std::int64_t partition_bytes_ = 0;
-  std::vector<std::uint8_t> data_;
 };
 
 template <class Face>
@@ -63,7 +68,7 @@ class Sending : public Transfer<Face> {
 
   void init(int partitions, std::int64_t partition_bytes, int dest, int tag, MPI_Comm comm = MPI_COMM_WORLD,
             MPI_Info info = MPI_INFO_NULL) {
-    this->init_with(Face::psend_init, partitions, partition_bytes, dest, tag, comm, info);
+    this->init_with(Face::psend_init, Direction::send, partitions, partition_bytes, dest, tag, comm, info);
   }
   void start() { ASSERT_OK(Face::start(&request)); }
   /// Writes partition `p` of the data `key` and marks it.
@@ -76,7 +81,8 @@ class Sending : public Transfer<Face> {
     ASSERT_OK(Face::pready_range(0, this->partitions() - 1, request));
   }
   void fill(int p, std::uint64_t key) {
-    write_pattern(this->at(this->first_byte(p)), key, this->first_byte(p), this->first_byte(p + 1));
+    const std::int64_t first = this->first_byte(p), last = this->first_byte(p + 1);
+    this->bytes_.write(first, last, [&](std::uint8_t* bytes) { write_pattern(bytes, key, first, last); });
   }
 };
 
@@ -87,7 +93,7 @@ class Receiving : public Transfer<Face> {
 
   void init(int partitions, std::int64_t partition_bytes, int source, int tag, MPI_Comm comm = MPI_COMM_WORLD,
             MPI_Info info = MPI_INFO_NULL) {
-    this->init_with(Face::precv_init, partitions, partition_bytes, source, tag, comm, info);
+    this->init_with(Face::precv_init, Direction::receive, partitions, partition_bytes, source, tag, comm, info);
   }
   void start() {
     this->overwrite(0xa5);
@@ -109,10 +115,13 @@ class Receiving : public Transfer<Face> {
   }
   testing::AssertionResult holds(int p, std::uint64_t key) const {
     const std::int64_t first = this->first_byte(p), last = this->first_byte(p + 1);
-    const std::int64_t wrong = first_off_pattern(this->at(first), key, first, last);
-    if (wrong == last) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "byte " << wrong << " (partition " << p << ") is " << int{*this->at(wrong)}
-                                       << ", expected " << int{pattern(key, wrong)} << " of data " << key;
+    return this->bytes_.read(first, last, [&](const std::uint8_t* bytes) -> testing::AssertionResult {
+      const std::int64_t wrong = first_off_pattern(bytes, key, first, last);
+      if (wrong == last) return testing::AssertionSuccess();
+      return testing::AssertionFailure() << "byte " << wrong << " (partition " << p << ") is "
+                                         << int{bytes[wrong - first]} << ", expected " << int{pattern(key, wrong)}
+                                         << " of data " << key;
+    });
   }
   testing::AssertionResult holds_all(std::uint64_t key) const {
     for (int p = 0; p < this->partitions(); ++p) {
