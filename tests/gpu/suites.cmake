@@ -1,0 +1,27 @@
+# The suites of host memory with GPU memory on either side or both: hosts mark and await it over each link.
+
+if(NOT TARGET partita_mpi)
+  return()
+endif()
+
+partita_test(gpu_datatypes RANKS 2 LINKS auto mpi ucx GPUS 1 LIBRARIES partita_mpi ENV PARTITA_TIMEOUT=20)
+
+set(in_gpu_memory PARTITEST_GPUS=1 PARTITEST_MEMORY=gpu PARTITA_TIMEOUT=20)
+foreach(suite property matching completion early threads soak)
+  set(less)
+  if(suite STREQUAL "property")
+    set(less PARTITEST_ITERATIONS=25)
+  elseif(suite STREQUAL "matching")
+    set(less PARTITEST_ROUNDS=200)
+  elseif(suite STREQUAL "soak")
+    set(less PARTITEST_EPOCHS=6000)
+  endif()
+  partita_test_variant(${suite} gpu RANKS 2 LINKS auto direct ucx mpi LABELS gpu ENV ${in_gpu_memory} ${less})
+  list(APPEND suites ${suite}_test)
+endforeach()
+partita_test_variant(property gpu RANKS 1 4 LABELS gpu ENV ${in_gpu_memory} PARTITEST_ITERATIONS=10)
+# Link mpi moves no GPU memory itself.
+partita_test_variant(link_contract gpu RANKS 2 LINKS direct ucx LABELS contract gpu ENV ${in_gpu_memory})
+
+# What these entries run is built with the GPU tests.
+add_custom_target(gpu_suites ALL DEPENDS ${suites} link_contract_test)
