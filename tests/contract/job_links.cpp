@@ -160,6 +160,14 @@ Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Ki
   }
 }
 
+/// As the layers above: the links let go of the memory before it is freed.
+Pair::~Pair() {
+  if (sender != nullptr) sender->release_memory();
+  if (receiver != nullptr) receiver->release_memory();
+  sender.reset();
+  receiver.reset();
+}
+
 void Pair::match_sender(int to) {
   auto made = link_.sender(buffer_->endpoint(to));
   if (auto* refused = std::get_if<link::Refusal>(&made)) {

@@ -87,6 +87,9 @@ std::string to_string(const Shape& shape);
 class Pair {
  public:
   Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from = 0, int to = 1);
+  ~Pair();
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
 
   /// The sentence with which one of the sides refused; the same on both.
   const std::optional<std::string>& refusal() const { return refusal_; }
