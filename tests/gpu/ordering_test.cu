@@ -16,7 +16,6 @@
 namespace partita::test {
 namespace {
 
-constexpr std::uint64_t limit_ns = 10'000'000'000;
 constexpr unsigned most_delay_ns = 2000;
 
 /// Brings bytes [first, last) as they are now into this multiprocessor's cache; `sum` keeps the loads alive.
@@ -37,7 +36,7 @@ __device__ void poll_own(const MPIX_Prequest& recv, std::uint64_t round, unsigne
   for (int p = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); p < recv.recv_partitions;
        p += static_cast<int>(gridDim.x * blockDim.x)) {
     touch(recv.buffer, p * bytes, (p + 1) * bytes, sum);
-    if (!poll(recv, p, limit_ns, verdict)) return;
+    if (!poll(recv, p, recv.limit_ns, verdict)) return;
     compare(recv.buffer, p * bytes, (p + 1) * bytes, 1, round, verdict);
   }
 }
