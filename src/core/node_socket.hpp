@@ -54,7 +54,8 @@ class NodeSocket {
   bool flush(int peer);
   /// Takes all descriptors of `kind` that have come in, in their order.
   void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
-  /// Whether the process of `peer` still holds its socket; false means that the process has ended.
+  /// Whether the process of `peer` still holds its socket; false means that the process has ended. True where this
+  /// process has no descriptor left to ask with.
   bool alive(int peer) const;
 
  private:

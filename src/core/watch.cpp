@@ -35,7 +35,7 @@ void Watch::look_at_clock(const Waiting& waiting) {
   if (now >= next_probe_) {
     next_probe_ = now + std::chrono::seconds(1);
     const int peer = waiting.waits_for();
-    if (peer >= 0 && peer != world_.rank() && world_.on_my_node(peer) && !world_.socket().alive(peer)) {
+    if (world_.has_ended(peer)) {
       throw WaitError(ErrorClass::other, "rank {} has ended (its process is gone) while this rank waited for it. {}",
                       peer, waiting.explain());
     }

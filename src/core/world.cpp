@@ -76,6 +76,10 @@ bool World::on_my_node(int peer) const {
   return std::binary_search(node_.begin(), node_.end(), peer);
 }
 
+bool World::has_ended(int peer) const {
+  return peer != rank_ && on_my_node(peer) && !socket_->alive(peer);
+}
+
 int World::world_rank(MPI_Group group, int rank) const {
   int translated = MPI_UNDEFINED;
   PARTITA_MPI(Group_translate_ranks(group, 1, &rank, group_, &translated));

@@ -33,6 +33,8 @@ class World {
   /// World ranks of this node, ascending, this rank included.
   const std::vector<int>& node() const { return node_; }
   bool on_my_node(int peer) const;
+  /// Whether the process of `peer` is known to be gone: of ranks of this node, but for this one.
+  bool has_ended(int peer) const;
   /// Cores of this node beyond one a rank; negative when ranks share cores and spinning takes time from others.
   int spare_cores() const { return spare_cores_; }
 

@@ -106,6 +106,9 @@ class DeviceMemory {
   /// Between any two places of this process; returns when it is complete. Not behind any kernel of the program.
   virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
 
+  /// Throws Error where GPU `device` no longer works in this process: a kernel of it has failed. Does not block.
+  virtual void check(int device) = 0;
+
   /// Closes the mappings of import() that nobody holds any more, if they keep more than `allowed_bytes` of peers'
   /// memory. Then it blocks behind running kernels: only while no kernel can be waiting for this process.
   virtual void trim(std::size_t allowed_bytes) = 0;

@@ -19,6 +19,7 @@ class NoDeviceMemory final : public DeviceMemory {
   std::byte* device_pointer(int, std::byte*) override { refuse("register"); }
   std::unique_ptr<CopyQueue> make_copy_queue(int) override { refuse("copy"); }
   void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  void check(int) override {}
   void trim(std::size_t) override {}
   void make_current(int) override {}
 

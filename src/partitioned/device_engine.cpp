@@ -22,7 +22,14 @@ bool DeviceEngine::step() {
   if (!any_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex_);
   bool moved = false;
-  for (Request* request : active_) moved |= request->device_step();
+  for (Request* request : active_) {
+    if (request->failed()) continue;
+    try {
+      moved |= request->device_step();
+    } catch (const Error& error) {
+      request->fail_kernels(error);  // the others go on
+    }
+  }
   return moved;
 }
 

@@ -16,6 +16,12 @@ class DeviceEngine {
   void remove(Request& request);
   /// A step of the progress engine: each request's.
   bool step();
+  /// Calls `look` with each; none completes meanwhile.
+  template <class Look>
+  void for_each(Look look) {
+    const std::lock_guard lock(mutex_);
+    for (Request* request : active_) look(*request);
+  }
   bool idle() const { return !any_.load(std::memory_order_relaxed); }
 
  private:

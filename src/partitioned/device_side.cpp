@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -110,6 +109,7 @@ bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
 }
 
 void DeviceSide::raise(std::int32_t t, Epoch epoch) {
+  const std::lock_guard lock(queue_mutex_);
   flag_queue_->write(view_.arrival_device + t, epoch);
 }
 
@@ -127,13 +127,9 @@ void DeviceSide::check(const Waiting& request) {
               partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
 }
 
-bool DeviceSide::waits_on() {
-  const partita_u32 waiting = Word(words().host.waiting).load(std::memory_order_relaxed);
-  return std::exchange(waiting_before_, waiting) != waiting;
-}
-
 void DeviceSide::abort() {
   Word(words().host.abort).store(1, std::memory_order_release);  // those that wait
+  const std::lock_guard lock(queue_mutex_);
   if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
   flag_queue_->write(&view_.state->live, device::life_released);  // those that ask again and again
 }

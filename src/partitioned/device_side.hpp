@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "core/epoch.hpp"
@@ -13,7 +14,8 @@
 
 namespace partita {
 
-/// docs/design/device.md has the picture. One thread at a time, but for completed() and handed_over().
+/// docs/design/device.md has the picture. One thread at a time, but for completed(), handed_over(), raise() and
+/// abort().
 class DeviceSide {
  public:
   /// `view` has everything but state, host and limit. `before` is the epoch before the first that
@@ -43,9 +45,7 @@ class DeviceSide {
   /// Throws Error if a kernel found something wrong; what `request` explains begins the sentence. Asked in every poll
   /// of a wait: nothing is explained unless it throws.
   void check(const Waiting& request);
-  /// Whether a kernel has waited in vain since the last call. The watch's thread only.
-  bool waits_on();
-  /// Releases kernels that wait.
+  /// Releases kernels that wait or ask again and again, for good. Any thread.
   void abort();
 
  private:
@@ -63,10 +63,10 @@ class DeviceSide {
   memory::HostBlock host_block_;
   memory::DeviceBlock state_block_;
   std::unique_ptr<memory::DeviceBlock> flags_;     ///< of a receive over a link that raises none in GPU memory
+  std::mutex queue_mutex_;                         ///< of the next one
   std::unique_ptr<memory::CopyQueue> flag_queue_;  ///< that writes them, and the kernels' release
   Partita_Prequest view_;
   std::atomic<bool> told_{false};
-  std::uint32_t waiting_before_ = 0;
 };
 
 }  // namespace partita

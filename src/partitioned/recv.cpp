@@ -1,5 +1,6 @@
 #include "partitioned/recv.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "partitioned/runtime.hpp"
@@ -73,7 +74,7 @@ void RecvRequest::check_partition(std::int64_t partition) const {
   throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", partition, arguments_.partitions - 1);
 }
 
-bool RecvRequest::transports_arrived(link::Range transports) {
+bool RecvRequest::transports_arrived(link::Range transports) const {
   for (std::int64_t t = transports.begin; t < transports.end; ++t) {
     if (!link_->arrived(static_cast<std::int32_t>(t), epoch_)) return false;
   }
@@ -171,6 +172,14 @@ Partita_Prequest RecvRequest::device_view() {
   view.remote = reinterpret_cast<unsigned char*>(route->slots);
   if (route->slots != nullptr) view.flags |= PARTITA_PREQUEST_PACKETS;
   return view;
+}
+
+/// Without the link, or with its flags in memory.
+bool RecvRequest::kernels_can_wait() const {
+  if (device_driven()) return true;
+  if (!tells_kernels_) return !transports_arrived({0, plan_.transport_partitions()});
+  return std::any_of(delivered_.begin(), delivered_.end(),
+                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != epoch_; });
 }
 
 /// Once per partition and epoch, whoever sees it first.

@@ -29,12 +29,13 @@ class RecvRequest final : public Request {
 
  protected:
   Partita_Prequest device_view() override;
+  bool kernels_can_wait() const override;
   std::string describe_epoch() const override;
 
  private:
   void check_partition(std::int64_t partition) const;
   void open_epoch();
-  bool transports_arrived(link::Range transports);
+  bool transports_arrived(link::Range transports) const;
   link::Range pieces_of(std::int64_t partition) const;
   bool piece_arrived(std::int64_t piece);
   bool deliver(std::int64_t piece);

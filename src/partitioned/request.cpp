@@ -115,7 +115,9 @@ void Request::fail(const Error& error) {
 void Request::throw_if_failed() const {
   if (!failed_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(failure_mutex_);
-  if (failure_) throw Error(*failure_);
+  if (!failure_) return;
+  told_.store(true, std::memory_order_relaxed);
+  throw Error(*failure_);
 }
 
 const Partita_Prequest& Request::make_device_side() {
@@ -148,17 +150,29 @@ const Partita_Prequest& Request::make_device_side() {
     if (active()) runtime_.progress.want();
   }
   if (active()) enter_device_epoch();
-  if (device_driven()) runtime_.device_watch.add(*this);
+  runtime_.device_watch.add(*this);
   return device_->view();
 }
 
-void Request::watch_kernels() {
-  const int peer = arguments_.peer;
-  World& world = runtime_.world;
-  if (!device_->waits_on() || peer == world.rank() || !world.on_my_node(peer) || world.socket().alive(peer)) return;
-  fail(Error(ErrorClass::other, "rank {} has ended (its process is gone) while a kernel of this rank waited for it. {}",
-             peer, explain()));
-  device_->abort();
+/// Links are not asked: some call the MPI, which allows it to threads of the program alone.
+void Request::watch_kernels(DeviceWatch::Findings& findings) {
+  if (failed()) return;
+  if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault);
+  if (!findings.has_ended(arguments_.peer) || !kernels_can_wait()) return;
+  // What the peer had sent may still be on its way at the first look.
+  if (++looks_in_vain_ < 2) return;
+  fail_kernels(Error(ErrorClass::other,
+                     "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
+                     arguments_.peer, name()));
+}
+
+void Request::fail_kernels(const Error& error) {
+  fail(error);
+  try {
+    device_->abort();
+  } catch (const Error&) {
+    // The GPU no longer works: no kernel is left.
+  }
 }
 
 void Request::free_device_side() {
@@ -171,7 +185,9 @@ void Request::free_device_side() {
 }
 
 void Request::drop_device_side() {
-  if (device_ != nullptr && device_driven()) runtime_.device_watch.remove(*this);
+  if (device_ == nullptr) return;
+  runtime_.device_watch.remove(*this);
+  runtime_.engine.remove(*this);  // Finalize frees active requests too
   device_.reset();
 }
 
@@ -210,16 +226,20 @@ std::string Request::listed(const std::vector<std::int64_t>& numbers) {
   return fmt::format(" ({}{})", fmt::join(numbers.begin(), end, ", "), numbers.size() > most ? ", …" : "");
 }
 
-std::string Request::explain() const {
+std::string Request::name() const {
   const bool sends = side() == Side::send;
-  std::string text = fmt::format(
-      "Partitioned {} {} rank {} (world rank {}), tag {}, {} partitions, epoch {}: ", sends ? "send" : "receive",
-      sends ? "to" : "from", arguments_.rank, arguments_.peer, arguments_.tag, arguments_.partitions, epoch_);
+  return fmt::format("Partitioned {} {} rank {} (world rank {}), tag {}, {} partitions, epoch {}",
+                     sends ? "send" : "receive", sends ? "to" : "from", arguments_.rank, arguments_.peer,
+                     arguments_.tag, arguments_.partitions, epoch_);
+}
+
+std::string Request::explain() const {
+  std::string text = name() + ": ";
   if (null_peer()) return text + "the peer is MPI_PROC_NULL";
   if (matching.peer_freed) text += "the peer has freed its request; ";
   if (!matched())
     return text + fmt::format("not matched yet, the peer has not made (or not answered for) the {}",
-                              sends ? "receive" : "send");
+                              side() == Side::send ? "receive" : "send");
   return text + fmt::format("link {}, {} transport partitions, {}", link_name_, plan_.transport_partitions(),
                             active() ? describe_epoch() : "inactive");
 }

@@ -19,6 +19,7 @@
 #include "link/link.hpp"
 #include "partitioned/communicators.hpp"
 #include "partitioned/device_side.hpp"
+#include "partitioned/device_watch.hpp"
 
 namespace partita {
 
@@ -86,8 +87,13 @@ class Request : public Waiting {
   void fill_status(MPI_Status* status) const;
 
   bool active() const { return active_.load(std::memory_order_acquire); }
-  /// Whether completion calls must look at it: an epoch is open, or a kernel of a device-driven request has failed.
-  bool open() const { return active() || (device_driven() && device_ != nullptr && device_->has_news()); }
+  /// Whether completion calls must look at it: an epoch is open, or a device-driven request, or a kernel of it, has
+  /// failed and nobody was told yet.
+  bool open() const {
+    if (active()) return true;
+    if (!device_driven() || device_ == nullptr) return false;
+    return failed() ? !told_.load(std::memory_order_relaxed) : device_->has_news();
+  }
   bool matched() const { return matched_.load(std::memory_order_acquire); }
   /// What a wait for the match ends with; throws Error if it failed.
   bool matched_or_failed() const {
@@ -114,6 +120,7 @@ class Request : public Waiting {
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }
 
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// The request can never complete: every later start, done and prepared throws `error`. Any thread.
   void fail(const Error& error);
   /// After an error in a wait or test: the epoch is given up, so that the request can be freed. Blocks while another
@@ -130,8 +137,10 @@ class Request : public Waiting {
   virtual void release_memory() = 0;
   /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
   virtual bool device_step() = 0;
-  /// A look of the watch's: ends the request and releases its kernels if they wait for a rank that has died.
-  void watch_kernels();
+  /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
+  void watch_kernels(DeviceWatch::Findings& findings);
+  /// fail(), and kernels that wait are released. Any thread, while the device side is there.
+  void fail_kernels(const Error& error);
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
@@ -153,6 +162,8 @@ class Request : public Waiting {
   static std::string listed(const std::vector<std::int64_t>& numbers);
   /// What is the side's own in the device request; throws Error where kernels cannot use it.
   virtual Partita_Prequest device_view() = 0;
+  /// Whether a kernel that waits now would wait for something of the peer's that has not come. The watch's thread.
+  virtual bool kernels_can_wait() const = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
   /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress
@@ -162,6 +173,8 @@ class Request : public Waiting {
   virtual std::string describe_epoch() const = 0;
   /// The calling thread may take steps that copy GPU memory.
   void enter_gpu() const;
+  /// The direction, the peer and the shape: how explain() begins.
+  std::string name() const;
   bool null_peer() const { return arguments_.peer < 0; }
   std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
   /// Elements before user partition `partition`.
@@ -189,7 +202,9 @@ class Request : public Waiting {
  private:
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
+  mutable std::atomic<bool> told_{false};  ///< the failure was thrown to a caller
   std::optional<Error> failure_;
+  int looks_in_vain_ = 0;  ///< of the watch's
 };
 
 }  // namespace partita

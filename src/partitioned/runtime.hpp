@@ -41,7 +41,7 @@ class Runtime {
   Communicators communicators;
   DeferredList deferred;
   DeviceEngine engine;
-  DeviceWatch device_watch;
+  DeviceWatch device_watch{world, *device_memory, engine};
   Matcher matcher;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.

@@ -40,6 +40,8 @@ class SendRequest final : public Request {
  protected:
   Partita_Prequest device_view() override;
   void give_up_epoch() override;
+  /// Marks never wait.
+  bool kernels_can_wait() const override { return device_driven(); }
   std::string describe_epoch() const override;
 
  private:

@@ -1,5 +1,5 @@
 // GPU memory that other processes cannot map: a driver without IPC, GPUs without a path. The whole library runs on a
-// GPU memory of its own making, which is host memory in truth, so that no GPU is needed; threads stand for kernels.
+// GPU memory of the tests' own making; threads stand for kernels.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
@@ -8,135 +8,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "memory/device.hpp"
+#include "support/fake_gpu.hpp"
 #include "support/job.hpp"
 #include "support/pattern.hpp"
 
 namespace partita::test {
 namespace {
-
-using memory::DeviceExport;
-using memory::DevicePiece;
-using memory::NotMappable;
-
-class FakeQueue final : public memory::CopyQueue {
- public:
-  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
-  void write(std::span<const memory::WordWrite> writes) override {
-    for (const auto& [word, value] : writes) std::atomic_ref(*word).store(value, std::memory_order_release);
-  }
-  bool idle() override { return true; }
-  void drain() override {}
-};
-
-/// The GPUs of this machine, and what their drivers let other processes map.
-enum Gpu { nothing, buffers_only, blocks_only, everything };
-bool exports_buffers(int gpu) {
-  return gpu == buffers_only || gpu == everything;
-}
-/// The library's own memory: flags, counters.
-bool exports_blocks(int gpu) {
-  return gpu == blocks_only || gpu == everything;
-}
-
-class FakeGpu final : public memory::DeviceMemory {
- public:
-  explicit FakeGpu(World& world) : world_(world) { instance = this; }
-  ~FakeGpu() override { instance = nullptr; }
-
-  static FakeGpu* instance;
-
-  std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
-  void free(std::byte* memory) {
-    const std::lock_guard lock(mutex_);
-    allocations_.erase(memory);
-    std::free(memory);
-  }
-
-  memory::Place place_of(const void* address, std::size_t) override {
-    const Allocation* found = allocation_of(address);
-    return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
-  }
-  std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) override {
-    DevicePiece piece;
-    piece.address = reinterpret_cast<std::uint64_t>(address);
-    piece.size_bytes = piece.allocation_bytes = size_bytes;
-    piece.way = peer == world_.rank() ? DevicePiece::Way::same_process : DevicePiece::Way::ipc;
-    const Allocation& allocation = *allocation_of(address);
-    const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
-    if (able || peer == world_.rank()) return DeviceExport{piece};
-    return NotMappable{"cuIpcGetMemHandle fails: operation not supported"};
-  }
-  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport& pieces, int) override {
-    if (pieces.front().way != DevicePiece::Way::same_process) {
-      return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};
-    }
-    return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(pieces.front().address), [](std::byte*) {});
-  }
-  std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
-  void free_block(int, std::byte* block, std::size_t) override { free(block); }
-  std::byte* device_pointer(int, std::byte* host) override { return host; }
-  std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { return std::make_unique<FakeQueue>(); }
-  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
-  void trim(std::size_t) override {}
-  void make_current(int) override {}
-
- private:
-  struct Allocation {
-    int gpu;
-    bool of_program;
-    std::size_t size_bytes;
-  };
-
-  static std::byte* zeroed(std::size_t size_bytes) {
-    const std::size_t whole = (size_bytes + 128) / 128 * 128;
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(128, whole));
-    std::memset(memory, 0, whole);
-    return memory;
-  }
-  std::byte* remember(int gpu, bool of_program, std::size_t size_bytes) {
-    std::byte* memory = zeroed(size_bytes);
-    const std::lock_guard lock(mutex_);
-    allocations_[memory] = {gpu, of_program, size_bytes};
-    return memory;
-  }
-  /// Null for host memory.
-  const Allocation* allocation_of(const void* address) {
-    const std::lock_guard lock(mutex_);
-    const auto* byte = static_cast<const std::byte*>(address);
-    auto after = allocations_.upper_bound(byte);
-    if (after == allocations_.begin()) return nullptr;
-    const auto& [first, allocation] = *std::prev(after);
-    return byte < first + allocation.size_bytes ? &allocation : nullptr;
-  }
-
-  World& world_;
-  std::mutex mutex_;
-  std::map<const std::byte*, Allocation> allocations_;
-};
-FakeGpu* FakeGpu::instance = nullptr;
-
-class Buffer {
- public:
-  Buffer(Gpu gpu, std::size_t size_bytes) : data_(FakeGpu::instance->allocate(gpu, size_bytes)) {}
-  ~Buffer() { FakeGpu::instance->free(data_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_;
-};
 
 std::string value_of(Partita_Request request, const char* key) {
   MPI_Info info = MPI_INFO_NULL;
@@ -165,7 +47,7 @@ class NoIpc : public testing::Test {
   bool sends() const { return rank() == 0; }
 
   void make(Gpu gpu, const char* key = nullptr, const char* value = nullptr) {
-    buffer_ = std::make_unique<Buffer>(gpu, total_bytes);
+    buffer_ = std::make_unique<FakeGpuBuffer>(gpu, total_bytes);
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     if (key != nullptr) PMPI_Info_set(info, key, value);
@@ -209,7 +91,7 @@ class NoIpc : public testing::Test {
     EXPECT_NE(reason.find(words), std::string::npos) << reason;
   }
 
-  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<FakeGpuBuffer> buffer_;
   Partita_Request request_ = PARTITA_REQUEST_NULL;
 };
 
@@ -229,7 +111,7 @@ TEST_F(NoIpc, so_is_memory_of_a_pool) {
 }
 
 TEST_F(NoIpc, so_is_memory_of_gpus_without_a_path_between_them) {
-  make(everything);
+  make(unreached_peer);
   expect_staged_since("the two GPUs do not reach each other's memory: cuIpcOpenMemHandle fails");
 }
 
@@ -389,8 +271,3 @@ TEST_F(NoIpcErrors, so_do_sends_whose_kernels_must_copy) {
 
 }  // namespace
 }  // namespace partita::test
-
-/// In place of the library's, which lies in an archive.
-std::unique_ptr<partita::memory::DeviceMemory> partita::memory::make_device_memory(World& world, HostMemory&) {
-  return std::make_unique<partita::test::FakeGpu>(world);
-}

@@ -3,8 +3,8 @@
 
     fault_test.py --mpiexec mpirun --probe PATH GROUP
 
-Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu,
-chunk_probe for the group chunk."""
+Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu, thread_probe for kernels,
+chunk_probe for chunk."""
 
 import argparse
 import os
@@ -24,9 +24,9 @@ VICTIM = 1
 TIMEOUT_S = 4
 # For noticing, and for a crowded machine.
 MARGIN_S = 12
-# On GPUs: long enough to tell a release by the host from the kernel's own time limit.
-GPU_TIMEOUT_S = 30
-GPU_RELEASE_S = 15
+# Of kernels: long enough to tell a release by the host from the kernel's own time limit.
+KERNEL_TIMEOUT_S = 30
+KERNEL_RELEASE_S = 15
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
                   "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH"]
@@ -250,39 +250,58 @@ def group_fatal(options, checks):
                       job)
 
 
-def gpu_fault(options, checks, mode, size_bytes):
+def kernel_fault(options, checks, mode, size_bytes, **environment):
     """Rank 1 of two is killed; a kernel of rank 0 waits for it, asks for what it does not send any more, or marks."""
-    where = f"GPU, {mode}, {size_bytes} bytes"
-    job = Job(options, [mode, str(size_bytes)], ranks=2, survive=True, PARTITA_TIMEOUT=str(GPU_TIMEOUT_S))
-    job.wait_until(lambda: 0 in job.end_codes(), GPU_TIMEOUT_S + 2 * MARGIN_S)
+    where = f"kernels, {mode}, {size_bytes} bytes" + "".join(f", {name}={value}" for name, value in environment.items())
+    job = Job(options, [mode, str(size_bytes)], ranks=2, survive=True, PARTITA_TIMEOUT=str(KERNEL_TIMEOUT_S), **environment)
+    job.wait_until(lambda: 0 in job.end_codes(), KERNEL_TIMEOUT_S + 2 * MARGIN_S)
     told = survivors(job)
     expect_good_end(checks, job, [0], where)
     job.end(time.monotonic() - job.begin + 0.1)
     checks.expect(f"rank {VICTIM} pid" in job.output, f"{where}: the fault did not strike", job)
-    ended = re.search(r"rank 0 kernel ended: code (\d+) after ([0-9.]+) s", job.output)
+    ended = re.search(r"rank 0 kernel ended: code (-?\d+) after ([0-9.]+) s", job.output)
     checks.expect(ended is not None, f"{where}: the kernel of rank 0 did not end", job)
     if ended:
-        expected = 0 if mode == "mark" else ERR_ABORTED
+        expected = 0 if mode in ("host_mark", "host_all") else ERR_ABORTED
         checks.expect(int(ended[1]) == expected, f"{where}: the kernel ended with code {ended[1]}, not {expected}", job)
+        checks.expect(float(ended[2]) < KERNEL_RELEASE_S, f"{where}: the kernel ended after {ended[2]} s", job)
     seconds, sentence = told.get(0, (None, ""))
-    checks.expect(seconds is not None and seconds < GPU_RELEASE_S, f"{where}: rank 0 was told after {seconds} s", job)
-    checks.expect(f"rank {VICTIM} has ended" in sentence, f"{where}: rank 0 was told: {sentence}", job)
+    checks.expect(seconds is not None and seconds < KERNEL_RELEASE_S, f"{where}: rank 0 was told after {seconds} s", job)
+    if mode == "host_all":
+        checks.expect("survives: class 0 " in job.output, f"{where}: all had come, but rank 0 was told: {sentence}", job)
+    else:
+        checks.expect(f"rank {VICTIM} has ended" in sentence, f"{where}: rank 0 was told: {sentence}", job)
     checks.expect("rank 0 computes 144" in job.output, f"{where}: rank 0 has lost its GPU", job)
     checks.expect("rank 0 frees: MPI_SUCCESS" in job.output, f"{where}: rank 0 could not free its requests", job)
     print(f"done: {where}: after {seconds} s", flush=True)
 
 
-def group_gpu(options, checks):
+def group_kernels(options, checks):
+    """Those that wait for the dead are released, whoever opens the epochs and however they wait; and nobody else."""
+    packets, flags = 64, 65536
+    for mode in ["wait", "ask", "exchange"]:
+        for size_bytes in [packets, flags]:
+            kernel_fault(options, checks, mode, size_bytes)
+    kernel_fault(options, checks, "partition", packets)
+    kernel_fault(options, checks, "prepare", flags)
+    for mode in ["host_wait", "host_partition", "host_ask", "host_ask_in_wait", "host_all", "host_mark"]:
+        kernel_fault(options, checks, mode, flags)
+    for mode in ["host_wait", "host_ask", "host_all"]:
+        kernel_fault(options, checks, mode, flags, PARTITA_LINK="mpi")  # the host tells its kernels
+    kernel_fault(options, checks, "host_mark", flags, PARTITA_GPU_COPY="engine")
+
+
+def skip_without_two_gpus():
     gpus = pathlib.Path("/proc/driver/nvidia/gpus")
     count = len(list(gpus.iterdir())) if gpus.exists() else 0
     if count < 2:
         print(f"skipped: needs 2 GPUs, this machine has {count}")
         sys.exit(77)
-    for mode in ["wait", "prepare", "exchange"]:
-        for size_bytes in [64, 65536]:  # in packets, behind flags
-            gpu_fault(options, checks, mode, size_bytes)
-    for mode in ["parrived", "mark"]:
-        gpu_fault(options, checks, mode, 65536)
+
+
+def group_gpu(options, checks):
+    skip_without_two_gpus()
+    group_kernels(options, checks)
 
 
 def chunk_job(options, action, victim, timeout_s):
@@ -354,7 +373,7 @@ def group_chunk(options, checks):
 
 
 GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,
-          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu, "chunk": group_chunk}
+          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu, "kernels": group_kernels, "chunk": group_chunk}
 
 
 def main():

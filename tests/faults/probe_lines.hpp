@@ -22,10 +22,13 @@ inline void say(const char* format, ...) {
   [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
 }
 
+/// That of the library whose codes the program has.
+inline int (*error_string)(int code, char* text, int* length) = MPI_Error_string;
+
 inline std::string sentence_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  MPI_Error_string(code, text, &length);
+  error_string(code, text, &length);
   for (char* c = text; *c != '\0'; ++c) {
     if (*c == '\n') *c = ' ';
   }

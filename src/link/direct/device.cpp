@@ -88,7 +88,11 @@ class DeviceSender final : public Sender {
     context.device_memory.copy(device_promise_->address(), host_promise_.address(), sizeof(Promise));
   }
   ~DeviceSender() override {
-    if (queue_) queue_->drain();
+    try {
+      if (queue_) queue_->drain();
+    } catch (const Error&) {
+      // The GPU no longer works: nothing is under way.
+    }
   }
 
   wire::Bytes offer() override {

@@ -31,6 +31,7 @@ class CudaMemory final : public DeviceMemory {
                                                                int device) override {
     return imports_.import(peer, memory, device);
   }
+  void check(int device) override;
   void trim(std::size_t allowed_bytes) override { imports_.trim(allowed_bytes); }
 
   std::byte* allocate_block(int device, std::size_t size_bytes) override {
@@ -84,6 +85,13 @@ void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
   const cuda::InContext in_context(contexts_.of(device));
   PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
   PARTITA_CU(cuStreamSynchronize, stream);
+}
+
+void CudaMemory::check(int device) {
+  const CUstream stream = contexts_.stream(device);
+  const cuda::InContext in_context(contexts_.of(device));
+  const CUresult result = cuda::driver().cuStreamQuery(stream);
+  if (result != CUDA_ERROR_NOT_READY) cuda::check_driver(cuda::driver(), result, "cuStreamQuery");
 }
 
 }  // namespace

@@ -1,0 +1,139 @@
+#include "support/fake_gpu.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <span>
+
+#include "core/error.hpp"
+
+namespace partita::test {
+namespace {
+
+using memory::DeviceExport;
+using memory::DevicePiece;
+using memory::NotMappable;
+
+FakeGpu* the_one = nullptr;
+
+class FakeQueue final : public memory::CopyQueue {
+ public:
+  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  void write(std::span<const memory::WordWrite> writes) override {
+    for (const auto& [word, value] : writes) std::atomic_ref(*word).store(value, std::memory_order_release);
+  }
+  bool idle() override { return true; }
+  void drain() override {}
+};
+
+bool exports_buffers(int gpu) {
+  return gpu == buffers_only || gpu == unreached_peer || gpu == mapped;
+}
+bool exports_blocks(int gpu) {
+  return gpu == blocks_only || gpu == unreached_peer || gpu == mapped;
+}
+
+}  // namespace
+
+FakeGpu::FakeGpu(World& world, memory::HostMemory& host_memory) : world_(world), host_memory_(host_memory) {
+  the_one = this;
+}
+FakeGpu::~FakeGpu() {
+  the_one = nullptr;
+}
+
+FakeGpu& FakeGpu::instance() {
+  return *the_one;
+}
+
+std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
+  std::byte* memory = host_memory_.allocate_block(size_bytes);
+  const std::lock_guard lock(mutex_);
+  allocations_[memory] = {gpu, of_program, size_bytes};
+  return memory;
+}
+
+void FakeGpu::free(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = allocations_.extract(memory);
+  host_memory_.free_block(memory, found.mapped().size_bytes);
+}
+
+void FakeGpu::free_block(int, std::byte* block, std::size_t) {
+  free(block);
+}
+
+void FakeGpu::fail(Gpu gpu) {
+  const std::lock_guard lock(mutex_);
+  failed_.insert(gpu);
+}
+
+const FakeGpu::Allocation* FakeGpu::allocation_of(const void* address) {
+  const std::lock_guard lock(mutex_);
+  const auto* byte = static_cast<const std::byte*>(address);
+  const auto after = allocations_.upper_bound(byte);
+  if (after == allocations_.begin()) return nullptr;
+  const auto& [first, allocation] = *std::prev(after);
+  return byte < first + allocation.size_bytes ? &allocation : nullptr;
+}
+
+memory::Place FakeGpu::place_of(const void* address, std::size_t) {
+  const Allocation* found = allocation_of(address);
+  return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
+}
+
+std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void* address, std::size_t size_bytes) {
+  DevicePiece piece;
+  piece.address = reinterpret_cast<std::uint64_t>(address);
+  piece.size_bytes = piece.allocation_bytes = size_bytes;
+  piece.way = DevicePiece::Way::same_process;
+  if (peer == world_.rank()) return DeviceExport{piece};
+  const Allocation& allocation = *allocation_of(address);
+  const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
+  if (!able) return NotMappable{"cuIpcGetMemHandle fails: operation not supported"};
+  piece.way = DevicePiece::Way::ipc;
+  if (allocation.gpu == mapped) {
+    const memory::HostAddress name = host_memory_.export_to(peer, address);
+    piece.way = DevicePiece::Way::file_descriptor;
+    piece.segment = name.segment;
+    piece.offset_bytes = name.offset_bytes;
+  }
+  return DeviceExport{piece};
+}
+
+std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int) {
+  const DevicePiece& piece = pieces.front();
+  const auto keep = [](std::byte*) {};
+  switch (piece.way) {
+    case DevicePiece::Way::same_process:
+      return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), keep);
+    case DevicePiece::Way::file_descriptor:
+      return std::shared_ptr<std::byte>(host_memory_.import(peer, {piece.segment, piece.offset_bytes}), keep);
+    default:
+      return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};
+  }
+}
+
+std::byte* FakeGpu::device_pointer(int, std::byte* host) {
+  return host;
+}
+
+std::unique_ptr<memory::CopyQueue> FakeGpu::make_copy_queue(int) {
+  return std::make_unique<FakeQueue>();
+}
+
+void FakeGpu::copy(void* to, const void* from, std::size_t size_bytes) {
+  std::memcpy(to, from, size_bytes);
+}
+
+void FakeGpu::check(int gpu) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.contains(gpu)) throw Error(ErrorClass::other, "a kernel of GPU {} has made an illegal access", gpu);
+}
+
+}  // namespace partita::test
+
+/// In place of the library's, which lies in an archive.
+std::unique_ptr<partita::memory::DeviceMemory> partita::memory::make_device_memory(World& world,
+                                                                                   HostMemory& host_memory) {
+  return std::make_unique<partita::test::FakeGpu>(world, host_memory);
+}

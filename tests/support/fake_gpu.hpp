@@ -1,0 +1,83 @@
+// GPU memory of the tests' own making, which is host memory in truth: the whole library runs on it without a GPU, and
+// threads stand for kernels (partita/device.cuh on CPU threads). Programs that link it take it in place of the
+// library's, which lies in an archive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "memory/device.hpp"
+
+namespace partita::test {
+
+/// The GPUs of this machine, and what of them other processes can map.
+enum Gpu {
+  nothing,
+  buffers_only,    ///< but not the library's own memory: flags, counters
+  blocks_only,     ///< the library's memory only
+  unreached_peer,  ///< both can be named, but the peer's GPU cannot reach them
+  mapped,          ///< everything, and it is
+};
+
+class FakeGpu final : public memory::DeviceMemory {
+ public:
+  FakeGpu(World& world, memory::HostMemory& host_memory);
+  ~FakeGpu() override;
+
+  /// The one that the library has made.
+  static FakeGpu& instance();
+
+  std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
+  void free(std::byte* memory);
+  /// As if one of its kernels had failed.
+  void fail(Gpu gpu);
+
+  memory::Place place_of(const void* address, std::size_t size_bytes) override;
+  std::variant<memory::DeviceExport, memory::NotMappable> export_to(int peer, const void* address,
+                                                                    std::size_t size_bytes) override;
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
+                                                                       int gpu) override;
+  std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
+  void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
+  std::byte* device_pointer(int gpu, std::byte* host) override;
+  std::unique_ptr<memory::CopyQueue> make_copy_queue(int gpu) override;
+  void copy(void* to, const void* from, std::size_t size_bytes) override;
+  void check(int gpu) override;
+  void trim(std::size_t) override {}
+  void make_current(int) override {}
+
+ private:
+  struct Allocation {
+    int gpu;
+    bool of_program;
+    std::size_t size_bytes;
+  };
+
+  std::byte* remember(int gpu, bool of_program, std::size_t size_bytes);
+  /// Null for host memory.
+  const Allocation* allocation_of(const void* address);
+
+  World& world_;
+  memory::HostMemory& host_memory_;
+  std::mutex mutex_;
+  std::map<const std::byte*, Allocation> allocations_;
+  std::set<int> failed_;
+};
+
+/// Memory of such a GPU.
+class FakeGpuBuffer {
+ public:
+  FakeGpuBuffer(Gpu gpu, std::size_t size_bytes) : data_(FakeGpu::instance().allocate(gpu, size_bytes)) {}
+  ~FakeGpuBuffer() { FakeGpu::instance().free(data_); }
+  FakeGpuBuffer(const FakeGpuBuffer&) = delete;
+  FakeGpuBuffer& operator=(const FakeGpuBuffer&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
+}  // namespace partita::test
