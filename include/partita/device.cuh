@@ -5,9 +5,9 @@
 // protocol, the drivers and what is ordered with what.
 //
 // Every call returns PARTITA_DEVICE_SUCCESS (0) or PARTITA_DEVICE_ERR_*. The first failure of a request is also
-// recorded for its host, where the next call on the request (MPI_Wait, MPI_Test, MPI_Start) explains it. A
-// refused mark is taken back, so that kernels can still complete the epoch; the host's next call gives it up. Every
-// call may return
+// recorded for its host, where the next MPI_Wait or MPI_Test of the request explains it. A refused mark is taken back,
+// so that kernels can still complete the epoch. The host call that explains a failure gives the request up, as after
+// every error: its kernels are released, and it can only be freed. Every call may return
 //   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range

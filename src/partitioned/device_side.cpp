@@ -25,14 +25,15 @@ partita_u32 new_life() {
   return life;
 }
 
-const char* meaning(partita_u32 failure) {
+const char* meaning(partita_u32 failure, bool device_driven) {
   switch (failure) {
     case PARTITA_DEVICE_ERR_PARTITION:
       return "named a partition that the request does not have";
     case PARTITA_DEVICE_ERR_TWICE:
       return "marked a partition twice in an epoch, or in no epoch";
     case PARTITA_DEVICE_ERR_INACTIVE:
-      return "marked a partition before the host had started the epoch";
+      return device_driven ? "called Pbuf_prepare before Pstart had opened an epoch"
+                           : "marked a partition before the host had started the epoch";
     case PARTITA_DEVICE_ERR_ACTIVE:
       return "started an epoch before the one before was complete";
     case PARTITA_DEVICE_ERR_UNPREPARED:
@@ -123,7 +124,8 @@ void DeviceSide::check(const Waiting& request) {
   if (failure == PARTITA_DEVICE_SUCCESS) return;
   told_.store(true, std::memory_order_relaxed);
   const partita_i32 partition = words().host.failure_partition;
-  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(), meaning(failure),
+  const bool device_driven = (view_.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
+  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(), meaning(failure, device_driven),
               partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
 }
 

@@ -1,0 +1,45 @@
+// What kernels and their hosts do wrong, with threads for kernels, on memory that stands for a GPU's; and a GPU that no
+// longer works.
+#include "support/device_mistakes.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "support/fake_gpu.hpp"
+
+namespace partita::test {
+namespace {
+
+struct Threads {
+  static constexpr bool kernels_copy = true;
+  static std::byte* allocate(std::size_t size_bytes) { return FakeGpu::instance().allocate(mapped, size_bytes); }
+  static void free(std::byte* memory) { FakeGpu::instance().free(memory); }
+  static int call(const Commit& commit) {
+    int code = -1;
+    std::thread([&] { code = commit(); }).join();
+    return code;
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(OnThreads, DeviceMistakes, Threads);
+
+/// No kernel will mark any more, and the host has no other way to learn it.
+class BrokenGpu : public DeviceMistakes<Threads> {};
+
+TEST_F(BrokenGpu, a_wait_for_its_kernels_ends_with_what_is_wrong) {
+  make(nullptr);
+  if (rank() == sender()) {
+    Partita_Prequest device{};
+    ASSERT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
+    FakeGpu::instance().fail(mapped);
+    const auto begin = std::chrono::steady_clock::now();
+    expect_error(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_ERR_OTHER,
+                 "a kernel of GPU 4 has made an illegal access");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2)) << "less than PARTITA_TIMEOUT";
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+  }
+  free_both();
+}
+
+}  // namespace
+}  // namespace partita::test
