@@ -3,7 +3,7 @@
 
     fault_test.py --mpiexec mpirun --probe PATH GROUP
 
-Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu, thread_probe for kernels,
+Exit codes: 0 all passed, 77 skipped, else failed. PATH is gpu_probe for the group gpu, wrong_gpu_probe for wrong_gpu, thread_probe for kernels,
 chunk_probe for chunk."""
 
 import argparse
@@ -304,6 +304,30 @@ def group_gpu(options, checks):
     group_kernels(options, checks)
 
 
+def group_wrong_gpu(options, checks):
+    """Where the two GPUs share their memory the marks may even count; else CUDA ends the kernel. Either way the hosts come to
+    an end by themselves, and the other rank keeps its GPU."""
+    skip_without_two_gpus()
+    for copy in ["kernel", "engine"]:
+        where = f"a kernel on the wrong GPU, {copy}"
+        job = Job(options, [], ranks=2, survive=True, PARTITA_TIMEOUT=str(TIMEOUT_S), PARTITA_GPU_COPY=copy)
+        job.wait_until(lambda: len(job.end_codes()) == 2, 2 * TIMEOUT_S + 2 * MARGIN_S)
+        told = survivors(job)
+        expect_good_end(checks, job, [0, 1], where)
+        job.end(time.monotonic() - job.begin + 0.1)
+        checks.expect("rank 0 Prequest_create returned MPI_SUCCESS" in job.output, f"{where}: no device request", job)
+        kernel = re.search(r"rank 0 kernel: (.*)", job.output)
+        checks.expect(kernel is not None, f"{where}: the kernel of rank 0 did not end", job)
+        for r in range(2):
+            seconds, sentence = told.get(r, (None, ""))
+            checks.expect(seconds is not None and seconds < TIMEOUT_S + 3, f"{where}: rank {r} was told after {seconds} s", job)
+            checks.expect(f"rank {r} Finalize returned MPI_SUCCESS" in job.output, f"{where}: rank {r} did not finalise", job)
+        if kernel and kernel[1] != "no error":
+            checks.expect("rank 0 survives: class 0 " not in job.output, f"{where}: rank 0 was told of no error", job)
+        checks.expect("rank 1 computes 144" in job.output, f"{where}: rank 1 has lost its GPU", job)
+        print(f"done: {where}: {kernel and kernel[1]}; rank 0 was told: {told.get(0)}; rank 1: {told.get(1)}", flush=True)
+
+
 def chunk_job(options, action, victim, timeout_s):
     """A job of two ranks, of which `victim` is struck while it copies a chunk; skips the group where none does."""
     job = Job(options, [action, str(victim)], ranks=2, survive=True, PARTITA_TIMEOUT=str(timeout_s), PARTITA_WARN_AFTER="1",
@@ -373,7 +397,7 @@ def group_chunk(options, checks):
 
 
 GROUPS = {"kill": group_kill, "stop": group_stop, "slow": group_slow, "settings": group_settings,
-          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu, "kernels": group_kernels, "chunk": group_chunk}
+          "finalize": group_finalize, "fatal": group_fatal, "gpu": group_gpu, "wrong_gpu": group_wrong_gpu, "kernels": group_kernels, "chunk": group_chunk}
 
 
 def main():
