@@ -104,6 +104,11 @@ bool DeviceSide::completed(Epoch epoch) const {
   return Word(words().host.completed).load(std::memory_order_acquire) == epoch;
 }
 
+bool DeviceSide::hands_over(Epoch epoch) const {
+  // Stored before what handed_over() loads; that orders.
+  return !kernel_copies() || Word(words().host.newest_hand_over).load(std::memory_order_relaxed) == epoch;
+}
+
 bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
   // Pairs with the decider's store.
   return Word(device::handed_over(&words().host)[t]).load(std::memory_order_acquire) == epoch;

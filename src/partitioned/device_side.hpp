@@ -14,8 +14,8 @@
 
 namespace partita {
 
-/// docs/design/device.md has the picture. One thread at a time, but for completed(), handed_over(), raise() and
-/// abort().
+/// docs/design/device.md has the picture. One thread at a time, but for completed(), hands_over(), handed_over(),
+/// raise() and abort().
 class DeviceSide {
  public:
   /// `view` has everything but state, host and limit. `before` is the epoch before the first that
@@ -35,6 +35,8 @@ class DeviceSide {
   void start(Epoch epoch);
   /// Whether the kernel has decided how every transport partition of `epoch` leaves.
   bool completed(Epoch epoch) const;
+  /// Whether the kernel may have left transport partitions of `epoch` to the host: not, as long as it copies them all.
+  bool hands_over(Epoch epoch) const;
   /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
   /// completed() is.
   bool handed_over(std::int32_t t, Epoch epoch) const;

@@ -274,18 +274,30 @@ bool SendRequest::device_done() {
 }
 
 /// Takes every transport partition that kernels have left to the host in this epoch, once; returns how many there are
-/// so far. Several threads at once.
+/// so far. Several threads at once. Looks at none where kernels copy all, and again at none of the first ones that were
+/// all handed over.
 std::int32_t SendRequest::take_handed_over() {
-  std::int32_t handed_over = 0;
+  if (!device_->hands_over(epoch_)) return 0;
+  std::int32_t all_before = known_handed_over();
+  std::int32_t handed_over = all_before;
   link::Range run;
-  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
+  for (std::int32_t t = all_before; t < plan_.transport_partitions(); ++t) {
     if (!device_->handed_over(t, epoch_)) continue;
+    if (handed_over == t) all_before = t + 1;
     ++handed_over;
     if (taken_[static_cast<std::size_t>(t)].exchange(epoch_, std::memory_order_relaxed) == epoch_) continue;
     join(run, t, &SendRequest::decide);
   }
   decide(run);
+  all_handed_over_.store(std::uint64_t{epoch_} << 32 | static_cast<std::uint32_t>(all_before),
+                         std::memory_order_relaxed);
   return handed_over;
+}
+
+/// So many transport partitions, from the first one on, were all seen handed over in this epoch.
+std::int32_t SendRequest::known_handed_over() const {
+  const std::uint64_t known = all_handed_over_.load(std::memory_order_relaxed);
+  return known >> 32 == epoch_ ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
 }
 
 /// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued.

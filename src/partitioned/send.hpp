@@ -47,6 +47,7 @@ class SendRequest final : public Request {
  private:
   bool device_done();
   std::int32_t take_handed_over();
+  std::int32_t known_handed_over() const;
   void check_markable(std::int64_t first, std::int64_t last) const;
   void pack(link::Range partitions);
   std::int64_t mark(link::Range partitions);
@@ -71,6 +72,9 @@ class SendRequest final : public Request {
   std::vector<std::atomic<std::uint8_t>>
       deferred_;                           ///< per transport partition: complete, but the receiver was not ready
   std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition, with a device side: taken from the kernel
+  /// With a device side: what known_handed_over() returns, and, in the high half, in which epoch. A store of an older
+  /// count may come last; that costs another look.
+  std::atomic<std::uint64_t> all_handed_over_{0};
   std::atomic<std::int32_t> deferred_count_{0};
   std::atomic<std::int32_t> put_count_{0};
 };

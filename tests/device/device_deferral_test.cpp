@@ -60,6 +60,8 @@ TEST(DeviceDeferral, one_mark_before_the_receiver_is_ready_gives_the_whole_trans
             EXPECT_TRUE(pair.holds(epoch, pair.plan().bytes(t)));
           }
         }
+        // By this word alone the host knows whether it has to look.
+        EXPECT_EQ(pair.send().host->newest_hand_over == epoch, handed_over > 0);
         EXPECT_EQ(pair.progress(epoch), ready_before == partitions ? 0 : handed_over);
         if (ready_before == partitions) {
           pair.start_recv(epoch);

@@ -53,7 +53,8 @@ typedef struct Partita_Prequest_host {
   partita_u32 failure;   /* kernel: what went wrong (PARTITA_DEVICE_*), written after the next two */
   partita_i32 failure_partition; /* -1: of no partition */
   partita_u32 failure_epoch;
-  partita_u32 reserved[2];
+  partita_u32 newest_hand_over; /* kernel: of a send whose kernels copy, the newest epoch in which one handed over */
+  partita_u32 reserved;
 } Partita_Prequest_host;
 
 /* What can go wrong in a kernel; what the device calls return. The next host call on the request explains it. */

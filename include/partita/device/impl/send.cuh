@@ -258,6 +258,11 @@ PARTITA_DEVICE_INLINE void complete_send(const Partita_Prequest& request, Epoch 
 /// it made a release fence and stored nothing that a host looks for at `completed` after it.
 PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32 t, Epoch epoch, bool deferred) {
   if (deferred) {
+    // The host looks for what follows once it sees this, and once more behind `completed`. Without a remote it always
+    // looks.
+    if (request.remote != nullptr) {
+      SystemWord<partita_u32>(request.host->newest_hand_over).store(epoch, order::memory_order_relaxed);
+    }
     // Pairs with the acquire load of the progress engine, which then reads the buffer.
     SystemWord<partita_u32>(handed_over(request.host)[t]).store(epoch, order::memory_order_release);
     return false;
