@@ -56,6 +56,7 @@ struct Benchmark {
   bool larger_is_better = false;
   bool timed_in_batches = true;   ///< else each sample is one operation
   bool compares_subjects = true;  ///< else it has contenders of its own and needs no subject
+  bool compares_names = false;    ///< its contenders call the MPI by its standard names and past the drop-in
   Ranks ranks = Ranks::two;
   bool on_gpu = false;                       ///< buffers lie in GPU memory; has the options of GPU benchmarks
   bool shows_deviation = false;              ///< the table has the mean and the standard deviation too

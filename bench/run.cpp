@@ -119,7 +119,7 @@ void note_scarce_cores(const Job& job, Results& results) {
 }
 
 void note_control_run(const Benchmark& benchmark, Results& results) {
-  if (!benchmark.compares_subjects && !benchmark.on_gpu && !drop_in_is_loaded()) {
+  if (benchmark.compares_names && !drop_in_is_loaded()) {
     results.notes.emplace_back("no drop-in is loaded: both names are the same call, a control run");
   }
 }

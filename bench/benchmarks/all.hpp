@@ -13,5 +13,6 @@ Benchmark availability_benchmark();
 Benchmark early_bird_benchmark();
 Benchmark foreign_benchmark();
 Benchmark start_pready_wait_benchmark();
+Benchmark progress_benchmark();
 
 }  // namespace partita::bench

@@ -118,6 +118,7 @@ Benchmark foreign_benchmark() {
           .what = "What the MPI's own calls cost with the drop-in loaded, against their profiling names",
           .unit = "us",
           .compares_subjects = false,
+          .compares_names = true,
           .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--seed",
                     "--memory", "--face", "--link", "--transport-partitions", "--peer"},
           .set_defaults = one_partition,

@@ -29,6 +29,9 @@ inline constexpr Naming fig5_naming{"partitioned.fig5",
 inline constexpr Naming table1_naming{"partitioned.table1",
                                       "What each call of a GPU request costs: mean and deviation"};
 
+inline constexpr Naming progress_naming{"partitioned.progress",
+                                        "What a step of the progress engine costs, and a process that sleeps"};
+
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();
 

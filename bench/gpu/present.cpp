@@ -26,7 +26,7 @@ int rank_on_node(MPI_Comm comm) {
 const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> table{latency_benchmark(), bandwidth_benchmark(), fig2_benchmark(),
                                             fig3_benchmark(),    fig4_benchmark(),      fig5_benchmark(),
-                                            table1_benchmark()};
+                                            table1_benchmark(),  progress_benchmark()};
   return table;
 }
 

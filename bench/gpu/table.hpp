@@ -12,5 +12,6 @@ Benchmark fig3_benchmark();
 Benchmark fig4_benchmark();
 Benchmark fig5_benchmark();
 Benchmark table1_benchmark();
+Benchmark progress_benchmark();
 
 }  // namespace partita::bench::gpu
