@@ -63,7 +63,9 @@ struct Scene {
 
   jacobi2d::Outcome solve(std::string_view mode) {
     plate.reset();
-    return solver.solve(mode, {job.options.batch, 0.0, iterations_between_looks});
+    const jacobi2d::Outcome outcome = solver.solve(mode, {job.options.batch, 0.0, iterations_between_looks});
+    if (outcome.sweep_s > 0) sweep_s = outcome.sweep_s;
+    return outcome;
   }
 
   /// Whether the plate as it was left is what one GPU computes, bit by bit. Collective.
@@ -81,6 +83,20 @@ struct Scene {
   jacobi2d::Plate plate;
   jacobi2d::gpu::Solver solver;
   std::optional<jacobi2d::gpu::Reference> reference;  ///< of rank 0
+  double sweep_s = 0;                                 ///< of the last solve that measured it
+};
+
+/// As if the iterations of mode traditional had no halo, by what its last solve measured: how much of a step the halo
+/// is follows from it.
+class SweepsAlone final : public bench::Measurement {
+ public:
+  explicit SweepsAlone(std::shared_ptr<Scene> scene) : scene_(std::move(scene)) {}
+  void prepare(std::uint64_t) override {}
+  double sample(const bench::Round&) override { return scene_->sweep_s * scene_->job.options.batch; }
+  bool compare(std::uint64_t) const override { return true; }
+
+ private:
+  std::shared_ptr<Scene> scene_;
 };
 
 /// Every epoch solves the same plate from its beginning, so one that was compared stands for all, unless each is to be.
@@ -121,6 +137,8 @@ std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& 
     }
     found.push_back({mode, std::string(jacobi2d::gpu::mode_names.front()), std::make_unique<Solve>(scene, mode)});
   }
+  found.push_back(
+      {"sweeps-alone", std::string(jacobi2d::gpu::mode_names.front()), std::make_unique<SweepsAlone>(scene)});
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -49,6 +50,11 @@ double gflops_with_setup(const Result& run) {
   return all_s > 0.0 ? run.gflops * run.time_s / all_s : 0.0;
 }
 
+/// Of a step: what it takes beyond computing, the copies of the halo to and from the host included.
+double halo_share(const Result& run) {
+  return run.time_s > 0.0 ? std::max(0.0, 1.0 - run.sweep_s * run.iterations / run.time_s) : 0.0;
+}
+
 ordered_json run_record(const Result& run, bool gpu) {
   ordered_json record = {{"iterations", run.iterations}, {"residual", run.residual},
                          {"converged", run.converged},   {"time_s", run.time_s},
@@ -57,6 +63,10 @@ ordered_json run_record(const Result& run, bool gpu) {
   if (gpu) {
     record["setup_s"] = run.setup_s;
     record["gflops_with_setup"] = gflops_with_setup(run);
+  }
+  if (run.sweep_s > 0.0) {
+    record["sweep_s"] = run.sweep_s;
+    record["halo_share"] = halo_share(run);
   }
   if (run.check != Check::skipped) record["identical_to_one_rank"] = run.check == Check::passed;
   return record;

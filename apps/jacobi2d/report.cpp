@@ -46,6 +46,7 @@ Result summarise(const Plate& plate, std::string_view mode, const Outcome& outco
   const std::vector<double> times = gather_values(plate, outcome.time_s);
   const std::vector<double> halo_times = gather_values(plate, outcome.halo_time_s);
   const std::vector<double> setup_times = gather_values(plate, outcome.setup_s);
+  const std::vector<double> sweep_times = gather_values(plate, outcome.sweep_s);
   const Division& division = plate.division();
   const double flops = flops_per_cell * division.rows * division.columns * outcome.iterations;
 
@@ -57,6 +58,7 @@ Result summarise(const Plate& plate, std::string_view mode, const Outcome& outco
   result.time_s = largest_of(times);
   result.gflops = result.time_s > 0.0 ? flops / result.time_s * 1e-9 : 0.0;
   result.setup_s = largest_of(setup_times);
+  result.sweep_s = largest_of(sweep_times);
   result.halo_median_s = median_of(halo_times);
   result.halo_max_s = largest_of(halo_times);
   result.history = outcome.history;

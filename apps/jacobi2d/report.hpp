@@ -24,6 +24,7 @@ struct Result {
   double gflops = 0.0;
   double halo_median_s = 0.0, halo_max_s = 0.0;  ///< over the ranks
   double setup_s = 0.0;                          ///< of the slowest rank, before time_s; GPU modes only
+  double sweep_s = 0.0;                          ///< of the slowest rank, an iteration without a halo; 0: not measured
   Check check = Check::skipped;
   std::vector<Residual> history;
 };

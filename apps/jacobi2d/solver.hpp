@@ -32,6 +32,7 @@ struct Outcome {
   double time_s = 0.0;       ///< of the iterations on this rank, between two barriers
   double halo_time_s = 0.0;  ///< of it, in communication calls of the halo exchange, see HaloClock
   double setup_s = 0.0;      ///< before them, to prepare the communication; GPU modes only
+  double sweep_s = 0.0;      ///< what an iteration would take without a halo; mode traditional on GPUs only
   std::vector<Residual> history;
 };
 

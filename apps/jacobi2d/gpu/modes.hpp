@@ -23,6 +23,8 @@ struct Rank {
 
 /// Kernel, stream synchronise, then MPI from the host, through page-locked host memory.
 Outcome solve_traditional(const Rank& rank, const Limits& limits);
+/// Kernel, stream synchronise, then partitioned sends of GPU memory that the host marks.
+Outcome solve_traditional_device(const Rank& rank, const Limits& limits);
 /// Kernels mark partitions; `copy` says who moves them, kernel or engine (info key partita_gpu_copy).
 Outcome solve_partitioned(const Rank& rank, const Limits& limits, const std::string& copy);
 /// The whole solve is one kernel on each GPU.

@@ -23,7 +23,7 @@ MPIX_Prequest make_device_request(MPI_Request request) {
 
 HaloSet::HaloSet(const Plate& plate, const DeviceBlock& cells, int set, const std::string& driver,
                  const std::string& copy, bool flags_each)
-    : sides_(plate.sides()) {
+    : plate_(plate), sides_(plate.sides()) {
   for (const Side side : sides_) {
     const int partitions = plate.partitions(side);
     const int count = cells.length(side) / partitions;
@@ -53,6 +53,10 @@ void HaloSet::make_device_requests(bool of_receives) {
   }
   have_sends_ = true;
   have_receives_ = of_receives;
+}
+
+void HaloSet::mark_sends() {
+  for (std::size_t i = 0; i < sides_.size(); ++i) MPI_Pready_range(0, plate_.partitions(sides_[i]) - 1, sends_[i]);
 }
 
 void HaloSet::prepare_sends() {

@@ -54,6 +54,8 @@ class HaloSet {
 
   void start_sends() { start(sends_); }
   void start_receives() { start(receives_); }
+  /// The host marks all partitions; without device requests.
+  void mark_sends();
   /// Waits until every receiver has started its side.
   void prepare_sends();
   void wait_for_sends() { wait_for(sends_); }
@@ -63,6 +65,7 @@ class HaloSet {
   static void start(std::vector<MPI_Request>& requests);
   static void wait_for(std::vector<MPI_Request>& requests);
 
+  const Plate& plate_;
   const std::vector<Side>& sides_;
   std::vector<MPI_Request> sends_, receives_;  ///< in the order of `sides_`
   DeviceRequests device_{};

@@ -137,6 +137,7 @@ class Solver::Implementation {
 
   Outcome solve_uploaded(std::string_view mode, const Limits& limits) {
     if (mode == "traditional") return solve_traditional(rank_, limits);
+    if (mode == "traditional-device") return solve_traditional_device(rank_, limits);
     if (mode == "engine" || mode == "kernel") return solve_partitioned(rank_, limits, std::string(mode));
     if (mode == "persistent-kernel") return solve_persistent(rank_, limits);
     if (mode == "nccl") {

@@ -25,8 +25,8 @@ inline int wanted_partitions(const Division& division) {
 }
 
 /// In the order in which they run; the first is what the others are compared with.
-inline constexpr std::array<std::string_view, 5> mode_names{"traditional", "engine", "kernel", "persistent-kernel",
-                                                            "nccl"};
+inline constexpr std::array<std::string_view, 6> mode_names{"traditional", "traditional-device", "engine",
+                                                            "kernel",      "persistent-kernel",  "nccl"};
 
 /// The plate on this rank's GPU, for runs in any mode one after the other.
 class Solver {
