@@ -37,6 +37,7 @@ class NcclMeasurement : public GpuMeasurement {
   bool compare_received(std::uint64_t epoch) const {
     return compare_region({received_.data(), received_.size(), 1}, epoch);
   }
+  apps::Nccl& nccl() { return *nccl_; }
   void send() { nccl_->send(sent_.data(), sent_.size(), job_.peer(), stream_.get()); }
   void receive() { nccl_->receive(received_.data(), received_.size(), job_.peer(), stream_.get()); }
   /// Microseconds of what `enqueue` puts into the stream, by the host's clock.
@@ -90,6 +91,26 @@ class NcclStream final : public NcclMeasurement {
   }
 };
 
+/// The calls alone: the stream has ended before each of them.
+class NcclSendCall final : public NcclMeasurement {
+ public:
+  using NcclMeasurement::NcclMeasurement;
+  bool compare(std::uint64_t epoch) const override { return job_.is_first() || compare_received(epoch); }
+  double sample(const Round& round) override {
+    std::int64_t spent_ns = 0;
+    for (int i = 0; i < round.batch; ++i) {
+      job_.barrier();
+      const std::int64_t begin_ns = now_ns();
+      nccl().begin_group();
+      job_.is_first() ? send() : receive();
+      nccl().end_group();
+      if (job_.is_first()) spent_ns += now_ns() - begin_ns;
+      stream_.synchronize();
+    }
+    return static_cast<double>(spent_ns) / round.batch / 1000;
+  }
+};
+
 template <class M>
 std::unique_ptr<Measurement> make(Job& job, const Case& c) {
   auto nccl = find_nccl(job);
@@ -114,6 +135,10 @@ std::shared_ptr<apps::Nccl> find_nccl(Job& job) {
 
 std::unique_ptr<Measurement> nccl_ping_pong(Job& job, const Case& c) {
   return make<NcclPingPong>(job, c);
+}
+
+std::unique_ptr<Measurement> nccl_send_call(Job& job, const Case& c) {
+  return make<NcclSendCall>(job, c);
 }
 
 std::unique_ptr<Measurement> nccl_stream(Job& job, const Case& c) {

@@ -18,4 +18,7 @@ std::unique_ptr<Measurement> nccl_ping_pong(Job& job, const Case& c);
 /// Microseconds of a message, sent back to back from rank 0; null where there is no NCCL.
 std::unique_ptr<Measurement> nccl_stream(Job& job, const Case& c);
 
+/// Microseconds in which rank 0's host puts a send into a stream, a group of one; null where there is no NCCL.
+std::unique_ptr<Measurement> nccl_send_call(Job& job, const Case& c);
+
 }  // namespace partita::bench::gpu

@@ -20,15 +20,22 @@ __global__ void closing(const __grid_constant__ Lanes lanes, int count, KernelRe
   if (threadIdx.x == 0) *report = {0, 0, code};
 }
 
-__global__ void preparing(const __grid_constant__ Lanes lanes, int count, KernelReport* report) {
+__global__ void preparing(const __grid_constant__ Lanes lanes, int count, KernelCall timed, KernelReport* report) {
   int code = 0;
-  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pstart(lanes.send[i]);
   const std::uint64_t begin_ns = gpu_now_ns();
+  for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pstart(lanes.send[i]);
+  const std::uint64_t started_ns = gpu_now_ns();
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pbuf_prepare(lanes.send[i]);
-  const std::uint64_t spent_ns = gpu_now_ns() - begin_ns;
+  const std::uint64_t prepared_ns = gpu_now_ns();
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pready_block(0, lanes.send[i]);
+  const std::uint64_t marked_ns = gpu_now_ns();
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pwait(lanes.send[i]);
-  if (threadIdx.x == 0) *report = {spent_ns, spent_ns, code};
+  const std::uint64_t end_ns = gpu_now_ns();
+  if (threadIdx.x != 0) return;
+  const std::uint64_t spent_ns = timed == KernelCall::start     ? started_ns - begin_ns
+                                 : timed == KernelCall::prepare ? prepared_ns - started_ns
+                                                                : end_ns - marked_ns;
+  *report = {spent_ns, end_ns - begin_ns, code};
 }
 
 }  // namespace
@@ -43,8 +50,9 @@ void launch_closing(const Lanes& lanes, int count, int threads, KernelReport* re
   check(cudaGetLastError(), "The launch of the closing kernel");
 }
 
-void launch_preparing(const Lanes& lanes, int count, int threads, KernelReport* report, cudaStream_t stream) {
-  preparing<<<1, threads, 0, stream>>>(lanes, count, report);
+void launch_preparing(const Lanes& lanes, int count, int threads, KernelCall timed, KernelReport* report,
+                      cudaStream_t stream) {
+  preparing<<<1, threads, 0, stream>>>(lanes, count, timed, report);
   check(cudaGetLastError(), "The launch of the preparing kernel");
 }
 

@@ -5,6 +5,7 @@
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/marking.hpp"
 #include "bench/gpu/measurement.hpp"
+#include "bench/gpu/nccl.hpp"
 #include "bench/gpu/prepare_cost.hpp"
 #include "bench/gpu/table.hpp"
 #include "bench/gpu/vector_add.hpp"
@@ -14,7 +15,17 @@ namespace partita::bench::gpu {
 
 namespace {
 
-enum class Call : std::uint8_t { psend_init, precv_init, prequest_create, prepare_first, prepare_later, start, wait };
+enum class Call : std::uint8_t {
+  psend_init,
+  precv_init,
+  prequest_create,
+  prequest_create_recv,
+  prequest_free,
+  prepare_first,
+  prepare_later,
+  start,
+  wait
+};
 
 /// The whole life of a pair of requests, of which one call on one rank is timed: both are made, started, prepared, get
 /// a device request, and pass two epochs of a vector addition.
@@ -81,7 +92,13 @@ class CallCost final : public GpuMeasurement {
       wait(request, first);
     }
     used_ = PartitaCalls::link_used(request);
-    if (sends()) check(Partita_Prequest_free(&prequest), "Partita_Prequest_free");
+    const auto free = [&] { check(Partita_Prequest_free(&prequest), "Partita_Prequest_free"); };
+    if (sends()) {
+      timed(Call::prequest_free, free);
+    } else if (call_ == Call::prequest_create_recv) {
+      timed(call_, [&] { check(Partita_Prequest_create(&prequest, request), "Partita_Prequest_create"); });
+      free();
+    }
     job_.barrier();
     check(Partita_Request_free(&request), "Partita_Request_free");
   }
@@ -130,11 +147,13 @@ class CallCost final : public GpuMeasurement {
   LinkUsed used_;
 };
 
-/// MPIX_Pbuf_prepare of device-driven sends in a kernel, the receivers being open.
-class PrepareInKernel final : public GpuMeasurement {
+/// A call on device-driven sends in a kernel, the receivers being open.
+class CallInKernel final : public GpuMeasurement {
  public:
-  PrepareInKernel(Job& job, std::string name, const Case& c)
-      : GpuMeasurement(job, std::move(name), c), buffer_(static_cast<std::size_t>(c.size_bytes) * most_lanes) {
+  CallInKernel(Job& job, std::string name, const Case& c, KernelCall call)
+      : GpuMeasurement(job, std::move(name), c),
+        call_(call),
+        buffer_(static_cast<std::size_t>(c.size_bytes) * most_lanes) {
     for (int lane = 0; lane < most_lanes; ++lane) requests_.push_back(std::make_unique<Request>(job, shape(lane)));
     for (int lane = 0; lane < most_lanes; ++lane) {
       Request& request = *requests_[static_cast<std::size_t>(lane)];
@@ -161,7 +180,7 @@ class PrepareInKernel final : public GpuMeasurement {
   LinkUsed link_used() override { return requests_.front()->link_used(); }
 
  private:
-  /// Microseconds of all lanes' prepares; 0 on the receiver.
+  /// Microseconds of all lanes' calls; 0 on the receiver.
   double epoch() {
     if (!job_.is_first()) {
       launch_opening(lanes_, most_lanes, threads, report_.on_gpu(), stream_.get());
@@ -169,7 +188,7 @@ class PrepareInKernel final : public GpuMeasurement {
     }
     job_.barrier();
     if (job_.is_first()) {
-      launch_preparing(lanes_, most_lanes, threads, report_.on_gpu(), stream_.get());
+      launch_preparing(lanes_, most_lanes, threads, call_, report_.on_gpu(), stream_.get());
     } else {
       launch_closing(lanes_, most_lanes, threads, report_.on_gpu(), stream_.get());
     }
@@ -187,6 +206,7 @@ class PrepareInKernel final : public GpuMeasurement {
   }
 
   static constexpr int threads = 128;
+  KernelCall call_;
   DeviceBuffer buffer_;
   std::vector<std::unique_ptr<Request>> requests_;
   Lanes lanes_{};
@@ -197,6 +217,8 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   const std::pair<const char*, Call> calls[] = {{"psend_init", Call::psend_init},
                                                 {"precv_init", Call::precv_init},
                                                 {"prequest_create", Call::prequest_create},
+                                                {"prequest_create recv", Call::prequest_create_recv},
+                                                {"prequest_free", Call::prequest_free},
                                                 {"pbuf_prepare first", Call::prepare_first},
                                                 {"pbuf_prepare later", Call::prepare_later},
                                                 {"start", Call::start},
@@ -205,13 +227,19 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   for (const auto& [name, call] : calls) {
     contenders.push_back({name, calls[0].first, std::make_unique<CallCost>(job, name, c, call)});
   }
+  const std::pair<const char*, KernelCall> kernel_calls[] = {{"pbuf_prepare kernel", KernelCall::prepare},
+                                                             {"pstart kernel", KernelCall::start},
+                                                             {"pwait kernel", KernelCall::wait}};
+  for (const auto& [name, call] : kernel_calls) {
+    contenders.push_back({name, calls[0].first, std::make_unique<CallInKernel>(job, name, c, call)});
+  }
   const auto add = [&](const char* name, std::unique_ptr<Measurement> measurement) {
     if (measurement != nullptr) contenders.push_back({name, calls[0].first, std::move(measurement)});
   };
-  add("pbuf_prepare kernel", std::make_unique<PrepareInKernel>(job, "pbuf_prepare kernel", c));
   const MarkingBlock block{Granularity::block, vector_add_threads};
   add("pready_block kernel", marking(job, "pready_block kernel", c, block, ""));
   add("nvshmem put+signal", nvshmem_marking(job, "nvshmem put+signal", c, block));
+  add("nccl send", nccl_send_call(job, c));
   return contenders;
 }
 
@@ -233,7 +261,7 @@ Benchmark table1_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .shows_deviation = true,
-          .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl"}),
+          .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads"}),
           .set_defaults = set_defaults,
           .contenders = make_contenders,
           .partitions_of = vector_add_blocks,
