@@ -3,9 +3,11 @@
 
   bench/gpu_measure.py --program build/cuda/bin/partita --output docs/measurements/NAME
                        [--mpirun "mpirun -n 2"] [--nccl PATH|none] [--nvshmem PATH] [--only NAME]... [--quick] [--tune]
+                       [--only transport-sweep]
 
 One process a GPU. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
-of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth. A run
+of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
+--only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made. A run
 that fails with a peer is repeated without it. One that fails without is named in the table and in the exit status.
 """
 
@@ -23,6 +25,8 @@ import sys
 import time
 
 RUN_LIMIT_S = 240
+SWEEP = "transport-sweep"
+SWEPT = (1, 2, 4, 8, 16, 32, 64)  # transport partitions
 KIB = 1024
 MIB = 1024 * 1024
 
@@ -63,7 +67,8 @@ def planned_runs(options):
         Run("latency", ["partitioned.latency", *nccl, *nvshmem, *samples]),
         Run("bandwidth", ["partitioned.bandwidth", *nccl, *nvshmem, *samples]),
         Run("fig3", ["partitioned.fig3", *nvshmem, *samples]),
-        Run("table1", ["partitioned.table1", *nvshmem]),
+        Run("table1", ["partitioned.table1", *nccl, *nvshmem]),
+        Run("progress", ["partitioned.progress"]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
@@ -72,7 +77,11 @@ def planned_runs(options):
     if options.tune:
         runs.append(Run("bandwidth-tuning", ["partitioned.bandwidth", "-m", "1M:64M", "--blocks", "64,128,256",
                                              "--block-threads", "256,512,1024", "--nccl", "none", "-i", "10"]))
-    return [run for run in runs if not options.only or run.name in options.only]
+    if SWEEP in options.only:
+        runs += [Run(f"{SWEEP}-{count}", ["partitioned.fig4", "-m", "1M:256M", "--transport-partitions", str(count),
+                                          "--nccl", "none", "-i", "10", "-x", "2"])
+                 for count in SWEPT]
+    return [run for run in runs if not options.only or run.name in options.only or run.name.startswith(SWEEP)]
 
 
 def shown_command(options, run):
@@ -177,6 +186,14 @@ def where_halos_cost(rows, size):
     return halo_share(rows, size) >= 0.1
 
 
+def worst_of_most(subject, value):
+    """`value` of `subject` with the most partitions."""
+    def find(rows):
+        own = sorted(rows_of(rows, subject), key=lambda row: row["partitions"])
+        return own[-1][value] if own else None
+    return find
+
+
 def mean(subject):
     return lambda rows: next((row["mean"] for row in rows_of(rows, subject)), None)
 
@@ -216,6 +233,10 @@ GOALS = [
     Goal("table1", "Pbuf_prepare, first (us)", 150, False, mean("pbuf_prepare first")),
     Goal("table1", "Pbuf_prepare, later (us)", 1, False, mean("pbuf_prepare later")),
     Goal("table1", "Pbuf_prepare in a kernel (us)", 1.6, False, mean("pbuf_prepare kernel")),
+    Goal("progress", "CPU asleep, 1,000 requests idle (us in a second)", 1000, False,
+         worst_of_most("asleep-idle", "median")),
+    Goal("progress", "a step, 1,000 partitions by kernels, over idle", 1.5, False,
+         worst_of_most("step-kernel", "metric")),
 ]
 
 
@@ -241,7 +262,21 @@ def summary(options, runs):
         shown = "-" if value is None else f"{value:.2f}"
         lines.append(f"{goal.run:<10} {goal.what:<52} {sign + ' ' + format(goal.reach, 'g'):>10} {shown:>10}  "
                      f"{verdict(goal, value)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + sweep_tables(found)
+
+
+def sweep_tables(found):
+    """Of each mode a table in GB/s, sizes down and transport partitions across; empty without a sweep."""
+    counts = [count for count in SWEPT if f"{SWEEP}-{count}" in found]
+    text = ""
+    for subject in ("engine", "kernel", "traditional") if counts else ():
+        medians = {(row["bytes"], count): row["median"]
+                   for count in counts for row in rows_of(found[f"{SWEEP}-{count}"], subject)}
+        text += f"\n{subject}, GB/s" + "".join(f"{count:>8}" for count in counts) + "\n"
+        for size in sorted({size for size, _ in medians}):
+            cells = "".join(f"{medians.get((size, count), float('nan')):>8.1f}" for count in counts)
+            text += f"{f'{size // MIB} MiB':>{len(subject) + 6}}{cells}\n"
+    return text
 
 
 def parse_arguments():

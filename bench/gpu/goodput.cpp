@@ -251,7 +251,9 @@ std::vector<Contender> in_a_node(Job& job, const Subjects&, const Case& c) {
   const auto arrays = std::make_shared<AddendArrays>(static_cast<std::size_t>(c.size_bytes));
   std::vector<Contender> contenders;
   add_modes(contenders, job, c, arrays, {traditional, engine, kernel, kernel_in_place, kernel_with_start}, "auto");
-  contenders.push_back({"staged-mpi", traditional.name, std::make_unique<StagedMpi>(job, "staged-mpi", c, arrays)});
+  if (job.options.transport_partitions == 0) {  // of which it has none, so that comparing their number needs it once
+    contenders.push_back({"staged-mpi", traditional.name, std::make_unique<StagedMpi>(job, "staged-mpi", c, arrays)});
+  }
   if (auto nccl = find_nccl(job)) {
     contenders.push_back(
         {"nccl", traditional.name, std::make_unique<NcclGoodput>(job, "nccl", c, arrays, std::move(nccl))});
