@@ -121,7 +121,7 @@ class Link {
   /// Whether this link itself moves bytes between such memories; GPU memory is staged in host memory otherwise.
   virtual bool moves(memory::Kind from, memory::Kind to) const { return memory::is_host(from) && memory::is_host(to); }
 
-  /// The smallest transfer into `receiver` that is worth its own start and flag. Measured: docs/measurements/. Smaller
+  /// The smallest transfer into `receiver` that is worth its own start and flag, as measured for each link. Smaller
   /// partitions are aggregated, unless the program asks otherwise.
   virtual std::int64_t transfer_bytes(const Endpoint& receiver) const {
     return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;

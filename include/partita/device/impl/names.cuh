@@ -67,13 +67,7 @@ MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest) {
   return partita::device::pwait(prequest);
 }
 
-// partita/mpix.h makes MPIX_Pbuf_prepare a macro for this name, the host's call on an MPI_Request; whichever header
-// comes first, both calls are found by their arguments.
-MPIX_Device inline int Partita_mpi_Pbuf_prepare(MPIX_Prequest prequest) {
-  return partita::device::pbuf_prepare(prequest);
-}
-#ifndef MPIX_Pbuf_prepare
+// partita/mpix.h has a host's call of this name on an MPI_Request; each is found by its argument.
 MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest) {
   return partita::device::pbuf_prepare(prequest);
 }
-#endif
