@@ -159,7 +159,7 @@ TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threa
   constexpr std::int64_t partition_bytes = 2048;
   constexpr std::int64_t total_bytes = partitions * partition_bytes;
   const bool sends = rank() == 0;
-  const Buffer buffer(nothing, total_bytes);
+  const FakeGpuBuffer buffer(nothing, total_bytes);
   MPI_Info info = MPI_INFO_NULL;
   PMPI_Info_create(&info);
   PMPI_Info_set(info, "partita_transport_partitions", std::to_string(partitions).c_str());
@@ -203,8 +203,8 @@ TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threa
 /// So small a request would travel as packets, in which no kernel can compute. To itself each rank maps everything.
 TEST_F(NoIpc, what_is_computed_in_place_travels_in_no_packets) {
   constexpr std::int64_t bytes = 16;
-  Buffer out(everything, 4 * bytes);
-  Buffer in(everything, 4 * bytes);
+  FakeGpuBuffer out(mapped, 4 * bytes);
+  FakeGpuBuffer in(mapped, 4 * bytes);
   write_pattern(out.data(), 1, 0, 4 * bytes);
   MPI_Info info = MPI_INFO_NULL;
   PMPI_Info_create(&info);

@@ -50,6 +50,7 @@ class CountingGpu final : public memory::DeviceMemory {
   std::byte* device_pointer(int, std::byte* host) override { return host; }
   std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { return nullptr; }
   void copy(void*, const void*, std::size_t) override {}
+  void check(int) override {}
   void trim(std::size_t) override {}
 
   std::atomic<int> calls{0};

@@ -54,7 +54,6 @@ TEST(DeviceWaits, a_wait_for_the_receivers_credit_ends_at_the_time_limit) {
   EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pbuf_prepare(pair.send()); }), PARTITA_DEVICE_ERR_TIMEOUT);
   EXPECT_EQ(pair.failure(pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
   EXPECT_EQ(pair.send().host->failure_epoch, 1U);
-  EXPECT_GT(pair.send().host->waiting, 0U);
 }
 
 TEST(DeviceWaits, a_wait_for_a_sends_end_ends_at_the_time_limit) {
@@ -76,7 +75,6 @@ TEST(DeviceWaits, a_wait_for_arrival_ends_at_the_time_limit_though_some_has_arri
     ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
     EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
     EXPECT_EQ(pair.failure(pair.recv()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
-    EXPECT_GT(pair.recv().host->waiting, 0U);
     // The epoch is still open, and ends once the rest has come.
     ASSERT_EQ(MPIX_Pready(1, pair.send()), 0);
     EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_SUCCESS);

@@ -15,7 +15,7 @@ import tempfile
 
 PROGRAM, RANKS, LAUNCHER = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 LIMIT_S = 120
-SHARING_MODES = {"traditional", "engine", "kernel"}
+SHARING_MODES = {"traditional", "traditional-device", "engine", "kernel"}
 failures = []
 
 

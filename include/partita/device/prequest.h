@@ -49,12 +49,11 @@ typedef struct Partita_Prequest_state {
 typedef struct Partita_Prequest_host {
   partita_u32 abort;     /* host: not 0 releases kernels that wait */
   partita_u32 completed; /* kernel: newest epoch in which every transport partition of a host-driven send was decided */
-  partita_u32 waiting;   /* kernel: changes now and then while it waits in vain */
   partita_u32 failure;   /* kernel: what went wrong (PARTITA_DEVICE_*), written after the next two */
   partita_i32 failure_partition; /* -1: of no partition */
   partita_u32 failure_epoch;
   partita_u32 newest_hand_over; /* kernel: of a send whose kernels copy, the newest epoch in which one handed over */
-  partita_u32 reserved;
+  partita_u32 reserved[2];
 } Partita_Prequest_host;
 
 /* What can go wrong in a kernel; what the device calls return. The next host call on the request explains it. */

@@ -36,12 +36,8 @@ PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live) {
 /// first one was, 0 in the first. Gives that, or the code with which the wait ends, which is smaller than any time.
 PARTITA_DEVICE_OUT_OF_LINE partita_u64 look_up(Partita_Prequest_host& host, partita_u64 limit_ns,
                                                partita_u64 since_ns) {
-  // Both words come in one go. `abort` pairs with nothing but itself: the kernel only ends.
-  const partita_u32 abort = SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed);
-  const partita_u32 waiting = SystemWord<partita_u32>(host.waiting).load(order::memory_order_relaxed);
-  if (abort != 0) return PARTITA_DEVICE_ERR_ABORTED;
-  // Several waiting threads may lose one another's steps; the host looks for a change only.
-  SystemWord<partita_u32>(host.waiting).store(waiting + 1, order::memory_order_relaxed);
+  // Pairs with nothing but itself: the kernel only ends.
+  if (SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed) != 0) return PARTITA_DEVICE_ERR_ABORTED;
   const partita_u64 now = now_ns();
   if (since_ns == 0) return now;
   return limit_ns != 0 && now - since_ns > limit_ns ? partita_u64{PARTITA_DEVICE_ERR_TIMEOUT} : since_ns;
