@@ -137,8 +137,12 @@ void DeviceSide::check(const Waiting& request) {
 void DeviceSide::abort() {
   Word(words().host.abort).store(1, std::memory_order_release);  // those that wait
   const std::lock_guard lock(queue_mutex_);
-  if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
-  flag_queue_->write(&view_.state->live, device::life_released);  // those that ask again and again
+  try {
+    if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
+    flag_queue_->write(&view_.state->live, device::life_released);  // those that ask again and again
+  } catch (const Error&) {
+    // The GPU no longer works: no kernel is left.
+  }
 }
 
 }  // namespace partita

@@ -168,11 +168,7 @@ void Request::watch_kernels(DeviceWatch::Findings& findings) {
 
 void Request::fail_kernels(const Error& error) {
   fail(error);
-  try {
-    device_->abort();
-  } catch (const Error&) {
-    // The GPU no longer works: no kernel is left.
-  }
+  device_->abort();
 }
 
 void Request::free_device_side() {

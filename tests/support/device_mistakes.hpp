@@ -214,7 +214,12 @@ class DeviceMistakes : public testing::Test {
       Partita_Request& request = wrong.by_sender ? send_ : recv_;
       const bool host_driven = wrong.key == nullptr || std::string(wrong.key) != "partita_driver=device";
       Partita_Prequest device{};
-      ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS);
+      const int created = Partita_Prequest_create(&device, request);
+      if (wrong.by_sender && wrong.key != nullptr && !Device::kernels_copy) {
+        expect_error(created, MPI_ERR_OTHER, "kernels cannot reach the receive buffer");
+        return free_both();
+      }
+      ASSERT_EQ(created, MPI_SUCCESS);
       if (wrong.starts_first) {
         ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
       }

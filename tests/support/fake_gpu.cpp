@@ -117,7 +117,8 @@ std::byte* FakeGpu::device_pointer(int, std::byte* host) {
   return host;
 }
 
-std::unique_ptr<memory::CopyQueue> FakeGpu::make_copy_queue(int) {
+std::unique_ptr<memory::CopyQueue> FakeGpu::make_copy_queue(int gpu) {
+  check(gpu);
   return std::make_unique<FakeQueue>();
 }
 

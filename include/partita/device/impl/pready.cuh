@@ -47,6 +47,9 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
 
   Mark mark{refusal_of(partition, request), no_epoch, false, false, 0, 0};
   if (mark.code == 0) mark = count_mark(partition, request);
+  // The first vote comes before all else: its result is who runs along.
+  lanes = lanes_where(lanes, mark.code == 0);
+  if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
   const Lanes curious = lanes_where(lanes, must_ask(mark, request));
   if (curious != 0) {
     partita_u32 answer = 0;
@@ -55,9 +58,9 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
     }
     answer = value_of_lane(lanes, answer, first_of(curious));
     if (must_ask(mark, request)) mark = judge(mark, static_cast<Promise>(answer), request);
+    lanes = lanes_where(lanes, mark.code == 0);
+    if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
   }
-  lanes = lanes_where(lanes, mark.code == 0);
-  if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
 
   const Plan plan = plan_of(request);
   const Lanes deferred = lanes_where(lanes, mark.deferred);
