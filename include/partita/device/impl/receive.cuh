@@ -142,27 +142,18 @@ MPIX_Device inline int await_partition(int partition, const Partita_Prequest& re
   return await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
 }
 
-/// The block's part of waiting for the packets of a partition that exists, and of unpacking them.
+/// The block's part of waiting for the packets of a partition that exists, and of unpacking them. Nobody is told that
+/// this was done: the packets stay until the next epoch, and to unpack them again changes nothing.
 MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& request) {
   Partita_Prequest_state& state = *request.state;
-  DeviceWord<partita_u64> word(unpacked(&state)[partition]);
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
-  // Pairs with the release store below and with that in packets_parrived.
-  const bool done = high_half(word.load(order::memory_order_acquire)) == epoch;
   if (live != request.life) return code_of_life(live);
-  if (done || completed == epoch) return 0;
-
+  if (completed == epoch) return 0;
   const RecvPiece piece = recv_piece(partition, request);
   const Team team{block_rank(), block_threads()};
-  const int code = receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
-  if (!block_any(code != 0) && team.rank == 0) {
-    // pwait looks at the first, and then at the words of the partitions.
-    DeviceWord<partita_u32>(state.decided).fetch_add(1, order::memory_order_relaxed);
-    word.store(pair_of(epoch, epoch), order::memory_order_release);
-  }
-  return code;
+  return receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
 }
 
 /// All threads of a block: waits until `partition` has arrived.
