@@ -9,6 +9,9 @@
 // so that kernels can still complete the epoch. The host call that explains a failure gives the request up, as after
 // every error: its kernels are released, and it can only be freed. Every call may return
 //   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
+//   PARTITA_DEVICE_ERR_ABORTED    the host has released the request's kernels: a rank or the GPU is lost, or an error
+//   gave
+//                                 the request up
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
 //   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round
@@ -66,7 +69,7 @@ MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest);
 
 /// Stores in `*flag` whether `partition` has arrived; then the calling thread may read its bytes. Any thread; does not
 /// wait. True if no epoch is open (MPI-4, 4.2.4). Until the epoch is complete the buffer is read only. Not while
-/// MPIX_Pwait runs on the request. Host-driven, the first call in an epoch and the first that finds the partition there
+/// MPIX_Pwait runs on the request. Host-driven, the first call in an epoch and those that find the partition there
 /// read a word of host memory: about a microsecond. A block that has nothing else to do calls MPIX_Pwait_partition.
 MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag);
 
@@ -74,7 +77,6 @@ MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int*
 /// call with the same arguments, several blocks at once if they like; a barrier of the block. Returns at once if no
 /// epoch is open. Not while MPIX_Pwait runs on the request. All threads get the same result; beside the codes above
 ///   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
-///   PARTITA_DEVICE_ERR_ABORTED  the host ended it: the peer has died
 MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest prequest);
 
 // ---- Epochs of device-driven requests ------------------------------------------------------------------------------
@@ -84,7 +86,6 @@ MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest preques
 // at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a host-driven request, but for MPIX_Pwait of a receive. The
 // two that wait also return
 //   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
-//   PARTITA_DEVICE_ERR_ABORTED  the host ended it: the peer has died
 
 /// Opens the next epoch. Of a receive, it tells the sender that the buffer may be written: the kernel has done with
 /// what it received before. Does not wait. PARTITA_DEVICE_ERR_ACTIVE: the epoch before is not complete.

@@ -79,6 +79,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
     view_.arrival_device = reinterpret_cast<partita_u32*>(flags_->address());
   }
 
+  start(before);
   std::vector<std::byte> initial(state_bytes(view));
   const Partita_Prequest_state state = device::first_state(view.flags, before, view_.life);
   std::memcpy(initial.data(), &state, sizeof(state));
@@ -88,6 +89,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
 DeviceSide::~DeviceSide() {
   static constexpr partita_u32 freed = device::life_freed;
   try {
+    if (flag_queue_ != nullptr) flag_queue_->drain();  // what is on its way to the blocks that others get next
     device_memory_.copy(&view_.state->live, &freed, sizeof(freed));
   } catch (const Error&) {
     // The GPU is gone or broken: no kernel can use the request any more.
@@ -97,6 +99,12 @@ DeviceSide::~DeviceSide() {
 void DeviceSide::start(Epoch epoch) {
   // Pairs with the kernel's load of the promise.
   std::atomic_ref(words().promise).store(std::uint64_t{epoch} << 32 | epoch, std::memory_order_release);
+}
+
+Epoch DeviceSide::newest_epoch() const {
+  partita_u64 head = 0;
+  device_memory_.copy(&head, &view_.state->head, sizeof(head));
+  return device::low_half(head);
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

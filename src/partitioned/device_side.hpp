@@ -33,6 +33,8 @@ class DeviceSide {
 
   /// The host opens `epoch`.
   void start(Epoch epoch);
+  /// Of a device-driven request: the epoch that its kernels have opened last.
+  Epoch newest_epoch() const;
   /// Whether the kernel has decided how every transport partition of `epoch` leaves.
   bool completed(Epoch epoch) const;
   /// Whether the kernel may have left transport partitions of `epoch` to the host: not, as long as it copies them all.

@@ -91,13 +91,13 @@ bool RecvRequest::piece_arrived(std::int64_t piece) {
 
 /// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
 bool RecvRequest::deliver(std::int64_t piece) {
-  if (lands_in_place() && !tells_kernels_) return true;
+  if (lands_in_place() && !tells_kernels()) return true;
   const auto p = static_cast<std::size_t>(piece);
   if (claimed_[p].exchange(epoch_, std::memory_order_relaxed) == epoch_) {
     return delivered_[p].load(std::memory_order_acquire) == epoch_;
   }
   if (!lands_in_place()) copy_out(piece);
-  if (tells_kernels_) device_->raise(static_cast<std::int32_t>(piece), epoch_);
+  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), epoch_);
   delivered_[p].store(epoch_, std::memory_order_release);
   return true;
 }
@@ -141,7 +141,7 @@ void RecvRequest::release_memory() {
 /// For kernels that wait for what only the host can deliver.
 bool RecvRequest::device_step() {
   enter_gpu();
-  if (!tells_kernels_) return false;
+  if (!tells_kernels()) return false;
   bool delivered = false;
   for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(claimed_.size()); ++piece) {
     const auto p = static_cast<std::size_t>(piece);
@@ -177,7 +177,7 @@ Partita_Prequest RecvRequest::device_view() {
 /// Without the link, or with its flags in memory.
 bool RecvRequest::kernels_can_wait() const {
   if (device_driven()) return true;
-  if (!tells_kernels_) return !transports_arrived({0, plan_.transport_partitions()});
+  if (!tells_kernels()) return !transports_arrived({0, plan_.transport_partitions()});
   return std::any_of(delivered_.begin(), delivered_.end(),
                      [this](const auto& piece) { return piece.load(std::memory_order_acquire) != epoch_; });
 }

@@ -39,13 +39,14 @@ class RecvRequest final : public Request {
   link::Range pieces_of(std::int64_t partition) const;
   bool piece_arrived(std::int64_t piece);
   bool deliver(std::int64_t piece);
+  bool tells_kernels() const { return tells_kernels_ && device_ != nullptr; }
   void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
 
   std::size_t staging_bytes_ = 0;
   std::unique_ptr<link::Receiver> link_;
-  bool tells_kernels_ = false;                 ///< the link raises no flags that kernels see, so this side does
+  bool tells_kernels_ = false;                 ///< the link raises no flags that kernels see, so a device side does
   std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
   std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it
   std::vector<std::atomic<Epoch>> delivered_;  ///< per piece: it lies in the user's buffer

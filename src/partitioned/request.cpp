@@ -150,7 +150,12 @@ const Partita_Prequest& Request::make_device_side() {
     if (active()) runtime_.progress.want();
   }
   if (active()) enter_device_epoch();
-  runtime_.device_watch.add(*this);
+  try {
+    runtime_.device_watch.add(*this);
+  } catch (...) {
+    drop_device_side();
+    throw;
+  }
   return device_->view();
 }
 
@@ -177,6 +182,8 @@ void Request::free_device_side() {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 explain());
   }
+  // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
+  if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
   drop_device_side();
 }
 

@@ -265,9 +265,10 @@ bool SendRequest::done() {
 }
 
 bool SendRequest::device_done() {
+  // Before the looks at what went wrong and at what was handed over in the epoch.
+  const bool completed = device_->completed(epoch_);
   device_->check(*this);
-  if (device_driven()) return true;                   // looked at only for what its kernels found wrong
-  const bool completed = device_->completed(epoch_);  // before the look at what was handed over in the epoch
+  if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const std::int32_t handed_over = take_handed_over();
   flush();
   return completed && put_count_.load(std::memory_order_acquire) == handed_over && link_->finished();

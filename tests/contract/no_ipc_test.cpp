@@ -238,6 +238,133 @@ TEST_F(NoIpc, what_is_computed_in_place_travels_in_no_packets) {
   EXPECT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
 }
 
+/// A device-driven pair of a rank with itself, which maps everything.
+class OwnPair {
+ public:
+  OwnPair(int partitions, std::int64_t partition_bytes)
+      : out(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8),
+        in(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8) {
+    MPI_Info info = MPI_INFO_NULL;
+    PMPI_Info_create(&info);
+    PMPI_Info_set(info, "partita_driver", "device");
+    EXPECT_EQ(Partita_Psend_init(out.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
+                                 &send_request),
+              MPI_SUCCESS);
+    EXPECT_EQ(Partita_Precv_init(in.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
+                                 &recv_request),
+              MPI_SUCCESS);
+    PMPI_Info_free(&info);
+  }
+  void create() {
+    EXPECT_EQ(Partita_Prequest_create(&send, send_request), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Prequest_create(&recv, recv_request), MPI_SUCCESS);
+  }
+  void open() {
+    EXPECT_EQ(MPIX_Pstart(recv), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pstart(send), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pbuf_prepare(send), PARTITA_DEVICE_SUCCESS);
+  }
+  void complete() {
+    EXPECT_EQ(MPIX_Pwait(send), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pwait(recv), PARTITA_DEVICE_SUCCESS);
+  }
+  bool has_arrived(int partition) {
+    int flag = -1;
+    EXPECT_EQ(MPIX_Parrived(recv, partition, &flag), PARTITA_DEVICE_SUCCESS);
+    return flag == 1;
+  }
+  void free_device_requests() {
+    EXPECT_EQ(Partita_Prequest_free(&send), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Prequest_free(&recv), MPI_SUCCESS);
+  }
+  void free_requests() {
+    EXPECT_EQ(Partita_Request_free(&send_request), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Request_free(&recv_request), MPI_SUCCESS);
+  }
+
+  FakeGpuBuffer out;
+  FakeGpuBuffer in;
+  Partita_Request send_request = PARTITA_REQUEST_NULL;
+  Partita_Request recv_request = PARTITA_REQUEST_NULL;
+  MPIX_Prequest send{};
+  MPIX_Prequest recv{};
+};
+
+/// Flags, packets and credits know the epochs of the device request before.
+TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the_first) {
+  for (const std::int64_t bytes : {16, 3}) {  // packets, flags
+    OwnPair pair(4, bytes);
+    for (int lives = 1; lives <= 3 && !HasFailure(); ++lives) {
+      pair.create();
+      for (int epoch = 0; epoch < lives; ++epoch) {
+        pair.open();
+        write_pattern(pair.out.data(), static_cast<std::uint64_t>(10 * lives + epoch), 0, 4 * bytes);
+        for (int p = 0; p < 4; ++p) {
+          EXPECT_FALSE(pair.has_arrived(p)) << "life " << lives << ", epoch " << epoch;
+          EXPECT_EQ(MPIX_Pready(p, pair.send), PARTITA_DEVICE_SUCCESS);
+          const bool at_once = bytes == 16;  // flags come with the last mark of a transfer
+          EXPECT_EQ(pair.has_arrived(p), at_once || p == 3);
+        }
+        pair.complete();
+        EXPECT_EQ(first_off_pattern(pair.in.data(), static_cast<std::uint64_t>(10 * lives + epoch), 0, 4 * bytes),
+                  4 * bytes);
+      }
+      pair.free_device_requests();
+    }
+    pair.free_requests();
+  }
+}
+
+TEST_F(NoIpc, a_partition_of_no_bytes_arrives_once_it_is_marked) {
+  OwnPair pair(2, 0);
+  pair.create();
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    pair.open();
+    for (int p = 0; p < 2; ++p) {
+      EXPECT_FALSE(pair.has_arrived(p));
+      EXPECT_EQ(MPIX_Pready(p, pair.send), PARTITA_DEVICE_SUCCESS);
+    }
+    pair.complete();
+  }
+  pair.free_device_requests();
+  pair.free_requests();
+}
+
+/// What the host raises for kernels is raised for nobody, once there is no device request.
+TEST_F(NoIpc, a_staged_receive_goes_on_without_its_device_request) {
+  make(nothing);
+  std::uint64_t round = 0;
+  const auto epoch = [&](const auto& while_open) {
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    ++round;
+    if (sends()) {
+      write_pattern(buffer_->data(), round, 0, total_bytes);
+      EXPECT_EQ(Partita_Pready_range(0, partitions - 1, request_), MPI_SUCCESS);
+    } else {
+      while_open();
+    }
+    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (!sends()) {
+      EXPECT_EQ(first_off_pattern(buffer_->data(), round, 0, total_bytes), total_bytes);
+    }
+  };
+  epoch([] {});
+  for (int life = 0; life < 2; ++life) {
+    MPIX_Prequest device{};
+    if (!sends()) {
+      ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+      int flag = 0;
+      EXPECT_EQ(MPIX_Parrived(device, 0, &flag), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(flag, 1) << "no epoch is open";
+    }
+    epoch([&] { EXPECT_EQ(MPIX_Pwait(device), PARTITA_DEVICE_SUCCESS); });
+    if (!sends()) {
+      EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    }
+    epoch([] {});
+  }
+}
+
 class NoIpcErrors : public NoIpc {
  protected:
   void SetUp() override { PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }

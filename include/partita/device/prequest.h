@@ -69,7 +69,7 @@ enum {
   PARTITA_DEVICE_ERR_DRIVER = 7,     /* a call for device-driven requests on a host-driven one */
   PARTITA_DEVICE_ERR_FREED = 8,
   PARTITA_DEVICE_ERR_TIMEOUT = 9, /* a wait passed PARTITA_TIMEOUT */
-  PARTITA_DEVICE_ERR_ABORTED = 10 /* the host released the kernel (a rank died) */
+  PARTITA_DEVICE_ERR_ABORTED = 10 /* the host released the kernels of the request */
 };
 
 /* Partita_Prequest.flags */

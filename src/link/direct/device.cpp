@@ -276,7 +276,7 @@ class DeviceReceiver final : public Receiver {
  private:
   static bool travels_in_packets(const Endpoint& endpoint, const Plan& plan, const Offer& offer) {
     return endpoint.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
-           aligned_for_packets(endpoint) && plan.total_bytes() <= packet_limit_bytes &&
+           aligned_for_packets(endpoint) && plan.total_bytes() > 0 && plan.total_bytes() <= packet_limit_bytes &&
            plan.send_partition_bytes() % packet_payload_bytes == 0 &&
            plan.recv_partition_bytes() % packet_payload_bytes == 0;
   }

@@ -38,7 +38,7 @@ MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
   DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
   if (has(request, PARTITA_PREQUEST_RECV)) {
     DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
-    // Pairs with the acquire load in await_credit or look_at_promise: this side has done with what it received before.
+    // Pairs with the acquire load in await_credit or read_promise: this side has done with what it received before.
     SystemWord<partita_u32>(*request.credit).store(epoch, order::memory_order_release);
   } else {
     DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
@@ -98,8 +98,9 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
   const bool some_unpacked = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed) != 0;
   if (!device_driven) block_barrier();  // a call before may have ended in a broadcast
+  const bool asks = block_rank() == 0 && live == request.life;
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
-                                    : block_broadcast(block_rank() == 0 ? look_at_started(request) : 0);
+                                    : block_broadcast(asks ? look_at_started(request) : no_epoch);
   int code = live == request.life ? 0 : code_of_life(live);
   if (code == 0 && !recv) {
     if (block_rank() == 0) code = await_completed(request, epoch);

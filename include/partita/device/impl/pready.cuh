@@ -172,7 +172,8 @@ PARTITA_DEVICE_INLINE Mark copy_block_host_driven(int partition, const Partita_P
   }
   // One barrier tells all threads the usual case: the receiver was seen ready. The rest is worth more of them.
   bool stores = true;
-  if (block_any(mark.code != 0 || must_ask(mark, request))) {
+  if (block_any(first && (mark.code != 0 || must_ask(mark, request)))) {
+    if (first) mark.code = code_of_count(mark, request);  // a second mark must not ask: the epoch may end meanwhile
     if (first && must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
     stores = block_broadcast(mark.code == 0 && !mark.deferred ? 1 : 0) != 0;
   }
@@ -247,8 +248,9 @@ MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request)
   }
   if (recv) return request.buffer + partition * request.recv_partition_bytes;
   if (!has(request, PARTITA_PREQUEST_IN_PLACE) || request.remote == nullptr) return nullptr;
+  if (DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed) != request.life) return nullptr;
 
-  // As in count_mark: the bytes that the caller stores come after the receiver's credit.
+  // As in read_host_driven: the bytes that the caller stores come after the receiver's credit.
   const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_acquire);
   const Epoch epoch = low_half(head);
   int code = high_half(head) == epoch ? 0 : PARTITA_DEVICE_ERR_UNPREPARED;

@@ -163,8 +163,8 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
         looking.compare_exchange_strong(nobody, epoch, order::memory_order_acquire, order::memory_order_relaxed)) {
       const Promise promise = read_promise(host_word, direct, epoch);
       if (promise == Promise::ready) {
-        // Pairs with the acquire loads in begin_mark and below. This thread's own mark is still open, so the epoch
-        // cannot end before.
+        // Pairs with the acquire loads in read_host_driven and below. This thread's own mark is still open, so the
+        // epoch cannot end before.
         head.store(pair_of(epoch, epoch), order::memory_order_release);
       } else {
         const partita_u32 count = (refusals.load(order::memory_order_relaxed) & ~1u) + 2;
