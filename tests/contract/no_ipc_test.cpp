@@ -294,11 +294,13 @@ class OwnPair {
 TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the_first) {
   for (const std::int64_t bytes : {16, 3}) {  // packets, flags
     OwnPair pair(4, bytes);
+    std::uint64_t round = 0;
     for (int lives = 1; lives <= 3 && !HasFailure(); ++lives) {
       pair.create();
       for (int epoch = 0; epoch < lives; ++epoch) {
+        ++round;
         pair.open();
-        write_pattern(pair.out.data(), static_cast<std::uint64_t>(10 * lives + epoch), 0, 4 * bytes);
+        write_pattern(pair.out.data(), round, 0, 4 * bytes);
         for (int p = 0; p < 4; ++p) {
           EXPECT_FALSE(pair.has_arrived(p)) << "life " << lives << ", epoch " << epoch;
           EXPECT_EQ(MPIX_Pready(p, pair.send), PARTITA_DEVICE_SUCCESS);
@@ -306,8 +308,7 @@ TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the
           EXPECT_EQ(pair.has_arrived(p), at_once || p == 3);
         }
         pair.complete();
-        EXPECT_EQ(first_off_pattern(pair.in.data(), static_cast<std::uint64_t>(10 * lives + epoch), 0, 4 * bytes),
-                  4 * bytes);
+        EXPECT_EQ(first_off_pattern(pair.in.data(), round, 0, 4 * bytes), 4 * bytes);
       }
       pair.free_device_requests();
     }
