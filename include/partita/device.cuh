@@ -9,9 +9,8 @@
 // so that kernels can still complete the epoch. The host call that explains a failure gives the request up, as after
 // every error: its kernels are released, and it can only be freed. Every call may return
 //   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
-//   PARTITA_DEVICE_ERR_ABORTED    the host has released the request's kernels: a rank or the GPU is lost, or an error
-//   gave
-//                                 the request up
+//   PARTITA_DEVICE_ERR_ABORTED    the host has released the request's kernels: a rank or the GPU is lost, or an
+//                                 error gave the request up
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
 //   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round

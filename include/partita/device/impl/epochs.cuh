@@ -116,15 +116,8 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
     }
   }
 
-  // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
-  if (block_any(code != 0)) {
-    const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
-    const bool freed = block_any(code == PARTITA_DEVICE_ERR_FREED);
-    if (!aborted && freed) return PARTITA_DEVICE_ERR_FREED;
-    code = aborted ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_TIMEOUT;
-    if (block_rank() == 0) fail(request, code, -1, epoch);
-    return code;
-  }
+  code = end_wait(code, -1, request);
+  if (code != 0) return code;
   // For parrived and pstart after it. Every thread stores, so that each finds it there without one more barrier.
   if (recv && device_driven) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
   return PARTITA_DEVICE_SUCCESS;

@@ -45,7 +45,7 @@ PARTITA_DEVICE_INLINE void move_partitions_of(Lanes movers, int partition, const
 MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
   Lanes lanes = lanes_with_same(active_lanes(), static_cast<const void*>(request.state));
 
-  Mark mark{refusal_of(partition, request), no_epoch, false, false, 0, 0};
+  Mark mark{refusal_of(partition, request, false), no_epoch, false, false, 0, 0};
   if (mark.code == 0) mark = count_mark(partition, request);
   // The first vote comes before all else: its result is who runs along.
   lanes = lanes_where(lanes, mark.code == 0);
@@ -140,7 +140,7 @@ class BlockCopy {
  private:
   /// Those threads of the block that copy.
   PARTITA_DEVICE_INLINE static Team copying_team(const Partita_Prequest& request) {
-    if (request.remote == nullptr || has(request, PARTITA_PREQUEST_IN_PLACE)) return {0, 0};
+    if (!moves_bytes(request, request.remote == nullptr)) return {0, 0};
     if (request.send_partition_bytes > one_warp_bytes) return {block_rank(), block_threads()};
     return {lane(), warp_of_block() == 0 ? count_of(lanes_of_warp()) : 0};
   }
@@ -191,7 +191,7 @@ PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& req
 MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
   block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
-  if (const int code = refusal_of(partition, request)) {
+  if (const int code = refusal_of(partition, request, false)) {
     if (first) refuse_mark(partition, request, code, no_epoch);
     return code;
   }

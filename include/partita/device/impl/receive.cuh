@@ -55,10 +55,7 @@ PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
 /// Any thread of a receive. Of a request without an open epoch everything has arrived.
 MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
-  if (!has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, partition, no_epoch);
-  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.recv_partitions)) {
-    return fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
-  }
+  if (const int code = refusal_of(partition, request, true)) return fail(request, code, partition, no_epoch);
   // All words are on their way at once: nothing depends on one of them before the last is asked for.
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool packets = has(request, PARTITA_PREQUEST_PACKETS);
@@ -122,11 +119,24 @@ MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoc
   return 0;
 }
 
-/// Why nobody can wait for `partition`; 0 if one can.
-PARTITA_DEVICE_INLINE int refusal_of_recv(int partition, const Partita_Prequest& request) {
-  if (!has(request, PARTITA_PREQUEST_RECV)) return PARTITA_DEVICE_ERR_SIDE;
-  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.recv_partitions);
-  return exists ? 0 : PARTITA_DEVICE_ERR_PARTITION;
+/// The end of a block's wait, `code` this thread's part of it: 0, or one code for all, recorded. A barrier.
+MPIX_Device inline int end_wait(int code, int partition, const Partita_Prequest& request) {
+  if (!block_any(code != 0)) return 0;
+  // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
+  const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
+  const bool freed = block_any(code == PARTITA_DEVICE_ERR_FREED);
+  const bool late = block_any(code == PARTITA_DEVICE_ERR_TIMEOUT);
+  if (!aborted && freed) return PARTITA_DEVICE_ERR_FREED;
+  if (aborted) {
+    code = PARTITA_DEVICE_ERR_ABORTED;
+  } else if (late) {
+    code = PARTITA_DEVICE_ERR_TIMEOUT;
+  }
+  if (block_rank() == 0) {
+    const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed);
+    fail(request, code, partition, low_half(head));
+  }
+  return code;
 }
 
 /// Thread 0's part of waiting for the flags of a partition that exists: 0, or the code with which it ended.
@@ -159,25 +169,13 @@ MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& r
 /// All threads of a block: waits until `partition` has arrived.
 MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& request) {
   const bool first = block_rank() == 0;
-  int code = refusal_of_recv(partition, request);
+  int code = refusal_of(partition, request, true);
   if (code == 0 && has(request, PARTITA_PREQUEST_PACKETS)) {
     code = await_packets_of(partition, request);
   } else if (code == 0 && first) {
     code = await_partition(partition, request);
   }
-  if (!block_any(code != 0)) return 0;
-  // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
-  const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
-  const bool freed = block_any(code == PARTITA_DEVICE_ERR_FREED);
-  const bool late = block_any(code == PARTITA_DEVICE_ERR_TIMEOUT);
-  if (aborted) code = PARTITA_DEVICE_ERR_ABORTED;
-  if (!aborted && freed) return PARTITA_DEVICE_ERR_FREED;
-  if (!aborted && late) code = PARTITA_DEVICE_ERR_TIMEOUT;
-  if (first) {
-    fail(request, code, partition,
-         low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed)));
-  }
-  return code;
+  return end_wait(code, partition, request);
 }
 
 }  // namespace partita::device

@@ -28,11 +28,11 @@ struct Mark {
   partita_u32 due;     ///< as many as there should be: one in each epoch before
 };
 
-/// Why `partition` cannot be marked at all; 0 if it can.
-PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& request) {
-  if (has(request, PARTITA_PREQUEST_RECV)) return PARTITA_DEVICE_ERR_SIDE;
-  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions);
-  return exists ? 0 : PARTITA_DEVICE_ERR_PARTITION;
+/// Why a call for a partition of a receive (`of_recv`) or of a send cannot be made at all; 0 if it can.
+PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& request, bool of_recv) {
+  if (has(request, PARTITA_PREQUEST_RECV) != of_recv) return PARTITA_DEVICE_ERR_SIDE;
+  const partita_i32 partitions = of_recv ? request.recv_partitions : request.send_partitions;
+  return static_cast<partita_u32>(partition) < static_cast<partita_u32>(partitions) ? 0 : PARTITA_DEVICE_ERR_PARTITION;
 }
 
 /// Where a request stands: words of its state, on their way at once.
@@ -111,7 +111,7 @@ PARTITA_DEVICE_OUT_OF_LINE void take_back(partita_u32* word, Partita_Prequest_st
   if (code != PARTITA_DEVICE_ERR_FREED) record_failure(state, host, code, partition, epoch);
 }
 PARTITA_DEVICE_INLINE int refuse_mark(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
-  const bool counted = refusal_of(partition, request) == 0;
+  const bool counted = refusal_of(partition, request, false) == 0;
   partita_u32* const word = counted ? marks(request.state, request.transport_partitions) + partition : nullptr;
   take_back(word, *request.state, *request.host, code, partition, epoch);
   return code;
@@ -198,7 +198,7 @@ PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, const Partita_Prequ
 
 /// Steps 1 and 2 for one thread.
 PARTITA_DEVICE_INLINE Mark make_mark(int partition, const Partita_Prequest& request) {
-  Mark mark{refusal_of(partition, request), no_epoch, false, false, 0, 0};
+  Mark mark{refusal_of(partition, request, false), no_epoch, false, false, 0, 0};
   if (mark.code == 0) mark = count_mark(partition, request);
   if (must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
   if (mark.code != 0) refuse_mark(partition, request, mark.code, mark.epoch);
