@@ -11,31 +11,14 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
 #include "support/pattern.hpp"
+#include "support/told.hpp"
 
 namespace partita::test {
 namespace {
-
-std::string value_of(Partita_Request request, const char* key) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
-  std::vector<char> value(MPI_MAX_INFO_VAL + 1);
-  int found = 0;
-  PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value.data(), &found);
-  PMPI_Info_free(&info);
-  return value.data();
-}
-
-std::string sentence_of(int code) {
-  std::vector<char> text(MPI_MAX_ERROR_STRING + 1);
-  int length = 0;
-  Partita_Error_string(code, text.data(), &length);
-  return text.data();
-}
 
 /// Rank 0 sends to rank 1.
 class NoIpc : public testing::Test {
@@ -86,7 +69,7 @@ class NoIpc : public testing::Test {
       ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
       if (!sends()) expect_contents(round);
     }
-    const std::string reason = value_of(request_, "partita_reason");
+    const std::string reason = told(request_, "partita_reason");
     EXPECT_NE(reason.find("staged in host memory"), std::string::npos) << reason;
     EXPECT_NE(reason.find(words), std::string::npos) << reason;
   }
@@ -121,7 +104,7 @@ TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
   MPIX_Prequest device{};
   ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
   if (sends()) {
-    EXPECT_EQ(value_of(request_, "partita_gpu_copy"), "engine");
+    EXPECT_EQ(told(request_, "partita_gpu_copy"), "engine");
   }
   for (std::uint64_t round = 1; round <= 20; ++round) {
     step("round " + std::to_string(round));
@@ -219,7 +202,7 @@ TEST_F(NoIpc, what_is_computed_in_place_travels_in_no_packets) {
   MPIX_Prequest device_recv{};
   ASSERT_EQ(Partita_Prequest_create(&device_send, send), MPI_SUCCESS);
   ASSERT_EQ(Partita_Prequest_create(&device_recv, recv), MPI_SUCCESS);
-  EXPECT_EQ(value_of(send, "partita_packets"), "false");
+  EXPECT_EQ(told(send, "partita_packets"), "false");
   for (std::uint64_t round = 2; round <= 5 && !HasFailure(); ++round) {
     EXPECT_EQ(MPIX_Pstart(device_recv), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(MPIX_Pstart(device_send), PARTITA_DEVICE_SUCCESS);
@@ -378,7 +361,7 @@ class NoIpcErrors : public NoIpc {
     const int code = Partita_Prequest_create(&device, request_);
     ASSERT_NE(code, MPI_SUCCESS);
     // Open MPI's strings end in the middle of the sentence.
-    const std::string sentence = sentence_of(code);
+    const std::string sentence = told_by(code);
     const bool cut_short = sentence.size() + 1 >= MPI_MAX_ERROR_STRING;
     EXPECT_TRUE(cut_short || sentence.find("cuIpcGetMemHandle fails") != std::string::npos) << sentence;
     EXPECT_NE(sentence.find("link direct"), std::string::npos) << sentence;

@@ -13,16 +13,6 @@ std::string_view environment(const char* name, std::string_view otherwise) {
 
 }  // namespace
 
-std::string told(Partita_Request request, const char* key) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int found = 0;
-  PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
-  PMPI_Info_free(&info);
-  return found != 0 ? value : "";
-}
-
 std::string expected_link() {
   const std::string_view forced = environment("PARTITA_LINK", "auto");
   return std::string(forced == "auto" ? "direct" : forced);

@@ -9,11 +9,9 @@
 #include <string>
 
 #include "gpu/gpu_buffer.cuh"
+#include "support/told.hpp"
 
 namespace partita::test {
-
-/// What Request_get_info tells of `request` under `key`; empty where it tells nothing.
-std::string told(Partita_Request request, const char* key);
 
 /// The link that this entry forces (PARTITA_LINK), else the one between ranks of a node.
 std::string expected_link();

@@ -208,10 +208,7 @@ TEST_F(InPlace, needs_a_receive_buffer_that_kernels_reach) {
     Partita_Prequest device{};
     const int code = Partita_Prequest_create(&device, request_);
     ASSERT_NE(code, MPI_SUCCESS);
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    Partita_Error_string(code, text, &length);
-    EXPECT_NE(std::string(text).find("partita_in_place"), std::string::npos) << text;
+    EXPECT_NE(told_by(code).find("partita_in_place"), std::string::npos) << told_by(code);
   }
   harness_barrier();
   free();

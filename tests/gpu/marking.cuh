@@ -11,6 +11,7 @@
 #include <string>
 
 #include "gpu/gpu_buffer.cuh"
+#include "support/told.hpp"
 
 namespace partita::test {
 
@@ -48,17 +49,6 @@ class SharedVerdict {
  private:
   Verdict* verdict_ = nullptr;
 };
-
-/// The value of `key` in what Partita tells of `request`; empty where it tells nothing.
-inline std::string info_of(Partita_Request request, const char* key) {
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_EQ(Partita_Request_get_info(request, &info), MPI_SUCCESS);
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int found = 0;
-  PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
-  PMPI_Info_free(&info);
-  return found != 0 ? value : "";
-}
 
 /// Whether it is so on any rank. Collective.
 inline bool from_any_rank(bool own) {

@@ -130,7 +130,7 @@ TEST_F(Ordering, who_sees_an_arrival_of_a_host_driven_send_sees_its_bytes) {
     GpuBuffer sum(sizeof(unsigned));
     make(shape, buffer, "host");
     if (HasFatalFailure()) return;
-    if (sends()) ASSERT_EQ(info_of(request_, "partita_gpu_copy"), demanded_copy());
+    if (sends()) ASSERT_EQ(told(request_, "partita_gpu_copy"), demanded_copy());
     SharedVerdict verdict;
     Stream stream;
     std::uint64_t key = 0;
@@ -174,7 +174,7 @@ TEST_F(Ordering, who_sees_an_arrival_of_a_device_driven_send_sees_its_bytes) {
       GpuBuffer sum(sizeof(unsigned));
       make(shape, buffer, "device");
       if (HasFatalFailure()) return;
-      EXPECT_EQ(info_of(request_, "partita_packets"), shape.total_bytes <= 8192 ? "true" : "false");
+      EXPECT_EQ(told(request_, "partita_packets"), shape.total_bytes <= 8192 ? "true" : "false");
       SharedVerdict verdict;
       Stream stream;
       harness_barrier();

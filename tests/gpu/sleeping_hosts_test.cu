@@ -67,7 +67,7 @@ class SleepingHosts : public FirstToLast {
     }
     PMPI_Info_free(&info);
     ASSERT_EQ(Partita_Prequest_create(&device_, request_), MPI_SUCCESS);
-    if (sends()) ASSERT_EQ(info_of(request_, "partita_gpu_copy"), copy) << info_of(request_, "partita_reason");
+    if (sends()) ASSERT_EQ(told(request_, "partita_gpu_copy"), copy) << told(request_, "partita_reason");
   }
   void free() {
     ASSERT_EQ(Partita_Prequest_free(&device_), MPI_SUCCESS);

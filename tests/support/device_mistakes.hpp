@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/job.hpp"
+#include "support/told.hpp"
 
 namespace partita::test {
 
@@ -190,18 +191,12 @@ class DeviceMistakes : public testing::Test {
     }
   }
 
-  static std::string sentence_of(int code) {
-    std::vector<char> text(MPI_MAX_ERROR_STRING + 1);
-    int length = 0;
-    Partita_Error_string(code, text.data(), &length);
-    return text.data();
-  }
   static void expect_error(int code, int error_class, const std::string& words) {
     ASSERT_NE(code, MPI_SUCCESS) << "expected is: " << words;
     int found = MPI_SUCCESS;
     PMPI_Error_class(code, &found);
     EXPECT_EQ(found, error_class);
-    const std::string sentence = sentence_of(code);
+    const std::string sentence = told_by(code);
     // An MPI whose strings are short cuts the sentence.
     const bool cut_short = sentence.size() + 1 >= MPI_MAX_ERROR_STRING;
     EXPECT_TRUE(cut_short || sentence.find(words) != std::string::npos) << sentence << "\nexpected is: " << words;
