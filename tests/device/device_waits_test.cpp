@@ -145,6 +145,28 @@ TEST(DeviceWaits, a_wait_for_a_host_driven_receive_ends) {
   EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(0, released.recv()); }), PARTITA_DEVICE_ERR_ABORTED);
 }
 
+TEST(DeviceWaits, what_a_block_has_unpacked_it_does_not_store_again) {
+  PairShape shape = device_driven(true, no_limit);
+  shape.recv_partitions = 2;
+  Pair pair(shape);
+  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    for (int i = 0; i < 32; ++i) pair.send_buffer()[i] = DevicePair::expected(epoch, i);
+    ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
+    ASSERT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(1, pair.recv()); }), 0);
+    for (int i = 16; i < 32; ++i) {
+      EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(epoch, i));
+      pair.recv_buffer()[i] = 0;  // no program does so: it shows who stores here
+    }
+    ASSERT_EQ(by_block_of(2, [&] { return MPIX_Pwait(pair.recv()); }), 0);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(epoch, i));
+    for (int i = 16; i < 32; ++i) EXPECT_EQ(pair.recv_buffer()[i], 0) << "stored twice";
+    ASSERT_EQ(MPIX_Pwait(pair.send()), 0);
+  }
+}
+
 TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
   Pair pair(device_driven(true, no_limit));
   EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);

@@ -27,14 +27,16 @@ extern "C" {
  *   partita_u64 counters[transport_partitions]   low half: marks so far in this epoch, high half: of these, deferred
  *   partita_u32 marks[send_partitions]           marks of each partition since the request was made, modulo 2^32
  * and of a receive with packets
- *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which a thread began to unpack it, high
- * half: had impl/words.hpp has the sizes and how the words of a new request start. */
+ *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which MPIX_Parrived began to unpack it,
+ *                                                high half: in which it had
+ *   partita_u32 awaited[recv_partitions]         newest epoch in which MPIX_Pwait_partition unpacked it
+ * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
   partita_u64 head;    /* low half: the epoch that marks belong to; high half: newest epoch in which the receiver was
                           seen ready */
   partita_u32 round;   /* epochs opened so far, modulo 2^32 */
   partita_u32 decided; /* of a send: transport partitions that were put or handed over in this epoch; of a receive with
-                          packets: partitions that MPIX_Parrived unpacked */
+                          packets: not 0 once a call unpacked one */
   partita_u32 completed; /* device-driven: newest epoch that is complete on this side */
   partita_u32 failed;    /* not 0: a failure was claimed; the first one counts */
   partita_u32 live;      /* Partita_Prequest.life; 0 once the request was freed (the block stays the library's); 1 once

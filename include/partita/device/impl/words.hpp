@@ -30,6 +30,10 @@ PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, par
 PARTITA_HOST_DEVICE inline partita_u64* unpacked(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
 }
+/// Of a receive with packets, one a receive partition: the newest epoch in which a block waited for it and unpacked it.
+PARTITA_HOST_DEVICE inline partita_u32* awaited(const Partita_Prequest& request) {
+  return reinterpret_cast<partita_u32*>(unpacked(request.state) + request.recv_partitions);
+}
 /// Of a send: the newest epoch in which the kernel gave transport partition t to the progress engine.
 PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host) {
   return reinterpret_cast<partita_u32*>(host + 1);
@@ -44,7 +48,7 @@ PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita
            sizeof(partita_u32) * static_cast<partita_u64>(send_partitions);
   }
   if ((flags & PARTITA_PREQUEST_PACKETS) == 0) return head;
-  return head + sizeof(partita_u64) * static_cast<partita_u64>(recv_partitions);
+  return head + (sizeof(partita_u64) + sizeof(partita_u32)) * static_cast<partita_u64>(recv_partitions);
 }
 /// Bytes of a host record with the words behind it.
 PARTITA_HOST_DEVICE constexpr partita_u64 host_bytes(partita_u32 flags, partita_i32 transport_partitions) {
