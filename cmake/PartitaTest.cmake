@@ -128,6 +128,7 @@ function(partita_test name)
                              "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
+  target_precompile_headers(${target} REUSE_FROM partita_test_headers)
 
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
