@@ -21,7 +21,7 @@ import time
 STAGES = ["before_init", "after_init", "after_start", "mid_epoch", "in_wait"]
 RANKS = 3
 VICTIM = 1
-TIMEOUT_S = 4
+TIMEOUT_S = 3
 # For noticing, and for a crowded machine.
 MARGIN_S = 12
 # Of kernels: long enough to tell a release by the host from the kernel's own time limit.
