@@ -145,8 +145,9 @@ const Partita_Prequest& Request::make_device_side() {
   const Epoch before = active() ? epoch_ - 1 : epoch_;
   device_ = std::make_unique<DeviceSide>(runtime_.host_memory, *runtime_.device_memory, place_.device, view, before,
                                          runtime_.settings.timeout_s);
+  device_state_.store(device_->view().state, std::memory_order_relaxed);
   if (!device_driven() && !wants_progress_) {
-    wants_progress_ = true;  // a kernel may leave a transfer to the host
+    wants_progress_ = kernels_want_progress_ = true;  // a kernel may leave a transfer to the host
     if (active()) runtime_.progress.want();
   }
   if (active()) enter_device_epoch();
@@ -182,15 +183,21 @@ void Request::free_device_side() {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 explain());
   }
-  // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
-  if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
+  try {
+    // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
+    if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
+  } catch (const Error& error) {
+    fail(error);  // a GPU that does not even copy: there is no next device request, but this one can go
+  }
   drop_device_side();
+  if (kernels_want_progress_) wants_progress_ = kernels_want_progress_ = false;
 }
 
 void Request::drop_device_side() {
   if (device_ == nullptr) return;
   runtime_.device_watch.remove(*this);
   runtime_.engine.remove(*this);  // Finalize frees active requests too
+  device_state_.store(nullptr, std::memory_order_relaxed);
   device_.reset();
 }
 

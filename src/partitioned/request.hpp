@@ -101,9 +101,9 @@ class Request : public Waiting {
     return matched() || null_peer();
   }
   const DeviceSide* device_side() const { return device_.get(); }
-  /// Whether `view` is of this request's device side.
+  /// Whether `view` is of this request's device side. Any thread.
   bool has_device_side(const Partita_Prequest& view) const {
-    return device_ != nullptr && device_->view().state == view.state;
+    return view.state != nullptr && device_state_.load(std::memory_order_relaxed) == view.state;
   }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
@@ -197,7 +197,9 @@ class Request : public Waiting {
   std::string link_name_;
   std::string link_reason_;
   bool wants_progress_ = false;         ///< an open epoch needs host steps all along
+  bool kernels_want_progress_ = false;  ///< and would need none but for the device request
   std::unique_ptr<DeviceSide> device_;  ///< while the program has a device request; kernels mark then
+  std::atomic<const Partita_Prequest_state*> device_state_{nullptr};  ///< its state: it is found by that
 
  private:
   mutable std::mutex failure_mutex_;

@@ -37,6 +37,22 @@ TEST_F(BrokenGpu, a_wait_for_its_kernels_ends_with_what_is_wrong) {
                  "a kernel of GPU 4 has made an illegal access");
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2)) << "less than PARTITA_TIMEOUT";
     EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    FakeGpu::instance().mend(mapped);
+  }
+  free_both();
+}
+
+/// The epochs of its kernels can no longer be read: nothing goes on behind them.
+TEST_F(BrokenGpu, its_device_request_can_be_freed_and_no_other_is_made) {
+  make("partita_driver=device");
+  if (rank() == sender()) {
+    Partita_Prequest device{};
+    ASSERT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS);
+    FakeGpu::instance().fail(mapped);
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    FakeGpu::instance().mend(mapped);
+    expect_error(Partita_Prequest_create(&device, send_), MPI_ERR_OTHER,
+                 "a kernel of GPU 4 has made an illegal access");
   }
   free_both();
 }

@@ -5,12 +5,14 @@
 #include <partita/partita.h>
 #include <partita/device.cuh>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
@@ -297,6 +299,25 @@ TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the
     }
     pair.free_requests();
   }
+}
+
+TEST_F(NoIpc, threads_make_and_free_device_requests_of_their_own) {
+  std::vector<std::thread> threads;
+  std::array<std::unique_ptr<OwnPair>, 3> pairs;
+  for (auto& pair : pairs) pair = std::make_unique<OwnPair>(2, 16);
+  for (auto& pair : pairs) {
+    threads.emplace_back([&] {
+      for (int life = 0; life < 20; ++life) {
+        pair->create();
+        pair->open();
+        EXPECT_EQ(MPIX_Pready_range(0, 1, pair->send), PARTITA_DEVICE_SUCCESS);
+        pair->complete();
+        pair->free_device_requests();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (auto& pair : pairs) pair->free_requests();
 }
 
 TEST_F(NoIpc, a_partition_of_no_bytes_arrives_once_it_is_marked) {

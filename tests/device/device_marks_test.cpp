@@ -160,6 +160,13 @@ TEST(DeviceMarks, a_freed_request_is_refused_and_leaves_its_host_record_alone) {
   EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_ERR_FREED);
   EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_ERR_FREED);
   EXPECT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), PARTITA_DEVICE_ERR_FREED);
+  // What is wrong whatever the request's life is told, and recorded no more than that.
+  EXPECT_EQ(MPIX_Pready(2, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready_block(2, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready_range(1, 2, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready(0, pair.recv()), PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(MPIX_Parrived(pair.recv(), 7, &flag), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pwait_partition(7, pair.recv()), PARTITA_DEVICE_ERR_PARTITION);
   EXPECT_EQ(pair.failure(pair.send()), 0U);
   EXPECT_EQ(pair.failure(pair.recv()), 0U);
 }

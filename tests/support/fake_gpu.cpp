@@ -67,6 +67,11 @@ void FakeGpu::fail(Gpu gpu) {
   failed_.insert(gpu);
 }
 
+void FakeGpu::mend(Gpu gpu) {
+  const std::lock_guard lock(mutex_);
+  failed_.erase(gpu);
+}
+
 const FakeGpu::Allocation* FakeGpu::allocation_of(const void* address) {
   const std::lock_guard lock(mutex_);
   const auto* byte = static_cast<const std::byte*>(address);
@@ -123,6 +128,9 @@ std::unique_ptr<memory::CopyQueue> FakeGpu::make_copy_queue(int gpu) {
 }
 
 void FakeGpu::copy(void* to, const void* from, std::size_t size_bytes) {
+  for (const void* end : {static_cast<const void*>(to), from}) {
+    if (const Allocation* found = allocation_of(end)) check(found->gpu);
+  }
   std::memcpy(to, from, size_bytes);
 }
 

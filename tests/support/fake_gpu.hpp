@@ -34,6 +34,8 @@ class FakeGpu final : public memory::DeviceMemory {
   void free(std::byte* memory);
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
+  /// As no real one can, for the tests after it.
+  void mend(Gpu gpu);
 
   memory::Place place_of(const void* address, std::size_t size_bytes) override;
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int peer, const void* address,

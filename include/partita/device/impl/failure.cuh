@@ -7,9 +7,12 @@
 namespace partita::device {
 
 /// Records the first failure of a request for its host. The claim is taken in GPU memory, so that the host's words are
-/// written by one thread only. Kept out of the callers' code, which has registers to save.
-PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Partita_Prequest_host& host, int code,
-                                               int partition, Epoch epoch) {
+/// written by one thread only. The words of a freed request may be another's by now: nothing is recorded there. Kept
+/// out of the callers' code, which has registers to save.
+PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Partita_Prequest_host& host,
+                                               partita_u32 life, int code, int partition, Epoch epoch) {
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  if (live != life && live != life_released) return;
   partita_u32 none = 0;
   if (!DeviceWord<partita_u32>(state.failed)
            .compare_exchange_strong(none, 1, order::memory_order_relaxed, order::memory_order_relaxed)) {
@@ -23,7 +26,7 @@ PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Pa
 
 /// Records it and gives `code` back.
 PARTITA_DEVICE_INLINE int fail(const Partita_Prequest& request, int code, int partition, Epoch epoch) {
-  record_failure(*request.state, *request.host, code, partition, epoch);
+  record_failure(*request.state, *request.host, request.life, code, partition, epoch);
   return code;
 }
 

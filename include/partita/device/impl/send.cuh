@@ -106,14 +106,14 @@ PARTITA_DEVICE_INLINE Mark count_mark(int partition, const Partita_Prequest& req
 /// The end of a mark that does not count: taken back, so that kernels can still complete the epoch, and recorded.
 /// `word`: of the marks; null: the mark was not counted.
 PARTITA_DEVICE_OUT_OF_LINE void take_back(partita_u32* word, Partita_Prequest_state& state, Partita_Prequest_host& host,
-                                          int code, int partition, Epoch epoch) {
+                                          partita_u32 life, int code, int partition, Epoch epoch) {
   if (word != nullptr) DeviceWord<partita_u32>(*word).fetch_sub(1, order::memory_order_relaxed);
-  if (code != PARTITA_DEVICE_ERR_FREED) record_failure(state, host, code, partition, epoch);
+  record_failure(state, host, life, code, partition, epoch);
 }
 PARTITA_DEVICE_INLINE int refuse_mark(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
   const bool counted = refusal_of(partition, request, false) == 0;
   partita_u32* const word = counted ? marks(request.state, request.transport_partitions) + partition : nullptr;
-  take_back(word, *request.state, *request.host, code, partition, epoch);
+  take_back(word, *request.state, *request.host, request.life, code, partition, epoch);
   return code;
 }
 
