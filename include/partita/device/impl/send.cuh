@@ -236,21 +236,24 @@ PARTITA_DEVICE_INLINE void open_next(const Partita_Prequest& request, Epoch epoc
   DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
 }
 
+/// Stores `epoch` with everything before it behind it. `fenced`: a release fence was made already.
+template <class Word>
+PARTITA_DEVICE_INLINE void publish(Word word, Epoch epoch, bool fenced) {
+  if (fenced) {
+    word.store(epoch, order_after_fence);
+  } else {
+    word.store(epoch, order::memory_order_release);
+  }
+}
+
 /// Step 5, second half. `fenced`: a release fence lies behind everything that `completed` stands for.
 PARTITA_DEVICE_INLINE void complete_send(const Partita_Prequest& request, Epoch epoch, bool fenced) {
   // Pairs, with the fence where there is one, with the acquire loads in pwait and pstart, or of the host's Wait, Test
   // and Start.
-  const auto store = [epoch, fenced](auto word) {
-    if (fenced) {
-      word.store(epoch, order_after_fence);
-    } else {
-      word.store(epoch, order::memory_order_release);
-    }
-  };
   if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
-    store(DeviceWord<partita_u32>(request.state->completed));
+    publish(DeviceWord<partita_u32>(request.state->completed), epoch, fenced);
   } else {
-    store(SystemWord<partita_u32>(request.host->completed));
+    publish(SystemWord<partita_u32>(request.host->completed), epoch, fenced);
   }
 }
 
