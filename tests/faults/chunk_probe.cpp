@@ -103,12 +103,7 @@ void run_epoch(int epoch, MPI_Request& request, std::vector<unsigned char>& data
 }  // namespace
 
 int main(int argc, char** argv) {
-  int level = 0;
-  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 3;
-  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  say("runs as pid %d", static_cast<int>(getpid()));
+  const int size = begin_probe(argc, argv);
   const std::string action = argc == 3 ? argv[1] : "";
   if (size != 2 || (action != "kill" && action != "stop")) {
     std::fprintf(stderr, "probe: expected are two ranks, kill or stop, and the rank\n");

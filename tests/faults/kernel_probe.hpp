@@ -264,12 +264,7 @@ void Job<Gpu>::survive() {
 
 template <class Gpu>
 int run_probe(int argc, char** argv) {
-  int level = 0;
-  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 3;
-  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  say("runs as pid %d", static_cast<int>(getpid()));
+  const int size = begin_probe(argc, argv);
   if (argc != 3 || size != 2 || std::atoi(argv[2]) < partitions) {
     std::fprintf(stderr, "probe: expected are two ranks, a mode and a number of bytes\n");
     MPI_Abort(MPI_COMM_WORLD, 2);

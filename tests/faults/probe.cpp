@@ -155,11 +155,7 @@ int fatal_waitall() {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
-  int level = 0;
-  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 3;
-  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
-  say("runs as pid %d", static_cast<int>(getpid()));
+  rank_count = begin_probe(argc, argv);
   const bool keeps_fatal_handler = what.starts_with("fatal");
   if (!keeps_fatal_handler) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

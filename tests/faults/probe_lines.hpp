@@ -22,6 +22,17 @@ inline void say(const char* format, ...) {
   [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
 }
 
+/// Starts MPI and says which process this rank is. Gives the number of ranks; ends a process that gets no MPI.
+inline int begin_probe(int& argc, char**& argv) {
+  int level = 0;
+  int size = 0;
+  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) _exit(3);
+  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  say("runs as pid %d", static_cast<int>(getpid()));
+  return size;
+}
+
 /// That of the library whose codes the program has.
 inline int (*error_string)(int code, char* text, int* length) = MPI_Error_string;
 

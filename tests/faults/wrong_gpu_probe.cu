@@ -71,10 +71,7 @@ int run(unsigned char* buffer) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int level = 0;
-  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 3;
-  MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
-  say("runs as pid %d", static_cast<int>(getpid()));
+  begin_probe(argc, argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   unsigned char* buffer = nullptr;
