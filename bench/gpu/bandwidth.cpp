@@ -21,25 +21,16 @@ constexpr std::int64_t default_block_bytes = 8192;
 enum class Counted : std::uint8_t { putting, epochs };
 
 /// Device-driven on both sides; each block of the sender has a partition of its own.
-class Putting final : public GpuMeasurement {
+class Putting final : public OneWayMeasurement {
  public:
   Putting(Job& job, std::string name, const Case& c, const GridShape& grid, Counted counted)
-      : GpuMeasurement(job, std::move(name), c),
+      : OneWayMeasurement(job, std::move(name), c),
         grid_(grid),
         counted_(counted),
         buffer_(static_cast<std::size_t>(c.size_bytes)),
         request_(job, shape()) {
     request_.create_device_request();
   }
-
-  void prepare(std::uint64_t epoch) override {
-    if (job_.is_first()) {
-      gpu::fill(region(), epoch, stream_.get());
-    } else {
-      gpu::poison(region(), epoch, stream_.get());
-    }
-  }
-  bool compare(std::uint64_t epoch) const override { return job_.is_first() || compare_region(region(), epoch); }
 
   /// Microseconds of an epoch.
   double sample(const Round& round) override {
@@ -57,7 +48,7 @@ class Putting final : public GpuMeasurement {
   LinkUsed link_used() override { return request_.link_used(); }
 
  private:
-  Region region() const { return {buffer_.data(), buffer_.size(), grid_.blocks}; }
+  Region region() const override { return {buffer_.data(), buffer_.size(), grid_.blocks}; }
   RequestShape shape() const {
     RequestShape shape;
     shape.sends = job_.is_first();

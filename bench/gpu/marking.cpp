@@ -31,19 +31,10 @@ int transports_for(Granularity granularity, int partitions) {
 }
 
 /// An epoch of either library: rank 0's block marks everything, rank 1 has it in the end.
-class MarkingMeasurement : public GpuMeasurement {
+class MarkingMeasurement : public OneWayMeasurement {
  public:
   MarkingMeasurement(Job& job, std::string name, const Case& c, const MarkingBlock& block)
-      : GpuMeasurement(job, std::move(name), c), block_(block), partitions_(partitions_for(block)) {}
-
-  void prepare(std::uint64_t epoch) final {
-    if (job_.is_first()) {
-      gpu::fill(region(), epoch, stream_.get());
-    } else {
-      gpu::poison(region(), epoch, stream_.get());
-    }
-  }
-  bool compare(std::uint64_t epoch) const final { return job_.is_first() || compare_region(region(), epoch); }
+      : OneWayMeasurement(job, std::move(name), c), block_(block), partitions_(partitions_for(block)) {}
 
   double sample(const Round& round) final {
     double sum_us = 0;
@@ -62,7 +53,7 @@ class MarkingMeasurement : public GpuMeasurement {
   int partitions_;
 
  private:
-  Region region() const { return {data(), size_bytes(), partitions_}; }
+  Region region() const override { return {data(), size_bytes(), partitions_}; }
 };
 
 class PartitaMarking final : public MarkingMeasurement {

@@ -37,6 +37,23 @@ class GpuMeasurement : public Measurement {
   Stream stream_;
 };
 
+/// Of bytes that go from rank 0's region into rank 1's.
+class OneWayMeasurement : public GpuMeasurement {
+ public:
+  using GpuMeasurement::GpuMeasurement;
+  void prepare(std::uint64_t epoch) final {
+    if (job_.is_first()) {
+      gpu::fill(region(), epoch, stream_.get());
+    } else {
+      gpu::poison(region(), epoch, stream_.get());
+    }
+  }
+  bool compare(std::uint64_t epoch) const final { return job_.is_first() || compare_region(region(), epoch); }
+
+ private:
+  virtual Region region() const = 0;
+};
+
 /// Microseconds from rank 0's `begin_ns` to the later of the two ranks' ends, on rank 0's clock; 0 on rank 1. `offset`
 /// is measure_offset's. Collective.
 double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, const ClockOffset& offset);

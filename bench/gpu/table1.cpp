@@ -148,10 +148,10 @@ class CallCost final : public GpuMeasurement {
 };
 
 /// A call on device-driven sends in a kernel, the receivers being open.
-class CallInKernel final : public GpuMeasurement {
+class CallInKernel final : public OneWayMeasurement {
  public:
   CallInKernel(Job& job, std::string name, const Case& c, KernelCall call)
-      : GpuMeasurement(job, std::move(name), c),
+      : OneWayMeasurement(job, std::move(name), c),
         call_(call),
         buffer_(static_cast<std::size_t>(c.size_bytes) * most_lanes) {
     for (int lane = 0; lane < most_lanes; ++lane) requests_.push_back(std::make_unique<Request>(job, shape(lane)));
@@ -161,15 +161,6 @@ class CallInKernel final : public GpuMeasurement {
       (job.is_first() ? lanes_.send : lanes_.recv)[lane] = request.for_kernels();
     }
   }
-
-  void prepare(std::uint64_t epoch) override {
-    if (job_.is_first()) {
-      gpu::fill(region(), epoch, stream_.get());
-    } else {
-      gpu::poison(region(), epoch, stream_.get());
-    }
-  }
-  bool compare(std::uint64_t epoch) const override { return job_.is_first() || compare_region(region(), epoch); }
 
   double sample(const Round& round) override {
     const int times = (round.batch + most_lanes - 1) / most_lanes;
@@ -194,7 +185,7 @@ class CallInKernel final : public GpuMeasurement {
     }
     return static_cast<double>(finished(report_).measured_ns) / 1000;
   }
-  Region region() const { return {buffer_.data(), buffer_.size(), most_lanes}; }
+  Region region() const override { return {buffer_.data(), buffer_.size(), most_lanes}; }
   RequestShape shape(int lane) const {
     RequestShape shape;
     shape.sends = job_.is_first();
