@@ -29,6 +29,10 @@ PARTITA_EXPORT int bridge_start(int* rank, int* ranks) {
   return Partita_Init(MPI_COMM_WORLD);
 }
 
+PARTITA_EXPORT int bridge_prequest_bytes() {
+  return static_cast<int>(sizeof(Partita_Prequest));
+}
+
 PARTITA_EXPORT int bridge_end() {
   const int code = Partita_Finalize();
   return code == MPI_SUCCESS ? MPI_Finalize() : code;

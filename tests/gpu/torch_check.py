@@ -71,7 +71,8 @@ class Prequest(ctypes.Structure):
     _fields_ += [("total_bytes", ctypes.c_int64), ("send_partition_bytes", ctypes.c_int64),
                  ("recv_partition_bytes", ctypes.c_int64), ("send_partitions", ctypes.c_int32),
                  ("recv_partitions", ctypes.c_int32), ("transport_partitions", ctypes.c_int32),
-                 ("flags", ctypes.c_uint32), ("limit_ns", ctypes.c_uint64)]
+                 ("flags", ctypes.c_uint32), ("limit_ns", ctypes.c_uint64), ("unit_bytes", ctypes.c_uint32),
+                 ("life", ctypes.c_uint32)]
 
 
 class Partita:
@@ -79,6 +80,7 @@ class Partita:
 
     def __init__(self, bridge):
         self.library = ctypes.CDLL(bridge, mode=ctypes.RTLD_GLOBAL)  # brings libpartita and the MPI along
+        assert ctypes.sizeof(Prequest) == self.library.bridge_prequest_bytes()
         self.status = ctypes.create_string_buffer(256)  # no MPI has a larger MPI_Status
 
     def call(self, name, *arguments):

@@ -1,0 +1,78 @@
+// The programs of docs/guide/gpu.md: they compile, with both headers in one file.
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+#include <mpi.h>
+#include <partita/mpix.h>
+#include <partita/device.cuh>
+
+namespace {
+
+__device__ double compute() {
+  return 1;
+}
+__device__ void compute_part(double* out, unsigned part) {
+  out[part * blockDim.x + threadIdx.x] = compute();
+}
+__device__ void use(const double* in) {
+  if (in[0] < 0) __trap();
+}
+
+__global__ void __launch_bounds__(1024) produce(double* edge, MPIX_Prequest prequest) {
+  edge[blockIdx.x * blockDim.x + threadIdx.x] = compute();
+  MPIX_Pready_block(static_cast<int>(blockIdx.x), prequest);
+}
+__global__ void consume(const double* halo) {
+  use(halo);
+}
+
+__global__ void __launch_bounds__(256)
+    solve(double* out, const double* in, MPIX_Prequest send, MPIX_Prequest recv, int steps) {
+  cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+  for (int step = 0; step < steps; ++step) {
+    if (blockIdx.x == 0) {
+      MPIX_Pstart(recv);
+      MPIX_Pstart(send);
+      MPIX_Pbuf_prepare(send);
+    }
+    grid.sync();
+    compute_part(out, blockIdx.x);
+    MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
+    if (blockIdx.x == 0) {
+      MPIX_Pwait(send);
+      MPIX_Pwait(recv);
+    }
+    grid.sync();
+    use(in);
+    grid.sync();
+  }
+}
+
+}  // namespace
+
+void host_driven(double* edge, double* halo, int blocks, int steps, int peer, int tag, MPI_Comm comm,
+                 cudaStream_t stream) {
+  MPI_Request send;
+  MPI_Request recv;
+  MPIX_Prequest prequest;
+  MPI_Precv_init(halo, blocks, 1024, MPI_DOUBLE, peer, tag, comm, MPI_INFO_NULL, &recv);
+  MPI_Psend_init(edge, blocks, 1024, MPI_DOUBLE, peer, tag, comm, MPI_INFO_NULL, &send);
+  MPIX_Prequest_create(&prequest, send);
+  for (int step = 0; step < steps; ++step) {
+    cudaStreamSynchronize(stream);
+    MPI_Start(&recv);
+    MPI_Start(&send);
+    MPIX_Pbuf_prepare(send);
+    produce<<<blocks, 1024, 0, stream>>>(edge, prequest);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    MPI_Wait(&recv, MPI_STATUS_IGNORE);
+    consume<<<blocks, 1024, 0, stream>>>(halo);
+  }
+  MPIX_Prequest_free(&prequest);
+  MPI_Request_free(&send);
+  MPI_Request_free(&recv);
+}
+
+void device_driven(double* out, double* in, MPIX_Prequest send, MPIX_Prequest recv, int blocks, int steps) {
+  void* arguments[] = {&out, &in, &send, &recv, &steps};
+  cudaLaunchCooperativeKernel(solve, dim3(static_cast<unsigned>(blocks)), dim3(256), arguments, 0, nullptr);
+}
