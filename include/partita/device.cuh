@@ -81,9 +81,9 @@ MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest preques
 // ---- Epochs of device-driven requests ------------------------------------------------------------------------------
 //
 // All threads of one block call, and all get the same result; each call is a barrier of the block. Other blocks see
-// what a call promises once they have synchronised with the calling block (a grid barrier; or a release and an acquire
-// at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a host-driven request, but for MPIX_Pwait of a receive. The
-// two that wait also return
+// what a call promises once they have synchronised with the calling block (a grid barrier; or a barrier of that block,
+// then a release by one of its threads, and an acquire, at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a
+// host-driven request, but for MPIX_Pwait of a receive. The two that wait also return
 //   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
 
 /// Opens the next epoch. Of a receive, it tells the sender that the buffer may be written: the kernel has done with

@@ -208,6 +208,47 @@ TEST(DeviceMarks, pbuffer_is_the_receivers_memory_in_place_and_null_elsewhere) {
   EXPECT_EQ(copying.failure(copying.send()), 0U);
 }
 
+TEST(DeviceMarks, pbuffer_is_null_between_epochs_that_kernels_open) {
+  PairShape shape = device_driven(1, 1);
+  shape.in_place = true;
+  Pair pair(shape);
+  for (Epoch epoch = first_epoch; epoch < 3; ++epoch) {
+    EXPECT_EQ(MPIX_Pbuffer(0, pair.send()), nullptr);
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    EXPECT_EQ(MPIX_Pbuffer(0, pair.send()), pair.recv_buffer());
+    ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
+    ASSERT_EQ(MPIX_Pwait(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pwait(pair.recv()), 0);
+  }
+}
+
+TEST(DeviceMarks, a_late_look_at_the_hosts_word_does_not_bring_an_epoch_back) {
+  Pair pair(host_driven(1, 1));
+  pair.start_recv(first_epoch);
+  pair.start_send(first_epoch);
+  ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
+  const partita_u64 head = pair.send().state->head;
+  EXPECT_EQ(device::low_half(head), next(first_epoch));
+  // As by a thread in MPIX_Pbuffer that had read `head` before the mark.
+  EXPECT_EQ(device::look_at_promise(pair.send(), first_epoch), device::Promise::ready);
+  EXPECT_EQ(pair.send().state->head, head);
+}
+
+TEST(DeviceMarks, a_copy_of_a_request_whose_block_another_one_has_records_nothing_when_that_is_released) {
+  Pair pair(device_driven(2, 1));
+  Partita_Prequest stale = pair.send();
+  stale.life += 2;
+  pair.send().state->live = pair.send().life | device::life_released;
+  EXPECT_EQ(MPIX_Pready(0, stale), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pstart(stale), PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(MPIX_Pready(7, stale), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(pair.failure(pair.send()), 0U);
+  EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_ABORTED);
+  EXPECT_EQ(pair.failure(pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_ABORTED});
+}
+
 TEST(DeviceMarks, the_names_with_the_own_prefix_are_the_same_calls) {
   Pair pair(device_driven(6, 2));
   int flag = 7;

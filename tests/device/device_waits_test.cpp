@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <partita/device.cuh>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -164,6 +165,80 @@ TEST(DeviceWaits, what_a_block_has_unpacked_it_does_not_store_again) {
     for (int i = 0; i < 16; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(epoch, i));
     for (int i = 16; i < 32; ++i) EXPECT_EQ(pair.recv_buffer()[i], 0) << "stored twice";
     ASSERT_EQ(MPIX_Pwait(pair.send()), 0);
+  }
+}
+
+/// One thread of the block has heard that a partition was unpacked, the other one has not yet.
+TEST(DeviceWaits, every_packet_is_somebodys_whatever_the_threads_of_a_block_know) {
+  for (const std::uint32_t informed : {0U, 1U}) {
+    PairShape shape = device_driven(true, no_limit);
+    shape.total_bytes = 8 * 10;
+    shape.recv_partitions = 2;
+    Pair pair(shape);
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    for (int i = 0; i < 80; ++i) pair.send_buffer()[i] = DevicePair::expected(1, i);
+    ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
+    int flag = 0;
+    ASSERT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), 0);
+    ASSERT_EQ(flag, 1);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(device::await_packets(pair.recv(), 1, rank == informed, {rank, 3}), 0);
+    }
+    for (int i = 0; i < 80; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(1, i)) << "byte " << i;
+  }
+}
+
+TEST(DeviceWaits, unpacked_partitions_are_forgotten_at_the_wrap) {
+  PairShape shape = device_driven(true, no_limit);
+  shape.recv_partitions = 2;
+  shape.before = 0xffffffffU - 1;
+  Pair pair(shape);
+  for (const Epoch epoch : {0xffffffffU, 2U}) {
+    // As left by calls that were 2^32 epochs ago.
+    if (epoch == 0xffffffffU) {
+      device::unpacked(pair.recv().state)[0] = device::pair_of(2, 2);
+      device::awaited(pair.recv())[1] = 2;
+    }
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    for (int i = 0; i < 32; ++i) pair.send_buffer()[i] = DevicePair::expected(epoch, i);
+    ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
+    pair.recv().state->decided = 1;  // some call has unpacked something
+    ASSERT_EQ(MPIX_Pwait(pair.recv()), 0);
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(epoch, i)) << "byte " << i;
+    ASSERT_EQ(MPIX_Pwait(pair.send()), 0);
+  }
+}
+
+/// Some threads of the block see that the host has released the request, and store nothing; others do not see it yet.
+TEST(DeviceWaits, a_mark_that_the_release_overtakes_counts_whole_or_not_at_all) {
+  for (int round = 0; round < 400 && !testing::Test::HasFailure(); ++round) {
+    PairShape shape = device_driven(false, no_limit);
+    shape.send_partitions = shape.transport_partitions = 1;
+    shape.total_bytes = 3000;
+    Pair pair(shape);
+    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
+    for (int i = 0; i < 3000; ++i) pair.send_buffer()[i] = DevicePair::expected(1, i);
+    std::atomic<int> there{0};
+    std::thread host([&] {
+      while (there == 0) std::this_thread::yield();
+      store_word(&pair.send().state->live, pair.send().life | device::life_released);
+    });
+    const int code = by_block_of(4, [&] {
+      ++there;
+      return MPIX_Pready_block(0, pair.send());
+    });
+    host.join();
+    const bool announced = load_word(pair.recv().arrival_device) == 1;
+    EXPECT_EQ(announced, code == 0) << "round " << round;
+    for (int i = 0; announced && i < 3000; ++i) {
+      ASSERT_EQ(pair.recv_buffer()[i], DevicePair::expected(1, i)) << "round " << round << ", byte " << i;
+    }
   }
 }
 

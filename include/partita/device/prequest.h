@@ -39,10 +39,10 @@ typedef struct Partita_Prequest_state {
                           packets: not 0 once a call unpacked one */
   partita_u32 completed; /* device-driven: newest epoch that is complete on this side */
   partita_u32 failed;    /* not 0: a failure was claimed; the first one counts */
-  partita_u32 live;      /* Partita_Prequest.life; 0 once the request was freed (the block stays the library's); 1 once
-                            the host released its kernels */
-  partita_u32 looking;   /* of a send: the epoch in which a thread is looking at the promise, else 0 */
-  partita_u32 refusals;  /* of a send: looks that did not find the receiver ready; lowest bit: the epoch not started */
+  partita_u32 live;     /* Partita_Prequest.life; 0 once the request was freed (the block stays the library's); life | 1
+                           once the host released its kernels */
+  partita_u32 looking;  /* of a send: the epoch in which a thread is looking at the promise, else 0 */
+  partita_u32 refusals; /* of a send: looks that did not find the receiver ready; lowest bit: the epoch not started */
   partita_u32 reserved;
 } Partita_Prequest_state;
 
@@ -104,7 +104,7 @@ typedef struct Partita_Prequest {
   partita_u64 limit_ns;   /* of a wait in a kernel; 0: none */
   partita_u32 unit_bytes; /* the largest of 16, 8, 4, 2, 1 that divides the addresses of `buffer` and `remote` and the
                              size of this side's partitions: in such pieces it is moved */
-  partita_u32 life;       /* at least 2, of this request alone: what state->live reads while it may be used */
+  partita_u32 life;       /* even, not 0, of this request alone: what state->live reads while it may be used */
 } Partita_Prequest;
 
 typedef Partita_Prequest MPIX_Prequest;

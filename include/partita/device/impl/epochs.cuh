@@ -19,12 +19,20 @@ PARTITA_DEVICE_INLINE int check_epoch_call(const Partita_Prequest& request, Epoc
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_acquire);
   *epoch = low_half(head);
   *complete = completed == *epoch;
-  return live == request.life ? 0 : code_of_life(live);
+  return live == request.life ? 0 : code_of_life(live, request);
 }
 
 /// Thread 0's code, for all threads of the block, as a barrier.
 PARTITA_DEVICE_INLINE int share_code(int code) {
   return block_any(code != 0) ? static_cast<int>(block_broadcast(static_cast<partita_u32>(code))) : 0;
+}
+
+/// At the wrap of epochs: what was noted 2^32 of them ago is forgotten.
+PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(const Partita_Prequest& request) {
+  for (partita_i32 p = 0; p < request.recv_partitions; ++p) {
+    DeviceWord<partita_u64>(unpacked(request.state)[p]).store(0, order::memory_order_relaxed);
+    DeviceWord<partita_u32>(awaited(request)[p]).store(no_epoch, order::memory_order_relaxed);
+  }
 }
 
 MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
@@ -38,6 +46,7 @@ MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
   DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
   if (has(request, PARTITA_PREQUEST_RECV)) {
     DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
+    if (epoch < before && has(request, PARTITA_PREQUEST_PACKETS)) forget_unpacked(request);
     // Pairs with the acquire load in await_credit or read_promise: this side has done with what it received before.
     SystemWord<partita_u32>(*request.credit).store(epoch, order::memory_order_release);
   } else {
@@ -101,7 +110,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   const bool asks = block_rank() == 0 && live == request.life;
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(asks ? look_at_started(request) : no_epoch);
-  int code = live == request.life ? 0 : code_of_life(live);
+  int code = live == request.life ? 0 : code_of_life(live, request);
   if (code == 0 && !recv) {
     if (block_rank() == 0) code = await_completed(request, epoch);
   } else if (code == 0) {

@@ -12,7 +12,7 @@ namespace partita::device {
 PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Partita_Prequest_host& host,
                                                partita_u32 life, int code, int partition, Epoch epoch) {
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if (live != life && live != life_released) return;
+  if ((live & ~life_released) != life) return;
   partita_u32 none = 0;
   if (!DeviceWord<partita_u32>(state.failed)
            .compare_exchange_strong(none, 1, order::memory_order_relaxed, order::memory_order_relaxed)) {
@@ -30,9 +30,9 @@ PARTITA_DEVICE_INLINE int fail(const Partita_Prequest& request, int code, int pa
   return code;
 }
 
-/// Why calls on a request with this `live`, which is not its own life, go no further.
-PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live) {
-  return live == life_released ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_FREED;
+/// Why calls on a request whose state has this `live`, which is not its own life, go no further.
+PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live, const Partita_Prequest& request) {
+  return live == (request.life | life_released) ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_FREED;
 }
 
 /// A look of a thread that waits, after many vain polls: at the host's abort and at the clock. `since_ns`: when the

@@ -50,13 +50,15 @@ MPIX_Device inline bool packets_have_arrived(const unsigned char* slots, partita
   return true;
 }
 
-/// The team waits for `packets` of them and stores their data at `to`. Gives 0, or the code with which this thread's
-/// wait ended. No barrier at either end.
-MPIX_Device inline int receive_packets(unsigned char* to, const unsigned char* slots, partita_u32 packets, Epoch epoch,
-                                       Team team, const Partita_Prequest& request) {
+/// The team waits for packets `begin` to `end`, this one not included, of the slots at `slots` and stores their data
+/// into `to`, where packet 0 lies. Packet i is thread i modulo the team's, whatever `begin`. Gives 0, or the code with
+/// which this thread's wait ended. No barrier at either end.
+MPIX_Device inline int receive_packets(unsigned char* to, const unsigned char* slots, partita_u32 begin,
+                                       partita_u32 end, Epoch epoch, Team team, const Partita_Prequest& request) {
   Patience patience(request);
-  for (partita_u32 i = team.rank; i < packets; i += packet_depth * team.count) {
-    const partita_u32 second = i + team.count < packets ? i + team.count : i;
+  const partita_u32 first = begin == 0 ? team.rank : begin + (team.rank + team.count - begin % team.count) % team.count;
+  for (partita_u32 i = first; i < end; i += packet_depth * team.count) {
+    const partita_u32 second = i + team.count < end ? i + team.count : i;
     for (;;) {
       const PacketWords held[packet_depth] = {load_packet(slots + packet_bytes * i),
                                               load_packet(slots + packet_bytes * second)};

@@ -196,9 +196,11 @@ MPIX_Device inline int pready_block(int partition, const Partita_Prequest& reque
     return code;
   }
   Mark mark = move_block(partition, request);
-  mark.code = first ? code_of_count(mark, request) : 0;
-  // A barrier: the block's bytes lie before thread 0's eyes.
+  if (first) mark.code = code_of_count(mark, request);
+  // A barrier: the block's bytes lie before thread 0's eyes. A thread that saw the request freed or released has stored
+  // nothing, so that the mark must not count, whatever thread 0 saw.
   if (block_any(mark.code != 0)) {
+    if (first && mark.code == 0) mark.code = PARTITA_DEVICE_ERR_ABORTED;
     if (first) refuse_mark(partition, request, mark.code, mark.epoch);
     return static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code)));
   }
@@ -253,8 +255,12 @@ MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request)
   // As in read_host_driven: the bytes that the caller stores come after the receiver's credit.
   const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_acquire);
   const Epoch epoch = low_half(head);
+  const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   int code = high_half(head) == epoch ? 0 : PARTITA_DEVICE_ERR_UNPREPARED;
-  if (code != 0 && !has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
+  if (device_driven && DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed) == epoch) {
+    code = PARTITA_DEVICE_ERR_INACTIVE;
+  }
+  if (code != 0 && !device_driven) {
     const Promise promise = look_at_promise(request, epoch);
     if (promise == Promise::ready) code = 0;
     if (promise == Promise::not_started) code = PARTITA_DEVICE_ERR_INACTIVE;

@@ -70,7 +70,7 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
   if (!packets)
     first = SystemWord<partita_u32>(request.arrival_device[transports.begin]).load(order::memory_order_acquire);
 
-  if (live != request.life) return code_of_life(live);
+  if (live != request.life) return code_of_life(live, request);
   if (device_driven && completed == epoch) {
     *flag = 1;
   } else if (packets) {
@@ -111,16 +111,15 @@ PARTITA_DEVICE_INLINE bool is_unpacked(int partition, const Partita_Prequest& re
 }
 
 /// This thread's part of waiting for all packets and unpacking them. `some_unpacked`: calls before have unpacked
-/// partitions of this epoch; none of them runs at the same time.
+/// partitions of this epoch; a thread that has not heard of it yet has the same packets to care for.
 MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoch, bool some_unpacked, Team team) {
-  const int pieces = some_unpacked ? request.recv_partitions : 1;
-  for (int i = 0; i < pieces; ++i) {
-    RecvPiece piece{request.buffer, request.remote, request.total_bytes};
-    if (some_unpacked) {
-      if (is_unpacked(i, request, epoch)) continue;
-      piece = recv_piece(i, request);
-    }
-    const int code = receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
+  const partita_u32 packets = packets_of(request.total_bytes);
+  if (!some_unpacked) return receive_packets(request.buffer, request.remote, 0, packets, epoch, team, request);
+  const partita_u32 each = packets_of(request.recv_partition_bytes);
+  for (int p = 0; p < request.recv_partitions; ++p) {
+    if (is_unpacked(p, request, epoch)) continue;
+    const partita_u32 begin = each * static_cast<partita_u32>(p);
+    const int code = receive_packets(request.buffer, request.remote, begin, begin + each, epoch, team, request);
     if (code != 0) return code;
   }
   return 0;
@@ -151,7 +150,7 @@ MPIX_Device inline int await_partition(int partition, const Partita_Prequest& re
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if (live != request.life) return code_of_life(live);
+  if (live != request.life) return code_of_life(live, request);
   // The host's word is read once, while the partition is still on its way.
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : look_at_started(request);
@@ -165,11 +164,11 @@ MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& r
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
-  if (live != request.life) return code_of_life(live);
+  if (live != request.life) return code_of_life(live, request);
   if (completed == epoch) return 0;
   const RecvPiece piece = recv_piece(partition, request);
   const Team team{block_rank(), block_threads()};
-  return receive_packets(piece.data, piece.slots, packets_of(piece.size_bytes), epoch, team, request);
+  return receive_packets(piece.data, piece.slots, 0, packets_of(piece.size_bytes), epoch, team, request);
 }
 
 /// Behind the barrier of a block that has unpacked `partition`, by every thread: its next MPIX_Pwait leaves the bytes

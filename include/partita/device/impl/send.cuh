@@ -83,7 +83,7 @@ PARTITA_DEVICE_INLINE partita_u32 add_mark(int partition, const Partita_Prequest
 PARTITA_DEVICE_INLINE Mark begin_mark(const Partita_Prequest& request, partita_u32 before, const Standing& standing) {
   const Epoch epoch = low_half(standing.head);
   Mark mark{0, epoch, high_half(standing.head) == epoch, request.remote == nullptr, before, standing.round - 1};
-  if (standing.live != request.life) mark.code = code_of_life(standing.live);
+  if (standing.live != request.life) mark.code = code_of_life(standing.live, request);
   return mark;
 }
 
@@ -161,11 +161,16 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
     const bool worth_it = !again || looking.load(order::memory_order_relaxed) == nobody;
     if (worth_it &&
         looking.compare_exchange_strong(nobody, epoch, order::memory_order_acquire, order::memory_order_relaxed)) {
+      // On its way with the host's word. One that does not mark (MPIX_Pbuffer) may come when the epoch is over: then
+      // `head` stays as it is.
+      partita_u64 known = head.load(order::memory_order_relaxed);
       const Promise promise = read_promise(host_word, direct, epoch);
       if (promise == Promise::ready) {
-        // Pairs with the acquire loads in read_host_driven and below. This thread's own mark is still open, so the
-        // epoch cannot end before.
-        head.store(pair_of(epoch, epoch), order::memory_order_release);
+        // Pairs with the acquire loads in read_host_driven and below.
+        if (low_half(known) == epoch) {
+          head.compare_exchange_strong(known, pair_of(epoch, epoch), order::memory_order_release,
+                                       order::memory_order_relaxed);
+        }
       } else {
         const partita_u32 count = (refusals.load(order::memory_order_relaxed) & ~1u) + 2;
         refusals.store(count | (promise == Promise::not_started ? 1u : 0u), order::memory_order_relaxed);

@@ -72,6 +72,7 @@ PARTITA_HOST_DEVICE inline partita_u32 unit_bytes(const Partita_Prequest& reques
 
 /// What Partita_Prequest_state.live says of a request that may not be used any more.
 inline constexpr partita_u32 life_freed = 0;
+/// Lives are even; of one whose kernels the host has released, this is added.
 inline constexpr partita_u32 life_released = 1;
 inline constexpr partita_u32 first_life = 2;
 
