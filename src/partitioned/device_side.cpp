@@ -19,9 +19,10 @@ std::size_t state_bytes(const Partita_Prequest& view) {
 
 /// Partita_Prequest.life of the next request.
 partita_u32 new_life() {
-  static std::atomic<partita_u32> newest{device::first_life - 1};
+  constexpr partita_u32 step = 2;  // they are even
+  static std::atomic<partita_u32> newest{device::life_freed};
   partita_u32 life = device::life_freed;
-  while (life < device::first_life) life = newest.fetch_add(1, std::memory_order_relaxed) + 1;
+  while (life < device::first_life) life = newest.fetch_add(step, std::memory_order_relaxed) + step;
   return life;
 }
 
@@ -127,6 +128,19 @@ void DeviceSide::raise(std::int32_t t, Epoch epoch) {
   flag_queue_->write(view_.arrival_device + t, epoch);
 }
 
+void DeviceSide::forget_hand_overs() {
+  if (receives()) return;
+  Word(words().host.newest_hand_over).store(no_epoch, std::memory_order_relaxed);
+  for (std::int32_t t = 0; t < view_.transport_partitions; ++t) {
+    Word(device::handed_over(&words().host)[t]).store(no_epoch, std::memory_order_relaxed);
+  }
+}
+
+bool DeviceSide::told_kernels() {
+  const std::lock_guard lock(queue_mutex_);
+  return flag_queue_->idle();
+}
+
 bool DeviceSide::has_news() const {
   return Word(words().host.failure).load(std::memory_order_acquire) != PARTITA_DEVICE_SUCCESS &&
          !told_.load(std::memory_order_relaxed);
@@ -147,7 +161,7 @@ void DeviceSide::abort() {
   const std::lock_guard lock(queue_mutex_);
   try {
     if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
-    flag_queue_->write(&view_.state->live, device::life_released);  // those that ask again and again
+    flag_queue_->write(&view_.state->live, view_.life | device::life_released);  // those that ask again and again
   } catch (const Error&) {
     // The GPU no longer works: no kernel is left.
   }

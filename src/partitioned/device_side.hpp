@@ -42,8 +42,12 @@ class DeviceSide {
   /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
   /// completed() is.
   bool handed_over(std::int32_t t, Epoch epoch) const;
+  /// As if kernels had never left a transport partition to the host. No epoch is open.
+  void forget_hand_overs();
   /// Tells the kernels of a receive that transport partition `t` lies in the buffer, where the link does not.
   void raise(std::int32_t t, Epoch epoch);
+  /// Whether the kernels see everything that was raised. Throws Error where the GPU no longer works.
+  bool told_kernels();
   /// Whether a kernel found something wrong that nobody was told yet.
   bool has_news() const;
   /// Throws Error if a kernel found something wrong; what `request` explains begins the sentence. Asked in every poll

@@ -27,6 +27,8 @@ void RecvRequest::start() {
   if (!matched()) lock.lock();
   epoch_ = next(epoch_);
   next_ = 0;
+  // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
+  if (device_ != nullptr) device_->start(epoch_);
   if (matched()) open_epoch();
   record(Trace::Event::started);
   if (device_ != nullptr) enter_device_epoch();
@@ -130,6 +132,7 @@ bool RecvRequest::done() {
   const auto pieces = static_cast<std::int64_t>(claimed_.size());
   while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
   if (next_ < pieces) return false;
+  if (tells_kernels() && !device_->told_kernels()) return false;
   for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
   return true;
 }

@@ -91,9 +91,11 @@ void Request::abandon() {
   const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
-  if (!active()) return;
+  // The host does not see the epochs of a device-driven request: one may be open.
+  if (!active() && !device_driven()) return;
   // With nobody at the other side the next epoch is as good as any.
   given_up_.store(!null_peer(), std::memory_order_release);
+  if (!active()) return;
   give_up_epoch();
   complete();
 }
@@ -120,6 +122,15 @@ void Request::throw_if_failed() const {
   throw Error(*failure_);
 }
 
+void Request::throw_if_given_up() const {
+  if (!given_up_.load(std::memory_order_acquire)) return;
+  throw Error(
+      ErrorClass::request,
+      "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "
+      "free it at both ends and make it anew. {}",
+      explain());
+}
+
 const Partita_Prequest& Request::make_device_side() {
   if (null_peer()) {
     throw Error(ErrorClass::request, "the peer is MPI_PROC_NULL, to which kernels have nothing to mark");
@@ -133,6 +144,7 @@ const Partita_Prequest& Request::make_device_side() {
                 name_of(place_.kind));
   }
   throw_if_failed();
+  throw_if_given_up();
   Partita_Prequest view = device_view();
   view.buffer = reinterpret_cast<unsigned char*>(user_data());
   view.total_bytes = plan_.total_bytes();
@@ -145,7 +157,7 @@ const Partita_Prequest& Request::make_device_side() {
   const Epoch before = active() ? epoch_ - 1 : epoch_;
   device_ = std::make_unique<DeviceSide>(runtime_.host_memory, *runtime_.device_memory, place_.device, view, before,
                                          runtime_.settings.timeout_s);
-  device_state_.store(device_->view().state, std::memory_order_relaxed);
+  device_life_.store(device_->view().life, std::memory_order_relaxed);
   if (!device_driven() && !wants_progress_) {
     wants_progress_ = kernels_want_progress_ = true;  // a kernel may leave a transfer to the host
     if (active()) runtime_.progress.want();
@@ -164,7 +176,10 @@ const Partita_Prequest& Request::make_device_side() {
 void Request::watch_kernels(DeviceWatch::Findings& findings) {
   if (failed()) return;
   if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault);
-  if (!findings.has_ended(arguments_.peer) || !kernels_can_wait()) return;
+  if (!findings.has_ended(arguments_.peer) || !kernels_can_wait()) {
+    looks_in_vain_ = 0;
+    return;
+  }
   // What the peer had sent may still be on its way at the first look.
   if (++looks_in_vain_ < 2) return;
   fail_kernels(Error(ErrorClass::other,
@@ -183,21 +198,26 @@ void Request::free_device_side() {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 explain());
   }
+  runtime_.device_watch.remove(*this);  // it names epochs
   try {
     // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
     if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
   } catch (const Error& error) {
     fail(error);  // a GPU that does not even copy: there is no next device request, but this one can go
   }
-  drop_device_side();
+  release_device_side();
   if (kernels_want_progress_) wants_progress_ = kernels_want_progress_ = false;
 }
 
 void Request::drop_device_side() {
   if (device_ == nullptr) return;
   runtime_.device_watch.remove(*this);
+  release_device_side();
+}
+
+void Request::release_device_side() {
   runtime_.engine.remove(*this);  // Finalize frees active requests too
-  device_state_.store(nullptr, std::memory_order_relaxed);
+  device_life_.store(0, std::memory_order_relaxed);
   device_.reset();
 }
 
@@ -217,13 +237,7 @@ void Request::check_startable() const {
                 explain());
   }
   throw_if_failed();
-  if (given_up_.load(std::memory_order_acquire)) {
-    throw Error(
-        ErrorClass::request,
-        "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "
-        "free it at both ends and make it anew. {}",
-        explain());
-  }
+  throw_if_given_up();
   if (side() == Side::send && matching.peer_freed) {
     throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
   }

@@ -103,7 +103,7 @@ class Request : public Waiting {
   const DeviceSide* device_side() const { return device_.get(); }
   /// Whether `view` is of this request's device side. Any thread.
   bool has_device_side(const Partita_Prequest& view) const {
-    return view.state != nullptr && device_state_.load(std::memory_order_relaxed) == view.state;
+    return view.life != 0 && device_life_.load(std::memory_order_relaxed) == view.life;
   }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
@@ -156,6 +156,8 @@ class Request : public Waiting {
  protected:
   void check_startable() const;
   void throw_if_failed() const;
+  /// Throws Error if no other epoch may open.
+  void throw_if_given_up() const;
   /// Traces an event of the open epoch.
   void record(Trace::Event event, std::int64_t partition = -1) const;
   /// " (1, 2, 5, …)": the first few of `numbers`, for explain().
@@ -166,6 +168,8 @@ class Request : public Waiting {
   virtual bool kernels_can_wait() const = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
+  /// Of a request that nobody watches any more.
+  void release_device_side();
   /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress
   /// engine runs meanwhile.
   virtual void give_up_epoch() {}
@@ -196,10 +200,10 @@ class Request : public Waiting {
   link::Plan plan_;
   std::string link_name_;
   std::string link_reason_;
-  bool wants_progress_ = false;         ///< an open epoch needs host steps all along
-  bool kernels_want_progress_ = false;  ///< and would need none but for the device request
-  std::unique_ptr<DeviceSide> device_;  ///< while the program has a device request; kernels mark then
-  std::atomic<const Partita_Prequest_state*> device_state_{nullptr};  ///< its state: it is found by that
+  bool wants_progress_ = false;              ///< an open epoch needs host steps all along
+  bool kernels_want_progress_ = false;       ///< and would need none but for the device request
+  std::unique_ptr<DeviceSide> device_;       ///< while the program has a device request; kernels mark then
+  std::atomic<partita_u32> device_life_{0};  ///< of its device request, which is found by that
 
  private:
   mutable std::mutex failure_mutex_;

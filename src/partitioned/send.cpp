@@ -1,6 +1,7 @@
 #include "partitioned/send.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "partitioned/runtime.hpp"
 
@@ -18,7 +19,8 @@ void SendRequest::start() {
   check_startable();
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
-  epoch_ = next(epoch_);
+  const Epoch before = std::exchange(epoch_, next(epoch_));
+  if (epoch_ < before) forget_hand_overs();
   marks_.clear();
   put_count_.store(0, std::memory_order_relaxed);
   if (matched()) open_epoch();
@@ -293,6 +295,13 @@ std::int32_t SendRequest::take_handed_over() {
   all_handed_over_.store(std::uint64_t{epoch_} << 32 | static_cast<std::uint32_t>(all_before),
                          std::memory_order_relaxed);
   return handed_over;
+}
+
+/// At the wrap of epochs: words of hand-overs that are 2^32 epochs old would be taken for new ones.
+void SendRequest::forget_hand_overs() {
+  for (auto& taken : taken_) taken.store(no_epoch, std::memory_order_relaxed);
+  all_handed_over_.store(0, std::memory_order_relaxed);
+  if (device_ != nullptr) device_->forget_hand_overs();
 }
 
 /// So many transport partitions, from the first one on, were all seen handed over in this epoch.

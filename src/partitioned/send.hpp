@@ -48,6 +48,7 @@ class SendRequest final : public Request {
   bool device_done();
   std::int32_t take_handed_over();
   std::int32_t known_handed_over() const;
+  void forget_hand_overs();
   void check_markable(std::int64_t first, std::int64_t last) const;
   void pack(link::Range partitions);
   std::int64_t mark(link::Range partitions);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -301,6 +302,60 @@ TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the
   }
 }
 
+/// What the host has seen arrive, a kernel that it launches then sees too, however late the copy engine writes flags.
+TEST_F(NoIpc, everything_has_arrived_for_kernels_once_the_hosts_wait_returns) {
+  make(nothing);
+  MPIX_Prequest device{};
+  if (!sends()) {
+    ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+  }
+  for (std::uint64_t round = 1; round <= 20 && !HasFailure(); ++round) {
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    if (sends()) {
+      write_pattern(buffer_->data(), round, 0, total_bytes);
+      EXPECT_EQ(Partita_Pready_range(0, partitions - 1, request_), MPI_SUCCESS);
+    }
+    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    for (int p = 0; !sends() && p < partitions; ++p) {
+      int flag = 0;
+      EXPECT_EQ(MPIX_Parrived(device, p, &flag), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(flag, 1) << "partition " << p << " of round " << round;
+    }
+  }
+  if (!sends()) {
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+  }
+}
+
+/// In the entry no_ipc.wrap epochs pass 2^32: what was handed over that long ago is not taken for new.
+TEST_F(NoIpc, hand_overs_are_forgotten_at_the_wrap) {
+  if (std::getenv("PARTITA_FIRST_EPOCH") == nullptr) GTEST_SKIP() << "this entry's epochs do not wrap";
+  make(mapped, "partita_transport_partitions", "4");
+  MPIX_Prequest device{};
+  if (sends()) {
+    ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+    EXPECT_EQ(told(request_, "partita_gpu_copy"), "kernel");
+    device.host->newest_hand_over = 2;
+    device::handed_over(device.host)[1] = 2;
+  }
+  for (std::uint64_t round = 1; round <= 6 && !HasFailure(); ++round) {
+    step("round " + std::to_string(round));
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    if (sends()) {
+      ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);  // kernels copy everything
+      write_pattern(buffer_->data(), round, 0, total_bytes);
+      EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
+    }
+    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (!sends()) expect_contents(round);
+  }
+  if (sends()) {
+    EXPECT_EQ(device.host->newest_hand_over, no_epoch);
+    EXPECT_EQ(device::handed_over(device.host)[1], no_epoch);
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+  }
+}
+
 TEST_F(NoIpc, threads_make_and_free_device_requests_of_their_own) {
   std::vector<std::thread> threads;
   std::array<std::unique_ptr<OwnPair>, 3> pairs;
@@ -372,10 +427,15 @@ TEST_F(NoIpc, a_staged_receive_goes_on_without_its_device_request) {
 
 class NoIpcErrors : public NoIpc {
  protected:
-  void SetUp() override { PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  void SetUp() override { set_handlers(MPI_ERRORS_RETURN); }
   void TearDown() override {
     NoIpc::TearDown();
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    set_handlers(MPI_ERRORS_ARE_FATAL);
+  }
+  /// Of calls on a request, and of those on none.
+  static void set_handlers(MPI_Errhandler handler) {
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    PMPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
   }
   void expect_refusal() {
     MPIX_Prequest device{};
@@ -388,6 +448,25 @@ class NoIpcErrors : public NoIpc {
     EXPECT_NE(sentence.find("link direct"), std::string::npos) << sentence;
   }
 };
+
+/// The block of a freed device request is the next one's.
+TEST_F(NoIpcErrors, a_copy_of_a_freed_device_request_frees_no_other) {
+  OwnPair first(2, 16);
+  OwnPair second(2, 16);
+  first.create();
+  MPIX_Prequest copy = first.send;
+  first.free_device_requests();
+  second.create();
+  const int code = Partita_Prequest_free(&copy);
+  ASSERT_NE(code, MPI_SUCCESS);
+  EXPECT_NE(told_by(code).find("argument prequest is of no request"), std::string::npos) << told_by(code);
+  second.open();
+  EXPECT_EQ(MPIX_Pready_range(0, 1, second.send), PARTITA_DEVICE_SUCCESS);
+  second.complete();
+  second.free_device_requests();
+  first.free_requests();
+  second.free_requests();
+}
 
 TEST_F(NoIpcErrors, device_driven_requests_need_it_and_say_so) {
   make(nothing, "partita_driver", "device");

@@ -231,6 +231,8 @@ class DeviceMistakes : public testing::Test {
         EXPECT_NE(Partita_Start(&request), MPI_SUCCESS) << "it was given up";
       }
       EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+      expect_error(Partita_Prequest_create(&device, request), MPI_ERR_REQUEST,
+                   "an earlier epoch of the request ended with an error");
     }
     free_both();
   }

@@ -1,8 +1,14 @@
 #include "support/fake_gpu.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <span>
+#include <thread>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -15,14 +21,60 @@ using memory::NotMappable;
 
 FakeGpu* the_one = nullptr;
 
+/// A thread does what is asked for, in order and some time later, as a copy engine does.
 class FakeQueue final : public memory::CopyQueue {
  public:
-  void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
-  void write(std::span<const memory::WordWrite> writes) override {
-    for (const auto& [word, value] : writes) std::atomic_ref(*word).store(value, std::memory_order_release);
+  FakeQueue() : thread_([this] { work(); }) {}
+  ~FakeQueue() override {
+    ask(nullptr);
+    thread_.join();
   }
-  bool idle() override { return true; }
-  void drain() override {}
+
+  void copy(void* to, const void* from, std::size_t size_bytes) override {
+    ask([=] { std::memcpy(to, from, size_bytes); });
+  }
+  void write(std::span<const memory::WordWrite> writes) override {
+    ask([kept = std::vector(writes.begin(), writes.end())] {
+      for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
+    });
+  }
+  bool idle() override {
+    const std::lock_guard lock(mutex_);
+    return asked_.empty();
+  }
+  void drain() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return asked_.empty(); });
+  }
+
+ private:
+  using Operation = std::function<void()>;  ///< an empty one is the end
+
+  void ask(Operation operation) {
+    const std::lock_guard lock(mutex_);
+    asked_.push_back(std::move(operation));
+    changed_.notify_all();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return !asked_.empty(); });
+      const Operation operation = asked_.front();
+      if (!operation) return;
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      operation();
+      lock.lock();
+      asked_.pop_front();
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Operation> asked_;  ///< the first one is being done
+  std::thread thread_;
 };
 
 bool exports_buffers(int gpu) {

@@ -182,9 +182,10 @@ class DeviceSender final : public Sender {
   void announce(Range transports, Epoch epoch, bool last) {
     writes_.clear();
     for (std::int64_t t = transports.begin; t < transports.end; ++t) {
-      // Pair with DeviceReceiver::arrived and with MPIX_Parrived.
-      if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
+      // Pair with DeviceReceiver::arrived and with MPIX_Parrived. In this order: what the receiver's Wait has seen, a
+      // kernel after it sees.
       writes_.push_back({device_flags() + t, epoch});
+      if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
     }
     if (last) {
       const Epoch issued = next(issued_.load(std::memory_order_relaxed));
