@@ -129,7 +129,6 @@ void DeviceSide::raise(std::int32_t t, Epoch epoch) {
 }
 
 void DeviceSide::forget_hand_overs() {
-  if (receives()) return;
   Word(words().host.newest_hand_over).store(no_epoch, std::memory_order_relaxed);
   for (std::int32_t t = 0; t < view_.transport_partitions; ++t) {
     Word(device::handed_over(&words().host)[t]).store(no_epoch, std::memory_order_relaxed);

@@ -42,7 +42,7 @@ class DeviceSide {
   /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
   /// completed() is.
   bool handed_over(std::int32_t t, Epoch epoch) const;
-  /// As if kernels had never left a transport partition to the host. No epoch is open.
+  /// Of a send: as if kernels had never left a transport partition to the host. No epoch is open.
   void forget_hand_overs();
   /// Tells the kernels of a receive that transport partition `t` lies in the buffer, where the link does not.
   void raise(std::int32_t t, Epoch epoch);

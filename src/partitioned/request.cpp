@@ -91,10 +91,9 @@ void Request::abandon() {
   const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
-  // The host does not see the epochs of a device-driven request: one may be open.
-  if (!active() && !device_driven()) return;
-  // With nobody at the other side the next epoch is as good as any.
-  given_up_.store(!null_peer(), std::memory_order_release);
+  // The host does not see the epochs of a device-driven request: one may be open. With nobody at the other side the
+  // next epoch is as good as any.
+  if (active() || device_driven()) given_up_.store(!null_peer(), std::memory_order_release);
   if (!active()) return;
   give_up_epoch();
   complete();

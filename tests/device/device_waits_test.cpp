@@ -16,6 +16,14 @@ using std::chrono::milliseconds;
 
 struct Pair : HostPairMemory, DevicePair {
   explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+
+  /// Both sides, device-driven, open `epoch`, whose bytes then lie in the send buffer.
+  void open(Epoch epoch) {
+    ASSERT_EQ(MPIX_Pstart(recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(send()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(send()), 0);
+    for (std::int64_t i = 0; i < shape().total_bytes; ++i) send_buffer()[i] = expected(epoch, i);
+  }
 };
 
 PairShape device_driven(bool packets, std::uint64_t limit_ns) {
@@ -151,10 +159,7 @@ TEST(DeviceWaits, what_a_block_has_unpacked_it_does_not_store_again) {
   shape.recv_partitions = 2;
   Pair pair(shape);
   for (Epoch epoch = 1; epoch <= 3; ++epoch) {
-    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
-    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
-    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
-    for (int i = 0; i < 32; ++i) pair.send_buffer()[i] = DevicePair::expected(epoch, i);
+    ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
     ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
     ASSERT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(1, pair.recv()); }), 0);
     for (int i = 16; i < 32; ++i) {
@@ -175,10 +180,7 @@ TEST(DeviceWaits, every_packet_is_somebodys_whatever_the_threads_of_a_block_know
     shape.total_bytes = 8 * 10;
     shape.recv_partitions = 2;
     Pair pair(shape);
-    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
-    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
-    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
-    for (int i = 0; i < 80; ++i) pair.send_buffer()[i] = DevicePair::expected(1, i);
+    ASSERT_NO_FATAL_FAILURE(pair.open(1));
     ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
     int flag = 0;
     ASSERT_EQ(MPIX_Parrived(pair.recv(), 0, &flag), 0);
@@ -201,10 +203,7 @@ TEST(DeviceWaits, unpacked_partitions_are_forgotten_at_the_wrap) {
       device::unpacked(pair.recv().state)[0] = device::pair_of(2, 2);
       device::awaited(pair.recv())[1] = 2;
     }
-    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
-    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
-    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
-    for (int i = 0; i < 32; ++i) pair.send_buffer()[i] = DevicePair::expected(epoch, i);
+    ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
     ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
     pair.recv().state->decided = 1;  // some call has unpacked something
     ASSERT_EQ(MPIX_Pwait(pair.recv()), 0);
@@ -220,10 +219,7 @@ TEST(DeviceWaits, a_mark_that_the_release_overtakes_counts_whole_or_not_at_all) 
     shape.send_partitions = shape.transport_partitions = 1;
     shape.total_bytes = 3000;
     Pair pair(shape);
-    ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
-    ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
-    ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
-    for (int i = 0; i < 3000; ++i) pair.send_buffer()[i] = DevicePair::expected(1, i);
+    ASSERT_NO_FATAL_FAILURE(pair.open(1));
     std::atomic<int> there{0};
     std::thread host([&] {
       while (there == 0) std::this_thread::yield();
