@@ -116,6 +116,41 @@ TEST(DeviceMarks, a_second_mark_is_refused_and_the_epoch_still_completes_rightly
   }
 }
 
+/// As left by a request that has passed `rounds` epochs.
+void set_rounds(const Partita_Prequest& send, std::uint32_t rounds, std::uint32_t complete) {
+  send.state->round = rounds;
+  send.state->decided = device::all_decided(complete, send.transport_partitions);
+  for (int p = 0; p < send.send_partitions; ++p) device::marks(send.state, send.transport_partitions)[p] = complete;
+}
+
+TEST(DeviceMarks, counts_of_epochs_and_of_transport_partitions_may_pass_2_to_the_32) {
+  for (const int transports : {1, 3, 6}) {
+    Pair kernels(device_driven(6, transports));
+    set_rounds(kernels.send(), UINT32_MAX - 1, UINT32_MAX - 1);
+    Pair hosts(host_driven(6, transports));
+    set_rounds(hosts.send(), UINT32_MAX - 1, UINT32_MAX - 2);
+    for (Epoch epoch = 1; epoch <= 4; ++epoch) {
+      EXPECT_EQ(MPIX_Pready(0, kernels.send()), PARTITA_DEVICE_ERR_TWICE) << "no epoch is open";
+      ASSERT_EQ(MPIX_Pstart(kernels.recv()), 0);
+      ASSERT_EQ(MPIX_Pstart(kernels.send()), 0);
+      ASSERT_EQ(MPIX_Pbuf_prepare(kernels.send()), 0);
+      EXPECT_EQ(MPIX_Pready_range(0, 4, kernels.send()), 0);
+      EXPECT_EQ(MPIX_Pstart(kernels.send()), PARTITA_DEVICE_ERR_ACTIVE) << "epoch " << epoch;
+      EXPECT_EQ(MPIX_Pready_block(5, kernels.send()), 0);
+      EXPECT_EQ(MPIX_Pwait(kernels.send()), 0);
+      EXPECT_EQ(MPIX_Pwait(kernels.recv()), 0);
+
+      hosts.start_recv(epoch);
+      hosts.start_send(epoch);
+      EXPECT_EQ(MPIX_Pready_range(0, 4, hosts.send()), 0);
+      EXPECT_FALSE(hosts.send_is_decided(epoch));
+      EXPECT_EQ(MPIX_Pready_block(5, hosts.send()), 0);
+      EXPECT_TRUE(hosts.send_is_decided(epoch));
+      EXPECT_TRUE(hosts.all_arrived(epoch));
+    }
+  }
+}
+
 TEST(DeviceMarks, a_mark_before_the_host_has_started_is_refused_and_may_be_repeated) {
   Pair pair(host_driven(2, 1));
   pair.start_recv(first_epoch);

@@ -13,12 +13,15 @@ PARTITA_DEVICE_INLINE int check_epoch_call(const Partita_Prequest& request, Epoc
   if (!has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch);
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  // Written by blocks with which the caller has synchronised.
+  // These three were written by blocks with which the caller has synchronised.
   const partita_u64 head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
-  // Pairs with the release store in complete_send: the marking blocks have read the buffer.
-  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_acquire);
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  const partita_u32 round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  // Pairs with the release in add_decided: the marking blocks have read the buffer.
+  const partita_u32 decided = DeviceWord<partita_u32>(state.decided).load(order::memory_order_acquire);
   *epoch = low_half(head);
-  *complete = completed == *epoch;
+  *complete = has(request, PARTITA_PREQUEST_RECV) ? completed == *epoch
+                                                  : decided == all_decided(round, request.transport_partitions);
   return live == request.life ? 0 : code_of_life(live, request);
 }
 
@@ -83,11 +86,13 @@ MPIX_Device inline int pbuf_prepare(const Partita_Prequest& request) {
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }
 
-MPIX_Device inline int await_completed(const Partita_Prequest& request, Epoch epoch) {
-  // Pairs with the release store in complete_send.
-  DeviceWord<partita_u32> completed(request.state->completed);
+MPIX_Device inline int await_decided(const Partita_Prequest& request) {
+  const partita_u32 round = DeviceWord<partita_u32>(request.state->round).load(order::memory_order_relaxed);
+  const partita_u32 all = all_decided(round, request.transport_partitions);
+  // Pairs with the release in add_decided.
+  DeviceWord<partita_u32> decided(request.state->decided);
   Patience patience(request);
-  while (completed.load(order::memory_order_acquire) != epoch) {
+  while (decided.load(order::memory_order_acquire) != all) {
     if (const int code = patience.look()) return code;
   }
   return 0;
@@ -112,7 +117,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
                                     : block_broadcast(asks ? look_at_started(request) : no_epoch);
   int code = live == request.life ? 0 : code_of_life(live, request);
   if (code == 0 && !recv) {
-    if (block_rank() == 0) code = await_completed(request, epoch);
+    if (block_rank() == 0) code = await_decided(request);
   } else if (code == 0) {
     const Team team{block_rank(), block_threads()};
     // `completed` is written by pwait alone, behind a barrier of its block. Of a host-driven receive the host completes

@@ -34,6 +34,15 @@ PARTITA_DEVICE_INLINE void release_fence() {
 }
 inline constexpr auto order_after_fence = ::cuda::std::memory_order_relaxed;
 
+/// Behind a relaxed load: what was released to it by threads of this GPU lies before this thread's eyes.
+PARTITA_DEVICE_INLINE void acquire_fence() {
+  ::cuda::atomic_thread_fence(order::memory_order_acquire, ::cuda::thread_scope_device);
+}
+/// Of additions to a counter whose last one goes on behind a fence, which acquires what the others released.
+inline constexpr auto order_of_count = ::cuda::std::memory_order_release;
+/// The same behind a release_fence.
+inline constexpr auto order_of_count_after_fence = ::cuda::std::memory_order_relaxed;
+
 PARTITA_DEVICE_INLINE partita_u64 now_ns() {
   partita_u64 ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));

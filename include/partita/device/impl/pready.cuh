@@ -257,9 +257,7 @@ MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request)
   const Epoch epoch = low_half(head);
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   int code = high_half(head) == epoch ? 0 : PARTITA_DEVICE_ERR_UNPREPARED;
-  if (device_driven && DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed) == epoch) {
-    code = PARTITA_DEVICE_ERR_INACTIVE;
-  }
+  if (device_driven && is_complete(read_device_driven(*request.state), request)) code = PARTITA_DEVICE_ERR_INACTIVE;
   if (code != 0 && !device_driven) {
     const Promise promise = look_at_promise(request, epoch);
     if (promise == Promise::ready) code = 0;

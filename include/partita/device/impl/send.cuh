@@ -39,7 +39,7 @@ PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& requ
 struct Standing {
   partita_u64 head;
   partita_u32 round;
-  partita_u32 completed;  ///< of a device-driven request
+  partita_u32 decided;  ///< of a device-driven request
   partita_u32 live;
 };
 
@@ -58,7 +58,7 @@ PARTITA_DEVICE_INLINE Standing read_device_driven(Partita_Prequest_state& state)
   Standing standing{};
   standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
   standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
-  standing.completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  standing.decided = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed);
   standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   return standing;
 }
@@ -68,10 +68,15 @@ PARTITA_DEVICE_INLINE Standing read_standing(const Partita_Prequest& request) {
   return device_driven ? read_device_driven(*request.state) : read_host_driven(*request.state);
 }
 
+/// Whether all of a device-driven request's epochs so far are complete.
+PARTITA_DEVICE_INLINE bool is_complete(const Standing& standing, const Partita_Prequest& request) {
+  return standing.decided == all_decided(standing.round, request.transport_partitions);
+}
+
 /// Whether marks of a device-driven request may store into the receiver's memory.
 PARTITA_DEVICE_INLINE bool may_store(const Standing& standing, const Partita_Prequest& request) {
-  const Epoch epoch = low_half(standing.head);
-  return high_half(standing.head) == epoch && standing.completed != epoch && standing.live == request.life;
+  const bool prepared = high_half(standing.head) == low_half(standing.head);
+  return prepared && !is_complete(standing, request) && standing.live == request.life;
 }
 
 /// Step 1: counts the mark of a partition that exists. How often it was marked before is not waited for until end_mark.
@@ -231,35 +236,20 @@ PARTITA_DEVICE_INLINE bool moves_bytes(const Partita_Prequest& request, bool def
   return !deferred && !has(request, PARTITA_PREQUEST_IN_PLACE);
 }
 
-/// Step 5, first half, by the last decider of an epoch, before the host or Pwait hears of its end: everything is as the
-/// next epoch needs it.
+/// Step 5, first half, by the last decider of a host-driven epoch, before the host hears of its end: everything is as
+/// the next epoch needs it.
 PARTITA_DEVICE_INLINE void open_next(const Partita_Prequest& request, Epoch epoch) {
-  if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return;  // MPIX_Pstart does
   // Both are read in the next epoch only, which starts after the host has seen `completed`.
   Partita_Prequest_state& state = *request.state;
   DeviceWord<partita_u64>(state.head).store(pair_of(next(epoch), epoch), order::memory_order_relaxed);
   DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
 }
 
-/// Stores `epoch` with everything before it behind it. `fenced`: a release fence was made already.
-template <class Word>
-PARTITA_DEVICE_INLINE void publish(Word word, Epoch epoch, bool fenced) {
-  if (fenced) {
-    word.store(epoch, order_after_fence);
-  } else {
-    word.store(epoch, order::memory_order_release);
-  }
-}
-
 /// Step 5, second half. `fenced`: a release fence lies behind everything that `completed` stands for.
-PARTITA_DEVICE_INLINE void complete_send(const Partita_Prequest& request, Epoch epoch, bool fenced) {
-  // Pairs, with the fence where there is one, with the acquire loads in pwait and pstart, or of the host's Wait, Test
-  // and Start.
-  if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
-    publish(DeviceWord<partita_u32>(request.state->completed), epoch, fenced);
-  } else {
-    publish(SystemWord<partita_u32>(request.host->completed), epoch, fenced);
-  }
+PARTITA_DEVICE_INLINE void tell_host(const Partita_Prequest& request, Epoch epoch, bool fenced) {
+  if (!fenced) release_fence();
+  // Pairs with the acquire loads of the host's Wait, Test and Start.
+  SystemWord<partita_u32>(request.host->completed).store(epoch, order_after_fence);
 }
 
 /// Step 4, by the decider of transport partition `t`: announces it, or gives all of it to the progress engine. True if
@@ -309,35 +299,45 @@ PARTITA_DEVICE_INLINE void check_started(const Partita_Prequest& request, Epoch 
 
 /// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
 /// Whether they are its last; then `*deferred` comes to count those of the others.
-PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t, partita_u32 wanted, partita_u32 count,
-                                    partita_u32* deferred) {
+PARTITA_DEVICE_INLINE bool count_in(const Partita_Prequest& request, partita_i32 t, partita_u32 wanted,
+                                    partita_u32 count, partita_u32* deferred) {
   if (count == wanted) return true;
-  DeviceWord<partita_u64> counter(counters(state)[t]);
-  // Acquire-release: the last one to arrive has everybody's bytes behind it, and every deferral before its eyes.
+  DeviceWord<partita_u64> counter(counters(request.state)[t]);
   const partita_u64 mine = pair_of(count, *deferred);
-  const partita_u64 sum = counter.fetch_add(mine, order::memory_order_acq_rel) + mine;
+  const partita_u64 sum = counter.fetch_add(mine, order_of_count) + mine;
   if (low_half(sum) != wanted) return false;
   *deferred = high_half(sum);
   counter.store(0, order::memory_order_relaxed);  // read next in the next epoch
+  // The last one to arrive has everybody's bytes behind it; else by the fence in announce.
+  if (*deferred != 0 || has(request, PARTITA_PREQUEST_PACKETS)) acquire_fence();
   return true;
+}
+
+/// Step 5: one more is decided; how many were before. `fenced`: behind a release fence.
+PARTITA_DEVICE_INLINE partita_u32 add_decided(Partita_Prequest_state& state, bool fenced) {
+  // Pairs with the acquire loads in await_decided and check_epoch_call, or with the fence of the last one.
+  DeviceWord<partita_u32> decided(state.decided);
+  return fenced ? decided.fetch_add(1, order_of_count_after_fence) : decided.fetch_add(1, order_of_count);
 }
 
 /// Steps 4 and 5 for the last mark of transport partition `t`, which is like `mark`.
 PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t, bool deferred, const Mark& mark) {
   const Epoch epoch = mark.epoch;
+  if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
+    const bool fenced = announce(request, t, epoch, deferred);
+    add_decided(*request.state, fenced);
+    return;
+  }
   const bool only_one = request.transport_partitions == 1;
   if (only_one) open_next(request, epoch);  // ahead of the fence in announce, which then serves `completed` too
   const bool fenced = announce(request, t, epoch, deferred);
   if (hands_over_at_once(request) && !mark.noted) check_started(request, epoch);
   if (!only_one) {
-    // Acquire-release: the last one has all announcements behind it.
-    DeviceWord<partita_u32> decided(request.state->decided);
-    if (decided.fetch_add(1, order::memory_order_acq_rel) + 1 != static_cast<partita_u32>(request.transport_partitions))
-      return;
-    decided.store(0, order::memory_order_relaxed);  // read next in the next epoch
+    const partita_u32 round = mark.due + 1;
+    if (add_decided(*request.state, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
     open_next(request, epoch);
   }
-  complete_send(request, epoch, only_one && fenced);
+  tell_host(request, epoch, only_one && fenced);
 }
 
 /// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to transport partition `t`. Called by
@@ -345,7 +345,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Plan& plan, partita_i32 t, partita_u32 count,
                                   partita_u32 deferred, const Mark& mark) {
   const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-  if (count_in(request.state, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
+  if (count_in(request, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
 }
 
 /// The same for one mark, of `partition`. A partition with a transport partition of its own takes no arithmetic.
@@ -356,7 +356,7 @@ PARTITA_DEVICE_INLINE void settle_one(const Partita_Prequest& request, int parti
     const Plan plan = plan_of(request);
     t = plan.transport_of_send(partition);
     const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-    if (!count_in(request.state, t, wanted, 1, &deferred)) return;
+    if (!count_in(request, t, wanted, 1, &deferred)) return;
   }
   decide(request, t, deferred != 0, mark);
 }

@@ -21,6 +21,10 @@ PARTITA_HOST_DEVICE constexpr partita_u64 pair_of(partita_u32 low, partita_u32 h
 PARTITA_HOST_DEVICE inline partita_u64* counters(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
 }
+/// Of a send: what `decided` comes to when all transport partitions of `round` epochs are decided.
+PARTITA_HOST_DEVICE constexpr partita_u32 all_decided(partita_u32 round, partita_i32 transport_partitions) {
+  return round * static_cast<partita_u32>(transport_partitions);
+}
 /// Of a send: marks of each partition since the request was made.
 PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, partita_i32 transport_partitions) {
   return reinterpret_cast<partita_u32*>(counters(state) + transport_partitions);
