@@ -50,6 +50,30 @@ MPIX_Device inline bool packets_have_arrived(const unsigned char* slots, partita
   return true;
 }
 
+/// Waits for one packet: 0, or the code with which the wait ended. Two loads of it are on their way half a trip apart,
+/// so that its arrival is seen after a quarter of a trip on the average and not after half of one.
+PARTITA_DEVICE_INLINE int await_packet(const unsigned char* slot, Epoch epoch, Patience& patience, PacketWords* words) {
+  const partita_u32 begin = clock_cycles();
+  *words = load_packet(slot);
+  if (has_arrived(*words, epoch)) return 0;
+  const partita_u32 trip = clock_cycles() - begin;
+  PacketWords odd = load_packet(slot);
+  while (clock_cycles() - begin < trip + trip / 2) continue;
+  for (;;) {
+    PacketWords even = load_packet(slot);
+    if (has_arrived(odd, epoch)) {
+      *words = odd;
+      return 0;
+    }
+    odd = load_packet(slot);
+    if (has_arrived(even, epoch)) {
+      *words = even;
+      return 0;
+    }
+    if (const int code = patience.look()) return code;
+  }
+}
+
 /// The team waits for packets `begin` to `end`, this one not included, of the slots at `slots` and stores their data
 /// into `to`, where packet 0 lies. Packet i is thread i modulo the team's, whatever `begin`. Gives 0, or the code with
 /// which this thread's wait ended. No barrier at either end.
@@ -58,13 +82,19 @@ MPIX_Device inline int receive_packets(unsigned char* to, const unsigned char* s
   Patience patience(request);
   const partita_u32 first = begin == 0 ? team.rank : begin + (team.rank + team.count - begin % team.count) % team.count;
   for (partita_u32 i = first; i < end; i += packet_depth * team.count) {
-    const partita_u32 second = i + team.count < end ? i + team.count : i;
+    const partita_u32 second = i + team.count;
+    if (second >= end) {
+      PacketWords words{};
+      if (const int code = await_packet(slots + packet_bytes * i, epoch, patience, &words)) return code;
+      store_data(to, i, words);
+      break;
+    }
     for (;;) {
       const PacketWords held[packet_depth] = {load_packet(slots + packet_bytes * i),
                                               load_packet(slots + packet_bytes * second)};
       if (has_arrived(held[0], epoch) && has_arrived(held[1], epoch)) {
         store_data(to, i, held[0]);
-        if (second != i) store_data(to, second, held[1]);
+        store_data(to, second, held[1]);
         break;
       }
       if (const int code = patience.look()) return code;

@@ -49,6 +49,13 @@ PARTITA_DEVICE_INLINE partita_u64 now_ns() {
   return ns;
 }
 
+/// The clock of the multiprocessor.
+PARTITA_DEVICE_INLINE partita_u32 clock_cycles() {
+  partita_u32 cycles;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
+  return cycles;
+}
+
 /// A wait looks at the host's words once in so many polls: they cost more than a microsecond.
 inline constexpr partita_u32 polls_per_look = 1000;
 
