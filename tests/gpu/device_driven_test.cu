@@ -75,7 +75,7 @@ TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
     int rounds;
     Placement placement = Placement::gpu;
   };
-  // Up to 8 KiB in units of 8 bytes: packets; else flags behind the data.
+  // From 8 bytes to 8 KiB in units of 8 bytes: packets; else flags behind the data.
   const std::vector<Case> cases = {{8, 1, 32, 3000},
                                    {64, 1, 32, 3000},
                                    {64, 8, 32, 1000},

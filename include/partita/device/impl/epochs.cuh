@@ -4,6 +4,7 @@
 #include <partita/device/impl/failure.cuh>
 #include <partita/device/impl/receive.cuh>
 #include <partita/device/impl/send.cuh>
+#include <partita/device/impl/wait.cuh>
 
 namespace partita::device {
 
@@ -89,12 +90,10 @@ MPIX_Device inline int pbuf_prepare(const Partita_Prequest& request) {
 MPIX_Device inline int await_decided(const Partita_Prequest& request) {
   const partita_u32 round = DeviceWord<partita_u32>(request.state->round).load(order::memory_order_relaxed);
   const partita_u32 all = all_decided(round, request.transport_partitions);
-  // Pairs with the release in add_decided.
-  DeviceWord<partita_u32> decided(request.state->decided);
   Patience patience(request);
-  while (decided.load(order::memory_order_acquire) != all) {
-    if (const int code = patience.look()) return code;
-  }
+  partita_u32 decided = 0;
+  if (const int code = await(WordPoll<DeviceWord>{&request.state->decided, all}, patience, &decided)) return code;
+  acquire_fence();  // pairs with the release in add_decided
   return 0;
 }
 

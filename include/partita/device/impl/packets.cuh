@@ -3,8 +3,8 @@
 #pragma once
 
 #include <partita/device/impl/copy.cuh>
-#include <partita/device/impl/failure.cuh>
 #include <partita/device/impl/platform.cuh>
+#include <partita/device/impl/wait.cuh>
 #include <partita/device/impl/words.hpp>
 
 namespace partita::device {
@@ -50,29 +50,14 @@ MPIX_Device inline bool packets_have_arrived(const unsigned char* slots, partita
   return true;
 }
 
-/// Waits for one packet: 0, or the code with which the wait ended. Two loads of it are on their way half a trip apart,
-/// so that its arrival is seen after a quarter of a trip on the average and not after half of one.
-PARTITA_DEVICE_INLINE int await_packet(const unsigned char* slot, Epoch epoch, Patience& patience, PacketWords* words) {
-  const partita_u32 begin = clock_cycles();
-  *words = load_packet(slot);
-  if (has_arrived(*words, epoch)) return 0;
-  const partita_u32 trip = clock_cycles() - begin;
-  PacketWords odd = load_packet(slot);
-  while (clock_cycles() - begin < trip + trip / 2) continue;
-  for (;;) {
-    PacketWords even = load_packet(slot);
-    if (has_arrived(odd, epoch)) {
-      *words = odd;
-      return 0;
-    }
-    odd = load_packet(slot);
-    if (has_arrived(even, epoch)) {
-      *words = even;
-      return 0;
-    }
-    if (const int code = patience.look()) return code;
-  }
-}
+/// What await polls.
+struct PacketPoll {
+  const unsigned char* slot;
+  Epoch epoch;
+
+  PARTITA_DEVICE_INLINE PacketWords load() const { return load_packet(slot); }
+  PARTITA_DEVICE_INLINE bool is_there(PacketWords words) const { return has_arrived(words, epoch); }
+};
 
 /// The team waits for packets `begin` to `end`, this one not included, of the slots at `slots` and stores their data
 /// into `to`, where packet 0 lies. Packet i is thread i modulo the team's, whatever `begin`. Gives 0, or the code with
@@ -85,7 +70,7 @@ MPIX_Device inline int receive_packets(unsigned char* to, const unsigned char* s
     const partita_u32 second = i + team.count;
     if (second >= end) {
       PacketWords words{};
-      if (const int code = await_packet(slots + packet_bytes * i, epoch, patience, &words)) return code;
+      if (const int code = await(PacketPoll{slots + packet_bytes * i, epoch}, patience, &words)) return code;
       store_data(to, i, words);
       break;
     }

@@ -26,12 +26,14 @@ inline partita_u32 increment(partita_u32& word) {
   return DeviceWord<partita_u32>(word).fetch_add(1, order::memory_order_relaxed);
 }
 
-/// On CPUs the accesses beside a fence have its order themselves: thread sanitizers understand that, and no fences.
+// The fences of the platform of GPU threads. Here the accesses beside one have its order themselves: thread sanitizers
+// understand that, and no fences.
 inline void release_fence() {}
 inline void acquire_fence() {}
 inline constexpr auto order_after_fence = ::std::memory_order_release;
-inline constexpr auto order_of_count = ::std::memory_order_acq_rel;
-inline constexpr auto order_of_count_after_fence = ::std::memory_order_acq_rel;
+inline constexpr auto order_before_fence = ::std::memory_order_acquire;
+inline constexpr auto order_between_fences = ::std::memory_order_acq_rel;
+inline constexpr auto order_release_before_fence = ::std::memory_order_acq_rel;
 
 inline partita_u64 now_ns() {
   const auto now = ::std::chrono::steady_clock::now().time_since_epoch();

@@ -4,6 +4,7 @@
 #include <partita/device/impl/failure.cuh>
 #include <partita/device/impl/packets.cuh>
 #include <partita/device/impl/send.cuh>
+#include <partita/device/impl/wait.cuh>
 
 namespace partita::device {
 
@@ -93,11 +94,10 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
 MPIX_Device inline int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
   Patience patience(request);
   for (partita_i64 t = transports.begin + team.rank; t < transports.end; t += team.count) {
-    // Pairs with the release in announce, or with the progress engine's; a barrier passes it on to the block.
-    while (SystemWord<partita_u32>(request.arrival_device[t]).load(order::memory_order_acquire) != epoch) {
-      if (const int code = patience.look()) return code;
-    }
+    partita_u32 flag = no_epoch;
+    if (const int code = await(WordPoll<SystemWord>{request.arrival_device + t, epoch}, patience, &flag)) return code;
   }
+  acquire_fence();  // pairs with the release in announce, or with the progress engine's; a barrier tells the block
   return 0;
 }
 

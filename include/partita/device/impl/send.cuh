@@ -299,25 +299,24 @@ PARTITA_DEVICE_INLINE void check_started(const Partita_Prequest& request, Epoch 
 
 /// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
 /// Whether they are its last; then `*deferred` comes to count those of the others.
-PARTITA_DEVICE_INLINE bool count_in(const Partita_Prequest& request, partita_i32 t, partita_u32 wanted,
-                                    partita_u32 count, partita_u32* deferred) {
+PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t, partita_u32 wanted, partita_u32 count,
+                                    partita_u32* deferred) {
   if (count == wanted) return true;
-  DeviceWord<partita_u64> counter(counters(request.state)[t]);
+  DeviceWord<partita_u64> counter(counters(state)[t]);
   const partita_u64 mine = pair_of(count, *deferred);
-  const partita_u64 sum = counter.fetch_add(mine, order_of_count) + mine;
+  const partita_u64 sum = counter.fetch_add(mine, order_release_before_fence) + mine;
   if (low_half(sum) != wanted) return false;
   *deferred = high_half(sum);
   counter.store(0, order::memory_order_relaxed);  // read next in the next epoch
-  // The last one to arrive has everybody's bytes behind it; else by the fence in announce.
-  if (*deferred != 0 || has(request, PARTITA_PREQUEST_PACKETS)) acquire_fence();
+  acquire_fence();                                // the last one to arrive has everybody's bytes behind it
   return true;
 }
 
 /// Step 5: one more is decided; how many were before. `fenced`: behind a release fence.
 PARTITA_DEVICE_INLINE partita_u32 add_decided(Partita_Prequest_state& state, bool fenced) {
-  // Pairs with the acquire loads in await_decided and check_epoch_call, or with the fence of the last one.
+  // Pairs with the acquire in await_decided, check_epoch_call or decide.
   DeviceWord<partita_u32> decided(state.decided);
-  return fenced ? decided.fetch_add(1, order_of_count_after_fence) : decided.fetch_add(1, order_of_count);
+  return fenced ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
 }
 
 /// Steps 4 and 5 for the last mark of transport partition `t`, which is like `mark`.
@@ -335,6 +334,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   if (!only_one) {
     const partita_u32 round = mark.due + 1;
     if (add_decided(*request.state, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
+    acquire_fence();  // the last one has all announcements behind it
     open_next(request, epoch);
   }
   tell_host(request, epoch, only_one && fenced);
@@ -345,7 +345,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Plan& plan, partita_i32 t, partita_u32 count,
                                   partita_u32 deferred, const Mark& mark) {
   const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-  if (count_in(request, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
+  if (count_in(request.state, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
 }
 
 /// The same for one mark, of `partition`. A partition with a transport partition of its own takes no arithmetic.
@@ -356,7 +356,7 @@ PARTITA_DEVICE_INLINE void settle_one(const Partita_Prequest& request, int parti
     const Plan plan = plan_of(request);
     t = plan.transport_of_send(partition);
     const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-    if (!count_in(request, t, wanted, 1, &deferred)) return;
+    if (!count_in(request.state, t, wanted, 1, &deferred)) return;
   }
   decide(request, t, deferred != 0, mark);
 }
