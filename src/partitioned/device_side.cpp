@@ -68,6 +68,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   view_.host = &on_gpu->host;
   view_.limit_ns = static_cast<partita_u64>(timeout_s * 1e9);
   view_.unit_bytes = device::unit_bytes(view_);
+  view_.marks_each = device::marks_each(view_);
   view_.life = new_life();
   if (!receives() && view_.promise == nullptr) view_.promise = &on_gpu->promise;
   if (receives() && host_driven) view_.started = &on_gpu->promise;

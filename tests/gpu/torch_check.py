@@ -72,7 +72,7 @@ class Prequest(ctypes.Structure):
                  ("recv_partition_bytes", ctypes.c_int64), ("send_partitions", ctypes.c_int32),
                  ("recv_partitions", ctypes.c_int32), ("transport_partitions", ctypes.c_int32),
                  ("flags", ctypes.c_uint32), ("limit_ns", ctypes.c_uint64), ("unit_bytes", ctypes.c_uint32),
-                 ("life", ctypes.c_uint32)]
+                 ("life", ctypes.c_uint32), ("marks_each", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
 
 
 class Partita:

@@ -132,7 +132,10 @@ class DevicePair {
     recv_.buffer = recv_buffer_;
     recv_.remote = slots;
     recv_.started = reinterpret_cast<const partita_u64*>(started_);
-    for (Partita_Prequest* request : {&send_, &recv_}) request->unit_bytes = device::unit_bytes(*request);
+    for (Partita_Prequest* request : {&send_, &recv_}) {
+      request->unit_bytes = device::unit_bytes(*request);
+      request->marks_each = device::marks_each(*request);
+    }
     moved_.assign(transports, shape.before);
     fill(promise_, 2, shape.before);
     fill(started_, 2, shape.before);

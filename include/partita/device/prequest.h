@@ -106,6 +106,8 @@ typedef struct Partita_Prequest {
   partita_u32 unit_bytes; /* the largest of 16, 8, 4, 2, 1 that divides the addresses of `buffer` and `remote` and the
                              size of this side's partitions: in such pieces it is moved */
   partita_u32 life;       /* even, not 0, of this request alone: what state->live reads while it may be used */
+  partita_u32 marks_each; /* send: marks that each transport partition takes; 0: not all take as many */
+  partita_u32 reserved;
 } Partita_Prequest;
 
 typedef Partita_Prequest MPIX_Prequest;

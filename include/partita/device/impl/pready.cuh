@@ -62,7 +62,6 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
     if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
   }
 
-  const Plan plan = plan_of(request);
   const Lanes deferred = lanes_where(lanes, mark.deferred);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes
   if (moves_bytes(request, mark.deferred)) {
@@ -70,14 +69,14 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
   }
   lanes_barrier(lanes);
 
-  const partita_i32 t = plan.transport_of_send(partition);
+  const Run run = run_of(partition, request);
   Lanes group = lanes;
   if (request.transport_partitions == request.send_partitions) {
     group = own_lane();
   } else if (request.transport_partitions != 1) {
-    group = lanes_with_same(lanes, static_cast<partita_u32>(t));
+    group = lanes_with_same(lanes, static_cast<partita_u32>(run.t));
   }
-  if (rank_in(group) == 0) settle(request, plan, t, count_of(group), count_of(group & deferred), mark);
+  if (rank_in(group) == 0) settle(request, run, count_of(group), count_of(group & deferred), mark);
   return PARTITA_DEVICE_SUCCESS;
 }
 
@@ -215,16 +214,14 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
   if (first < 0 || first > last || last >= request.send_partitions) {
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
   }
-  const Plan plan = plan_of(request);
   const partita_i64 bytes = request.send_partition_bytes;
   int result = PARTITA_DEVICE_SUCCESS;
   for (partita_i64 partition = first; partition <= last;) {
-    const partita_i32 t = plan.transport_of_send(partition);
-    const partita_i64 end = plan.send_run(t).end;
+    const Run run = run_of(static_cast<partita_i32>(partition), request);
     partita_u32 count = 0;
     partita_u32 deferred = 0;
     Mark counted{};
-    for (; partition < end && partition <= last; ++partition) {
+    for (; partition < run.sends.end && partition <= last; ++partition) {
       const Mark mark = make_mark(static_cast<int>(partition), request);
       if (mark.code != 0) {
         if (result == PARTITA_DEVICE_SUCCESS) result = mark.code;
@@ -235,7 +232,7 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
       ++count;
       if (mark.deferred) ++deferred;
     }
-    if (count != 0) settle(request, plan, t, count, deferred, counted);
+    if (count != 0) settle(request, run, count, deferred, counted);
   }
   return result;
 }

@@ -340,25 +340,38 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   tell_host(request, epoch, only_one && fenced);
 }
 
-/// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to transport partition `t`. Called by
-/// one thread, after a barrier with those that moved the bytes.
-PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Plan& plan, partita_i32 t, partita_u32 count,
-                                  partita_u32 deferred, const Mark& mark) {
-  const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-  if (count_in(request.state, t, wanted, count, &deferred)) decide(request, t, deferred != 0, mark);
+/// The transport partition `t` of a send partition, and the send partitions that travel in it.
+struct Run {
+  partita_i32 t;
+  Range sends;
+
+  PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
+};
+
+/// Divisions are slow on a GPU: one at most, but where transport partitions differ in length.
+PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& request) {
+  const partita_u32 each = request.marks_each;
+  if (each == 0) {
+    const Plan plan = plan_of(request);
+    const partita_i32 t = plan.transport_of_send(partition);
+    return {t, plan.send_run(t)};
+  }
+  partita_u32 t = static_cast<partita_u32>(partition);
+  if (each != 1) t = request.transport_partitions == 1 ? 0 : t / each;
+  const partita_i64 begin = partita_i64{each} * t;
+  return {static_cast<partita_i32>(t), {begin, begin + each}};
 }
 
-/// The same for one mark, of `partition`. A partition with a transport partition of its own takes no arithmetic.
+/// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to the transport partition of `run`.
+/// Called by one thread, after a barrier with those that moved the bytes.
+PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& run, partita_u32 count,
+                                  partita_u32 deferred, const Mark& mark) {
+  if (count_in(request.state, run.t, run.marks(), count, &deferred)) decide(request, run.t, deferred != 0, mark);
+}
+
+/// The same for one mark, of `partition`.
 PARTITA_DEVICE_INLINE void settle_one(const Partita_Prequest& request, int partition, const Mark& mark) {
-  partita_u32 deferred = mark.deferred ? 1 : 0;
-  partita_i32 t = partition;
-  if (request.transport_partitions != request.send_partitions) {
-    const Plan plan = plan_of(request);
-    t = plan.transport_of_send(partition);
-    const partita_u32 wanted = static_cast<partita_u32>(plan.send_run(t).size());
-    if (!count_in(request.state, t, wanted, 1, &deferred)) return;
-  }
-  decide(request, t, deferred != 0, mark);
+  settle(request, run_of(partition, request), 1, mark.deferred ? 1 : 0, mark);
 }
 
 }  // namespace partita::device

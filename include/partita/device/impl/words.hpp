@@ -74,6 +74,13 @@ PARTITA_HOST_DEVICE inline partita_u32 unit_bytes(const Partita_Prequest& reques
   return static_cast<partita_u32>(joined & (0 - joined));
 }
 
+/// Partita_Prequest.marks_each of a request whose other fields are set.
+PARTITA_HOST_DEVICE inline partita_u32 marks_each(const Partita_Prequest& request) {
+  if ((request.flags & PARTITA_PREQUEST_RECV) != 0 || request.send_partitions % request.transport_partitions != 0)
+    return 0;
+  return static_cast<partita_u32>(request.send_partitions / request.transport_partitions);
+}
+
 /// What Partita_Prequest_state.live says of a request that may not be used any more.
 inline constexpr partita_u32 life_freed = 0;
 /// Lives are even; of one whose kernels the host has released, this is added.
