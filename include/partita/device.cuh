@@ -32,8 +32,8 @@
 // mapped or not ready. The buffer is left alone until the epoch is complete. No mark waits for another rank. Each may
 // return
 //   PARTITA_DEVICE_ERR_TWICE       the partition was marked before in this epoch; device-driven: or no epoch is open
-//   PARTITA_DEVICE_ERR_INACTIVE    host-driven: the host has not started the epoch (only recorded where each partition
-//                                  is handed to the progress engine on its own)
+//   PARTITA_DEVICE_ERR_INACTIVE    host-driven: the host has not started the epoch (only recorded where kernels
+//                                  hand all to the progress engine)
 //   PARTITA_DEVICE_ERR_UNPREPARED  device-driven: before MPIX_Pbuf_prepare; in place: the receiver is not ready
 // Where several threads have written a partition, they must have synchronised with the threads that mark it.
 

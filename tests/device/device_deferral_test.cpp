@@ -84,7 +84,6 @@ TEST(DeviceDeferral, without_mapped_memory_everything_goes_to_the_engine) {
   for (int round = 0; round < 4; ++round) {
     epoch = next(epoch);
     pair.fill(epoch);
-    EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
     if (round % 2 == 0) pair.start_recv(epoch);
     pair.start_send(epoch);
     EXPECT_EQ(MPIX_Pready_range(0, 5, pair.send()), PARTITA_DEVICE_SUCCESS);
@@ -96,22 +95,26 @@ TEST(DeviceDeferral, without_mapped_memory_everything_goes_to_the_engine) {
   }
 }
 
-TEST(DeviceDeferral, a_mark_with_a_transfer_of_its_own_is_handed_over_before_the_host_is_asked) {
-  PairShape shape = shape_of(2, 2);
-  shape.mapped = false;
-  {
-    Pair pair(shape);
-    for (Epoch epoch = 1; epoch < 4; ++epoch) {
-      pair.start_send(epoch);
-      EXPECT_EQ(MPIX_Pready_range(0, 1, pair.send()), PARTITA_DEVICE_SUCCESS);
-      for (int t = 0; t < 2; ++t) EXPECT_TRUE(pair.handed_over(t, epoch));
-      EXPECT_TRUE(pair.send_is_decided(epoch));
-      EXPECT_EQ(pair.failure(pair.send()), 0U);
+TEST(DeviceDeferral, without_mapped_memory_marks_are_counted_and_handed_over_before_the_host_is_asked) {
+  for (const int transports : {1, 2, 4}) {
+    PairShape shape = shape_of(4, transports);
+    shape.mapped = false;
+    {
+      Pair pair(shape);
+      for (Epoch epoch = 1; epoch < 4; ++epoch) {
+        pair.start_send(epoch);
+        EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+        for (int t = 0; t < transports; ++t) EXPECT_TRUE(pair.handed_over(t, epoch));
+        EXPECT_TRUE(pair.send_is_decided(epoch));
+        EXPECT_EQ(pair.failure(pair.send()), 0U);
+      }
     }
+    // Too late to refuse it.
+    Pair pair(shape);
+    EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(pair.failure(pair.send()), static_cast<std::uint32_t>(PARTITA_DEVICE_ERR_INACTIVE));
+    EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_ERR_TWICE);
   }
-  Pair pair(shape);
-  EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_SUCCESS);
-  EXPECT_EQ(pair.failure(pair.send()), static_cast<std::uint32_t>(PARTITA_DEVICE_ERR_INACTIVE));
 }
 
 /// Three threads mark, one is the receiver and opens epochs at random moments, one is the progress engine.

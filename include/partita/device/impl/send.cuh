@@ -122,14 +122,14 @@ PARTITA_DEVICE_INLINE int refuse_mark(int partition, const Partita_Prequest& req
   return code;
 }
 
-/// Whether each mark hands a transport partition to the progress engine: then it looks at the host's word behind that.
-PARTITA_DEVICE_INLINE bool hands_over_at_once(const Partita_Prequest& request) {
-  return request.remote == nullptr && request.transport_partitions == request.send_partitions;
+/// Whether kernels give all to the progress engine, ready or not: then a mark looks at the host's word behind step 4.
+PARTITA_DEVICE_INLINE bool hands_over(const Partita_Prequest& request) {
+  return request.remote == nullptr;
 }
 
 /// Whether step 2 is needed.
 PARTITA_DEVICE_INLINE bool must_ask(const Mark& mark, const Partita_Prequest& request) {
-  return mark.code == 0 && !mark.noted && !hands_over_at_once(request);
+  return mark.code == 0 && !mark.noted && !hands_over(request);
 }
 
 /// What the host's word says about an epoch of a host-driven send.
@@ -277,24 +277,29 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
   return true;
 }
 
-/// Step 2 of a mark that hands over at once, behind that, which is the sooner for it. Of the threads that come at the
-/// same time one looks. Too late to refuse the mark: what is wrong is recorded.
-PARTITA_DEVICE_INLINE void check_started(const Partita_Prequest& request, Epoch epoch) {
-  Partita_Prequest_state& state = *request.state;
+/// Step 2 where kernels hand over, behind step 4, which is the sooner for it. Of the threads that come at the same time
+/// one looks. Too late to refuse the mark: what is wrong is recorded.
+PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Partita_Prequest_host& host,
+                                              const partita_u64* promise, partita_u32 life, Epoch epoch) {
   DeviceWord<partita_u32> looking(state.looking);
   partita_u32 nobody = no_epoch;
   if (!looking.compare_exchange_strong(nobody, epoch, order::memory_order_relaxed, order::memory_order_relaxed)) return;
-  if (!reached(read_started(request.promise), epoch)) {
-    fail(request, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
+  if (!reached(read_started(promise), epoch)) {
+    record_failure(state, host, life, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
   } else {
-    // So that no other mark of the epoch looks. The epoch goes on while the caller's transport partition is undecided,
-    // unless it is the only one; then `head` says so.
+    // So that no other mark of the epoch looks. The epoch may be over by now: then `head` stays as it is.
     DeviceWord<partita_u64> head(state.head);
-    if (low_half(head.load(order::memory_order_relaxed)) == epoch) {
-      head.store(pair_of(epoch, epoch), order::memory_order_relaxed);
+    partita_u64 known = head.load(order::memory_order_relaxed);
+    if (low_half(known) == epoch) {
+      head.compare_exchange_strong(known, pair_of(epoch, epoch), order::memory_order_relaxed,
+                                   order::memory_order_relaxed);
     }
   }
   looking.store(no_epoch, order::memory_order_relaxed);
+}
+PARTITA_DEVICE_INLINE void check_if_handing_over(const Partita_Prequest& request, const Mark& mark) {
+  if (!hands_over(request) || mark.noted) return;
+  check_started(*request.state, *request.host, request.promise, request.life, mark.epoch);
 }
 
 /// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
@@ -330,7 +335,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   const bool only_one = request.transport_partitions == 1;
   if (only_one) open_next(request, epoch);  // ahead of the fence in announce, which then serves `completed` too
   const bool fenced = announce(request, t, epoch, deferred);
-  if (hands_over_at_once(request) && !mark.noted) check_started(request, epoch);
+  check_if_handing_over(request, mark);
   if (!only_one) {
     const partita_u32 round = mark.due + 1;
     if (add_decided(*request.state, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
@@ -366,7 +371,11 @@ PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& 
 /// Called by one thread, after a barrier with those that moved the bytes.
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& run, partita_u32 count,
                                   partita_u32 deferred, const Mark& mark) {
-  if (count_in(request.state, run.t, run.marks(), count, &deferred)) decide(request, run.t, deferred != 0, mark);
+  if (count_in(request.state, run.t, run.marks(), count, &deferred)) {
+    decide(request, run.t, deferred != 0, mark);
+  } else {
+    check_if_handing_over(request, mark);
+  }
 }
 
 /// The same for one mark, of `partition`.
