@@ -13,7 +13,7 @@ namespace partita::bench::gpu {
 
 namespace {
 
-constexpr int largest_default_grid = 256;
+constexpr int largest_default_grid = 128;  // about a block a multiprocessor
 constexpr int default_threads = 512;
 constexpr std::int64_t default_block_bytes = 8192;
 

@@ -139,6 +139,11 @@ TEST(DeviceWaits, a_host_driven_receive_is_awaited_without_ending_its_epoch) {
   }
 }
 
+TEST(DeviceWaits, all_threads_hear_that_a_host_driven_send_is_not_awaited_in_kernels) {
+  Pair pair(host_driven(no_limit));
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.send()); }), PARTITA_DEVICE_ERR_DRIVER);
+}
+
 TEST(DeviceWaits, a_wait_for_a_host_driven_receive_ends) {
   Pair late(host_driven(short_limit_ns));
   late.start_recv(1);
@@ -190,6 +195,17 @@ TEST(DeviceWaits, every_packet_is_somebodys_whatever_the_threads_of_a_block_know
     }
     for (int i = 0; i < 80; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(1, i)) << "byte " << i;
   }
+}
+
+TEST(DeviceWaits, a_partition_whose_wait_ended_in_vain_is_unpacked_later) {
+  PairShape shape = device_driven(true, short_limit_ns);
+  shape.recv_partitions = 2;
+  Pair pair(shape);
+  ASSERT_NO_FATAL_FAILURE(pair.open(1));
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(1, pair.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
+  ASSERT_EQ(by_block_of(2, [&] { return MPIX_Pwait(pair.recv()); }), 0);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(pair.recv_buffer()[i], DevicePair::expected(1, i)) << "byte " << i;
 }
 
 TEST(DeviceWaits, unpacked_partitions_are_forgotten_at_the_wrap) {

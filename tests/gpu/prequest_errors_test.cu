@@ -88,7 +88,8 @@ TEST_F(PrequestErrors, a_mark_before_the_host_starts) {
     Managed<int> code;
     mark_one<<<1, 1>>>(device_, 0, code.get());
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(*code, PARTITA_DEVICE_ERR_INACTIVE);
+    // Where kernels hand all to the progress engine it is too late to refuse the mark.
+    EXPECT_EQ(*code, device_.remote == nullptr ? PARTITA_DEVICE_SUCCESS : PARTITA_DEVICE_ERR_INACTIVE);
     ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
     int flag = 0;
     EXPECT_NE(Partita_Test(&send_, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);

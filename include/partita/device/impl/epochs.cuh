@@ -87,22 +87,30 @@ MPIX_Device inline int pbuf_prepare(const Partita_Prequest& request) {
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }
 
+/// Thread 0's part of waiting for the end of a device-driven send: 0, or the code with which it ended.
 MPIX_Device inline int await_decided(const Partita_Prequest& request) {
-  const partita_u32 round = DeviceWord<partita_u32>(request.state->round).load(order::memory_order_relaxed);
+  Partita_Prequest_state& state = *request.state;
+  // Often the wait ends with these: they are on their way at once.
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  const partita_u32 round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  partita_u32 decided = DeviceWord<partita_u32>(state.decided).load(order_before_fence);
+  if (live != request.life) return code_of_life(live, request);
   const partita_u32 all = all_decided(round, request.transport_partitions);
-  Patience patience(request);
-  partita_u32 decided = 0;
-  if (const int code = await(WordPoll<DeviceWord>{&request.state->decided, all}, patience, &decided)) return code;
+  if (decided != all) {
+    Patience patience(request);
+    if (const int code = await(WordPoll<DeviceWord>{&state.decided, all}, patience, &decided)) return code;
+  }
   acquire_fence();  // pairs with the release in add_decided
   return 0;
 }
 
 /// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
 MPIX_Device inline int pwait(const Partita_Prequest& request) {
-  const bool recv = has(request, PARTITA_PREQUEST_RECV);
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
-  if (!device_driven && !recv) {
-    return share_code(block_rank() == 0 ? fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch) : 0);
+  const bool first = block_rank() == 0;
+  if (!has(request, PARTITA_PREQUEST_RECV)) {
+    if (device_driven) return end_wait(first ? await_decided(request) : 0, -1, request);
+    return share_code(first ? fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch) : 0);
   }
   // Every thread looks for itself and none needs the others before it polls; but the host's word is read once. All
   // loads are on their way at once.
@@ -111,13 +119,11 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
   const bool some_unpacked = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed) != 0;
   if (!device_driven) block_barrier();  // a call before may have ended in a broadcast
-  const bool asks = block_rank() == 0 && live == request.life;
+  const bool asks = first && live == request.life;
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(asks ? look_at_started(request) : no_epoch);
   int code = live == request.life ? 0 : code_of_life(live, request);
-  if (code == 0 && !recv) {
-    if (block_rank() == 0) code = await_decided(request);
-  } else if (code == 0) {
+  if (code == 0) {
     const Team team{block_rank(), block_threads()};
     // `completed` is written by pwait alone, behind a barrier of its block. Of a host-driven receive the host completes
     // the epoch, and flags tell no less afterwards.
@@ -132,7 +138,7 @@ MPIX_Device inline int pwait(const Partita_Prequest& request) {
   code = end_wait(code, -1, request);
   if (code != 0) return code;
   // For parrived and pstart after it. Every thread stores, so that each finds it there without one more barrier.
-  if (recv && device_driven) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
+  if (device_driven) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
   return PARTITA_DEVICE_SUCCESS;
 }
 

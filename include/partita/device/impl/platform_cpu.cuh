@@ -35,6 +35,11 @@ inline constexpr auto order_before_fence = ::std::memory_order_acquire;
 inline constexpr auto order_between_fences = ::std::memory_order_acq_rel;
 inline constexpr auto order_release_before_fence = ::std::memory_order_acq_rel;
 
+/// The same address.
+inline unsigned char* worked_out_now(unsigned char* address) {
+  return address;
+}
+
 inline partita_u64 now_ns() {
   const auto now = ::std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<partita_u64>(::std::chrono::duration_cast<::std::chrono::nanoseconds>(now).count());

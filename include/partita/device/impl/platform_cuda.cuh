@@ -54,6 +54,12 @@ inline constexpr auto order_release_before_fence = ::cuda::std::memory_order_acq
 #endif
 inline constexpr auto order_after_fence = ::cuda::std::memory_order_relaxed;
 
+/// The same address. The compiler works it out here, not behind the loads that are on their way.
+PARTITA_DEVICE_INLINE unsigned char* worked_out_now(unsigned char* address) {
+  asm volatile("" : "+l"(address));
+  return address;
+}
+
 PARTITA_DEVICE_INLINE partita_u64 now_ns() {
   partita_u64 ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));

@@ -111,10 +111,11 @@ PARTITA_DEVICE_INLINE Mark send_block(int partition, const Partita_Prequest& req
   const partita_u64 data = team.rank < packets ? load_data(from, team.rank) : 0;
   const Standing standing = read_device_driven(*request.state);
   const partita_u32 before = team.rank == 0 ? add_mark(partition, request) : 0;
+  unsigned char* const slots = packet_slots(request, offset);
+  unsigned char* const first_slot = worked_out_now(slots + packet_bytes * team.rank);
   if (may_store(standing, request)) {
     const Epoch epoch = low_half(standing.head);
-    unsigned char* const slots = packet_slots(request, offset);
-    if (team.rank < packets) send_packet(slots, team.rank, data, epoch);
+    if (team.rank < packets) send_packet(first_slot, 0, data, epoch);
     send_packets(slots, from, team.count, packets, epoch, team);
   }
   return begin_mark(request, before, standing);

@@ -158,38 +158,39 @@ MPIX_Device inline int await_partition(int partition, const Partita_Prequest& re
   return await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
 }
 
-/// This thread's part of a block's wait for the packets of a partition that exists, and of unpacking them.
-MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& request, Epoch& epoch) {
-  Partita_Prequest_state& state = *request.state;
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
-  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
-  if (live != request.life) return code_of_life(live, request);
-  if (completed == epoch) return 0;
-  const RecvPiece piece = recv_piece(partition, request);
-  const Team team{block_rank(), block_threads()};
-  return receive_packets(piece.data, piece.slots, 0, packets_of(piece.size_bytes), epoch, team, request);
-}
-
-/// Behind the barrier of a block that has unpacked `partition`, by every thread: its next MPIX_Pwait leaves the bytes
-/// alone. Others are not told: that takes a fence, 0.4 us on every wait. They unpack it again, to the same bytes.
+/// By every thread of a block that unpacks `partition`: its next MPIX_Pwait leaves the bytes alone. Others are not
+/// told: that takes a fence, 0.4 us on every wait. They unpack it again, to the same bytes. `epoch`: none if it did not
+/// come to that.
 PARTITA_DEVICE_INLINE void note_unpacked(int partition, const Partita_Prequest& request, Epoch epoch) {
   DeviceWord<partita_u32>(awaited(request)[partition]).store(epoch, order::memory_order_relaxed);
   DeviceWord<partita_u32>(request.state->decided).store(1, order::memory_order_relaxed);  // for pwait
+}
+
+/// This thread's part of a block's wait for the packets of a partition that exists, and of unpacking them.
+MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& request) {
+  Partita_Prequest_state& state = *request.state;
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  if (live != request.life) return code_of_life(live, request);
+  if (completed == epoch) return 0;
+  note_unpacked(partition, request, epoch);  // ahead of the wait, which is the shorter for it
+  const RecvPiece piece = recv_piece(partition, request);
+  const Team team{block_rank(), block_threads()};
+  return receive_packets(piece.data, piece.slots, 0, packets_of(piece.size_bytes), epoch, team, request);
 }
 
 /// All threads of a block: waits until `partition` has arrived.
 MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& request) {
   int code = refusal_of(partition, request, true);
   const bool unpacks = code == 0 && has(request, PARTITA_PREQUEST_PACKETS);
-  Epoch epoch = no_epoch;
   if (unpacks) {
-    code = await_packets_of(partition, request, epoch);
+    code = await_packets_of(partition, request);
   } else if (code == 0 && block_rank() == 0) {
     code = await_partition(partition, request);
   }
   code = end_wait(code, partition, request);
-  if (unpacks && code == 0) note_unpacked(partition, request, epoch);
+  if (unpacks && code != 0) note_unpacked(partition, request, no_epoch);
   return code;
 }
 
