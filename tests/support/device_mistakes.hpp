@@ -218,14 +218,17 @@ class DeviceMistakes : public testing::Test {
       if (wrong.starts_first) {
         ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
       }
-      EXPECT_EQ(Device::call(Commit{wrong.mistake, device}), wrong.code);
+      // Where kernels hand all to the progress engine, a mark is counted before the host's word is read.
+      const bool too_late = wrong.code == PARTITA_DEVICE_ERR_INACTIVE && host_driven && !Device::kernels_copy;
+      EXPECT_EQ(Device::call(Commit{wrong.mistake, device}), too_late ? PARTITA_DEVICE_SUCCESS : wrong.code);
       if (host_driven && !wrong.starts_first) {
         ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
       }
       int flag = 0;
       const int told =
           by_wait ? Partita_Wait(&request, MPI_STATUS_IGNORE) : Partita_Test(&request, &flag, MPI_STATUS_IGNORE);
-      expect_error(told, MPI_ERR_OTHER, wrong.words);
+      const std::string words = wrong.words;
+      expect_error(told, MPI_ERR_OTHER, too_late ? words.substr(0, words.find(" (partition")) : words);
       EXPECT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS) << "the request is still active";
       if (host_driven) {
         EXPECT_NE(Partita_Start(&request), MPI_SUCCESS) << "it was given up";

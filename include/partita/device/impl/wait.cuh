@@ -39,6 +39,10 @@ class Patience {
   partita_u64 since_ns_ = 0;
 };
 
+/// No load takes longer twice. A thread that is interrupted between two looks at the clock, and perhaps goes on
+/// elsewhere, would take nonsense for the length of a trip.
+inline constexpr partita_u32 longest_half_trip_cycles = 1000;
+
 /// Waits for what `poll` loads; `*value` is that then. Gives 0, or the code with which the wait ended. Two loads are on
 /// their way half a trip apart, so that what comes is seen a quarter of a trip after it is there on the average, not
 /// half of one. They acquire nothing: an acquire_fence follows where something hangs on them.
@@ -47,9 +51,11 @@ PARTITA_DEVICE_INLINE int await(const Poll& poll, Patience& patience, Value* val
   const partita_u32 begin = clock_cycles();
   *value = poll.load();
   if (poll.is_there(*value)) return 0;
-  const partita_u32 trip = clock_cycles() - begin;
+  const partita_u32 seen = clock_cycles();
+  const partita_u32 half_trip = (seen - begin) / 2;
+  const partita_u32 pause = half_trip < longest_half_trip_cycles ? half_trip : longest_half_trip_cycles;
   Value other = poll.load();
-  while (clock_cycles() - begin < trip + trip / 2) continue;
+  while (clock_cycles() - seen < pause) continue;
   for (;;) {
     *value = poll.load();
     if (poll.is_there(other)) {
