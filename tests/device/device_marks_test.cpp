@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "support/device_pair.hpp"
 
@@ -204,6 +205,23 @@ TEST(DeviceMarks, a_freed_request_is_refused_and_leaves_its_host_record_alone) {
   EXPECT_EQ(MPIX_Pwait_partition(7, pair.recv()), PARTITA_DEVICE_ERR_PARTITION);
   EXPECT_EQ(pair.failure(pair.send()), 0U);
   EXPECT_EQ(pair.failure(pair.recv()), 0U);
+}
+
+TEST(DeviceMarks, a_wait_for_packets_of_a_freed_request_leaves_its_words_alone) {
+  PairShape shape = device_driven(4, 1);
+  shape.packets = true;
+  shape.recv_partitions = 4;
+  Pair pair(shape);
+  const Partita_Prequest& recv = pair.recv();
+  std::vector<unsigned char> words(device::state_bytes(recv.flags, 4, 4, 1), 0x5a);  // another request's
+  std::memcpy(recv.state, words.data(), words.size());
+  for (const std::uint32_t live : {0U, recv.life + 2, (recv.life + 2) | device::life_released}) {
+    recv.state->live = live;
+    std::memcpy(words.data(), recv.state, words.size());
+    EXPECT_EQ(MPIX_Pwait_partition(1, recv), PARTITA_DEVICE_ERR_FREED);
+    EXPECT_EQ(MPIX_Pwait(recv), PARTITA_DEVICE_ERR_FREED);
+    EXPECT_EQ(std::memcmp(words.data(), recv.state, words.size()), 0);
+  }
 }
 
 TEST(DeviceMarks, only_the_first_failure_is_recorded) {

@@ -29,7 +29,7 @@ extern "C" {
  * and of a receive with packets
  *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which MPIX_Parrived began to unpack it,
  *                                                high half: in which it had
- *   partita_u32 awaited[recv_partitions]         newest epoch in which MPIX_Pwait_partition unpacked it
+ *   partita_u32 awaited[recv_partitions]         newest epoch in which MPIX_Pwait_partition waited for it, not in vain
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
   partita_u64 head;      /* low half: the epoch that marks belong to; high half: newest epoch in which the receiver was
@@ -37,7 +37,7 @@ typedef struct Partita_Prequest_state {
   partita_u32 round;     /* epochs opened so far, modulo 2^32 */
   partita_u32 decided;   /* of a send: transport partitions that were put or handed over since the request was made,
                             modulo 2^32 (of a host-driven one with a single one: not counted); of a receive with packets:
-                            not 0 once a call unpacked one */
+                            not 0 once a call began to unpack one */
   partita_u32 completed; /* of a device-driven receive: newest epoch that is complete */
   partita_u32 failed;    /* not 0: a failure was claimed; the first one counts */
   partita_u32 live;     /* Partita_Prequest.life; 0 once the request was freed (the block stays the library's); life | 1

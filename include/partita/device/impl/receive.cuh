@@ -158,12 +158,17 @@ MPIX_Device inline int await_partition(int partition, const Partita_Prequest& re
   return await_flags(request, plan_of(request).transports_of_recv(partition), epoch, {0, 1});
 }
 
-/// By every thread of a block that unpacks `partition`: its next MPIX_Pwait leaves the bytes alone. Others are not
-/// told: that takes a fence, 0.4 us on every wait. They unpack it again, to the same bytes. `epoch`: none if it did not
-/// come to that.
+/// By every thread of a block that is about to unpack `partition`: its next MPIX_Pwait leaves the bytes alone. Others
+/// are not told: that takes a fence, 0.4 us on every wait. They unpack it again, to the same bytes.
 PARTITA_DEVICE_INLINE void note_unpacked(int partition, const Partita_Prequest& request, Epoch epoch) {
   DeviceWord<partita_u32>(awaited(request)[partition]).store(epoch, order::memory_order_relaxed);
   DeviceWord<partita_u32>(request.state->decided).store(1, order::memory_order_relaxed);  // for pwait
+}
+
+/// It did not come to that. The words of a freed request may be another's by now: they are left alone.
+PARTITA_DEVICE_OUT_OF_LINE void take_back_note(Partita_Prequest_state& state, partita_u32* note, partita_u32 life) {
+  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  if ((live & ~life_released) == life) DeviceWord<partita_u32>(*note).store(no_epoch, order::memory_order_relaxed);
 }
 
 /// This thread's part of a block's wait for the packets of a partition that exists, and of unpacking them.
@@ -190,7 +195,7 @@ MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& re
     code = await_partition(partition, request);
   }
   code = end_wait(code, partition, request);
-  if (unpacks && code != 0) note_unpacked(partition, request, no_epoch);
+  if (unpacks && code != 0) take_back_note(*request.state, awaited(request) + partition, request.life);
   return code;
 }
 

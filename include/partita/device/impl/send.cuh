@@ -283,7 +283,10 @@ PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Par
                                               const partita_u64* promise, partita_u32 life, Epoch epoch) {
   DeviceWord<partita_u32> looking(state.looking);
   partita_u32 nobody = no_epoch;
-  if (!looking.compare_exchange_strong(nobody, epoch, order::memory_order_relaxed, order::memory_order_relaxed)) return;
+  const bool alone =
+      looking.compare_exchange_strong(nobody, epoch, order::memory_order_relaxed, order::memory_order_relaxed);
+  // One that still looks for an epoch that is over says nothing of this one.
+  if (!alone && nobody == epoch) return;
   if (!reached(read_started(promise), epoch)) {
     record_failure(state, host, life, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
   } else {
@@ -295,7 +298,7 @@ PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Par
                                    order::memory_order_relaxed);
     }
   }
-  looking.store(no_epoch, order::memory_order_relaxed);
+  if (alone) looking.store(no_epoch, order::memory_order_relaxed);
 }
 PARTITA_DEVICE_INLINE void check_if_handing_over(const Partita_Prequest& request, const Mark& mark) {
   if (!hands_over(request) || mark.noted) return;
@@ -317,11 +320,15 @@ PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t
   return true;
 }
 
-/// Step 5: one more is decided; how many were before. `fenced`: behind a release fence.
-PARTITA_DEVICE_INLINE partita_u32 add_decided(Partita_Prequest_state& state, bool fenced) {
-  // Pairs with the acquire in await_decided, check_epoch_call or decide.
-  DeviceWord<partita_u32> decided(state.decided);
-  return fenced ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
+/// Step 5: one more is decided; how many were before. `fenced`: behind a release fence, with nothing but flags after
+/// it.
+PARTITA_DEVICE_INLINE partita_u32 add_decided(const Partita_Prequest& request, bool fenced) {
+  // Pairs with the acquire in await_decided, check_epoch_call or decide. A receiving kernel has seen all flags when it
+  // opens the next epoch. A receiving host need not have looked at those for its kernels, which the next epoch's must
+  // not pass.
+  DeviceWord<partita_u32> decided(request.state->decided);
+  const bool all_released = fenced && request.arrival_host == nullptr;
+  return all_released ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
 }
 
 /// Steps 4 and 5 for the last mark of transport partition `t`, which is like `mark`.
@@ -329,7 +336,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   const Epoch epoch = mark.epoch;
   if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
     const bool fenced = announce(request, t, epoch, deferred);
-    add_decided(*request.state, fenced);
+    add_decided(request, fenced);
     return;
   }
   const bool only_one = request.transport_partitions == 1;
@@ -338,7 +345,7 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   check_if_handing_over(request, mark);
   if (!only_one) {
     const partita_u32 round = mark.due + 1;
-    if (add_decided(*request.state, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
+    if (add_decided(request, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
     acquire_fence();  // the last one has all announcements behind it
     open_next(request, epoch);
   }

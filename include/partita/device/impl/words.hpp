@@ -34,7 +34,8 @@ PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, par
 PARTITA_HOST_DEVICE inline partita_u64* unpacked(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
 }
-/// Of a receive with packets, one a receive partition: the newest epoch in which a block waited for it and unpacked it.
+/// Of a receive with packets, one a receive partition: the newest epoch in which a block waited, not in vain, to
+/// unpack it.
 PARTITA_HOST_DEVICE inline partita_u32* awaited(const Partita_Prequest& request) {
   return reinterpret_cast<partita_u32*>(unpacked(request.state) + request.recv_partitions);
 }
