@@ -40,8 +40,7 @@ __device__ void compare(const Partita_Prequest& recv, std::int64_t begin, std::i
   if (wrong != 0) atomicAdd_system(&findings->wrong_bytes, wrong);
 }
 
-/// Asks for this thread's partitions until they are there, and compares each at once: of a large one, for which a
-/// single thread would take milliseconds, some of its bytes, other ones in each epoch.
+/// Asks for this thread's partitions until they are there, and compares each at once.
 __device__ void await_own_partitions(const Partita_Prequest& recv, int asked, Epoch epoch, Findings* findings) {
   const std::int64_t bytes = recv.total_bytes / recv.recv_partitions;
   const std::uint64_t since = device::now_ns();
@@ -54,8 +53,7 @@ __device__ void await_own_partitions(const Partita_Prequest& recv, int asked, Ep
         return;
       }
     }
-    const std::int64_t step = bytes <= 4096 ? 1 : 31;
-    compare(recv, p * bytes + epoch % step, (p + 1) * bytes, step, epoch, findings);
+    compare(recv, p * bytes, (p + 1) * bytes, 1, epoch, findings);
   }
 }
 
