@@ -113,6 +113,7 @@ TEST(DeviceDeferral, without_mapped_memory_marks_are_counted_and_handed_over_bef
     Pair pair(shape);
     EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(pair.failure(pair.send()), static_cast<std::uint32_t>(PARTITA_DEVICE_ERR_INACTIVE));
+    EXPECT_EQ(pair.send().host->failure_partition, 1);
     EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_ERR_TWICE);
   }
 }

@@ -277,10 +277,34 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
   return true;
 }
 
+/// The transport partition `t` of a send partition, and the send partitions that travel in it.
+struct Run {
+  partita_i32 partition;  ///< the one of which it is told
+  partita_i32 t;
+  Range sends;
+
+  PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
+};
+
+/// Divisions are slow on a GPU: one at most, but where transport partitions differ in length.
+PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& request) {
+  const partita_u32 each = request.marks_each;
+  if (each == 0) {
+    const Plan plan = plan_of(request);
+    const partita_i32 t = plan.transport_of_send(partition);
+    return {partition, t, plan.send_run(t)};
+  }
+  partita_u32 t = static_cast<partita_u32>(partition);
+  if (each != 1) t = request.transport_partitions == 1 ? 0 : t / each;
+  const partita_i64 begin = partita_i64{each} * t;
+  return {partition, static_cast<partita_i32>(t), {begin, begin + each}};
+}
+
 /// Step 2 where kernels hand over, behind step 4, which is the sooner for it. Of the threads that come at the same time
 /// one looks. Too late to refuse the mark: what is wrong is recorded.
 PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Partita_Prequest_host& host,
-                                              const partita_u64* promise, partita_u32 life, Epoch epoch) {
+                                              const partita_u64* promise, partita_u32 life, int partition,
+                                              Epoch epoch) {
   DeviceWord<partita_u32> looking(state.looking);
   partita_u32 nobody = no_epoch;
   const bool alone =
@@ -288,7 +312,7 @@ PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Par
   // One that still looks for an epoch that is over says nothing of this one.
   if (!alone && nobody == epoch) return;
   if (!reached(read_started(promise), epoch)) {
-    record_failure(state, host, life, PARTITA_DEVICE_ERR_INACTIVE, -1, epoch);
+    record_failure(state, host, life, PARTITA_DEVICE_ERR_INACTIVE, partition, epoch);
   } else {
     // So that no other mark of the epoch looks. The epoch may be over by now: then `head` stays as it is.
     DeviceWord<partita_u64> head(state.head);
@@ -300,9 +324,9 @@ PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Par
   }
   if (alone) looking.store(no_epoch, order::memory_order_relaxed);
 }
-PARTITA_DEVICE_INLINE void check_if_handing_over(const Partita_Prequest& request, const Mark& mark) {
+PARTITA_DEVICE_INLINE void check_if_handing_over(const Partita_Prequest& request, const Run& run, const Mark& mark) {
   if (!hands_over(request) || mark.noted) return;
-  check_started(*request.state, *request.host, request.promise, request.life, mark.epoch);
+  check_started(*request.state, *request.host, request.promise, request.life, run.partition, mark.epoch);
 }
 
 /// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
@@ -331,18 +355,18 @@ PARTITA_DEVICE_INLINE partita_u32 add_decided(const Partita_Prequest& request, b
   return all_released ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
 }
 
-/// Steps 4 and 5 for the last mark of transport partition `t`, which is like `mark`.
-PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t, bool deferred, const Mark& mark) {
+/// Steps 4 and 5 for the last mark of the transport partition of `run`, which is like `mark`.
+PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, const Run& run, bool deferred, const Mark& mark) {
   const Epoch epoch = mark.epoch;
   if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
-    const bool fenced = announce(request, t, epoch, deferred);
+    const bool fenced = announce(request, run.t, epoch, deferred);
     add_decided(request, fenced);
     return;
   }
   const bool only_one = request.transport_partitions == 1;
   if (only_one) open_next(request, epoch);  // ahead of the fence in announce, which then serves `completed` too
-  const bool fenced = announce(request, t, epoch, deferred);
-  check_if_handing_over(request, mark);
+  const bool fenced = announce(request, run.t, epoch, deferred);
+  check_if_handing_over(request, run, mark);
   if (!only_one) {
     const partita_u32 round = mark.due + 1;
     if (add_decided(request, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
@@ -352,36 +376,14 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, partita_i32 t
   tell_host(request, epoch, only_one && fenced);
 }
 
-/// The transport partition `t` of a send partition, and the send partitions that travel in it.
-struct Run {
-  partita_i32 t;
-  Range sends;
-
-  PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
-};
-
-/// Divisions are slow on a GPU: one at most, but where transport partitions differ in length.
-PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& request) {
-  const partita_u32 each = request.marks_each;
-  if (each == 0) {
-    const Plan plan = plan_of(request);
-    const partita_i32 t = plan.transport_of_send(partition);
-    return {t, plan.send_run(t)};
-  }
-  partita_u32 t = static_cast<partita_u32>(partition);
-  if (each != 1) t = request.transport_partitions == 1 ? 0 : t / each;
-  const partita_i64 begin = partita_i64{each} * t;
-  return {static_cast<partita_i32>(t), {begin, begin + each}};
-}
-
 /// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to the transport partition of `run`.
 /// Called by one thread, after a barrier with those that moved the bytes.
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& run, partita_u32 count,
                                   partita_u32 deferred, const Mark& mark) {
   if (count_in(request.state, run.t, run.marks(), count, &deferred)) {
-    decide(request, run.t, deferred != 0, mark);
+    decide(request, run, deferred != 0, mark);
   } else {
-    check_if_handing_over(request, mark);
+    check_if_handing_over(request, run, mark);
   }
 }
 
