@@ -117,6 +117,23 @@ TEST(DeviceMarks, a_second_mark_is_refused_and_the_epoch_still_completes_rightly
   }
 }
 
+TEST(DeviceMarks, kernels_find_the_transport_partitions_that_the_plan_tells) {
+  for (int sends = 1; sends <= 24; ++sends) {
+    for (int transports = 1; transports <= sends; ++transports) {
+      Partita_Prequest request{};
+      request.send_partitions = request.recv_partitions = sends;
+      request.transport_partitions = transports;
+      request.marks_each = device::marks_each(request);
+      const device::Plan plan = device::plan_of(request);
+      for (int p = 0; p < sends; ++p) {
+        const device::Run run = device::run_of(p, request);
+        ASSERT_EQ(run.t, plan.transport_of_send(p)) << sends << " sends, " << transports << " transport partitions";
+        ASSERT_EQ(run.sends, plan.send_run(run.t)) << sends << " sends, " << transports << " transport partitions";
+      }
+    }
+  }
+}
+
 /// As left by a request that has passed `rounds` epochs.
 void set_rounds(const Partita_Prequest& send, std::uint32_t rounds, std::uint32_t complete) {
   send.state->round = rounds;

@@ -178,11 +178,10 @@ def fault(options, checks, action, stage, link):
 
 def what_ucx_forbids(stage, ucx_version):
     """Why a rank cannot be killed at `stage` on link ucx without harm to the others; None where it can."""
-    if stage == "before_init":
+    if stage == "after_init" and ucx_version < UCX_UNPACKS_KEYS_OF_THE_DEAD:
+        return "this UCX may end a rank that unpacks the key of a dying one"
+    if stage in ("before_init", "after_init"):
         return None
-    if stage == "after_init":
-        return None if ucx_version >= UCX_UNPACKS_KEYS_OF_THE_DEAD else (
-            "this UCX may end a rank that unpacks the key of a dying one")
     return "UCX itself may end a rank that a dying one is still putting to"
 
 

@@ -6,13 +6,17 @@
 
 namespace partita::device {
 
+/// Whether the words are still those of the request with this life, released or not: a freed one's may be another's.
+PARTITA_DEVICE_INLINE bool has_life(Partita_Prequest_state& state, partita_u32 life) {
+  return (DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed) & ~life_released) == life;
+}
+
 /// Records the first failure of a request for its host. The claim is taken in GPU memory, so that the host's words are
 /// written by one thread only. The words of a freed request may be another's by now: nothing is recorded there. Kept
 /// out of the callers' code, which has registers to save.
 PARTITA_DEVICE_OUT_OF_LINE void record_failure(Partita_Prequest_state& state, Partita_Prequest_host& host,
                                                partita_u32 life, int code, int partition, Epoch epoch) {
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if ((live & ~life_released) != life) return;
+  if (!has_life(state, life)) return;
   partita_u32 none = 0;
   if (!DeviceWord<partita_u32>(state.failed)
            .compare_exchange_strong(none, 1, order::memory_order_relaxed, order::memory_order_relaxed)) {

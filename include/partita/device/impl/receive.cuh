@@ -165,10 +165,9 @@ PARTITA_DEVICE_INLINE void note_unpacked(int partition, const Partita_Prequest& 
   DeviceWord<partita_u32>(request.state->decided).store(1, order::memory_order_relaxed);  // for pwait
 }
 
-/// It did not come to that. The words of a freed request may be another's by now: they are left alone.
+/// It did not come to that. The words of a freed request are left alone.
 PARTITA_DEVICE_OUT_OF_LINE void take_back_note(Partita_Prequest_state& state, partita_u32* note, partita_u32 life) {
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if ((live & ~life_released) == life) DeviceWord<partita_u32>(*note).store(no_epoch, order::memory_order_relaxed);
+  if (has_life(state, life)) DeviceWord<partita_u32>(*note).store(no_epoch, order::memory_order_relaxed);
 }
 
 /// This thread's part of a block's wait for the packets of a partition that exists, and of unpacking them.
