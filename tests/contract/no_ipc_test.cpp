@@ -327,6 +327,39 @@ TEST_F(NoIpc, everything_has_arrived_for_kernels_once_the_hosts_wait_returns) {
   }
 }
 
+/// Of what hosts mark, two copies are under way at once; the send is complete when both are.
+TEST_F(NoIpc, a_copy_overtakes_one_that_takes_longer) {
+  make(mapped, "partita_transport_partitions", "4");
+  ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+  if (sends()) {
+    ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);
+    FakeGpu::instance().hold(buffer_->data());
+    for (int p = 0; p < partitions; ++p) {
+      write_partition(1, p);
+      ASSERT_EQ(Partita_Pready(p, request_), MPI_SUCCESS);
+    }
+  } else {
+    const auto arrived = [&](int p) {
+      int flag = 0;
+      EXPECT_EQ(Partita_Parrived(request_, p, &flag), MPI_SUCCESS);
+      return flag != 0;
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!arrived(3) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(arrived(3)) << "of the second copy";
+    EXPECT_FALSE(arrived(0)) << "of the first copy, which is held";
+  }
+  harness_barrier();
+  int complete = 1;
+  if (sends()) {
+    EXPECT_EQ(Partita_Test(&request_, &complete, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    EXPECT_EQ(complete, 0);
+    FakeGpu::instance().hold(nullptr);
+  }
+  ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  if (!sends()) expect_contents(1);
+}
+
 /// In the entry no_ipc.wrap epochs pass 2^32: what was handed over that long ago is not taken for new.
 TEST_F(NoIpc, hand_overs_are_forgotten_at_the_wrap) {
   if (std::getenv("PARTITA_FIRST_EPOCH") == nullptr) GTEST_SKIP() << "this entry's epochs do not wrap";

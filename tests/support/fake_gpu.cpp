@@ -31,7 +31,10 @@ class FakeQueue final : public memory::CopyQueue {
   }
 
   void copy(void* to, const void* from, std::size_t size_bytes) override {
-    ask([=] { std::memcpy(to, from, size_bytes); });
+    ask([=] {
+      while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      std::memcpy(to, from, size_bytes);
+    });
   }
   void write(std::span<const memory::WordWrite> writes) override {
     ask([kept = std::vector(writes.begin(), writes.end())] {

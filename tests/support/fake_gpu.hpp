@@ -3,6 +3,7 @@
 // library's, which lies in an archive.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,9 @@ class FakeGpu final : public memory::DeviceMemory {
 
   std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
   void free(std::byte* memory);
+  /// Copies from this byte on wait until it is null again.
+  void hold(const std::byte* from) { held_ = from; }
+  bool holds(const void* from) const { return held_ == from; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// As no real one can, for the tests after it.
@@ -67,6 +71,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
   std::set<int> failed_;
+  std::atomic<const std::byte*> held_{nullptr};
 };
 
 /// Memory of such a GPU.

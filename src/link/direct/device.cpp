@@ -1,5 +1,7 @@
 #include "link/direct/device.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -28,6 +30,9 @@ static_assert(sizeof(Promise) == sizeof(std::uint64_t));
 constexpr std::int64_t packet_limit_bytes = 8 * 1024;
 /// Where much is put at once, a copy announces itself at least so often.
 constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
+/// Copies with their flags that are under way at once: beside one's bytes, another one begins or ends. Measured:
+/// docs/measurements/.
+constexpr std::size_t copy_lanes = 2;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
 
@@ -74,6 +79,36 @@ std::size_t flags_bytes(const Plan& plan) {
   return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
 }
 
+/// One after the other, the copies of a lane and the words that announce them. `finished` may be called by any thread,
+/// the others by one at a time.
+class CopyLane {
+ public:
+  /// `done`: a word of host memory, no_epoch; `done_on_gpu`: as the GPU addresses it.
+  CopyLane(memory::DeviceMemory& memory, int device, Epoch* done, Epoch* done_on_gpu)
+      : queue_(memory.make_copy_queue(device)), done_(*done), done_on_gpu_(done_on_gpu) {}
+
+  void copy(std::byte* to, const std::byte* from, const Range& bytes) {
+    if (bytes.size() > 0) queue_->copy(to + bytes.begin, from + bytes.begin, static_cast<std::size_t>(bytes.size()));
+  }
+  /// Behind the copies so far; adds the lane's own word to `writes`.
+  void announce(std::vector<memory::WordWrite>& writes) {
+    const Epoch issued = next(issued_.load(std::memory_order_relaxed));
+    writes.push_back({done_on_gpu_, issued});  // pairs with finished()
+    issued_.store(issued, std::memory_order_release);
+    queue_->write(writes);
+  }
+  bool finished() const { return done_.load(std::memory_order_acquire) == issued_.load(std::memory_order_acquire); }
+  /// Throws Error where a copy has failed.
+  void check() { queue_->idle(); }
+  void drain() { queue_->drain(); }
+
+ private:
+  std::unique_ptr<memory::CopyQueue> queue_;
+  FlagWord done_;
+  Epoch* done_on_gpu_;
+  std::atomic<Epoch> issued_{no_epoch};  ///< the newest announcement
+};
+
 class DeviceSender final : public Sender {
  public:
   DeviceSender(const Context& context, const Endpoint& endpoint, const DeviceBlock& probe)
@@ -81,7 +116,7 @@ class DeviceSender final : public Sender {
         endpoint_(endpoint),
         probe_(probe),
         host_promise_(context.host_memory, sizeof(Promise)),
-        done_(context.host_memory, sizeof(Epoch)) {
+        done_(context.host_memory, copy_lanes * sizeof(Epoch)) {
     *promise() = {context.settings.first_epoch, context.settings.first_epoch};
     if (endpoint.driver == Driver::host) return;
     device_promise_ = std::make_unique<DeviceBlock>(context.device_memory, endpoint.device, sizeof(Promise));
@@ -89,7 +124,9 @@ class DeviceSender final : public Sender {
   }
   ~DeviceSender() override {
     try {
-      if (queue_) queue_->drain();
+      for (const auto& lane : lanes_) {
+        if (lane) lane->drain();
+      }
     } catch (const Error&) {
       // The GPU no longer works: nothing is under way.
     }
@@ -128,29 +165,23 @@ class DeviceSender final : public Sender {
 
   void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
   void put_run(Range transports, Epoch epoch) override {
-    const std::lock_guard lock(queue_mutex_);
-    if (!queue_) queue_ = context_.device_memory.make_copy_queue(endpoint_.device);
+    const std::lock_guard lock(lanes_mutex_);
     while (transports.size() > 0) {
       const Range now = first_copy_of(transports);
-      const Range bytes{plan_.bytes(now.begin).begin, plan_.bytes(now.end - 1).end};
-      if (bytes.size() > 0) {
-        queue_->copy(receive_buffer_.get() + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
-      }
+      CopyLane& lane = next_lane();
+      lane.copy(receive_buffer_.get(), data_, {plan_.bytes(now.begin).begin, plan_.bytes(now.end - 1).end});
+      announce(now, epoch, lane);
       transports.begin = now.end;
-      announce(now, epoch, transports.size() == 0);
     }
   }
 
   bool finished() override {
-    const Epoch issued = issued_.load(std::memory_order_acquire);
-    if (issued == no_epoch ||
-        FlagWord(*reinterpret_cast<Epoch*>(done_.address())).load(std::memory_order_acquire) == issued) {
-      return true;
-    }
+    const auto end = lanes_.begin() + lanes_made_.load(std::memory_order_acquire);
+    if (std::all_of(lanes_.begin(), end, [](const auto& lane) { return lane->finished(); })) return true;
     // A copy that failed never says that it is done; the queue does, but takes a microsecond to ask.
     if (looks_.fetch_add(1, std::memory_order_relaxed) % looks_each_failure_ == 0) {
-      const std::lock_guard lock(queue_mutex_);
-      queue_->idle();
+      const std::lock_guard lock(lanes_mutex_);
+      std::for_each(lanes_.begin(), end, [](const auto& lane) { lane->check(); });
     }
     return false;
   }
@@ -178,8 +209,19 @@ class DeviceSender final : public Sender {
     return now;
   }
 
-  /// The flags of `transports` behind their bytes, and behind the last of them this side's own word.
-  void announce(Range transports, Epoch epoch, bool last) {
+  CopyLane& next_lane() {
+    const std::size_t turn = plan_.transport_partitions() == 1 ? 0 : turn_++ % copy_lanes;
+    if (!lanes_[turn]) {
+      std::byte* const done = done_.address() + turn * sizeof(Epoch);
+      lanes_[turn] = std::make_unique<CopyLane>(context_.device_memory, endpoint_.device,
+                                                reinterpret_cast<Epoch*>(done), reinterpret_cast<Epoch*>(on_gpu(done)));
+      lanes_made_.fetch_add(1, std::memory_order_release);  // pairs with finished(); the first turn is the first lane's
+    }
+    return *lanes_[turn];
+  }
+
+  /// The flags of `transports` behind their bytes.
+  void announce(Range transports, Epoch epoch, CopyLane& lane) {
     writes_.clear();
     for (std::int64_t t = transports.begin; t < transports.end; ++t) {
       // Pair with DeviceReceiver::arrived and with MPIX_Parrived. In this order: what the receiver's Wait has seen, a
@@ -187,13 +229,7 @@ class DeviceSender final : public Sender {
       writes_.push_back({device_flags() + t, epoch});
       if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
     }
-    if (last) {
-      const Epoch issued = next(issued_.load(std::memory_order_relaxed));
-      // Pairs with finished().
-      writes_.push_back({reinterpret_cast<Epoch*>(on_gpu(done_.address())), issued});
-      issued_.store(issued, std::memory_order_release);
-    }
-    queue_->write(writes_);
+    lane.announce(writes_);
   }
 
   Promise* promise() const { return reinterpret_cast<Promise*>(host_promise_.address()); }
@@ -219,12 +255,13 @@ class DeviceSender final : public Sender {
   std::unique_ptr<DeviceBlock> device_promise_;  ///< of a device-driven side; used where both are
   std::shared_ptr<std::byte> receive_buffer_;
   std::shared_ptr<std::byte> flags_and_slots_;
-  Epoch* host_flags_ = nullptr;               ///< as the GPU addresses them
-  std::mutex queue_mutex_;                    ///< of the next two
-  std::unique_ptr<memory::CopyQueue> queue_;  ///< from the host's first put on
-  std::vector<memory::WordWrite> writes_;     ///< kept for its memory
-  HostBlock done_;                            ///< one word: the newest put that is complete
-  std::atomic<Epoch> issued_{no_epoch};       ///< the newest put
+  Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
+  HostBlock done_;               ///< a word a lane
+  std::mutex lanes_mutex_;       ///< of the next three, but for lanes that are made
+  std::size_t turn_ = 0;
+  std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
+  std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made, in this order, when they are first needed
+  std::atomic<std::size_t> lanes_made_{0};
   std::atomic<unsigned> looks_{1};
 };
 

@@ -246,7 +246,7 @@ class Direct final : public Link {
   std::int64_t transfer_bytes(const Endpoint& receiver) const override {
     const std::int64_t total_bytes = receiver.size_bytes;
     // A copy engine's start and flags take what 3 MiB take, so that little is gained by more or smaller pieces.
-    if (receiver.kind == memory::Kind::device) return std::max<std::int64_t>(total_bytes / 8, 16 * 1024 * 1024);
+    if (receiver.kind == memory::Kind::device) return std::max<std::int64_t>(total_bytes / 4, 8 * 1024 * 1024);
     if (mappable(receiver))
       return total_bytes <= 64 * 1024 ? 4 * 1024 : total_bytes <= 1024 * 1024 ? 8 * 1024 : 32 * 1024;
     // A remote copy costs a system call, and one that both ranks make two.
