@@ -22,7 +22,6 @@ __global__ void __launch_bounds__(vector_add_threads, 2)
     vector_add_and_mark(const Word* a, const Word* b, Word* c, const __grid_constant__ MPIX_Prequest send) {
   const std::size_t i = own_word();
   c[i] = a[i] + b[i];
-  __syncthreads();
   MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
 }
 

@@ -30,6 +30,7 @@ inline partita_u32 increment(partita_u32& word) {
 // understand that, and no fences.
 inline void release_fence() {}
 inline void acquire_fence() {}
+inline void release_fence_on_device() {}
 inline constexpr auto order_after_fence = ::std::memory_order_release;
 inline constexpr auto order_before_fence = ::std::memory_order_acquire;
 inline constexpr auto order_between_fences = ::std::memory_order_acq_rel;

@@ -27,18 +27,22 @@ PARTITA_DEVICE_INLINE partita_u32 increment(partita_u32& word) {
   return DeviceWord<partita_u32>((&word)[lanes_before >> 31]).fetch_add(1, order::memory_order_relaxed);
 }
 
-// Fences at system scope. `release_fence` orders everything that this thread has seen or done before its stores after
-// it; they are done with `order_after_fence`. `acquire_fence` brings what was released to the words that it has loaded
-// before its eyes; they are loaded with `order_before_fence`. An addition that counts threads is done with
-// `order_between_fences`, or with `order_release_before_fence` where no release fence lies before it. From sm_90 on an
-// acquire fence only empties the cache of the multiprocessor, and a release fence leaves that alone; before, a fence
-// always does both, so that loads and additions acquire by themselves.
+// Fences at system scope; `release_fence_on_device` is one for the threads of this GPU alone. `release_fence` orders
+// everything that this thread has seen or done before its stores after it; they are done with `order_after_fence`.
+// `acquire_fence` brings what was released to the words that it has loaded before its eyes; they are loaded with
+// `order_before_fence`. An addition that counts threads is done with `order_between_fences`, or with
+// `order_release_before_fence` where no release fence lies before it. From sm_90 on an acquire fence only empties the
+// cache of the multiprocessor, and a release fence leaves that alone; before, a fence always does both, so that loads
+// and additions acquire by themselves.
 #if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
 PARTITA_DEVICE_INLINE void release_fence() {
   asm volatile("fence.release.sys;" ::: "memory");
 }
 PARTITA_DEVICE_INLINE void acquire_fence() {
   asm volatile("fence.acquire.sys;" ::: "memory");
+}
+PARTITA_DEVICE_INLINE void release_fence_on_device() {
+  asm volatile("fence.release.gpu;" ::: "memory");
 }
 inline constexpr auto order_before_fence = ::cuda::std::memory_order_relaxed;
 inline constexpr auto order_between_fences = ::cuda::std::memory_order_relaxed;
@@ -48,6 +52,9 @@ PARTITA_DEVICE_INLINE void release_fence() {
   ::cuda::atomic_thread_fence(order::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
 PARTITA_DEVICE_INLINE void acquire_fence() {}
+PARTITA_DEVICE_INLINE void release_fence_on_device() {
+  ::cuda::atomic_thread_fence(order::memory_order_acq_rel, ::cuda::thread_scope_device);
+}
 inline constexpr auto order_before_fence = ::cuda::std::memory_order_acquire;
 inline constexpr auto order_between_fences = ::cuda::std::memory_order_acquire;
 inline constexpr auto order_release_before_fence = ::cuda::std::memory_order_acq_rel;

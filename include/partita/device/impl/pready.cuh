@@ -187,23 +187,46 @@ PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& req
   return copy_block_host_driven(partition, request);
 }
 
+/// The end of a block's mark that some thread says does not count; `code` counts in thread 0.
+MPIX_Device inline int refuse_block(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
+  if (code == 0) code = PARTITA_DEVICE_ERR_ABORTED;
+  if (block_rank() == 0) refuse_mark(partition, request, code, epoch);
+  return static_cast<int>(block_broadcast(static_cast<partita_u32>(code)));
+}
+
+/// The rest of a block's mark where the progress engine moves the bytes. Two threads, of two warps if there are as
+/// many, share it: while one's mark is counted, the other's fence waits for the block's bytes.
+MPIX_Device inline int hand_over_block(int partition, const Partita_Prequest& request) {
+  const bool counts = block_rank() == 0;
+  const bool settles = block_rank() == block_threads() - 1;
+  Mark mark{};
+  if (counts || settles) {
+    const partita_u32 before = counts ? add_mark(partition, request) : 0;
+    const Standing standing = read_to_hand_over(*request.state);
+    if (settles) release_fence_on_device();
+    mark = begin_mark(request, before, standing);
+    mark.deferred = true;
+    if (counts) mark.code = code_of_count(mark, request);
+  }
+  if (block_any(mark.code != 0)) return refuse_block(partition, request, mark.code, mark.epoch);
+  if (settles) settle(request, run_of(partition, request), 1, 1, mark, true);
+  return PARTITA_DEVICE_SUCCESS;
+}
+
 /// All threads of a block, the same partition.
 MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
-  block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
   if (const int code = refusal_of(partition, request, false)) {
     if (first) refuse_mark(partition, request, code, no_epoch);
     return code;
   }
+  block_barrier();  // every thread's bytes lie before every thread's eyes
+  if (hands_over(request)) return hand_over_block(partition, request);
   Mark mark = move_block(partition, request);
   if (first) mark.code = code_of_count(mark, request);
   // A barrier: the block's bytes lie before thread 0's eyes. A thread that saw the request freed or released has stored
   // nothing, so that the mark must not count, whatever thread 0 saw.
-  if (block_any(mark.code != 0)) {
-    if (first && mark.code == 0) mark.code = PARTITA_DEVICE_ERR_ABORTED;
-    if (first) refuse_mark(partition, request, mark.code, mark.epoch);
-    return static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code)));
-  }
+  if (block_any(mark.code != 0)) return refuse_block(partition, request, mark.code, mark.epoch);
   if (first) settle_one(request, partition, mark);
   return PARTITA_DEVICE_SUCCESS;
 }

@@ -53,6 +53,15 @@ PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state) {
   return standing;
 }
 
+/// Of a host-driven request whose kernels store nothing in the receiver's memory.
+PARTITA_DEVICE_INLINE Standing read_to_hand_over(Partita_Prequest_state& state) {
+  Standing standing{};
+  standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+  standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
+  return standing;
+}
+
 /// Of a device-driven request, whose caller has synchronised with the block whose Pbuf_prepare saw the credit.
 PARTITA_DEVICE_INLINE Standing read_device_driven(Partita_Prequest_state& state) {
   Standing standing{};
@@ -330,13 +339,14 @@ PARTITA_DEVICE_INLINE void check_if_handing_over(const Partita_Prequest& request
 }
 
 /// Step 4: adds `count` marks, `*deferred` of them deferred, to transport partition `t`, which takes `wanted` marks.
-/// Whether they are its last; then `*deferred` comes to count those of the others.
+/// Whether they are its last; then `*deferred` comes to count those of the others. `released`: behind a release fence.
 PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t, partita_u32 wanted, partita_u32 count,
-                                    partita_u32* deferred) {
+                                    partita_u32* deferred, bool released) {
   if (count == wanted) return true;
   DeviceWord<partita_u64> counter(counters(state)[t]);
   const partita_u64 mine = pair_of(count, *deferred);
-  const partita_u64 sum = counter.fetch_add(mine, order_release_before_fence) + mine;
+  const partita_u64 sum = mine + (released ? counter.fetch_add(mine, order_between_fences)
+                                           : counter.fetch_add(mine, order_release_before_fence));
   if (low_half(sum) != wanted) return false;
   *deferred = high_half(sum);
   counter.store(0, order::memory_order_relaxed);  // read next in the next epoch
@@ -377,10 +387,11 @@ PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, const Run& ru
 }
 
 /// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to the transport partition of `run`.
-/// Called by one thread, after a barrier with those that moved the bytes.
+/// Called by one thread, after a barrier with those that moved the bytes. `released`: it has made a release fence
+/// since.
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& run, partita_u32 count,
-                                  partita_u32 deferred, const Mark& mark) {
-  if (count_in(request.state, run.t, run.marks(), count, &deferred)) {
+                                  partita_u32 deferred, const Mark& mark, bool released = false) {
+  if (count_in(request.state, run.t, run.marks(), count, &deferred, released)) {
     decide(request, run, deferred != 0, mark);
   } else {
     check_if_handing_over(request, run, mark);
