@@ -39,7 +39,12 @@ PARTITA_EXPORT int MPI_Pready_range(int partition_low, int partition_high, MPI_R
                                        : Partita_Pready_range(partition_low, partition_high, found);
 }
 
-PARTITA_EXPORT int MPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request) {
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 5
+using ListedPartition = int;  // its header leaves the const out
+#else
+using ListedPartition = const int;
+#endif
+PARTITA_EXPORT int MPI_Pready_list(int length, ListedPartition array_of_partitions[], MPI_Request request) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_list", request)
                                        : Partita_Pready_list(length, array_of_partitions, found);
