@@ -3,12 +3,13 @@
 
   bench/gpu_measure.py --program build/cuda/bin/partita --output docs/measurements/NAME
                        [--mpirun "mpirun -n 2"] [--nccl PATH|none] [--nvshmem PATH] [--only NAME]... [--quick] [--tune]
-                       [--only transport-sweep]
+                       [--only transport-sweep] [--gpu-aware-mpi]
 
 One process a GPU. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
---only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made. A run
-that fails with a peer is repeated without it. One that fails without is named in the table and in the exit status.
+--only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
+--gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory. A run that fails with a peer is
+repeated without it. One that fails without is named in the table and in the exit status.
 """
 
 import argparse
@@ -62,6 +63,7 @@ def environment():
 def planned_runs(options):
     nccl = ["--nccl", options.nccl]
     nvshmem = ["--nvshmem", options.nvshmem] if options.nvshmem else []
+    gpu_aware_mpi = ["--gpu-aware-mpi"] if options.gpu_aware_mpi else []
     samples = ["-i", "10", "-x", "2"] if options.quick else []
     runs = [
         Run("latency", ["partitioned.latency", *nccl, *nvshmem, *samples]),
@@ -69,7 +71,7 @@ def planned_runs(options):
         Run("fig3", ["partitioned.fig3", *nvshmem, *samples]),
         Run("table1", ["partitioned.table1", *nccl, *nvshmem]),
         Run("progress", ["partitioned.progress"]),
-        Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *samples]),
+        Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
         Run("fig5", ["partitioned.fig5", "-m", "8K:64M" if options.quick else "8K:256M", *(samples or ["-i", "20"])]),
@@ -286,6 +288,7 @@ def parse_arguments():
     parser.add_argument("--mpirun", default="mpirun -n 2")
     parser.add_argument("--nccl", default=None)
     parser.add_argument("--nvshmem", default=None)
+    parser.add_argument("--gpu-aware-mpi", action="store_true")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tune", action="store_true")

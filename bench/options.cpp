@@ -94,6 +94,8 @@ void add_gpu_options(CLI::App& app, Options& options) {
   app.add_option("--nvshmem", options.nvshmem,
                  "Measure NVSHMEM beside: none, or the path of libpartita_bench_nvshmem.so (CMake: PARTITA_NVSHMEM)")
       ->capture_default_str();
+  app.add_flag("--gpu-aware-mpi", options.gpu_aware_mpi,
+               "Measure MPI_Send of GPU memory beside: the MPI must know such memory, another one ends the job");
 }
 
 template <class Enum>

@@ -45,6 +45,7 @@ struct Options {
   std::vector<int> block_threads;  ///< threads of a block; empty: by size
   std::string nccl = "auto";       ///< auto, none, or the path of libnccl.so.2
   std::string nvshmem = "none";    ///< none, or the path of libpartita_bench_nvshmem.so
+  bool gpu_aware_mpi = false;      ///< the MPI may be handed GPU memory
 
   std::string csv_file;
   std::string json_file;

@@ -75,6 +75,14 @@ class Goodput : public GpuMeasurement {
   std::byte* sum() const { return sum_.get(); }
   std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
 
+  // Of MPI_Send and MPI_Recv.
+  static constexpr int mpi_tag = 77;
+  int count() const { return static_cast<int>(size_bytes()); }
+  static void check_count(const Case& c) {
+    if (c.size_bytes > std::numeric_limits<int>::max())
+      throw Failure("{} bytes are too many for MPI_Send.", c.size_bytes);
+  }
+
  private:
   Region region() const { return {sum(), size_bytes(), case_.partitions}; }
 
@@ -88,29 +96,45 @@ class StagedMpi final : public Goodput {
  public:
   StagedMpi(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
       : Goodput(job, std::move(name), c, std::move(arrays)), staging_(size_bytes()) {
-    if (c.size_bytes > std::numeric_limits<int>::max())
-      throw Failure("{} bytes are too many for MPI_Send.", c.size_bytes);
+    check_count(c);
   }
 
  private:
-  static constexpr int tag = 77;
-  int count() const { return static_cast<int>(size_bytes()); }
-
   void compute_and_send() override {
     compute();
     check(cudaMemcpyAsync(staging_.data(), sum(), size_bytes(), cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync");
     stream_.synchronize();
-    check(PMPI_Send(staging_.data(), count(), MPI_BYTE, job_.peer(), tag, job_.comm), "MPI_Send");
+    check(PMPI_Send(staging_.data(), count(), MPI_BYTE, job_.peer(), mpi_tag, job_.comm), "MPI_Send");
   }
   void receive() override {
-    check(PMPI_Recv(staging_.data(), count(), MPI_BYTE, job_.peer(), tag, job_.comm, MPI_STATUS_IGNORE), "MPI_Recv");
+    check(PMPI_Recv(staging_.data(), count(), MPI_BYTE, job_.peer(), mpi_tag, job_.comm, MPI_STATUS_IGNORE),
+          "MPI_Recv");
     check(cudaMemcpyAsync(sum(), staging_.data(), size_bytes(), cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync");
     stream_.synchronize();
   }
 
   PinnedBuffer staging_;
+};
+
+/// Kernel, synchronisation, MPI_Send; MPI_Recv: by an MPI that knows GPU memory. The paper's traditional model.
+class GpuAwareMpi final : public Goodput {
+ public:
+  GpuAwareMpi(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
+      : Goodput(job, std::move(name), c, std::move(arrays)) {
+    check_count(c);
+  }
+
+ private:
+  void compute_and_send() override {
+    compute();
+    stream_.synchronize();
+    check(PMPI_Send(sum(), count(), MPI_BYTE, job_.peer(), mpi_tag, job_.comm), "MPI_Send");
+  }
+  void receive() override {
+    check(PMPI_Recv(sum(), count(), MPI_BYTE, job_.peer(), mpi_tag, job_.comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
 };
 
 /// Through NCCL, in the kernel's stream.
@@ -254,6 +278,10 @@ std::vector<Contender> in_a_node(Job& job, const Subjects&, const Case& c) {
   if (job.options.transport_partitions == 0) {  // of which it has none, so that comparing their number needs it once
     contenders.push_back({"staged-mpi", traditional.name, std::make_unique<StagedMpi>(job, "staged-mpi", c, arrays)});
   }
+  if (job.options.gpu_aware_mpi) {
+    contenders.push_back(
+        {"gpu-aware-mpi", traditional.name, std::make_unique<GpuAwareMpi>(job, "gpu-aware-mpi", c, arrays)});
+  }
   if (auto nccl = find_nccl(job)) {
     contenders.push_back(
         {"nccl", traditional.name, std::make_unique<NcclGoodput>(job, "nccl", c, arrays, std::move(nccl))});
@@ -313,6 +341,7 @@ Benchmark goodput_benchmark(const Naming& naming) {
 Benchmark fig4_benchmark() {
   Benchmark benchmark = goodput_benchmark(fig4_naming);
   benchmark.lacks = without({"--link", "--blocks", "--block-threads", "--batch"});
+  std::erase(benchmark.lacks, "--gpu-aware-mpi");
   return benchmark;
 }
 

@@ -67,6 +67,17 @@ TEST(BenchOptions, the_options_of_gpu_benchmarks_mean_nothing_to_the_others) {
   }
 }
 
+TEST(BenchOptions, only_fig4_hands_gpu_memory_to_the_mpi) {
+  EXPECT_FALSE(parse({}, {}, true).gpu_aware_mpi);
+  EXPECT_TRUE(parse({"--gpu-aware-mpi"}, {}, true).gpu_aware_mpi);
+  EXPECT_NE(refusal({"--gpu-aware-mpi"}).find("--gpu-aware-mpi"), std::string::npos);
+  for (const Benchmark& benchmark : benchmarks()) {
+    if (!benchmark.on_gpu || !benchmark.unavailable.empty()) continue;
+    const std::string refused = refusal({"--gpu-aware-mpi"}, benchmark.lacks, true);
+    EXPECT_EQ(refused.empty(), benchmark.name == "partitioned.fig4") << benchmark.name;
+  }
+}
+
 TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory) {
   EXPECT_EQ(refusal({"H", "H"}), "");
   EXPECT_NE(refusal({"D", "H"}).find("GPU memory"), std::string::npos);
