@@ -203,7 +203,7 @@ MPIX_Device inline int hand_over_block(int partition, const Partita_Prequest& re
   if (counts || settles) {
     const partita_u32 before = counts ? add_mark(partition, request) : 0;
     const Standing standing = read_to_hand_over(*request.state);
-    if (settles) release_fence_on_device();
+    if (settles && request.marks_each != 1) release_fence_on_device();  // else nothing is counted before announce
     mark = begin_mark(request, before, standing);
     mark.deferred = true;
     if (counts) mark.code = code_of_count(mark, request);
