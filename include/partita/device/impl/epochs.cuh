@@ -32,14 +32,14 @@ PARTITA_DEVICE_INLINE int share_code(int code) {
 }
 
 /// At the wrap of epochs: what was noted 2^32 of them ago is forgotten.
-PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(const Partita_Prequest& request) {
-  for (partita_i32 p = 0; p < request.recv_partitions; ++p) {
-    DeviceWord<partita_u64>(unpacked(request.state)[p]).store(0, order::memory_order_relaxed);
-    DeviceWord<partita_u32>(awaited(request)[p]).store(no_epoch, order::memory_order_relaxed);
+PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(partita_u64* unpacked, partita_u32* awaited, partita_i32 count) {
+  for (partita_i32 p = 0; p < count; ++p) {
+    DeviceWord<partita_u64>(unpacked[p]).store(0, order::memory_order_relaxed);
+    DeviceWord<partita_u32>(awaited[p]).store(no_epoch, order::memory_order_relaxed);
   }
 }
 
-MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
   Epoch before = no_epoch;
   bool complete = false;
   if (const int code = check_epoch_call(request, &before, &complete)) return code;
@@ -50,7 +50,9 @@ MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
   DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
   if (has(request, PARTITA_PREQUEST_RECV)) {
     DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
-    if (epoch < before && has(request, PARTITA_PREQUEST_PACKETS)) forget_unpacked(request);
+    if (epoch < before && has(request, PARTITA_PREQUEST_PACKETS)) {
+      forget_unpacked(unpacked(request.state), awaited(request), request.recv_partitions);
+    }
     // Pairs with the acquire load in await_credit or read_promise: this side has done with what it received before.
     SystemWord<partita_u32>(*request.credit).store(epoch, order::memory_order_release);
   } else {
@@ -60,12 +62,12 @@ MPIX_Device inline int open_epoch(const Partita_Prequest& request) {
 }
 
 /// All threads of a block: opens the next epoch. Nothing of the one before may still be under way.
-MPIX_Device inline int pstart(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pstart(const Partita_Prequest& request) {
   block_barrier();  // every thread has done with the buffer
   return share_code(block_rank() == 0 ? open_epoch(request) : 0);
 }
 
-MPIX_Device inline int await_credit(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int await_credit(const Partita_Prequest& request) {
   Epoch epoch = no_epoch;
   bool complete = false;
   if (const int code = check_epoch_call(request, &epoch, &complete)) return code;
@@ -83,12 +85,12 @@ MPIX_Device inline int await_credit(const Partita_Prequest& request) {
 }
 
 /// All threads of a block: waits until the receiver's buffer may be written in this epoch.
-MPIX_Device inline int pbuf_prepare(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pbuf_prepare(const Partita_Prequest& request) {
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }
 
 /// Thread 0's part of waiting for the end of a device-driven send: 0, or the code with which it ended.
-MPIX_Device inline int await_decided(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int await_decided(const Partita_Prequest& request) {
   Partita_Prequest_state& state = *request.state;
   // Often the wait ends with these: they are on their way at once.
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
@@ -105,7 +107,7 @@ MPIX_Device inline int await_decided(const Partita_Prequest& request) {
 }
 
 /// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
-MPIX_Device inline int pwait(const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool first = block_rank() == 0;
   if (!has(request, PARTITA_PREQUEST_RECV)) {

@@ -2,72 +2,72 @@
 // declarations, which document them.
 #pragma once
 
-MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pready(int partition, Partita_Prequest prequest) {
   return partita::device::pready(partition, prequest);
 }
-MPIX_Device inline int Partita_Pready_thread(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pready_thread(int partition, Partita_Prequest prequest) {
   return partita::device::pready_thread(partition, prequest);
 }
-MPIX_Device inline int Partita_Pready_warp(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pready_warp(int partition, Partita_Prequest prequest) {
   return partita::device::pready_warp(partition, prequest);
 }
-MPIX_Device inline int Partita_Pready_block(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pready_block(int partition, Partita_Prequest prequest) {
   return partita::device::pready_block(partition, prequest);
 }
-MPIX_Device inline int Partita_Pready_range(int first, int last, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pready_range(int first, int last, Partita_Prequest prequest) {
   return partita::device::pready_range(first, last, prequest);
 }
-MPIX_Device inline void* Partita_Pbuffer(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE void* Partita_Pbuffer(int partition, Partita_Prequest prequest) {
   return partita::device::pbuffer(partition, prequest);
 }
-MPIX_Device inline int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag) {
+PARTITA_DEVICE_INLINE int Partita_Parrived(Partita_Prequest prequest, int partition, int* flag) {
   return partita::device::parrived(partition, prequest, flag);
 }
-MPIX_Device inline int Partita_Pwait_partition(int partition, Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pwait_partition(int partition, Partita_Prequest prequest) {
   return partita::device::pwait_partition(partition, prequest);
 }
-MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pstart(Partita_Prequest prequest) {
   return partita::device::pstart(prequest);
 }
-MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pbuf_prepare(Partita_Prequest prequest) {
   return partita::device::pbuf_prepare(prequest);
 }
-MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest) {
+PARTITA_DEVICE_INLINE int Partita_Pwait(Partita_Prequest prequest) {
   return partita::device::pwait(prequest);
 }
 
-MPIX_Device inline int MPIX_Pready(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pready(int partition, MPIX_Prequest prequest) {
   return partita::device::pready(partition, prequest);
 }
-MPIX_Device inline int MPIX_Pready_thread(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pready_thread(int partition, MPIX_Prequest prequest) {
   return partita::device::pready_thread(partition, prequest);
 }
-MPIX_Device inline int MPIX_Pready_warp(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pready_warp(int partition, MPIX_Prequest prequest) {
   return partita::device::pready_warp(partition, prequest);
 }
-MPIX_Device inline int MPIX_Pready_block(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pready_block(int partition, MPIX_Prequest prequest) {
   return partita::device::pready_block(partition, prequest);
 }
-MPIX_Device inline int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest) {
   return partita::device::pready_range(first, last, prequest);
 }
-MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest) {
   return partita::device::pbuffer(partition, prequest);
 }
-MPIX_Device inline int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag) {
+PARTITA_DEVICE_INLINE int MPIX_Parrived(MPIX_Prequest prequest, int partition, int* flag) {
   return partita::device::parrived(partition, prequest, flag);
 }
-MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pwait_partition(int partition, MPIX_Prequest prequest) {
   return partita::device::pwait_partition(partition, prequest);
 }
-MPIX_Device inline int MPIX_Pstart(MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pstart(MPIX_Prequest prequest) {
   return partita::device::pstart(prequest);
 }
-MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pwait(MPIX_Prequest prequest) {
   return partita::device::pwait(prequest);
 }
 
 // partita/mpix.h has a host's call of this name on an MPI_Request; each is found by its argument.
-MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest) {
+PARTITA_DEVICE_INLINE int MPIX_Pbuf_prepare(MPIX_Prequest prequest) {
   return partita::device::pbuf_prepare(prequest);
 }

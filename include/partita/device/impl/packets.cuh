@@ -43,7 +43,7 @@ PARTITA_DEVICE_INLINE bool has_arrived(PacketWords words, Epoch epoch) {
 }
 
 /// Whether all `packets` are there. Called by one thread; does not wait.
-MPIX_Device inline bool packets_have_arrived(const unsigned char* slots, partita_u32 packets, Epoch epoch) {
+PARTITA_DEVICE_INLINE bool packets_have_arrived(const unsigned char* slots, partita_u32 packets, Epoch epoch) {
   for (partita_u32 i = 0; i < packets; ++i) {
     if (!has_arrived(load_packet(slots + packet_bytes * i), epoch)) return false;
   }
@@ -62,8 +62,8 @@ struct PacketPoll {
 /// The team waits for packets `begin` to `end`, this one not included, of the slots at `slots` and stores their data
 /// into `to`, where packet 0 lies. Packet i is thread i modulo the team's, whatever `begin`. Gives 0, or the code with
 /// which this thread's wait ended. No barrier at either end.
-MPIX_Device inline int receive_packets(unsigned char* to, const unsigned char* slots, partita_u32 begin,
-                                       partita_u32 end, Epoch epoch, Team team, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int receive_packets(unsigned char* to, const unsigned char* slots, partita_u32 begin,
+                                          partita_u32 end, Epoch epoch, Team team, const Partita_Prequest& request) {
   Patience patience(request);
   const partita_u32 first = begin == 0 ? team.rank : begin + (team.rank + team.count - begin % team.count) % team.count;
   for (partita_u32 i = first; i < end; i += packet_depth * team.count) {

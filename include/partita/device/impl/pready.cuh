@@ -9,7 +9,7 @@ namespace partita::device {
 inline constexpr partita_i64 one_warp_bytes = 512;
 
 /// One thread, its own partition, with nobody's help.
-MPIX_Device inline int pready_thread(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pready_thread(int partition, const Partita_Prequest& request) {
   const Mark mark = make_mark(partition, request);
   if (mark.code != 0) return mark.code;
   if (moves_bytes(request, mark.deferred)) {
@@ -42,7 +42,7 @@ PARTITA_DEVICE_INLINE void move_partitions_of(Lanes movers, int partition, const
 
 /// Any thread, its own partition; whoever runs along in its warp is helped and helps. Every lane that begins stays to
 /// the end of its group, so the masks hold in divergent code.
-MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request) {
   Lanes lanes = lanes_with_same(active_lanes(), static_cast<const void*>(request.state));
 
   Mark mark{refusal_of(partition, request, false), no_epoch, false, false, 0, 0};
@@ -81,7 +81,7 @@ MPIX_Device inline int pready(int partition, const Partita_Prequest& request) {
 }
 
 /// All lanes of a warp, the same partition.
-MPIX_Device inline int pready_warp(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pready_warp(int partition, const Partita_Prequest& request) {
   const Lanes lanes = lanes_of_warp();
   Mark mark{0, no_epoch, false, false, 0, 0};
   if (lane() == 0) mark = make_mark(partition, request);
@@ -188,7 +188,7 @@ PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& req
 }
 
 /// The end of a block's mark that some thread says does not count; `code` counts in thread 0.
-MPIX_Device inline int refuse_block(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
+PARTITA_DEVICE_INLINE int refuse_block(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
   if (code == 0) code = PARTITA_DEVICE_ERR_ABORTED;
   if (block_rank() == 0) refuse_mark(partition, request, code, epoch);
   return static_cast<int>(block_broadcast(static_cast<partita_u32>(code)));
@@ -196,7 +196,7 @@ MPIX_Device inline int refuse_block(int partition, const Partita_Prequest& reque
 
 /// The rest of a block's mark where the progress engine moves the bytes. Two threads, of two warps if there are as
 /// many, share it: while one's mark is counted, the other's fence waits for the block's bytes.
-MPIX_Device inline int hand_over_block(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest& request) {
   const bool counts = block_rank() == 0;
   const bool settles = block_rank() == block_threads() - 1;
   Mark mark{};
@@ -214,7 +214,7 @@ MPIX_Device inline int hand_over_block(int partition, const Partita_Prequest& re
 }
 
 /// All threads of a block, the same partition.
-MPIX_Device inline int pready_block(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& request) {
   const bool first = block_rank() == 0;
   if (const int code = refusal_of(partition, request, false)) {
     if (first) refuse_mark(partition, request, code, no_epoch);
@@ -233,7 +233,7 @@ MPIX_Device inline int pready_block(int partition, const Partita_Prequest& reque
 
 /// One thread, partitions `first` to `last`, both included. Marks that do not count are left out; the first such code
 /// comes back.
-MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Prequest& request) {
   if (has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, first, no_epoch);
   if (first < 0 || first > last || last >= request.send_partitions) {
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
@@ -262,7 +262,7 @@ MPIX_Device inline int pready_range(int first, int last, const Partita_Prequest&
 }
 
 /// Where partition `partition` lies in the receiver's memory; null where kernels do not store there themselves.
-MPIX_Device inline void* pbuffer(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE void* pbuffer(int partition, const Partita_Prequest& request) {
   const bool recv = has(request, PARTITA_PREQUEST_RECV);
   const partita_i32 partitions = recv ? request.recv_partitions : request.send_partitions;
   if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(partitions)) {

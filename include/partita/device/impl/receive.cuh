@@ -23,7 +23,7 @@ PARTITA_DEVICE_INLINE RecvPiece recv_piece(int partition, const Partita_Prequest
 
 /// Whether the data of `partition` lies in the buffer; brings it there if the packets have come. Several threads may
 /// ask at once: one of them unpacks, and until it has done the others hear no.
-MPIX_Device inline bool packets_parrived(int partition, const Partita_Prequest& request, Epoch epoch) {
+PARTITA_DEVICE_INLINE bool packets_parrived(int partition, const Partita_Prequest& request, Epoch epoch) {
   DeviceWord<partita_u64> word(unpacked(request.state)[partition]);
   // Pairs with the release store below: whoever sees it may read the data that another thread unpacked.
   partita_u64 seen = word.load(order::memory_order_acquire);
@@ -54,7 +54,7 @@ PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
 }
 
 /// Any thread of a receive. Of a request without an open epoch everything has arrived.
-MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, int* flag) {
+PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
   if (const int code = refusal_of(partition, request, true)) return fail(request, code, partition, no_epoch);
   // All words are on their way at once: nothing depends on one of them before the last is asked for.
@@ -91,7 +91,7 @@ MPIX_Device inline int parrived(int partition, const Partita_Prequest& request, 
 }
 
 /// This thread's part of waiting for the flags of `transports`: 0, or the code with which it ended.
-MPIX_Device inline int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
+PARTITA_DEVICE_INLINE int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
   Patience patience(request);
   for (partita_i64 t = transports.begin + team.rank; t < transports.end; t += team.count) {
     partita_u32 flag = no_epoch;
@@ -112,7 +112,7 @@ PARTITA_DEVICE_INLINE bool is_unpacked(int partition, const Partita_Prequest& re
 
 /// This thread's part of waiting for all packets and unpacking them. `some_unpacked`: calls before have unpacked
 /// partitions of this epoch; a thread that has not heard of it yet has the same packets to care for.
-MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoch, bool some_unpacked, Team team) {
+PARTITA_DEVICE_INLINE int await_packets(const Partita_Prequest& request, Epoch epoch, bool some_unpacked, Team team) {
   const partita_u32 packets = packets_of(request.total_bytes);
   if (!some_unpacked) return receive_packets(request.buffer, request.remote, 0, packets, epoch, team, request);
   const partita_u32 each = packets_of(request.recv_partition_bytes);
@@ -126,7 +126,7 @@ MPIX_Device inline int await_packets(const Partita_Prequest& request, Epoch epoc
 }
 
 /// The end of a block's wait, `code` this thread's part of it: 0, or one code for all, recorded. A barrier.
-MPIX_Device inline int end_wait(int code, int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int end_wait(int code, int partition, const Partita_Prequest& request) {
   if (!block_any(code != 0)) return 0;
   // Threads may have stopped for different reasons: a release by the host goes first, then a freed request.
   const bool aborted = block_any(code == PARTITA_DEVICE_ERR_ABORTED);
@@ -146,7 +146,7 @@ MPIX_Device inline int end_wait(int code, int partition, const Partita_Prequest&
 }
 
 /// Thread 0's part of waiting for the flags of a partition that exists: 0, or the code with which it ended.
-MPIX_Device inline int await_partition(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int await_partition(int partition, const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
@@ -171,7 +171,7 @@ PARTITA_DEVICE_OUT_OF_LINE void take_back_note(Partita_Prequest_state& state, pa
 }
 
 /// This thread's part of a block's wait for the packets of a partition that exists, and of unpacking them.
-MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int await_packets_of(int partition, const Partita_Prequest& request) {
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
@@ -185,7 +185,7 @@ MPIX_Device inline int await_packets_of(int partition, const Partita_Prequest& r
 }
 
 /// All threads of a block: waits until `partition` has arrived.
-MPIX_Device inline int pwait_partition(int partition, const Partita_Prequest& request) {
+PARTITA_DEVICE_INLINE int pwait_partition(int partition, const Partita_Prequest& request) {
   int code = refusal_of(partition, request, true);
   const bool unpacks = code == 0 && has(request, PARTITA_PREQUEST_PACKETS);
   if (unpacks) {
