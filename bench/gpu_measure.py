@@ -8,8 +8,8 @@
 One process a GPU. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
---gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory. A run that fails with a peer is
-repeated without it. One that fails without is named in the table and in the exit status.
+--gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory (it is not left out where that
+fails). A run that fails with a peer is repeated without it. One that fails without is named in the table and in the exit status.
 """
 
 import argparse

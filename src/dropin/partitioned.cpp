@@ -10,7 +10,17 @@
 
 using namespace partita::dropin;
 
+namespace {
+
+template <class Result, class First, class Second, class Third>
+Second second_argument(Result (*)(First, Second, Third));
+
+}  // namespace
+
 extern "C" {
+
+/// Open MPI 5.0's header leaves the const out.
+using PartitionList = decltype(second_argument(&MPI_Pready_list));
 
 PARTITA_EXPORT int MPI_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
                                   int tag, MPI_Comm comm, MPI_Info info, MPI_Request* request) {
@@ -39,12 +49,7 @@ PARTITA_EXPORT int MPI_Pready_range(int partition_low, int partition_high, MPI_R
                                        : Partita_Pready_range(partition_low, partition_high, found);
 }
 
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 5
-using ListedPartition = int;  // its header leaves the const out
-#else
-using ListedPartition = const int;
-#endif
-PARTITA_EXPORT int MPI_Pready_list(int length, ListedPartition array_of_partitions[], MPI_Request request) {
+PARTITA_EXPORT int MPI_Pready_list(int length, PartitionList array_of_partitions, MPI_Request request) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_list", request)
                                        : Partita_Pready_list(length, array_of_partitions, found);

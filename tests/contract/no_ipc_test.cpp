@@ -45,6 +45,7 @@ class NoIpc : public testing::Test {
     ASSERT_EQ(code, MPI_SUCCESS);
   }
   void TearDown() override {
+    FakeGpu::instance().hold(nullptr);
     if (request_ != PARTITA_REQUEST_NULL) {
       EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "support/device_pair.hpp"
@@ -113,6 +114,48 @@ TEST(DeviceMarks, a_second_mark_is_refused_and_the_epoch_still_completes_rightly
     EXPECT_TRUE(pair.all_arrived(first_epoch));
     for (std::int64_t i = 0; i < pair.shape().total_bytes; ++i) {
       ASSERT_EQ(pair.recv_buffer()[i], DevicePair::expected(first_epoch, i)) << i;
+    }
+  }
+}
+
+/// What MPIX_Pready_block gives each thread of a block.
+std::vector<int> codes_of_a_block(int threads, int partition, const Partita_Prequest& request) {
+  device::CpuBlock block(static_cast<partita_u32>(threads));
+  std::vector<int> codes(static_cast<std::size_t>(threads), -1);
+  std::vector<std::thread> all;
+  all.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) {
+    all.emplace_back([&, i] {
+      const device::CpuBlockThread self(block, static_cast<partita_u32>(i));
+      codes[static_cast<std::size_t>(i)] = MPIX_Pready_block(partition, request);
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+  return codes;
+}
+
+TEST(DeviceMarks, all_threads_of_a_block_that_hands_over_hear_one_code_and_it_counts_once) {
+  for (const int transports : {1, 2, 3, 4}) {
+    for (int threads = 1; threads <= 3; ++threads) {
+      const auto each = [threads](int code) { return std::vector<int>(static_cast<std::size_t>(threads), code); };
+      PairShape shape = host_driven(4, transports);
+      shape.mapped = false;
+      Pair pair(shape);
+      const auto mark = [&](int partition) { return codes_of_a_block(threads, partition, pair.send()); };
+      pair.start_recv(first_epoch);
+      pair.start_send(first_epoch);
+      EXPECT_EQ(mark(4), each(PARTITA_DEVICE_ERR_PARTITION));
+      EXPECT_EQ(mark(1), each(PARTITA_DEVICE_SUCCESS));
+      EXPECT_EQ(mark(1), each(PARTITA_DEVICE_ERR_TWICE));
+      for (const int partition : {0, 3}) EXPECT_EQ(mark(partition), each(PARTITA_DEVICE_SUCCESS));
+      EXPECT_FALSE(pair.send_is_decided(first_epoch));
+      EXPECT_EQ(mark(2), each(PARTITA_DEVICE_SUCCESS));
+      EXPECT_TRUE(pair.send_is_decided(first_epoch));
+      for (int t = 0; t < transports; ++t) EXPECT_TRUE(pair.handed_over(t, first_epoch)) << t;
+      EXPECT_EQ(mark(2), each(PARTITA_DEVICE_SUCCESS)) << "of the epoch after it, which the host has not started";
+      expect_failure(pair.send(), PARTITA_DEVICE_ERR_PARTITION, 4, no_epoch);
+      pair.send().state->live = 0;
+      EXPECT_EQ(mark(0), each(PARTITA_DEVICE_ERR_FREED));
     }
   }
 }

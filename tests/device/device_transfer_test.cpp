@@ -336,15 +336,19 @@ TEST(DeviceTransfer, the_engine_alone_moves_what_kernels_cannot_reach) {
   PairShape shape;
   shape.send_partitions = 12;
   shape.recv_partitions = 8;
-  shape.transport_partitions = 5;
   shape.total_bytes = 24 * 10;
   shape.mapped = false;
   for (const bool recv_device_driven : {false, true}) {
     shape.recv_device_driven = recv_device_driven;
-    Launch launch;
-    launch.send_blocks = 2;
-    launch.epochs = 30;
-    Transfer(shape, launch).go();
+    for (const int transport_partitions : {1, 5, 12}) {
+      shape.transport_partitions = transport_partitions;
+      Launch launch;
+      launch.send_blocks = 2;
+      launch.epochs = 15;
+      for (launch.threads_per_block = 1; launch.threads_per_block <= 3; ++launch.threads_per_block) {
+        Transfer(shape, launch).go();
+      }
+    }
   }
 }
 

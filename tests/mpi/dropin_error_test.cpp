@@ -47,7 +47,7 @@ struct Foreign {
 
 TEST_F(DropinError, partitioned_calls_refuse_requests_of_the_mpi) {
   Foreign foreign;
-  const int partition = 0;
+  int partition = 0;  // not const, for the header of Open MPI 5.0
   int flag = 0;
   for (const bool others_alive : {false, true}) {
     const auto ring = others_alive ? std::make_unique<Ring>() : nullptr;

@@ -32,7 +32,7 @@ struct StandardFace {
   static int startall(int n, Request r[]) { return MPI_Startall(n, r); }
   static int pready(int p, Request r) { return MPI_Pready(p, r); }
   static int pready_range(int first, int last, Request r) { return MPI_Pready_range(first, last, r); }
-  static int pready_list(int n, const int p[], Request r) { return MPI_Pready_list(n, p, r); }
+  static int pready_list(int n, const int p[], Request r) { return MPI_Pready_list(n, const_cast<int*>(p), r); }
   static int parrived(Request r, int p, int* flag) { return MPI_Parrived(r, p, flag); }
   static int wait(Request* r, MPI_Status* s) { return MPI_Wait(r, s); }
   static int waitall(int n, Request r[], MPI_Status s[]) { return MPI_Waitall(n, r, s); }

@@ -79,8 +79,7 @@ std::size_t flags_bytes(const Plan& plan) {
   return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
 }
 
-/// One after the other, the copies of a lane and the words that announce them. `finished` may be called by any thread,
-/// the others by one at a time.
+/// One after the other, the copies of a lane and the words that announce them. One thread at a time.
 class CopyLane {
  public:
   /// `done`: a word of host memory, no_epoch; `done_on_gpu`: as the GPU addresses it.
@@ -210,13 +209,14 @@ class DeviceSender final : public Sender {
   }
 
   CopyLane& next_lane() {
-    const std::size_t turn = plan_.transport_partitions() == 1 ? 0 : turn_++ % copy_lanes;
+    const std::size_t turn = plan_.transport_partitions() == 1 ? 0 : turn_ % copy_lanes;
     if (!lanes_[turn]) {
       std::byte* const done = done_.address() + turn * sizeof(Epoch);
       lanes_[turn] = std::make_unique<CopyLane>(context_.device_memory, endpoint_.device,
                                                 reinterpret_cast<Epoch*>(done), reinterpret_cast<Epoch*>(on_gpu(done)));
       lanes_made_.fetch_add(1, std::memory_order_release);  // pairs with finished(); the first turn is the first lane's
     }
+    ++turn_;
     return *lanes_[turn];
   }
 

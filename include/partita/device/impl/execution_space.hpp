@@ -15,7 +15,7 @@
 #define PARTITA_HOST_DEVICE
 #endif
 
-/// Before a body of the device API that lies on the way of a partition.
+/// Before a body of the device API that takes a request, or lies on the way of a partition.
 #if defined(__CUDACC__)
 #define PARTITA_DEVICE_INLINE __device__ __forceinline__
 #else

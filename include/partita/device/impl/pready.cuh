@@ -208,6 +208,7 @@ PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest&
     mark.deferred = true;
     if (counts) mark.code = code_of_count(mark, request);
   }
+  // Behind it the first thread's addition is over: it has looked at what that gave.
   if (block_any(mark.code != 0)) return refuse_block(partition, request, mark.code, mark.epoch);
   if (settles) settle(request, run_of(partition, request), 1, 1, mark, true);
   return PARTITA_DEVICE_SUCCESS;
@@ -215,12 +216,12 @@ PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest&
 
 /// All threads of a block, the same partition.
 PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& request) {
+  block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
   if (const int code = refusal_of(partition, request, false)) {
     if (first) refuse_mark(partition, request, code, no_epoch);
     return code;
   }
-  block_barrier();  // every thread's bytes lie before every thread's eyes
   if (hands_over(request)) return hand_over_block(partition, request);
   Mark mark = move_block(partition, request);
   if (first) mark.code = code_of_count(mark, request);
