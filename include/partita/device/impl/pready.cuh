@@ -202,7 +202,7 @@ PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest&
   Mark mark{};
   if (counts || settles) {
     const partita_u32 before = counts ? add_mark(partition, request) : 0;
-    const Standing standing = read_to_hand_over(*request.state);
+    const Standing standing = read_host_driven(*request.state, order::memory_order_relaxed);
     if (settles && request.marks_each != 1) release_fence_on_device();  // else nothing is counted before announce
     mark = begin_mark(request, before, standing);
     mark.deferred = true;

@@ -43,22 +43,15 @@ struct Standing {
   partita_u32 live;
 };
 
-/// Of a host-driven request.
-PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state) {
+/// Of a host-driven request. `head_order`: acquire, where the receiver's memory is stored into afterwards; else
+/// relaxed.
+PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state,
+                                                order::memory_order head_order = order::memory_order_acquire) {
   Standing standing{};
   standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   // Pairs with the release store in ask_promise, whose thread saw the credit.
-  standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_acquire);
-  return standing;
-}
-
-/// Of a host-driven request whose kernels store nothing in the receiver's memory.
-PARTITA_DEVICE_INLINE Standing read_to_hand_over(Partita_Prequest_state& state) {
-  Standing standing{};
-  standing.round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
-  standing.live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);
+  standing.head = DeviceWord<partita_u64>(state.head).load(head_order);
   return standing;
 }
 
