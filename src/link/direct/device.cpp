@@ -91,12 +91,11 @@ class CopyLane {
   }
   /// Behind the copies so far; adds the lane's own word to `writes`.
   void announce(std::vector<memory::WordWrite>& writes) {
-    const Epoch issued = next(issued_.load(std::memory_order_relaxed));
-    writes.push_back({done_on_gpu_, issued});  // pairs with finished()
-    issued_.store(issued, std::memory_order_release);
+    issued_ = next(issued_);
+    writes.push_back({done_on_gpu_, issued_});  // pairs with finished()
     queue_->write(writes);
   }
-  bool finished() const { return done_.load(std::memory_order_acquire) == issued_.load(std::memory_order_acquire); }
+  bool finished() const { return done_.load(std::memory_order_acquire) == issued_; }
   /// Throws Error where a copy has failed.
   void check() { queue_->idle(); }
   void drain() { queue_->drain(); }
@@ -105,7 +104,7 @@ class CopyLane {
   std::unique_ptr<memory::CopyQueue> queue_;
   FlagWord done_;
   Epoch* done_on_gpu_;
-  std::atomic<Epoch> issued_{no_epoch};  ///< the newest announcement
+  Epoch issued_ = no_epoch;  ///< the newest announcement
 };
 
 class DeviceSender final : public Sender {
@@ -164,7 +163,7 @@ class DeviceSender final : public Sender {
 
   void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
   void put_run(Range transports, Epoch epoch) override {
-    const std::lock_guard lock(lanes_mutex_);
+    const std::lock_guard lock(put_mutex_);
     while (transports.size() > 0) {
       const Range now = first_copy_of(transports);
       CopyLane& lane = next_lane();
@@ -175,12 +174,13 @@ class DeviceSender final : public Sender {
   }
 
   bool finished() override {
-    const auto end = lanes_.begin() + lanes_made_.load(std::memory_order_acquire);
-    if (std::all_of(lanes_.begin(), end, [](const auto& lane) { return lane->finished(); })) return true;
+    if (std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane || lane->finished(); }))
+      return true;
     // A copy that failed never says that it is done; the queue does, but takes a microsecond to ask.
-    if (looks_.fetch_add(1, std::memory_order_relaxed) % looks_each_failure_ == 0) {
-      const std::lock_guard lock(lanes_mutex_);
-      std::for_each(lanes_.begin(), end, [](const auto& lane) { lane->check(); });
+    if (++looks_ % looks_each_failure_ == 0) {
+      for (const auto& lane : lanes_) {
+        if (lane) lane->check();
+      }
     }
     return false;
   }
@@ -214,7 +214,6 @@ class DeviceSender final : public Sender {
       std::byte* const done = done_.address() + turn * sizeof(Epoch);
       lanes_[turn] = std::make_unique<CopyLane>(context_.device_memory, endpoint_.device,
                                                 reinterpret_cast<Epoch*>(done), reinterpret_cast<Epoch*>(on_gpu(done)));
-      lanes_made_.fetch_add(1, std::memory_order_release);  // pairs with finished(); the first turn is the first lane's
     }
     ++turn_;
     return *lanes_[turn];
@@ -257,12 +256,11 @@ class DeviceSender final : public Sender {
   std::shared_ptr<std::byte> flags_and_slots_;
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
   HostBlock done_;               ///< a word a lane
-  std::mutex lanes_mutex_;       ///< of the next three, but for lanes that are made
+  std::mutex put_mutex_;         ///< of the next three, while several threads put
   std::size_t turn_ = 0;
   std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
-  std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made, in this order, when they are first needed
-  std::atomic<std::size_t> lanes_made_{0};
-  std::atomic<unsigned> looks_{1};
+  std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made when they are first needed
+  unsigned looks_ = 0;
 };
 
 class DeviceReceiver final : public Receiver {
