@@ -5,15 +5,19 @@
 // MPIX_Prequest_create on the host. docs/design/device.md has the protocol, the drivers and what is ordered with what.
 //
 // Every call returns PARTITA_DEVICE_SUCCESS (0) or PARTITA_DEVICE_ERR_*. The first failure of a request is also
-// recorded for its host, where the next MPI_Wait or MPI_Test of the request explains it. A refused mark is taken back,
-// so that kernels can still complete the epoch. The host call that explains a failure gives the request up, as after
-// every error: its kernels are released, and it can only be freed. Every call may return
+// recorded for its host, where the next Wait, Test or Start of the request, or the free of the request or of its device
+// request, explains it. A refused mark is taken back, so that kernels can still complete the epoch. A Wait, Test or
+// Start that explains a failure gives the request up, as after every error: its kernels are released, and it can only
+// be freed. Every call may return
 //   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
 //   PARTITA_DEVICE_ERR_ABORTED    the host has released the request's kernels: a rank or the GPU is lost, or an
 //                                 error gave the request up
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
 //   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round
+//
+// A buffer that a kernel awaits is read through plain pointers in that kernel: through `const T* __restrict__`, __ldg
+// or a texture the compiler may read it before the wait, and from a cache that no wait empties.
 //
 // CUDA threads need not be converged for any call that a single thread makes. CPU threads form a block by joining a
 // partita::device::CpuBlock; one that has joined none is a block of its own, and a warp is one thread.
@@ -45,8 +49,8 @@ MPIX_Device inline int MPIX_Pready(int partition, MPIX_Prequest prequest);
 /// The same without help from other threads: the baseline of the paper's figure 3.
 MPIX_Device inline int MPIX_Pready_thread(int partition, MPIX_Prequest prequest);
 
-/// Marks `partition`. All threads of a warp call with the same arguments; what they all stored there before will
-/// travel. All get the same result.
+/// Marks `partition`. All threads of a warp (those that the block has of it) call with the same arguments; what they
+/// all stored there before will travel. All get the same result.
 MPIX_Device inline int MPIX_Pready_warp(int partition, MPIX_Prequest prequest);
 
 /// Marks `partition`. All threads of a block call with the same arguments; what they all stored there before will
@@ -54,8 +58,9 @@ MPIX_Device inline int MPIX_Pready_warp(int partition, MPIX_Prequest prequest);
 /// same result.
 MPIX_Device inline int MPIX_Pready_block(int partition, MPIX_Prequest prequest);
 
-/// Marks partitions `first` to `last`, both included. One thread; what it stored there before will travel. Marks that
-/// do not count are left out, and the code of the first of them comes back.
+/// Marks partitions `first` to `last`, both included and in this order, else nothing is marked
+/// (PARTITA_DEVICE_ERR_PARTITION). One thread; what it stored there before will travel. Marks that do not count are
+/// left out, and the code of the first of them comes back.
 MPIX_Device inline int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest);
 
 /// Where `partition` lies in the receiver's memory. Of a send in place, a kernel computes straight into it, between
@@ -96,7 +101,8 @@ MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest);
 
 /// Waits until the epoch is complete. Of a send: all partitions are marked and moved, and every thread of the block may
 /// write the buffer. Of a receive: all have arrived, and every thread of the block may read it. Returns at once if no
-/// epoch is open. Of a host-driven receive it only waits for the arrivals: MPI_Wait on the host ends the epoch.
+/// epoch is open. Of a host-driven receive it only waits for the arrivals: MPI_Wait on the host ends the epoch, and
+/// this call and MPIX_Pwait_partition have returned when the host starts the next one.
 MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------

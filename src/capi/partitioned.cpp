@@ -154,8 +154,9 @@ int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) 
 int Partita_Prequest_free(Partita_Prequest* prequest) {
   return guarded("Prequest_free", [&] {
     check_output(prequest, "prequest");
-    runtime().matcher.request_with(*prequest).free_device_side();
+    const auto untold = runtime().matcher.request_with(*prequest).free_device_side();
     *prequest = Partita_Prequest{};
+    if (untold) throw Error(*untold);
   });
 }
 
@@ -165,8 +166,10 @@ int Partita_Request_free(Partita_Request* request) {
     if (freed.active()) {
       throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}", freed.explain());
     }
+    const auto untold = freed.untold_mistake();
     runtime().free(freed);
     *request = PARTITA_REQUEST_NULL;
+    if (untold) throw Error(*untold);
   });
 }
 

@@ -20,16 +20,18 @@ std::size_t state_bytes(const Partita_Prequest& view) {
 /// Partita_Prequest.life of the next request.
 partita_u32 new_life() {
   constexpr partita_u32 step = 2;  // they are even
-  static std::atomic<partita_u32> newest{device::life_freed};
-  partita_u32 life = device::life_freed;
-  while (life < device::first_life) life = newest.fetch_add(step, std::memory_order_relaxed) + step;
-  return life;
+  static std::atomic<partita_u32> newest{device::first_life};
+  return device::first_life | newest.fetch_add(step, std::memory_order_relaxed);
 }
 
-const char* meaning(partita_u32 failure, bool device_driven) {
+const char* meaning(partita_u32 failure, const Partita_Prequest& request, partita_i32 partition) {
+  const bool device_driven = (request.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
+  const bool recv = (request.flags & PARTITA_PREQUEST_RECV) != 0;
+  const partita_i32 partitions = recv ? request.recv_partitions : request.send_partitions;
   switch (failure) {
     case PARTITA_DEVICE_ERR_PARTITION:
-      return "named a partition that the request does not have";
+      return partition >= 0 && partition < partitions ? "named a range of partitions that does not ascend"
+                                                      : "named a partition that the request does not have";
     case PARTITA_DEVICE_ERR_TWICE:
       return "marked a partition twice in an epoch, or in no epoch";
     case PARTITA_DEVICE_ERR_INACTIVE:
@@ -43,8 +45,6 @@ const char* meaning(partita_u32 failure, bool device_driven) {
       return "made a call for sends on a receive, or one for receives on a send";
     case PARTITA_DEVICE_ERR_DRIVER:
       return "made a call for device-driven requests on a host-driven one";
-    case PARTITA_DEVICE_ERR_FREED:
-      return "used the device request after it was freed";
     case PARTITA_DEVICE_ERR_TIMEOUT:
       return "waited longer than PARTITA_TIMEOUT";
     case PARTITA_DEVICE_ERR_ABORTED:
@@ -151,8 +151,8 @@ void DeviceSide::check(const Waiting& request) {
   if (failure == PARTITA_DEVICE_SUCCESS) return;
   told_.store(true, std::memory_order_relaxed);
   const partita_i32 partition = words().host.failure_partition;
-  const bool device_driven = (view_.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
-  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(), meaning(failure, device_driven),
+  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(),
+              meaning(failure, view_, partition),
               partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
 }
 

@@ -91,9 +91,9 @@ void Request::abandon() {
   const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
-  // The host does not see the epochs of a device-driven request: one may be open. With nobody at the other side the
-  // next epoch is as good as any.
-  if (active() || device_driven()) given_up_.store(!null_peer(), std::memory_order_release);
+  // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
+  // be open. With nobody at the other side the next epoch is as good as any.
+  if (active() || device_ != nullptr || device_driven()) given_up_.store(!null_peer(), std::memory_order_release);
   if (!active()) return;
   give_up_epoch();
   complete();
@@ -191,13 +191,25 @@ void Request::fail_kernels(const Error& error) {
   device_->abort();
 }
 
-void Request::free_device_side() {
+std::optional<Error> Request::untold_mistake() const {
+  // Of one that has failed or was given up, kernels say no more than that they were released.
+  if (device_ == nullptr || failed() || given_up_.load(std::memory_order_acquire) || !device_->has_news()) return {};
+  try {
+    device_->check(*this);
+  } catch (const Error& mistake) {
+    return mistake;
+  }
+  return {};
+}
+
+std::optional<Error> Request::free_device_side() {
   if (device_ == nullptr) throw Error(ErrorClass::request, "the request has no device request; it was freed already");
   if (active()) {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 explain());
   }
   runtime_.device_watch.remove(*this);  // it names epochs
+  const std::optional<Error> untold = untold_mistake();
   try {
     // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
     if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
@@ -206,6 +218,7 @@ void Request::free_device_side() {
   }
   release_device_side();
   if (kernels_want_progress_) wants_progress_ = kernels_want_progress_ = false;
+  return untold;
 }
 
 void Request::drop_device_side() {
@@ -225,7 +238,7 @@ void Request::enter_device_epoch() {
   runtime_.engine.add(*this);
 }
 
-void Request::check_startable() const {
+void Request::check_startable() {
   if (device_driven()) {
     throw Error(
         ErrorClass::request,
@@ -237,6 +250,10 @@ void Request::check_startable() const {
   }
   throw_if_failed();
   throw_if_given_up();
+  if (const auto mistake = untold_mistake()) {
+    abandon();
+    throw Error(*mistake);
+  }
   if (side() == Side::send && matching.peer_freed) {
     throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
   }

@@ -91,8 +91,9 @@ class Request : public Waiting {
   /// failed and nobody was told yet.
   bool open() const {
     if (active()) return true;
-    if (!device_driven() || device_ == nullptr) return false;
-    return failed() ? !told_.load(std::memory_order_relaxed) : device_->has_news();
+    if (device_ == nullptr) return false;
+    if (failed()) return device_driven() && !told_.load(std::memory_order_relaxed);
+    return device_->has_news();
   }
   bool matched() const { return matched_.load(std::memory_order_acquire); }
   /// What a wait for the match ends with; throws Error if it failed.
@@ -129,8 +130,10 @@ class Request : public Waiting {
 
   /// Makes what kernels need (MPIX_Prequest_create); the request is matched.
   const Partita_Prequest& make_device_side();
-  /// No kernel uses it any more (MPIX_Prequest_free).
-  void free_device_side();
+  /// No kernel uses it any more (MPIX_Prequest_free). Gives what a kernel did wrong and nobody was told.
+  std::optional<Error> free_device_side();
+  /// What a kernel did wrong and nobody was told, who is told now.
+  std::optional<Error> untold_mistake() const;
   /// The request goes, and what its kernels had with it.
   void drop_device_side();
   /// The program has freed the request: its buffer may go before the request does.
@@ -154,7 +157,8 @@ class Request : public Waiting {
   } matching;
 
  protected:
-  void check_startable() const;
+  /// Throws Error if no epoch may open. A mistake of a kernel that nobody was told gives the request up.
+  void check_startable();
   void throw_if_failed() const;
   /// Throws Error if no other epoch may open.
   void throw_if_given_up() const;

@@ -75,6 +75,21 @@ TEST(DeviceMarks, a_range_is_refused_whole_where_its_ends_are_wrong) {
   EXPECT_TRUE(pair.send_is_decided(first_epoch));
 }
 
+TEST(DeviceMarks, a_range_marks_nothing_of_the_epoch_after_its_own) {
+  Pair pair(host_driven(4, 2));
+  pair.start_recv(first_epoch);
+  pair.start_send(first_epoch);
+  ASSERT_EQ(MPIX_Pready_range(2, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+  // As by hosts that go on as soon as the range has marked 0 and 1, and so completed the epoch.
+  pair.start_recv(first_epoch + 1);
+  pair.start_send(first_epoch + 1);
+  EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_ERR_TWICE);
+  EXPECT_TRUE(pair.send_is_decided(first_epoch));
+  expect_failure(pair.send(), PARTITA_DEVICE_ERR_TWICE, 2, first_epoch);
+  EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(pair.send_is_decided(first_epoch + 1));
+}
+
 TEST(DeviceMarks, a_call_of_the_other_side_is_refused) {
   Pair pair(host_driven(4, 1));
   int flag = 7;

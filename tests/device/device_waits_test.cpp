@@ -254,6 +254,29 @@ TEST(DeviceWaits, a_mark_that_the_release_overtakes_counts_whole_or_not_at_all) 
   }
 }
 
+TEST(DeviceWaits, a_block_that_threads_join_again_remembers_nothing_of_its_calls_before) {
+  device::CpuBlock block(2);
+  for (int launch = 0; launch < 8; ++launch) {
+    const bool wrong = launch % 2 == 0;
+    Pair pair(device_driven(false, no_limit));
+    if (!wrong) {
+      ASSERT_NO_FATAL_FAILURE(pair.open(1));
+    }
+    std::vector<std::thread> threads;
+    for (partita_u32 i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        const device::CpuBlockThread self(block, i);
+        if (wrong) {
+          EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_ERR_INACTIVE) << "launch " << launch;
+        } else {
+          EXPECT_EQ(MPIX_Pready_block(0, pair.send()), PARTITA_DEVICE_SUCCESS) << "launch " << launch;
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+}
+
 TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
   Pair pair(device_driven(true, no_limit));
   EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);

@@ -22,6 +22,7 @@ enum class Mistake {
   partition_asked,
   twice,
   twice_in_a_range,
+  descending_range,
   mark,
   mark_after_pstart,
   pstart,
@@ -51,6 +52,8 @@ struct Commit {
         return MPIX_Pready(1, prequest) != 0 ? -1 : MPIX_Pready_thread(1, prequest);
       case Mistake::twice_in_a_range:
         return MPIX_Pready(2, prequest) != 0 ? -1 : MPIX_Pready_range(1, 3, prequest);
+      case Mistake::descending_range:
+        return MPIX_Pready_range(3, 1, prequest);
       case Mistake::mark:
         return MPIX_Pready_block(0, prequest);
       case Mistake::mark_after_pstart:
@@ -77,8 +80,8 @@ struct Commit {
 struct MistakeCase {
   const char* name;
   bool by_sender;
-  const char* key;    ///< an info key of both sides, or null
-  bool starts_first;  ///< the host that makes the mistake, before its kernel; else after it
+  const char* key;  ///< an info key of both sides, or null
+  bool starts;      ///< the host that makes the mistake, before its kernel
   Mistake mistake;
   int code;
   const char* words;
@@ -99,6 +102,8 @@ inline const std::vector<MistakeCase>& mistake_cases() {
        "marked a partition twice in an epoch, or in no epoch (partition 1)"},
       {"a second mark in a range", true, host, true, Mistake::twice_in_a_range, PARTITA_DEVICE_ERR_TWICE,
        "marked a partition twice in an epoch, or in no epoch (partition 2)"},
+      {"a descending range", true, host, true, Mistake::descending_range, PARTITA_DEVICE_ERR_PARTITION,
+       "named a range of partitions that does not ascend (partition 3)"},
       {"a mark before the host starts", true, host, false, Mistake::mark, PARTITA_DEVICE_ERR_INACTIVE,
        "marked a partition before the host had started the epoch (partition 0)"},
       {"a mark of a receive", false, host, true, Mistake::mark, PARTITA_DEVICE_ERR_SIDE,
@@ -215,15 +220,12 @@ class DeviceMistakes : public testing::Test {
         return free_both();
       }
       ASSERT_EQ(created, MPI_SUCCESS);
-      if (wrong.starts_first) {
+      if (wrong.starts) {
         ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
       }
       // Where kernels hand all to the progress engine, a mark is counted before the host's word is read.
       const bool too_late = wrong.code == PARTITA_DEVICE_ERR_INACTIVE && host_driven && !Device::kernels_copy;
       EXPECT_EQ(Device::call(Commit{wrong.mistake, device}), too_late ? PARTITA_DEVICE_SUCCESS : wrong.code);
-      if (host_driven && !wrong.starts_first) {
-        ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
-      }
       int flag = 0;
       const int told =
           by_wait ? Partita_Wait(&request, MPI_STATUS_IGNORE) : Partita_Test(&request, &flag, MPI_STATUS_IGNORE);
@@ -263,6 +265,57 @@ class DeviceMistakes : public testing::Test {
       EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
     }
     free_both();
+  }
+
+  /// A mistake behind the end of its epoch is told by the next call, whichever that is.
+  void commit_late(int call) {
+    make(nullptr);
+    if (rank() == receiver()) {
+      ASSERT_EQ(Partita_Start(&recv_), MPI_SUCCESS);
+    }
+    if (rank() == sender()) {
+      Partita_Prequest device{};
+      ASSERT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS);
+      ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
+      ASSERT_EQ(Device::call(Commit{Mistake::none, device}), PARTITA_DEVICE_SUCCESS);
+      ASSERT_EQ(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      ASSERT_EQ(Device::call(Commit{Mistake::partition, device}), PARTITA_DEVICE_ERR_PARTITION);
+      int flag = 0;
+      int told = MPI_SUCCESS;
+      if (call == 0) told = Partita_Wait(&send_, MPI_STATUS_IGNORE);
+      if (call == 1) told = Partita_Test(&send_, &flag, MPI_STATUS_IGNORE);
+      if (call == 2) told = Partita_Waitall(1, &send_, MPI_STATUSES_IGNORE);
+      if (call == 3) told = Partita_Start(&send_);
+      if (call == 4) told = Partita_Prequest_free(&device);
+      if (call == 5) told = Partita_Request_free(&send_);
+      expect_error(told, call == 2 ? MPI_ERR_IN_STATUS : MPI_ERR_OTHER, "");
+      if (call != 2) {
+        expect_error(told, MPI_ERR_OTHER, "a kernel named a partition that the request does not have (partition 4)");
+      }
+      if (call < 4) {
+        EXPECT_EQ(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_SUCCESS) << "told once";
+        expect_error(Partita_Start(&send_), MPI_ERR_REQUEST, "ended with an error");
+        EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS) << "told once";
+      }
+      if (call == 4) {
+        EXPECT_EQ(device.state, nullptr) << "freed all the same";
+        EXPECT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS) << "the epochs of the two sides agree";
+        EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+      }
+      if (call == 5) {
+        EXPECT_EQ(send_, PARTITA_REQUEST_NULL) << "freed all the same";
+      }
+    }
+    if (rank() == receiver()) {
+      EXPECT_EQ(Partita_Wait(&recv_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    }
+    harness_barrier();
+    if (rank() == sender() && send_ != PARTITA_REQUEST_NULL) {
+      EXPECT_EQ(Partita_Request_free(&send_), MPI_SUCCESS);
+    }
+    if (rank() == receiver()) {
+      EXPECT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
+    }
   }
 
   void refuse_calls_of_the_host() {
@@ -318,11 +371,19 @@ TYPED_TEST_P(DeviceMistakes, leave_the_epoch_as_it_is) {
   this->mark_twice_and_complete();
 }
 
+TYPED_TEST_P(DeviceMistakes, behind_the_end_of_an_epoch_are_told_by_the_next_call) {
+  for (int call = 0; call < 6; ++call) {
+    SCOPED_TRACE(call);
+    this->commit_late(call);
+  }
+}
+
 TYPED_TEST_P(DeviceMistakes, of_the_host_are_refused_with_a_reason) {
   this->refuse_calls_of_the_host();
 }
 
 REGISTER_TYPED_TEST_SUITE_P(DeviceMistakes, each_has_a_code_for_the_kernel_and_a_sentence_for_its_host,
-                            leave_the_epoch_as_it_is, of_the_host_are_refused_with_a_reason);
+                            leave_the_epoch_as_it_is, behind_the_end_of_an_epoch_are_told_by_the_next_call,
+                            of_the_host_are_refused_with_a_reason);
 
 }  // namespace partita::test

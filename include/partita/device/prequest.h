@@ -59,7 +59,8 @@ typedef struct Partita_Prequest_host {
   partita_u32 reserved[2];
 } Partita_Prequest_host;
 
-/* What can go wrong in a kernel; what the device calls return. The next host call on the request explains it. */
+/* What can go wrong in a kernel; what the device calls return. The host's next Wait, Test, Start or free of the request
+ * explains it. */
 enum {
   PARTITA_DEVICE_SUCCESS = 0,
   PARTITA_DEVICE_ERR_PARTITION = 1,  /* out of range */

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <thread>
+#include <vector>
 
 #include <partita/device/prequest.h>
 #include <partita/device/impl/execution_space.hpp>
@@ -65,16 +66,17 @@ inline void relax() {
 class CpuBlock {
  public:
   /// `threads` of them join.
-  explicit CpuBlock(partita_u32 threads) : threads_(threads), barrier_(static_cast<::std::ptrdiff_t>(threads)) {}
+  explicit CpuBlock(partita_u32 threads)
+      : threads_(threads), barrier_(static_cast<::std::ptrdiff_t>(threads)), turns_(threads) {}
   CpuBlock(const CpuBlock&) = delete;
   CpuBlock& operator=(const CpuBlock&) = delete;
 
   partita_u32 threads() const { return threads_; }
   void barrier() { barrier_.arrive_and_wait(); }
 
-  /// `turn` counts the calls of this thread.
-  bool any(bool mine, partita_u32 turn) {
+  bool any(bool mine, partita_u32 rank) {
     // Three words in turn: one is read, the next one is cleared for the call to come, when nobody reads it any more.
+    const partita_u32 turn = turns_[rank]++;
     if (mine) any_[turn % 3].store(true, ::std::memory_order_relaxed);
     any_[(turn + 1) % 3].store(false, ::std::memory_order_relaxed);
     barrier();
@@ -91,6 +93,7 @@ class CpuBlock {
   partita_u32 threads_;
   ::std::barrier<> barrier_;
   ::std::array<::std::atomic<bool>, 3> any_{};
+  ::std::vector<partita_u32> turns_;  ///< calls of each rank, whichever threads have joined as it
   partita_u32 value_ = 0;
 };
 
@@ -106,14 +109,13 @@ class CpuBlockThread {
 
   CpuBlock& block() { return block_; }
   partita_u32 rank() const { return rank_; }
-  bool any(bool mine) { return block_.any(mine, turn_++); }
+  bool any(bool mine) { return block_.any(mine, rank_); }
 
  private:
   static inline thread_local CpuBlockThread* joined_ = nullptr;
 
   CpuBlock& block_;
   partita_u32 rank_;
-  partita_u32 turn_ = 0;
 };
 
 inline partita_u32 block_threads() {

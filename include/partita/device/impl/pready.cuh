@@ -140,7 +140,7 @@ class BlockCopy {
  private:
   /// Those threads of the block that copy.
   PARTITA_DEVICE_INLINE static Team copying_team(const Partita_Prequest& request) {
-    if (!moves_bytes(request, request.remote == nullptr)) return {0, 0};
+    if (!moves_bytes(request, false)) return {0, 0};
     if (request.send_partition_bytes > one_warp_bytes) return {block_rank(), block_threads()};
     return {lane(), warp_of_block() == 0 ? count_of(lanes_of_warp()) : 0};
   }
@@ -232,8 +232,8 @@ PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& re
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// One thread, partitions `first` to `last`, both included. Marks that do not count are left out; the first such code
-/// comes back.
+/// One thread, partitions `first` to `last`, both included, of one epoch: where marks complete that and the host opens
+/// the next one, those that follow do not count. Marks that do not count are left out; the first such code comes back.
 PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Prequest& request) {
   if (has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, first, no_epoch);
   if (first < 0 || first > last || last >= request.send_partitions) {
@@ -241,13 +241,18 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
   }
   const partita_i64 bytes = request.send_partition_bytes;
   int result = PARTITA_DEVICE_SUCCESS;
+  Epoch epoch = no_epoch;
   for (partita_i64 partition = first; partition <= last;) {
     const Run run = run_of(static_cast<partita_i32>(partition), request);
     partita_u32 count = 0;
     partita_u32 deferred = 0;
     Mark counted{};
     for (; partition < run.sends.end && partition <= last; ++partition) {
-      const Mark mark = make_mark(static_cast<int>(partition), request);
+      Mark mark = make_mark(static_cast<int>(partition), request);
+      if (epoch == no_epoch) epoch = mark.epoch;
+      if (mark.code == 0 && mark.epoch != epoch) {
+        mark.code = refuse_mark(static_cast<int>(partition), request, PARTITA_DEVICE_ERR_TWICE, epoch);
+      }
       if (mark.code != 0) {
         if (result == PARTITA_DEVICE_SUCCESS) result = mark.code;
         continue;

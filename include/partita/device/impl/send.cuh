@@ -143,21 +143,21 @@ PARTITA_DEVICE_INLINE Epoch read_started(const partita_u64* promise) {
   return SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
 }
 
-/// The host's word is written by halves, so read by halves, both on their way at once. `direct`: kernels store into the
-/// receiver's memory.
-PARTITA_DEVICE_INLINE Promise read_promise(const partita_u64* promise, bool direct, Epoch epoch) {
+/// The host's word is written by halves, so read by halves, both on their way at once.
+PARTITA_DEVICE_INLINE Promise read_promise(const partita_u64* promise, Epoch epoch) {
   const Epoch started = read_started(promise);
   auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(promise));
   // Pairs with the release store with which the receiver opened the epoch, after it had done with what it received
   // before.
   const Epoch credit = SystemWord<partita_u32>(halves[0]).load(order::memory_order_acquire);
   if (started != epoch) return Promise::not_started;
-  return !direct || reached(credit, epoch) ? Promise::ready : Promise::not_ready;
+  return reached(credit, epoch) ? Promise::ready : Promise::not_ready;
 }
 
-/// Step 2, where `head` does not know yet. Of all threads that ask at the same time one reads the host's word and the
-/// others take its answer: such reads go to the host one by one, a microsecond each.
-PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, const partita_u64* host_word, bool direct,
+/// Step 2 where kernels store into the receiver's memory, and `head` does not know yet. Of all threads that ask at the
+/// same time one reads the host's word and the others take its answer: such reads go to the host one by one, a
+/// microsecond each.
+PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, const partita_u64* host_word,
                                                Epoch epoch) {
   DeviceWord<partita_u32> looking(state.looking);
   DeviceWord<partita_u32> refusals(state.refusals);
@@ -171,7 +171,7 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
       // On its way with the host's word. One that does not mark (MPIX_Pbuffer) may come when the epoch is over: then
       // `head` stays as it is.
       partita_u64 known = head.load(order::memory_order_relaxed);
-      const Promise promise = read_promise(host_word, direct, epoch);
+      const Promise promise = read_promise(host_word, epoch);
       if (promise == Promise::ready) {
         // Pairs with the acquire loads in read_host_driven and below.
         if (low_half(known) == epoch) {
@@ -194,7 +194,7 @@ PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, co
   }
 }
 PARTITA_DEVICE_INLINE Promise look_at_promise(const Partita_Prequest& request, Epoch epoch) {
-  return ask_promise(*request.state, request.promise, request.remote != nullptr, epoch);
+  return ask_promise(*request.state, request.promise, epoch);
 }
 
 /// Step 2 of one mark, with what look_at_promise said.
@@ -204,7 +204,7 @@ PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, const Partita_Prequ
   } else if (promise == Promise::not_ready && has(request, PARTITA_PREQUEST_IN_PLACE)) {
     mark.code = PARTITA_DEVICE_ERR_UNPREPARED;
   }
-  mark.deferred = promise == Promise::not_ready || request.remote == nullptr;
+  mark.deferred = promise == Promise::not_ready;
   return mark;
 }
 
@@ -274,6 +274,8 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
     SystemWord<partita_u32>(request.arrival_device[t]).store(epoch, order_after_fence);
   }
   if (request.arrival_host != nullptr) {
+    // What the receiver's host has seen, a kernel after it sees, and a flag of the next epoch comes behind.
+    if (request.arrival_device != nullptr) release_fence();
     SystemWord<partita_u32>(request.arrival_host[t]).store(epoch, order_after_fence);
   }
   return true;
@@ -350,12 +352,10 @@ PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t
 /// Step 5: one more is decided; how many were before. `fenced`: behind a release fence, with nothing but flags after
 /// it.
 PARTITA_DEVICE_INLINE partita_u32 add_decided(const Partita_Prequest& request, bool fenced) {
-  // Pairs with the acquire in await_decided, check_epoch_call or decide. A receiving kernel has seen all flags when it
-  // opens the next epoch. A receiving host need not have looked at those for its kernels, which the next epoch's must
-  // not pass.
+  // Pairs with the acquire in await_decided, check_epoch_call or decide. The flags need not lie before it: the receiver
+  // has seen them when it opens the next epoch.
   DeviceWord<partita_u32> decided(request.state->decided);
-  const bool all_released = fenced && request.arrival_host == nullptr;
-  return all_released ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
+  return fenced ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
 }
 
 /// Steps 4 and 5 for the last mark of the transport partition of `run`, which is like `mark`.

@@ -86,7 +86,9 @@ PARTITA_HOST_DEVICE inline partita_u32 marks_each(const Partita_Prequest& reques
 inline constexpr partita_u32 life_freed = 0;
 /// Lives are even; of one whose kernels the host has released, this is added.
 inline constexpr partita_u32 life_released = 1;
-inline constexpr partita_u32 first_life = 2;
+/// Lives have the highest bit: should other words come to lie where a freed request's state was, counts and epochs are
+/// not taken for its life.
+inline constexpr partita_u32 first_life = 0x80000000;
 
 /// How the words of a new request's state start; `before` is the epoch before its first, `life` as in Partita_Prequest.
 /// All further words start as 0.
