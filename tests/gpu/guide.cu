@@ -10,6 +10,9 @@ namespace {
 __device__ double compute() {
   return 1;
 }
+__device__ void compute_halo(double* out) {
+  out[threadIdx.x] = compute();
+}
 __device__ void compute_part(double* out, unsigned part) {
   out[part * blockDim.x + threadIdx.x] = compute();
 }
@@ -23,6 +26,18 @@ __global__ void __launch_bounds__(1024) produce(double* edge, MPIX_Prequest preq
 }
 __global__ void consume(const double* halo) {
   use(halo);
+}
+
+__global__ void __launch_bounds__(256) exchange(double* out, MPIX_Prequest send, MPIX_Prequest recv, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    MPIX_Pstart(recv);
+    MPIX_Pstart(send);
+    compute_halo(out);
+    MPIX_Pbuf_prepare(send);
+    MPIX_Pready_block(0, send);
+    MPIX_Pwait(send);
+    MPIX_Pwait(recv);
+  }
 }
 
 __global__ void __launch_bounds__(256)
@@ -49,6 +64,17 @@ __global__ void __launch_bounds__(256)
 
 }  // namespace
 
+void choose_gpu() {
+  MPI_Comm node;
+  int rank_on_node = 0;
+  int gpus = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &rank_on_node);
+  MPI_Comm_free(&node);
+  cudaGetDeviceCount(&gpus);
+  cudaSetDevice(rank_on_node % gpus);
+}
+
 void host_driven(double* edge, double* halo, int blocks, int steps, int peer, int tag, MPI_Comm comm,
                  cudaStream_t stream) {
   MPI_Request send;
@@ -70,6 +96,10 @@ void host_driven(double* edge, double* halo, int blocks, int steps, int peer, in
   MPIX_Prequest_free(&prequest);
   MPI_Request_free(&send);
   MPI_Request_free(&recv);
+}
+
+void device_driven_by_one_block(double* out, MPIX_Prequest send, MPIX_Prequest recv, int steps) {
+  exchange<<<1, 256>>>(out, send, recv, steps);
 }
 
 void device_driven(double* out, double* in, MPIX_Prequest send, MPIX_Prequest recv, int blocks, int steps) {
