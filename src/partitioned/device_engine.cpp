@@ -9,7 +9,7 @@ namespace partita {
 void DeviceEngine::add(Request& request) {
   const std::lock_guard lock(mutex_);
   active_.push_back(&request);
-  any_.store(true, std::memory_order_relaxed);
+  any_.store(true);  // in the one order of all: see DeviceWatch::sleep
 }
 
 void DeviceEngine::remove(Request& request) {

@@ -22,7 +22,7 @@ class DeviceEngine {
     const std::lock_guard lock(mutex_);
     for (Request* request : active_) look(*request);
   }
-  bool idle() const { return !any_.load(std::memory_order_relaxed); }
+  bool idle() const { return !any_.load(); }
 
  private:
   std::mutex mutex_;

@@ -39,22 +39,20 @@ DeviceWatch::~DeviceWatch() {
 
 void DeviceWatch::add(Request& request) {
   const std::lock_guard lock(mutex_);
-  if (request.device_driven()) {
-    device_driven_.push_back(&request);
-  } else {
-    ++host_driven_;
-  }
+  if (request.device_driven()) device_driven_.push_back(&request);
   if (!thread_.joinable()) thread_ = std::thread([this] { thread_main(); });
   changed_.notify_all();
 }
 
 void DeviceWatch::remove(Request& request) {
   const std::lock_guard lock(mutex_);
-  if (request.device_driven()) {
-    std::erase(device_driven_, &request);
-  } else {
-    --host_driven_;
-  }
+  std::erase(device_driven_, &request);
+}
+
+void DeviceWatch::wake() {
+  if (!asleep_.load()) return;  // in the one order of all: see sleep()
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 bool DeviceWatch::idle() {
@@ -65,12 +63,18 @@ bool DeviceWatch::idle() {
 void DeviceWatch::thread_main() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (device_driven_.empty() && host_driven_ == 0) {
-      changed_.wait(lock);
-      continue;
-    }
+    sleep(lock);
     if (!changed_.wait_for(lock, time_between_looks, [this] { return stopping_; })) look();
   }
+}
+
+/// Until there is something to look at. An epoch that opens meanwhile costs its Start a notification; one that opens
+/// later, before the next look, costs it nothing.
+void DeviceWatch::sleep(std::unique_lock<std::mutex>& lock) {
+  asleep_.store(true);
+  // Either this sees the request that has come to the engine, or wake() sees that this sleeps.
+  changed_.wait(lock, [this] { return stopping_ || !device_driven_.empty() || !engine_.idle(); });
+  asleep_.store(false, std::memory_order_relaxed);
 }
 
 void DeviceWatch::look() {

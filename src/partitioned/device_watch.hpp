@@ -1,6 +1,7 @@
 // Releases kernels that wait for what can no longer come, while the hosts sleep.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -17,8 +18,8 @@ namespace partita {
 class DeviceEngine;
 class Request;
 
-/// Has a thread from the first device request on, which sleeps but for a look four times a second. It looks at
-/// device-driven requests, whose epochs the host does not see, and at the others while an epoch is open. Any thread.
+/// Has a thread from the first device request on. Four times a second it looks at device-driven requests, whose epochs
+/// the host does not see, and at the others while an epoch is open; where there are neither it sleeps. Any thread.
 class DeviceWatch {
  public:
   DeviceWatch(World& world, memory::DeviceMemory& device_memory, DeviceEngine& engine)
@@ -31,6 +32,8 @@ class DeviceWatch {
   void add(Request& request);
   /// None any more. Blocks while a look is taken.
   void remove(Request& request);
+  /// A request has come to the engine.
+  void wake();
   /// Whether there is no device-driven request with a device side.
   bool idle();
 
@@ -52,6 +55,7 @@ class DeviceWatch {
 
  private:
   void thread_main();
+  void sleep(std::unique_lock<std::mutex>& lock);
   void look();
 
   World& world_;
@@ -60,8 +64,8 @@ class DeviceWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Request*> device_driven_;
-  std::size_t host_driven_ = 0;
   bool stopping_ = false;
+  std::atomic<bool> asleep_{false};
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ void RecvRequest::start() {
   if (device_ != nullptr) device_->start(epoch_);
   if (matched()) open_epoch();
   record(Trace::Event::started);
-  if (device_ != nullptr) runtime_.engine.add(*this);
+  if (device_ != nullptr) enter_engine();
   active_.store(true, std::memory_order_release);
 }
 

@@ -235,7 +235,12 @@ void Request::release_device_side() {
 
 void Request::enter_device_epoch() {
   device_->start(epoch_);
+  enter_engine();
+}
+
+void Request::enter_engine() {
   runtime_.engine.add(*this);
+  runtime_.device_watch.wake();
 }
 
 void Request::check_startable() {

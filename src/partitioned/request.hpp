@@ -172,6 +172,8 @@ class Request : public Waiting {
   virtual bool kernels_can_wait() const = 0;
   /// After the epoch was opened, or the device side made within one.
   void enter_device_epoch();
+  /// Its steps are to be taken, and its kernels watched.
+  void enter_engine();
   /// Of a request that nobody watches any more.
   void release_device_side();
   /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress

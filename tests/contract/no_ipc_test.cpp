@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
+#include <unistd.h>
 #include <partita/device.cuh>
 
 #include <array>
@@ -10,6 +11,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -136,6 +139,47 @@ TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
     EXPECT_EQ(failed, 0) << "calls in kernels";
     if (!sends()) expect_contents(round);
     ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+}
+
+/// How often the threads of this process, but for the caller and the tests' watchdog, have been woken so far.
+long wake_ups_of_other_threads() {
+  long sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name == "watchdog" || task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string word; status >> word;) {
+      if (word != "voluntary_ctxt_switches:") continue;
+      long count = 0;
+      status >> count;
+      sum += count;
+    }
+  }
+  return sum;
+}
+
+TEST_F(NoIpc, no_thread_wakes_while_no_epoch_of_a_device_request_is_open) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer has a thread of its own, which wakes";
+#endif
+  make(nothing);
+  MPIX_Prequest device{};
+  ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+  for (int round = 0; round < 2; ++round) {
+    harness_barrier();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // what was under way ends
+    const long before = wake_ups_of_other_threads();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_LT(wake_ups_of_other_threads() - before, 2) << "in one and a half seconds";
+    harness_barrier();
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    if (sends()) {
+      EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
+    }
+    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
   }
   EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
 }

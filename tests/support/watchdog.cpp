@@ -112,6 +112,7 @@ std::string stack_of_main_thread(const Watch& w) {
 }
 
 void run(Watch& w) {
+  pthread_setname_np(pthread_self(), "watchdog");
   std::unique_lock lock(w.mutex);
   while (!w.stop) {
     w.changed.wait_for(lock, std::chrono::milliseconds(200));
