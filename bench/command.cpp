@@ -117,7 +117,7 @@ Options read_options(const Benchmark& benchmark, std::span<char*> arguments) {
   defaults.benchmark = benchmark.name;
   benchmark.set_defaults(defaults);
   return parse_options(std::vector<std::string>(arguments.begin(), arguments.end()), defaults,
-                       {benchmark.what, benchmark.lacks, benchmark.on_gpu});
+                       {benchmark.what, benchmark.lacks, benchmark.on_gpu, benchmark.unavailable});
 }
 
 /// Options are read again by every rank and answered by one.
@@ -157,7 +157,7 @@ int command(int argc, char** argv, const std::vector<Benchmark>& more) {
     try {
       options = read_options(*benchmark, arguments.subspan(2));
     } catch (const HelpWanted& wanted) {
-      help = wanted.what();
+      help = wanted.text();
     } catch (const OptionError& error) {
       complaint = error.what();
     }

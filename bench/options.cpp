@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -98,9 +99,28 @@ void add_gpu_options(CLI::App& app, Options& options) {
                "Measure MPI_Send of GPU memory beside: the MPI must know such memory, another one ends the job");
 }
 
-template <class Enum>
-CLI::CheckedTransformer names_of(std::map<std::string, Enum> values) {
-  return CLI::CheckedTransformer(std::move(values));
+constexpr std::array delay_kinds{DelayKind::none, DelayKind::single, DelayKind::uniform, DelayKind::gaussian};
+constexpr std::array memories{Memory::plain, Memory::alloc};
+
+// CLI11 gets names and not the enums: of those it prints the values, as characters.
+
+template <class Enum, std::size_t Count>
+CLI::IsMember is_name_of(const std::array<Enum, Count>& values) {
+  std::vector<std::string> names;
+  for (const Enum value : values) names.emplace_back(name(value));
+  return CLI::IsMember(names);
+}
+
+/// The value that is called `text`, which is_name_of has let pass.
+template <class Enum, std::size_t Count>
+Enum named(const std::string& text, const std::array<Enum, Count>& values) {
+  return *std::find_if(values.begin(), values.end(), [&](Enum value) { return name(value) == text; });
+}
+
+/// The help of a benchmark that is not in this build: its options would be those of other benchmarks.
+std::string help_without_options(const Options& defaults, const Usage& usage) {
+  return fmt::format("{}\npartita bench {} cannot run here, so its options are not listed: {}\n", usage.what,
+                     defaults.benchmark, usage.unavailable);
 }
 
 }  // namespace
@@ -113,6 +133,8 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   std::string sizes;
   std::vector<std::string> placements;
   std::vector<std::string> faces;
+  std::string delay(name(options.delay.kind));
+  std::string memory(name(options.memory));
   app.add_option("-m,--message-size", sizes, "Message sizes MIN:MAX in bytes (K, M, G: powers of 1024), doubling");
   app.add_option("-i,--iterations", options.iterations, "Timed samples of each subject")
       ->check(CLI::Range(1, 100000000))
@@ -135,12 +157,9 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   app.add_option("--threads", options.threads, "Threads of the sender that mark partitions")
       ->check(CLI::Range(1, most_threads))
       ->capture_default_str();
-  app.add_option("--delay", options.delay.kind,
-                 "How the threads' computing times differ: none, single, uniform, gaussian")
-      ->transform(names_of<DelayKind>({{"none", DelayKind::none},
-                                       {"single", DelayKind::single},
-                                       {"uniform", DelayKind::uniform},
-                                       {"gaussian", DelayKind::gaussian}}));
+  app.add_option("--delay", delay, "How the threads' computing times differ")
+      ->check(is_name_of(delay_kinds))
+      ->capture_default_str();
   app.add_option("--compute-us", options.delay.compute_us,
                  "Microseconds that a thread computes before all its partitions are marked")
       ->check(CLI::Range(0.0, 1e8))
@@ -149,8 +168,9 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
       ->check(CLI::Range(0.0, 10000.0))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Seed of the delays")->capture_default_str();
-  app.add_option("--memory", options.memory, "Buffers from malloc (plain) or MPI_Alloc_mem / Partita_Alloc (alloc)")
-      ->transform(names_of<Memory>({{"plain", Memory::plain}, {"alloc", Memory::alloc}}));
+  app.add_option("--memory", memory, "Buffers from malloc (plain) or MPI_Alloc_mem / Partita_Alloc (alloc)")
+      ->check(is_name_of(memories))
+      ->capture_default_str();
   app.add_option("--face", faces, "Faces of Partita to measure, a list: c (the C API), mpi (the drop-in), or none")
       ->delimiter(',')
       ->check(CLI::IsMember({"c", "mpi", "none"}));
@@ -175,12 +195,14 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    throw HelpWanted(app.help());
+    throw HelpWanted(usage.unavailable.empty() ? app.help() : help_without_options(defaults, usage));
   } catch (const CLI::ParseError& error) {
     throw OptionError(fmt::format("{}; partita bench {} --help lists the options", error.what(), defaults.benchmark));
   }
 
   if (!sizes.empty()) set_sizes(options, sizes);
+  options.delay.kind = named(delay, delay_kinds);
+  options.memory = named(memory, memories);
   if (!faces.empty()) {
     options.faces.clear();
     for (const std::string& face : faces) {

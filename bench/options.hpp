@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/work.hpp"
@@ -59,10 +61,17 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// `--help` was asked for; the message is the help.
-class HelpWanted : public std::runtime_error {
+/// `--help` was asked for.
+class HelpWanted : public std::exception {
  public:
-  using std::runtime_error::runtime_error;
+  explicit HelpWanted(std::string text) : text_(std::move(text)) {}
+
+  /// The help. Not what(), whose text ends at the first zero.
+  const std::string& text() const { return text_; }
+  const char* what() const noexcept override { return "help is wanted"; }
+
+ private:
+  std::string text_;
 };
 
 /// What the command line of one benchmark is like.
@@ -70,6 +79,7 @@ struct Usage {
   std::string_view what;                     ///< the benchmark in one sentence
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it and are refused like unknown ones
   bool on_gpu = false;                       ///< it has the options of GPU benchmarks
+  std::string_view unavailable = {};         ///< why this build cannot run it; its own options are then not known
 };
 
 /// Reads the arguments after the benchmark's name over `defaults`, which hold that name.

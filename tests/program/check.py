@@ -34,6 +34,12 @@ def check_help():
     expect(result.stdout.count("Usage:") == 1, "--help is printed by one rank", result)
     apps = run("run", "--help")
     expect(apps.returncode == 0 and "jacobi2d" in apps.stdout, "run --help lists the apps", apps)
+    if "\n  bench " in result.stdout:
+        latency = run("bench", "latency", "--help")
+        expect(latency.returncode == 0 and "--json" in latency.stdout, "help of a benchmark goes on to --json", latency)
+        fig4 = run("bench", "partitioned.fig4", "--help")
+        expect(fig4.returncode == 0 and ("no CUDA" in fig4.stdout) != ("--json" in fig4.stdout),
+               "help of a GPU benchmark lists its options, or says why it cannot", fig4)
 
 
 def check_wrong_commands():

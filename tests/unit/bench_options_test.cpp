@@ -116,9 +116,59 @@ TEST(BenchOptions, options_that_contradict_one_another_are_refused) {
   EXPECT_NE(refusal({"--peer", "other"}).find("other"), std::string::npos);
 }
 
+/// What `--help` prints, without the empty lines at its end.
+std::string help(const Options& defaults, const Usage& usage) {
+  try {
+    parse_options(std::vector<std::string>{"--help"}, defaults, usage);
+    return "";
+  } catch (const HelpWanted& wanted) {
+    return wanted.text().substr(0, wanted.text().find_last_not_of('\n') + 1);
+  }
+}
+
 TEST(BenchOptions, help_is_not_an_error) {
   EXPECT_THROW(parse({"--help"}), HelpWanted);
   EXPECT_THROW(parse({"-h"}), HelpWanted);
+  const std::string text = help({}, {"Test"});
+  for (const char* option : {"placement", "--message-size", "--delay", "--compute-us", "--noise-percent", "--seed",
+                             "--memory", "--face", "--link", "--transport-partitions", "--peer", "--csv", "--json"}) {
+    EXPECT_NE(text.find(option), std::string::npos) << option;
+  }
+  EXPECT_TRUE(text.ends_with("as JSON to this file")) << text;
+}
+
+TEST(BenchOptions, help_of_a_gpu_benchmark_goes_on_to_its_last_option) {
+  EXPECT_TRUE(help({}, {"Test", {}, true}).ends_with("another one ends the job"));
+}
+
+TEST(BenchOptions, help_names_the_values_of_an_option_and_the_one_it_has) {
+  Options defaults;
+  defaults.delay.kind = DelayKind::uniform;
+  const std::string text = help(defaults, {"Test"});
+  const std::string delays = "{none,single,uniform,gaussian}";
+  ASSERT_NE(text.find(delays), std::string::npos) << text;
+  // "=uniform" or " [uniform]", by the version of CLI11
+  EXPECT_NE(text.substr(text.find(delays) + delays.size(), 10).find("uniform"), std::string::npos) << text;
+  EXPECT_NE(text.find("{plain,alloc}"), std::string::npos) << text;
+  for (const char letter : text) EXPECT_TRUE(letter == '\n' || letter >= ' ') << int{letter};
+}
+
+TEST(BenchOptions, help_of_a_benchmark_that_this_build_lacks_says_so_instead_of_options) {
+  const std::string text = help({}, {"Test", {}, true, "no GPU parts"});
+  EXPECT_NE(text.find("no GPU parts"), std::string::npos);
+  EXPECT_EQ(text.find("--delay"), std::string::npos);
+}
+
+TEST(BenchOptions, a_wrong_name_is_refused_with_the_names_that_there_are) {
+  EXPECT_NE(refusal({"--delay", "poisson"}).find("{none,single,uniform,gaussian}"), std::string::npos);
+  EXPECT_NE(refusal({"--delay", "3"}), "");
+  EXPECT_NE(refusal({"--memory", "device"}).find("{plain,alloc}"), std::string::npos);
+}
+
+TEST(BenchOptions, names_of_delays_and_memory_are_taken) {
+  EXPECT_EQ(parse({"--delay", "gaussian", "--compute-us", "1"}).delay.kind, DelayKind::gaussian);
+  EXPECT_EQ(parse({"--delay", "none"}).delay.kind, DelayKind::none);
+  EXPECT_EQ(parse({"--memory", "alloc"}).memory, Memory::alloc);
 }
 
 TEST(BenchOptions, the_defaults_of_the_benchmark_hold_where_nothing_is_said) {
