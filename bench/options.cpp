@@ -54,7 +54,8 @@ void set_sizes(Options& options, const std::string& text) {
 void refuse_device_memory(const std::vector<std::string>& placements) {
   for (const std::string& placement : placements) {
     if (placement == "D") {
-      throw OptionError("D places message buffers in GPU memory, which partitioned requests do not support yet; use H");
+      throw OptionError(
+          "D is GPU memory: this benchmark takes host memory, H; those named partitioned.* measure GPU memory");
     }
     if (placement != "H") {
       throw OptionError(fmt::format(

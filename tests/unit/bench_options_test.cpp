@@ -82,6 +82,8 @@ TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory
   EXPECT_EQ(refusal({"H", "H"}), "");
   EXPECT_NE(refusal({"D", "H"}).find("GPU memory"), std::string::npos);
   EXPECT_NE(refusal({"H", "D"}).find("GPU memory"), std::string::npos);
+  EXPECT_NE(refusal({"D", "D"}).find("partitioned."), std::string::npos);
+  EXPECT_EQ(refusal({"D", "D"}).find("not support"), std::string::npos);
 }
 
 TEST(BenchOptions, lists_are_taken_apart) {
