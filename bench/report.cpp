@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench/failure.hpp"
 #include "bench/results.hpp"
@@ -33,11 +35,12 @@ Series& series_named(Chart& chart, const std::string& name) {
   return chart.series.emplace_back(Series{name, {}});
 }
 
-Chart empty_chart(const Json& results, int partitions) {
+/// `partitions` in words: "8 partitions", "1 to 32768 partitions by size".
+Chart empty_chart(const Json& results, const std::string& partitions) {
   const std::string unit = results.at("unit");
   const Json& options = results.at("options");
   Chart chart;
-  chart.title = fmt::format("{}, {} partitions", results.at("benchmark").get<std::string>(), partitions);
+  chart.title = fmt::format("{}, {}", results.at("benchmark").get<std::string>(), partitions);
   chart.subtitle =
       fmt::format("{}, {}, {} cores", results.at("machine").at("mpi").get<std::string>(),
                   results.at("machine").at("cpu").get<std::string>(), results.at("machine").at("cores").get<int>());
@@ -49,6 +52,30 @@ Chart empty_chart(const Json& results, int partitions) {
   chart.y_title = "median in " + unit;
   chart.log_y = unit != "%";
   return chart;
+}
+
+/// The one partition count of each size, where the benchmark takes it from the size; empty where counts were asked for,
+/// of which every size that they divide has all.
+std::map<std::int64_t, int> partitions_by_size(const Json& rows) {
+  std::map<std::int64_t, int> found;
+  std::set<int> counts;
+  for (const Json& row : rows) {
+    const int partitions = row.at("partitions");
+    counts.insert(partitions);
+    if (found.emplace(row.at("bytes"), partitions).first->second != partitions) return {};
+  }
+  if (counts.size() < 2) found.clear();
+  return found;
+}
+
+NamedChart chart_over_sizes(const Json& results, const std::string& stem, const std::map<std::int64_t, int>& counts) {
+  const auto [least, most] =
+      std::minmax_element(counts.begin(), counts.end(), [](auto a, auto b) { return a.second < b.second; });
+  return {stem, empty_chart(results, fmt::format("{} to {} partitions by size", least->second, most->second))};
+}
+
+void add_point(Chart& chart, const Json& row) {
+  series_named(chart, row.at("subject")).points.push_back({row.at("bytes"), row.at("median")});
 }
 
 void draw(const std::string& file, const std::filesystem::path& folder) {
@@ -78,14 +105,22 @@ bool is_first_rank() {
 }  // namespace
 
 std::vector<NamedChart> charts_of(const Json& results, const std::string& stem) {
+  const Json& rows = results.at("rows");
   std::vector<NamedChart> charts;
-  for (const Json& row : results.at("rows")) {
+  if (const auto counts = partitions_by_size(rows); !counts.empty()) {
+    charts.push_back(chart_over_sizes(results, stem, counts));
+    for (const Json& row : rows) add_point(charts.front().chart, row);
+    return charts;
+  }
+  for (const Json& row : rows) {
     const int partitions = row.at("partitions");
     const std::string name = fmt::format("{}-{}-partitions", stem, partitions);
     auto place =
         std::find_if(charts.begin(), charts.end(), [&](const NamedChart& named) { return named.name == name; });
-    if (place == charts.end()) place = charts.insert(charts.end(), {name, empty_chart(results, partitions)});
-    series_named(place->chart, row.at("subject")).points.push_back({row.at("bytes"), row.at("median")});
+    if (place == charts.end()) {
+      place = charts.insert(charts.end(), {name, empty_chart(results, fmt::format("{} partitions", partitions))});
+    }
+    add_point(place->chart, row);
   }
   return charts;
 }

@@ -15,7 +15,8 @@ struct NamedChart {
   Chart chart;
 };
 
-/// One chart for each partition count in what `partita bench --json` wrote; `stem` begins their names.
+/// One chart for each partition count in what `partita bench --json` wrote, or a single one where the size fixes the
+/// count; `stem` begins their names.
 /// Throws nlohmann::json::exception where `results` is something else.
 std::vector<NamedChart> charts_of(const nlohmann::ordered_json& results, const std::string& stem);
 

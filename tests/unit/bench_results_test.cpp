@@ -1,6 +1,7 @@
 // What is written of a run, and what is drawn from it.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -86,6 +87,32 @@ TEST(BenchReport, there_is_one_chart_for_each_partition_count_and_one_line_for_e
   ASSERT_EQ(charts[0].chart.series.size(), 2U);
   EXPECT_EQ(charts[0].chart.series[0].points.size(), 2U);
   EXPECT_EQ(charts[1].chart.series.size(), 1U);
+}
+
+TEST(BenchReport, where_the_size_fixes_the_partitions_there_is_one_chart_over_size) {
+  Results fixed = results();
+  fixed.benchmark = "partitioned.fig4";
+  fixed.rows = {row(8192, 1, "traditional", {1}), row(8192, 1, "kernel", {2}), row(16384, 2, "traditional", {2}),
+                row(16384, 2, "kernel", {3})};
+  const auto charts = charts_of(to_json(fixed), "fig4");
+  ASSERT_EQ(charts.size(), 1U);
+  EXPECT_EQ(charts[0].name, "fig4");
+  EXPECT_EQ(charts[0].chart.title, "partitioned.fig4, 1 to 2 partitions by size");
+  ASSERT_EQ(charts[0].chart.series.size(), 2U);
+  EXPECT_EQ(charts[0].chart.series[1].points.size(), 2U);
+}
+
+TEST(BenchReport, one_size_in_several_partition_counts_has_a_chart_for_each) {
+  Results one_size = results();
+  one_size.rows = {row(16, 1, "persistent", {1}), row(16, 8, "persistent", {1})};
+  EXPECT_EQ(charts_of(to_json(one_size), "latency").size(), 2U);
+}
+
+TEST(BenchReport, a_measured_figure_whose_grids_grow_is_one_chart) {
+  std::ifstream in(PARTITA_SOURCE_DIR "/docs/measurements/h200-2-gpus/fig4.json");
+  const auto charts = charts_of(nlohmann::ordered_json::parse(in), "fig4");
+  ASSERT_EQ(charts.size(), 1U);
+  for (const Series& series : charts[0].chart.series) EXPECT_GT(series.points.size(), 1U) << series.name;
 }
 
 TEST(BenchReport, something_else_than_results_is_refused) {
