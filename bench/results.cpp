@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/support/revision.hpp"
 #include "bench/failure.hpp"
 
 namespace partita::bench {
@@ -139,6 +140,7 @@ nlohmann::ordered_json to_json(const Results& results) {
       {"unit", results.unit},
       {"metric", results.metric_title},
       {"partita", fmt::format("{}.{}.{}", PARTITA_VERSION_MAJOR, PARTITA_VERSION_MINOR, PARTITA_VERSION_PATCH)},
+      {"revision", apps::revision()},
       {"machine",
        {{"cpu", results.machine.cpu},
         {"cores", results.machine.cores},

@@ -7,6 +7,7 @@
 #include <exception>
 #include <string_view>
 
+#include "apps/support/revision.hpp"
 #include "program/command.hpp"
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
@@ -34,7 +35,7 @@ constexpr std::array commands{
 
 int call(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    say(fmt::format("partita {}\n", PARTITA_VERSION));
+    say(fmt::format("partita {} (revision {})\n", PARTITA_VERSION, apps::revision()));
     return 0;
   }
   return dispatch("partita", "partita: partitioned MPI communication. Usage: mpirun -n RANKS partita COMMAND", commands,

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "apps/support/revision.hpp"
+
 namespace jacobi2d {
 namespace {
 
@@ -78,6 +80,7 @@ void write_record(const Plate& plate, const Options& options, const std::map<std
                   const std::string& path) {
   ordered_json record;
   record["app"] = "jacobi2d";
+  record["revision"] = partita::apps::revision();
   record["job"] = job_record(plate, options);
   record["limits"] = {{"tolerance", options.tolerance},
                       {"max_iterations", options.max_iterations},

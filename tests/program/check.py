@@ -6,6 +6,7 @@ With --gpu only what info tells of GPU memory, which must be there; ends with 77
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -40,6 +41,12 @@ def check_help():
         fig4 = run("bench", "partitioned.fig4", "--help")
         expect(fig4.returncode == 0 and ("no CUDA" in fig4.stdout) != ("--json" in fig4.stdout),
                "help of a GPU benchmark lists its options, or says why it cannot", fig4)
+
+
+def check_version():
+    result = run("--version")
+    expect(result.returncode == 0 and re.fullmatch(r"partita \d+\.\d+\.\d+ \(revision [-A-Za-z0-9._+/]+\)\n", result.stdout),
+           "--version tells the version and the revision, once", result)
 
 
 def check_wrong_commands():
@@ -127,7 +134,8 @@ def check_wrong_setting():
 if ON_GPU and not any(pathlib.Path("/proc/driver/nvidia/gpus").glob("*")):
     print("skipped: needs a GPU, this machine has none")
     sys.exit(77)
-for check in [check_info_on_gpus] if ON_GPU else [check_help, check_wrong_commands, check_info, check_wrong_setting]:
+on_hosts = [check_help, check_version, check_wrong_commands, check_info, check_wrong_setting]
+for check in [check_info_on_gpus] if ON_GPU else on_hosts:
     check()
 for failure in failures:
     print("FAILED:", failure)

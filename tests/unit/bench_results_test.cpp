@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/support/revision.hpp"
 #include "bench/failure.hpp"
 #include "bench/report.hpp"
 #include "bench/results.hpp"
@@ -49,6 +50,13 @@ TEST(BenchResults, json_holds_raw_samples_in_order_and_the_link_that_was_used) {
   EXPECT_EQ(json.at("rows")[1].at("transport_partitions"), 2);
   EXPECT_EQ(json.at("machine").at("cores"), 16);
   EXPECT_EQ(json.at("machine").at("thread_level"), "multiple");
+}
+
+TEST(BenchResults, json_tells_of_which_sources_the_program_is) {
+  const auto json = to_json(results());
+  EXPECT_TRUE(json.contains("partita"));
+  EXPECT_EQ(json.at("revision"), apps::revision());
+  EXPECT_FALSE(apps::revision().empty());
 }
 
 TEST(BenchResults, json_names_a_peer_library_without_where_it_lies) {
