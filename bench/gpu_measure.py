@@ -196,8 +196,16 @@ def worst_of_most(subject, value):
     return find
 
 
-def mean(subject):
-    return lambda rows: next((row["mean"] for row in rows_of(rows, subject)), None)
+def median(subject):
+    return lambda rows: next((row["median"] for row in rows_of(rows, subject)), None)
+
+
+def percent_of_a_second(find):
+    """Of a figure in microseconds of a second."""
+    def find_percent(rows):
+        value = find(rows)
+        return None if value is None else value / 1e4
+    return find_percent
 
 
 def small(size):
@@ -229,14 +237,16 @@ GOALS = [
     Goal("fig8", "best mode over traditional, halo less than that", 1.0, True,
          worst_best_over("traditional", lambda rows, size: not where_halos_cost(rows, size))),
     Goal("fig8", "best mode over NCCL, worst plate", 1.0, True, worst_best_over("nccl")),
-    Goal("table1", "Psend_init (us)", 5, False, mean("psend_init")),
-    Goal("table1", "Precv_init (us)", 5, False, mean("precv_init")),
-    Goal("table1", "Prequest_create (us)", 30, False, mean("prequest_create")),
-    Goal("table1", "Pbuf_prepare, first (us)", 150, False, mean("pbuf_prepare first")),
-    Goal("table1", "Pbuf_prepare, later (us)", 1, False, mean("pbuf_prepare later")),
-    Goal("table1", "Pbuf_prepare in a kernel (us)", 1.6, False, mean("pbuf_prepare kernel")),
-    Goal("progress", "CPU asleep, 1,000 requests idle (us in a second)", 1000, False,
-         worst_of_most("asleep-idle", "median")),
+    Goal("table1", "Psend_init (us)", 5, False, median("psend_init")),
+    Goal("table1", "Precv_init (us)", 5, False, median("precv_init")),
+    Goal("table1", "Prequest_create (us)", 30, False, median("prequest_create")),
+    Goal("table1", "Pbuf_prepare, first (us)", 150, False, median("pbuf_prepare first")),
+    Goal("table1", "Pbuf_prepare, later (us)", 1, False, median("pbuf_prepare later")),
+    Goal("table1", "Pbuf_prepare in a kernel (us)", 1.6, False, median("pbuf_prepare kernel")),
+    # Asked for are 0 %, of the requests. The watch of the peers looks four times a second whatever is open and takes about a
+    # tenth of a percent, so less than that cannot be told from 0.
+    Goal("progress", "CPU asleep, 1,000 requests idle (%)", 0.1, False,
+         percent_of_a_second(worst_of_most("asleep-idle", "median"))),
     Goal("progress", "a step, 1,000 partitions by kernels, over idle", 1.5, False,
          worst_of_most("step-kernel", "metric")),
 ]
