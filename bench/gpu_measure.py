@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Measures the GPU requests on two GPUs: one JSON file a benchmark in a folder, and a table of what is to be reached.
+"""Measures the GPU requests on two GPUs: one JSON file a benchmark in a folder, a table of what is to be reached, and the tables
+of the folder's page (gpu_page.py).
 
   bench/gpu_measure.py --program build/cuda/bin/partita --output docs/measurements/NAME
                        [--mpirun "mpirun -n 2"] [--nccl PATH|none] [--nvshmem PATH] [--only NAME]... [--quick] [--tune]
                        [--only transport-sweep] [--gpu-aware-mpi]
+  bench/gpu_measure.py --from docs/measurements/NAME [--only NAME]...
 
 One process a GPU. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 --gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory (it is not left out where that
-fails). A run that fails with a peer is repeated without it. One that fails without is named in the table and in the exit status.
+fails). --from measures nothing and prints all tables of a folder that was measured before. A run that fails with a peer is
+repeated without it. One that fails without is named in the table and in the exit status.
 """
 
 import argparse
@@ -24,6 +27,8 @@ import signal
 import subprocess
 import sys
 import time
+
+import gpu_page
 
 RUN_LIMIT_S = 240
 SWEEP = "transport-sweep"
@@ -293,8 +298,9 @@ def sweep_tables(found):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True)
-    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--program")
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--from", dest="measured", metavar="FOLDER", type=pathlib.Path)
     parser.add_argument("--mpirun", default="mpirun -n 2")
     parser.add_argument("--nccl", default=None)
     parser.add_argument("--nvshmem", default=None)
@@ -303,19 +309,27 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
+    if options.measured is None and not (options.program and options.output):
+        parser.error("--program and --output are needed, or --from")
+    if options.measured is not None and not options.measured.is_dir():
+        parser.error(f"--from {options.measured}: there is no such folder")
     options.nccl = options.nccl or str(wheel_library("nvidia.nccl", "libnccl.so.2") or "auto")
     return options
 
 
 def main():
     options = parse_arguments()
+    if options.measured:
+        options.output = options.measured
+        print(f"{summary(options, planned_runs(options))}\n{gpu_page.page(options.measured)}", end="")
+        return 0
     options.output.mkdir(parents=True, exist_ok=True)
     runs = planned_runs(options)
     failed = [run for run in runs if not measure_with_peers(options, run)]
     text = summary(options, runs)
     text += "".join(f"failed: {shown_command(options, run)}\n" for run in failed)
     (options.output / "summary.txt").write_text(text)
-    print("\n" + text)
+    print(f"\n{text}\n{gpu_page.page(options.output)}", end="")
     return 1 if failed else 0
 
 
