@@ -122,8 +122,10 @@ class Link {
   virtual bool moves(memory::Kind from, memory::Kind to) const { return memory::is_host(from) && memory::is_host(to); }
 
   /// The smallest transfer into `receiver` that is worth its own start and flag, as measured for each link. Smaller
-  /// partitions are aggregated, unless the program asks otherwise.
-  virtual std::int64_t transfer_bytes(const Endpoint& receiver) const {
+  /// partitions are aggregated, unless the program asks otherwise. `in_gpu_memory`: one side's buffer at least, so that
+  /// this link copies GPU memory, or what stages it does, which takes as long to start as a MiB takes to move.
+  virtual std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const {
+    if (in_gpu_memory) return gpu_transfer_bytes(receiver);
     return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;
   }
 
@@ -137,6 +139,11 @@ class Link {
 
   /// Takes the host steps that wait; called by one thread at a time. True if something moved.
   virtual bool progress() { return false; }
+
+ protected:
+  static std::int64_t gpu_transfer_bytes(const Endpoint& receiver) {
+    return std::max<std::int64_t>(receiver.size_bytes / 4, 1024 * 1024);
+  }
 };
 
 }  // namespace partita::link

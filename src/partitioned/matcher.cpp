@@ -322,8 +322,10 @@ Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const
 
 Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
                                     const SideShape& mine, const SideShape& theirs) {
-  const link::Plan plan(theirs.partitions, mine.partitions,
-                        choose_transport_partitions(theirs, mine, link.transfer_bytes(endpoint)), mine.total_bytes);
+  const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
+  const std::int64_t transfer_bytes = link.transfer_bytes(endpoint, in_gpu_memory);
+  const link::Plan plan(theirs.partitions, mine.partitions, choose_transport_partitions(theirs, mine, transfer_bytes),
+                        mine.total_bytes);
   auto made = link.receiver(endpoint, plan, form.bytes);
   if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
   auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);

@@ -44,7 +44,7 @@ Request::~Request() {
 
 SideShape Request::shape() const {
   return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
-          arguments_.transport_partitions};
+          arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
 }
 
 std::vector<link::Endpoint> Request::endpoints() const {

@@ -61,6 +61,7 @@ struct SideShape {
   std::int32_t partitions = 1;
   std::int64_t total_bytes = 0;
   std::int32_t wished_transport_partitions = 0;
+  std::int32_t in_gpu_memory = 0;  ///< a truth value
 };
 
 /// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.

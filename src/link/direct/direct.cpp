@@ -243,10 +243,11 @@ class Direct final : public Link {
     return between_gpus || Link::moves(from, to);
   }
 
-  std::int64_t transfer_bytes(const Endpoint& receiver) const override {
+  std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const override {
     const std::int64_t total_bytes = receiver.size_bytes;
     // A copy engine's start and flags take what 3 MiB take, so that little is gained by more or smaller pieces.
     if (receiver.kind == memory::Kind::device) return std::max<std::int64_t>(total_bytes / 4, 8 * 1024 * 1024);
+    if (in_gpu_memory) return gpu_transfer_bytes(receiver);
     if (mappable(receiver))
       return total_bytes <= 64 * 1024 ? 4 * 1024 : total_bytes <= 1024 * 1024 ? 8 * 1024 : 32 * 1024;
     // A remote copy costs a system call, and one that both ranks make two.

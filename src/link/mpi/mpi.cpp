@@ -194,7 +194,9 @@ class Mpi final : public Link {
 
   std::string_view name() const override { return "mpi"; }
 
-  std::int64_t transfer_bytes(const Endpoint&) const override { return 64 * 1024; }
+  std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const override {
+    return in_gpu_memory ? gpu_transfer_bytes(receiver) : 64 * 1024;
+  }
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     return std::make_unique<MpiSender>(context_, endpoint);
