@@ -39,11 +39,15 @@ testing::AssertionResult goes(Partita_Request send, bool by_kernels, bool in_pac
                                      << told(send, "partita_reason") << ")";
 }
 
-void RingPair::make(const AnyBuffer& out, const AnyBuffer& in, int partitions, const std::string& driver) {
+void RingPair::make(const AnyBuffer& out, const AnyBuffer& in, int partitions, const std::string& driver,
+                    int transport_partitions) {
   const std::int64_t bytes = out.size_bytes() / partitions;
   MPI_Info info = MPI_INFO_NULL;
   PMPI_Info_create(&info);
   PMPI_Info_set(info, "partita_driver", driver.c_str());
+  if (transport_partitions != 0) {
+    PMPI_Info_set(info, "partita_transport_partitions", std::to_string(transport_partitions).c_str());
+  }
   ASSERT_EQ(Partita_Psend_init(out.data(), partitions, bytes, MPI_BYTE, next(), 6, MPI_COMM_WORLD, info, &send_),
             MPI_SUCCESS);
   ASSERT_EQ(Partita_Precv_init(in.data(), partitions, bytes, MPI_BYTE, previous(), 6, MPI_COMM_WORLD, info, &recv_),

@@ -29,8 +29,10 @@ inline constexpr std::int64_t packet_limit_bytes = 8 * 1024;
 /// A send to the next rank and a receive from the one before, both with a device request.
 class RingPair : public Ring {
  protected:
-  /// `driver` of both sides: "host" or "device". Also a check that the bytes will go as they must.
-  void make(const AnyBuffer& out, const AnyBuffer& in, int partitions, const std::string& driver);
+  /// `driver` of both sides: "host" or "device". Without `transport_partitions` the library chooses. Also a check that
+  /// the bytes will go as they must.
+  void make(const AnyBuffer& out, const AnyBuffer& in, int partitions, const std::string& driver,
+            int transport_partitions = 0);
   void free();
 
   Partita_Request send_ = PARTITA_REQUEST_NULL;
