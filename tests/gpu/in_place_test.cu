@@ -101,6 +101,9 @@ class InPlace : public FirstToLast {
     ASSERT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
     harness_barrier();
   }
+  static std::uint64_t rounds_or(int otherwise) {
+    return static_cast<std::uint64_t>(environment_number("PARTITEST_ROUNDS", otherwise));
+  }
   void expect_all_well() {
     EXPECT_EQ(tally_->failed_call, 0);
     EXPECT_EQ(tally_->no_place, 0);
@@ -131,7 +134,7 @@ TEST_F(InPlace, kernels_compute_in_the_receive_buffer_of_host_driven_requests) {
     ASSERT_FALSE(HasFatalFailure());
     make_device_side();
     ASSERT_FALSE(HasFatalFailure());
-    for (std::uint64_t round = 1; round <= 50; ++round) {
+    for (std::uint64_t round = 1; round <= rounds_or(50); ++round) {
       ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
       if (sends()) {
         ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);
@@ -153,7 +156,7 @@ TEST_F(InPlace, kernels_compute_in_the_receive_buffer_of_device_driven_requests)
     const std::string text = std::to_string(shape.partitions) + " × " + std::to_string(shape.partition_bytes);
     SCOPED_TRACE(text);
     step(text);
-    constexpr int rounds = 300;
+    const int rounds = static_cast<int>(rounds_or(300));
     AnyBuffer buffer(shape.partition_bytes * shape.partitions, shape.placement);
     if (sends()) buffer.fill(own_data);
     make(buffer, shape.partitions, "device");
@@ -168,7 +171,7 @@ TEST_F(InPlace, kernels_compute_in_the_receive_buffer_of_device_driven_requests)
     CUDA_OK(cudaGetLastError());
     CUDA_OK(cudaStreamSynchronize(stream_));
     expect_all_well();
-    EXPECT_TRUE(buffer.holds(sends() ? own_data : std::uint64_t{rounds}, 0, buffer.size_bytes()));
+    EXPECT_TRUE(buffer.holds(sends() ? own_data : static_cast<std::uint64_t>(rounds), 0, buffer.size_bytes()));
     free();
     ASSERT_FALSE(HasFailure());
   }

@@ -105,8 +105,12 @@ struct Shape {
   }
 };
 // The first two would travel as packets between two device-driven sides.
-const std::vector<Shape> shapes = {
-    {8, 1, 300}, {64, 16, 300}, {1001, 5, 300}, {65'536, 16, 100}, {4096, 4, 100, Placement::mapped}};
+std::vector<Shape> shapes() {
+  std::vector<Shape> all = {
+      {8, 1, 300}, {64, 16, 300}, {1001, 5, 300}, {65'536, 16, 100}, {4096, 4, 100, Placement::mapped}};
+  for (Shape& shape : all) shape.rounds = static_cast<int>(environment_number("PARTITEST_ROUNDS", shape.rounds));
+  return all;
+}
 
 class MixedDrivers : public FirstToLast {
  protected:
@@ -189,7 +193,7 @@ class MixedDrivers : public FirstToLast {
 };
 
 TEST_F(MixedDrivers, a_device_driven_send_meets_a_host_driven_receive) {
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : shapes()) {
     SCOPED_TRACE(shape.text());
     step(shape.text());
     AnyBuffer buffer(shape.total_bytes(), shape.placement);
@@ -211,7 +215,7 @@ TEST_F(MixedDrivers, a_device_driven_send_meets_a_host_driven_receive) {
 }
 
 TEST_F(MixedDrivers, a_host_driven_send_meets_a_device_driven_receive) {
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : shapes()) {
     for (const std::string gpu_copy : {"auto", "engine"}) {
       SCOPED_TRACE(shape.text() + ", copy by " + gpu_copy);
       step(shape.text() + ", copy by " + gpu_copy);
