@@ -27,7 +27,9 @@ TIMEOUT_S = 3
 MARGIN_S = 12
 # Of kernels: long enough to tell a release by the host from the kernel's own time limit.
 KERNEL_TIMEOUT_S = 30
-KERNEL_RELEASE_S = 15
+# From the death of a rank to the end of the kernels that wait for it. The guide promises about a second; kernels on CPU threads
+# run in crowded machines too.
+KERNEL_RELEASE_S = {"gpu": 3, "kernels": 15}
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
                   "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH"]
@@ -59,6 +61,7 @@ class Job:
             command += ["sh", "-c", KEEPER, "sh"]
         command += [options.probe, *arguments]
         self.lines = []
+        self.times = []  # of each line: when it came
         self.begin = time.monotonic()
         self.process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, errors="replace", start_new_session=True)
@@ -67,11 +70,17 @@ class Job:
 
     def _read(self):
         for line in self.process.stdout:
+            self.times.append(time.monotonic())
             self.lines.append(line.rstrip("\n"))
 
     @property
     def output(self):
         return "\n".join(self.lines)
+
+    def time_between(self, first, second):
+        """Seconds from the line with `first` in it to the one with `second`; None where one is missing."""
+        came = [next((at for at, line in zip(self.times, self.lines) if words in line), None) for words in (first, second)]
+        return None if None in came else came[1] - came[0]
 
     def pids(self):
         return [int(n) for n in re.findall(r"runs as pid (\d+)", self.output)]
@@ -268,22 +277,34 @@ def kernel_fault(options, checks, mode, size_bytes, **environment):
     told = survivors(job)
     expect_good_end(checks, job, [0], where)
     job.end(time.monotonic() - job.begin + 0.1)
-    checks.expect(f"rank {VICTIM} pid" in job.output, f"{where}: the fault did not strike", job)
-    ended = re.search(r"rank 0 kernel ended: code (-?\d+) after ([0-9.]+) s", job.output)
+    strikes = f"rank {VICTIM} pid"
+    checks.expect(strikes in job.output, f"{where}: the fault did not strike", job)
+    ended = re.search(r"rank 0 kernel ended: code (-?\d+)", job.output)
     checks.expect(ended is not None, f"{where}: the kernel of rank 0 did not end", job)
     if ended:
         expected = 0 if mode in ("host_mark", "host_all") else ERR_ABORTED
         checks.expect(int(ended[1]) == expected, f"{where}: the kernel ended with code {ended[1]}, not {expected}", job)
-        checks.expect(float(ended[2]) < KERNEL_RELEASE_S, f"{where}: the kernel ended after {ended[2]} s", job)
-    seconds, sentence = told.get(0, (None, ""))
-    checks.expect(seconds is not None and seconds < KERNEL_RELEASE_S, f"{where}: rank 0 was told after {seconds} s", job)
+    limit_s = KERNEL_RELEASE_S[options.group]
+    _, sentence = told.get(0, (None, ""))
+    times = []
+    for what, line in [("the kernel ended", "rank 0 kernel ended"), ("rank 0 was told", "rank 0 survives")]:
+        seconds = job.time_between(strikes, line)
+        # Where all had come, the kernel is launched long after the death. Where it only marks, its host looks for its end after
+        # its own wait.
+        awaits = mode != "host_all"
+        checks.expect(seconds is not None and (seconds < limit_s or not awaits),
+                      f"{where}: {what} {seconds} s after the death of rank {VICTIM}", job)
+        if awaits and seconds is not None:
+            times.append(f"{what} {seconds:.2f} s after the death")
     if mode == "host_all":
         checks.expect("survives: class 0 " in job.output, f"{where}: all had come, but rank 0 was told: {sentence}", job)
     else:
-        checks.expect(f"rank {VICTIM} has ended" in sentence, f"{where}: rank 0 was told: {sentence}", job)
+        # UCX may notice a lost connection before the library looks whether the process lives.
+        ways = [f"rank {VICTIM} has ended"] + [f"lost rank {VICTIM}"] * (environment.get("PARTITA_LINK") == "ucx")
+        checks.expect(any(way in sentence for way in ways), f"{where}: rank 0 was told: {sentence}", job)
     checks.expect("rank 0 computes 144" in job.output, f"{where}: rank 0 has lost its GPU", job)
     checks.expect("rank 0 frees: MPI_SUCCESS" in job.output, f"{where}: rank 0 could not free its requests", job)
-    print(f"done: {where}: after {seconds} s", flush=True)
+    print(f"done: {where}: {', '.join(times) or 'nobody had to wait'}", flush=True)
 
 
 def group_kernels(options, checks):
@@ -297,7 +318,8 @@ def group_kernels(options, checks):
     for mode in ["host_wait", "host_partition", "host_ask", "host_ask_in_wait", "host_all", "host_mark"]:
         kernel_fault(options, checks, mode, flags)
     for mode in ["host_wait", "host_ask", "host_all"]:
-        kernel_fault(options, checks, mode, flags, PARTITA_LINK="mpi")  # the host tells its kernels
+        for link in ["mpi", "ucx"] if "ucx" in options.links else ["mpi"]:
+            kernel_fault(options, checks, mode, flags, PARTITA_LINK=link)  # the host tells its kernels
     kernel_fault(options, checks, "host_mark", flags, PARTITA_GPU_COPY="engine")
 
 
