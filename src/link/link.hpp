@@ -8,6 +8,7 @@
 //   each epoch         Receiver::open, Sender::ready/put … arrived, finished, complete
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -123,7 +124,7 @@ class Link {
 
   /// The smallest transfer into `receiver` that is worth its own start and flag, as measured for each link. Smaller
   /// partitions are aggregated, unless the program asks otherwise. `in_gpu_memory`: one side's buffer at least, so that
-  /// this link copies GPU memory, or what stages it does, which takes as long to start as a MiB takes to move.
+  /// this link copies GPU memory, or what stages it does: that takes 10 us to start.
   virtual std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const {
     if (in_gpu_memory) return gpu_transfer_bytes(receiver);
     return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;
@@ -141,8 +142,10 @@ class Link {
   virtual bool progress() { return false; }
 
  protected:
+  /// Of links between nodes, and of what is staged.
   static std::int64_t gpu_transfer_bytes(const Endpoint& receiver) {
-    return std::max<std::int64_t>(receiver.size_bytes / 4, 1024 * 1024);
+    const std::int64_t total_bytes = receiver.size_bytes;
+    return total_bytes <= 32 * 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 1024 * 1024) : total_bytes / 4;
   }
 };
 

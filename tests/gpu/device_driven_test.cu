@@ -284,6 +284,9 @@ TEST_F(DeviceDriven, a_wait_in_vain_ends_at_the_time_limit) {
     CUDA_OK(cudaStreamSynchronize(stream));
     EXPECT_EQ(*code, PARTITA_DEVICE_ERR_TIMEOUT);
     CUDA_OK(cudaFree(code));
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    EXPECT_NE(Partita_Wait(&recv_, MPI_STATUS_IGNORE), MPI_SUCCESS) << "the host hears of it";
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   }
   harness_barrier();
   free();
