@@ -75,6 +75,13 @@ bool aligned_for_packets(const Endpoint& endpoint) {
   return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
 }
 
+bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Offer& offer) {
+  return receiver.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
+         aligned_for_packets(receiver) && plan.total_bytes() > 0 && plan.total_bytes() <= packet_limit_bytes &&
+         plan.send_partition_bytes() % packet_payload_bytes == 0 &&
+         plan.recv_partition_bytes() % packet_payload_bytes == 0;
+}
+
 std::size_t flags_bytes(const Plan& plan) {
   return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
 }
@@ -146,6 +153,8 @@ class DeviceSender final : public Sender {
     plan_ = plan;
     data_ = data;
     answer_ = answer;
+    // The segment with the words becomes the GPU's here: that takes longer than a mark may.
+    on_gpu(done_.address());
     if (!answer.packets) receive_buffer_ = mapped(get_export(reader));
     if (answer.driver == Driver::host) {
       host_flags_ = reinterpret_cast<Epoch*>(on_gpu(context_.host_memory.import(endpoint_.peer, answer.host_flags)));
@@ -265,7 +274,8 @@ class DeviceSender final : public Sender {
 
 class DeviceReceiver final : public Receiver {
  public:
-  /// `buffer`: the endpoint's memory, exported. `sender_promise`: the sender's device word, mapped here.
+  /// `buffer`: the endpoint's memory, exported, or nothing where packets are unpacked from slots of Partita's own.
+  /// `sender_promise`: the sender's device word, mapped here.
   DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
                  DeviceExport buffer, std::shared_ptr<std::byte> sender_promise)
       : context_(context),
@@ -284,7 +294,8 @@ class DeviceReceiver final : public Receiver {
     writer.put(
         Answer{endpoint_.driver, packets_, context_.host_memory.export_to(endpoint_.peer, host_flags_.address())});
     put_export(writer, export_block(context_.device_memory, endpoint_.peer, device_block_));
-    return put_export(writer, buffer_).take();
+    if (!packets_) put_export(writer, buffer_);
+    return writer.take();
   }
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
@@ -310,12 +321,6 @@ class DeviceReceiver final : public Receiver {
   }
 
  private:
-  static bool travels_in_packets(const Endpoint& endpoint, const Plan& plan, const Offer& offer) {
-    return endpoint.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
-           aligned_for_packets(endpoint) && plan.total_bytes() > 0 && plan.total_bytes() <= packet_limit_bytes &&
-           plan.send_partition_bytes() % packet_payload_bytes == 0 &&
-           plan.recv_partition_bytes() % packet_payload_bytes == 0;
-  }
   std::size_t slots_bytes() const { return packets_ ? static_cast<std::size_t>(plan_.total_bytes()) * 2 : 0; }
 
   Context context_;
@@ -344,16 +349,21 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
   const auto offer = reader.get<Offer>();
   check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
-  auto exported = memory.export_to(endpoint.peer, endpoint.data, static_cast<std::size_t>(endpoint.size_bytes));
-  if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
-    return Refusal{fmt::format("the receive buffer cannot be mapped by other processes: {}", not_mappable->reason)};
+  // Only where the peer has a use for it: a descriptor that was passed there keeps the program's memory alive.
+  DeviceExport buffer;
+  if (!travels_in_packets(endpoint, plan, offer)) {
+    auto exported = memory.export_to(endpoint.peer, endpoint.data, static_cast<std::size_t>(endpoint.size_bytes));
+    if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
+      return Refusal{fmt::format("the receive buffer cannot be mapped by other processes: {}", not_mappable->reason)};
+    }
+    buffer = std::move(std::get<DeviceExport>(exported));
   }
   // Where this GPU reaches the sender's, the sender's reaches this one.
   auto promise = memory.import(endpoint.peer, get_export(reader), endpoint.device);
   if (const auto* not_mappable = std::get_if<NotMappable>(&promise)) {
     return Refusal{fmt::format("the two GPUs do not reach each other's memory: {}", not_mappable->reason)};
   }
-  return std::make_unique<DeviceReceiver>(context, endpoint, plan, offer, std::move(std::get<DeviceExport>(exported)),
+  return std::make_unique<DeviceReceiver>(context, endpoint, plan, offer, std::move(buffer),
                                           std::move(std::get<std::shared_ptr<std::byte>>(promise)));
 }
 
