@@ -161,16 +161,22 @@ int Partita_Prequest_free(Partita_Prequest* prequest) {
 }
 
 int Partita_Request_free(Partita_Request* request) {
-  return on_request("Request_free", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
-    Request& freed = request_of(request == nullptr ? PARTITA_REQUEST_NULL : *request);
-    if (freed.active()) {
-      throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}", freed.explain());
-    }
-    const auto untold = freed.untold_mistake();
-    runtime().free(freed);
-    *request = PARTITA_REQUEST_NULL;
-    if (untold) throw Error(*untold);
-  });
+  const Partita_Request handle = request == nullptr ? PARTITA_REQUEST_NULL : *request;
+  // An error may be told when the request is gone.
+  const auto communicator = handle == PARTITA_REQUEST_NULL ? nullptr : request_of(handle).arguments().communicator;
+  return guarded(
+      "Request_free", [&] { return handler_of(communicator.get()); },
+      [&] {
+        Request& freed = request_of(handle);
+        if (freed.active()) {
+          throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}",
+                      freed.explain());
+        }
+        const auto untold = freed.untold_mistake();
+        runtime().free(freed);
+        *request = PARTITA_REQUEST_NULL;
+        if (untold) throw Error(*untold);
+      });
 }
 
 int Partita_Request_get_info(Partita_Request handle, MPI_Info* info) {

@@ -42,10 +42,12 @@ int adopt(Partita_Request request, MPI_Request* handle) {
 }
 
 int release(Partita_Request request, MPI_Request* handle) {
-  if (const int code = Partita_Request_free(&request); code != MPI_SUCCESS) return code;
+  const int code = Partita_Request_free(&request);
+  if (request != PARTITA_REQUEST_NULL) return code;  // refused; an error may also come of one that is gone
   // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
   request_table().erase(key_of(*handle));
-  return PMPI_Request_free(handle);
+  const int placeholder_code = PMPI_Request_free(handle);
+  return code != MPI_SUCCESS ? code : placeholder_code;
 }
 
 }  // namespace partita::dropin

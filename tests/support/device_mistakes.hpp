@@ -318,6 +318,35 @@ class DeviceMistakes : public testing::Test {
     }
   }
 
+  /// Nothing keeps the request any more when its free tells of the mistake.
+  void free_behind_the_receiver() {
+    make(nullptr);
+    Partita_Prequest device{};
+    if (rank() == sender()) {
+      ASSERT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS);
+    }
+    harness_barrier();
+    if (rank() == receiver()) {
+      if (rank() != sender()) {  // so that it is matched
+        ASSERT_EQ(Partita_Pbuf_prepare(recv_), MPI_SUCCESS);
+      }
+      EXPECT_EQ(Partita_Request_free(&recv_), MPI_SUCCESS);
+    }
+    const Partita_Request first = send_;
+    make(nullptr);  // what the receiver says of this pair comes behind its word that the first is free
+    if (rank() == sender()) {
+      Partita_Prequest second{};
+      ASSERT_EQ(Partita_Prequest_create(&second, send_), MPI_SUCCESS);
+      EXPECT_EQ(Partita_Prequest_free(&second), MPI_SUCCESS);
+      ASSERT_EQ(Device::call(Commit{Mistake::partition, device}), PARTITA_DEVICE_ERR_PARTITION);
+      Partita_Request freed = first;
+      expect_error(Partita_Request_free(&freed), MPI_ERR_OTHER,
+                   "a kernel named a partition that the request does not have (partition 4)");
+      EXPECT_EQ(freed, PARTITA_REQUEST_NULL) << "freed all the same";
+    }
+    free_both();
+  }
+
   void refuse_calls_of_the_host() {
     make(nullptr);
     Partita_Prequest device{};
@@ -378,12 +407,17 @@ TYPED_TEST_P(DeviceMistakes, behind_the_end_of_an_epoch_are_told_by_the_next_cal
   }
 }
 
+TYPED_TEST_P(DeviceMistakes, are_told_by_the_free_when_the_receiver_has_freed_before) {
+  this->free_behind_the_receiver();
+}
+
 TYPED_TEST_P(DeviceMistakes, of_the_host_are_refused_with_a_reason) {
   this->refuse_calls_of_the_host();
 }
 
 REGISTER_TYPED_TEST_SUITE_P(DeviceMistakes, each_has_a_code_for_the_kernel_and_a_sentence_for_its_host,
                             leave_the_epoch_as_it_is, behind_the_end_of_an_epoch_are_told_by_the_next_call,
+                            are_told_by_the_free_when_the_receiver_has_freed_before,
                             of_the_host_are_refused_with_a_reason);
 
 }  // namespace partita::test
