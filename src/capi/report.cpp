@@ -101,16 +101,4 @@ void check_output(const void* output, const char* name) {
   if (output == nullptr) throw Error(ErrorClass::arg, "argument {} is null; expected is where to put the answer", name);
 }
 
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorClass::no_mem, "out of memory");
-  } catch (const std::exception& exception) {
-    return Error(ErrorClass::internal, "{}", exception.what());
-  }
-}
-
 }  // namespace partita::capi

@@ -3,12 +3,10 @@
 
 #include <mpi.h>
 
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 
-#include "core/error.hpp"
+#include "core/current_error.hpp"
 #include "partitioned/communicators.hpp"
 
 namespace partita::capi {
@@ -41,9 +39,6 @@ MPI_Comm handler_of(const Communicator* record);
 
 /// Throws Error (arg) where a call got no place for its answer.
 void check_output(const void* output, const char* name);
-
-/// Turns whatever is being handled into an Error.
-Error current_error();
 
 /// Runs `body`; an Error goes to the handler of `comm()`.
 template <class Comm, class Body>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/error.hpp"
+#include "core/current_error.hpp"
 #include "core/log.hpp"
 
 namespace partita {
@@ -36,7 +36,8 @@ bool Progress::take_steps() {
   for (Known& step : steps_) {
     try {
       moved |= step.take();
-    } catch (const Error& error) {
+    } catch (const std::exception&) {
+      const Error error = current_error();
       // No request to blame; whoever waits for the outcome is watched.
       if (error.sentence() != step.last_failure) log("progress failed: {}", error.sentence());
       step.last_failure = error.sentence();

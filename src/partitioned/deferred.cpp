@@ -1,5 +1,6 @@
 #include "partitioned/deferred.hpp"
 
+#include "core/current_error.hpp"
 #include "core/progress.hpp"
 #include "partitioned/send.hpp"
 
@@ -31,8 +32,8 @@ bool DeferredList::flush() {
     bool settled = true;
     try {
       settled = current.flush();
-    } catch (const Error& error) {
-      current.fail(error);
+    } catch (const std::exception&) {
+      current.fail(current_error());
     }
     if (!settled) push(current);
     moved |= settled;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/current_error.hpp"
 #include "partitioned/request.hpp"
 
 namespace partita {
@@ -26,8 +27,8 @@ bool DeviceEngine::step() {
     if (request->failed()) continue;
     try {
       moved |= request->device_step();
-    } catch (const Error& error) {
-      request->fail_kernels(error);  // the others go on
+    } catch (const std::exception&) {
+      request->fail_kernels(current_error());  // the others go on
     }
   }
   return moved;
