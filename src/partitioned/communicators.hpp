@@ -55,7 +55,7 @@ class Communicators {
 
   World& world_;
   int keyval_ = MPI_KEYVAL_INVALID;
-  std::uint64_t drawn_ = 0;
+  std::atomic<std::uint64_t> drawn_{0};
   mutable std::mutex mutex_;
   std::set<std::shared_ptr<Communicator>*> records_;
 };
