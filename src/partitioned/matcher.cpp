@@ -94,7 +94,7 @@ void Matcher::Unanswered::release_memory() {
 void Matcher::post_offer(SendRequest& request) {
   const std::string& wish = request.arguments().link;
   Unanswered& unanswered = unanswered_[request.matching.id];
-  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), wish, {}};
+  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), {}};
   for (const auto& link : runtime_.links) {
     for (const link::Endpoint& endpoint : request.endpoints()) {
       if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
@@ -115,7 +115,7 @@ void Matcher::post_offer(SendRequest& request) {
 
 wire::Bytes Matcher::write_offer(const MatchKey& key, const Offer& offer) {
   wire::Writer message;
-  message.put(offer_kind).put(key).put(offer.sender_id).put(offer.shape).put_string(offer.wished_link);
+  message.put(offer_kind).put(key).put(offer.sender_id).put(offer.shape);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
   for (const LinkOffer& link : offer.links) {
     message.put_string(link.link).put(link.kind).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
@@ -128,7 +128,6 @@ Matcher::Offer Matcher::read_offer(int from, wire::Reader& message) {
   offer.from = from;
   offer.sender_id = message.get<std::uint64_t>();
   offer.shape = message.get<SideShape>();
-  offer.wished_link = message.get_string();
   const auto count = message.get<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
     LinkOffer link;
@@ -198,9 +197,7 @@ void Matcher::take_answer(int from, wire::Reader message) {
     request->connect(plan, answered.take(link, kind), kind, link, std::move(reason), answer);
   } catch (const Error& error) {
     request->fail(error);
-    wire::Writer failure;
-    failure.put(failure_kind).put(receiver_id).put(error.error_class()).put_string(error.sentence());
-    mailbox_.post(from, failure.take());
+    request->tell_receiver("connect", error);
   }
 }
 
@@ -333,14 +330,20 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
 }
 
-void Matcher::take_failure(int from, wire::Reader message) {
+void Matcher::take_failure(int, wire::Reader message) {
   const auto receiver_id = message.get<std::uint64_t>();
   const auto error_class = message.get<ErrorClass>();
   const std::string sentence = message.get_string();
   const std::lock_guard lock(mutex_);
   if (Request* request = find(receiver_id)) {
-    request->fail(Error(error_class, "the sender, rank {}, could not connect: {}", from, sentence));
+    request->fail(Error(error_class, "{}", sentence));
   }
+}
+
+void Matcher::post_failure_to_receiver(const SendRequest& request, const Error& error) {
+  wire::Writer message;
+  message.put(failure_kind).put(request.matching.peer_id).put(error.error_class()).put_string(error.sentence());
+  mailbox_.post(request.arguments().peer, message.take());
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {

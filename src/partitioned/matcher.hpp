@@ -19,7 +19,7 @@ namespace partita {
 ///   ask     receiver → sender   when both are known and the first link that could serve is one that the sender holds
 ///                               back: the sender starts it and makes its offer again
 ///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
-///   failure sender → receiver   where the sender cannot do what the answer asks of it
+///   failure sender → receiver   where the sender cannot do what the answer asks of it, or a put has failed
 ///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
 ///   done
 /// Any thread may call; requests are connected on whichever thread takes the message.
@@ -31,6 +31,8 @@ class Matcher {
   void add(std::unique_ptr<RecvRequest> request);
   /// The request whose device side `view` is. Throws Error if it is of none.
   Request& request_with(const Partita_Prequest& view);
+  /// Ends the receive that `request` was matched to. Any thread.
+  void post_failure_to_receiver(const SendRequest& request, const Error& error);
   /// The program freed `request`; it goes when its peer can no longer touch its memory.
   void free(Request& request);
   /// Frees every request that the program has not freed; returns how many there were.
@@ -54,7 +56,6 @@ class Matcher {
     int from = -1;
     std::uint64_t sender_id = 0;
     SideShape shape;
-    std::string wished_link;
     std::vector<LinkOffer> links;
   };
   /// What the receiver chose.

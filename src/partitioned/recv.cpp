@@ -58,17 +58,37 @@ void RecvRequest::connect(const link::Plan& plan, std::unique_ptr<link::Receiver
 
 bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
-  if (!active() || null_peer()) return true;
+  if (null_peer()) return true;
   throw_if_failed();
-  if (matched() && transports_arrived(plan_.transports_of_recv(partition))) {
-    bool all = true;
-    const link::Range pieces = pieces_of(partition);
-    for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
-    if (all && runtime_.trace.enabled()) trace_arrival(partition);
-    if (all) return true;
+  if (!active()) {
+    throw_if_given_up();  // what has not arrived by then never will
+    return true;
+  }
+  if (matched() && or_fail([&] { return deliver_partition(partition); })) {
+    if (runtime_.trace.enabled()) trace_arrival(partition);
+    return true;
   }
   if (runtime_.progress.wanted()) runtime_.progress.poll();
   return false;
+}
+
+/// What a thread has claimed and could not move is moved by nobody else.
+template <class Body>
+auto RecvRequest::or_fail(Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    throw Error(fail_with_current());
+  }
+}
+
+/// Whether it has arrived and lies in the user's buffer by now.
+bool RecvRequest::deliver_partition(std::int64_t partition) {
+  if (!transports_arrived(plan_.transports_of_recv(partition))) return false;
+  bool all = true;
+  const link::Range pieces = pieces_of(partition);
+  for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
+  return all;
 }
 
 void RecvRequest::check_partition(std::int64_t partition) const {
@@ -130,7 +150,9 @@ bool RecvRequest::done() {
   if (device_ != nullptr) device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const auto pieces = static_cast<std::int64_t>(claimed_.size());
-  while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
+  or_fail([&] {
+    while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
+  });
   if (next_ < pieces) return false;
   if (tells_kernels() && !device_->told_kernels()) return false;
   for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);

@@ -38,6 +38,9 @@ class RecvRequest final : public Request {
   bool transports_arrived(link::Range transports) const;
   link::Range pieces_of(std::int64_t partition) const;
   bool piece_arrived(std::int64_t piece);
+  template <class Body>
+  auto or_fail(Body body) -> decltype(body());
+  bool deliver_partition(std::int64_t partition);
   bool deliver(std::int64_t piece);
   bool tells_kernels() const { return tells_kernels_ && device_ != nullptr; }
   void copy_out(std::int64_t piece);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/current_error.hpp"
 #include "partitioned/runtime.hpp"
 
 namespace partita {
@@ -111,6 +112,12 @@ void Request::fail(const Error& error) {
     if (!failure_) failure_ = error;
   }
   failed_.store(true, std::memory_order_release);
+}
+
+Error Request::fail_with_current() {
+  Error error = current_error();
+  fail(error);
+  return error;
 }
 
 void Request::throw_if_failed() const {

@@ -161,6 +161,8 @@ class Request : public Waiting {
   /// Throws Error if no epoch may open. A mistake of a kernel that nobody was told gives the request up.
   void check_startable();
   void throw_if_failed() const;
+  /// fail() with what is being handled; gives it back, to be thrown.
+  Error fail_with_current();
   /// Throws Error if no other epoch may open.
   void throw_if_given_up() const;
   /// Traces an event of the open epoch.

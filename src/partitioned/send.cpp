@@ -191,16 +191,40 @@ void SendRequest::join(link::Range& run, std::int64_t t, void (SendRequest::*lea
 /// buffer may be written again once the calls that mark have returned.
 void SendRequest::decide(link::Range run) {
   if (run.size() == 0 || given_up_.load(std::memory_order_acquire)) return;
-  if (link_->ready(epoch_)) {
-    put(run);
-    return;
+  or_fail([&] {
+    check_receiver();
+    if (link_->ready(epoch_)) return put(run);
+    for (std::int64_t t = run.begin; t < run.end; ++t) {
+      record(Trace::Event::deferred, t);
+      deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
+    }
+    deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
+    runtime_.deferred.push(*this);
+  });
+}
+
+/// Its memory is the program's again. In an epoch that it has completed nothing is left to put.
+void SendRequest::check_receiver() const {
+  if (!matching.peer_freed) return;
+  throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
+}
+
+/// What was marked and could not be put is put by nobody else: the request fails, on both sides.
+template <class Body>
+auto SendRequest::or_fail(Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    const bool first = !failed();
+    const Error error = fail_with_current();
+    if (first && !matching.peer_freed) tell_receiver("send", error);
+    throw Error(error);
   }
-  for (std::int64_t t = run.begin; t < run.end; ++t) {
-    record(Trace::Event::deferred, t);
-    deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
-  }
-  deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
-  runtime_.deferred.push(*this);
+}
+
+void SendRequest::tell_receiver(const char* what, const Error& error) const {
+  runtime_.matcher.post_failure_to_receiver(*this, Error(error.error_class(), "the sender, rank {}, could not {}: {}",
+                                                         runtime_.world.rank(), what, error.sentence()));
 }
 
 void SendRequest::put(link::Range run) {
@@ -226,6 +250,11 @@ bool SendRequest::flush() {
   if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
   // Deferred by a thread that was marking while another gave the epoch up. No flush runs during the latter.
   if (given_up_.load(std::memory_order_acquire)) return true;
+  return or_fail([this] { return flush_deferred(); });
+}
+
+bool SendRequest::flush_deferred() {
+  check_receiver();
   link::Range run;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
     auto& deferred = deferred_[static_cast<std::size_t>(t)];

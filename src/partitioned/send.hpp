@@ -32,6 +32,8 @@ class SendRequest final : public Request {
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
   /// threads at once.
   bool flush();
+  /// Tells the receiver, of which nothing else will come, that the sender "could not `what`". Any thread.
+  void tell_receiver(const char* what, const Error& error) const;
 
   /// For the list of requests with deferred partitions.
   std::atomic<bool> queued{false};
@@ -57,7 +59,11 @@ class SendRequest final : public Request {
   std::vector<link::Range> count_kept_marks();
   void trace_marked(link::Range partitions) const;
   void join(link::Range& run, std::int64_t t, void (SendRequest::*leave)(link::Range));
+  void check_receiver() const;
+  template <class Body>
+  auto or_fail(Body body) -> decltype(body());
   void decide(link::Range run);
+  bool flush_deferred();
   void put(link::Range run);
   void put_staged(std::int32_t t);
   void open_epoch();

@@ -15,6 +15,7 @@ namespace partita::test {
 namespace {
 
 std::atomic<bool> mpi_refuses_sends{false};
+std::atomic<bool> mpi_refuses_starts{false};
 
 TEST(ConnectFailure, is_told_on_both_sides) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -56,8 +57,43 @@ TEST(ConnectFailure, is_told_on_both_sides) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Both sides can free the request, and neither waits for what will not come.
+TEST(PutFailure, ends_the_request_on_both_sides) {
+  const ErrorsReturn errors(MPI_COMM_WORLD);
+  Sending<CFace> send;
+  Receiving<CFace> recv;
+  if (rank() == 0) {
+    send.init(4, 100, 1, 5);
+    send.start();
+    ASSERT_OK(Partita_Pbuf_prepare(send.request));
+    mpi_refuses_starts = true;
+    const int marked = CFace::pready_range(0, 3, send.request);
+    mpi_refuses_starts = false;
+    EXPECT_ERROR(marked, MPI_ERR_NO_MEM, "Pready", "Start");
+    step("the wait of a send whose put has failed");
+    EXPECT_ERROR(CFace::wait(&send.request, MPI_STATUS_IGNORE), MPI_ERR_NO_MEM, "Wait", "Start");
+    send.free();
+  } else {
+    recv.init(4, 100, 0, 5);
+    recv.start();
+    step("the wait of a receive whose sender could not put");
+    EXPECT_ERROR(CFace::wait(&recv.request, MPI_STATUS_IGNORE), MPI_ERR_NO_MEM, "Wait", "rank 0, could not send");
+    recv.free();
+  }
+}
+
 }  // namespace
 }  // namespace partita::test
+
+extern "C" int PMPI_Start(MPI_Request* request) {
+  if (partita::test::mpi_refuses_starts) return MPI_ERR_NO_MEM;
+  return reinterpret_cast<int (*)(MPI_Request*)>(dlsym(RTLD_NEXT, "PMPI_Start"))(request);
+}
+
+extern "C" int PMPI_Startall(int count, MPI_Request requests[]) {
+  if (partita::test::mpi_refuses_starts) return MPI_ERR_NO_MEM;
+  return reinterpret_cast<int (*)(int, MPI_Request[])>(dlsym(RTLD_NEXT, "PMPI_Startall"))(count, requests);
+}
 
 /// Stands before the MPI's own.
 extern "C" int PMPI_Send_init(const void* buffer, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,

@@ -216,6 +216,41 @@ TEST_F(GivenUpEpoch, marks_that_waited_for_the_match_are_gone) {
   expect_no_other_epoch();
 }
 
+TEST_F(GivenUpEpoch, has_not_arrived) {
+  init_send();
+  init_recv();
+  RETURN_IF_FAILED();
+  recv_.start();
+  expect_time_limit(CFace::wait(&recv_.request, MPI_STATUS_IGNORE));
+  int flag = 0;
+  EXPECT_ERROR(CFace::parrived(recv_.request, 0, &flag), MPI_ERR_REQUEST, "Parrived", "ended with an error");
+}
+
+/// Its memory is the program's again.
+TEST_F(GivenUpEpoch, nothing_is_put_once_the_receive_is_known_to_be_free) {
+  init_send();
+  init_recv();
+  RETURN_IF_FAILED();
+  send_.start();
+  recv_.start();
+  expect_time_limit(CFace::wait(&recv_.request, MPI_STATUS_IGNORE));
+  RETURN_IF_FAILED();
+  recv_.free();
+  recv_.request = CFace::null();
+  Sending<CFace> second;
+  Receiving<CFace> of_second;
+  second.init(1, 100, rank(), 74);
+  of_second.init(1, 100, rank(), 74);
+  RETURN_IF_FAILED();
+  run_epoch(second, of_second, 3);  // the word of the free comes before
+  second.free();
+  of_second.free();
+  EXPECT_ERROR(CFace::pready_range(0, 3, send_.request), MPI_ERR_REQUEST, "Pready_range",
+               "the receiver has freed its request");
+  EXPECT_ERROR(CFace::wait(&send_.request, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "Wait",
+               "the receiver has freed its request");
+}
+
 /// Nobody is at the other side whose epochs could differ.
 TEST_F(GivenUpEpoch, a_send_to_nobody_starts_again) {
   send_.init(2, 100, MPI_PROC_NULL, 73);

@@ -98,9 +98,10 @@ class CopyLane {
   }
   /// Behind the copies so far; adds the lane's own word to `writes`.
   void announce(std::vector<memory::WordWrite>& writes) {
-    issued_ = next(issued_);
-    writes.push_back({done_on_gpu_, issued_});  // pairs with finished()
+    const Epoch announced = next(issued_);
+    writes.push_back({done_on_gpu_, announced});  // pairs with finished()
     queue_->write(writes);
+    issued_ = announced;
   }
   bool finished() const { return done_.load(std::memory_order_acquire) == issued_; }
   /// Throws Error where a copy has failed.
