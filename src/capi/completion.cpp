@@ -129,9 +129,14 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
       if (!try_close(request, status)) continue;
     } catch (...) {
       code = remember(call, current_error());
-      if (first_failure == MPI_SUCCESS) first_failure = code;
+      if (first_failure == MPI_SUCCESS) {
+        first_failure = code;
+        for (int done = 0; status != MPI_STATUS_IGNORE && done < *outcount; ++done) {
+          statuses[done].MPI_ERROR = MPI_SUCCESS;
+        }
+      }
     }
-    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
+    if (first_failure != MPI_SUCCESS && status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
   if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
