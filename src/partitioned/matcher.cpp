@@ -1,5 +1,6 @@
 #include "partitioned/matcher.hpp"
 
+#include "core/current_error.hpp"
 #include "core/log.hpp"
 #include "partitioned/aggregation.hpp"
 #include "partitioned/runtime.hpp"
@@ -68,16 +69,20 @@ void Matcher::add(std::unique_ptr<SendRequest> request) {
 }
 
 void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
-  auto made = link.sender(endpoint);
-  if (auto* refusal = std::get_if<link::Refusal>(&made)) {
-    offered.availability = Availability::refused;
-    offered.reason = refusal->reason;
-    return;
+  offered.availability = Availability::refused;
+  try {
+    auto made = link.sender(endpoint);
+    if (auto* refusal = std::get_if<link::Refusal>(&made)) {
+      offered.reason = refusal->reason;
+      return;
+    }
+    auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
+    offered.bytes = sender->offer();
+    halves.push_back({offered.link, offered.kind, std::move(sender)});
+    offered.availability = Availability::offered;
+  } catch (const std::exception&) {
+    offered.reason = current_error().sentence();  // another link may serve
   }
-  auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
-  offered.availability = Availability::offered;
-  offered.bytes = sender->offer();
-  halves.push_back({offered.link, offered.kind, std::move(sender)});
 }
 
 std::unique_ptr<link::Sender> Matcher::Unanswered::take(const std::string& link, memory::Kind kind) {
@@ -323,11 +328,15 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   const std::int64_t transfer_bytes = link.transfer_bytes(endpoint, in_gpu_memory);
   const link::Plan plan(theirs.partitions, mine.partitions, choose_transport_partitions(theirs, mine, transfer_bytes),
                         mine.total_bytes);
-  auto made = link.receiver(endpoint, plan, form.bytes);
-  if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
-  auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
-  std::string reason = link.describe(*receiver);
-  return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
+  try {
+    auto made = link.receiver(endpoint, plan, form.bytes);
+    if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
+    auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
+    std::string reason = link.describe(*receiver);
+    return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
+  } catch (const std::exception&) {
+    return link::Refusal{current_error().sentence()};  // another link may serve
+  }
 }
 
 void Matcher::take_failure(int, wire::Reader message) {

@@ -16,6 +16,7 @@ namespace {
 
 std::atomic<bool> mpi_refuses_sends{false};
 std::atomic<bool> mpi_refuses_starts{false};
+std::atomic<bool> mpi_refuses_receives{false};
 
 TEST(ConnectFailure, is_told_on_both_sides) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -57,6 +58,28 @@ TEST(ConnectFailure, is_told_on_both_sides) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Forced to link mpi there is no other one; both sides say so.
+TEST(LinkFailure, is_a_reason_against_the_link) {
+  const ErrorsReturn errors(MPI_COMM_WORLD);
+  Sending<CFace> send;
+  Receiving<CFace> recv;
+  mpi_refuses_receives = rank() == 1;
+  int waited = MPI_SUCCESS;
+  if (rank() == 0) {
+    send.init(4, 100, 1, 4);
+    send.start();
+    waited = CFace::wait(&send.request, MPI_STATUS_IGNORE);
+    send.free();
+  } else {
+    recv.init(4, 100, 0, 4);
+    recv.start();
+    waited = CFace::wait(&recv.request, MPI_STATUS_IGNORE);
+    recv.free();
+  }
+  mpi_refuses_receives = false;
+  EXPECT_ERROR(waited, MPI_ERR_OTHER, "no link can move", "Recv_init");
+}
+
 /// Both sides can free the request, and neither waits for what will not come.
 TEST(PutFailure, ends_the_request_on_both_sides) {
   const ErrorsReturn errors(MPI_COMM_WORLD);
@@ -84,6 +107,14 @@ TEST(PutFailure, ends_the_request_on_both_sides) {
 
 }  // namespace
 }  // namespace partita::test
+
+extern "C" int PMPI_Recv_init(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                              MPI_Request* request) {
+  if (partita::test::mpi_refuses_receives) return MPI_ERR_NO_MEM;
+  using RecvInit = int (*)(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+  return reinterpret_cast<RecvInit>(dlsym(RTLD_NEXT, "PMPI_Recv_init"))(buffer, count, type, source, tag, comm,
+                                                                        request);
+}
 
 extern "C" int PMPI_Start(MPI_Request* request) {
   if (partita::test::mpi_refuses_starts) return MPI_ERR_NO_MEM;
