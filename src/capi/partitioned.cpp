@@ -55,8 +55,9 @@ int init(const char* call, Side side, const RawArguments& raw, Partita_Request* 
           throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
         auto request = std::make_unique<Kind>(current, checked(current, side, raw));
         if (request->arguments().peer >= 0) request->matching.key = key_of(current, request->arguments());
-        *handle = handle_of(*request);
+        const Partita_Request made = handle_of(*request);
         current.matcher.add(std::move(request));
+        *handle = made;
       });
 }
 
