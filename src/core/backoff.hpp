@@ -20,7 +20,8 @@ class Backoff {
 
   /// Returns whether the core was given away, for how long nobody knows.
   bool pause() {
-    if (++spins_ < spins_before_yield_) {
+    if (spins_ + 1 < spins_before_yield_) {
+      ++spins_;
       cpu_relax();
       return false;
     }
