@@ -8,7 +8,11 @@
 namespace partita {
 namespace {
 constexpr int mailbox_tag = 1;
-}
+
+/// A look into the node socket is a system call, which not every step of a rank that waits shall pay.
+constexpr int steps_between_looks = 16;
+
+}  // namespace
 
 Mailbox::~Mailbox() {
   for (auto& message : flying_) {  // only after a failed drain
@@ -85,8 +89,18 @@ bool Mailbox::complete_sent() {
   return moved;
 }
 
+/// A peer's next message may wait behind descriptors that nobody here asks for, a freed request's for instance: the
+/// socket has to be emptied without a message that tells to.
+bool Mailbox::take_in_descriptors() {
+  if (--steps_until_look_ > 0) return false;
+  const bool any = world_.socket().take_in();
+  steps_until_look_ = any ? 1 : steps_between_looks;
+  return any;
+}
+
 bool Mailbox::progress() {
-  bool moved = send_held();
+  bool moved = take_in_descriptors();
+  moved |= send_held();
   while (receive_one()) moved = true;
   moved |= complete_sent();
   return moved;

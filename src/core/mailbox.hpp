@@ -45,6 +45,7 @@ class Mailbox {
   };
   void send(Outgoing& message);
   bool send_held();
+  bool take_in_descriptors();
   bool receive_one();
   bool complete_sent();
 
@@ -53,6 +54,7 @@ class Mailbox {
   std::map<std::uint8_t, Handler> handlers_;
   std::mutex mutex_;
   std::deque<Outgoing> held_;  ///< wait for descriptors to go first
+  int steps_until_look_ = 0;   ///< into the node socket
   std::atomic<std::int64_t> posted_{0};
   std::atomic<std::int64_t> received_{0};
   std::list<Outgoing> flying_;  ///< with the MPI, which has not taken their bytes yet

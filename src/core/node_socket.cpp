@@ -130,14 +130,19 @@ void NodeSocket::receive(DescriptorKind kind, const std::function<void(PassedDes
   std::vector<PassedDescriptor> received;
   {
     const std::lock_guard lock(arrived_mutex_);
-    take_in();
+    take_in_all();
     received.swap(arrived_[static_cast<std::size_t>(kind)]);
   }
   for (auto& passed : received) sink(std::move(passed));
 }
 
-void NodeSocket::take_in() {
-  for (;;) {
+bool NodeSocket::take_in() {
+  const std::lock_guard lock(arrived_mutex_);
+  return take_in_all();
+}
+
+bool NodeSocket::take_in_all() {
+  for (bool any = false;; any = true) {
     Datagram datagram{};
     iovec part{&datagram, sizeof datagram};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
@@ -146,9 +151,11 @@ void NodeSocket::take_in() {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-    if (received < 0 && errno == EINTR) continue;
-    if (received < 0) return;
+    ssize_t received = -1;
+    do {
+      received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+    } while (received < 0 && errno == EINTR);
+    if (received < 0) return any;
 
     UniqueFd fd;
     bool same_user = false;

@@ -52,6 +52,8 @@ class NodeSocket {
   void pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd);
   /// Sends what had to wait. True if nothing for `peer` waits any more.
   bool flush(int peer);
+  /// Empties the socket into this object, so that peers can pass on. True if there was something.
+  bool take_in();
   /// Takes all descriptors of `kind` that have come in, in their order.
   void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
   /// Whether the process of `peer` still holds its socket; false means that the process has ended. True where this
@@ -66,7 +68,7 @@ class NodeSocket {
     UniqueFd fd;
   };
   bool try_pass(int peer, const Waiting& waiting);
-  void take_in();
+  bool take_in_all();
   std::string name_of(int peer) const;
 
   std::uint64_t job_id_;
