@@ -1,6 +1,8 @@
 #include "core/node_socket.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -44,6 +47,37 @@ int open_socket() {
 
 }  // namespace
 
+/// The sockets of this process. A child of a fork closes them: as long as it held them, a rank that has died would pass
+/// as alive. (A child that executes another program loses them anyway.)
+class OpenSockets {
+ public:
+  /// Never destroyed: a process may fork until its end.
+  static OpenSockets& instance() {
+    static auto& sockets = *new OpenSockets;
+    return sockets;
+  }
+  void add(NodeSocket* socket) {
+    const std::lock_guard lock(mutex_);
+    sockets_.insert(socket);
+  }
+  void remove(NodeSocket* socket) {
+    const std::lock_guard lock(mutex_);
+    sockets_.erase(socket);
+  }
+
+ private:
+  OpenSockets() {
+    ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                     [] {
+                       for (NodeSocket* socket : instance().sockets_) socket->socket_ = UniqueFd();
+                       instance().mutex_.unlock();
+                     });
+  }
+
+  std::mutex mutex_;
+  std::set<NodeSocket*> sockets_;
+};
+
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
   if (this != &other) {
     if (fd_ >= 0) ::close(fd_);
@@ -71,6 +105,11 @@ NodeSocket::NodeSocket(std::uint64_t job_id, int rank) : job_id_(job_id), rank_(
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) != 0) {
     throw Error(ErrorClass::other, "cannot bind the Unix-domain socket {}: {}", name_of(rank), std::strerror(errno));
   }
+  OpenSockets::instance().add(this);
+}
+
+NodeSocket::~NodeSocket() {
+  OpenSockets::instance().remove(this);
 }
 
 std::string NodeSocket::name_of(int peer) const {
@@ -133,7 +172,15 @@ void NodeSocket::receive(DescriptorKind kind, const std::function<void(PassedDes
     take_in_all();
     received.swap(arrived_[static_cast<std::size_t>(kind)]);
   }
-  for (auto& passed : received) sink(std::move(passed));
+  auto next = received.begin();
+  try {
+    while (next != received.end()) sink(std::move(*next++));
+  } catch (...) {
+    const std::lock_guard lock(arrived_mutex_);
+    auto& kept = arrived_[static_cast<std::size_t>(kind)];
+    kept.insert(kept.begin(), std::make_move_iterator(next), std::make_move_iterator(received.end()));
+    throw;
+  }
 }
 
 bool NodeSocket::take_in() {
@@ -171,11 +218,23 @@ bool NodeSocket::take_in_all() {
         same_user = credentials.uid == ::geteuid();
       }
     }
-    if (received != static_cast<ssize_t>(sizeof datagram) || !same_user || fd.get() < 0) continue;
     const auto kind = static_cast<std::size_t>(datagram.kind);
-    if (kind >= arrived_.size()) continue;
+    if (received != static_cast<ssize_t>(sizeof datagram) || !same_user || kind >= arrived_.size()) continue;
+    if (fd.get() < 0) {
+      if ((message.msg_flags & MSG_CTRUNC) != 0) lost_.insert({datagram.kind, datagram.from, datagram.segment});
+      continue;
+    }
     arrived_[kind].push_back({datagram.from, datagram.segment, datagram.size_bytes, std::move(fd)});
   }
+}
+
+std::string NodeSocket::why_lost(DescriptorKind kind, int peer, std::uint64_t segment) {
+  const std::lock_guard lock(arrived_mutex_);
+  if (!lost_.contains({kind, peer, segment})) return {};
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return fmt::format("this process had no file descriptor free when it came in: it may have {} open (ulimit -n)",
+                     limit.rlim_cur);
 }
 
 bool NodeSocket::alive(int peer) const {

@@ -9,7 +9,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace partita {
@@ -47,6 +49,9 @@ class NodeSocket {
  public:
   /// Binds the socket of `rank` in job `job_id`. Throws Error.
   NodeSocket(std::uint64_t job_id, int rank);
+  ~NodeSocket();
+  NodeSocket(const NodeSocket&) = delete;
+  NodeSocket& operator=(const NodeSocket&) = delete;
 
   /// Passes a duplicate of `fd` to `peer`, at once or, where the peer's queue is full, in a later flush().
   void pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd);
@@ -54,13 +59,16 @@ class NodeSocket {
   bool flush(int peer);
   /// Empties the socket into this object, so that peers can pass on. True if there was something.
   bool take_in();
-  /// Takes all descriptors of `kind` that have come in, in their order.
+  /// Takes all descriptors of `kind` that have come in, in their order. Where `sink` throws, those after that one stay.
   void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
+  /// Why a descriptor of `peer` that came in is not there: a sentence's end, or nothing where none was lost.
+  std::string why_lost(DescriptorKind kind, int peer, std::uint64_t segment);
   /// Whether the process of `peer` still holds its socket; false means that the process has ended. True where this
   /// process has no descriptor left to ask with.
   bool alive(int peer) const;
 
  private:
+  friend class OpenSockets;
   struct Waiting {
     DescriptorKind kind;
     std::uint64_t segment;
@@ -78,6 +86,7 @@ class NodeSocket {
   std::map<int, std::deque<Waiting>> waiting_;
   std::mutex arrived_mutex_;
   std::array<std::vector<PassedDescriptor>, descriptor_kind_count> arrived_;  ///< not yet received, by kind
+  std::set<std::tuple<DescriptorKind, int, std::uint64_t>> lost_;             ///< came in while no descriptor was free
 };
 
 }  // namespace partita

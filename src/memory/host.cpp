@@ -121,8 +121,10 @@ HostAddress HostMemory::export_to(int peer, const void* address) {
   const auto found = containing(address, 0);
   if (found == segments_.end()) throw Error(ErrorClass::internal, "{} is not exported memory", address);
   Segment& segment = segments_.at(found->first);
-  if (peer != world_.rank() && segment.holders.insert(peer).second) {
+  if (peer != world_.rank() && !segment.holders.contains(peer)) {
+    // Before the peer is a holder: where this fails, the next request on the segment tries again.
     world_.socket().pass(peer, DescriptorKind::host_segment, segment.name, segment.size_bytes, segment.fd.get());
+    segment.holders.insert(peer);
   }
   return {segment.name, static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment.base)};
 }
@@ -148,6 +150,9 @@ std::byte* HostMemory::import(int peer, HostAddress address) {
     }
     if (found != mapped_.end() && address.offset_bytes <= found->second.size_bytes)
       return found->second.base + address.offset_bytes;
+  }
+  if (const auto why = world_.socket().why_lost(DescriptorKind::host_segment, peer, address.segment); !why.empty()) {
+    throw Error(ErrorClass::other, "memory segment {} of rank {} is lost: {}", address.segment, peer, why);
   }
   throw Error(
       ErrorClass::internal,

@@ -50,6 +50,10 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
   if (found == mappings_.end()) {
     for (std::size_t i = 0; i < descriptors.size(); ++i) {
       if (descriptors[i].get() >= 0) continue;
+      const auto why = world_.socket().why_lost(DescriptorKind::device_memory, peer, pieces[i].segment);
+      if (!why.empty()) {
+        throw Error(ErrorClass::other, "GPU memory {} of rank {} is lost: {}", pieces[i].segment, peer, why);
+      }
       throw Error(ErrorClass::internal,
                   "rank {} named its GPU memory {}, whose descriptor is not there: it was not "
                   "passed, or has been mapped and trimmed",
