@@ -1,6 +1,8 @@
 #include "core/mailbox.hpp"
 
 #include <chrono>
+#include <iterator>
+#include <utility>
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
@@ -24,28 +26,43 @@ Mailbox::~Mailbox() {
 void Mailbox::post(int peer, wire::Bytes message) {
   {
     const std::lock_guard lock(mutex_);
-    held_.push_back({peer, std::move(message)});
+    held_[peer].push_back({peer, std::move(message)});
   }
   posted_.fetch_add(1, std::memory_order_relaxed);
   progress_.want();  // until the MPI has taken its bytes
-  send_held();
+  try {
+    send_held();
+  } catch (const Error&) {
+    // The message is kept: the next step tries again, and says what fails.
+  }
 }
 
-void Mailbox::send(Outgoing& message) {
-  flying_.push_back(std::move(message));
-  Outgoing& sent = flying_.back();
-  PARTITA_MPI(Isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()), MPI_BYTE, sent.peer, mailbox_tag,
-                    world_.control(), &sent.request));
+/// Throws Error, and then the message stays where it is.
+void Mailbox::send_first(std::list<Outgoing>& queue) {
+  Outgoing& message = queue.front();
+  PARTITA_MPI(Isend(message.bytes.data(), static_cast<int>(message.bytes.size()), MPI_BYTE, message.peer, mailbox_tag,
+                    world_.control(), &message.request));
+  flying_.splice(flying_.end(), queue, queue.begin());
 }
 
+/// A peer that cannot be sent to holds up no other one.
 bool Mailbox::send_held() {
   const std::lock_guard lock(mutex_);
   bool moved = false;
-  while (!held_.empty() && world_.socket().flush(held_.front().peer)) {
-    send(held_.front());
-    held_.pop_front();
-    moved = true;
+  std::exception_ptr failure;
+  for (auto entry = held_.begin(); entry != held_.end();) {
+    auto& [peer, queue] = *entry;
+    try {
+      while (!queue.empty() && world_.socket().flush(peer)) {
+        send_first(queue);
+        moved = true;
+      }
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    entry = queue.empty() ? held_.erase(entry) : std::next(entry);
   }
+  if (failure) std::rethrow_exception(failure);
   return moved;
 }
 
@@ -100,9 +117,9 @@ bool Mailbox::take_in_descriptors() {
 
 bool Mailbox::progress() {
   bool moved = take_in_descriptors();
-  moved |= send_held();
   while (receive_one()) moved = true;
   moved |= complete_sent();
+  moved |= send_held();  // the last: where it fails for one peer, the rest has been done
   return moved;
 }
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <exception>
 #include <functional>
 #include <list>
 #include <map>
@@ -43,7 +43,7 @@ class Mailbox {
     wire::Bytes bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  void send(Outgoing& message);
+  void send_first(std::list<Outgoing>& queue);
   bool send_held();
   bool take_in_descriptors();
   bool receive_one();
@@ -53,8 +53,8 @@ class Mailbox {
   Progress& progress_;
   std::map<std::uint8_t, Handler> handlers_;
   std::mutex mutex_;
-  std::deque<Outgoing> held_;  ///< wait for descriptors to go first
-  int steps_until_look_ = 0;   ///< into the node socket
+  std::map<int, std::list<Outgoing>> held_;  ///< by peer; wait for descriptors to go first
+  int steps_until_look_ = 0;                 ///< into the node socket
   std::atomic<std::int64_t> posted_{0};
   std::atomic<std::int64_t> received_{0};
   std::list<Outgoing> flying_;  ///< with the MPI, which has not taken their bytes yet
