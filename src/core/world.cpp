@@ -26,16 +26,34 @@ std::uint64_t agreed_job_id(MPI_Comm comm) {
   return id;
 }
 
-std::vector<int> ranks_of_my_node(MPI_Comm comm, int rank) {
-  MPI_Comm node_comm = MPI_COMM_NULL;
-  PARTITA_MPI(Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm));
+MPI_Comm node_of(MPI_Comm comm, int rank) {
+  MPI_Comm node = MPI_COMM_NULL;
+  PARTITA_MPI(Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node));
+  return node;
+}
+
+std::vector<int> ranks_of(MPI_Comm node, int rank) {
   int size = 0;
-  PARTITA_MPI(Comm_size(node_comm, &size));
+  PARTITA_MPI(Comm_size(node, &size));
   std::vector<int> ranks(static_cast<std::size_t>(size));
-  PARTITA_MPI(Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, node_comm));
-  PARTITA_MPI(Comm_free(&node_comm));
-  std::sort(ranks.begin(), ranks.end());
+  PARTITA_MPI(Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, node));
   return ranks;
+}
+
+/// Those of `ranks`, which are the node's in its order, whose sockets this rank's reaches and which reach this one's,
+/// ascending: ranks with network namespaces of their own are on one node for the MPI, but pass each other no
+/// descriptors.
+std::vector<int> within_reach(MPI_Comm node, const std::vector<int>& ranks, int rank, const NodeSocket& socket) {
+  std::vector<char> reached(ranks.size()), reached_by(ranks.size());
+  std::transform(ranks.begin(), ranks.end(), reached.begin(),
+                 [&](int peer) { return static_cast<char>(peer == rank || socket.alive(peer)); });
+  PARTITA_MPI(Alltoall(reached.data(), 1, MPI_CHAR, reached_by.data(), 1, MPI_CHAR, node));
+  std::vector<int> both;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (reached[i] != 0 && reached_by[i] != 0) both.push_back(ranks[i]);
+  }
+  std::sort(both.begin(), both.end());
+  return both;
 }
 
 /// Cores that the ranks of this node share; where each rank is bound to cores of its own, those of all together.
@@ -59,11 +77,14 @@ World::World(MPI_Comm world) : control_(private_duplicate(world)), data_(private
   if (found != 0) tag_upper_bound_ = *bound;
 
   job_id_ = agreed_job_id(control_);
-  node_ = ranks_of_my_node(control_, rank_);
-  const int ranks = static_cast<int>(node_.size());
+  MPI_Comm node = node_of(control_, rank_);
+  const std::vector<int> on_node = ranks_of(node, rank_);
+  const int ranks = static_cast<int>(on_node.size());
   spare_cores_ = cores_of_node(ranks) - ranks;
   socket_ = std::make_unique<NodeSocket>(job_id_, rank_);
   PARTITA_MPI(Barrier(control_));  // every socket of the node is bound from here on
+  node_ = within_reach(node, on_node, rank_, *socket_);
+  PARTITA_MPI(Comm_free(&node));
 }
 
 World::~World() {

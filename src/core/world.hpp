@@ -30,7 +30,8 @@ class World {
   MPI_Comm data() const { return data_; }
   int tag_upper_bound() const { return tag_upper_bound_; }
 
-  /// World ranks of this node, ascending, this rank included.
+  /// World ranks of this node, ascending, this rank included: those that share memory with this rank for the MPI, and
+  /// whose sockets it reaches.
   const std::vector<int>& node() const { return node_; }
   bool on_my_node(int peer) const;
   /// Whether the process of `peer` is known to be gone: of ranks of this node, but for this one.
