@@ -83,7 +83,9 @@ struct Shape {
 };
 std::string to_string(const Shape& shape);
 
-/// One matched request from rank `from` to rank `to`. Collective between the two; the other ranks make nothing.
+/// One matched request from rank `from` to rank `to`. Collective between the two; the other ranks make nothing. The
+/// layers above keep a freed half until the other is freed, too, since a slow receiver still writes credits into the
+/// sender's words; here a barrier does, between a pair's last epoch and the next pair.
 class Pair {
  public:
   Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from = 0, int to = 1);

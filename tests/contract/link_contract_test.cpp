@@ -106,6 +106,7 @@ TEST_P(LinkContract, bytes_lie_there_when_the_flag_says_so) {
       if (HasFailure()) return;
     }
     epoch = no_epoch;
+    harness_barrier();
   }
 }
 
@@ -117,6 +118,7 @@ TEST_P(LinkContract, plain_memory_carries_small_requests) {
     Pair pair(links, link(), shape, MemoryKind::plain);
     PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+    harness_barrier();
   }
 }
 
@@ -148,6 +150,7 @@ TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
         pair.finish();
       }
     }
+    harness_barrier();
   }
 }
 
@@ -211,6 +214,7 @@ TEST_P(LinkContract, several_threads_put_at_once) {
       }
       if (HasFailure()) return;
     }
+    harness_barrier();
   }
 }
 
@@ -225,6 +229,7 @@ TEST_P(LinkContract, epochs_pass_the_wrap_around) {
       epoch = next(epoch);
       pair.round(epoch);
     }
+    harness_barrier();
   }
 }
 
@@ -252,6 +257,7 @@ TEST_P(LinkContract, partitions_of_no_bytes_arrive_too) {
     Pair pair(links, link(), {5, 3, 5, 0}, kind);
     PARTITA_SKIP_IF_REFUSED(pair, "no bytes");
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+    harness_barrier();
   }
 }
 
@@ -261,6 +267,7 @@ TEST_P(LinkContract, one_aggregated_transfer_carries_all_partitions) {
     Pair pair(links, link(), {7, 1, 1, total_bytes}, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "one transfer");
     for (Epoch epoch = 1; epoch <= 5; ++epoch) pair.round(epoch);
+    harness_barrier();
   }
 }
 
@@ -300,7 +307,7 @@ TEST_P(LinkContract, many_requests_live_side_by_side) {
     }
     if (HasFailure()) return;
   }
-  harness_barrier();  // requests are freed when both sides are through
+  harness_barrier();
   for (const int index : Random(job_seed(), static_cast<std::uint64_t>(rank())).permutation(count))
     pairs[static_cast<std::size_t>(index)].reset();
 }
