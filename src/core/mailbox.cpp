@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "core/log.hpp"
@@ -14,13 +15,19 @@ constexpr int mailbox_tag = 1;
 /// A look into the node socket is a system call, which not every step of a rank that waits shall pay.
 constexpr int steps_between_looks = 16;
 
+/// Keeps `memory`, which the MPI may read or write until its own end.
+template <class T>
+void leave_to_the_mpi(T memory) {
+  static auto& kept = *new std::list<T>;  // never destroyed
+  kept.push_back(std::move(memory));
+}
+
 }  // namespace
 
 Mailbox::~Mailbox() {
-  for (auto& message : flying_) {  // only after a failed drain
-    PMPI_Cancel(&message.request);
-    PMPI_Request_free(&message.request);
-  }
+  if (flying_.empty()) return;  // they are not only after a failed drain
+  for (auto& message : flying_) PMPI_Request_free(&message.request);
+  leave_to_the_mpi(std::move(flying_));
 }
 
 void Mailbox::post(int peer, wire::Bytes message) {
@@ -128,11 +135,15 @@ bool Mailbox::progress() {
 void Mailbox::drain(double timeout_s) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  std::int64_t sums[2] = {-1, -1};
+  struct Counts {
+    std::int64_t mine[2];
+    std::int64_t sums[2] = {-1, -1};
+  };
+  auto counts = std::make_unique<Counts>();
+  auto& [mine, sums] = *counts;
   for (;;) {
     const std::int64_t before[2] = {sums[0], sums[1]};
     progress_.poll();
-    std::int64_t mine[2];
     {
       const auto no_handler_runs = progress_.exclusive();
       mine[0] = posted_.load();
@@ -145,6 +156,7 @@ void Mailbox::drain(double timeout_s) {
       PARTITA_MPI(Test(&sum, &done, MPI_STATUS_IGNORE));
       const std::chrono::duration<double> waited = Clock::now() - begin;
       if (done == 0 && timeout_s > 0 && waited.count() > timeout_s) {
+        leave_to_the_mpi(std::move(counts));
         throw Error(ErrorClass::other, "not every rank came to Finalize within {} s (PARTITA_TIMEOUT)", timeout_s);
       }
       if (done == 0) std::this_thread::yield();

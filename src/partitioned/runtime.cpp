@@ -92,6 +92,11 @@ Runtime::Runtime(MPI_Comm comm)
   if (settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE) progress.start_thread();
 }
 
+/// Where finalize has failed the thread still runs, and takes steps of what is destroyed next.
+Runtime::~Runtime() {
+  progress.stop_thread();
+}
+
 void Runtime::free(Request& request) {
   const bool in_gpu_memory = request.in_gpu_memory();
   matcher.free(request);

@@ -26,6 +26,9 @@ class Runtime {
  public:
   /// Throws Error, on all ranks of `comm` if on one, when the environment's settings are bad.
   explicit Runtime(MPI_Comm comm);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
 
   /// Collective: ends all traffic. Throws Error when that takes longer than the time limit.
   void finalize();

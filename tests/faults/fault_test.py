@@ -257,6 +257,13 @@ def group_finalize(options, checks):
     code = job.end(30)
     checks.expect(code == 0, f"unmatched requests at MPI_Finalize: exit code {code}", job)
     checks.expect(job.output.count("returned MPI_SUCCESS") == 2, "unmatched requests at MPI_Finalize: an error", job)
+    for progress in ["thread", "caller"]:
+        job = Job(options, ["late_finalize"], ranks=2, PARTITA_TIMEOUT="1", PARTITA_PROGRESS=progress)
+        code = job.end(30)
+        where = f"a rank late at MPI_Finalize, PARTITA_PROGRESS={progress}"
+        checks.expect(code == 0, f"{where}: exit code {code}", job)
+        checks.expect("rank 0 MPI_Finalize returned" in job.output and "PARTITA_TIMEOUT" in job.output,
+                      f"{where}: the one that waited was not told", job)
 
 
 def group_fatal(options, checks):

@@ -2,7 +2,7 @@
 // a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
 //
 //   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
-//   slow probe live_finalize | unmatched_finalize | fatal | fatal_waitall | normal
+//   slow probe live_finalize | unmatched_finalize | late_finalize | fatal | fatal_waitall | normal
 #include <mpi.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -127,6 +127,17 @@ int unmatched_finalize() {
   return 0;
 }
 
+/// The last rank comes to MPI_Finalize later than the time limit: the others are told, and all end.
+int late_finalize() {
+  std::vector<char> data(64);
+  MPI_Request send = made_send(data, 1);
+  MPI_Request_free(&send);
+  if (own_rank == rank_count - 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+  const int code = MPI_Finalize();
+  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : sentence_of(code).c_str());
+  return 0;
+}
+
 /// An error under MPI_ERRORS_ARE_FATAL: the sentence is printed, and the job ends.
 int fatal() {
   std::vector<char> data(64);
@@ -163,6 +174,7 @@ int main(int argc, char** argv) {
   }
   if (what == "live_finalize") return live_finalize();
   if (what == "unmatched_finalize") return unmatched_finalize();
+  if (what == "late_finalize") return late_finalize();
   if (what == "fatal") return fatal();
   if (what == "fatal_waitall") return fatal_waitall();
   if (what == "normal") return MPI_Finalize();
