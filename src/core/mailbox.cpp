@@ -157,6 +157,7 @@ void Mailbox::drain(double timeout_s) {
       const std::chrono::duration<double> waited = Clock::now() - begin;
       if (done == 0 && timeout_s > 0 && waited.count() > timeout_s) {
         leave_to_the_mpi(std::move(counts));
+        world_.leave_communicators();
         throw Error(ErrorClass::other, "not every rank came to Finalize within {} s (PARTITA_TIMEOUT)", timeout_s);
       }
       if (done == 0) std::this_thread::yield();

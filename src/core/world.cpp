@@ -89,6 +89,7 @@ World::World(MPI_Comm world) : control_(private_duplicate(world)), data_(private
 
 World::~World() {
   PMPI_Group_free(&group_);
+  if (leave_communicators_) return;
   PMPI_Comm_free(&data_);
   PMPI_Comm_free(&control_);
 }

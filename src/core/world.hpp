@@ -29,6 +29,8 @@ class World {
   /// For the data of link `mpi`.
   MPI_Comm data() const { return data_; }
   int tag_upper_bound() const { return tag_upper_bound_; }
+  /// Operations stay under way on the communicators: they are not freed, since an MPI may use them to its own end.
+  void leave_communicators() { leave_communicators_ = true; }
 
   /// World ranks of this node, ascending, this rank included: those that share memory with this rank for the MPI, and
   /// whose sockets it reaches.
@@ -52,6 +54,7 @@ class World {
   int size_ = 1;
   int thread_level_ = MPI_THREAD_SINGLE;
   int tag_upper_bound_ = 32767;
+  bool leave_communicators_ = false;
   std::uint64_t job_id_ = 0;
   std::vector<int> node_;
   int spare_cores_ = 0;
