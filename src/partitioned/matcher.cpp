@@ -395,9 +395,13 @@ void Matcher::free(Request& request) {
 
 void Matcher::take_bye(int, wire::Reader message) {
   const auto id = message.get<std::uint64_t>();
+  // What goes, goes without the lock: it gives memory back, while threads of the program make requests.
+  decltype(unanswered_)::node_type unanswered;
+  decltype(retired_)::node_type retired;
   const std::lock_guard lock(mutex_);
-  unanswered_.erase(id);
-  if (retired_.erase(id) > 0) return;
+  unanswered = unanswered_.extract(id);
+  retired = retired_.extract(id);
+  if (!retired.empty()) return;
   if (Request* request = find(id)) request->matching.peer_freed = true;
 }
 
