@@ -3,67 +3,22 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
-#include <unistd.h>
 #include <partita/device.cuh>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "support/fake_gpu.hpp"
-#include "support/job.hpp"
-#include "support/pattern.hpp"
+#include "contract/fake_gpu_request.hpp"
 #include "support/told.hpp"
 
 namespace partita::test {
 namespace {
 
-/// Rank 0 sends to rank 1.
-class NoIpc : public testing::Test {
+class NoIpc : public FakeGpuRequest {
  protected:
-  static constexpr int partitions = 12;
-  static constexpr std::size_t partition_bytes = 1000;
-  static constexpr std::size_t total_bytes = partitions * partition_bytes;
-
-  bool sends() const { return rank() == 0; }
-
-  void make(Gpu gpu, const char* key = nullptr, const char* value = nullptr) {
-    buffer_ = std::make_unique<FakeGpuBuffer>(gpu, total_bytes);
-    MPI_Info info = MPI_INFO_NULL;
-    PMPI_Info_create(&info);
-    if (key != nullptr) PMPI_Info_set(info, key, value);
-    const int code = sends() ? Partita_Psend_init(buffer_->data(), partitions, partition_bytes, MPI_BYTE, 1, 2,
-                                                  MPI_COMM_WORLD, info, &request_)
-                             : Partita_Precv_init(buffer_->data(), partitions, partition_bytes, MPI_BYTE, 0, 2,
-                                                  MPI_COMM_WORLD, info, &request_);
-    PMPI_Info_free(&info);
-    ASSERT_EQ(code, MPI_SUCCESS);
-  }
-  void TearDown() override {
-    FakeGpu::instance().hold(nullptr);
-    if (request_ != PARTITA_REQUEST_NULL) {
-      EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
-    }
-    harness_barrier();
-    buffer_.reset();
-  }
-
-  void write_partition(std::uint64_t round, int p) const {
-    const std::int64_t first = p * static_cast<std::int64_t>(partition_bytes);
-    write_pattern(buffer_->data() + first, round, first, first + static_cast<std::int64_t>(partition_bytes));
-  }
-  void expect_contents(std::uint64_t round) const {
-    const auto all = static_cast<std::int64_t>(total_bytes);
-    EXPECT_EQ(first_off_pattern(buffer_->data(), round, 0, all), all) << "the first wrong byte of round " << round;
-  }
   /// Epochs that hosts mark, and what the request says of its way, with the driver's words.
   void expect_staged_since(const std::string& words) {
     for (std::uint64_t round = 1; round <= 4; ++round) {
@@ -80,9 +35,6 @@ class NoIpc : public testing::Test {
     EXPECT_NE(reason.find("staged in host memory"), std::string::npos) << reason;
     EXPECT_NE(reason.find(words), std::string::npos) << reason;
   }
-
-  std::unique_ptr<FakeGpuBuffer> buffer_;
-  Partita_Request request_ = PARTITA_REQUEST_NULL;
 };
 
 TEST_F(NoIpc, gpu_memory_of_a_driver_without_it_is_staged_in_host_memory) {
@@ -143,47 +95,6 @@ TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
   EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
 }
 
-/// How often the threads of this process, but for the caller and the tests' watchdog, have been woken so far.
-long wake_ups_of_other_threads() {
-  long sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
-    if (name == "watchdog" || task.path().filename() == std::to_string(gettid())) continue;
-    std::ifstream status(task.path() / "status");
-    for (std::string word; status >> word;) {
-      if (word != "voluntary_ctxt_switches:") continue;
-      long count = 0;
-      status >> count;
-      sum += count;
-    }
-  }
-  return sum;
-}
-
-TEST_F(NoIpc, no_thread_wakes_while_no_epoch_of_a_device_request_is_open) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer has a thread of its own, which wakes";
-#endif
-  make(nothing);
-  MPIX_Prequest device{};
-  ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
-  for (int round = 0; round < 2; ++round) {
-    harness_barrier();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // what was under way ends
-    const long before = wake_ups_of_other_threads();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    EXPECT_LT(wake_ups_of_other_threads() - before, 2) << "in one and a half seconds";
-    harness_barrier();
-    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
-    if (sends()) {
-      EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
-    }
-    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
-  }
-  EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
-}
-
 /// The host's threads start thousands of transfers that a kernel hands over, and one of them sees these off.
 TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threads_at_once) {
   constexpr int partitions = 4096;
@@ -231,122 +142,6 @@ TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threa
   harness_barrier();
 }
 
-/// So small a request would travel as packets, in which no kernel can compute. To itself each rank maps everything.
-TEST_F(NoIpc, what_is_computed_in_place_travels_in_no_packets) {
-  constexpr std::int64_t bytes = 16;
-  FakeGpuBuffer out(mapped, 4 * bytes);
-  FakeGpuBuffer in(mapped, 4 * bytes);
-  write_pattern(out.data(), 1, 0, 4 * bytes);
-  MPI_Info info = MPI_INFO_NULL;
-  PMPI_Info_create(&info);
-  PMPI_Info_set(info, "partita_driver", "device");
-  PMPI_Info_set(info, "partita_in_place", "true");
-  Partita_Request send = PARTITA_REQUEST_NULL;
-  Partita_Request recv = PARTITA_REQUEST_NULL;
-  ASSERT_EQ(Partita_Psend_init(out.data(), 4, bytes, MPI_BYTE, rank(), 3, MPI_COMM_WORLD, info, &send), MPI_SUCCESS);
-  ASSERT_EQ(Partita_Precv_init(in.data(), 4, bytes, MPI_BYTE, rank(), 3, MPI_COMM_WORLD, info, &recv), MPI_SUCCESS);
-  PMPI_Info_free(&info);
-  MPIX_Prequest device_send{};
-  MPIX_Prequest device_recv{};
-  ASSERT_EQ(Partita_Prequest_create(&device_send, send), MPI_SUCCESS);
-  ASSERT_EQ(Partita_Prequest_create(&device_recv, recv), MPI_SUCCESS);
-  EXPECT_EQ(told(send, "partita_packets"), "false");
-  for (std::uint64_t round = 2; round <= 5 && !HasFailure(); ++round) {
-    EXPECT_EQ(MPIX_Pstart(device_recv), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pstart(device_send), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pbuf_prepare(device_send), PARTITA_DEVICE_SUCCESS);
-    for (int p = 0; p < 4; ++p) {
-      void* const place = MPIX_Pbuffer(p, device_send);
-      ASSERT_EQ(place, in.data() + p * bytes);
-      write_pattern(place, round, p * bytes, (p + 1) * bytes);
-      EXPECT_EQ(MPIX_Pready(p, device_send), PARTITA_DEVICE_SUCCESS);
-    }
-    EXPECT_EQ(MPIX_Pwait(device_send), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pwait(device_recv), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(first_off_pattern(in.data(), round, 0, 4 * bytes), 4 * bytes);
-  }
-  EXPECT_EQ(Partita_Request_free(&send), MPI_SUCCESS);
-  EXPECT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
-}
-
-/// A device-driven pair of a rank with itself, which maps everything.
-class OwnPair {
- public:
-  OwnPair(int partitions, std::int64_t partition_bytes)
-      : out(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8),
-        in(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8) {
-    MPI_Info info = MPI_INFO_NULL;
-    PMPI_Info_create(&info);
-    PMPI_Info_set(info, "partita_driver", "device");
-    EXPECT_EQ(Partita_Psend_init(out.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
-                                 &send_request),
-              MPI_SUCCESS);
-    EXPECT_EQ(Partita_Precv_init(in.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
-                                 &recv_request),
-              MPI_SUCCESS);
-    PMPI_Info_free(&info);
-  }
-  void create() {
-    EXPECT_EQ(Partita_Prequest_create(&send, send_request), MPI_SUCCESS);
-    EXPECT_EQ(Partita_Prequest_create(&recv, recv_request), MPI_SUCCESS);
-  }
-  void open() {
-    EXPECT_EQ(MPIX_Pstart(recv), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pstart(send), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pbuf_prepare(send), PARTITA_DEVICE_SUCCESS);
-  }
-  void complete() {
-    EXPECT_EQ(MPIX_Pwait(send), PARTITA_DEVICE_SUCCESS);
-    EXPECT_EQ(MPIX_Pwait(recv), PARTITA_DEVICE_SUCCESS);
-  }
-  bool has_arrived(int partition) {
-    int flag = -1;
-    EXPECT_EQ(MPIX_Parrived(recv, partition, &flag), PARTITA_DEVICE_SUCCESS);
-    return flag == 1;
-  }
-  void free_device_requests() {
-    EXPECT_EQ(Partita_Prequest_free(&send), MPI_SUCCESS);
-    EXPECT_EQ(Partita_Prequest_free(&recv), MPI_SUCCESS);
-  }
-  void free_requests() {
-    EXPECT_EQ(Partita_Request_free(&send_request), MPI_SUCCESS);
-    EXPECT_EQ(Partita_Request_free(&recv_request), MPI_SUCCESS);
-  }
-
-  FakeGpuBuffer out;
-  FakeGpuBuffer in;
-  Partita_Request send_request = PARTITA_REQUEST_NULL;
-  Partita_Request recv_request = PARTITA_REQUEST_NULL;
-  MPIX_Prequest send{};
-  MPIX_Prequest recv{};
-};
-
-/// Flags, packets and credits know the epochs of the device request before.
-TEST_F(NoIpc, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the_first) {
-  for (const std::int64_t bytes : {16, 3}) {  // packets, flags
-    OwnPair pair(4, bytes);
-    std::uint64_t round = 0;
-    for (int lives = 1; lives <= 3 && !HasFailure(); ++lives) {
-      pair.create();
-      for (int epoch = 0; epoch < lives; ++epoch) {
-        ++round;
-        pair.open();
-        write_pattern(pair.out.data(), round, 0, 4 * bytes);
-        for (int p = 0; p < 4; ++p) {
-          EXPECT_FALSE(pair.has_arrived(p)) << "life " << lives << ", epoch " << epoch;
-          EXPECT_EQ(MPIX_Pready(p, pair.send), PARTITA_DEVICE_SUCCESS);
-          const bool at_once = bytes == 16;  // flags come with the last mark of a transfer
-          EXPECT_EQ(pair.has_arrived(p), at_once || p == 3);
-        }
-        pair.complete();
-        EXPECT_EQ(first_off_pattern(pair.in.data(), round, 0, 4 * bytes), 4 * bytes);
-      }
-      pair.free_device_requests();
-    }
-    pair.free_requests();
-  }
-}
-
 /// What the host has seen arrive, a kernel that it launches then sees too, however late the copy engine writes flags.
 TEST_F(NoIpc, everything_has_arrived_for_kernels_once_the_hosts_wait_returns) {
   make(nothing);
@@ -370,102 +165,6 @@ TEST_F(NoIpc, everything_has_arrived_for_kernels_once_the_hosts_wait_returns) {
   if (!sends()) {
     EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
   }
-}
-
-/// Of what hosts mark, two copies are under way at once; the send is complete when both are.
-TEST_F(NoIpc, a_copy_overtakes_one_that_takes_longer) {
-  make(mapped, "partita_transport_partitions", "4");
-  ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
-  if (sends()) {
-    ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);
-    FakeGpu::instance().hold(buffer_->data());
-    for (int p = 0; p < partitions; ++p) {
-      write_partition(1, p);
-      ASSERT_EQ(Partita_Pready(p, request_), MPI_SUCCESS);
-    }
-  } else {
-    const auto arrived = [&](int p) {
-      int flag = 0;
-      EXPECT_EQ(Partita_Parrived(request_, p, &flag), MPI_SUCCESS);
-      return flag != 0;
-    };
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!arrived(3) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-    EXPECT_TRUE(arrived(3)) << "of the second copy";
-    EXPECT_FALSE(arrived(0)) << "of the first copy, which is held";
-  }
-  harness_barrier();
-  int complete = 1;
-  if (sends()) {
-    EXPECT_EQ(Partita_Test(&request_, &complete, MPI_STATUS_IGNORE), MPI_SUCCESS);
-    EXPECT_EQ(complete, 0);
-    FakeGpu::instance().hold(nullptr);
-  }
-  ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
-  if (!sends()) expect_contents(1);
-}
-
-/// In the entry no_ipc.wrap epochs pass 2^32: what was handed over that long ago is not taken for new.
-TEST_F(NoIpc, hand_overs_are_forgotten_at_the_wrap) {
-  if (std::getenv("PARTITA_FIRST_EPOCH") == nullptr) GTEST_SKIP() << "this entry's epochs do not wrap";
-  make(mapped, "partita_transport_partitions", "4");
-  MPIX_Prequest device{};
-  if (sends()) {
-    ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
-    EXPECT_EQ(told(request_, "partita_gpu_copy"), "kernel");
-    device.host->newest_hand_over = 2;
-    device::handed_over(device.host)[1] = 2;
-  }
-  for (std::uint64_t round = 1; round <= 6 && !HasFailure(); ++round) {
-    step("round " + std::to_string(round));
-    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
-    if (sends()) {
-      ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);  // kernels copy everything
-      write_pattern(buffer_->data(), round, 0, total_bytes);
-      EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
-    }
-    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
-    if (!sends()) expect_contents(round);
-  }
-  if (sends()) {
-    EXPECT_EQ(device.host->newest_hand_over, no_epoch);
-    EXPECT_EQ(device::handed_over(device.host)[1], no_epoch);
-    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
-  }
-}
-
-TEST_F(NoIpc, threads_make_and_free_device_requests_of_their_own) {
-  std::vector<std::thread> threads;
-  std::array<std::unique_ptr<OwnPair>, 3> pairs;
-  for (auto& pair : pairs) pair = std::make_unique<OwnPair>(2, 16);
-  for (auto& pair : pairs) {
-    threads.emplace_back([&] {
-      for (int life = 0; life < 20; ++life) {
-        pair->create();
-        pair->open();
-        EXPECT_EQ(MPIX_Pready_range(0, 1, pair->send), PARTITA_DEVICE_SUCCESS);
-        pair->complete();
-        pair->free_device_requests();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (auto& pair : pairs) pair->free_requests();
-}
-
-TEST_F(NoIpc, a_partition_of_no_bytes_arrives_once_it_is_marked) {
-  OwnPair pair(2, 0);
-  pair.create();
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    pair.open();
-    for (int p = 0; p < 2; ++p) {
-      EXPECT_FALSE(pair.has_arrived(p));
-      EXPECT_EQ(MPIX_Pready(p, pair.send), PARTITA_DEVICE_SUCCESS);
-    }
-    pair.complete();
-  }
-  pair.free_device_requests();
-  pair.free_requests();
 }
 
 /// What the host raises for kernels is raised for nobody, once there is no device request.
@@ -505,16 +204,6 @@ TEST_F(NoIpc, a_staged_receive_goes_on_without_its_device_request) {
 
 class NoIpcErrors : public NoIpc {
  protected:
-  void SetUp() override { set_handlers(MPI_ERRORS_RETURN); }
-  void TearDown() override {
-    NoIpc::TearDown();
-    set_handlers(MPI_ERRORS_ARE_FATAL);
-  }
-  /// Of calls on a request, and of those on none.
-  static void set_handlers(MPI_Errhandler handler) {
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    PMPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
-  }
   void expect_refusal() {
     MPIX_Prequest device{};
     const int code = Partita_Prequest_create(&device, request_);
@@ -525,26 +214,10 @@ class NoIpcErrors : public NoIpc {
     EXPECT_TRUE(cut_short || sentence.find("cuIpcGetMemHandle fails") != std::string::npos) << sentence;
     EXPECT_NE(sentence.find("link direct"), std::string::npos) << sentence;
   }
-};
 
-/// The block of a freed device request is the next one's.
-TEST_F(NoIpcErrors, a_copy_of_a_freed_device_request_frees_no_other) {
-  OwnPair first(2, 16);
-  OwnPair second(2, 16);
-  first.create();
-  MPIX_Prequest copy = first.send;
-  first.free_device_requests();
-  second.create();
-  const int code = Partita_Prequest_free(&copy);
-  ASSERT_NE(code, MPI_SUCCESS);
-  EXPECT_NE(told_by(code).find("argument prequest is of no request"), std::string::npos) << told_by(code);
-  second.open();
-  EXPECT_EQ(MPIX_Pready_range(0, 1, second.send), PARTITA_DEVICE_SUCCESS);
-  second.complete();
-  second.free_device_requests();
-  first.free_requests();
-  second.free_requests();
-}
+ private:
+  ReturnedErrors returned_errors_;
+};
 
 TEST_F(NoIpcErrors, device_driven_requests_need_it_and_say_so) {
   make(nothing, "partita_driver", "device");
