@@ -105,13 +105,17 @@ MPI_Request made_send(std::vector<char>& data, int tag) {
   return request;
 }
 
+int finalize_and_say() {
+  const int code = MPI_Finalize();
+  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : sentence_of(code).c_str());
+  return 0;
+}
+
 /// MPI_Finalize with requests that were not freed: an error, and no hang.
 int live_finalize() {
   static std::vector<char> data(64);
   made_send(data, 1);
-  const int code = MPI_Finalize();
-  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : sentence_of(code).c_str());
-  return 0;
+  return finalize_and_say();
 }
 
 /// Requests that never met their other side are freed before MPI_Finalize, which drains them.
@@ -123,8 +127,7 @@ int unmatched_finalize() {
                  &recv);
   for (auto& send : sends) MPI_Request_free(&send);
   MPI_Request_free(&recv);
-  say("MPI_Finalize returned %s", MPI_Finalize() == MPI_SUCCESS ? "MPI_SUCCESS" : "an error");
-  return 0;
+  return finalize_and_say();
 }
 
 /// The last rank comes to MPI_Finalize later than the time limit: the others are told, and all end.
@@ -133,9 +136,7 @@ int late_finalize() {
   MPI_Request send = made_send(data, 1);
   MPI_Request_free(&send);
   if (own_rank == rank_count - 1) std::this_thread::sleep_for(std::chrono::seconds(3));
-  const int code = MPI_Finalize();
-  say("MPI_Finalize returned %s", code == MPI_SUCCESS ? "MPI_SUCCESS" : sentence_of(code).c_str());
-  return 0;
+  return finalize_and_say();
 }
 
 /// An error under MPI_ERRORS_ARE_FATAL: the sentence is printed, and the job ends.
