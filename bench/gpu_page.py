@@ -133,11 +133,12 @@ def call_rows(rows):
 def progress_rows(rows):
     def percent(figure):
         return span([median / 1e4 for median in all_medians(rows, figure)], "%")
-    yield "1,000 requests open: CPU of a sleeping process, none active", percent("asleep-idle"), "", ""
+    yield ("1,000 requests open: CPU of a sleeping process, none active; without them",
+           f"{percent('asleep-idle')}; {percent('asleep-bare')}", "", "")
     yield ("the same, one epoch of 1 to 1,000 transport partitions open, by kernels; by the engine",
            f"{percent('asleep-kernel')}; {percent('asleep-engine')}", "", "")
-    yield ("a step: none active; by kernels; by the engine",
-           "; ".join(span(all_medians(rows, f"step-{each}"), "µs") for each in ("idle", "kernel", "engine")), "", "")
+    yield ("a step: no request; none active; by kernels; by the engine",
+           "; ".join(span(all_medians(rows, f"step-{each}"), "µs") for each in ("bare", "idle", "kernel", "engine")), "", "")
 
 
 def all_medians(rows, subject):
