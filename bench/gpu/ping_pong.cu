@@ -36,12 +36,11 @@ __device__ int open_lanes(const Lanes& lanes, int count) {
 }
 
 __device__ int play_lane(const Lanes& lanes, int lane, bool first) {
-  if (first) {
-    if (const int code = MPIX_Pready_block(0, lanes.send[lane])) return code;
-    return MPIX_Pwait(lanes.recv[lane]);
+  if (!first) {
+    if (const int code = MPIX_Pwait(lanes.recv[lane])) return code;
   }
-  if (const int code = MPIX_Pwait(lanes.recv[lane])) return code;
-  return MPIX_Pready_block(0, lanes.send[lane]);
+  if (const int code = MPIX_Pready_block(0, lanes.send[lane])) return code;
+  return first ? MPIX_Pwait(lanes.recv[lane]) : 0;
 }
 
 __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwatch& watch) {
@@ -57,7 +56,7 @@ __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwa
   return 0;
 }
 
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(most_threads, 1)
     lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
   Stopwatch watch;
   watch.begin_ns = gpu_now_ns();
@@ -88,13 +87,11 @@ __device__ int mark_ahead(const MPIX_Prequest& send, int marks_each, int ping_po
 }
 
 __device__ int play_partition(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each, int i, bool first) {
-  const int last_mark = (i + 1) * marks_each - 1;
-  if (first) {
-    if (const int code = MPIX_Pready_block(last_mark, send)) return code;
-    return MPIX_Pwait_partition(i, recv);
+  if (!first) {
+    if (const int code = MPIX_Pwait_partition(i, recv)) return code;
   }
-  if (const int code = MPIX_Pwait_partition(i, recv)) return code;
-  return MPIX_Pready_block(last_mark, send);
+  if (const int code = MPIX_Pready_block((i + 1) * marks_each - 1, send)) return code;
+  return first ? MPIX_Pwait_partition(i, recv) : 0;
 }
 
 __device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each,
@@ -108,7 +105,7 @@ __device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& r
   return 0;
 }
 
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(most_threads, 1)
     partition_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
                         int marks_each, PingPongShape shape, KernelReport* report) {
   const bool device_driven = (send.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;

@@ -137,7 +137,17 @@ __device__ __noinline__ void decide(const Residents& residents, int iteration, u
   *change = 0;
 }
 
+__device__ void mark(const Residents& residents, int iteration, const Piece& piece) {
+  note(residents, MPIX_Pready_block(piece.partition, residents.send[iteration % resident_sets][piece.side]));
+}
+
+/// The same where the registers that it takes would be missing in the sweeps.
+__device__ __noinline__ void mark_out_of_line(const Residents& residents, int iteration, const Piece& piece) {
+  mark(residents, iteration, piece);
+}
+
 /// This block's share of one iteration: its pieces of the edge, which leave at once, and its tiles.
+template <int blocks_each>
 __device__ void compute(const Residents& residents, int iteration, bool measure) {
   const Shape& shape = residents.shape;
   const Tiling& tiling = residents.tiling;
@@ -149,7 +159,11 @@ __device__ void compute(const Residents& residents, int iteration, bool measure)
     const Piece piece = piece_at(shape, index);
     change = fmax(change, relax_piece<true>(shape, sweep, piece));
     if (!shape.neighbour[piece.side]) continue;
-    note(residents, MPIX_Pready_block(piece.partition, residents.send[iteration % resident_sets][piece.side]));
+    if constexpr (blocks_each > few_blocks_each) {
+      mark_out_of_line(residents, iteration, piece);
+    } else {
+      mark(residents, iteration, piece);
+    }
   }
   const int first_tile = (block - tiling.pieces % blocks + blocks) % blocks;
   if (measure) {
@@ -182,7 +196,7 @@ __global__ void __launch_bounds__(block_threads, blocks_each)
     if (!look) keeper.start_receives(iteration + 1);
     if (look && is_judge() && judge_code == PARTITA_DEVICE_SUCCESS) judge_code = open_residuals(residents);
     if (computes) {
-      compute(residents, iteration, look);
+      compute<blocks_each>(residents, iteration, look);
       keeper.complete(iteration);
     }
     if (!look) keeper.open_sends(iteration + 1);

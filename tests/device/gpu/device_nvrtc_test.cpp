@@ -45,32 +45,57 @@ extern "C" __global__ void epochs(MPIX_Prequest send, MPIX_Prequest recv, int ho
 }
 )";
 
-/// The log of the compilation; empty if it went through. Stores the PTX where the architecture is a virtual one.
-std::string compile(const char* source, const std::string& architecture, const char* standard,
-                    std::string* ptx = nullptr) {
+const char* const exchange = R"(
+#include <partita/device.cuh>
+
+extern "C" __global__ void __launch_bounds__(1024) exchange(MPIX_Prequest send, MPIX_Prequest recv, int epochs) {
+  for (int e = 0; e < epochs; ++e) {
+    MPIX_Pstart(recv);
+    MPIX_Pstart(send);
+    MPIX_Pbuf_prepare(send);
+    MPIX_Pready_block(0, send);
+    MPIX_Pwait(recv);
+    MPIX_Pwait(send);
+  }
+}
+)";
+
+struct Compilation {
+  std::string failure;  ///< with the log; empty if it went through
+  std::string log;
+  std::string ptx;  ///< where the architecture is a virtual one
+};
+
+/// A text of NVRTC's about `program`.
+std::string text_of(nvrtcProgram program, nvrtcResult (*size_of)(nvrtcProgram, std::size_t*),
+                    nvrtcResult (*get)(nvrtcProgram, char*)) {
+  std::size_t length = 0;
+  EXPECT_EQ(size_of(program, &length), NVRTC_SUCCESS);
+  std::string text(length, '\0');
+  EXPECT_EQ(get(program, text.data()), NVRTC_SUCCESS);
+  return text;
+}
+
+Compilation compile(const char* source, const std::string& architecture, const char* standard) {
   nvrtcProgram program = nullptr;
   EXPECT_EQ(nvrtcCreateProgram(&program, source, "kernels.cu", 0, nullptr, nullptr), NVRTC_SUCCESS);
   const std::string target = "--gpu-architecture=" + architecture;
-  const std::vector<const char*> options = {target.c_str(), standard, "--include-path=" PARTITEST_INCLUDE,
+  const std::vector<const char*> options = {target.c_str(),
+                                            standard,
+                                            "--ptxas-options=--verbose",
+                                            "--include-path=" PARTITEST_INCLUDE,
                                             "--include-path=" PARTITEST_CUDA_INCLUDE,
                                             "--include-path=" PARTITEST_CUDA_INCLUDE "/cccl"};
   const nvrtcResult result = nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
-  std::string log;
-  if (result != NVRTC_SUCCESS) {
-    std::size_t length = 0;
-    EXPECT_EQ(nvrtcGetProgramLogSize(program, &length), NVRTC_SUCCESS);
-    log.resize(length);
-    EXPECT_EQ(nvrtcGetProgramLog(program, log.data()), NVRTC_SUCCESS);
-    log = std::string(nvrtcGetErrorString(result)) + "\n" + log;
-  }
-  if (result == NVRTC_SUCCESS && ptx != nullptr) {
-    std::size_t length = 0;
-    EXPECT_EQ(nvrtcGetPTXSize(program, &length), NVRTC_SUCCESS);
-    ptx->resize(length);
-    EXPECT_EQ(nvrtcGetPTX(program, ptx->data()), NVRTC_SUCCESS);
+  Compilation compilation;
+  compilation.log = text_of(program, nvrtcGetProgramLogSize, nvrtcGetProgramLog);
+  if (result == NVRTC_SUCCESS) {
+    compilation.ptx = text_of(program, nvrtcGetPTXSize, nvrtcGetPTX);
+  } else {
+    compilation.failure = std::string(nvrtcGetErrorString(result)) + "\n" + compilation.log;
   }
   nvrtcDestroyProgram(&program);
-  return log;
+  return compilation;
 }
 
 TEST(DeviceNvrtc, compiles_for_the_oldest_architecture_from_sm_70_on_and_for_hopper) {
@@ -81,18 +106,29 @@ TEST(DeviceNvrtc, compiles_for_the_oldest_architecture_from_sm_70_on_and_for_hop
   const auto oldest = std::find_if(architectures.begin(), architectures.end(), [](int a) { return a >= 70; });
   ASSERT_NE(oldest, architectures.end());
   std::printf("the oldest architecture of this NVRTC: sm_%d\n", *oldest);
-  EXPECT_EQ(compile(every_call, "sm_" + std::to_string(*oldest), "--std=c++17"), "");
-  EXPECT_EQ(compile(every_call, "sm_90", "--std=c++20"), "");
+  EXPECT_EQ(compile(every_call, "sm_" + std::to_string(*oldest), "--std=c++17").failure, "");
+  EXPECT_EQ(compile(every_call, "sm_90", "--std=c++20").failure, "");
 }
 
 /// Kernels read a request that they were given by value in the constant bank. Where a call on it was inlined late, CUDA
 /// 13.0 took its address (cvta.param) and read it as if it were local memory, which is an illegal access.
 TEST(DeviceNvrtc, no_call_takes_the_address_of_a_kernels_parameter_nor_copies_it) {
-  std::string ptx;
-  ASSERT_EQ(compile(epochs, "compute_90", "--std=c++17", &ptx), "");
+  const auto [failure, log, ptx] = compile(epochs, "compute_90", "--std=c++17");
+  ASSERT_EQ(failure, "");
   ASSERT_NE(ptx.find("ld.param"), std::string::npos);
   EXPECT_EQ(ptx.find("cvta.param"), std::string::npos);
   EXPECT_EQ(ptx.find("__local_depot"), std::string::npos);
+}
+
+/// What a mark spills it reads again behind an acquire fence, which has emptied the cache.
+TEST(DeviceNvrtc, a_block_of_1024_threads_exchanges_partitions_without_spilling) {
+  const Compilation compilation = compile(exchange, "sm_90", "--std=c++17");
+  ASSERT_EQ(compilation.failure, "");
+  const std::size_t of_kernel = compilation.log.find("properties for exchange");
+  ASSERT_NE(of_kernel, std::string::npos) << compilation.log;
+  const std::size_t line = compilation.log.find('\n', of_kernel) + 1;
+  const std::string properties = compilation.log.substr(line, compilation.log.find('\n', line) - line);
+  EXPECT_NE(properties.find(" 0 bytes stack frame, 0 bytes spill stores"), std::string::npos) << properties;
 }
 
 }  // namespace

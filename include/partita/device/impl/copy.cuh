@@ -101,9 +101,10 @@ PARTITA_DEVICE_INLINE partita_u32 store_ahead(unsigned char* to, partita_i64 siz
 }
 
 /// The team copies `size_bytes` of any alignment: whole 16-byte stores wherever `to` allows them, each thread with
-/// `depth` of them on their way. No barrier at either end.
+/// `depth` of them on their way. No barrier at either end. Inlined: across a call a mark's words are spilled, and read
+/// again from a cache that every wait empties.
 template <int depth = 4>
-PARTITA_DEVICE_OUT_OF_LINE void copy(unsigned char* to, const unsigned char* from, partita_i64 size_bytes, Team team) {
+PARTITA_DEVICE_INLINE void copy(unsigned char* to, const unsigned char* from, partita_i64 size_bytes, Team team) {
   const partita_u64 to_address = reinterpret_cast<partita_u64>(to);
   const partita_i64 until_boundary = static_cast<partita_i64>((16 - to_address % 16) % 16);
   const partita_i64 before = until_boundary < size_bytes ? until_boundary : size_bytes;

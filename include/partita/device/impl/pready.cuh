@@ -151,40 +151,39 @@ class BlockCopy {
   Ahead ahead_{};
 };
 
-/// Steps 1 to 3 of a block's mark with plain stores, device-driven. `head` stays as it is until the partition is
-/// marked, so that every thread can look for itself.
-PARTITA_DEVICE_INLINE Mark copy_block_device_driven(int partition, const Partita_Prequest& request) {
-  BlockCopy copy(partition, request);
+/// Steps 1 and 2 of a block's mark with plain stores, device-driven: whether this thread may store. `head` stays as it
+/// is until the partition is marked, so that every thread can look for itself.
+PARTITA_DEVICE_INLINE bool begin_block_device_driven(int partition, const Partita_Prequest& request, Mark* mark) {
   const Standing standing = read_device_driven(*request.state);
   const partita_u32 before = block_rank() == 0 ? add_mark(partition, request) : 0;
-  if (may_store(standing, request)) copy.store();
-  return begin_mark(request, before, standing);
+  *mark = begin_mark(request, before, standing);
+  return may_store(standing, request);
 }
 
-/// The same, host-driven. What it gives counts in thread 0.
-PARTITA_DEVICE_INLINE Mark copy_block_host_driven(int partition, const Partita_Prequest& request) {
+/// The same, host-driven. `*mark` counts in thread 0.
+PARTITA_DEVICE_INLINE bool begin_block_host_driven(int partition, const Partita_Prequest& request, Mark* mark) {
   const bool first = block_rank() == 0;
-  BlockCopy copy(partition, request);
-  Mark mark{};
   if (first) {
     const partita_u32 before = add_mark(partition, request);
-    mark = begin_mark(request, before, read_host_driven(*request.state));  // it acquires: the mark goes ahead
+    *mark = begin_mark(request, before, read_host_driven(*request.state));  // it acquires: the mark goes ahead
   }
   // One barrier tells all threads the usual case: the receiver was seen ready. The rest is worth more of them.
-  bool stores = true;
-  if (block_any(first && (mark.code != 0 || must_ask(mark, request)))) {
-    if (first) mark.code = code_of_count(mark, request);  // a second mark must not ask: the epoch may end meanwhile
-    if (first && must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
-    stores = block_broadcast(mark.code == 0 && !mark.deferred ? 1 : 0) != 0;
-  }
-  if (stores) copy.store();
-  return mark;
+  if (!block_any(first && (mark->code != 0 || must_ask(*mark, request)))) return true;
+  if (first) mark->code = code_of_count(*mark, request);  // a second mark must not ask: the epoch may end meanwhile
+  if (first && must_ask(*mark, request)) *mark = judge(*mark, look_at_promise(request, mark->epoch), request);
+  return block_broadcast(mark->code == 0 && !mark->deferred ? 1 : 0) != 0;
 }
 
+/// Steps 1 to 3 of a block's mark where its threads move the bytes.
 PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& request) {
   if (has(request, PARTITA_PREQUEST_PACKETS)) return send_block(partition, request);
-  if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return copy_block_device_driven(partition, request);
-  return copy_block_host_driven(partition, request);
+  BlockCopy copy(partition, request);
+  Mark mark{};
+  const bool stores = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)
+                          ? begin_block_device_driven(partition, request, &mark)
+                          : begin_block_host_driven(partition, request, &mark);
+  if (stores) copy.store();
+  return mark;
 }
 
 /// The end of a block's mark that some thread says does not count; `code` counts in thread 0.
