@@ -19,17 +19,27 @@ int gather_all(MPI_Comm comm) {
   return code == MPI_SUCCESS ? wait_polling(&request, MPI_STATUS_IGNORE) : code;
 }
 
-/// Runs a constructor that is collective over `parent` and makes its result known without communication.
+/// A program may start the MPI past the drop-in, by PMPI_Init or a session: then its communicators are the MPI's alone.
+bool runs() {
+  int started = 0;
+  return Partita_Initialized(&started) == MPI_SUCCESS && started != 0;
+}
+
+/// Makes known, without communication, the result of a constructor that is collective over `parent` and gave `code`.
+int derived(int code, MPI_Comm parent, const MPI_Comm* result) {
+  return code == MPI_SUCCESS && parent != MPI_COMM_NULL && runs() ? Partita_Comm_derive(parent, *result) : code;
+}
+
+/// Runs such a constructor.
 template <class Construct>
 int derive(MPI_Comm parent, const MPI_Comm* result, Construct construct) {
   if (const int code = gather_all(parent); code != MPI_SUCCESS) return code;
-  const int code = construct();
-  return code == MPI_SUCCESS && parent != MPI_COMM_NULL ? Partita_Comm_derive(parent, *result) : code;
+  return derived(construct(), parent, result);
 }
 
 /// Makes known the result of a constructor that is collective over the new communicator only.
 int enroll(int code, const MPI_Comm* result) {
-  return code == MPI_SUCCESS && *result != MPI_COMM_NULL ? Partita_Comm_register(*result) : code;
+  return code == MPI_SUCCESS && *result != MPI_COMM_NULL && runs() ? Partita_Comm_register(*result) : code;
 }
 
 }  // namespace
@@ -97,14 +107,12 @@ PARTITA_EXPORT int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* n
 /* Nonblocking: the MPIs return the new handle at once and let attributes be set on it before it is complete. */
 
 PARTITA_EXPORT int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  const int code = PMPI_Comm_idup(comm, newcomm, request);
-  return code == MPI_SUCCESS ? Partita_Comm_derive(comm, *newcomm) : code;
+  return derived(PMPI_Comm_idup(comm, newcomm, request), comm, newcomm);
 }
 
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
 PARTITA_EXPORT int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
-  const int code = PMPI_Comm_idup_with_info(comm, info, newcomm, request);
-  return code == MPI_SUCCESS ? Partita_Comm_derive(comm, *newcomm) : code;
+  return derived(PMPI_Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
 }
 #endif
 
