@@ -88,7 +88,11 @@ void SendRequest::ready(std::int64_t partition) {
 }
 
 void SendRequest::ready(std::int64_t first, std::int64_t last) {
-  check_markable(first, last);
+  check_range(first, last);
+  // To nobody a mark has no effect, a second one neither, nor one behind the end of the epoch, which does not wait for
+  // marks: another thread may have completed it.
+  if (null_peer()) return;
+  check_markable();
   // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
   const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
   if (staging_ != nullptr && unmarked.size() > 0) pack(unmarked);
@@ -103,7 +107,7 @@ void SendRequest::pack(link::Range partitions) {
   layout_.pack(arguments_.buffer, begin, first_element(partitions.size()), staging_ + begin * layout_.size_bytes());
 }
 
-void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
+void SendRequest::check_markable() const {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
@@ -111,6 +115,9 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
     throw Error(ErrorClass::request,
                 "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
+}
+
+void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
   if (first >= 0 && first <= last && last < arguments_.partitions) return;
   if (first == last) {
     throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, arguments_.partitions - 1);
@@ -122,11 +129,6 @@ void SendRequest::check_markable(std::int64_t first, std::int64_t last) const {
 /// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
 /// complete then goes on to the link, or waits for the match.
 std::int64_t SendRequest::mark(link::Range partitions) {
-  if (null_peer()) {
-    const std::int64_t end = mark_to_keep(partitions);
-    put_count_.fetch_add(static_cast<std::int32_t>(end - partitions.begin), std::memory_order_release);
-    return end;
-  }
   if (!matched()) {
     const std::lock_guard lock(setup_mutex_);
     if (!matched()) return mark_to_keep(partitions);
@@ -287,7 +289,7 @@ void SendRequest::release_memory() {
 
 bool SendRequest::done() {
   enter_gpu();
-  if (null_peer()) return put_count_.load(std::memory_order_acquire) == arguments_.partitions;
+  if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
   if (device_ != nullptr) return device_done();

@@ -51,7 +51,8 @@ class SendRequest final : public Request {
   std::int32_t take_handed_over();
   std::int32_t known_handed_over() const;
   void forget_hand_overs();
-  void check_markable(std::int64_t first, std::int64_t last) const;
+  void check_markable() const;
+  void check_range(std::int64_t first, std::int64_t last) const;
   void pack(link::Range partitions);
   std::int64_t mark(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);

@@ -151,6 +151,27 @@ TYPED_TEST(CompletionCalls, requests_to_proc_null_complete_at_once_with_its_stat
   recv.free();
 }
 
+/// Communication with MPI_PROC_NULL has no effect (MPI-4, section 3.10).
+TYPED_TEST(CompletionCalls, marks_of_a_send_to_proc_null_do_nothing) {
+  Sending<TypeParam> send;
+  send.init(4, 100, MPI_PROC_NULL, 3);
+  RETURN_IF_FAILED();
+  for (int marks = 0; marks < 3; ++marks) {  // none; some, twice; all, and after another thread's Test
+    send.start();
+    for (int twice = 0; marks > 0 && twice < 2; ++twice) EXPECT_OK(TypeParam::pready(2, send.request));
+    if (marks > 0) {
+      EXPECT_OK(TypeParam::pready_range(1, 3, send.request));
+    }
+    int flag = 0;
+    EXPECT_OK(TypeParam::test(&send.request, &flag, MPI_STATUS_IGNORE));
+    EXPECT_EQ(flag, 1);
+    if (marks == 2) {
+      EXPECT_OK(TypeParam::pready_range(0, 3, send.request));
+    }
+  }
+  send.free();
+}
+
 TYPED_TEST(CompletionCalls, an_active_request_among_null_and_inactive_ones_is_found) {
   for (int how = 0; how < completion_count; ++how) {
     const auto call = static_cast<Completion>(how);

@@ -251,17 +251,5 @@ TEST_F(GivenUpEpoch, nothing_is_put_once_the_receive_is_known_to_be_free) {
                "the receiver has freed its request");
 }
 
-/// Nobody is at the other side whose epochs could differ.
-TEST_F(GivenUpEpoch, a_send_to_nobody_starts_again) {
-  send_.init(2, 100, MPI_PROC_NULL, 73);
-  send_.start();
-  send_.mark(1, 1);
-  expect_time_limit(CFace::wait(&send_.request, MPI_STATUS_IGNORE));
-  RETURN_IF_FAILED();
-  send_.start();
-  send_.mark_all(2);
-  send_.wait();
-}
-
 }  // namespace
 }  // namespace partita::test

@@ -67,6 +67,16 @@ TYPED_TEST(UseErrors, pready_checks_the_partition) {
   this->finish_epoch({0, 1, 2, 3}, 1);
 }
 
+TYPED_TEST(UseErrors, pready_to_proc_null_checks_the_partition) {
+  Sending<TypeParam> nowhere;
+  nowhere.init(4, 100, MPI_PROC_NULL, 1, this->comm_);
+  nowhere.start();
+  EXPECT_ERROR(TypeParam::pready(4, nowhere.request), MPI_ERR_ARG, "Pready", "partition", "4");
+  EXPECT_ERROR(TypeParam::pready_range(2, 1, nowhere.request), MPI_ERR_ARG, "Pready_range", "2", "1");
+  nowhere.wait();
+  nowhere.free();
+}
+
 TYPED_TEST(UseErrors, pready_range_checks_both_ends) {
   this->send_.start();
   this->recv_.start();
