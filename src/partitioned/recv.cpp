@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "partitioned/runtime.hpp"
 
@@ -25,11 +26,17 @@ void RecvRequest::start() {
   check_startable();
   std::unique_lock lock(setup_mutex_, std::defer_lock);
   if (!matched()) lock.lock();
-  epoch_ = next(epoch_);
+  const Epoch before = std::exchange(epoch_, next(epoch_));
   next_ = 0;
   // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
   if (device_ != nullptr) device_->start(epoch_);
-  if (matched()) open_epoch();
+  try {
+    if (matched()) open_epoch();
+  } catch (...) {
+    epoch_ = before;
+    if (device_ != nullptr) device_->start(before);
+    throw;
+  }
   record(Trace::Event::started);
   if (device_ != nullptr) enter_engine();
   active_.store(true, std::memory_order_release);
@@ -37,7 +44,7 @@ void RecvRequest::start() {
 
 void RecvRequest::open_epoch() {
   link_->open(epoch_);
-  if (wants_progress_) runtime_.progress.want();
+  if (wants_progress_) want_progress();
 }
 
 void RecvRequest::connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name,

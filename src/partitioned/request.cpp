@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/current_error.hpp"
 #include "partitioned/runtime.hpp"
@@ -84,8 +85,18 @@ void Request::record(Trace::Event event, std::int64_t partition) const {
 void Request::complete() {
   record(Trace::Event::completed);
   if (device_ != nullptr) runtime_.engine.remove(*this);
-  if (wants_progress_) runtime_.progress.unwant();
+  if (std::exchange(progress_is_wanted_, false)) runtime_.progress.unwant();
   active_.store(false, std::memory_order_release);
+}
+
+bool Request::close_if_done() {
+  if (active() && done()) complete();
+  return !active();
+}
+
+void Request::want_progress() {
+  runtime_.progress.want();
+  progress_is_wanted_ = true;
 }
 
 void Request::abandon() {
@@ -166,7 +177,7 @@ const Partita_Prequest& Request::make_device_side() {
   device_life_.store(device_->view().life, std::memory_order_relaxed);
   if (!device_driven() && !wants_progress_) {
     wants_progress_ = kernels_want_progress_ = true;  // a kernel may leave a transfer to the host
-    if (active()) runtime_.progress.want();
+    if (active()) want_progress();
   }
   if (active()) enter_device_epoch();
   try {

@@ -76,7 +76,7 @@ class Request : public Waiting {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
-  /// Opens the next epoch.
+  /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
   virtual void start() = 0;
   /// Whether the open epoch is complete; makes progress.
   virtual bool done() = 0;
@@ -84,6 +84,8 @@ class Request : public Waiting {
   virtual bool prepared() = 0;
   /// Closes the epoch; done() was true.
   void complete();
+  /// One look: an open epoch that is complete is closed. Returns whether none is open any more.
+  bool close_if_done();
   /// The status of a request whose epoch is complete.
   void fill_status(MPI_Status* status) const;
 
@@ -184,6 +186,8 @@ class Request : public Waiting {
   virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
+  /// The open epoch needs host steps until it is closed.
+  void want_progress();
   /// The calling thread may take steps that copy GPU memory.
   void enter_gpu() const;
   /// The direction, the peer and the shape: how explain() begins.
@@ -219,7 +223,8 @@ class Request : public Waiting {
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> told_{false};  ///< the failure was thrown to a caller
   std::optional<Error> failure_;
-  int looks_in_vain_ = 0;  ///< of the watch's
+  bool progress_is_wanted_ = false;  ///< by the open epoch
+  int looks_in_vain_ = 0;            ///< of the watch's
 };
 
 }  // namespace partita

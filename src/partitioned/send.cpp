@@ -23,7 +23,12 @@ void SendRequest::start() {
   if (epoch_ < before) forget_hand_overs();
   marks_.clear();
   put_count_.store(0, std::memory_order_relaxed);
-  if (matched()) open_epoch();
+  try {
+    if (matched()) open_epoch();
+  } catch (...) {
+    epoch_ = before;
+    throw;
+  }
   record(Trace::Event::started);
   if (device_ != nullptr) enter_device_epoch();
   active_.store(true, std::memory_order_release);
@@ -35,7 +40,7 @@ void SendRequest::open_epoch() {
     missing_[static_cast<std::size_t>(t)].store(Marks::parts(plan_.send_run(t)), std::memory_order_relaxed);
   }
   link_->start(epoch_);
-  if (wants_progress_) runtime_.progress.want();
+  if (wants_progress_) want_progress();
 }
 
 void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form,

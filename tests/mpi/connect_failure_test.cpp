@@ -9,6 +9,7 @@
 #include "support/errors.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
+#include "support/told.hpp"
 #include "support/transfer.hpp"
 
 namespace partita::test {
@@ -101,6 +102,36 @@ TEST(PutFailure, ends_the_request_on_both_sides) {
     recv.start();
     step("the wait of a receive whose sender could not put");
     EXPECT_ERROR(CFace::wait(&recv.request, MPI_STATUS_IGNORE), MPI_ERR_NO_MEM, "Wait", "rank 0, could not send");
+    recv.free();
+  }
+}
+
+/// With the number of the one after it the receive would wait in vain over links that look at it.
+TEST(StartFailure, leaves_the_epoch_to_the_next_start) {
+  const ErrorsReturn errors(MPI_COMM_WORLD);
+  Sending<CFace> send;
+  Receiving<CFace> recv;
+  if (rank() == 0) {
+    send.init(4, 100, 1, 6);
+    for (std::uint64_t key = 1; key <= 2; ++key) {
+      send.start();
+      send.mark_all(key);
+      send.wait();
+    }
+    send.free();
+  } else {
+    recv.init(4, 100, 0, 6);
+    ASSERT_OK(Partita_Pbuf_prepare(recv.request));
+    for (std::uint64_t key = 1; key <= 2; ++key) {
+      mpi_refuses_starts = true;
+      EXPECT_ERROR(CFace::start(&recv.request), MPI_ERR_NO_MEM, "Start");
+      mpi_refuses_starts = false;
+      EXPECT_EQ(told(recv.request, "partita_active"), "false");
+      ASSERT_OK(Partita_Start(&recv.request));
+      EXPECT_ERROR(CFace::start(&recv.request), MPI_ERR_REQUEST, "active already", "epoch " + std::to_string(key));
+      ASSERT_OK(Partita_Wait(&recv.request, MPI_STATUS_IGNORE));
+      EXPECT_TRUE(recv.holds_all(key));
+    }
     recv.free();
   }
 }
