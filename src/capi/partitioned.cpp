@@ -1,4 +1,6 @@
 // The C face of partitioned point-to-point: made, started, marked, asked, freed.
+#include <optional>
+
 #include "capi/arguments.hpp"
 #include "capi/report.hpp"
 #include "capi/state.hpp"
@@ -161,6 +163,26 @@ int Partita_Prequest_free(Partita_Prequest* prequest) {
   });
 }
 
+namespace {
+
+/// One look, which makes progress: an epoch that is complete, though nobody has waited, is closed. An error of it is
+/// returned, and ends it as in a wait. Throws Error where the epoch is not complete.
+std::optional<Error> end_epoch(Request& request) {
+  if (!request.active()) return request.untold_mistake();
+  runtime().progress.poll();
+  try {
+    if (request.close_if_done()) return request.untold_mistake();
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    request.abandon();
+    return error;
+  }
+  throw Error(ErrorClass::request, "the request is active and not complete; complete it before it is freed. {}",
+              request.explain());
+}
+
+}  // namespace
+
 int Partita_Request_free(Partita_Request* request) {
   const Partita_Request handle = request == nullptr ? PARTITA_REQUEST_NULL : *request;
   // An error may be told when the request is gone.
@@ -169,14 +191,10 @@ int Partita_Request_free(Partita_Request* request) {
       "Request_free", [&] { return handler_of(communicator.get()); },
       [&] {
         Request& freed = request_of(handle);
-        if (freed.active()) {
-          throw Error(ErrorClass::request, "the request is active; complete it before it is freed. {}",
-                      freed.explain());
-        }
-        const auto untold = freed.untold_mistake();
+        const auto failure = end_epoch(freed);
         runtime().free(freed);
         *request = PARTITA_REQUEST_NULL;
-        if (untold) throw Error(*untold);
+        if (failure) throw Error(*failure);
       });
 }
 

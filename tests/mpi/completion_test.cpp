@@ -319,6 +319,26 @@ TYPED_TEST(CompletionCalls, get_status_tells_of_completion_and_leaves_the_reques
   recv.free();
 }
 
+/// Programs free a receive once Parrived has said yes to all, and a send that a test found complete.
+TYPED_TEST(CompletionCalls, a_complete_request_is_freed_though_nobody_waited) {
+  for (const std::int64_t partition_bytes : {100, 100 * 1000}) {
+    Sending<TypeParam> send;
+    Receiving<TypeParam> recv;
+    send.init(2, partition_bytes, this->right(), 3);
+    recv.init(2, partition_bytes, this->left(), 3);
+    recv.start();
+    send.start();
+    send.mark_all(4);
+    for (int p = 0; p < 2; ++p) recv.await(p, 4);
+    int flag = 0;
+    for (; flag == 0; sched_yield()) ASSERT_OK(TypeParam::get_status(send.request, &flag, MPI_STATUS_IGNORE));
+    EXPECT_OK(TypeParam::free(&recv.request));
+    EXPECT_OK(TypeParam::free(&send.request));
+    EXPECT_EQ(recv.request, TypeParam::null());
+    EXPECT_TRUE(recv.holds_all(4));
+  }
+}
+
 TYPED_TEST(CompletionCalls, hundreds_of_requests_complete_in_one_call) {
   for (int how = 0; how < completion_count; ++how) {
     SCOPED_TRACE(name_of(static_cast<Completion>(how)));
