@@ -124,7 +124,7 @@ class Link {
 
   /// The smallest transfer into `receiver` that is worth its own start and flag, as measured for each link. Smaller
   /// partitions are aggregated, unless the program asks otherwise. `in_gpu_memory`: one side's buffer at least, so that
-  /// this link copies GPU memory, or what stages it does: that takes 10 us to start.
+  /// this link copies GPU memory, or what stages it does: that is slow to start.
   virtual std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const {
     if (in_gpu_memory) return gpu_transfer_bytes(receiver);
     return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;

@@ -245,7 +245,7 @@ class Direct final : public Link {
 
   std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const override {
     const std::int64_t total_bytes = receiver.size_bytes;
-    // A copy engine's start and flags take what 3 MiB take, so that little is gained by more or smaller pieces.
+    // Every piece costs a copy engine its start and its flags, so that little is gained by more or smaller ones.
     if (receiver.kind == memory::Kind::device) return std::max<std::int64_t>(total_bytes / 4, 8 * 1024 * 1024);
     if (in_gpu_memory) return gpu_transfer_bytes(receiver);
     if (mappable(receiver))

@@ -9,9 +9,8 @@
 namespace partita::link {
 namespace {
 
-/// A look of the receiver's copies a chunk, so it takes 20 µs at most. A system call costs 0.6 to 0.9 µs of its own: 1
-/// MiB takes 75 µs in one, 80 µs in chunks of 128 KiB, 90 to 115 µs in chunks of 64 KiB. Where a transfer is shorter
-/// than two of them the halves are worth a call each all the same.
+/// A look of the receiver's copies a chunk, so it is over soon. A chunk is a system call, whose own cost smaller chunks
+/// would pay more often. Where a transfer is shorter than two of them the halves are worth a call each all the same.
 constexpr std::int64_t longest_chunk_bytes = 128 * 1024;
 constexpr std::int64_t shortest_chunk_bytes = 16 * 1024;
 constexpr std::int64_t page_bytes = 4096;

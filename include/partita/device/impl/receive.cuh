@@ -159,7 +159,7 @@ PARTITA_DEVICE_INLINE int await_partition(int partition, const Partita_Prequest&
 }
 
 /// By every thread of a block that is about to unpack `partition`: its next MPIX_Pwait leaves the bytes alone. Others
-/// are not told: that takes a fence, 0.4 us on every wait. They unpack it again, to the same bytes.
+/// are not told: that takes a fence on every wait. They unpack it again, to the same bytes.
 PARTITA_DEVICE_INLINE void note_unpacked(int partition, const Partita_Prequest& request, Epoch epoch) {
   DeviceWord<partita_u32>(awaited(request)[partition]).store(epoch, order::memory_order_relaxed);
   DeviceWord<partita_u32>(request.state->decided).store(1, order::memory_order_relaxed);  // for pwait
