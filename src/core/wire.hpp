@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -21,13 +23,12 @@ class Writer {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   Writer& put(const T& value) {
-    const auto* first = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), first, first + sizeof(T));
+    append(&value, sizeof(T));
     return *this;
   }
   Writer& put_bytes(std::span<const std::byte> data) {
     put(static_cast<std::uint64_t>(data.size()));
-    bytes_.insert(bytes_.end(), data.begin(), data.end());
+    if (!data.empty()) append(data.data(), data.size());
     return *this;
   }
   Writer& put_string(std::string_view text) { return put_bytes(std::as_bytes(std::span(text))); }
@@ -35,10 +36,26 @@ class Writer {
   Bytes take() { return std::move(bytes_); }
 
  private:
+  /// Not inlined: GCC 12 then takes lengths for negative ones, and warns.
+  [[gnu::noinline]] void append(const void* from, std::size_t size_bytes) {
+    const std::size_t before = bytes_.size();
+    bytes_.resize(before + size_bytes);
+    std::memcpy(bytes_.data() + before, from, size_bytes);
+  }
+
   Bytes bytes_;
 };
 
-/// Reads back, in the same order, what a Writer put. Throws Error on a message that is too short.
+/// A message is not what a Writer of this build makes. `format` and `args` say what is wrong with it.
+template <class... Args>
+Error malformed(fmt::format_string<Args...> format, Args&&... args) {
+  return {ErrorClass::internal, "a setup message {}: do all ranks run the same build of Partita?",
+          fmt::format(format, std::forward<Args>(args)...)};
+}
+
+/// Reads back, in the same order, what a Writer put. The bytes are another process's word: nothing is taken from them,
+/// a length least of all, that has not been looked at. Throws Error on a message that is too short, and on values that
+/// no Writer puts.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -50,6 +67,33 @@ class Reader {
     std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
     return value;
   }
+  /// One of the values from 0 to `last` of an enumeration.
+  template <class Enum>
+    requires std::is_enum_v<Enum>
+  Enum get_enum(Enum last) {
+    using Number = std::underlying_type_t<Enum>;
+    static_assert(std::is_unsigned_v<Number>);
+    const auto number = get<Number>();
+    if (number > static_cast<Number>(last)) {
+      throw malformed("holds {} where a value from 0 to {} is expected", std::uint64_t{number},
+                      std::uint64_t{static_cast<Number>(last)});
+    }
+    return static_cast<Enum>(number);
+  }
+  bool get_bool() {
+    const auto value = get<std::uint8_t>();
+    if (value > 1) throw malformed("holds {} where a truth value, 0 or 1, is expected", value);
+    return value != 0;
+  }
+  /// How many records of at least `bytes_each` follow; no more than the rest of the message can hold.
+  std::size_t get_count(std::size_t bytes_each) {
+    const auto count = get<std::uint64_t>();
+    if (count > rest_.size() / bytes_each) {
+      throw malformed("announces {} records of at least {} bytes, but ended after {} bytes more", count, bytes_each,
+                      rest_.size());
+    }
+    return static_cast<std::size_t>(count);
+  }
   Bytes get_bytes() {
     const auto data = take(get<std::uint64_t>());
     return {data.begin(), data.end()};
@@ -59,13 +103,14 @@ class Reader {
     return {reinterpret_cast<const char*>(data.data()), data.size()};
   }
 
+  /// The message has been read: nothing follows.
+  void end() const {
+    if (!rest_.empty()) throw malformed("is {} bytes too long", rest_.size());
+  }
+
  private:
-  std::span<const std::byte> take(std::size_t count) {
-    if (count > rest_.size()) {
-      throw Error(ErrorClass::internal,
-                  "a setup message ended {} bytes early: do all ranks run the same build of Partita?",
-                  count - rest_.size());
-    }
+  std::span<const std::byte> take(std::uint64_t count) {
+    if (count > rest_.size()) throw malformed("ended {} bytes early", count - rest_.size());
     const auto head = rest_.first(count);
     rest_ = rest_.subspan(count);
     return head;

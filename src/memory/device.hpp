@@ -13,6 +13,7 @@
 
 #include "core/epoch.hpp"
 #include "core/world.hpp"
+#include "memory/device_export.hpp"
 #include "memory/host.hpp"
 #include "memory/memory.hpp"
 
@@ -23,26 +24,6 @@ struct Place {
   Kind kind = Kind::host;
   int device = -1;  ///< the GPU's ordinal in this process, for Kind::device and Kind::managed
 };
-
-/// One piece of GPU memory that a rank named to another of its node. Travels in messages.
-struct DevicePiece {
-  enum class Way : std::uint8_t {
-    same_process,     ///< `address` is good as it is
-    ipc,              ///< `handle` is a CUDA IPC handle of the whole allocation
-    file_descriptor,  ///< VMM memory: its descriptor was passed over the node's sockets under the name `segment`
-  };
-  Way way{};
-  std::array<std::byte, 64> handle{};
-  std::uint64_t segment = 0;
-  std::uint64_t buffer_id = 0;  ///< of the allocation: tells a re-used address from the old one
-  std::uint64_t address = 0;    ///< in its own process
-  std::uint64_t allocation_bytes = 0;
-  std::uint64_t offset_bytes = 0;  ///< of the piece in its allocation
-  std::uint64_t size_bytes = 0;
-};
-
-/// A buffer: one piece, or several where it spans VMM handles.
-using DeviceExport = std::vector<DevicePiece>;
 
 /// Why memory cannot be exported or mapped; one clause without a full stop.
 struct NotMappable {

@@ -136,20 +136,14 @@ void HostMemory::take_in_descriptors() {
   });
 }
 
-std::byte* HostMemory::import(int peer, HostAddress address) {
+std::byte* HostMemory::import(int peer, HostAddress address, std::size_t size_bytes) {
   const std::lock_guard lock(mutex_);
-  if (peer == world_.rank()) {
-    for (const auto& [base, segment] : segments_) {
-      if (segment.name == address.segment) return segment.base + address.offset_bytes;
+  if (const auto range = named_by(peer, address.segment)) {
+    if (address.offset_bytes <= range->size_bytes && size_bytes <= range->size_bytes - address.offset_bytes) {
+      return range->base + address.offset_bytes;
     }
-  } else {
-    auto found = mapped_.find({peer, address.segment});
-    if (found == mapped_.end()) {
-      take_in_descriptors();
-      found = mapped_.find({peer, address.segment});
-    }
-    if (found != mapped_.end() && address.offset_bytes <= found->second.size_bytes)
-      return found->second.base + address.offset_bytes;
+    throw wire::malformed("of rank {} names {} bytes at {} of its memory segment {}, which has {}", peer, size_bytes,
+                          address.offset_bytes, address.segment, range->size_bytes);
   }
   if (const auto why = world_.socket().why_lost(DescriptorKind::host_segment, peer, address.segment); !why.empty()) {
     throw Error(ErrorClass::other, "memory segment {} of rank {} is lost: {}", address.segment, peer, why);
@@ -158,6 +152,21 @@ std::byte* HostMemory::import(int peer, HostAddress address) {
       ErrorClass::internal,
       "rank {} named its memory segment {}, which it did not pass or has freed: free requests before their buffers",
       peer, address.segment);
+}
+
+std::optional<HostMemory::Range> HostMemory::named_by(int peer, std::uint64_t segment) {
+  if (peer == world_.rank()) {
+    for (const auto& [base, own] : segments_) {
+      if (own.name == segment) return Range{own.base, own.size_bytes};
+    }
+    return std::nullopt;
+  }
+  auto found = mapped_.find({peer, segment});
+  if (found == mapped_.end()) {
+    take_in_descriptors();
+    found = mapped_.find({peer, segment});
+  }
+  return found == mapped_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void HostMemory::forget(int peer, std::uint64_t segment) {

@@ -13,15 +13,10 @@
 #include <vector>
 
 #include "core/world.hpp"
+#include "memory/host_address.hpp"
 #include "memory/memory.hpp"
 
 namespace partita::memory {
-
-/// Names a byte in exported host memory of some rank, to any rank of the node.
-struct HostAddress {
-  std::uint64_t segment = 0;
-  std::uint64_t offset_bytes = 0;
-};
 
 /// Exported memory lives in anonymous shared-memory files. Their descriptors travel over the node's sockets, so nothing
 /// is left behind when a process dies. A peer's segment is mapped once, and unmapped after its owner freed it.
@@ -52,8 +47,9 @@ class HostMemory {
   /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
   /// exported.
   HostAddress export_to(int peer, const void* address);
-  /// The mapping of what `peer` named; valid until `peer` frees the segment. Throws Error.
-  std::byte* import(int peer, HostAddress address);
+  /// The mapping of the `size_bytes` that `peer` named; valid until `peer` frees the segment. Throws Error, also where
+  /// they do not lie in the segment.
+  std::byte* import(int peer, HostAddress address, std::size_t size_bytes);
   /// `peer` has freed `segment`.
   void forget(int peer, std::uint64_t segment);
 
@@ -80,6 +76,7 @@ class HostMemory {
 
   std::byte* create_segment(std::size_t size_bytes);
   Segments::const_iterator containing(const void* address, std::size_t size_bytes) const;
+  std::optional<Range> named_by(int peer, std::uint64_t segment);
   void take_in_descriptors();
   void unmap(std::byte* base, std::size_t size_bytes);
 

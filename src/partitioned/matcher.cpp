@@ -8,20 +8,30 @@
 namespace partita {
 namespace {
 
-enum MessageKind : std::uint8_t { offer_kind = 1, answer_kind = 2, bye_kind = 3, ask_kind = 4, failure_kind = 5 };
-
 std::string joined(const std::string& list, const std::string& item) {
   return list.empty() || item.empty() ? list + item : list + "; " + item;
+}
+
+/// Throws Error unless the receiver's plan is one of this send.
+void check_plan(const SendRequest& request, const link::Plan& plan) {
+  const SideShape mine = request.shape();
+  if (plan.send_partitions() == mine.partitions && plan.total_bytes() == mine.total_bytes) return;
+  throw wire::malformed("of rank {} plans {} bytes in {} partitions for a send of {} bytes in {}",
+                        request.arguments().peer, plan.total_bytes(), plan.send_partitions(), mine.total_bytes,
+                        mine.partitions);
 }
 
 }  // namespace
 
 Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbox_(mailbox) {
-  mailbox.on(offer_kind, [this](int from, wire::Reader message) { take_offer(from, message); });
-  mailbox.on(ask_kind, [this](int from, wire::Reader message) { take_ask(from, message); });
-  mailbox.on(answer_kind, [this](int from, wire::Reader message) { take_answer(from, message); });
-  mailbox.on(failure_kind, [this](int from, wire::Reader message) { take_failure(from, message); });
-  mailbox.on(bye_kind, [this](int from, wire::Reader message) { take_bye(from, message); });
+  const auto on = [&mailbox](SetupKind kind, auto take) {
+    mailbox.on(static_cast<std::uint8_t>(kind), std::move(take));
+  };
+  on(SetupKind::offer, [this](int from, wire::Reader message) { take_offer(from, read_offer(message)); });
+  on(SetupKind::ask, [this](int from, wire::Reader message) { take_ask(from, read_ask(message)); });
+  on(SetupKind::answer, [this](int from, wire::Reader message) { take_answer(from, read_answer(message)); });
+  on(SetupKind::failure, [this](int from, wire::Reader message) { take_failure(from, read_failure(message)); });
+  on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
 }
 
 std::uint64_t Matcher::keep(std::unique_ptr<Request> request) {
@@ -38,6 +48,11 @@ Request* Matcher::find(std::uint64_t id) {
   if (const auto live = requests_.find(id); live != requests_.end()) return live->second.get();
   if (const auto retired = retired_.find(id); retired != retired_.end()) return retired->second.get();
   return nullptr;
+}
+
+bool Matcher::is_between(std::uint64_t id, Side side, int peer) {
+  const Request* request = find(id);
+  return request != nullptr && request->side() == side && request->arguments().peer == peer;
 }
 
 Request& Matcher::request_with(const Partita_Prequest& view) {
@@ -99,7 +114,7 @@ void Matcher::Unanswered::release_memory() {
 void Matcher::post_offer(SendRequest& request) {
   const std::string& wish = request.arguments().link;
   Unanswered& unanswered = unanswered_[request.matching.id];
-  unanswered.offer = {runtime_.world.rank(), request.matching.id, request.shape(), {}};
+  unanswered.offer = {request.matching.key, request.matching.id, request.shape(), {}};
   for (const auto& link : runtime_.links) {
     for (const link::Endpoint& endpoint : request.endpoints()) {
       if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
@@ -115,44 +130,21 @@ void Matcher::post_offer(SendRequest& request) {
     }
   }
   runtime_.progress.want();  // until the answer
-  mailbox_.post(request.arguments().peer, write_offer(request.matching.key, unanswered.offer));
+  mailbox_.post(request.arguments().peer, write(unanswered.offer));
 }
 
-wire::Bytes Matcher::write_offer(const MatchKey& key, const Offer& offer) {
-  wire::Writer message;
-  message.put(offer_kind).put(key).put(offer.sender_id).put(offer.shape);
-  message.put(static_cast<std::uint64_t>(offer.links.size()));
-  for (const LinkOffer& link : offer.links) {
-    message.put_string(link.link).put(link.kind).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
-  }
-  return message.take();
-}
-
-Matcher::Offer Matcher::read_offer(int from, wire::Reader& message) {
-  Offer offer;
-  offer.from = from;
-  offer.sender_id = message.get<std::uint64_t>();
-  offer.shape = message.get<SideShape>();
-  const auto count = message.get<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    LinkOffer link;
-    link.link = message.get_string();
-    link.kind = message.get<memory::Kind>();
-    link.availability = message.get<Availability>();
-    link.bytes = message.get_bytes();
-    link.reason = message.get_string();
-    offer.links.push_back(std::move(link));
-  }
-  return offer;
-}
-
-void Matcher::take_ask(int from, wire::Reader message) {
-  const auto sender_id = message.get<std::uint64_t>();
-  const std::string wanted = message.get_string();
+void Matcher::take_ask(int from, const Ask& ask) {
+  const std::uint64_t sender_id = ask.sender_id;
+  const std::string& wanted = ask.link;
 
   const std::lock_guard lock(mutex_);
+  const auto asked = unanswered_.find(sender_id);
+  if (asked == unanswered_.end() || !is_between(sender_id, Side::send, from)) {
+    throw wire::malformed("of rank {} asks for link {} for send {}, which waits for no answer of it", from, wanted,
+                          sender_id);
+  }
   const Request& request = *find(sender_id);  // at the latest the answer ends it
-  Unanswered& unanswered = unanswered_.at(sender_id);
+  Unanswered& unanswered = asked->second;
   for (LinkOffer& offered : unanswered.offer.links) {
     if (offered.link != wanted) continue;
     if (retired_.contains(sender_id)) {
@@ -165,41 +157,39 @@ void Matcher::take_ask(int from, wire::Reader message) {
       }
     }
   }
-  mailbox_.post(from, write_offer(request.matching.key, unanswered.offer));
+  mailbox_.post(from, write(unanswered.offer));
 }
 
-void Matcher::take_answer(int from, wire::Reader message) {
-  const auto sender_id = message.get<std::uint64_t>();
-  const auto receiver_id = message.get<std::uint64_t>();
-  const bool chosen = message.get<bool>();
+void Matcher::take_answer(int from, Answer answer) {
+  const std::uint64_t sender_id = answer.sender_id;
 
   const std::lock_guard lock(mutex_);
+  const auto waiting = unanswered_.find(sender_id);
+  if (waiting == unanswered_.end() || !is_between(sender_id, Side::send, from)) {
+    throw wire::malformed("of rank {} answers send {}, which waits for no answer of it", from, sender_id);
+  }
   runtime_.progress.unwant();
-  Unanswered answered = std::move(unanswered_[sender_id]);
-  unanswered_.erase(sender_id);
+  Unanswered answered = std::move(waiting->second);
+  unanswered_.erase(waiting);
   auto* request = dynamic_cast<SendRequest*>(find(sender_id));
-  if (request == nullptr) return;
-  request->matching.peer_id = receiver_id;
+  request->matching.peer_id = answer.receiver_id;
 
-  if (!chosen) {
-    const auto error_class = message.get<ErrorClass>();
-    request->fail(Error(error_class, "{}", message.get_string()));
+  if (!answer.choice) {
+    request->fail(Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
     retired_.erase(sender_id);
     return;
   }
-  const auto plan = message.get<link::Plan>();
-  const std::string link = message.get_string();
-  const auto kind = message.get<memory::Kind>();
-  std::string reason = message.get_string();
-  const wire::Bytes answer = message.get_bytes();
+  Answer::Choice& choice = *answer.choice;
   if (retired_.contains(sender_id)) {
     // Freed before it was matched: the link's half stays until the receiver says bye.
-    post_bye(from, receiver_id);
+    post_bye(from, answer.receiver_id);
     unanswered_[sender_id] = std::move(answered);
     return;
   }
   try {
-    request->connect(plan, answered.take(link, kind), kind, link, std::move(reason), answer);
+    check_plan(*request, choice.plan);
+    request->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
+                     std::move(choice.reason), choice.bytes);
   } catch (const Error& error) {
     request->fail(error);
     request->tell_receiver("connect", error);
@@ -225,9 +215,11 @@ void Matcher::await_offer(RecvRequest& request) {
   receives_.emplace(request.matching.key, &request);
 }
 
-void Matcher::take_offer(int from, wire::Reader message) {
-  const auto key = message.get<MatchKey>();
-  Offer offer = read_offer(from, message);
+void Matcher::take_offer(int from, Offer offer) {
+  const MatchKey key = offer.key;
+  if (key.sender != from || key.receiver != runtime_.world.rank()) {
+    throw wire::malformed("of rank {} offers a send from rank {} to rank {}", from, key.sender, key.receiver);
+  }
 
   const std::lock_guard lock(mutex_);
   if (dropped_.erase(key) > 0) {
@@ -248,21 +240,22 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
     auto outcome = choose(request, offer);
     if (const auto* wanted = std::get_if<Wanted>(&outcome)) {
       await_offer(request);
-      mailbox_.post(offer.from, wire::Writer().put(ask_kind).put(offer.sender_id).put_string(wanted->link).take());
+      mailbox_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
       return;
     }
     Choice& choice = std::get<Choice>(outcome);
     request.matching.peer_id = offer.sender_id;
-    wire::Writer message;
-    message.put(answer_kind).put(offer.sender_id).put(request.matching.id).put(true);
-    message.put(choice.plan).put_string(choice.link).put(choice.sender_kind).put_string(choice.reason);
-    message.put_bytes(choice.receiver->answer());
+    const Answer answer{
+        offer.sender_id,
+        request.matching.id,
+        Answer::Choice{choice.plan, choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
+        {}};
     request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
-    mailbox_.post(offer.from, message.take());
+    mailbox_.post(offer.key.sender, write(answer));
   } catch (const Error& error) {
     request.fail(error);
     request.matching.peer_id = 0;
-    post_failure(offer.from, offer.sender_id, 0, error);
+    post_failure(offer.key.sender, offer.sender_id, 0, error);
   }
 }
 
@@ -273,8 +266,8 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& requ
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, rank "
                 "{} receives {} "
                 "bytes in {} partitions (tag {}); expected are equal sizes",
-                offer.from, offer.shape.total_bytes, offer.shape.partitions, runtime_.world.rank(), mine.total_bytes,
-                mine.partitions, request.arguments().tag);
+                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, runtime_.world.rank(),
+                mine.total_bytes, mine.partitions, request.arguments().tag);
   }
   std::string refusals;
   for (const auto& link : runtime_.links) {
@@ -286,8 +279,8 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& requ
     }
     refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
   }
-  throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}", offer.from,
-              runtime_.world.rank(), request.arguments().tag, refusals);
+  throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
+              offer.key.sender, runtime_.world.rank(), request.arguments().tag, refusals);
 }
 
 /// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
@@ -319,7 +312,7 @@ Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const
       refusals = joined(refusals, std::get<link::Refusal>(outcome).reason);
     }
   }
-  return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.from)};
+  return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.key.sender)};
 }
 
 Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
@@ -339,37 +332,25 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   }
 }
 
-void Matcher::take_failure(int, wire::Reader message) {
-  const auto receiver_id = message.get<std::uint64_t>();
-  const auto error_class = message.get<ErrorClass>();
-  const std::string sentence = message.get_string();
+void Matcher::take_failure(int from, const Failure& failure) {
   const std::lock_guard lock(mutex_);
-  if (Request* request = find(receiver_id)) {
-    request->fail(Error(error_class, "{}", sentence));
-  }
+  if (!is_between(failure.receiver_id, Side::recv, from)) return;  // freed meanwhile
+  find(failure.receiver_id)->fail(Error(failure.verdict.error_class, "{}", failure.verdict.sentence));
 }
 
 void Matcher::post_failure_to_receiver(const SendRequest& request, const Error& error) {
-  wire::Writer message;
-  message.put(failure_kind).put(request.matching.peer_id).put(error.error_class()).put_string(error.sentence());
-  mailbox_.post(request.arguments().peer, message.take());
+  mailbox_.post(request.arguments().peer,
+                write(Failure{request.matching.peer_id, {error.error_class(), error.sentence()}}));
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
-  wire::Writer message;
-  message.put(answer_kind)
-      .put(sender_id)
-      .put(receiver_id)
-      .put(false)
-      .put(error.error_class())
-      .put_string(error.sentence());
-  mailbox_.post(to, message.take());
+  mailbox_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
 }
 
 // ---- freeing -----------------------------------------------------------------------------------------------
 
 void Matcher::post_bye(int to, std::uint64_t id) {
-  mailbox_.post(to, wire::Writer().put(bye_kind).put(id).take());
+  mailbox_.post(to, write(Bye{id}));
 }
 
 void Matcher::free(Request& request) {
@@ -393,12 +374,16 @@ void Matcher::free(Request& request) {
   }
 }
 
-void Matcher::take_bye(int, wire::Reader message) {
-  const auto id = message.get<std::uint64_t>();
+void Matcher::take_bye(int from, const Bye& bye) {
+  const std::uint64_t id = bye.id;
   // What goes, goes without the lock: it gives memory back, while threads of the program make requests.
   decltype(unanswered_)::node_type unanswered;
   decltype(retired_)::node_type retired;
   const std::lock_guard lock(mutex_);
+  const Request* named = find(id);
+  if (named == nullptr || named->arguments().peer != from) {
+    throw wire::malformed("of rank {} frees request {}, which is none of its", from, id);
+  }
   unanswered = unanswered_.extract(id);
   retired = retired_.extract(id);
   if (!retired.empty()) return;

@@ -11,6 +11,7 @@
 #include "core/mailbox.hpp"
 #include "partitioned/recv.hpp"
 #include "partitioned/send.hpp"
+#include "partitioned/setup_messages.hpp"
 
 namespace partita {
 
@@ -39,25 +40,6 @@ class Matcher {
   std::size_t free_all();
 
  private:
-  enum class Availability : std::uint8_t {
-    offered,
-    held_back,  ///< costly to start, and another link can serve: started if the receiver asks for it
-    refused,
-  };
-  /// One link from one form of the sender's memory: as it is, or, of a GPU, staged in host memory.
-  struct LinkOffer {
-    std::string link;
-    memory::Kind kind{};
-    Availability availability = Availability::refused;
-    wire::Bytes bytes;   ///< of the link, if offered
-    std::string reason;  ///< if refused
-  };
-  struct Offer {
-    int from = -1;
-    std::uint64_t sender_id = 0;
-    SideShape shape;
-    std::vector<LinkOffer> links;
-  };
   /// What the receiver chose.
   struct Choice {
     link::Plan plan;
@@ -91,13 +73,11 @@ class Matcher {
   };
 
   void post_offer(SendRequest& request);
-  static wire::Bytes write_offer(const MatchKey& key, const Offer& offer);
-  static Offer read_offer(int from, wire::Reader& message);
-  void take_offer(int from, wire::Reader message);
-  void take_ask(int from, wire::Reader message);
-  void take_answer(int from, wire::Reader message);
-  void take_failure(int from, wire::Reader message);
-  void take_bye(int from, wire::Reader message);
+  void take_offer(int from, Offer offer);
+  void take_ask(int from, const Ask& ask);
+  void take_answer(int from, Answer answer);
+  void take_failure(int from, const Failure& failure);
+  void take_bye(int from, const Bye& bye);
 
   void settle(RecvRequest& request, const Offer& offer);
   void await_offer(RecvRequest& request);
@@ -112,6 +92,8 @@ class Matcher {
 
   std::uint64_t keep(std::unique_ptr<Request> request);
   Request* find(std::uint64_t id);
+  /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
+  bool is_between(std::uint64_t id, Side side, int peer);
 
   Runtime& runtime_;
   Mailbox& mailbox_;

@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <atomic>
-#include <compare>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,23 +19,13 @@
 #include "partitioned/communicators.hpp"
 #include "partitioned/device_side.hpp"
 #include "partitioned/device_watch.hpp"
+#include "partitioned/setup_messages.hpp"
 
 namespace partita {
 
 class Runtime;
 
 enum class Side : std::uint8_t { send, recv };
-
-/// What decides which send meets which receive (MPI-4, section 4.2.1); the same on both sides.
-struct MatchKey {
-  std::uint64_t comm_id = 0;
-  int sender = -1;    ///< world rank
-  int receiver = -1;  ///< world rank
-  int tag = -1;
-  std::uint32_t ordinal = 0;
-
-  auto operator<=>(const MatchKey&) const = default;
-};
 
 /// The checked arguments of Psend_init and Precv_init.
 struct RequestArguments {
@@ -54,14 +43,6 @@ struct RequestArguments {
   link::Driver driver = link::Driver::host;  ///< who opens the epochs
   GpuCopy gpu_copy = GpuCopy::automatic;     ///< who moves what kernels mark
   bool in_place = false;                     ///< kernels store into the peer's memory themselves (MPIX_Pbuffer)
-};
-
-/// How one side describes itself to the other during setup.
-struct SideShape {
-  std::int32_t partitions = 1;
-  std::int64_t total_bytes = 0;
-  std::int32_t wished_transport_partitions = 0;
-  std::int32_t in_gpu_memory = 0;  ///< a truth value
 };
 
 /// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.

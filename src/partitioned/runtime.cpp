@@ -15,8 +15,6 @@
 namespace partita {
 namespace {
 
-constexpr std::uint8_t segment_freed_kind = 16;
-
 /// Of peers' GPU memory, kept mapped for requests to come.
 constexpr std::size_t unused_mapped_bytes = std::size_t{256} << 20;
 
@@ -81,8 +79,8 @@ Runtime::Runtime(MPI_Comm comm)
       communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {
-  mailbox.on(segment_freed_kind,
-             [this](int from, wire::Reader message) { host_memory.forget(from, message.get<std::uint64_t>()); });
+  mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
+             [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
   progress.add([this] { return deferred.flush(); });
   progress.add([this] { return engine.step(); });
@@ -109,7 +107,7 @@ void Runtime::free(Request& request) {
 void Runtime::free_memory(void* base) {
   const auto freed = host_memory.free_segment(base);
   for (const int holder : freed.holders) {
-    mailbox.post(holder, wire::Writer().put(segment_freed_kind).put(freed.segment).take());
+    mailbox.post(holder, write(SegmentFreed{freed.segment}));
   }
 }
 

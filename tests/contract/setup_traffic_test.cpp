@@ -135,7 +135,7 @@ TEST_F(SetupTraffic, a_segment_that_could_not_be_passed_is_passed_to_the_next_wh
   }
   PMPI_Bcast(named, 2, MPI_UINT64_T, 0, harness_comm());
   if (rank() == 1) {
-    EXPECT_NO_THROW(memory_.import(0, {named[0], named[1]}));
+    EXPECT_NO_THROW(memory_.import(0, {named[0], named[1]}, 64));
   }
   harness_barrier();
 }

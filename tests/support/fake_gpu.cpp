@@ -156,6 +156,7 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
     piece.way = DevicePiece::Way::file_descriptor;
     piece.segment = name.segment;
     piece.offset_bytes = name.offset_bytes;
+    piece.allocation_bytes = name.offset_bytes + size_bytes;
   }
   return DeviceExport{piece};
 }
@@ -167,7 +168,8 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
     case DevicePiece::Way::same_process:
       return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), keep);
     case DevicePiece::Way::file_descriptor:
-      return std::shared_ptr<std::byte>(host_memory_.import(peer, {piece.segment, piece.offset_bytes}), keep);
+      return std::shared_ptr<std::byte>(
+          host_memory_.import(peer, {piece.segment, piece.offset_bytes}, piece.size_bytes), keep);
     default:
       return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};
   }

@@ -6,15 +6,17 @@
 #include <mutex>
 #include <vector>
 
+#include "link/direct/device_messages.hpp"
 #include "link/direct/first_epoch.hpp"
 #include "memory/blocks.hpp"
 
 namespace partita::link {
 namespace {
 
+using Answer = direct::DeviceAnswer;
+using Offer = direct::DeviceOffer;
 using memory::DeviceBlock;
 using memory::DeviceExport;
-using memory::HostAddress;
 using memory::HostBlock;
 using memory::NotMappable;
 using FlagWord = std::atomic_ref<Epoch>;
@@ -35,33 +37,6 @@ constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
 constexpr std::size_t copy_lanes = 2;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
-
-/// What the sender exports.
-struct Offer {
-  Driver driver;
-  bool packets;  ///< the buffer is aligned for them, and kernels do not compute in the receiver's memory
-  Epoch first_epoch;
-  HostAddress host_promise;
-};
-
-/// What the receiver exports, beside its buffer and its block of flags and slots.
-struct Answer {
-  Driver driver;
-  bool packets;
-  HostAddress host_flags;
-};
-
-wire::Writer& put_export(wire::Writer& writer, const DeviceExport& exported) {
-  writer.put(static_cast<std::uint64_t>(exported.size()));
-  for (const auto& piece : exported) writer.put(piece);
-  return writer;
-}
-
-DeviceExport get_export(wire::Reader& reader) {
-  DeviceExport exported(reader.get<std::uint64_t>());
-  for (auto& piece : exported) piece = reader.get<memory::DevicePiece>();
-  return exported;
-}
 
 DeviceExport export_block(memory::DeviceMemory& memory, int peer, const DeviceBlock& block) {
   auto exported = memory.export_to(peer, block.address(), block.size_bytes());
@@ -139,26 +114,27 @@ class DeviceSender final : public Sender {
   }
 
   wire::Bytes offer() override {
-    wire::Writer writer;
-    writer.put(Offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
-                     context_.settings.first_epoch,
-                     context_.host_memory.export_to(endpoint_.peer, host_promise_.address())});
     const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
-    return put_export(writer, export_block(context_.device_memory, endpoint_.peer, block)).take();
+    const Offer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
+                      context_.settings.first_epoch,
+                      context_.host_memory.export_to(endpoint_.peer, host_promise_.address()),
+                      export_block(context_.device_memory, endpoint_.peer, block)};
+    return offer.pack();
   }
 
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
-    wire::Reader reader(message);
-    const auto answer = reader.get<Answer>();
-    flags_and_slots_ = mapped(get_export(reader));
+    const auto answer = Answer::unpack(message);
+    flags_and_slots_ = mapped(answer.flags_and_slots);
     plan_ = plan;
     data_ = data;
-    answer_ = answer;
+    receiver_driver_ = answer.driver;
+    packets_ = answer.packets;
     // The segment with the words becomes the GPU's here: that takes longer than a mark may.
     on_gpu(done_.address());
-    if (!answer.packets) receive_buffer_ = mapped(get_export(reader));
+    if (!answer.packets) receive_buffer_ = mapped(answer.buffer);
     if (answer.driver == Driver::host) {
-      host_flags_ = reinterpret_cast<Epoch*>(on_gpu(context_.host_memory.import(endpoint_.peer, answer.host_flags)));
+      host_flags_ = reinterpret_cast<Epoch*>(
+          on_gpu(context_.host_memory.import(endpoint_.peer, answer.host_flags, flags_bytes(plan))));
     }
   }
 
@@ -196,10 +172,10 @@ class DeviceSender final : public Sender {
   }
 
   std::optional<DeviceSendRoute> device_route() override {
-    const bool both_device = endpoint_.driver == Driver::device && answer_.driver == Driver::device;
+    const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
-    route.packets = answer_.packets;
-    route.remote = answer_.packets ? flags_and_slots_.get() + flags_bytes(plan_) : receive_buffer_.get();
+    route.packets = packets_;
+    route.remote = packets_ ? flags_and_slots_.get() + flags_bytes(plan_) : receive_buffer_.get();
     route.arrival_device = device_flags();
     route.arrival_host = host_flags_;
     route.promise = reinterpret_cast<const std::uint64_t*>(both_device ? device_promise_->address()
@@ -258,7 +234,8 @@ class DeviceSender final : public Sender {
   Endpoint endpoint_;
   Plan plan_;
   std::byte* data_ = nullptr;
-  Answer answer_{};
+  Driver receiver_driver_ = Driver::host;
+  bool packets_ = false;
   const DeviceBlock& probe_;
   HostBlock host_promise_;
   std::unique_ptr<DeviceBlock> device_promise_;  ///< of a device-driven side; used where both are
@@ -286,17 +263,15 @@ class DeviceReceiver final : public Receiver {
         packets_(travels_in_packets(endpoint, plan, offer)),
         buffer_(std::move(buffer)),
         sender_promise_(std::move(sender_promise)),
-        host_credit_(context.host_memory.import(endpoint.peer, offer.host_promise)),
+        host_credit_(context.host_memory.import(endpoint.peer, offer.host_promise, sizeof(Promise))),
         host_flags_(context.host_memory, flags_bytes(plan)),
         device_block_(context.device_memory, endpoint.device, flags_bytes(plan) + slots_bytes()) {}
 
   wire::Bytes answer() override {
-    wire::Writer writer;
-    writer.put(
-        Answer{endpoint_.driver, packets_, context_.host_memory.export_to(endpoint_.peer, host_flags_.address())});
-    put_export(writer, export_block(context_.device_memory, endpoint_.peer, device_block_));
-    if (!packets_) put_export(writer, buffer_);
-    return writer.take();
+    const Answer answer{endpoint_.driver, packets_,
+                        context_.host_memory.export_to(endpoint_.peer, host_flags_.address()),
+                        export_block(context_.device_memory, endpoint_.peer, device_block_), buffer_};
+    return answer.pack();
   }
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
@@ -346,8 +321,7 @@ std::variant<std::unique_ptr<Sender>, Refusal> make_device_sender(const Context&
 std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Context& context, const Endpoint& endpoint,
                                                                       const Plan& plan,
                                                                       std::span<const std::byte> message) {
-  wire::Reader reader(message);
-  const auto offer = reader.get<Offer>();
+  const auto offer = Offer::unpack(message);
   check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
   // Only where the peer has a use for it: a descriptor that was passed there keeps the program's memory alive.
@@ -360,7 +334,7 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
     buffer = std::move(std::get<DeviceExport>(exported));
   }
   // Where this GPU reaches the sender's, the sender's reaches this one.
-  auto promise = memory.import(endpoint.peer, get_export(reader), endpoint.device);
+  auto promise = memory.import(endpoint.peer, offer.promise, endpoint.device);
   if (const auto* not_mappable = std::get_if<NotMappable>(&promise)) {
     return Refusal{fmt::format("the two GPUs do not reach each other's memory: {}", not_mappable->reason)};
   }

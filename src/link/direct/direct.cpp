@@ -11,13 +11,16 @@
 
 #include "link/direct/device.hpp"
 #include "link/direct/first_epoch.hpp"
+#include "link/direct/messages.hpp"
 #include "link/direct/remote_copy.hpp"
 #include "link/direct/shared_copy.hpp"
 
 namespace partita::link {
 namespace {
 
-using memory::HostAddress;
+using direct::Answer;
+using direct::Offer;
+using direct::Way;
 
 using FlagWord = std::atomic_ref<Epoch>;
 
@@ -25,35 +28,10 @@ using FlagWord = std::atomic_ref<Epoch>;
 /// waiting for a receiver that has not started.
 constexpr std::int64_t prefer_slots_bytes = 4 * 1024;
 
-/// How the bytes get across: the sender's thread moves them.
-enum class Way : std::uint8_t {
-  slots,        ///< into slots behind the flags; the receiver copies out
-  mapped,       ///< into the receive buffer, which this process maps or owns
-  remote_copy,  ///< into the receive buffer, by the kernel
-  shared_copy,  ///< the same, and the receiver's threads, while they look, copy what the sender's has not come to
-};
-
 /// What of the sender's memory the receiver writes.
 struct SenderWords {
   Epoch credit;          ///< the newest epoch that the receiver has opened
   std::uint64_t pulled;  ///< chunks that it has ever claimed and let go of, where it shares the copy
-};
-
-/// What the sender exports.
-struct Offer {
-  HostAddress words;  ///< of SenderWords
-  Epoch first_epoch;
-  ReachProbe probe;
-};
-
-/// What the receiver exports.
-struct Answer {
-  Way way;
-  pid_t pid;
-  std::uint64_t
-      plain_address;  ///< the receive buffer in its own process: remote copies, and a rank that sends to itself
-  HostAddress data;   ///< the receive buffer, to be mapped
-  HostAddress flags;
 };
 
 /// How flags and slots lie in the receiver's block. A set has the arrival flags of an epoch, with slots also its data
@@ -93,17 +71,17 @@ class DirectSender final : public Sender {
   wire::Bytes offer() override {
     const Offer offer{context_.host_memory.export_to(endpoint_.peer, words_block_), context_.settings.first_epoch,
                       own_probe()};
-    return wire::Writer().put(offer).take();
+    return offer.pack();
   }
 
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
-    const auto answer = wire::Reader(message).get<Answer>();
+    const auto answer = Answer::unpack(message);
     plan_ = plan;
     data_ = data;
     way_ = answer.way;
     shape_ = BlockShape(plan, way_);
     receiver_pid_ = answer.pid;
-    block_ = context_.host_memory.import(endpoint_.peer, answer.flags);
+    block_ = context_.host_memory.import(endpoint_.peer, answer.flags, shape_.block_bytes());
     if (way_ == Way::shared_copy) {
       shared_.emplace(plan, CopyBoard(block_), data, RemoteBytes{endpoint_.peer, answer.pid, answer.plain_address},
                       words().pulled);
@@ -161,7 +139,7 @@ class DirectSender final : public Sender {
     if (way_ == Way::remote_copy || endpoint_.peer == context_.world.rank()) {
       return reinterpret_cast<std::byte*>(answer.plain_address);
     }
-    return context_.host_memory.import(endpoint_.peer, answer.data);
+    return context_.host_memory.import(endpoint_.peer, answer.data, static_cast<std::size_t>(plan_.total_bytes()));
   }
 
   Context context_;
@@ -186,7 +164,8 @@ class DirectReceiver final : public Receiver {
         endpoint_(endpoint),
         way_(way),
         shape_(plan, way),
-        words_(*reinterpret_cast<SenderWords*>(context.host_memory.import(endpoint.peer, offer.words))),
+        words_(*reinterpret_cast<SenderWords*>(
+            context.host_memory.import(endpoint.peer, offer.words, sizeof(SenderWords)))),
         block_(context.host_memory.allocate_block(shape_.block_bytes())) {
     if (way == Way::shared_copy) {
       shared_.emplace(plan, CopyBoard(block_), endpoint.data, RemoteBytes{endpoint.peer, offer.probe.pid},
@@ -204,7 +183,7 @@ class DirectReceiver final : public Receiver {
     if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {
       answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
     }
-    return wire::Writer().put(answer).take();
+    return answer.pack();
   }
 
   // Pairs with the loads in DirectSender::ready and prepared.
@@ -270,7 +249,7 @@ class Direct final : public Link {
       if (const auto& refusal = probe(endpoint).refusal) return *refusal;
       return make_device_receiver(context_, endpoint, plan, message);
     }
-    const auto offer = wire::Reader(message).get<Offer>();
+    const auto offer = Offer::unpack(message);
     check_first_epoch(context_, endpoint.peer, offer.first_epoch);
     const auto way = choose_way(endpoint, plan, offer);
     if (!way) {

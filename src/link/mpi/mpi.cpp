@@ -108,7 +108,14 @@ class MpiSender final : public Sender {
   wire::Bytes offer() override { return {}; }
 
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
-    sends_.create(plan, data, wire::Reader(message).get<int>(),
+    wire::Reader reader(message);
+    const int first_tag = reader.get<int>();
+    reader.end();
+    if (first_tag < 0 || first_tag > context_.world.tag_upper_bound() - (plan.transport_partitions() - 1)) {
+      throw wire::malformed("of rank {} names tags from {} on for {} transfers; the MPI has {}", endpoint_.peer,
+                            first_tag, plan.transport_partitions(), context_.world.tag_upper_bound());
+    }
+    sends_.create(plan, data, first_tag,
                   [this](std::byte* bytes, int count, MPI_Datatype type, int tag, MPI_Request* request) {
                     PARTITA_MPI(Send_init(bytes, count, type, endpoint_.peer, tag, context_.world.data(), request));
                   });

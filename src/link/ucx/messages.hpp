@@ -31,6 +31,7 @@ struct Offer {
     offer.worker_address = reader.get_bytes();
     offer.readiness = reader.get<std::uint64_t>();
     offer.readiness_key = reader.get_bytes();
+    reader.end();
     return offer;
   }
 };
@@ -66,6 +67,8 @@ struct Answer {
     answer.data_key = reader.get_bytes();
     answer.flags = reader.get<std::uint64_t>();
     answer.flags_key = reader.get_bytes();
+    if (answer.eager_limit < -1) throw wire::malformed("names {} bytes as its eager limit", answer.eager_limit);
+    reader.end();
     return answer;
   }
 };

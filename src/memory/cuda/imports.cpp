@@ -41,7 +41,10 @@ std::uint64_t Imports::size_bytes_of(const Key& key) {
 
 Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
   if (!sound(pieces)) throw Error(ErrorClass::internal, "rank {} named GPU memory in a way that makes no sense", peer);
-  if (pieces.front().way == Way::same_process) return own(pieces.front(), device);
+  if (pieces.front().way == Way::same_process) {
+    if (peer != world_.rank()) throw wire::malformed("of rank {} names GPU memory as if of this process", peer);
+    return own(pieces.front(), device);
+  }
 
   const std::lock_guard lock(mutex_);
   const auto descriptors = descriptors_of(peer, pieces);

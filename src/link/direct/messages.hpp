@@ -1,0 +1,77 @@
+// What the two sides of a request over link `direct` tell each other when they are matched, between hosts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+
+#include "core/epoch.hpp"
+#include "core/wire.hpp"
+#include "link/direct/remote_copy.hpp"
+#include "memory/host_address.hpp"
+
+namespace partita::link::direct {
+
+/// How the bytes get across: the sender's thread moves them.
+enum class Way : std::uint8_t {
+  slots,        ///< into slots behind the flags; the receiver copies out
+  mapped,       ///< into the receive buffer, which this process maps or owns
+  remote_copy,  ///< into the receive buffer, by the kernel
+  shared_copy,  ///< the same, and the receiver's threads, while they look, copy what the sender's has not come to
+};
+
+/// What the sender exports.
+struct Offer {
+  memory::HostAddress words;  ///< what of its memory the receiver writes
+  Epoch first_epoch{};
+  ReachProbe probe;
+
+  wire::Bytes pack() const {
+    wire::Writer message;
+    message.put(words.segment).put(words.offset_bytes).put(first_epoch);
+    return message.put(probe.pid).put(probe.address).put(probe.expected).take();
+  }
+  /// Throws Error, as Answer's does.
+  static Offer unpack(std::span<const std::byte> bytes) {
+    wire::Reader message(bytes);
+    Offer offer;
+    offer.words = memory::read_host_address(message);
+    offer.first_epoch = message.get<Epoch>();
+    offer.probe.pid = message.get<pid_t>();
+    offer.probe.address = message.get<std::uint64_t>();
+    offer.probe.expected = message.get<std::uint64_t>();
+    if (offer.probe.pid <= 0) throw wire::malformed("holds {} where a process id is expected", offer.probe.pid);
+    message.end();
+    return offer;
+  }
+};
+
+/// What the receiver exports.
+struct Answer {
+  Way way{};
+  pid_t pid = 0;
+  std::uint64_t plain_address = 0;  ///< the receive buffer in its own process: remote copies, and a rank to itself
+  memory::HostAddress data;         ///< the receive buffer, to be mapped
+  memory::HostAddress flags;
+
+  wire::Bytes pack() const {
+    wire::Writer message;
+    message.put(way).put(pid).put(plain_address).put(data.segment).put(data.offset_bytes);
+    return message.put(flags.segment).put(flags.offset_bytes).take();
+  }
+  static Answer unpack(std::span<const std::byte> bytes) {
+    wire::Reader message(bytes);
+    Answer answer;
+    answer.way = message.get_enum(Way::shared_copy);
+    answer.pid = message.get<pid_t>();
+    answer.plain_address = message.get<std::uint64_t>();
+    answer.data = memory::read_host_address(message);
+    answer.flags = memory::read_host_address(message);
+    if (answer.pid <= 0) throw wire::malformed("holds {} where a process id is expected", answer.pid);
+    message.end();
+    return answer;
+  }
+};
+
+}  // namespace partita::link::direct

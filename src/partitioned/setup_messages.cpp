@@ -1,0 +1,168 @@
+#include "partitioned/setup_messages.hpp"
+
+#include <cstddef>
+
+namespace partita {
+namespace {
+
+/// Three lengths, a kind and an availability: a LinkOffer is no shorter.
+constexpr std::size_t least_link_offer_bytes = 3 * sizeof(std::uint64_t) + 2;
+
+wire::Writer begin(SetupKind kind) {
+  wire::Writer message;
+  message.put(kind);
+  return message;
+}
+
+SideShape read_shape(wire::Reader& message) {
+  SideShape shape;
+  shape.partitions = message.get<std::int32_t>();
+  shape.total_bytes = message.get<std::int64_t>();
+  shape.wished_transport_partitions = message.get<std::int32_t>();
+  shape.in_gpu_memory = message.get_bool() ? 1 : 0;
+  if (shape.partitions < 1 || shape.total_bytes < 0 || shape.total_bytes % shape.partitions != 0 ||
+      shape.wished_transport_partitions < 0) {
+    throw wire::malformed("describes a request of {} bytes in {} partitions, {} of them wished on the wire",
+                          shape.total_bytes, shape.partitions, shape.wished_transport_partitions);
+  }
+  return shape;
+}
+
+void write_plan(wire::Writer& message, const link::Plan& plan) {
+  message.put(plan.send_partitions()).put(plan.recv_partitions());
+  message.put(plan.transport_partitions()).put(plan.total_bytes());
+}
+
+link::Plan read_plan(wire::Reader& message) {
+  const auto send = message.get<std::int32_t>();
+  const auto recv = message.get<std::int32_t>();
+  const auto transport = message.get<std::int32_t>();
+  const auto total_bytes = message.get<std::int64_t>();
+  if (send < 1 || recv < 1 || transport < 1 || transport > send || total_bytes < 0 || total_bytes % send != 0 ||
+      total_bytes % recv != 0) {
+    throw wire::malformed("plans {} bytes in {} send, {} receive and {} transport partitions", total_bytes, send, recv,
+                          transport);
+  }
+  return {send, recv, transport, total_bytes};
+}
+
+Verdict read_verdict(wire::Reader& message) {
+  Verdict verdict;
+  verdict.error_class = message.get_enum(ErrorClass::internal);
+  verdict.sentence = message.get_string();
+  return verdict;
+}
+
+}  // namespace
+
+wire::Bytes write(const Offer& offer) {
+  wire::Writer message = begin(SetupKind::offer);
+  message.put(offer.key.comm_id).put(offer.key.sender).put(offer.key.receiver);
+  message.put(offer.key.tag).put(offer.key.ordinal).put(offer.sender_id);
+  message.put(offer.shape.partitions).put(offer.shape.total_bytes);
+  message.put(offer.shape.wished_transport_partitions).put(offer.shape.in_gpu_memory != 0);
+  message.put(static_cast<std::uint64_t>(offer.links.size()));
+  for (const LinkOffer& link : offer.links) {
+    message.put_string(link.link).put(link.kind).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
+  }
+  return message.take();
+}
+
+Offer read_offer(wire::Reader& message) {
+  Offer offer;
+  offer.key.comm_id = message.get<std::uint64_t>();
+  offer.key.sender = message.get<int>();
+  offer.key.receiver = message.get<int>();
+  offer.key.tag = message.get<int>();
+  offer.key.ordinal = message.get<std::uint32_t>();
+  offer.sender_id = message.get<std::uint64_t>();
+  offer.shape = read_shape(message);
+  offer.links.resize(message.get_count(least_link_offer_bytes));
+  for (LinkOffer& link : offer.links) {
+    link.link = message.get_string();
+    link.kind = message.get_enum(memory::Kind::managed);
+    link.availability = message.get_enum(Availability::refused);
+    link.bytes = message.get_bytes();
+    link.reason = message.get_string();
+  }
+  message.end();
+  return offer;
+}
+
+wire::Bytes write(const Ask& ask) {
+  return begin(SetupKind::ask).put(ask.sender_id).put_string(ask.link).take();
+}
+
+Ask read_ask(wire::Reader& message) {
+  Ask ask;
+  ask.sender_id = message.get<std::uint64_t>();
+  ask.link = message.get_string();
+  message.end();
+  return ask;
+}
+
+wire::Bytes write(const Answer& answer) {
+  wire::Writer message = begin(SetupKind::answer);
+  message.put(answer.sender_id).put(answer.receiver_id).put(answer.choice.has_value());
+  if (const auto& choice = answer.choice) {
+    write_plan(message, choice->plan);
+    message.put_string(choice->link).put(choice->kind).put_string(choice->reason).put_bytes(choice->bytes);
+  } else {
+    message.put(answer.verdict.error_class).put_string(answer.verdict.sentence);
+  }
+  return message.take();
+}
+
+Answer read_answer(wire::Reader& message) {
+  Answer answer;
+  answer.sender_id = message.get<std::uint64_t>();
+  answer.receiver_id = message.get<std::uint64_t>();
+  if (message.get_bool()) {
+    Answer::Choice& choice = answer.choice.emplace();
+    choice.plan = read_plan(message);
+    choice.link = message.get_string();
+    choice.kind = message.get_enum(memory::Kind::managed);
+    choice.reason = message.get_string();
+    choice.bytes = message.get_bytes();
+  } else {
+    answer.verdict = read_verdict(message);
+  }
+  message.end();
+  return answer;
+}
+
+wire::Bytes write(const Failure& failure) {
+  wire::Writer message = begin(SetupKind::failure);
+  message.put(failure.receiver_id).put(failure.verdict.error_class).put_string(failure.verdict.sentence);
+  return message.take();
+}
+
+Failure read_failure(wire::Reader& message) {
+  Failure failure;
+  failure.receiver_id = message.get<std::uint64_t>();
+  failure.verdict = read_verdict(message);
+  message.end();
+  return failure;
+}
+
+wire::Bytes write(const Bye& bye) {
+  return begin(SetupKind::bye).put(bye.id).take();
+}
+
+Bye read_bye(wire::Reader& message) {
+  const Bye bye{message.get<std::uint64_t>()};
+  message.end();
+  return bye;
+}
+
+wire::Bytes write(const SegmentFreed& freed) {
+  return begin(SetupKind::segment_freed).put(freed.segment).take();
+}
+
+SegmentFreed read_segment_freed(wire::Reader& message) {
+  const SegmentFreed freed{message.get<std::uint64_t>()};
+  message.end();
+  return freed;
+}
+
+}  // namespace partita

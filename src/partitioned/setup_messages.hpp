@@ -1,0 +1,118 @@
+// The messages between ranks by which requests find and release each other (docs/design/matching.md), as bytes and
+// back. The bytes are another process's word: readers throw Error on whatever no writer makes.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/wire.hpp"
+#include "link/plan.hpp"
+#include "memory/memory.hpp"
+
+namespace partita {
+
+/// The first byte of a message.
+enum class SetupKind : std::uint8_t { offer = 1, answer = 2, bye = 3, ask = 4, failure = 5, segment_freed = 16 };
+
+/// What decides which send meets which receive (MPI-4, section 4.2.1); the same on both sides.
+struct MatchKey {
+  std::uint64_t comm_id = 0;
+  int sender = -1;    ///< world rank
+  int receiver = -1;  ///< world rank
+  int tag = -1;
+  std::uint32_t ordinal = 0;
+
+  auto operator<=>(const MatchKey&) const = default;
+};
+
+/// How one side describes itself to the other.
+struct SideShape {
+  std::int32_t partitions = 1;
+  std::int64_t total_bytes = 0;
+  std::int32_t wished_transport_partitions = 0;
+  std::int32_t in_gpu_memory = 0;  ///< a truth value
+};
+
+enum class Availability : std::uint8_t {
+  offered,
+  held_back,  ///< costly to start, and another link can serve: started if the receiver asks for it
+  refused,
+};
+
+/// One link from one form of the sender's memory: as it is, or, of a GPU, staged in host memory.
+struct LinkOffer {
+  std::string link;
+  memory::Kind kind{};
+  Availability availability = Availability::refused;
+  wire::Bytes bytes;   ///< of the link, if offered
+  std::string reason;  ///< if refused
+};
+
+struct Offer {
+  MatchKey key;
+  std::uint64_t sender_id = 0;
+  SideShape shape;
+  std::vector<LinkOffer> links;
+};
+
+struct Ask {
+  std::uint64_t sender_id = 0;
+  std::string link;
+};
+
+/// What is wrong, as the other side shall report it.
+struct Verdict {
+  ErrorClass error_class{};
+  std::string sentence;
+};
+
+struct Answer {
+  /// What the receiver chose.
+  struct Choice {
+    link::Plan plan;
+    std::string link;
+    memory::Kind kind{};  ///< of the form that the sender offered
+    std::string reason;
+    wire::Bytes bytes;  ///< of the link
+  };
+
+  std::uint64_t sender_id = 0;
+  std::uint64_t receiver_id = 0;
+  std::optional<Choice> choice;
+  Verdict verdict;  ///< where there is no choice
+};
+
+struct Failure {
+  std::uint64_t receiver_id = 0;
+  Verdict verdict;
+};
+
+struct Bye {
+  std::uint64_t id = 0;
+};
+
+/// The sender of this message has freed what the receiver may have mapped.
+struct SegmentFreed {
+  std::uint64_t segment = 0;
+};
+
+wire::Bytes write(const Offer& offer);
+wire::Bytes write(const Ask& ask);
+wire::Bytes write(const Answer& answer);
+wire::Bytes write(const Failure& failure);
+wire::Bytes write(const Bye& bye);
+wire::Bytes write(const SegmentFreed& freed);
+
+/// What follows the first byte. Throw Error.
+Offer read_offer(wire::Reader& message);
+Ask read_ask(wire::Reader& message);
+Answer read_answer(wire::Reader& message);
+Failure read_failure(wire::Reader& message);
+Bye read_bye(wire::Reader& message);
+SegmentFreed read_segment_freed(wire::Reader& message);
+
+}  // namespace partita

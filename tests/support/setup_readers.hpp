@@ -1,0 +1,84 @@
+// Every reader of messages between ranks, with one good message for each: what tests of garbled messages go through.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/wire.hpp"
+#include "link/direct/device_messages.hpp"
+#include "link/direct/messages.hpp"
+#include "link/ucx/messages.hpp"
+#include "partitioned/setup_messages.hpp"
+
+namespace partita::test {
+
+struct SetupReader {
+  std::string name;
+  wire::Bytes good;
+  /// Reads a message and writes what it has read. Throws Error.
+  std::function<wire::Bytes(std::span<const std::byte>)> again;
+};
+
+namespace detail {
+
+/// A message of the mailbox, whose first byte is its kind.
+template <class Message, class Read>
+SetupReader mailbox_reader(std::string name, const Message& message, Read read) {
+  return {std::move(name), write(message), [read](std::span<const std::byte> bytes) {
+            wire::Reader reader(bytes);
+            reader.get<SetupKind>();
+            return write(read(reader));
+          }};
+}
+
+/// A link's part of an offer or an answer.
+template <class Message>
+SetupReader link_reader(std::string name, const Message& message) {
+  return {std::move(name), message.pack(),
+          [](std::span<const std::byte> bytes) { return Message::unpack(bytes).pack(); }};
+}
+
+inline wire::Bytes bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace detail
+
+inline std::vector<SetupReader> setup_readers() {
+  using detail::bytes_of;
+  using detail::link_reader;
+  using detail::mailbox_reader;
+  const Offer offer{{77, 3, 4, 12, 5},
+                    9,
+                    {16, 65536, 4, 1},
+                    {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},
+                     {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
+                     {"mpi", memory::Kind::host, Availability::refused, {}, "link direct is demanded"}}};
+  const Answer chosen{
+      9, 11, Answer::Choice{{16, 8, 4, 65536}, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
+  const Answer refused{9, 0, std::nullopt, {ErrorClass::truncate, "the sizes differ"}};
+  const link::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
+  const memory::DevicePiece piece{
+      memory::DevicePiece::Way::file_descriptor, {}, 5, 6, 0x7f0000000000, 8192, 4096, 4096};
+  const link::direct::DeviceOffer device_offer{link::Driver::device, true, 0, {1, 64}, {piece}};
+  const link::direct::DeviceAnswer device_answer{link::Driver::host, false, {1, 64}, {piece}, {piece, piece}};
+  link::ucx::Offer ucx_offer{{1, 22}, bytes_of("address"), 0x7f0000001000, bytes_of("key")};
+  link::ucx::Answer ucx_answer{bytes_of("address"), 3, 8192, 0x7f0000001000, {}, 0x7f0000002000, bytes_of("key")};
+  return {mailbox_reader("offer", offer, read_offer),
+          mailbox_reader("ask", Ask{9, "ucx"}, read_ask),
+          mailbox_reader("answer", chosen, read_answer),
+          mailbox_reader("refusal", refused, read_answer),
+          mailbox_reader("failure", Failure{11, {ErrorClass::other, "rank 3 has failed"}}, read_failure),
+          mailbox_reader("bye", Bye{11}, read_bye),
+          mailbox_reader("segment_freed", SegmentFreed{2}, read_segment_freed),
+          link_reader("direct_offer", link::direct::Offer{{1, 128}, 0, probe}),
+          link_reader("direct_answer", link::direct::Answer{link::direct::Way::mapped, 4711, 0, {2, 0}, {1, 192}}),
+          link_reader("device_offer", device_offer),
+          link_reader("device_answer", device_answer),
+          link_reader("ucx_offer", ucx_offer),
+          link_reader("ucx_answer", ucx_answer)};
+}
+
+}  // namespace partita::test
