@@ -44,12 +44,6 @@ bool is_fatal(MPI_Comm comm) {
   return fatal;
 }
 
-/// A fatal handler ends the job, so that nobody could ask for the sentence afterwards.
-void print_if_fatal(MPI_Comm comm, int code) {
-  const std::string* sentence = is_fatal(comm) ? sentence_of(code) : nullptr;
-  if (sentence != nullptr) log("{}", *sentence);
-}
-
 }  // namespace
 
 void prepare_codes() {
@@ -78,6 +72,11 @@ const std::string* sentence_of(int code) {
     if (codes[i] == code && !sentences()[i].empty()) return &sentences()[i];
   }
   return nullptr;
+}
+
+void print_if_fatal(MPI_Comm comm, int code) {
+  const std::string* sentence = is_fatal(comm) ? sentence_of(code) : nullptr;
+  if (sentence != nullptr) log("{}", *sentence);
 }
 
 int raise(MPI_Comm comm, int code) {

@@ -24,6 +24,10 @@ int remember(const char* call, const Error& error);
 /// The same for an error that a layer above found, with its MPI error class and its own sentence.
 int remember(int error_class, const char* sentence);
 
+/// Prints the sentence of `code` where the handler of `comm` is fatal: it ends the job, so that nobody could ask for
+/// the sentence afterwards.
+void print_if_fatal(MPI_Comm comm, int code);
+
 /// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
 int raise(MPI_Comm comm, int code);
 

@@ -1,9 +1,11 @@
 // The C face of the runtime, of exported memory and of communicators.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "capi/report.hpp"
 #include "capi/state.hpp"
+#include "core/agreement.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita::capi {
@@ -26,29 +28,53 @@ Runtime& runtime() {
 using namespace partita;
 using namespace partita::capi;
 
+namespace {
+
+/// Raises an error that all ranks of `world` have: one prints it, and where that ends the job nobody is earlier.
+int raise_together(MPI_Comm world, const SharedError& error) {
+  const int code = remember("Init", error);
+  if (error.told_here()) print_if_fatal(MPI_COMM_SELF, code);
+  PMPI_Barrier(world);
+  PMPI_Comm_call_errhandler(MPI_COMM_SELF, code);
+  return code;
+}
+
+/// Throws Error where no runtime can be started over `world`.
+void check_world(MPI_Comm world) {
+  int initialized = 0;
+  int finalized = 0;
+  PARTITA_MPI(Initialized(&initialized));
+  PARTITA_MPI(Finalized(&finalized));
+  if (initialized == 0 || finalized != 0) {
+    throw Error(ErrorClass::other, "MPI is {}; expected is a call between MPI_Init and MPI_Finalize",
+                finalized != 0 ? "finalised already" : "not initialised");
+  }
+  if (world == MPI_COMM_NULL)
+    throw Error(ErrorClass::comm, "argument world is MPI_COMM_NULL; expected is a communicator");
+  int inter = 0;
+  if (const int code = PMPI_Comm_test_inter(world, &inter); code != MPI_SUCCESS) {
+    throw Error(ErrorClass::comm, "argument world is no communicator; the MPI says: {}", mpi_text(code));
+  }
+  if (inter != 0) {
+    throw Error(ErrorClass::comm, "argument world is an intercommunicator; expected is an intracommunicator");
+  }
+}
+
+}  // namespace
+
 int Partita_Init(MPI_Comm world) {
-  return guarded("Init", [&] {
+  std::optional<SharedError> shared;
+  const int code = guarded("Init", [&] {
     if (current_runtime() != nullptr) return;
-    int initialized = 0;
-    int finalized = 0;
-    PARTITA_MPI(Initialized(&initialized));
-    PARTITA_MPI(Finalized(&finalized));
-    if (initialized == 0 || finalized != 0) {
-      throw Error(ErrorClass::other, "MPI is {}; expected is a call between MPI_Init and MPI_Finalize",
-                  finalized != 0 ? "finalised already" : "not initialised");
-    }
-    if (world == MPI_COMM_NULL)
-      throw Error(ErrorClass::comm, "argument world is MPI_COMM_NULL; expected is a communicator");
-    int inter = 0;
-    if (const int code = PMPI_Comm_test_inter(world, &inter); code != MPI_SUCCESS) {
-      throw Error(ErrorClass::comm, "argument world is no communicator; the MPI says: {}", mpi_text(code));
-    }
-    if (inter != 0) {
-      throw Error(ErrorClass::comm, "argument world is an intercommunicator; expected is an intracommunicator");
-    }
+    check_world(world);
     prepare_codes();
-    current_runtime() = new Runtime(world);
+    try {
+      current_runtime() = new Runtime(world);
+    } catch (const SharedError& error) {
+      shared = error;
+    }
   });
+  return shared ? raise_together(world, *shared) : code;
 }
 
 int Partita_Initialized(int* flag) {

@@ -1,7 +1,10 @@
 #include "core/settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -78,6 +81,13 @@ std::string list_of_known() {
   return list;
 }
 
+/// Names that systems of modules and package managers set for what they install, whatever it is called.
+bool is_for_a_package(std::string_view name) {
+  constexpr std::string_view names[] = {"PARTITA_ROOT", "PARTITA_HOME", "PARTITA_DIR", "PARTITA_PREFIX",
+                                        "PARTITA_VERSION"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 void assign(Settings& settings, const std::string& name, const std::string& value) {
   for (const auto& setting : settings_table()) {
     if (name != setting.description.name) continue;
@@ -87,8 +97,32 @@ void assign(Settings& settings, const std::string& name, const std::string& valu
     }
     return;
   }
-  throw Error(ErrorClass::arg, "the environment sets {}, which Partita does not know; the known settings are:{}", name,
-              list_of_known());
+  if (!is_for_a_package(name)) settings.unknown.push_back(name);
+}
+
+/// How many letters must be put in, taken out or replaced to make `b` of `a` (Levenshtein).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+const char* nearest_known(const std::string& name) {
+  const auto& known = known_settings();
+  return std::min_element(known.begin(), known.end(),
+                          [&](const SettingDescription& a, const SettingDescription& b) {
+                            return edit_distance(name, a.name) < edit_distance(name, b.name);
+                          })
+      ->name;
 }
 
 }  // namespace
@@ -112,6 +146,12 @@ Settings read_settings(const char* const* environment) {
     assign(settings, std::string(variable.substr(0, equals)), std::string(variable.substr(equals + 1)));
   }
   return settings;
+}
+
+std::string describe_unknown(const std::vector<std::string>& unknown) {
+  std::string text = "the environment sets what is no setting of Partita's, and the job goes on without:";
+  for (const std::string& name : unknown) text += fmt::format(" {} (is {} meant?)", name, nearest_known(name));
+  return text;
 }
 
 std::optional<GpuCopy> parse_gpu_copy(const std::string& text) {

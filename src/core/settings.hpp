@@ -27,6 +27,7 @@ struct Settings {
   std::string trace_file;                       ///< empty: no trace
   std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that may travel through slots on a node
   Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first
+  std::vector<std::string> unknown;             ///< names in the environment that are likely misspelt
 };
 
 /// One variable that Partita knows.
@@ -36,12 +37,15 @@ struct SettingDescription {
   const char* meaning;
 };
 
-/// All known variables, for `partita info` and for the error on an unknown one.
+/// All known variables, for `partita info` and for the error on a malformed one.
 const std::vector<SettingDescription>& known_settings();
 
-/// Reads PARTITA_* from `environment` ("NAME=value" strings, null-terminated). Throws Error on an unknown name or a
-/// malformed value.
+/// Reads PARTITA_* from `environment` ("NAME=value" strings, null-terminated). Throws Error on a malformed value. Names
+/// of no setting are kept in `unknown`, but for those that systems of modules set for every package (PARTITA_ROOT).
 Settings read_settings(const char* const* environment);
+
+/// What to say of the `unknown` names: each with the known one that is nearest to it, and that the job goes on.
+std::string describe_unknown(const std::vector<std::string>& unknown);
 
 /// Parses `text` as one of the values of the setting; what names it in the error. Shared with info keys.
 int parse_transport_partitions(const std::string& what, const std::string& text);

@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "core/agreement.hpp"
+#include "core/first_meeting.hpp"
+#include "core/log.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita {
@@ -66,8 +69,10 @@ int cores_of_node(int ranks) {
 
 }  // namespace
 
-World::World(MPI_Comm world) : control_(private_duplicate(world)), data_(private_duplicate(world)) {
+World::World(MPI_Comm world, double timeout_s)
+    : control_(private_duplicate_of(world, timeout_s)), data_(private_duplicate(control_)) {
   PARTITA_MPI(Comm_rank(control_, &rank_));
+  log_rank = rank_;
   PARTITA_MPI(Comm_size(control_, &size_));
   PARTITA_MPI(Comm_group(control_, &group_));
   PARTITA_MPI(Query_thread(&thread_level_));
@@ -81,13 +86,26 @@ World::World(MPI_Comm world) : control_(private_duplicate(world)), data_(private
   const std::vector<int> on_node = ranks_of(node, rank_);
   const int ranks = static_cast<int>(on_node.size());
   spare_cores_ = cores_of_node(ranks) - ranks;
-  socket_ = std::make_unique<NodeSocket>(job_id_, rank_);
-  PARTITA_MPI(Barrier(control_));  // every socket of the node is bound from here on
+  open_socket();
   node_ = within_reach(node, on_node, rank_, *socket_);
   PARTITA_MPI(Comm_free(&node));
 }
 
 World::~World() {
+  free_communicators();
+}
+
+/// Every socket of the node is bound when this returns.
+void World::open_socket() {
+  try {
+    do_together(control_, "open its socket", [this] { socket_ = std::make_unique<NodeSocket>(job_id_, rank_); });
+  } catch (const SharedError&) {
+    free_communicators();
+    throw;
+  }
+}
+
+void World::free_communicators() {
   PMPI_Group_free(&group_);
   if (leave_communicators_) return;
   PMPI_Comm_free(&data_);

@@ -14,7 +14,9 @@ namespace partita {
 /// Collective to make and to destroy. "World rank" everywhere means a rank of this world.
 class World {
  public:
-  explicit World(MPI_Comm world);
+  /// Throws SharedError where a rank cannot, and ends the process where ranks do not come within `timeout_s` (0:
+  /// never).
+  explicit World(MPI_Comm world, double timeout_s = 0);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -47,6 +49,9 @@ class World {
   int world_rank(MPI_Group group, int rank) const;
 
  private:
+  void open_socket();
+  void free_communicators();
+
   MPI_Comm control_ = MPI_COMM_NULL;
   MPI_Comm data_ = MPI_COMM_NULL;
   MPI_Group group_ = MPI_GROUP_NULL;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/agreement.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "partitioned/request.hpp"
@@ -36,26 +37,32 @@ void check_trace_file(const std::string& file) {
   std::fclose(out);
 }
 
-/// Reads the settings; a rank with bad ones must not leave the others waiting.
-Settings agreed_settings(MPI_Comm comm) {
-  int rank = 0;
-  PARTITA_MPI(Comm_rank(comm, &rank));
-  log_rank = rank;
-  std::optional<Error> failure;
-  Settings settings;
+/// What is wrong with the settings on this rank only.
+std::optional<Error> fault_of(const LocalSettings& local, int rank) {
+  if (local.failure) return local.failure;
   try {
-    settings = read_settings(environ);
-    check_link(settings.link);
-    if (rank == 0) check_trace_file(settings.trace_file);
+    check_link(local.settings.link);
+    if (rank == 0) check_trace_file(local.settings.trace_file);
   } catch (const Error& error) {
-    failure = error;
+    return error;
   }
-  int good = failure ? 0 : 1;
-  int all_good = 0;
-  PARTITA_MPI(Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, comm));
-  if (failure) throw Error(*failure);
-  if (all_good == 0) throw Error(ErrorClass::other, "another rank has a bad setting in its environment");
-  return settings;
+  return std::nullopt;
+}
+
+/// One rank warns, since most often all have the same environment.
+void warn_of_unknown(const Settings& settings, const World& world) {
+  int first = settings.unknown.empty() ? world.size() : world.rank();
+  PARTITA_MPI(Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, world.control()));
+  if (first == world.rank()) log("{}", describe_unknown(settings.unknown));
+}
+
+/// A rank with bad settings must not leave the others waiting.
+Settings agreed_settings(const LocalSettings& local, const World& world) {
+  std::optional<Error> failure = fault_of(local, world.rank());
+  if (failure) failure = Error(failure->error_class(), ": {}", failure->sentence());
+  fail_together(world.control(), failure);
+  warn_of_unknown(local.settings, world);
+  return local.settings;
 }
 
 /// Writing the trace is collective, so rank 0's environment decides whether there is one.
@@ -65,17 +72,36 @@ bool trace_is_wanted(const Settings& settings, const World& world) {
   return wanted != 0;
 }
 
+/// What `make` gives on each rank; throws SharedError on all ranks where it throws on one.
+template <class Make>
+auto made_together(const char* what, const World& world, Make make) {
+  decltype(make()) made;
+  do_together(world.control(), what, [&] { made = make(); });
+  return made;
+}
+
 }  // namespace
 
-Runtime::Runtime(MPI_Comm comm)
-    : settings(agreed_settings(comm)),
-      world(comm),
+LocalSettings::LocalSettings() {
+  try {
+    settings = read_settings(environ);
+  } catch (const Error& error) {
+    failure = error;
+  }
+}
+
+Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
+    : world(comm, local.settings.timeout_s),
+      settings(agreed_settings(local, world)),
       trace(trace_is_wanted(settings, world)),
       progress(world.spare_cores()),
       mailbox(world, progress),
       host_memory(world),
-      device_memory(memory::make_device_memory(world, host_memory)),
-      links(link::make_links({settings, world, host_memory, *device_memory, progress})),
+      device_memory(
+          made_together("reach its GPUs", world, [this] { return memory::make_device_memory(world, host_memory); })),
+      links(
+          made_together("open its links", world,
+                        [this] { return link::make_links({settings, world, host_memory, *device_memory, progress}); })),
       communicators(world, comm),
       deferred(progress),
       matcher(*this, mailbox) {
@@ -87,7 +113,19 @@ Runtime::Runtime(MPI_Comm comm)
   for (const auto& link : links) {
     progress.add([&link = *link] { return link.progress(); });
   }
-  if (settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE) progress.start_thread();
+  start_thread();
+}
+
+/// No step runs on members that go.
+void Runtime::start_thread() {
+  try {
+    do_together(world.control(), "start its progress thread", [this] {
+      if (settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE) progress.start_thread();
+    });
+  } catch (...) {
+    progress.stop_thread();
+    throw;
+  }
 }
 
 /// Where finalize has failed the thread still runs, and takes steps of what is destroyed next.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/backoff.hpp"
@@ -21,11 +22,18 @@
 
 namespace partita {
 
+/// What this rank's environment says, before the ranks have agreed on anything.
+struct LocalSettings {
+  LocalSettings();
+  Settings settings;
+  std::optional<Error> failure;  ///< a value is malformed
+};
+
 /// Members in the order in which they build on one another. Collective to make (see Partita_Init).
 class Runtime {
  public:
-  /// Throws Error, on all ranks of `comm` if on one, when the environment's settings are bad.
-  explicit Runtime(MPI_Comm comm);
+  /// Throws SharedError, on all ranks of `comm`, where one has bad settings or cannot make what it needs.
+  explicit Runtime(MPI_Comm comm) : Runtime(comm, LocalSettings()) {}
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -33,8 +41,8 @@ class Runtime {
   /// Collective: ends all traffic. Throws Error when that takes longer than the time limit.
   void finalize();
 
-  const Settings settings;
   World world;
+  const Settings settings;
   Trace trace;
   Progress progress;
   Mailbox mailbox;
@@ -64,6 +72,10 @@ class Runtime {
 
   /// Frees memory of Partita_Alloc, and its mappings at the peers.
   void free_memory(void* base);
+
+ private:
+  Runtime(MPI_Comm comm, const LocalSettings& local);
+  void start_thread();
 };
 
 }  // namespace partita

@@ -228,19 +228,25 @@ def group_slow(options, checks):
 
 
 def group_settings(options, checks):
-    """Unknown and malformed settings end the job at its start, with the list of the known ones."""
-    for name, value in [("PARTITA_BOGUS", "1"), ("PARTITA_LINKS", "mpi"), ("PARTITA_LINK", "bogus"),
-                        ("PARTITA_TIMEOUT", "soon"), ("PARTITA_PARTITIONS", "0"), ("PARTITA_PROGRESS", "maybe"),
-                        ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296"),
-                        ("PARTITA_GPU_COPY", "dma"), ("PARTITA_SLOT_LIMIT", "-1")]:
+    """A malformed setting ends the job at its start; one rank prints why, with the list of the known ones."""
+    for name, value in [("PARTITA_LINK", "bogus"), ("PARTITA_TIMEOUT", "soon"), ("PARTITA_PARTITIONS", "0"),
+                        ("PARTITA_PROGRESS", "maybe"), ("PARTITA_WARN_AFTER", "-1"),
+                        ("PARTITA_FIRST_EPOCH", "4294967296"), ("PARTITA_GPU_COPY", "dma"), ("PARTITA_SLOT_LIMIT", "-1")]:
         job = Job(options, ["normal"], ranks=2, **{name: value})
         code = job.end(25)
         where = f"{name}={value}"
         checks.expect(code not in (0, None), f"{where}: exit code {code}", job)
         checks.expect("runs as" not in job.output, f"{where}: the program went on", job)
-        checks.expect(f"{name}={value}" in job.output or f"sets {name}," in job.output, f"{where} is not named", job)
+        checks.expect(job.output.count("the known settings are") == 1, f"{where}: not told by one rank", job)
+        checks.expect(f"sets {name}={value}" in job.output, f"{where} is not named", job)
         for known in KNOWN_SETTINGS:
             checks.expect(known in job.output, f"{where}: {known} is missing in the list of known settings", job)
+    job = Job(options, ["normal"], ranks=2, PARTITA_BOGUS="1", PARTITA_LINKS="mpi")
+    checks.expect(job.end(25) == 0, "an unknown setting ends the job", job)
+    checks.expect(job.output.count("PARTITA_BOGUS") == 1, "an unknown setting is not told by one rank", job)
+    checks.expect("PARTITA_LINKS (is PARTITA_LINK meant?)" in job.output, "the nearest known one is not named", job)
+    job = Job(options, ["normal"], ranks=2, PARTITA_ROOT="/opt", PARTITA_VERSION="1")
+    checks.expect(job.end(25) == 0 and "PARTITA_" not in job.output, "what modules set is none of our business", job)
     job = Job(options, ["normal"], ranks=2, PARTITEST_ANYTHING="1")
     checks.expect(job.end(25) == 0, "variables of other names are not ours", job)
 

@@ -126,9 +126,12 @@ def check_info():
 
 
 def check_wrong_setting():
+    result = run("info", PARTITA_PARTITIONS="many")
+    expect(result.returncode != 0, "a wrong value is an error", result)
+    expect("PARTITA_PARTITIONS=many" in result.stderr + result.stdout, "the error names the setting", result)
     result = run("info", PARTITA_FROBNICATE="1")
-    expect(result.returncode != 0, "an unknown setting is an error", result)
-    expect("PARTITA_FROBNICATE" in result.stderr + result.stdout, "the error names the setting", result)
+    expect(result.returncode == 0, "an unknown setting is no error", result)
+    expect("PARTITA_FROBNICATE" in result.stderr + result.stdout, "the warning names the setting", result)
 
 
 if ON_GPU and not any(pathlib.Path("/proc/driver/nvidia/gpus").glob("*")):

@@ -63,9 +63,24 @@ TEST(Settings, each_variable_is_read) {
   EXPECT_EQ(settings.first_epoch, 4294967295U);
 }
 
-TEST(Settings, an_unknown_variable_is_an_error_that_lists_the_known_ones) {
-  const std::string sentence = refusal_of("PARTITA_LNIK=mpi");
-  EXPECT_NE(sentence.find("PARTITA_LNIK"), std::string::npos) << sentence;
+TEST(Settings, an_unknown_variable_changes_nothing_and_is_named_with_the_nearest_known_one) {
+  const Settings settings = read({"PARTITA_LNIK=mpi", "PARTITA_TIMEOUT=5", "PARTITA_WARN=1"});
+  EXPECT_EQ(settings.link, "auto");
+  EXPECT_EQ(settings.timeout_s, 5);
+  EXPECT_EQ(settings.unknown, (std::vector<std::string>{"PARTITA_LNIK", "PARTITA_WARN"}));
+  const std::string told = describe_unknown(settings.unknown);
+  EXPECT_NE(told.find("PARTITA_LNIK (is PARTITA_LINK meant?)"), std::string::npos) << told;
+  EXPECT_NE(told.find("PARTITA_WARN (is PARTITA_"), std::string::npos) << told;
+}
+
+TEST(Settings, what_systems_of_modules_set_is_not_unknown) {
+  const Settings settings = read(
+      {"PARTITA_ROOT=/opt", "PARTITA_HOME=/opt", "PARTITA_DIR=/opt", "PARTITA_PREFIX=/opt", "PARTITA_VERSION=0.1"});
+  EXPECT_TRUE(settings.unknown.empty());
+}
+
+TEST(Settings, a_malformed_value_lists_the_known_ones) {
+  const std::string sentence = refusal_of("PARTITA_LINK=mip");
   for (const auto& known : known_settings()) {
     EXPECT_NE(sentence.find(known.name), std::string::npos) << known.name << " is missing in: " << sentence;
   }
