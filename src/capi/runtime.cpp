@@ -6,6 +6,7 @@
 #include "capi/report.hpp"
 #include "capi/state.hpp"
 #include "core/agreement.hpp"
+#include "core/log.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita::capi {
@@ -88,13 +89,17 @@ int Partita_Finalize(void) {
   return guarded("Finalize", [&] {
     std::unique_ptr<Runtime> ending(&runtime());
     current_runtime() = nullptr;
-    const std::size_t live = ending->matcher.free_all();
+    const Matcher::Leftovers left = ending->matcher.free_all();
     ending->finalize();
     ending.reset();
-    if (live > 0) {
+    if (left.incomplete > 0) {
       throw Error(ErrorClass::request,
-                  "{} partitioned request{} not freed before Finalize; expected is MPI_Request_free on each", live,
-                  live == 1 ? " was" : "s were");
+                  "{} partitioned request{} active and not complete; expected is a Wait on each. {}", left.incomplete,
+                  left.incomplete == 1 ? " is" : "s are", left.explanation);
+    }
+    if (left.live > 0) {
+      log("{} partitioned request{} never freed; Finalize has freed {}", left.live, left.live == 1 ? " was" : "s were",
+          left.live == 1 ? "it" : "them");
     }
   });
 }

@@ -21,6 +21,18 @@ void check_plan(const SendRequest& request, const link::Plan& plan) {
                         mine.partitions);
 }
 
+/// Whether nothing of `request` is left to be waited for; otherwise says in `why` what is.
+bool is_complete(Request& request, std::string& why) {
+  if (!request.open()) return true;
+  try {
+    if (request.done()) return true;
+    why = request.explain();
+  } catch (...) {
+    why = current_error().sentence();
+  }
+  return false;
+}
+
 }  // namespace
 
 Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbox_(mailbox) {
@@ -63,15 +75,35 @@ Request& Matcher::request_with(const Partita_Prequest& view) {
   throw Error(ErrorClass::arg, "argument prequest is of no request; it was freed already, or never made");
 }
 
-std::size_t Matcher::free_all() {
-  std::size_t freed = 0;
-  const auto exclusive = runtime_.progress.exclusive();
-  for (; !requests_.empty(); ++freed) {
-    Request& request = *requests_.begin()->second;
-    request.abandon();
-    free(request);
+std::vector<Request*> Matcher::live_requests() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Request*> live;
+  for (const auto& [id, request] : requests_) live.push_back(request.get());
+  std::ranges::sort(live, {}, [](const Request* request) { return request->matching.id; });
+  return live;
+}
+
+Matcher::Leftovers Matcher::free_all() {
+  Leftovers found;
+  const std::vector<Request*> live = live_requests();
+  found.live = live.size();
+  // What was marked may be on its way still, over a link that moves only while somebody looks.
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  for (Request* request : live) {
+    std::string why;
+    bool complete = is_complete(*request, why);
+    while (!complete && std::chrono::steady_clock::now() < give_up) {
+      runtime_.progress.poll();
+      complete = is_complete(*request, why);
+    }
+    if (!complete && found.incomplete++ == 0) found.explanation = why;
   }
-  return freed;
+  const auto exclusive = runtime_.progress.exclusive();
+  for (Request* request : live) {
+    request->abandon();
+    free(*request);
+  }
+  return found;
 }
 
 // ---- sender ------------------------------------------------------------------------------------------------

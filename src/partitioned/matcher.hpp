@@ -36,8 +36,14 @@ class Matcher {
   void post_failure_to_receiver(const SendRequest& request, const Error& error);
   /// The program freed `request`; it goes when its peer can no longer touch its memory.
   void free(Request& request);
-  /// Frees every request that the program has not freed; returns how many there were.
-  std::size_t free_all();
+  /// What the program has left behind at the end.
+  struct Leftovers {
+    std::size_t live = 0;        ///< requests that it has not freed
+    std::size_t incomplete = 0;  ///< those among them whose epoch is open and cannot be completed
+    std::string explanation;     ///< of the first incomplete one
+  };
+  /// Frees every request that the program has not freed.
+  Leftovers free_all();
 
  private:
   /// What the receiver chose.
@@ -90,6 +96,8 @@ class Matcher {
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(int to, std::uint64_t id);
 
+  /// The requests that the program has not freed, in the order in which they were made.
+  std::vector<Request*> live_requests() const;
   std::uint64_t keep(std::unique_ptr<Request> request);
   Request* find(std::uint64_t id);
   /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.

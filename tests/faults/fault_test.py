@@ -253,12 +253,18 @@ def group_settings(options, checks):
 
 def group_finalize(options, checks):
     job = Job(options, ["live_finalize"], ranks=2)
+    code = job.end(30)
+    checks.expect(code == 0, f"inactive requests at MPI_Finalize: exit code {code}", job)
+    checks.expect(job.output.count("returned MPI_SUCCESS") == 2, "inactive requests at MPI_Finalize: an error", job)
+    checks.expect(job.output.count("1 partitioned request was never freed") == 2,
+                  "inactive requests at MPI_Finalize passed silently", job)
+    job = Job(options, ["incomplete_finalize"], ranks=2)
     job.end(30)
-    checks.expect("MPI_SUCCESS" not in job.output, "live requests at MPI_Finalize passed silently", job)
+    checks.expect("MPI_SUCCESS" not in job.output, "incomplete requests at MPI_Finalize passed silently", job)
     for rank in range(2):
         told = [line for line in job.lines if f"rank {rank} MPI_Finalize returned" in line]
-        checks.expect(len(told) == 1 and "MPI_Request_free" in told[0],
-                      f"live requests at MPI_Finalize: rank {rank} got no sentence that says what to do", job)
+        checks.expect(len(told) == 1 and "not complete" in told[0] and "send" in told[0],
+                      f"incomplete requests at MPI_Finalize: rank {rank} got no sentence that says which", job)
     job = Job(options, ["unmatched_finalize"], ranks=2)
     code = job.end(30)
     checks.expect(code == 0, f"unmatched requests at MPI_Finalize: exit code {code}", job)

@@ -2,7 +2,8 @@
 // a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
 //
 //   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
-//   slow probe live_finalize | unmatched_finalize | late_finalize | fatal | fatal_waitall | normal
+//   slow probe live_finalize | incomplete_finalize | unmatched_finalize | late_finalize | fatal | fatal_waitall |
+//   normal
 #include <mpi.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -111,10 +112,11 @@ int finalize_and_say() {
   return 0;
 }
 
-/// MPI_Finalize with requests that were not freed: an error, and no hang.
-int live_finalize() {
+/// MPI_Finalize with a request that was not freed, and with one that nobody completes: that is an error, and no hang.
+int live_finalize(bool started) {
   static std::vector<char> data(64);
-  made_send(data, 1);
+  MPI_Request request = made_send(data, 1);
+  if (started) MPI_Start(&request);
   return finalize_and_say();
 }
 
@@ -173,7 +175,8 @@ int main(int argc, char** argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   }
-  if (what == "live_finalize") return live_finalize();
+  if (what == "live_finalize") return live_finalize(false);
+  if (what == "incomplete_finalize") return live_finalize(true);
   if (what == "unmatched_finalize") return unmatched_finalize();
   if (what == "late_finalize") return late_finalize();
   if (what == "fatal") return fatal();
