@@ -2,15 +2,24 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "dropin/runtime.hpp"
 
 namespace {
+
+/// What the program hears of: the lesser of what it asked for and what the MPI gave, as an MPI would say. -1 while
+/// the MPI was not started here.
+constinit std::atomic<int> reported_level{-1};
 
 /// The MPI is asked for MPI_THREAD_MULTIPLE, so that a thread of Partita's can make progress beside the program's;
 /// where the program's calls shall do that, for no more than the program asks for.
 int start(int* argc, char*** argv, int required, int* provided) {
   const int level = partita::dropin::caller_progress_is_set() ? required : MPI_THREAD_MULTIPLE;
   if (const int code = PMPI_Init_thread(argc, argv, level, provided); code != MPI_SUCCESS) return code;
+  *provided = std::min(*provided, required);
+  reported_level.store(*provided, std::memory_order_relaxed);
   return partita::dropin::start_runtime();
 }
 
@@ -23,9 +32,16 @@ PARTITA_EXPORT int MPI_Init(int* argc, char*** argv) {
   return start(argc, argv, MPI_THREAD_SINGLE, &provided);
 }
 
-/// `*provided` is what the MPI gave, which may be more than `required`.
 PARTITA_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   return start(argc, argv, required, provided);
+}
+
+/// The MPI answers first: it knows what is wrong with the call.
+PARTITA_EXPORT int MPI_Query_thread(int* provided) {
+  const int code = PMPI_Query_thread(provided);
+  const int reported = reported_level.load(std::memory_order_relaxed);
+  if (code == MPI_SUCCESS && reported >= 0) *provided = reported;
+  return code;
 }
 
 PARTITA_EXPORT int MPI_Finalize(void) {
