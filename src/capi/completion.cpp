@@ -78,10 +78,10 @@ class Outcomes {
   }
   /// What the call returns, after the error handler has heard of it.
   int finish() {
-    if (first_failure_ == MPI_SUCCESS) return MPI_SUCCESS;
     if (statuses_ != MPI_STATUSES_IGNORE) {
       for (std::size_t i = 0; i < codes_.size(); ++i) statuses_[i].MPI_ERROR = codes_[i];
     }
+    if (first_failure_ == MPI_SUCCESS) return MPI_SUCCESS;
     return raise_in_status(first_comm(static_cast<int>(codes_.size()), requests_), first_failure_);
   }
 
@@ -129,14 +129,9 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
       if (!try_close(request, status)) continue;
     } catch (...) {
       code = remember(call, current_error());
-      if (first_failure == MPI_SUCCESS) {
-        first_failure = code;
-        for (int done = 0; status != MPI_STATUS_IGNORE && done < *outcount; ++done) {
-          statuses[done].MPI_ERROR = MPI_SUCCESS;
-        }
-      }
+      if (first_failure == MPI_SUCCESS) first_failure = code;
     }
-    if (first_failure != MPI_SUCCESS && status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
   if (*first_open == nullptr) *outcount = MPI_UNDEFINED;

@@ -34,7 +34,7 @@ class CompletionOfAll {
   template <class Request>
   int wait_in(Part<Request>& part);
   template <class Request>
-  void give_all(Part<Request>& part, int code);
+  void give_all(Part<Request>& part);
   bool own_are_complete(int* code);
   template <class Request>
   void settle(Part<Request>& part);
@@ -42,9 +42,8 @@ class CompletionOfAll {
   int gave_up(int code);
 
   template <class Request>
-  void give(const Part<Request>& part, int i, const MPI_Status* status, bool with_error);
+  void give(const Part<Request>& part, int i, const MPI_Status* status);
   void give_empty_statuses();
-  void mark_successful();
 
   Split split_;
   int count_;
@@ -77,7 +76,7 @@ int CompletionOfAll::test(int* flag) {
   *flag = 0;
   int code = MPI_SUCCESS;
   if (!own_are_complete(&code)) {
-    if (code != MPI_SUCCESS) mark_successful();
+    if (code != MPI_SUCCESS) give_empty_statuses();
     if (code == MPI_SUCCESS) make_mpi_progress();
     return code == MPI_SUCCESS ? code : failed(MPI_ERR_IN_STATUS);
   }
@@ -87,7 +86,7 @@ int CompletionOfAll::test(int* flag) {
   if (code != MPI_SUCCESS && !is_in_status(code)) return code;
 
   give_empty_statuses();
-  give_all(foreign, code);
+  give_all(foreign);
   if (code != MPI_SUCCESS) return failed(code);
   code = wait_in(split_.own);
   *flag = 1;
@@ -105,9 +104,8 @@ int CompletionOfAll::look_at(Part<Request>& part) {
     return code;
   }
   if (code != MPI_SUCCESS && !is_in_status(code)) return code;
-  if (code != MPI_SUCCESS) mark_successful();
   for (int i = 0; i < done; ++i) {
-    give(part, indices_[i], found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i], code != MPI_SUCCESS);
+    give(part, indices_[i], found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i]);
     part.places[indices_[i]] = -1;
   }
   if (done > 0) part.remove_without_place();
@@ -119,17 +117,14 @@ template <class Request>
 int CompletionOfAll::wait_in(Part<Request>& part) {
   if (part.count == 0) return MPI_SUCCESS;
   const int code = either::wait_all(part, found_);
-  give_all(part, code);
+  give_all(part);
   return code;
 }
 
-/// Gives everything in `part`, for which `found_` and `code` are the outcome.
+/// Gives everything in `part`, whose outcome is in `found_`.
 template <class Request>
-void CompletionOfAll::give_all(Part<Request>& part, int code) {
-  if (is_in_status(code)) mark_successful();
-  for (int i = 0; i < part.count; ++i) {
-    give(part, i, found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i], is_in_status(code));
-  }
+void CompletionOfAll::give_all(Part<Request>& part) {
+  for (int i = 0; i < part.count; ++i) give(part, i, found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i]);
   part.count = 0;
 }
 
@@ -152,10 +147,9 @@ int CompletionOfAll::failed(int code) {
 
 /// Ends a wait that the watch ended with `code`: our requests that were left are inactive now.
 int CompletionOfAll::gave_up(int code) {
-  mark_successful();
   MPI_Status status = empty_status();
   status.MPI_ERROR = code;
-  for (int i = 0; i < split_.own.count; ++i) give(split_.own, i, &status, true);
+  for (int i = 0; i < split_.own.count; ++i) give(split_.own, i, &status);
   settle(split_.foreign);
   return MPI_ERR_IN_STATUS;
 }
@@ -167,26 +161,19 @@ void CompletionOfAll::settle(Part<Request>& part) {
     int complete = 0;
     const int code = either::test_one(&part.requests[i], &complete, &status);
     status.MPI_ERROR = code != MPI_SUCCESS ? code : complete != 0 ? MPI_SUCCESS : MPI_ERR_PENDING;
-    give(part, i, &status, true);
+    give(part, i, &status);
   }
 }
 
 template <class Request>
-void CompletionOfAll::give(const Part<Request>& part, int i, const MPI_Status* status, bool with_error) {
+void CompletionOfAll::give(const Part<Request>& part, int i, const MPI_Status* status) {
   split_.put_back(part, i);
-  if (statuses_ == MPI_STATUSES_IGNORE || status == nullptr) return;
-  MPI_Status& to = statuses_[part.places[i]];
-  give_status(&to, *status);
-  if (with_error) to.MPI_ERROR = status->MPI_ERROR;
+  if (statuses_ != MPI_STATUSES_IGNORE && status != nullptr) statuses_[part.places[i]] = *status;
 }
 
-/// What requests that are null or inactive have in the end.
+/// What requests that are null or inactive have in the end: the error fields say success.
 void CompletionOfAll::give_empty_statuses() {
-  for (int i = 0; i < count_; ++i) give_status(status_at(statuses_, i), empty_status());
-}
-
-void CompletionOfAll::mark_successful() {
-  for (int i = 0; statuses_ != MPI_STATUSES_IGNORE && i < count_; ++i) statuses_[i].MPI_ERROR = MPI_SUCCESS;
+  for (int i = 0; statuses_ != MPI_STATUSES_IGNORE && i < count_; ++i) statuses_[i] = empty_status();
 }
 
 bool is_plain(int count, const MPI_Request requests[]) {

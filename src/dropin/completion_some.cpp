@@ -62,8 +62,7 @@ struct BothLooks {
     own = look_at(split.own, out);
     foreign = look_at(split.foreign, out.after(own.count));
     *out.count = none_active() ? MPI_UNDEFINED : own.count + foreign.count;
-    // Where the statuses of one part hold errors, all statuses must say what became of their requests.
-    if (is_in_status(foreign.code) && own.code == MPI_SUCCESS) mark_successful(out, own.count);
+    // Where the statuses of ours hold errors, those of the MPI's must say that theirs succeeded.
     if (is_in_status(own.code) && foreign.code == MPI_SUCCESS) mark_successful(out.after(own.count), foreign.count);
   }
 

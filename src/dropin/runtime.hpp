@@ -12,8 +12,8 @@ namespace partita::dropin {
 /// Starts Partita over MPI_COMM_WORLD; called inside MPI_Init and MPI_Init_thread. Collective. Returns an MPI error
 /// code.
 int start_runtime();
-/// Ends it; called inside MPI_Finalize. Collective. Requests that are alive go; active ones that are not complete are an
-/// error.
+/// Ends it; called inside MPI_Finalize. Collective. Requests that are alive go; active ones that are not complete are
+/// an error.
 int stop_runtime();
 
 /// Whether the user wants nobody but the program's calls to make progress for Partita (PARTITA_PROGRESS=caller).

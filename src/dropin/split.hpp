@@ -91,7 +91,8 @@ inline MPI_Status* status_at(MPI_Status* statuses, int i) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
 }
 
-/// Gives the caller a status. The error field keeps its value: only a call that returns MPI_ERR_IN_STATUS sets it.
+/// Gives the caller of a call that completes one request its status. The error field keeps its value: only calls on
+/// arrays set it.
 inline void give_status(MPI_Status* to, const MPI_Status& from) {
   if (to == MPI_STATUS_IGNORE) return;
   const int error = to->MPI_ERROR;

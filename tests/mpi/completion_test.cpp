@@ -33,6 +33,12 @@ void expect_empty(const MPI_Status& status) {
   EXPECT_EQ(cancelled, 0);
 }
 
+/// The four calls on arrays say in the error field that a request succeeded, the others leave the field alone.
+void expect_empty_in_array(const MPI_Status& status) {
+  expect_empty(status);
+  EXPECT_EQ(status.MPI_ERROR, MPI_SUCCESS);
+}
+
 template <class Face>
 class CompletionCalls : public testing::Test {
  protected:
@@ -65,12 +71,12 @@ class CompletionCalls : public testing::Test {
       expect_empty(status);
     }
     EXPECT_OK(Face::waitall(n, requests.data(), statuses.data()));
-    for (const auto& s : statuses) expect_empty(s);
+    for (const auto& s : statuses) expect_empty_in_array(s);
     statuses.assign(requests.size(), filled_status());
     flag = 0;
     EXPECT_OK(Face::testall(n, requests.data(), &flag, statuses.data()));
     EXPECT_EQ(flag, 1);
-    for (const auto& s : statuses) expect_empty(s);
+    for (const auto& s : statuses) expect_empty_in_array(s);
 
     status = filled_status();
     EXPECT_OK(Face::waitany(n, requests.data(), &index, &status));
