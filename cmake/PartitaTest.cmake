@@ -3,6 +3,7 @@
 #   partita_test(NAME
 #     [RANKS 1 2 4]         rank counts, one ctest entry each; without it a plain process, no MPI started
 #     [GPUS n]              GPUs that the machine must have; skipped with the reason where it has fewer
+#     [DISTINCT_GPUS]       it is about different GPUs: ranks must not share one (PARTITEST_SHARE_GPU)
 #     [LINKS auto mpi ...]  one entry per link (PARTITA_LINK); auto alone where not given
 #     [LEVELS single ...]   one entry per MPI thread level; multiple alone where not given
 #     [SOURCE a.cpp]        instead of NAME_test.cpp
@@ -111,7 +112,7 @@ function(partita_test_variant name variant)
 endfunction()
 
 function(partita_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -136,6 +137,9 @@ function(partita_test name)
   if(arg_GPUS)
     list(APPEND arg_LABELS gpu)
     list(APPEND arg_ENV PARTITEST_GPUS=${arg_GPUS})
+    if(arg_DISTINCT_GPUS)
+      list(APPEND arg_ENV PARTITEST_DISTINCT_GPUS=1)
+    endif()
   endif()
 
   if(NOT arg_RANKS)

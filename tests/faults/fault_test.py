@@ -342,23 +342,23 @@ def group_kernels(options, checks):
     kernel_fault(options, checks, "host_mark", flags, PARTITA_GPU_COPY="engine")
 
 
-def skip_without_two_gpus():
+def skip_without_gpus(needed):
     gpus = pathlib.Path("/proc/driver/nvidia/gpus")
     count = len(list(gpus.iterdir())) if gpus.exists() else 0
-    if count < 2:
-        print(f"skipped: needs 2 GPUs, this machine has {count}")
+    if count < needed:
+        print(f"skipped: needs {needed} GPUs, this machine has {count}")
         sys.exit(77)
 
 
 def group_gpu(options, checks):
-    skip_without_two_gpus()
+    skip_without_gpus(1 if os.environ.get("PARTITEST_SHARE_GPU", "0") not in ("", "0") else 2)
     group_kernels(options, checks)
 
 
 def group_wrong_gpu(options, checks):
     """Where the two GPUs share their memory the marks may even count; else CUDA ends the kernel. Either way the hosts come to
     an end by themselves, and the other rank keeps its GPU."""
-    skip_without_two_gpus()
+    skip_without_gpus(2)
     for copy in ["kernel", "engine"]:
         where = f"a kernel on the wrong GPU, {copy}"
         job = Job(options, [], ranks=2, survive=True, PARTITA_TIMEOUT=str(TIMEOUT_S), PARTITA_GPU_COPY=copy)

@@ -26,7 +26,12 @@ class Cuda {
     CUDA(cudaHostAlloc(&outcome_, sizeof *outcome_, cudaHostAllocMapped));
     CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
-  static void choose(int rank) { CUDA(cudaSetDevice(rank)); }
+  /// A GPU each, where there are enough.
+  static void choose(int rank) {
+    int gpus = 0;
+    CUDA(cudaGetDeviceCount(&gpus));
+    CUDA(cudaSetDevice(rank % gpus));
+  }
   unsigned char* allocate(std::size_t size_bytes) {
     unsigned char* memory = nullptr;
     CUDA(cudaMalloc(&memory, size_bytes));

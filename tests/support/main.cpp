@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -44,6 +45,14 @@ long gpus_here() {
   std::error_code none;
   const std::filesystem::directory_iterator gpus("/proc/driver/nvidia/gpus", none);
   return none ? 0 : std::distance(begin(gpus), end(gpus));
+}
+
+/// What the machine must have. PARTITEST_SHARE_GPU lets ranks share a GPU, which takes NVIDIA's multi-process service,
+/// but for tests of different GPUs.
+long gpus_needed() {
+  const long wanted = environment_number("PARTITEST_GPUS", 0);
+  const bool shared = environment_number("PARTITEST_SHARE_GPU", 0) != 0;
+  return shared && environment_number("PARTITEST_DISTINCT_GPUS", 0) == 0 ? std::min(wanted, 1L) : wanted;
 }
 
 void start_mpi(int& argc, char**& argv) {
@@ -113,11 +122,10 @@ long environment_number(const char* name, long otherwise) {
 int main(int argc, char** argv) {
   using namespace partita::test;
   testing::InitGoogleTest(&argc, argv);
-  const long gpus_needed = environment_number("PARTITEST_GPUS", 0);
   start_mpi(argc, argv);
   start_watchdog(rank(), environment_number("PARTITEST_LIMIT", 60));
-  if (gpus_here() < gpus_needed) {
-    if (rank() == 0) std::printf("skipped: needs %ld GPUs, this machine has %ld\n", gpus_needed, gpus_here());
+  if (gpus_here() < gpus_needed()) {
+    if (rank() == 0) std::printf("skipped: needs %ld GPUs, this machine has %ld\n", gpus_needed(), gpus_here());
     const int code = end_mpi(skipped_exit_code);
     stop_watchdog();
     return code;
