@@ -66,7 +66,7 @@ TEST_F(DeviceQueueContract, a_block_is_a_flag_for_the_peer) {
 
 TEST_F(DeviceQueueContract, a_gpu_writes_into_the_host_memory_of_the_peer) {
   std::byte* word = host_memory().allocate_block(sizeof(Epoch));
-  std::byte* theirs = host_memory().import(peer(), exchange_host(host_memory().export_to(peer(), word)));
+  std::byte* theirs = host_memory().import(peer(), exchange_host(host_memory().export_to(peer(), word)), sizeof(Epoch));
   auto* address = reinterpret_cast<Epoch*>(device_memory().device_pointer(gpu(), theirs));
   const auto queue = device_memory().make_copy_queue(gpu());
   for (Epoch value = 1; value <= 100; ++value) {
@@ -112,7 +112,8 @@ TEST_F(DeviceQueueContract, data_is_there_when_its_flag_is) {
   const CudaBuffer target(capacity);
   std::byte* word = host_memory().allocate_block(sizeof(Epoch));
   const auto mapped = imported(exchange(exported(target.data(), capacity)));
-  std::byte* their_word = host_memory().import(peer(), exchange_host(host_memory().export_to(peer(), word)));
+  std::byte* their_word =
+      host_memory().import(peer(), exchange_host(host_memory().export_to(peer(), word)), sizeof(Epoch));
   auto* flag = reinterpret_cast<Epoch*>(device_memory().device_pointer(gpu(), their_word));
   const auto queue = device_memory().make_copy_queue(gpu());
 
