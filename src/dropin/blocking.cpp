@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "dropin/gathering.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/refuse.hpp"
 
@@ -14,10 +15,11 @@ namespace {
 using namespace partita::dropin;
 
 /// A rank decides alone how it waits in point-to-point calls. In a collective all ranks must decide alike, since the
-/// twin of a collective matches only twins.
+/// twin of a collective matches only twins: on a communicator with processes of another job's start, which may run
+/// without the drop-in or with another decision, the call stays the MPI's own.
 enum class Taking { ALONE, COLLECTIVE };
-inline bool polls(Taking part) {
-  return part == Taking::COLLECTIVE ? progress_by_caller() : must_poll();
+inline bool polls(Taking part, MPI_Comm comm) {
+  return part == Taking::COLLECTIVE ? progress_by_caller() && all_are_ours(comm) : must_poll();
 }
 
 template <class Issue>
@@ -64,7 +66,7 @@ extern "C" {
 
 #define CALL(NAME, TWIN, PART, PARAMETERS, ...)                                                            \
   PARTITA_EXPORT int NAMED(MPI_, NAME) PARAMETERS {                                                        \
-    if (!polls(Taking::PART)) return NAMED(PMPI_, NAME)(__VA_ARGS__);                                      \
+    if (!polls(Taking::PART, comm)) return NAMED(PMPI_, NAME)(__VA_ARGS__);                                \
     return issue_and_poll([&](MPI_Request* request) { return NAMED(PMPI_, TWIN)(__VA_ARGS__, request); }); \
   }
 #define RECEIVE(NAME, TWIN, PARAMETERS, ...)                                                                       \
@@ -94,7 +96,7 @@ extern "C" {
 #endif
 
 PARTITA_EXPORT int MPI_Barrier(MPI_Comm comm) {
-  if (!polls(Taking::COLLECTIVE)) return PMPI_Barrier(comm);
+  if (!polls(Taking::COLLECTIVE, comm)) return PMPI_Barrier(comm);
   return issue_and_poll([&](MPI_Request* request) { return PMPI_Ibarrier(comm, request); });
 }
 

@@ -4,20 +4,11 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include "dropin/polling.hpp"
+#include "dropin/gathering.hpp"
 
 namespace {
 
 using namespace partita::dropin;
-
-/// Waits, where only callers make progress for Partita, until all ranks of `comm` are in the same call as this one, so
-/// that a constructor without a nonblocking twin never waits for a rank that waits for Partita.
-int gather_all(MPI_Comm comm) {
-  if (!progress_by_caller() || comm == MPI_COMM_NULL) return MPI_SUCCESS;
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Ibarrier(comm, &request);
-  return code == MPI_SUCCESS ? wait_polling(&request, MPI_STATUS_IGNORE) : code;
-}
 
 /// A program may start the MPI past the drop-in, by PMPI_Init or a session: then its communicators are the MPI's alone.
 bool runs() {
@@ -37,9 +28,20 @@ int derive(MPI_Comm parent, const MPI_Comm* result, Construct construct) {
   return derived(construct(), parent, result);
 }
 
-/// Makes known the result of a constructor that is collective over the new communicator only.
+/// Makes known the result of a constructor that is collective over the new communicator only. Where other processes
+/// than ours have part in it, it stays unknown: those would not take part in this either.
 int enroll(int code, const MPI_Comm* result) {
-  return code == MPI_SUCCESS && *result != MPI_COMM_NULL && runs() ? Partita_Comm_register(*result) : code;
+  const bool known = code == MPI_SUCCESS && *result != MPI_COMM_NULL && runs() && all_are_ours(*result);
+  return known ? Partita_Comm_register(*result) : code;
+}
+
+/// What MPI_Intercomm_create waits for: this group, and by its leader the other's.
+int gather_for_intercomm(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag) {
+  if (const int code = gather_all(local_comm); code != MPI_SUCCESS) return code;
+  int rank = MPI_PROC_NULL;
+  PMPI_Comm_rank(local_comm, &rank);
+  const int code = rank == local_leader ? meet_leader(peer_comm, remote_leader, tag) : MPI_SUCCESS;
+  return code == MPI_SUCCESS ? gather_all(local_comm) : code;
 }
 
 }  // namespace
@@ -119,14 +121,34 @@ PARTITA_EXPORT int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Com
 /* Not collective over the parent: the members of the new communicator agree on it. */
 
 PARTITA_EXPORT int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+  if (const int code = gather_group(group, tag); code != MPI_SUCCESS) return code;
   return enroll(PMPI_Comm_create_group(comm, group, tag, newcomm), newcomm);
 }
 
 PARTITA_EXPORT int MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
                                         int tag, MPI_Comm* newintercomm) {
-  if (const int code = gather_all(local_comm); code != MPI_SUCCESS) return code;
+  if (const int code = gather_for_intercomm(local_comm, local_leader, peer_comm, remote_leader, tag);
+      code != MPI_SUCCESS) {
+    return code;
+  }
   return enroll(PMPI_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm),
                 newintercomm);
+}
+
+/* What these give stays unknown. */
+
+PARTITA_EXPORT int MPI_Comm_spawn(const char* command, char* argv[], int maxprocs, MPI_Info info, int root,
+                                  MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
+  if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
+  return PMPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
+}
+
+PARTITA_EXPORT int MPI_Comm_spawn_multiple(int count, char* array_of_commands[], char** array_of_argv[],
+                                           const int array_of_maxprocs[], const MPI_Info array_of_info[], int root,
+                                           MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
+  if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
+  return PMPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm,
+                                  intercomm, array_of_errcodes);
 }
 
 }  // extern "C"

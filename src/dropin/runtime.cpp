@@ -1,7 +1,11 @@
 #include "dropin/runtime.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <string_view>
+
+#include "dropin/gathering.hpp"
+#include "dropin/refuse.hpp"
 
 namespace partita::dropin {
 namespace {
@@ -17,14 +21,19 @@ MPI_Status made_empty_status() {
 
 constinit MPI_Status the_empty_status{};
 
-/// All ranks come to the same answer: by the caller if one of them needs that.
-int agree_on_progress() {
+/// All ranks come to the same answer: by the caller if one of them needs that, and an error if one of them had
+/// `own_code`.
+int agree_on_progress(int own_code) {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
-  int by_caller = level < MPI_THREAD_MULTIPLE || caller_progress_is_set() ? 1 : 0;
-  const int code = PMPI_Allreduce(MPI_IN_PLACE, &by_caller, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  std::array<int, 2> any = {level < MPI_THREAD_MULTIPLE || caller_progress_is_set() ? 1 : 0,
+                            own_code != MPI_SUCCESS ? 1 : 0};
+  const int code = PMPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  const auto [by_caller, failed] = any;
   internal::progress_by_caller.store(code == MPI_SUCCESS && by_caller != 0, std::memory_order_relaxed);
-  return code;
+  if (code != MPI_SUCCESS || failed == 0) return code;
+  if (own_code != MPI_SUCCESS) return own_code;
+  return refuse(MPI_ERR_OTHER, "MPI_Init: another rank could not make the communicator of its requests' handles");
 }
 
 void free_placeholders() {
@@ -47,8 +56,8 @@ bool caller_progress_is_set() {
 int start_runtime() {
   if (const int code = Partita_Init(MPI_COMM_WORLD); code != MPI_SUCCESS) return code;
   the_empty_status = made_empty_status();
-  if (const int code = open_placeholders(); code != MPI_SUCCESS) return code;
-  return agree_on_progress();
+  const int code = agree_on_progress(open_placeholders());
+  return code == MPI_SUCCESS ? open_meetings() : code;
 }
 
 int stop_runtime() {
@@ -56,6 +65,7 @@ int stop_runtime() {
   Partita_Initialized(&started);
   const int code = started != 0 ? Partita_Finalize() : MPI_SUCCESS;
   free_placeholders();
+  close_meetings();
   internal::progress_by_caller.store(false, std::memory_order_relaxed);
   return code;
 }

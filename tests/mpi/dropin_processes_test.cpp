@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "support/errors.hpp"
@@ -36,8 +37,12 @@ TEST(DropinProcesses, requests_on_the_intercommunicator_of_a_spawn_are_refused) 
   MPI_Comm children = MPI_COMM_NULL;
   step("MPI_Comm_spawn");
   if (rank() == 0) {
-    const int code = MPI_Comm_spawn(child_program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
-                                    MPI_ERRCODES_IGNORE);
+    // The child decides otherwise than this program who makes progress.
+    const char* decision = std::getenv("PARTITA_PROGRESS");
+    std::string other = decision != nullptr && std::string(decision) == "caller" ? "thread" : "caller";
+    char* arguments[] = {other.data(), nullptr};
+    const int code =
+        MPI_Comm_spawn(child_program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
     if (code != MPI_SUCCESS) {
       harness_barrier();
       GTEST_SKIP() << "this launcher could not spawn a process";
@@ -45,6 +50,10 @@ TEST(DropinProcesses, requests_on_the_intercommunicator_of_a_spawn_are_refused) 
     expect_refused(children);
     step("talking to the child");
     expect_plain_exchange(children);
+    step("a collective call with the child");
+    int none = 7, sum = 0;
+    EXPECT_EQ(MPI_Allreduce(&none, &sum, 1, MPI_INT, MPI_SUM, children), MPI_SUCCESS);
+    EXPECT_EQ(sum, 42);
     int refused_at_the_child = 0;
     MPI_Recv(&refused_at_the_child, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
     EXPECT_EQ(refused_at_the_child, 1);

@@ -1,9 +1,12 @@
 // MPI's progress rule (MPI-4, section 2.9): a partitioned message moves while its ranks are in any blocking call. Runs
 // with the progress thread, and with progress by the calls alone.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "dropin_ring.hpp"
@@ -211,6 +214,53 @@ TEST_P(Crossing, ends_around_communicator_constructors) {
     ASSERT_EQ(MPI_SUCCESS, MPI_Comm_split(duplicate, rank() % 2, 0, &half));
     MPI_Comm_free(&half);
     MPI_Comm_free(&duplicate);
+  });
+}
+
+TEST_P(Crossing, ends_around_constructors_of_a_few) {
+  cross([] {
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    ASSERT_EQ(MPI_SUCCESS, MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, &comm));
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+  });
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank() % 2, 0, &half);
+  cross([&] {
+    MPI_Comm both = MPI_COMM_NULL;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank() % 2, 6, &both));
+    int one = 1, sum = 0;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both));
+    ASSERT_EQ(ranks() / 2, sum);
+    MPI_Comm_free(&both);
+  });
+  MPI_Comm_free(&half);
+}
+
+TEST_P(Crossing, ends_around_windows) {
+  cross([] {
+    int* words = nullptr;
+    MPI_Win window = MPI_WIN_NULL;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_free(&window));
+  });
+  std::array<int, 16> words{};
+  MPI_Win window = MPI_WIN_NULL;
+  MPI_Win_create(words.data(), sizeof words, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_fence(0, window)); });
+  MPI_Win_free(&window);
+}
+
+TEST_P(Crossing, ends_around_files) {
+  const std::string name = testing::TempDir() + "partita_crossing_" + std::to_string(from_rank_zero(getpid()));
+  cross([&] {
+    MPI_File file = MPI_FILE_NULL;
+    ASSERT_EQ(MPI_SUCCESS,
+              MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                            MPI_INFO_NULL, &file));
+    ASSERT_EQ(MPI_SUCCESS, MPI_File_close(&file));
   });
 }
 
