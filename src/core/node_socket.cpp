@@ -30,12 +30,16 @@ struct Address {
   socklen_t length = 0;
 };
 
-/// An abstract name: no file, gone with the process.
-Address abstract_address(const std::string& name) {
+Address address_of(const std::string& path) {
   Address address;
   address.un.sun_family = AF_UNIX;
-  std::memcpy(address.un.sun_path + 1, name.data(), name.size());
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (path.size() >= sizeof address.un.sun_path) {
+    throw Error(ErrorClass::other,
+                "the name of the Unix-domain socket {} is too long: it has {} bytes, {} are possible", path,
+                path.size(), sizeof address.un.sun_path - 1);
+  }
+  std::memcpy(address.un.sun_path, path.data(), path.size());
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   return address;
 }
 
@@ -96,24 +100,28 @@ int UniqueFd::release() {
   return fd;
 }
 
-NodeSocket::NodeSocket(std::uint64_t job_id, int rank) : job_id_(job_id), rank_(rank), socket_(open_socket()) {
+NodeSocket::NodeSocket(std::string folder, int rank) : folder_(std::move(folder)), rank_(rank), socket_(open_socket()) {
   const int on = 1;
   if (::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     throw Error(ErrorClass::other, "cannot ask for credentials on a Unix-domain socket: {}", std::strerror(errno));
   }
-  const Address address = abstract_address(name_of(rank));
+  const Address address = address_of(path_of(rank));
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) != 0) {
-    throw Error(ErrorClass::other, "cannot bind the Unix-domain socket {}: {}", name_of(rank), std::strerror(errno));
+    throw Error(ErrorClass::other, "cannot bind the Unix-domain socket {}: {}", path_of(rank), std::strerror(errno));
   }
   OpenSockets::instance().add(this);
 }
 
+/// A child of a fork, whose socket is closed, leaves the names to its parent.
 NodeSocket::~NodeSocket() {
   OpenSockets::instance().remove(this);
+  if (socket_.get() < 0) return;
+  ::unlink(path_of(rank_).c_str());
+  ::rmdir(folder_.c_str());  // the last rank finds it empty
 }
 
-std::string NodeSocket::name_of(int peer) const {
-  return fmt::format("partita-{:016x}-{}", job_id_, peer);
+std::string NodeSocket::path_of(int peer) const {
+  return fmt::format("{}/{}", folder_, peer);
 }
 
 void NodeSocket::pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd) {
@@ -143,7 +151,7 @@ bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
   Datagram datagram{rank_, waiting.kind, waiting.segment, waiting.size_bytes};
   iovec part{&datagram, sizeof datagram};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  const Address address = abstract_address(name_of(peer));
+  const Address address = address_of(path_of(peer));
   msghdr message{};
   message.msg_name = const_cast<sockaddr_un*>(&address.un);
   message.msg_namelen = address.length;
@@ -160,7 +168,7 @@ bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
 
   if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0) return true;
   // A peer that has ended needs no descriptor; whoever waits for it will notice.
-  if (errno == ECONNREFUSED) return true;
+  if (errno == ECONNREFUSED || errno == ENOENT) return true;
   if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR || errno == ETOOMANYREFS) return false;
   throw Error(ErrorClass::other, "cannot pass a file descriptor to rank {}: {}", peer, std::strerror(errno));
 }
@@ -188,43 +196,68 @@ bool NodeSocket::take_in() {
   return take_in_all();
 }
 
+/// Whether a process of this user has sent the next datagram, if there is one. Looked at before anything of it is
+/// taken: descriptors that come with it would be this process's already.
+std::optional<bool> NodeSocket::next_is_ours() {
+  std::byte first{};
+  iovec part{&first, sizeof first};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};  // no room for descriptors behind the credentials
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_LEN(sizeof(ucred));
+  ssize_t seen = -1;
+  do {
+    seen = ::recvmsg(socket_.get(), &message, MSG_PEEK);
+  } while (seen < 0 && errno == EINTR);
+  if (seen < 0) return std::nullopt;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) return false;
+  ucred credentials{};
+  std::memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
+  return credentials.uid == ::geteuid();
+}
+
 bool NodeSocket::take_in_all() {
+  constexpr std::size_t most_descriptors = 2;  // what fits, by the alignment of control messages
   for (bool any = false;; any = true) {
     Datagram datagram{};
     iovec part{&datagram, sizeof datagram};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+    static_assert(CMSG_SPACE(sizeof(int)) == CMSG_LEN(most_descriptors * sizeof(int)));
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    const auto ours = next_is_ours();
+    if (!ours) return any;
+    if (*ours) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+    }
     ssize_t received = -1;
     do {
       received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
     } while (received < 0 && errno == EINTR);
     if (received < 0) return any;
 
-    UniqueFd fd;
-    bool same_user = false;
+    std::vector<UniqueFd> fds;  // what is not kept is closed
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET) continue;
-      if (header->cmsg_type == SCM_RIGHTS) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= header->cmsg_len; ++i) {
         int passed = -1;
-        std::memcpy(&passed, CMSG_DATA(header), sizeof passed);
-        fd = UniqueFd(passed);
-      } else if (header->cmsg_type == SCM_CREDENTIALS) {
-        ucred credentials{};
-        std::memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
-        same_user = credentials.uid == ::geteuid();
+        std::memcpy(&passed, CMSG_DATA(header) + i * sizeof passed, sizeof passed);
+        fds.emplace_back(passed);
       }
     }
     const auto kind = static_cast<std::size_t>(datagram.kind);
-    if (received != static_cast<ssize_t>(sizeof datagram) || !same_user || kind >= arrived_.size()) continue;
-    if (fd.get() < 0) {
+    if (!*ours || received != static_cast<ssize_t>(sizeof datagram) || kind >= arrived_.size()) continue;
+    if (fds.empty()) {
       if ((message.msg_flags & MSG_CTRUNC) != 0) lost_.insert({datagram.kind, datagram.from, datagram.segment});
       continue;
     }
-    arrived_[kind].push_back({datagram.from, datagram.segment, datagram.size_bytes, std::move(fd)});
+    if (fds.size() > 1) continue;
+    arrived_[kind].push_back({datagram.from, datagram.segment, datagram.size_bytes, std::move(fds.front())});
   }
 }
 
@@ -237,10 +270,16 @@ std::string NodeSocket::why_lost(DescriptorKind kind, int peer, std::uint64_t se
                      limit.rlim_cur);
 }
 
+bool NodeSocket::reaches(int peer) const {
+  const UniqueFd probe(open_socket());
+  const Address address = address_of(path_of(peer));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0;
+}
+
 bool NodeSocket::alive(int peer) const {
   const UniqueFd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (probe.get() < 0) return true;  // this process has no descriptors left to ask with
-  const Address address = abstract_address(name_of(peer));
+  const Address address = address_of(path_of(peer));
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0 ||
          errno != ECONNREFUSED;
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -47,8 +48,9 @@ struct PassedDescriptor {
 /// Any thread may call; nothing blocks.
 class NodeSocket {
  public:
-  /// Binds the socket of `rank` in job `job_id`. Throws Error.
-  NodeSocket(std::uint64_t job_id, int rank);
+  /// Binds the socket of `rank` in `folder`, which is this user's alone (node_folder.hpp) and goes with the last socket
+  /// in it. Throws Error.
+  NodeSocket(std::string folder, int rank);
   ~NodeSocket();
   NodeSocket(const NodeSocket&) = delete;
   NodeSocket& operator=(const NodeSocket&) = delete;
@@ -63,6 +65,8 @@ class NodeSocket {
   void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
   /// Why a descriptor of `peer` that came in is not there: a sentence's end, or nothing where none was lost.
   std::string why_lost(DescriptorKind kind, int peer, std::uint64_t segment);
+  /// Whether the socket of `peer` can be reached from here.
+  bool reaches(int peer) const;
   /// Whether the process of `peer` still holds its socket; false means that the process has ended. True where this
   /// process has no descriptor left to ask with.
   bool alive(int peer) const;
@@ -77,9 +81,10 @@ class NodeSocket {
   };
   bool try_pass(int peer, const Waiting& waiting);
   bool take_in_all();
-  std::string name_of(int peer) const;
+  std::optional<bool> next_is_ours();
+  std::string path_of(int peer) const;
 
-  std::uint64_t job_id_;
+  std::string folder_;
   int rank_;
   UniqueFd socket_;
   std::mutex mutex_;

@@ -1,16 +1,23 @@
 #include "core/world.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <string>
 
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/agreement.hpp"
 #include "core/first_meeting.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "core/node_folder.hpp"
+#include "core/peer_file.hpp"
 
 namespace partita {
 namespace {
@@ -22,9 +29,13 @@ MPI_Comm private_duplicate(MPI_Comm comm) {
   return duplicate;
 }
 
-std::uint64_t agreed_job_id(MPI_Comm comm) {
+std::uint64_t random_number() {
   std::random_device device;
-  std::uint64_t id = (std::uint64_t{device()} << 32) | device();
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+std::uint64_t agreed_job_id(MPI_Comm comm) {
+  std::uint64_t id = random_number();
   PARTITA_MPI(Bcast(&id, 1, MPI_UINT64_T, 0, comm));
   return id;
 }
@@ -43,20 +54,30 @@ std::vector<int> ranks_of(MPI_Comm node, int rank) {
   return ranks;
 }
 
-/// Those of `ranks`, which are the node's in its order, whose sockets this rank's reaches and which reach this one's,
-/// ascending: ranks with network namespaces of their own are on one node for the MPI, but pass each other no
-/// descriptors.
-std::vector<int> within_reach(MPI_Comm node, const std::vector<int>& ranks, int rank, const NodeSocket& socket) {
-  std::vector<char> reached(ranks.size()), reached_by(ranks.size());
-  std::transform(ranks.begin(), ranks.end(), reached.begin(),
-                 [&](int peer) { return static_cast<char>(peer == rank || socket.alive(peer)); });
-  PARTITA_MPI(Alltoall(reached.data(), 1, MPI_CHAR, reached_by.data(), 1, MPI_CHAR, node));
-  std::vector<int> both;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (reached[i] != 0 && reached_by[i] != 0) both.push_back(ranks[i]);
-  }
-  std::sort(both.begin(), both.end());
-  return both;
+/// How a rank shows itself to the others of its node.
+struct Introduction {
+  std::int32_t rank;
+  pid_t pid;
+  FileName file;  ///< holds `secret`
+  std::uint64_t secret;
+};
+
+/// What one rank can do with another.
+struct Reach {
+  char socket = 0;
+  char files = 0;
+};
+
+UniqueFd file_with(std::uint64_t secret) {
+  UniqueFd fd(::memfd_create("partita", MFD_CLOEXEC));
+  if (fd.get() >= 0 && ::pwrite(fd.get(), &secret, sizeof secret, 0) != sizeof secret) return {};
+  return fd;
+}
+
+bool opens(const Introduction& peer) {
+  const UniqueFd fd = open_file_of(peer.pid, peer.file);
+  std::uint64_t found = 0;
+  return fd.get() >= 0 && ::pread(fd.get(), &found, sizeof found, 0) == sizeof found && found == peer.secret;
 }
 
 /// Cores that the ranks of this node share; where each rank is bound to cores of its own, those of all together.
@@ -86,8 +107,8 @@ World::World(MPI_Comm world, double timeout_s)
   const std::vector<int> on_node = ranks_of(node, rank_);
   const int ranks = static_cast<int>(on_node.size());
   spare_cores_ = cores_of_node(ranks) - ranks;
-  open_socket();
-  node_ = within_reach(node, on_node, rank_, *socket_);
+  open_socket(node);
+  meet_node(node);
   PARTITA_MPI(Comm_free(&node));
 }
 
@@ -95,14 +116,57 @@ World::~World() {
   free_communicators();
 }
 
-/// Every socket of the node is bound when this returns.
-void World::open_socket() {
+/// Every socket of the node is bound when this returns. The node's first rank makes the folder; who does not see it,
+/// in a container of its own, makes another one, and is out of the others' reach.
+void World::open_socket(MPI_Comm node) {
+  int rank_on_node = 0;
+  PARTITA_MPI(Comm_rank(node, &rank_on_node));
+  std::array<char, sizeof(sockaddr_un::sun_path)> name{};
+  std::optional<Error> failure;
   try {
-    do_together(control_, "open its socket", [this] { socket_ = std::make_unique<NodeSocket>(job_id_, rank_); });
+    if (rank_on_node == 0) make_node_folder().copy(name.data(), name.size() - 1);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  PARTITA_MPI(Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node));
+  try {
+    do_together(control_, "open its socket", [&] {
+      if (failure) throw Error(*failure);
+      std::string folder = name.data();
+      if (!is_private_folder(folder)) folder = make_node_folder();
+      socket_ = std::make_unique<NodeSocket>(std::move(folder), rank_);
+    });
   } catch (const SharedError&) {
+    socket_.reset();
+    ::rmdir(name.data());
     free_communicators();
     throw;
   }
+}
+
+/// Finds the ranks of the node whose sockets this rank's reaches and which reach this one's: in containers of their own
+/// ranks are on one node for the MPI, but pass each other no descriptors.
+void World::meet_node(MPI_Comm node) {
+  int size = 0;
+  PARTITA_MPI(Comm_size(node, &size));
+  const std::uint64_t secret = random_number();
+  const UniqueFd file = file_with(secret);
+  const Introduction mine{rank_, ::getpid(), file.get() < 0 ? FileName{} : file_name_of(file.get()), secret};
+  std::vector<Introduction> peers(static_cast<std::size_t>(size));
+  PARTITA_MPI(Allgather(&mine, sizeof mine, MPI_BYTE, peers.data(), sizeof mine, MPI_BYTE, node));
+
+  std::vector<Reach> reached(peers.size()), reached_by(peers.size());
+  std::transform(peers.begin(), peers.end(), reached.begin(), [&](const Introduction& peer) {
+    return Reach{static_cast<char>(peer.rank == rank_ || socket_->reaches(peer.rank)), static_cast<char>(opens(peer))};
+  });
+  PARTITA_MPI(Alltoall(reached.data(), sizeof(Reach), MPI_BYTE, reached_by.data(), sizeof(Reach), MPI_BYTE, node));
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (reached[i].socket == 0 || reached_by[i].socket == 0) continue;
+    node_.push_back(peers[i].rank);
+    processes_.emplace(peers[i].rank, peers[i].pid);
+    if (reached_by[i].files != 0) openers_.insert(peers[i].rank);
+  }
+  std::sort(node_.begin(), node_.end());
 }
 
 void World::free_communicators() {

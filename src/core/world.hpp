@@ -3,8 +3,12 @@
 
 #include <mpi.h>
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "core/node_socket.hpp"
@@ -44,12 +48,20 @@ class World {
   int spare_cores() const { return spare_cores_; }
 
   NodeSocket& socket() { return *socket_; }
+  /// Whether `peer`, of this node, can open this process's shared-memory files by their descriptors' numbers
+  /// (peer_file.hpp): they need not be passed.
+  bool opens_our_files(int peer) const { return openers_.contains(peer); }
+  /// The process of `peer`, of this node, in its own process-id namespace.
+  pid_t process_of(int peer) const { return processes_.at(peer); }
+  /// For tests: as if no peer could open them.
+  void close_our_files() { openers_.clear(); }
 
   /// The world rank of `rank` in `group`, or MPI_UNDEFINED.
   int world_rank(MPI_Group group, int rank) const;
 
  private:
-  void open_socket();
+  void open_socket(MPI_Comm node);
+  void meet_node(MPI_Comm node);
   void free_communicators();
 
   MPI_Comm control_ = MPI_COMM_NULL;
@@ -64,6 +76,8 @@ class World {
   std::vector<int> node_;
   int spare_cores_ = 0;
   std::unique_ptr<NodeSocket> socket_;
+  std::map<int, pid_t> processes_;  ///< of the node, by rank
+  std::set<int> openers_;           ///< ranks of the node that can open our files
 };
 
 }  // namespace partita

@@ -1,6 +1,7 @@
 #include "memory/host.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ std::byte* HostMemory::create_segment(std::size_t size_bytes) {
     throw Error(ErrorClass::no_mem, "cannot create {} bytes of shared memory: {}", size_bytes, std::strerror(errno));
   }
   std::byte* base = map_shared(fd.get(), size_bytes, "own");
-  segments_.emplace(base, Segment{base, size_bytes, std::move(fd), next_name_++, {}});
+  const FileName file = file_name_of(fd.get());
+  segments_.emplace(base, Segment{base, size_bytes, std::move(fd), file, next_name_++, {}});
   return base;
 }
 
@@ -123,10 +125,12 @@ HostAddress HostMemory::export_to(int peer, const void* address) {
   Segment& segment = segments_.at(found->first);
   if (peer != world_.rank() && !segment.holders.contains(peer)) {
     // Before the peer is a holder: where this fails, the next request on the segment tries again.
-    world_.socket().pass(peer, DescriptorKind::host_segment, segment.name, segment.size_bytes, segment.fd.get());
+    if (!world_.opens_our_files(peer))
+      world_.socket().pass(peer, DescriptorKind::host_segment, segment.name, segment.size_bytes, segment.fd.get());
     segment.holders.insert(peer);
   }
-  return {segment.name, static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment.base)};
+  const auto offset_bytes = static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment.base);
+  return {segment.name, offset_bytes, world_.opens_our_files(peer) ? segment.file : FileName{}};
 }
 
 void HostMemory::take_in_descriptors() {
@@ -138,7 +142,7 @@ void HostMemory::take_in_descriptors() {
 
 std::byte* HostMemory::import(int peer, HostAddress address, std::size_t size_bytes) {
   const std::lock_guard lock(mutex_);
-  if (const auto range = named_by(peer, address.segment)) {
+  if (const auto range = named_by(peer, address)) {
     if (address.offset_bytes <= range->size_bytes && size_bytes <= range->size_bytes - address.offset_bytes) {
       return range->base + address.offset_bytes;
     }
@@ -154,19 +158,34 @@ std::byte* HostMemory::import(int peer, HostAddress address, std::size_t size_by
       peer, address.segment);
 }
 
-std::optional<HostMemory::Range> HostMemory::named_by(int peer, std::uint64_t segment) {
+std::optional<HostMemory::Range> HostMemory::named_by(int peer, const HostAddress& address) {
   if (peer == world_.rank()) {
     for (const auto& [base, own] : segments_) {
-      if (own.name == segment) return Range{own.base, own.size_bytes};
+      if (own.name == address.segment) return Range{own.base, own.size_bytes};
     }
     return std::nullopt;
   }
-  auto found = mapped_.find({peer, segment});
-  if (found == mapped_.end()) {
+  auto found = mapped_.find({peer, address.segment});
+  if (found == mapped_.end() && address.file.number >= 0 && world_.on_my_node(peer)) {
+    map_file_of(peer, address);
+    found = mapped_.find({peer, address.segment});
+  } else if (found == mapped_.end()) {
     take_in_descriptors();
-    found = mapped_.find({peer, segment});
+    found = mapped_.find({peer, address.segment});
   }
   return found == mapped_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void HostMemory::map_file_of(int peer, const HostAddress& address) {
+  const UniqueFd fd = open_file_of(world_.process_of(peer), address.file);
+  struct stat found{};
+  if (fd.get() < 0 && errno == EMFILE) {
+    throw Error(ErrorClass::other, "cannot open memory segment {} of rank {}: {} (ulimit -n)", address.segment, peer,
+                std::strerror(errno));
+  }
+  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0 || found.st_size <= 0) return;
+  const auto size = static_cast<std::size_t>(found.st_size);
+  mapped_[{peer, address.segment}] = {map_shared(fd.get(), size, "a peer's"), size};
 }
 
 void HostMemory::forget(int peer, std::uint64_t segment) {

@@ -69,6 +69,7 @@ class HostMemory {
     std::byte* base = nullptr;
     std::size_t size_bytes = 0;
     UniqueFd fd;
+    FileName file;
     std::uint64_t name = 0;
     std::set<int> holders;
   };
@@ -76,7 +77,8 @@ class HostMemory {
 
   std::byte* create_segment(std::size_t size_bytes);
   Segments::const_iterator containing(const void* address, std::size_t size_bytes) const;
-  std::optional<Range> named_by(int peer, std::uint64_t segment);
+  std::optional<Range> named_by(int peer, const HostAddress& address);
+  void map_file_of(int peer, const HostAddress& address);
   void take_in_descriptors();
   void unmap(std::byte* base, std::size_t size_bytes);
 

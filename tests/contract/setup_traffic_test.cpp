@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -121,7 +125,8 @@ TEST_F(SetupTraffic, messages_that_the_mpi_refuses_are_kept_in_their_order) {
 }
 
 TEST_F(SetupTraffic, a_segment_that_could_not_be_passed_is_passed_to_the_next_who_asks) {
-  std::uint64_t named[2] = {0, 0};
+  world_.close_our_files();
+  memory::HostAddress named;
   std::byte* block = nullptr;
   if (rank() == 0) {
     block = memory_.allocate_block(64);
@@ -129,13 +134,96 @@ TEST_F(SetupTraffic, a_segment_that_could_not_be_passed_is_passed_to_the_next_wh
       const NoDescriptorFree no_descriptor_free;
       EXPECT_THROW(memory_.export_to(1, block), Error);
     }
-    const auto address = memory_.export_to(1, block);
-    named[0] = address.segment;
-    named[1] = address.offset_bytes;
+    named = memory_.export_to(1, block);
   }
-  PMPI_Bcast(named, 2, MPI_UINT64_T, 0, harness_comm());
+  PMPI_Bcast(&named, sizeof named, MPI_BYTE, 0, harness_comm());
   if (rank() == 1) {
-    EXPECT_NO_THROW(memory_.import(0, {named[0], named[1]}, 64));
+    EXPECT_NO_THROW(memory_.import(0, named, 64));
+  }
+  harness_barrier();
+}
+
+/// As many descriptors on their way as the user may have, so that the kernel passes no more, but to root.
+class NoneMoreInFlight {
+ public:
+  NoneMoreInFlight() {
+    ::setresuid(nobody, nobody, 0);
+    ::prctl(PR_SET_DUMPABLE, 1);  // the change of users has taken it away
+    if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends_) != 0) return;
+    const int flood[200] = {ends_[0]};
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof flood)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof flood);
+    for (std::size_t i = 0; i < std::size(flood); ++i) {
+      std::memcpy(CMSG_DATA(header) + i * sizeof(int), &ends_[0], sizeof(int));
+    }
+    full_ = ::sendmsg(ends_[1], &message, 0) >= 0;
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 150;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~NoneMoreInFlight() {
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+    for (const int end : ends_) ::close(end);
+    ::setresuid(0, 0, 0);
+    ::prctl(PR_SET_DUMPABLE, 1);
+  }
+  NoneMoreInFlight(const NoneMoreInFlight&) = delete;
+  NoneMoreInFlight& operator=(const NoneMoreInFlight&) = delete;
+
+  bool full() const { return full_; }
+
+ private:
+  static constexpr uid_t nobody = 65534;
+  int ends_[2] = {-1, -1};
+  bool full_ = false;
+  rlimit before_{};
+};
+
+TEST_F(SetupTraffic, memory_is_shared_where_no_descriptor_can_be_passed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become a user that has no descriptors in flight elsewhere";
+  memory::HostAddress named;
+  if (rank() == 0) {
+    std::byte* block = memory_.allocate_block(64);
+    block[0] = std::byte{42};
+    const NoneMoreInFlight none_more_in_flight;
+    ASSERT_TRUE(none_more_in_flight.full());
+    named = memory_.export_to(1, block);
+    post(1, 30);
+    EXPECT_TRUE(until([&] { return !progress_.wanted(); })) << "the message waits for a descriptor";
+  }
+  PMPI_Bcast(&named, sizeof named, MPI_BYTE, 0, harness_comm());
+  if (rank() == 1) {
+    EXPECT_TRUE(receive(1));
+    EXPECT_EQ(*memory_.import(0, named, 64), std::byte{42});
+  }
+  meet();
+}
+
+TEST_F(SetupTraffic, a_segment_that_is_freed_meanwhile_is_told_from_what_has_its_descriptor) {
+  memory::HostAddress named;
+  UniqueFd other;
+  if (rank() == 0) {
+    std::byte* segment = memory_.allocate_segment(std::size_t{256} << 20);
+    named = memory_.export_to(1, segment);
+    memory_.free_segment(segment);
+    other = UniqueFd(::memfd_create("partita-test", MFD_CLOEXEC));
+    EXPECT_EQ(::ftruncate(other.get(), 1 << 20), 0);
+    EXPECT_EQ(other.get(), named.file.number);
+  }
+  PMPI_Bcast(&named, sizeof named, MPI_BYTE, 0, harness_comm());
+  if (rank() == 1) {
+    EXPECT_THROW(memory_.import(0, named, 64), Error);
   }
   harness_barrier();
 }

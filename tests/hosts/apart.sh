@@ -1,4 +1,5 @@
 #!/bin/sh
-# apart.sh PROGRAM [ARGUMENT...]: runs a rank in a network namespace of its own, on the node of the others.
-unshare --net true 2>/dev/null || { echo "skipped: this machine does not let us make network namespaces"; exit 77; }
-exec unshare --net sh -c 'ip link set lo up; exec "$0" "$@"' "$@"
+# apart.sh PROGRAM [ARGUMENT...]: runs a rank in a container of its own (network, /tmp), on the node of the others.
+unshare --net --mount true 2>/dev/null || { echo "skipped: this machine does not let us make namespaces"; exit 77; }
+unset XDG_RUNTIME_DIR TMPDIR
+exec unshare --net --mount sh -c 'ip link set lo up; mount --make-rprivate / && mount -t tmpfs tmpfs /tmp && exec "$0" "$@"' "$@"

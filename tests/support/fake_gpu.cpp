@@ -155,6 +155,7 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
     const memory::HostAddress name = host_memory_.export_to(peer, address);
     piece.way = DevicePiece::Way::file_descriptor;
     piece.segment = name.segment;
+    std::memcpy(piece.handle.data(), &name.file, sizeof name.file);
     piece.offset_bytes = name.offset_bytes;
     piece.allocation_bytes = name.offset_bytes + size_bytes;
   }
@@ -167,9 +168,11 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   switch (piece.way) {
     case DevicePiece::Way::same_process:
       return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), keep);
-    case DevicePiece::Way::file_descriptor:
-      return std::shared_ptr<std::byte>(
-          host_memory_.import(peer, {piece.segment, piece.offset_bytes}, piece.size_bytes), keep);
+    case DevicePiece::Way::file_descriptor: {
+      memory::HostAddress name{piece.segment, piece.offset_bytes, {}};
+      std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
+      return std::shared_ptr<std::byte>(host_memory_.import(peer, name, piece.size_bytes), keep);
+    }
     default:
       return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};
   }

@@ -1,18 +1,31 @@
 // Descriptors between the sockets of two ranks, here of one process; and whether a rank lives.
 #include "core/node_socket.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "core/error.hpp"
+#include "core/node_folder.hpp"
 
 namespace partita {
 namespace {
@@ -28,9 +41,9 @@ class NodeSockets : public testing::Test {
     return segments;
   }
 
-  const std::uint64_t job_ = 0xabcd00000000 + static_cast<std::uint64_t>(::getpid());
-  NodeSocket from_{job_, 0};
-  NodeSocket to_{job_, 1};
+  const std::string folder_ = make_node_folder();
+  NodeSocket from_{folder_, 0};
+  NodeSocket to_{folder_, 1};
   UniqueFd file_{::memfd_create("partita-test", MFD_CLOEXEC)};
 };
 
@@ -78,7 +91,7 @@ TEST_F(NodeSockets, a_rank_whose_forked_child_lives_on_is_not_alive) {
   ASSERT_EQ(::pipe(pipe_ends), 0);
   const pid_t rank = ::fork();
   if (rank == 0) {
-    const NodeSocket socket(job_, 2);
+    const NodeSocket socket(folder_, 2);
     const pid_t child = ::fork();
     if (child == 0) {
       ::pause();
@@ -99,7 +112,120 @@ TEST_F(NodeSockets, a_rank_whose_forked_child_lives_on_is_not_alive) {
   EXPECT_FALSE(from_.alive(2));
   EXPECT_TRUE(from_.alive(1)) << "the sockets of the process that forked are open still";
   ::kill(child, SIGKILL);
+  ::unlink((folder_ + "/2").c_str());  // the killed rank's
   for (const int end : pipe_ends) ::close(end);
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+/// Sends `count` descriptors to the socket at `path` in one message. 0, or the error number.
+int send_descriptors(const std::string& path, int fd, std::size_t count) {
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = address_of(path);
+  char record[24] = {};
+  iovec part{record, sizeof record};
+  std::vector<char> control(CMSG_SPACE(count * sizeof(int)));
+  msghdr message{};
+  message.msg_name = const_cast<sockaddr_un*>(&address);
+  message.msg_namelen = sizeof address;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(count * sizeof(int));
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(CMSG_DATA(header) + i * sizeof fd, &fd, sizeof fd);
+  return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
+}
+
+constexpr uid_t nobody = 65534;
+
+/// Runs `body` in a child of user nobody; its result, which is below 256.
+int as_nobody(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::setresuid(nobody, nobody, nobody) == 0 ? body() : 255);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 254;
+}
+
+TEST_F(NodeSockets, lie_where_another_user_can_neither_reach_them_nor_bind_first) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  EXPECT_EQ(as_nobody([&] { return send_descriptors(folder_ + "/1", file_.get(), 1); }), EACCES);
+  EXPECT_EQ(as_nobody([&] {
+              const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+              const sockaddr_un address = address_of(folder_ + "/2");
+              return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+            }),
+            EACCES);
+  EXPECT_EQ(as_nobody([&] { return is_private_folder(folder_) ? 1 : 0; }), 0);
+}
+
+TEST_F(NodeSockets, take_no_descriptor_of_another_user) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  for (const auto& path : {folder_, folder_ + "/1"}) ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(as_nobody([&] { return send_descriptors(folder_ + "/1", file_.get(), 2); }), 0);
+  }
+  pass(7);
+  EXPECT_EQ(received(), std::vector<std::uint64_t>{7});
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(NodeSockets, close_what_is_not_wanted) {
+  const std::size_t before = open_descriptors();
+  for (const std::size_t count : {2U, 3U, 40U}) ASSERT_EQ(send_descriptors(folder_ + "/1", file_.get(), count), 0);
+  pass(7);
+  EXPECT_EQ(received(), std::vector<std::uint64_t>{7});
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(NodeFolder, is_gone_with_the_last_socket_in_it) {
+  const std::string folder = make_node_folder();
+  {
+    const NodeSocket first(folder, 0);
+    {
+      const NodeSocket second(folder, 1);
+    }
+    EXPECT_TRUE(is_private_folder(folder));
+    EXPECT_TRUE(first.reaches(0));
+    EXPECT_FALSE(first.reaches(1));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST(NodeFolder, is_made_elsewhere_where_a_name_is_too_long_or_closed) {
+  const std::string parent = make_node_folder();
+  const std::string deep = parent + "/" + std::string(120, 'x');
+  ASSERT_EQ(::mkdir(deep.c_str(), 0700), 0);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::setenv("TMPDIR", deep.c_str(), 1);
+  const std::string folder = make_node_folder();
+  EXPECT_EQ(folder.rfind("/tmp/", 0), 0U) << folder;
+  ::setenv("TMPDIR", parent.c_str(), 1);
+  const std::string inside = make_node_folder();
+  EXPECT_EQ(inside.rfind(parent, 0), 0U) << inside;
+  ::unsetenv("TMPDIR");
+  ASSERT_EQ(::symlink(inside.c_str(), (parent + "/link").c_str()), 0);
+  EXPECT_TRUE(is_private_folder(inside));
+  EXPECT_FALSE(is_private_folder(parent + "/link"));
+  ASSERT_EQ(::chmod(inside.c_str(), 0750), 0);
+  EXPECT_FALSE(is_private_folder(inside));
+  std::filesystem::remove_all(parent);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

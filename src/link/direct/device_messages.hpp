@@ -22,7 +22,8 @@ struct DeviceOffer {
 
   wire::Bytes pack() const {
     wire::Writer message;
-    message.put(driver).put(packets).put(first_epoch).put(host_promise.segment).put(host_promise.offset_bytes);
+    message.put(driver).put(packets).put(first_epoch);
+    memory::put_host_address(message, host_promise);
     return memory::put_export(message, promise).take();
   }
   /// Throws Error, as DeviceAnswer's does.
@@ -49,7 +50,8 @@ struct DeviceAnswer {
 
   wire::Bytes pack() const {
     wire::Writer message;
-    message.put(driver).put(packets).put(host_flags.segment).put(host_flags.offset_bytes);
+    message.put(driver).put(packets);
+    memory::put_host_address(message, host_flags);
     memory::put_export(message, flags_and_slots);
     if (!packets) memory::put_export(message, buffer);
     return message.take();

@@ -29,7 +29,7 @@ struct Offer {
 
   wire::Bytes pack() const {
     wire::Writer message;
-    message.put(words.segment).put(words.offset_bytes).put(first_epoch);
+    memory::put_host_address(message, words).put(first_epoch);
     return message.put(probe.pid).put(probe.address).put(probe.expected).take();
   }
   /// Throws Error, as Answer's does.
@@ -57,8 +57,9 @@ struct Answer {
 
   wire::Bytes pack() const {
     wire::Writer message;
-    message.put(way).put(pid).put(plain_address).put(data.segment).put(data.offset_bytes);
-    return message.put(flags.segment).put(flags.offset_bytes).take();
+    message.put(way).put(pid).put(plain_address);
+    memory::put_host_address(message, data);
+    return memory::put_host_address(message, flags).take();
   }
   static Answer unpack(std::span<const std::byte> bytes) {
     wire::Reader message(bytes);
