@@ -195,4 +195,8 @@ MatchKey key_of(const Runtime& runtime, const RequestArguments& arguments) {
           arguments.communicator->draw_ordinal(send, peer, arguments.tag)};
 }
 
+void give_back(const MatchKey& key, const RequestArguments& arguments) {
+  arguments.communicator->give_back_ordinal(arguments.side == Side::send, arguments.peer, arguments.tag, key.ordinal);
+}
+
 }  // namespace partita::capi

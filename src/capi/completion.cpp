@@ -30,8 +30,8 @@ void close(Request& request, MPI_Status* status) {
 bool try_close(Request& request, MPI_Status* status) {
   try {
     if (!request.done()) return false;
-  } catch (const Error&) {
-    request.abandon();
+  } catch (const Error& error) {
+    request.abandon(error);
     throw;
   }
   close(request, status);
@@ -72,7 +72,7 @@ class Outcomes {
   void fail_open(const Error& error) {
     for (int i = 0; i < static_cast<int>(codes_.size()); ++i) {
       if (code(i) != MPI_ERR_PENDING) continue;
-      request_of(requests_[i]).abandon();
+      request_of(requests_[i]).abandon(error);
       close_with(i, remember(call_, error));
     }
   }
@@ -166,7 +166,9 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
-    *flag = try_close(request_of(*request), status) ? 1 : 0;
+    Request& tested = request_of(*request);
+    *flag = try_close(tested, status) ? 1 : 0;
+    if (*flag == 0) watch_loop(1, request, tested);
   });
 }
 
@@ -177,9 +179,10 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
     poll();
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
-    const Request& asked = request_of(request);
-    *flag = request_of(request).done() ? 1 : 0;
-    if (*flag != 0) asked.fill_status(status);
+    Request& asked = request_of(request);
+    *flag = asked.done() ? 1 : 0;
+    if (*flag != 0) return asked.fill_status(status);
+    fail_at_end_of_loop(asked);
   });
 }
 
@@ -215,15 +218,20 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     poll();
     *flag = 1;
     Outcomes outcomes("Testall", count, requests, statuses);
+    Request* open = nullptr;
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
       try {
-        if (!request_of(requests[i]).done()) *flag = 0;
+        if (!request_of(requests[i]).done() && open == nullptr) open = &request_of(requests[i]);
       } catch (const Error&) {
         // A failed request counts as done; look() below reports it.
       }
     }
-    if (*flag == 0) return;
+    const auto end = open == nullptr ? std::nullopt : end_of_loop(*open);
+    if (open != nullptr && !end) {
+      *flag = 0;
+      return;
+    }
     for (int i = 0; i < count; ++i) {
       if (is_open(requests[i])) {
         outcomes.look(i);
@@ -231,6 +239,7 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
         outcomes.close_with(i, MPI_SUCCESS);
       }
     }
+    if (end) outcomes.fail_open(*end);
     code = outcomes.finish();
   });
   return called != MPI_SUCCESS ? called : code;
@@ -254,6 +263,7 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     poll();
     Request* first_open = nullptr;
     *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
+    if (*flag == 0) watch_loop(count, requests, *first_open);
   });
 }
 
@@ -282,6 +292,7 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     poll();
     Request* first_open = nullptr;
     code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
+    if (*outcount == 0) watch_loop(incount, requests, *first_open);
   });
   return called != MPI_SUCCESS ? called : code;
 }

@@ -3,7 +3,7 @@
 
 #include "capi/arguments.hpp"
 #include "capi/report.hpp"
-#include "capi/state.hpp"
+#include "capi/waits.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita::capi {
@@ -56,9 +56,16 @@ int init(const char* call, Side side, const RawArguments& raw, Partita_Request* 
         if (handle == nullptr)
           throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
         auto request = std::make_unique<Kind>(current, checked(current, side, raw));
-        if (request->arguments().peer >= 0) request->matching.key = key_of(current, request->arguments());
+        const RequestArguments arguments = request->arguments();
+        if (arguments.peer >= 0) request->matching.key = key_of(current, arguments);
+        const MatchKey key = request->matching.key;
         const Partita_Request made = handle_of(*request);
-        current.matcher.add(std::move(request));
+        try {
+          current.matcher.add(std::move(request));
+        } catch (...) {
+          if (arguments.peer >= 0) give_back(key, arguments);
+          throw;
+        }
         *handle = made;
       });
 }
@@ -129,7 +136,9 @@ int Partita_Pready_list(int length, const int partitions[], Partita_Request requ
 int Partita_Parrived(Partita_Request request, int partition, int* flag) {
   return on_request("Parrived", request, [&] {
     check_output(flag, "flag");
-    *flag = recv_of(request).arrived(partition) ? 1 : 0;
+    RecvRequest& asked = recv_of(request);
+    *flag = asked.arrived(partition) ? 1 : 0;
+    if (*flag == 0) fail_at_end_of_loop(asked);
   });
 }
 
@@ -173,8 +182,8 @@ std::optional<Error> end_epoch(Request& request) {
   try {
     if (request.close_if_done()) return request.untold_mistake();
   } catch (const std::exception&) {
-    const Error error = current_error();
-    request.abandon();
+    Error error = current_error();
+    request.abandon(error);
     return error;
   }
   throw Error(ErrorClass::request, "the request is active and not complete; complete it before it is freed. {}",

@@ -1,6 +1,8 @@
 // What the calls that wait for an array of requests share.
 #pragma once
 
+#include <optional>
+
 #include "capi/state.hpp"
 
 namespace partita::capi {
@@ -35,17 +37,50 @@ inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
   return MPI_COMM_SELF;
 }
 
+/// The open ones of `requests` are given up, so that they can be freed.
+inline void abandon_open(int count, const Partita_Request requests[], const Error& error) {
+  for (int i = 0; i < count; ++i) {
+    if (is_open(requests[i])) request_of(requests[i]).abandon(error);
+  }
+}
+
+/// Watched waits that this thread is in: what they ask need not be watched on its own.
+inline thread_local int watched_waits = 0;
+
+/// A call that does not wait has found `request` open. Why the loop that it belongs to ends, if it does.
+inline std::optional<Error> end_of_loop(Request& request) {
+  return watched_waits > 0 ? std::nullopt : request.look_in_vain();
+}
+
+/// The same for a call that leaves the request open: its next completion call says why, too.
+inline void fail_at_end_of_loop(Request& asked) {
+  if (const auto error = end_of_loop(asked)) {
+    asked.fail_on_both_sides("gave its request up", *error);
+    throw Error(*error);
+  }
+}
+
 /// Blocks until `done` returns true, explained by `waiting`. When the wait itself fails, the open ones of `requests`
 /// are given up, so that they can be freed.
 template <class Done>
 void wait_for(int count, const Partita_Request requests[], const Waiting& waiting, Done done) {
+  struct Watched {
+    Watched() { ++watched_waits; }
+    ~Watched() { --watched_waits; }
+  } const watched;
   try {
     runtime().wait_until(waiting, done);
-  } catch (const WaitError&) {
-    for (int i = 0; i < count; ++i) {
-      if (is_open(requests[i])) request_of(requests[i]).abandon();
-    }
+  } catch (const WaitError& error) {
+    abandon_open(count, requests, error);
     throw;
+  }
+}
+
+/// The same for a loop of tests: to be called where one has found `asked` open.
+inline void watch_loop(int count, const Partita_Request requests[], Request& asked) {
+  if (const auto error = end_of_loop(asked)) {
+    abandon_open(count, requests, *error);
+    throw Error(*error);
   }
 }
 

@@ -30,13 +30,14 @@ Mailbox::~Mailbox() {
   leave_to_the_mpi(std::move(flying_));
 }
 
-void Mailbox::post(int peer, wire::Bytes message) {
+void Mailbox::post(int peer, wire::Bytes message, Caller caller) {
   {
     const std::lock_guard lock(mutex_);
     held_[peer].push_back({peer, std::move(message)});
   }
   posted_.fetch_add(1, std::memory_order_relaxed);
   progress_.want();  // until the MPI has taken its bytes
+  if (caller == Caller::may_not) return;
   try {
     send_held();
   } catch (const Error&) {
@@ -74,15 +75,19 @@ bool Mailbox::send_held() {
 }
 
 bool Mailbox::receive_one() {
-  int found = 0;
-  MPI_Message handle = MPI_MESSAGE_NULL;
-  MPI_Status status;
-  PARTITA_MPI(Improbe(MPI_ANY_SOURCE, mailbox_tag, world_.control(), &found, &handle, &status));
-  if (found == 0) return false;
+  if (taken_ == MPI_MESSAGE_NULL) {
+    int found = 0;
+    PARTITA_MPI(Improbe(MPI_ANY_SOURCE, mailbox_tag, world_.control(), &found, &taken_, &taken_status_));
+    if (found == 0) {
+      taken_ = MPI_MESSAGE_NULL;
+      return false;
+    }
+  }
+  const MPI_Status status = taken_status_;
   int size = 0;
   PARTITA_MPI(Get_count(&status, MPI_BYTE, &size));
-  wire::Bytes bytes(static_cast<std::size_t>(size));
-  PARTITA_MPI(Mrecv(bytes.data(), size, MPI_BYTE, &handle, MPI_STATUS_IGNORE));
+  wire::Bytes bytes(static_cast<std::size_t>(size));  // where there is no memory, the next step tries again
+  PARTITA_MPI(Mrecv(bytes.data(), size, MPI_BYTE, &taken_, MPI_STATUS_IGNORE));
 
   received_.fetch_add(1, std::memory_order_relaxed);
   wire::Reader reader(bytes);

@@ -28,8 +28,12 @@ class Mailbox {
   /// Calls `handler` for messages whose first byte is `kind`. Before the first progress.
   void on(std::uint8_t kind, Handler handler) { handlers_[kind] = std::move(handler); }
 
-  /// Sends `message` (its first byte is the kind) after all descriptors passed to `peer` so far. Never blocks.
-  void post(int peer, wire::Bytes message);
+  /// Who posts: some MPIs let themselves be called by threads of the program alone (see World::thread_level).
+  enum class Caller : std::uint8_t { may_call_the_mpi, may_not };
+
+  /// Sends `message` (its first byte is the kind) after all descriptors passed to `peer` so far. Never blocks. From a
+  /// caller who may not call the MPI, it leaves with the next step.
+  void post(int peer, wire::Bytes message, Caller caller = Caller::may_call_the_mpi);
 
   /// A step of the progress engine.
   bool progress();
@@ -55,6 +59,8 @@ class Mailbox {
   std::mutex mutex_;
   std::map<int, std::list<Outgoing>> held_;  ///< by peer; wait for descriptors to go first
   int steps_until_look_ = 0;                 ///< into the node socket
+  MPI_Message taken_ = MPI_MESSAGE_NULL;     ///< matched, but there was no memory for its bytes yet
+  MPI_Status taken_status_{};
   std::atomic<std::int64_t> posted_{0};
   std::atomic<std::int64_t> received_{0};
   std::list<Outgoing> flying_;  ///< with the MPI, which has not taken their bytes yet

@@ -10,10 +10,12 @@ namespace partita {
 
 void Progress::start_thread() {
   thread_ = std::thread([this] { thread_main(); });
+  has_thread_.store(true, std::memory_order_relaxed);
 }
 
 void Progress::stop_thread() {
   if (!thread_.joinable()) return;
+  has_thread_.store(false, std::memory_order_relaxed);
   stopping_.store(true, std::memory_order_release);
   wake_ups_.fetch_add(1, std::memory_order_release);
   wake_ups_.notify_all();

@@ -36,6 +36,9 @@ class Progress {
   /// Takes the steps that can be taken now, unless another thread does already. Never blocks. Any thread.
   void poll();
 
+  /// Whether the engine has a thread, so that any thread may take steps.
+  bool has_thread() const { return has_thread_.load(std::memory_order_relaxed); }
+
   /// Keeps every step from running while the lock is held.
   std::unique_lock<std::recursive_mutex> exclusive() { return std::unique_lock(mutex_); }
 
@@ -54,6 +57,7 @@ class Progress {
   std::atomic<int> wanted_{0};
   std::atomic<unsigned> wake_ups_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> has_thread_{false};
   std::thread thread_;
 };
 

@@ -26,26 +26,32 @@ void Watch::look_at_clock(const Waiting& waiting) {
   polls_to_look_ = polls_between_looks_;
   if (begin_ == Clock::time_point{}) {
     begin_ = now;
-    next_probe_ = now + std::chrono::seconds(1);
-    next_warning_s_ = settings_.warn_after_s;
-    return;
+    return limits_.begin(settings_, now);
   }
-  const double waited_s = std::chrono::duration<double>(now - begin_).count();
+  limits_.check(settings_, world_, waiting, now, std::chrono::duration<double>(now - begin_).count());
+}
 
+void WaitLimits::begin(const Settings& settings, Clock::time_point now) {
+  next_probe_ = now + std::chrono::seconds(1);
+  next_warning_s_ = settings.warn_after_s;
+}
+
+void WaitLimits::check(const Settings& settings, World& world, const Waiting& waiting, Clock::time_point now,
+                       double waited_s) {
   if (now >= next_probe_) {
     next_probe_ = now + std::chrono::seconds(1);
     const int peer = waiting.waits_for();
-    if (world_.has_ended(peer)) {
+    if (world.has_ended(peer)) {
       throw WaitError(ErrorClass::other, "rank {} has ended (its process is gone) while this rank waited for it. {}",
                       peer, waiting.explain());
     }
   }
-  if (settings_.warn_after_s > 0 && waited_s >= next_warning_s_) {
+  if (settings.warn_after_s > 0 && waited_s >= next_warning_s_) {
     next_warning_s_ *= 2;
     log("has waited for {:.0f} s. {}", waited_s, waiting.explain());
   }
-  if (settings_.timeout_s > 0 && waited_s >= settings_.timeout_s) {
-    throw WaitError(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", settings_.timeout_s,
+  if (settings.timeout_s > 0 && waited_s >= settings.timeout_s) {
+    throw WaitError(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", settings.timeout_s,
                     waiting.explain());
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "core/error.hpp"
@@ -24,6 +25,23 @@ class Waiting {
   virtual std::string explain() const = 0;
   /// The world rank that must act, or -1.
   virtual int waits_for() const = 0;
+  /// A number that changes when what is waited for gets on; may take as long as explain().
+  virtual std::uint64_t how_far() const { return 0; }
+};
+
+/// What a wait that takes long leads to.
+class WaitLimits {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The wait begins.
+  void begin(const Settings& settings, Clock::time_point now);
+  /// It has taken `waited_s` so far. Throws WaitError if the time limit has passed or the rank that must act has ended.
+  void check(const Settings& settings, World& world, const Waiting& waiting, Clock::time_point now, double waited_s);
+
+ private:
+  Clock::time_point next_probe_{};
+  double next_warning_s_ = 0;
 };
 
 /// Belongs to one wait. look() is called once a poll and reads the clock only now and then: often enough that a wait
@@ -39,7 +57,7 @@ class Watch {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = WaitLimits::Clock;
   static constexpr int first_polls = 64;
   static constexpr int most_polls = 1024;
 
@@ -52,8 +70,7 @@ class Watch {
   int polls_to_look_ = first_polls;
   Clock::time_point begin_{};
   Clock::time_point last_look_{};
-  Clock::time_point next_probe_{};
-  double next_warning_s_ = 0;
+  WaitLimits limits_;
 };
 
 }  // namespace partita

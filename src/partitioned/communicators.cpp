@@ -24,6 +24,12 @@ std::uint32_t Communicator::draw_ordinal(bool send, int peer_world_rank, int tag
   return next_ordinals_[{send, peer_world_rank, tag}]++;
 }
 
+void Communicator::give_back_ordinal(bool send, int peer_world_rank, int tag, std::uint32_t ordinal) {
+  const std::lock_guard lock(mutex_);
+  const auto found = next_ordinals_.find({send, peer_world_rank, tag});
+  if (found != next_ordinals_.end() && found->second == ordinal + 1) found->second = ordinal;
+}
+
 Communicators::Communicators(World& world, MPI_Comm given) : world_(world) {
   PARTITA_MPI(Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::forget, &keyval_, this));
   add(MPI_COMM_WORLD, world_id);

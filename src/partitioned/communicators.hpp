@@ -24,6 +24,8 @@ struct Communicator {
 
   /// The place of a new request among those with this peer, tag and direction.
   std::uint32_t draw_ordinal(bool send, int peer_world_rank, int tag);
+  /// The request was not made; its place is the next one's, if it is the newest.
+  void give_back_ordinal(bool send, int peer_world_rank, int tag, std::uint32_t ordinal);
 
  private:
   std::mutex mutex_;

@@ -33,7 +33,7 @@ bool DeferredList::flush() {
     try {
       settled = current.flush();
     } catch (const std::exception&) {
-      current.fail(current_error());
+      current.fail_on_both_sides("could not send", current_error());
     }
     if (!settled) push(current);
     moved |= settled;

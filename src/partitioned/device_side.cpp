@@ -151,9 +151,9 @@ void DeviceSide::check(const Waiting& request) {
   if (failure == PARTITA_DEVICE_SUCCESS) return;
   told_.store(true, std::memory_order_relaxed);
   const partita_i32 partition = words().host.failure_partition;
-  throw Error(ErrorClass::other, "{}: a kernel {}{}, in epoch {}", request.explain(),
-              meaning(failure, view_, partition),
-              partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch);
+  throw Error(ErrorClass::other, "a kernel {}{}, in epoch {}. {}", meaning(failure, view_, partition),
+              partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch,
+              request.explain());
 }
 
 void DeviceSide::abort() {

@@ -64,8 +64,18 @@ void DeviceWatch::thread_main() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     sleep(lock);
-    if (!changed_.wait_for(lock, time_between_looks, [this] { return stopping_; })) look();
+    if (changed_.wait_for(lock, time_between_looks, [this] { return stopping_; })) return;
+    hear_of_peers(lock);
+    look();
   }
+}
+
+/// What ended at the other side of a device-driven request its host may have no other reason to take in.
+void DeviceWatch::hear_of_peers(std::unique_lock<std::mutex>& lock) {
+  if (device_driven_.empty() || !progress_.has_thread()) return;
+  lock.unlock();
+  progress_.poll();
+  lock.lock();
 }
 
 /// Until there is something to look at. An epoch that opens meanwhile costs its Start a notification; one that opens

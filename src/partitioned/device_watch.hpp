@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/progress.hpp"
 #include "core/world.hpp"
 #include "memory/device.hpp"
 
@@ -22,8 +23,8 @@ class Request;
 /// the host does not see, and at the others while an epoch is open; where there are neither it sleeps. Any thread.
 class DeviceWatch {
  public:
-  DeviceWatch(World& world, memory::DeviceMemory& device_memory, DeviceEngine& engine)
-      : world_(world), device_memory_(device_memory), engine_(engine) {}
+  DeviceWatch(World& world, memory::DeviceMemory& device_memory, DeviceEngine& engine, Progress& progress)
+      : world_(world), device_memory_(device_memory), engine_(engine), progress_(progress) {}
   ~DeviceWatch();
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
@@ -57,10 +58,12 @@ class DeviceWatch {
   void thread_main();
   void sleep(std::unique_lock<std::mutex>& lock);
   void look();
+  void hear_of_peers(std::unique_lock<std::mutex>& lock);
 
   World& world_;
   memory::DeviceMemory& device_memory_;
   DeviceEngine& engine_;
+  Progress& progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Request*> device_driven_;

@@ -1,5 +1,7 @@
 #include "partitioned/matcher.hpp"
 
+#include <new>
+
 #include "core/current_error.hpp"
 #include "core/log.hpp"
 #include "partitioned/aggregation.hpp"
@@ -39,10 +41,37 @@ Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbo
   const auto on = [&mailbox](SetupKind kind, auto take) {
     mailbox.on(static_cast<std::uint8_t>(kind), std::move(take));
   };
-  on(SetupKind::offer, [this](int from, wire::Reader message) { take_offer(from, read_offer(message)); });
+  on(SetupKind::offer, [this](int from, wire::Reader message) {
+    wire::Reader head = message;
+    try {
+      take_offer(from, read_offer(message));
+    } catch (const std::bad_alloc&) {
+      refuse_offer(from, read_head_of_offer(head), current_error());
+    }
+  });
   on(SetupKind::ask, [this](int from, wire::Reader message) { take_ask(from, read_ask(message)); });
-  on(SetupKind::answer, [this](int from, wire::Reader message) { take_answer(from, read_answer(message)); });
-  on(SetupKind::failure, [this](int from, wire::Reader message) { take_failure(from, read_failure(message)); });
+  on(SetupKind::answer, [this](int from, wire::Reader message) {
+    wire::Reader head = message;
+    Answer answer;
+    try {
+      answer = read_answer(message);
+    } catch (const std::bad_alloc&) {
+      const Error error = current_error();
+      return take_answer(from, read_head_of_answer(head), &error);
+    }
+    take_answer(from, std::move(answer));
+  });
+  on(SetupKind::failure, [this](int from, wire::Reader message) {
+    wire::Reader head = message;
+    Failure failure;
+    try {
+      failure = read_failure(message);
+    } catch (const std::bad_alloc&) {
+      failure = read_head_of_failure(head);
+      failure.verdict.sentence = "out of memory";  // so short that it takes none
+    }
+    take_failure(from, std::move(failure));
+  });
   on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
 }
 
@@ -108,11 +137,22 @@ Matcher::Leftovers Matcher::free_all() {
 
 // ---- sender ------------------------------------------------------------------------------------------------
 
-void Matcher::add(std::unique_ptr<SendRequest> request) {
+template <class Kind, class Add>
+void Matcher::add_with(std::unique_ptr<Kind> request, Add add) {
   const std::lock_guard lock(mutex_);
-  SendRequest& added = *request;
-  keep(std::move(request));
-  if (added.arguments().peer >= 0) post_offer(added);
+  Kind& added = *request;
+  const std::uint64_t id = keep(std::move(request));
+  try {
+    if (added.arguments().peer >= 0) add(added);
+  } catch (...) {
+    unanswered_.erase(id);
+    requests_.erase(id);
+    throw;
+  }
+}
+
+void Matcher::add(std::unique_ptr<SendRequest> request) {
+  add_with(std::move(request), [this](SendRequest& added) { post_offer(added); });
 }
 
 void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
@@ -161,8 +201,8 @@ void Matcher::post_offer(SendRequest& request) {
       }
     }
   }
-  runtime_.progress.want();  // until the answer
   mailbox_.post(request.arguments().peer, write(unanswered.offer));
+  runtime_.progress.want();  // until the answer
 }
 
 void Matcher::take_ask(int from, const Ask& ask) {
@@ -175,8 +215,23 @@ void Matcher::take_ask(int from, const Ask& ask) {
     throw wire::malformed("of rank {} asks for link {} for send {}, which waits for no answer of it", from, wanted,
                           sender_id);
   }
-  const Request& request = *find(sender_id);  // at the latest the answer ends it
   Unanswered& unanswered = asked->second;
+  try {
+    open_wanted(unanswered, sender_id, wanted);
+    mailbox_.post(from, write(unanswered.offer));
+  } catch (const std::bad_alloc&) {
+    for (LinkOffer& offered : unanswered.offer.links) {
+      offered.availability = Availability::refused;
+      offered.bytes.clear();
+      offered.reason = "out of memory";
+    }
+    mailbox_.post(from, write(unanswered.offer));  // then both sides say so
+  }
+}
+
+/// Starts `wanted` for the send of `unanswered`.
+void Matcher::open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted) {
+  const Request& request = *find(sender_id);  // at the latest the answer ends it
   for (LinkOffer& offered : unanswered.offer.links) {
     if (offered.link != wanted) continue;
     if (retired_.contains(sender_id)) {
@@ -189,10 +244,9 @@ void Matcher::take_ask(int from, const Ask& ask) {
       }
     }
   }
-  mailbox_.post(from, write(unanswered.offer));
 }
 
-void Matcher::take_answer(int from, Answer answer) {
+void Matcher::take_answer(int from, Answer answer, const Error* unread) {
   const std::uint64_t sender_id = answer.sender_id;
 
   const std::lock_guard lock(mutex_);
@@ -204,47 +258,60 @@ void Matcher::take_answer(int from, Answer answer) {
   Unanswered answered = std::move(waiting->second);
   unanswered_.erase(waiting);
   auto* request = dynamic_cast<SendRequest*>(find(sender_id));
-  request->matching.peer_id = answer.receiver_id;
-
-  if (!answer.choice) {
-    request->fail(Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
+  if (answer.receiver_id == 0) {
+    request->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
     retired_.erase(sender_id);
     return;
   }
-  Answer::Choice& choice = *answer.choice;
   if (retired_.contains(sender_id)) {
     // Freed before it was matched: the link's half stays until the receiver says bye.
-    post_bye(from, answer.receiver_id);
+    retire_unmatched(*request, answer.receiver_id);
     unanswered_[sender_id] = std::move(answered);
     return;
   }
+  request->matching.peer_id = answer.receiver_id;
   try {
+    if (unread != nullptr) throw Error(*unread);
+    if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
+    Answer::Choice& choice = *answer.choice;
     check_plan(*request, choice.plan);
     request->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
                      std::move(choice.reason), choice.bytes);
-  } catch (const Error& error) {
-    request->fail(error);
-    request->tell_receiver("connect", error);
+    send_last_word(*request);  // it may have given up before
+  } catch (const std::exception&) {
+    request->fail_on_both_sides("could not connect", current_error());
   }
+}
+
+/// The program has freed `request`, a send, before it was matched to the receive `peer_id`, which hears of that.
+void Matcher::retire_unmatched(Request& request, std::uint64_t peer_id) {
+  const SideShape shape = request.shape();
+  request.matching.peer_id = peer_id;
+  request.matching.ending.say(
+      {request.first_epoch_after_free(), ErrorClass::request,
+       fmt::format("the sender, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was matched",
+                   runtime_.world.rank(), request.arguments().tag, shape.total_bytes, shape.partitions)});
+  send_last_word(request);
+  post_bye(request);
 }
 
 // ---- receiver ----------------------------------------------------------------------------------------------
 
 void Matcher::add(std::unique_ptr<RecvRequest> request) {
-  const std::lock_guard lock(mutex_);
-  RecvRequest& added = *request;
-  keep(std::move(request));
-  if (added.arguments().peer < 0) return;
-  if (auto waiting = offers_.extract(added.matching.key); !waiting.empty()) {
-    settle(added, waiting.mapped());
-    return;
-  }
-  await_offer(added);
+  add_with(std::move(request), [this](RecvRequest& added) {
+    if (const auto waiting = offers_.extract(added.matching.key); !waiting.empty()) {
+      settle(added, waiting.mapped());
+    } else if (const auto refused = refused_.extract(added.matching.key); !refused.empty()) {
+      added.fail(refused.mapped());
+    } else {
+      await_offer(added);
+    }
+  });
 }
 
 void Matcher::await_offer(RecvRequest& request) {
-  runtime_.progress.want();
   receives_.emplace(request.matching.key, &request);
+  runtime_.progress.want();
 }
 
 void Matcher::take_offer(int from, Offer offer) {
@@ -254,16 +321,46 @@ void Matcher::take_offer(int from, Offer offer) {
   }
 
   const std::lock_guard lock(mutex_);
-  if (dropped_.erase(key) > 0) {
-    runtime_.progress.unwant();
-    post_failure(
-        from, offer.sender_id, 0,
-        Error(ErrorClass::request, "rank {} freed the matching receive before it was matched", runtime_.world.rank()));
+  if (take_drop(offer)) {
+    return;
   } else if (const auto waiting = receives_.extract(key); !waiting.empty()) {
     runtime_.progress.unwant();
     settle(*waiting.mapped(), offer);
   } else {
     offers_.emplace(key, std::move(offer));
+  }
+}
+
+/// Whether the program has freed the receive before `offer` came for it, which is then answered.
+bool Matcher::take_drop(const Offer& offer) {
+  const auto dropped = dropped_.find(offer.key);
+  if (dropped == dropped_.end()) return false;
+  const SideShape& shape = dropped->second;
+  post_failure(offer.key.sender, offer.sender_id, 0,
+               Error(ErrorClass::request,
+                     "the receiver, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was "
+                     "matched with this send of {} bytes in {} partitions",
+                     offer.key.receiver, offer.key.tag, shape.total_bytes, shape.partitions, offer.shape.total_bytes,
+                     offer.shape.partitions));
+  dropped_.erase(dropped);
+  runtime_.progress.unwant();
+  return true;
+}
+
+/// Neither side waits for an offer that could not be read or kept.
+void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (head.key.sender != from || head.key.receiver != runtime_.world.rank()) return;
+  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", runtime_.world.rank(),
+                     error.sentence());
+  post_failure(from, head.sender_id, 0, reason);
+  if (const auto waiting = receives_.extract(head.key); !waiting.empty()) {
+    runtime_.progress.unwant();
+    waiting.mapped()->fail(reason);
+  } else if (dropped_.erase(head.key) > 0) {
+    runtime_.progress.unwant();
+  } else {
+    refused_.emplace(head.key, reason);
   }
 }
 
@@ -276,7 +373,6 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
       return;
     }
     Choice& choice = std::get<Choice>(outcome);
-    request.matching.peer_id = offer.sender_id;
     const Answer answer{
         offer.sender_id,
         request.matching.id,
@@ -284,9 +380,11 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
         {}};
     request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
     mailbox_.post(offer.key.sender, write(answer));
-  } catch (const Error& error) {
+    request.matching.peer_id = offer.sender_id;
+    send_last_word(request);  // it may have given up before
+  } catch (const std::exception&) {
+    const Error error = current_error();
     request.fail(error);
-    request.matching.peer_id = 0;
     post_failure(offer.key.sender, offer.sender_id, 0, error);
   }
 }
@@ -364,15 +462,20 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   }
 }
 
-void Matcher::take_failure(int from, const Failure& failure) {
+void Matcher::take_failure(int from, Failure failure) {
   const std::lock_guard lock(mutex_);
-  if (!is_between(failure.receiver_id, Side::recv, from)) return;  // freed meanwhile
-  find(failure.receiver_id)->fail(Error(failure.verdict.error_class, "{}", failure.verdict.sentence));
+  Request* const request = find(failure.id);
+  if (request == nullptr || request->arguments().peer != from) return;  // freed meanwhile
+  request->matching.ending.hear({failure.first_lost, failure.verdict.error_class, std::move(failure.verdict.sentence)});
 }
 
-void Matcher::post_failure_to_receiver(const SendRequest& request, const Error& error) {
-  mailbox_.post(request.arguments().peer,
-                write(Failure{request.matching.peer_id, {error.error_class(), error.sentence()}}));
+void Matcher::send_last_word(Request& request, Mailbox::Caller caller) {
+  const std::uint64_t peer_id = request.matching.peer_id;
+  if (peer_id == 0) return;
+  if (const auto word = request.matching.ending.take_unsent()) {
+    mailbox_.post(request.arguments().peer, write(Failure{peer_id, word->first_lost, {word->error_class, word->cause}}),
+                  caller);
+  }
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
@@ -381,8 +484,8 @@ void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiv
 
 // ---- freeing -----------------------------------------------------------------------------------------------
 
-void Matcher::post_bye(int to, std::uint64_t id) {
-  mailbox_.post(to, write(Bye{id}));
+void Matcher::post_bye(const Request& request) {
+  mailbox_.post(request.arguments().peer, write(Bye{request.matching.peer_id, request.first_epoch_after_free()}));
 }
 
 void Matcher::free(Request& request) {
@@ -397,9 +500,9 @@ void Matcher::free(Request& request) {
   if (unanswered) offered->second.release_memory();
 
   if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
-    dropped_.insert(request.matching.key);  // and progress is wanted until its offer is answered
+    dropped_.emplace(request.matching.key, request.shape());  // and progress is wanted until its offer is answered
   } else if (request.matching.peer_id != 0) {
-    post_bye(request.arguments().peer, request.matching.peer_id);
+    post_bye(request);
     if (!request.matching.peer_freed) retired_.insert(std::move(freed));
   } else if (unanswered) {
     retired_.insert(std::move(freed));
@@ -419,7 +522,10 @@ void Matcher::take_bye(int from, const Bye& bye) {
   unanswered = unanswered_.extract(id);
   retired = retired_.extract(id);
   if (!retired.empty()) return;
-  if (Request* request = find(id)) request->matching.peer_freed = true;
+  if (Request* request = find(id)) {
+    request->matching.ending.hear({bye.first_lost, ErrorClass::request, {}});
+    request->matching.peer_freed = true;
+  }
 }
 
 }  // namespace partita

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 #include <variant>
 
@@ -20,7 +19,7 @@ namespace partita {
 ///   ask     receiver → sender   when both are known and the first link that could serve is one that the sender holds
 ///                               back: the sender starts it and makes its offer again
 ///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
-///   failure sender → receiver   where the sender cannot do what the answer asks of it, or a put has failed
+///   failure either → the other  where a side has failed, cannot do what the answer asks of it, or has given up
 ///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
 ///   done
 /// Any thread may call; requests are connected on whichever thread takes the message.
@@ -28,12 +27,13 @@ class Matcher {
  public:
   Matcher(Runtime& runtime, Mailbox& mailbox);
 
+  /// Where these throw, nothing is left of the request.
   void add(std::unique_ptr<SendRequest> request);
   void add(std::unique_ptr<RecvRequest> request);
   /// The request whose device side `view` is. Throws Error if it is of none.
   Request& request_with(const Partita_Prequest& view);
-  /// Ends the receive that `request` was matched to. Any thread.
-  void post_failure_to_receiver(const SendRequest& request, const Error& error);
+  /// Sends what `request` has said (Ending::say), once, as soon as the peer is known.
+  void send_last_word(Request& request, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
   /// The program freed `request`; it goes when its peer can no longer touch its memory.
   void free(Request& request);
   /// What the program has left behind at the end.
@@ -80,9 +80,14 @@ class Matcher {
 
   void post_offer(SendRequest& request);
   void take_offer(int from, Offer offer);
+  void refuse_offer(int from, const Offer& head, const Error& error);
   void take_ask(int from, const Ask& ask);
-  void take_answer(int from, Answer answer);
-  void take_failure(int from, const Failure& failure);
+  /// `unread`: why there is no more than the head of it, if so.
+  void take_answer(int from, Answer answer, const Error* unread = nullptr);
+  void open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted);
+  bool take_drop(const Offer& offer);
+  void retire_unmatched(Request& request, std::uint64_t peer_id);
+  void take_failure(int from, Failure failure);
   void take_bye(int from, const Bye& bye);
 
   void settle(RecvRequest& request, const Offer& offer);
@@ -94,10 +99,13 @@ class Matcher {
   static Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
                            const SideShape& mine, const SideShape& theirs);
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
-  void post_bye(int to, std::uint64_t id);
+  void post_bye(const Request& request);
 
   /// The requests that the program has not freed, in the order in which they were made.
   std::vector<Request*> live_requests() const;
+  /// Registers `request`, calls `add`, and takes the former back where the latter throws.
+  template <class Kind, class Add>
+  void add_with(std::unique_ptr<Kind> request, Add add);
   std::uint64_t keep(std::unique_ptr<Request> request);
   Request* find(std::uint64_t id);
   /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
@@ -111,7 +119,8 @@ class Matcher {
   std::unordered_map<std::uint64_t, std::unique_ptr<Request>> retired_;   ///< freed, the peer not yet
   std::map<MatchKey, RecvRequest*> receives_;                             ///< without an offer yet
   std::map<MatchKey, Offer> offers_;                                      ///< without a receive yet
-  std::set<MatchKey> dropped_;                                            ///< receives freed before their offer came
+  std::map<MatchKey, SideShape> dropped_;                                 ///< receives freed before their offer came
+  std::map<MatchKey, Error> refused_;                                     ///< offers that there was no memory to keep
   std::unordered_map<std::uint64_t, Unanswered> unanswered_;              ///< sends, by their id
 };
 

@@ -71,10 +71,12 @@ bool RecvRequest::arrived(std::int64_t partition) {
     throw_if_given_up();  // what has not arrived by then never will
     return true;
   }
+  const bool lost = is_lost();
   if (matched() && or_fail([&] { return deliver_partition(partition); })) {
     if (runtime_.trace.enabled()) trace_arrival(partition);
     return true;
   }
+  if (lost) throw why_lost();
   if (runtime_.progress.wanted()) runtime_.progress.poll();
   return false;
 }
@@ -85,7 +87,7 @@ auto RecvRequest::or_fail(Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::exception&) {
-    throw Error(fail_with_current());
+    throw Error(fail_with_current("could not take what has arrived"));
   }
 }
 
@@ -156,6 +158,13 @@ bool RecvRequest::done() {
   if (!matched()) return false;
   if (device_ != nullptr) device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
+  const bool lost = is_lost();
+  const bool all = all_arrived();
+  if (lost && !all) throw why_lost();
+  return all;
+}
+
+bool RecvRequest::all_arrived() {
   const auto pieces = static_cast<std::int64_t>(claimed_.size());
   or_fail([&] {
     while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
@@ -224,6 +233,12 @@ bool RecvRequest::prepared() {
   if (null_peer()) return true;
   throw_if_failed();
   return matched();
+}
+
+std::uint64_t RecvRequest::partitions_so_far() const {
+  std::uint64_t arrived = 0;
+  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) arrived += link_->arrived(t, epoch_) ? 1 : 0;
+  return arrived;
 }
 
 std::string RecvRequest::describe_epoch() const {

@@ -30,7 +30,9 @@ class RecvRequest final : public Request {
  protected:
   Partita_Prequest device_view() override;
   bool kernels_can_wait() const override;
+  bool epoch_is_over() override { return transports_arrived({0, plan_.transport_partitions()}); }
   std::string describe_epoch() const override;
+  std::uint64_t partitions_so_far() const override;
 
  private:
   void check_partition(std::int64_t partition) const;
@@ -40,6 +42,7 @@ class RecvRequest final : public Request {
   bool piece_arrived(std::int64_t piece);
   template <class Body>
   auto or_fail(Body body) -> decltype(body());
+  bool all_arrived();
   bool deliver_partition(std::int64_t partition);
   bool deliver(std::int64_t piece);
   bool tells_kernels() const { return tells_kernels_ && device_ != nullptr; }

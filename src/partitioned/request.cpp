@@ -99,16 +99,37 @@ void Request::want_progress() {
   progress_is_wanted_ = true;
 }
 
+void Request::abandon(const Error& cause) {
+  if (const auto first_lost = end_epoch())
+    say(*first_lost, "gave its request up", cause, Mailbox::Caller::may_call_the_mpi);
+}
+
 void Request::abandon() {
+  end_epoch();
+}
+
+/// Returns the first epoch that the other side has lost by it, if any.
+std::optional<Epoch> Request::end_epoch() {
   const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
   // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
   // be open. With nobody at the other side the next epoch is as good as any.
-  if (active() || device_ != nullptr || device_driven()) given_up_.store(!null_peer(), std::memory_order_release);
-  if (!active()) return;
+  if (null_peer() || !(active() || device_ != nullptr || device_driven())) {
+    if (active()) complete();
+    return {};
+  }
+  given_up_.store(true, std::memory_order_release);
+  if (!active()) return next(epoch_);
+  bool over = false;
+  try {
+    over = matched() && epoch_is_over();
+  } catch (const std::exception&) {
+    // Not that anybody knows.
+  }
   give_up_epoch();
   complete();
+  return over ? next(epoch_) : epoch_;
 }
 
 void Request::fill_status(MPI_Status* status) const {
@@ -125,9 +146,29 @@ void Request::fail(const Error& error) {
   failed_.store(true, std::memory_order_release);
 }
 
-Error Request::fail_with_current() {
-  Error error = current_error();
+void Request::fail_on_both_sides(const char* what, const Error& error, Mailbox::Caller caller) {
   fail(error);
+  // Before the match the program's thread may open an epoch meanwhile, and none has completed.
+  say(!matched() ? next(runtime_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
+}
+
+void Request::say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller) {
+  matching.ending.say({first_lost, error.error_class(),
+                       fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver",
+                                   runtime_.world.rank(), what, error.sentence())});
+  runtime_.matcher.send_last_word(*this, caller);
+}
+
+Error Request::why_lost(const std::string& state) const {
+  const LastWord& word = matching.ending.heard_word();
+  if (!word.cause.empty()) return Error(word.error_class, "{}", word.cause);
+  return Error(ErrorClass::request, "the {} has freed its request (rank {}): epoch {} cannot complete. {}",
+               side() == Side::send ? "receiver" : "sender", arguments_.peer, word.first_lost, state);
+}
+
+Error Request::fail_with_current(const char* what) {
+  Error error = current_error();
+  fail_on_both_sides(what, error);
   return error;
 }
 
@@ -192,20 +233,26 @@ const Partita_Prequest& Request::make_device_side() {
 /// Links are not asked: some call the MPI, which allows it to threads of the program alone.
 void Request::watch_kernels(DeviceWatch::Findings& findings) {
   if (failed()) return;
-  if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault);
-  if (!findings.has_ended(arguments_.peer) || !kernels_can_wait()) {
+  const auto caller = runtime_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mailbox::Caller::may_call_the_mpi
+                                                                           : Mailbox::Caller::may_not;
+  if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault, caller);
+  // The host does not know which epoch is open where kernels open them: after a free it may be one that completes.
+  const bool lost = device_driven() ? matching.ending.has_failed() : is_lost();
+  if ((!lost && !findings.has_ended(arguments_.peer)) || !kernels_can_wait()) {
     looks_in_vain_ = 0;
     return;
   }
   // What the peer had sent may still be on its way at the first look.
   if (++looks_in_vain_ < 2) return;
+  if (lost) return fail_kernels(why_lost(name()), caller);
   fail_kernels(Error(ErrorClass::other,
                      "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
-                     arguments_.peer, name()));
+                     arguments_.peer, name()),
+               caller);
 }
 
-void Request::fail_kernels(const Error& error) {
-  fail(error);
+void Request::fail_kernels(const Error& error, Mailbox::Caller caller) {
+  fail_on_both_sides("failed", error, caller);
   device_->abort();
 }
 
@@ -242,6 +289,11 @@ std::optional<Error> Request::free_device_side() {
 void Request::drop_device_side() {
   if (device_ == nullptr) return;
   runtime_.device_watch.remove(*this);
+  try {
+    if (device_driven() && !failed()) epoch_ = device_->newest_epoch();  // for the last word
+  } catch (const std::exception&) {
+    // The GPU works no longer: an older epoch does as well.
+  }
   release_device_side();
 }
 
@@ -274,12 +326,24 @@ void Request::check_startable() {
   throw_if_failed();
   throw_if_given_up();
   if (const auto mistake = untold_mistake()) {
-    abandon();
+    abandon(*mistake);
     throw Error(*mistake);
   }
-  if (side() == Side::send && matching.peer_freed) {
-    throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
+  if (matching.ending.loses(next(epoch_))) throw why_lost();
+  loop_watch_.begin();
+}
+
+std::optional<Error> Request::look_in_vain() {
+  try {
+    loop_watch_.look(*this, runtime_.settings, runtime_.world, runtime_.progress);
+  } catch (const WaitError& error) {
+    return error;
   }
+  return {};
+}
+
+std::uint64_t Request::how_far() const {
+  return matched() ? 1 + partitions_so_far() : 0;
 }
 
 std::string Request::listed(const std::vector<std::int64_t>& numbers) {

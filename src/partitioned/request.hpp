@@ -13,12 +13,15 @@
 #include "core/epoch.hpp"
 #include "core/error.hpp"
 #include "core/layout.hpp"
+#include "core/loop_watch.hpp"
+#include "core/mailbox.hpp"
 #include "core/trace.hpp"
 #include "core/watch.hpp"
 #include "link/link.hpp"
 #include "partitioned/communicators.hpp"
 #include "partitioned/device_side.hpp"
 #include "partitioned/device_watch.hpp"
+#include "partitioned/ending.hpp"
 #include "partitioned/setup_messages.hpp"
 
 namespace partita {
@@ -108,8 +111,14 @@ class Request : public Waiting {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// The request can never complete: every later start, done and prepared throws `error`. Any thread.
   void fail(const Error& error);
-  /// After an error in a wait or test: the epoch is given up, so that the request can be freed. Blocks while another
-  /// thread takes a step of the progress engine. Other threads may mark meanwhile.
+  /// The same, and the other side hears of it: this side `what`, "could not send" for instance, and why.
+  void fail_on_both_sides(const char* what, const Error& error,
+                          Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
+  /// After an error in a wait or test: the epoch is given up, so that the request can be freed, and the other side
+  /// hears of `cause`. Blocks while another thread takes a step of the progress engine. Other threads may mark
+  /// meanwhile.
+  void abandon(const Error& cause);
+  /// The same for a request that is freed next, which the other side hears of then.
   void abandon();
 
   /// Makes what kernels need (MPIX_Prequest_create); the request is matched.
@@ -126,26 +135,39 @@ class Request : public Waiting {
   virtual bool device_step() = 0;
   /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
   void watch_kernels(DeviceWatch::Findings& findings);
-  /// fail(), and kernels that wait are released. Any thread, while the device side is there.
-  void fail_kernels(const Error& error);
+  /// fail_on_both_sides(), and kernels that wait are released. Any thread, while the device side is there.
+  void fail_kernels(const Error& error, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
+  std::uint64_t how_far() const override;
+  /// A test, Parrived or any other look that does not wait has found the request open, or a partition not arrived. Says
+  /// why the loop that it belongs to ends, if it does. Any thread.
+  std::optional<Error> look_in_vain();
 
   /// Known to the Matcher alone.
   struct Matching {
-    std::uint64_t id = 0;       ///< names this request in messages to this rank
-    std::uint64_t peer_id = 0;  ///< names the peer's request; 0 while unknown
+    std::uint64_t id = 0;                   ///< names this request in messages to this rank
+    std::atomic<std::uint64_t> peer_id{0};  ///< names the peer's request; 0 while unknown
     MatchKey key;
     std::atomic<bool> peer_freed{false};
+    Ending ending;
   } matching;
+  /// The first epoch that is lost to the other side when this one is freed.
+  Epoch first_epoch_after_free() const { return next(epoch_); }
 
  protected:
-  /// Throws Error if no epoch may open. A mistake of a kernel that nobody was told gives the request up.
+  /// An epoch opens. Throws Error if none may. A mistake of a kernel that nobody was told gives the request up.
   void check_startable();
   void throw_if_failed() const;
-  /// fail() with what is being handled; gives it back, to be thrown.
-  Error fail_with_current();
+  /// fail_on_both_sides() with what is being handled; gives it back, to be thrown.
+  Error fail_with_current(const char* what);
+  /// Whether the other side has ended so that the open epoch cannot complete, unless it has by now: asked before the
+  /// look at that.
+  bool is_lost() const { return matching.ending.loses(epoch_); }
+  /// Why, and how far this side has come.
+  Error why_lost() const { return why_lost(explain()); }
+  Error why_lost(const std::string& state) const;
   /// Throws Error if no other epoch may open.
   void throw_if_given_up() const;
   /// Traces an event of the open epoch.
@@ -162,11 +184,15 @@ class Request : public Waiting {
   void enter_engine();
   /// Of a request that nobody watches any more.
   void release_device_side();
+  /// Of the open epoch of a matched request: whether everything has left, or arrived. May throw.
+  virtual bool epoch_is_over() = 0;
   /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress
   /// engine runs meanwhile.
   virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
+  /// The same as a number, of a matched request.
+  virtual std::uint64_t partitions_so_far() const = 0;
   /// The open epoch needs host steps until it is closed.
   void want_progress();
   /// The calling thread may take steps that copy GPU memory.
@@ -200,10 +226,14 @@ class Request : public Waiting {
   std::atomic<partita_u32> device_life_{0};  ///< of its device request, which is found by that
 
  private:
+  void say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller);
+  std::optional<Epoch> end_epoch();
+
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> told_{false};  ///< the failure was thrown to a caller
   std::optional<Error> failure_;
+  LoopWatch loop_watch_;
   bool progress_is_wanted_ = false;  ///< by the open epoch
   int looks_in_vain_ = 0;            ///< of the watch's
 };

@@ -52,7 +52,7 @@ class Runtime {
   Communicators communicators;
   DeferredList deferred;
   DeviceEngine engine;
-  DeviceWatch device_watch{world, *device_memory, engine};
+  DeviceWatch device_watch{world, *device_memory, engine, progress};
   Matcher matcher;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.

@@ -210,10 +210,9 @@ void SendRequest::decide(link::Range run) {
   });
 }
 
-/// Its memory is the program's again. In an epoch that it has completed nothing is left to put.
+/// Whether it still takes this epoch: once it is freed, its memory is the program's again.
 void SendRequest::check_receiver() const {
-  if (!matching.peer_freed) return;
-  throw Error(ErrorClass::request, "the receiver has freed its request. {}", explain());
+  if (is_lost() || matching.peer_freed) throw why_lost();
 }
 
 /// What was marked and could not be put is put by nobody else: the request fails, on both sides.
@@ -222,16 +221,8 @@ auto SendRequest::or_fail(Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::exception&) {
-    const bool first = !failed();
-    const Error error = fail_with_current();
-    if (first && !matching.peer_freed) tell_receiver("send", error);
-    throw Error(error);
+    throw Error(fail_with_current("could not send"));
   }
-}
-
-void SendRequest::tell_receiver(const char* what, const Error& error) const {
-  runtime_.matcher.post_failure_to_receiver(*this, Error(error.error_class(), "the sender, rank {}, could not {}: {}",
-                                                         runtime_.world.rank(), what, error.sentence()));
 }
 
 void SendRequest::put(link::Range run) {
@@ -297,7 +288,19 @@ bool SendRequest::done() {
   if (null_peer()) return true;
   throw_if_failed();
   if (!matched()) return false;
-  if (device_ != nullptr) return device_done();
+  const bool lost = is_lost();
+  const bool all = device_ != nullptr ? device_done() : all_left();
+  if (lost && !all) throw why_lost();
+  return all;
+}
+
+bool SendRequest::epoch_is_over() {
+  const bool all_put = device_ != nullptr ? device_->completed(epoch_) && !device_->hands_over(epoch_)
+                                          : put_count_.load(std::memory_order_acquire) == plan_.transport_partitions();
+  return all_put && link_->finished();
+}
+
+bool SendRequest::all_left() {
   flush();
   return put_count_.load(std::memory_order_acquire) == plan_.transport_partitions() && link_->finished();
 }
@@ -385,7 +388,15 @@ Partita_Prequest SendRequest::device_view() {
 bool SendRequest::prepared() {
   if (null_peer()) return true;
   throw_if_failed();
-  return matched() && link_->prepared(epoch_);
+  if (!matched()) return false;
+  const bool lost = is_lost();
+  const bool prepared = link_->prepared(epoch_);
+  if (lost && !prepared) throw why_lost();
+  return prepared;
+}
+
+std::uint64_t SendRequest::partitions_so_far() const {
+  return static_cast<std::uint64_t>(put_count_.load(std::memory_order_relaxed));
 }
 
 std::string SendRequest::describe_epoch() const {

@@ -32,8 +32,6 @@ class SendRequest final : public Request {
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
   /// threads at once.
   bool flush();
-  /// Tells the receiver, of which nothing else will come, that the sender "could not `what`". Any thread.
-  void tell_receiver(const char* what, const Error& error) const;
 
   /// For the list of requests with deferred partitions.
   std::atomic<bool> queued{false};
@@ -42,11 +40,14 @@ class SendRequest final : public Request {
  protected:
   Partita_Prequest device_view() override;
   void give_up_epoch() override;
+  bool epoch_is_over() override;
   /// Marks never wait.
   bool kernels_can_wait() const override { return device_driven(); }
   std::string describe_epoch() const override;
+  std::uint64_t partitions_so_far() const override;
 
  private:
+  bool all_left();
   bool device_done();
   std::int32_t take_handed_over();
   std::int32_t known_handed_over() const;

@@ -68,7 +68,7 @@ wire::Bytes write(const Offer& offer) {
   return message.take();
 }
 
-Offer read_offer(wire::Reader& message) {
+Offer read_head_of_offer(wire::Reader& message) {
   Offer offer;
   offer.key.comm_id = message.get<std::uint64_t>();
   offer.key.sender = message.get<int>();
@@ -76,6 +76,11 @@ Offer read_offer(wire::Reader& message) {
   offer.key.tag = message.get<int>();
   offer.key.ordinal = message.get<std::uint32_t>();
   offer.sender_id = message.get<std::uint64_t>();
+  return offer;
+}
+
+Offer read_offer(wire::Reader& message) {
+  Offer offer = read_head_of_offer(message);
   offer.shape = read_shape(message);
   offer.links.resize(message.get_count(least_link_offer_bytes));
   for (LinkOffer& link : offer.links) {
@@ -113,10 +118,15 @@ wire::Bytes write(const Answer& answer) {
   return message.take();
 }
 
-Answer read_answer(wire::Reader& message) {
+Answer read_head_of_answer(wire::Reader& message) {
   Answer answer;
   answer.sender_id = message.get<std::uint64_t>();
   answer.receiver_id = message.get<std::uint64_t>();
+  return answer;
+}
+
+Answer read_answer(wire::Reader& message) {
+  Answer answer = read_head_of_answer(message);
   if (message.get_bool()) {
     Answer::Choice& choice = answer.choice.emplace();
     choice.plan = read_plan(message);
@@ -133,24 +143,33 @@ Answer read_answer(wire::Reader& message) {
 
 wire::Bytes write(const Failure& failure) {
   wire::Writer message = begin(SetupKind::failure);
-  message.put(failure.receiver_id).put(failure.verdict.error_class).put_string(failure.verdict.sentence);
+  message.put(failure.id).put(failure.first_lost);
+  message.put(failure.verdict.error_class).put_string(failure.verdict.sentence);
   return message.take();
 }
 
-Failure read_failure(wire::Reader& message) {
+Failure read_head_of_failure(wire::Reader& message) {
   Failure failure;
-  failure.receiver_id = message.get<std::uint64_t>();
+  failure.id = message.get<std::uint64_t>();
+  failure.first_lost = message.get<Epoch>();
+  return failure;
+}
+
+Failure read_failure(wire::Reader& message) {
+  Failure failure = read_head_of_failure(message);
   failure.verdict = read_verdict(message);
   message.end();
   return failure;
 }
 
 wire::Bytes write(const Bye& bye) {
-  return begin(SetupKind::bye).put(bye.id).take();
+  return begin(SetupKind::bye).put(bye.id).put(bye.first_lost).take();
 }
 
 Bye read_bye(wire::Reader& message) {
-  const Bye bye{message.get<std::uint64_t>()};
+  Bye bye;
+  bye.id = message.get<std::uint64_t>();
+  bye.first_lost = message.get<Epoch>();
   message.end();
   return bye;
 }

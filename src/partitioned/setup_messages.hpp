@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/epoch.hpp"
 #include "core/error.hpp"
 #include "core/wire.hpp"
 #include "link/plan.hpp"
@@ -86,13 +87,17 @@ struct Answer {
   Verdict verdict;  ///< where there is no choice
 };
 
+/// The other side has failed, or has given up, and nothing from epoch `first_lost` on completes.
 struct Failure {
-  std::uint64_t receiver_id = 0;
+  std::uint64_t id = 0;  ///< of the request that shall hear of it
+  Epoch first_lost = no_epoch;
   Verdict verdict;
 };
 
+/// The same, since the other side was freed.
 struct Bye {
   std::uint64_t id = 0;
+  Epoch first_lost = no_epoch;
 };
 
 /// The sender of this message has freed what the receiver may have mapped.
@@ -114,5 +119,10 @@ Answer read_answer(wire::Reader& message);
 Failure read_failure(wire::Reader& message);
 Bye read_bye(wire::Reader& message);
 SegmentFreed read_segment_freed(wire::Reader& message);
+
+/// Only whom the message concerns, the key and the ids: allocates nothing.
+Offer read_head_of_offer(wire::Reader& message);
+Answer read_head_of_answer(wire::Reader& message);
+Failure read_head_of_failure(wire::Reader& message);
 
 }  // namespace partita

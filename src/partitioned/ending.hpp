@@ -1,0 +1,49 @@
+// How the end of a request on one side becomes known on the other (docs/design/matching.md, "The end of one side").
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/epoch.hpp"
+#include "core/error.hpp"
+
+namespace partita {
+
+/// What a side says when it fails, gives an epoch up, or is freed.
+struct LastWord {
+  Epoch first_lost = no_epoch;  ///< this epoch completes no more, and none after it
+  ErrorClass error_class = ErrorClass::request;
+  std::string cause;  ///< a sentence; empty where the request was freed
+};
+
+/// Of each side the first word counts. Any thread.
+class Ending {
+ public:
+  /// This side's.
+  void say(LastWord word);
+  /// What is still to be sent, once: nothing where the other side has ended itself.
+  std::optional<LastWord> take_unsent();
+
+  /// The other side's.
+  void hear(LastWord word);
+  /// Whether the other side has ended so that `epoch` cannot complete.
+  bool loses(Epoch epoch) const { return heard() && reached(epoch, first_lost_); }
+  /// Whether it has failed or given up, and was not just freed.
+  bool has_failed() const { return heard() && !heard_->cause.empty(); }
+  /// Once one of these has been true.
+  const LastWord& heard_word() const { return *heard_; }
+
+ private:
+  bool heard() const { return is_heard_.load(std::memory_order_acquire); }
+
+  std::mutex mutex_;
+  std::optional<LastWord> said_;
+  bool is_sent_ = false;
+  std::atomic<bool> is_heard_{false};  ///< pairs with what lies below
+  Epoch first_lost_ = no_epoch;
+  std::optional<LastWord> heard_;
+};
+
+}  // namespace partita

@@ -1,0 +1,264 @@
+// When one side of a request fails, gives up or is freed, the other does not wait for it in vain: its waits end with a
+// sentence that names the rank and the cause. No time limit is set. What can still complete, completes.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "support/errors.hpp"
+#include "support/face.hpp"
+#include "support/job.hpp"
+#include "support/told.hpp"
+#include "support/transfer.hpp"
+
+namespace {
+
+/// Counts down at each allocation of this process; the one that comes to 0 fails.
+std::atomic<long> allocations_left{-1};
+
+}  // namespace
+
+// NOLINTBEGIN: all forms of these end here
+[[gnu::noinline]] void* operator new(std::size_t size_bytes) {
+  if (allocations_left.load(std::memory_order_relaxed) > 0 && allocations_left.fetch_sub(1) == 1)
+    throw std::bad_alloc();
+  if (void* memory = std::malloc(size_bytes == 0 ? 1 : size_bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+// NOLINTEND
+
+namespace partita::test {
+namespace {
+
+/// Rank 0 sends to rank 1.
+class OtherSide : public testing::Test {
+ protected:
+  static constexpr int tag = 9;
+
+  bool sends() const { return rank() == 0; }
+  void init(std::int64_t partition_bytes, int number = tag) {
+    if (sends()) send_.init(4, partition_bytes, 1, number);
+    if (!sends()) recv_.init(4, partition_bytes, 0, number);
+  }
+  /// Both know the other.
+  void match() {
+    ASSERT_OK(Partita_Start(&request()));
+    if (sends()) send_.mark_all(1);
+    ASSERT_OK(Partita_Wait(&request(), MPI_STATUS_IGNORE));
+  }
+  Partita_Request& request() { return sends() ? send_.request : recv_.request; }
+  void free() { ASSERT_OK(Partita_Request_free(&request())); }
+
+  /// The ways to wait for the receive or the send.
+  enum Way { wait, test, parrived, testall, testany, testsome, get_status, ways };
+  int end_by(Way way) {
+    Partita_Request& waited = request();
+    int code = MPI_SUCCESS;
+    int flag = 0, index = 0, count = 0;
+    for (; code == MPI_SUCCESS && flag == 0; sched_yield()) {
+      if (way == wait) return Partita_Wait(&waited, MPI_STATUS_IGNORE);
+      if (way == test) code = Partita_Test(&waited, &flag, MPI_STATUS_IGNORE);
+      if (way == parrived) code = Partita_Parrived(waited, 3, &flag);
+      if (way == testall) code = Partita_Testall(1, &waited, &flag, MPI_STATUSES_IGNORE);
+      if (way == testany) code = Partita_Testany(1, &waited, &index, &flag, MPI_STATUS_IGNORE);
+      if (way == testsome) code = Partita_Testsome(1, &waited, &count, &index, MPI_STATUSES_IGNORE);
+      if (way == testsome) flag = count;
+      if (way == get_status) code = Partita_Request_get_status(waited, &flag, MPI_STATUS_IGNORE);
+    }
+    return code;
+  }
+  /// ... ends with an error that says `words`; then the request can be freed.
+  void expect_end(Way way, int error_class, const std::string& words) {
+    step("way " + std::to_string(way) + " to wait, until: " + words);
+    const int code = end_by(way);
+    if (way == testall || way == testsome) {
+      EXPECT_EQ(class_of(code), MPI_ERR_IN_STATUS);
+    } else {
+      EXPECT_ERROR(code, error_class, words);
+    }
+    if (way == parrived || way == get_status) {
+      EXPECT_ERROR(Partita_Wait(&request(), MPI_STATUS_IGNORE), error_class, words);
+    }
+    EXPECT_NE(Partita_Start(&request()), MPI_SUCCESS) << "no other epoch can complete";
+    free();
+  }
+
+  Sending<CFace> send_;
+  Receiving<CFace> recv_;
+  char out_[100] = {};
+  char in_[100] = {};
+
+ private:
+  ErrorsReturn errors_{MPI_COMM_WORLD};
+};
+
+TEST_F(OtherSide, a_receive_hears_that_its_send_was_freed) {
+  for (int way = 0; way < ways; ++way) {
+    init(1000);
+    match();
+    RETURN_IF_FAILED();
+    if (sends()) {
+      free();
+    } else if (Partita_Start(&request()) != MPI_SUCCESS) {
+      free();  // it knew already
+    } else {
+      expect_end(static_cast<Way>(way), MPI_ERR_REQUEST, "the sender has freed its request (rank 0)");
+    }
+    harness_barrier();
+  }
+}
+
+TEST_F(OtherSide, a_send_hears_that_its_receive_was_freed) {
+  for (int way = 0; way < ways; ++way) {
+    if (way == parrived) continue;
+    for (const std::int64_t partition_bytes : {100, 500 * 1000}) {  // of slots, of the receiver's buffer
+      init(partition_bytes);
+      match();
+      RETURN_IF_FAILED();
+      if (!sends()) {
+        free();
+      } else if (Partita_Start(&request()) != MPI_SUCCESS) {
+        free();
+      } else {
+        expect_end(static_cast<Way>(way), MPI_ERR_REQUEST, "the receiver has freed its request (rank 1)");
+      }
+      harness_barrier();
+    }
+  }
+}
+
+TEST_F(OtherSide, a_receive_hears_that_its_send_was_freed_before_the_match) {
+  if (sends()) {
+    init(1000);
+    free();
+  }
+  harness_barrier();
+  if (!sends()) {
+    init(1000);
+    ASSERT_OK(Partita_Start(&request()));
+    expect_end(wait, MPI_ERR_REQUEST,
+               "the sender, rank 0, freed its request (tag 9, 4000 bytes in 4 partitions) before it was matched");
+  }
+}
+
+TEST_F(OtherSide, a_send_hears_that_its_receive_was_freed_before_the_match) {
+  if (!sends()) {
+    init(1000);
+    free();
+  }
+  harness_barrier();
+  if (sends()) {
+    init(1000);
+    ASSERT_OK(Partita_Start(&request()));
+    expect_end(wait, MPI_ERR_REQUEST,
+               "the receiver, rank 1, freed its request (tag 9, 4000 bytes in 4 partitions) before it was matched");
+  }
+}
+
+/// Its bytes are there, or under way.
+TEST_F(OtherSide, an_epoch_that_the_sender_has_completed_before_its_free_completes) {
+  for (const std::int64_t partition_bytes : {100, 500 * 1000}) {
+    for (const bool receiver_is_late : {true, false}) {
+      init(partition_bytes);
+      match();
+      RETURN_IF_FAILED();
+      if (!sends()) {
+        recv_.start();
+        if (receiver_is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        recv_.wait_for(2);
+        EXPECT_TRUE(recv_.arrived(3)) << "of an inactive request";
+      } else {
+        send_.start();
+        send_.mark_all(2);
+        send_.wait();
+      }
+      RETURN_IF_FAILED();
+      free();
+    }
+  }
+}
+
+/// Slots let a sender be one epoch ahead, and be gone before the receiver begins with it.
+TEST_F(OtherSide, an_epoch_that_the_sender_was_ahead_with_completes_after_its_free) {
+  init(100);
+  match();
+  RETURN_IF_FAILED();
+  if (told(request(), "partita_link") == "ucx") {
+    free();
+    GTEST_SKIP() << "over link ucx no sender is ahead";
+  }
+  if (sends()) {
+    send_.start();
+    send_.mark_all(2);
+    send_.wait();
+    free();
+    harness_barrier();
+    return;
+  }
+  harness_barrier();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  int pending = 0;
+  Partita_Progress(&pending);
+  recv_.start();
+  recv_.wait_for(2);
+  RETURN_IF_FAILED();
+  EXPECT_ERROR(Partita_Start(&request()), MPI_ERR_REQUEST, "the sender has freed its request (rank 0)");
+  free();
+}
+
+/// Whichever allocation of the match fails: both sides end alike, and the next pair has nothing to do with it.
+TEST_F(OtherSide, want_of_memory_at_the_match_ends_both_sides) {
+  for (const bool late_receiver : {false, true}) {
+    for (const int failing : {0, 1}) {
+      bool failed = true;
+      for (long which = 1; failed && which < 200; ++which) {
+        step("allocation " + std::to_string(which) + " of rank " + std::to_string(failing));
+        const bool inits_late = sends() != late_receiver;
+        if (inits_late) harness_barrier();
+        int made = MPI_SUCCESS;
+        const auto make = [&] {
+          made = sends() ? Partita_Psend_init(out_, 4, 25, MPI_BYTE, 1, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request())
+                         : Partita_Precv_init(in_, 4, 25, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request());
+        };
+        if (rank() == failing) allocations_left = which;
+        make();
+        if (made != MPI_SUCCESS) {  // it has used up no place in the order
+          EXPECT_EQ(class_of(made), MPI_ERR_NO_MEM);
+          make();
+        }
+        ASSERT_EQ(made, MPI_SUCCESS);
+        if (!inits_late) harness_barrier();
+        int code = Partita_Start(&request());
+        if (code == MPI_SUCCESS && sends()) code = Partita_Pready_range(0, 3, request());
+        if (code == MPI_SUCCESS || sends()) code = Partita_Wait(&request(), MPI_STATUS_IGNORE);
+        const bool all_made = allocations_left.exchange(-1) > 0;
+        if (code != MPI_SUCCESS && code != MPI_ERR_REQUEST) {
+          EXPECT_NE(told_by(code).find("out of memory"), std::string::npos) << told_by(code);
+        }
+        free();
+        int more = rank() == failing && !all_made ? 1 : 0;
+        PMPI_Bcast(&more, 1, MPI_INT, failing, harness_comm());
+        failed = more != 0;
+        RETURN_IF_FAILED();
+      }
+      EXPECT_FALSE(failed) << "so many allocations were not expected";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita::test
