@@ -1,8 +1,10 @@
 #include "bench/gpu/nccl.hpp"
 
+#include <cstdio>
 #include <optional>
 #include <stdexcept>
 
+#include "apps/support/shared_gpu.hpp"
 #include "bench/gpu/measurement.hpp"
 
 namespace partita::bench::gpu {
@@ -18,6 +20,21 @@ std::optional<apps::NcclLibrary> load(const std::string& wanted) {
     if (must_be_there) throw;
     return std::nullopt;
   }
+}
+
+/// NCCL refuses two ranks on one GPU. Then it takes no part, unless --nccl demands it. Collective.
+bool gpus_are_shared(Job& job) {
+  int device = 0;
+  cudaDeviceProp properties{};
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  if (!apps::ranks_share_a_gpu(job.comm, properties.uuid)) return false;
+  if (job.options.nccl != "auto") {
+    throw Failure("--nccl {}: ranks share a GPU here, which NCCL refuses; expected is a GPU for each rank.",
+                  job.options.nccl);
+  }
+  if (job.is_first()) std::fprintf(stderr, "nccl takes no part: it refuses ranks that share a GPU, as they do here\n");
+  return true;
 }
 
 class NcclMeasurement : public GpuMeasurement {
@@ -127,6 +144,10 @@ std::shared_ptr<apps::Nccl> find_nccl(Job& job) {
   if (auto existing = shared.lock()) return existing;
   const std::optional<apps::NcclLibrary> library = load(job.options.nccl);
   if (!job.on_both(library.has_value()) || !library) return nullptr;
+  if (gpus_are_shared(job)) {
+    job.options.nccl = "none";  // said once
+    return nullptr;
+  }
   auto made = std::make_shared<apps::Nccl>(*library, job.comm);
   shared = made;
   job.shared.push_back(made);

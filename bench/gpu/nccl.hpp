@@ -8,8 +8,8 @@
 
 namespace partita::bench::gpu {
 
-/// A communicator of the job's ranks in the library that --nccl asks for; null where that is auto and there is none, or
-/// none. Collective.
+/// A communicator of the job's ranks in the library that --nccl asks for; null where that is none, or auto and there is
+/// none or ranks share a GPU, which NCCL refuses. Collective.
 std::shared_ptr<apps::Nccl> find_nccl(Job& job);
 
 /// Half a round trip between streams; null where there is no NCCL.

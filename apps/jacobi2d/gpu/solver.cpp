@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
-#include <vector>
 
 #include "apps/jacobi2d/gpu/modes.hpp"
+#include "apps/support/shared_gpu.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -26,7 +25,6 @@ class NodeComm {
   NodeComm(const NodeComm&) = delete;
   NodeComm& operator=(const NodeComm&) = delete;
 
-  MPI_Comm get() const { return comm_; }
   int rank() const {
     int rank = 0;
     MPI_Comm_rank(comm_, &rank);
@@ -49,21 +47,6 @@ cudaDeviceProp properties_of_current() {
   JACOBI2D_CUDA(cudaGetDevice(&device));
   JACOBI2D_CUDA(cudaGetDeviceProperties(&properties, device));
   return properties;
-}
-
-/// Whether any two ranks of any node work on the same GPU.
-bool find_shared_gpus(MPI_Comm comm, const cudaDeviceProp& properties) {
-  const NodeComm node(comm);
-  int ranks = 1;
-  MPI_Comm_size(node.get(), &ranks);
-  constexpr int uuid_bytes = sizeof(cudaUUID_t);
-  std::vector<char> all(static_cast<std::size_t>(ranks) * uuid_bytes);
-  MPI_Allgather(&properties.uuid, uuid_bytes, MPI_CHAR, all.data(), uuid_bytes, MPI_CHAR, node.get());
-  int like_mine = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (std::memcmp(&properties.uuid, all.data() + rank * uuid_bytes, uuid_bytes) == 0) ++like_mine;
-  }
-  return on_any_rank(comm, like_mine > 1);
 }
 
 std::array<int, side_count> partitions_of(const Plate& plate) {
@@ -90,7 +73,7 @@ class Solver::Implementation {
   Implementation(Plate& plate, const std::string& nccl_path)
       : plate_(plate),
         properties_(properties_of_current()),
-        shares_gpu_(find_shared_gpus(plate.comm(), properties_)),
+        shares_gpu_(partita::apps::ranks_share_a_gpu(plate.comm(), properties_.uuid)),
         cells_(plate.block(), partitions_of(plate)),
         rank_{plate_, cells_, stream_, properties_.multiProcessorCount, shares_gpu_},
         nccl_path_(nccl_path) {
