@@ -63,22 +63,25 @@ inline std::vector<SetupReader> setup_readers() {
   const memory::DevicePiece piece{
       memory::DevicePiece::Way::file_descriptor, {}, 5, 6, 0x7f0000000000, 8192, 4096, 4096};
   const link::direct::DeviceOffer device_offer{link::Driver::device, true, 0, {1, 64, {5, 4711}}, {piece}};
-  const link::direct::DeviceAnswer device_answer{link::Driver::host, false, {1, 64, {5, 4711}}, {piece}, {piece, piece}};
+  const link::direct::DeviceAnswer device_answer{
+      link::Driver::host, false, {1, 64, {5, 4711}}, {piece}, {piece, piece}};
   link::ucx::Offer ucx_offer{{1, 22}, bytes_of("address"), 0x7f0000001000, bytes_of("key")};
   link::ucx::Answer ucx_answer{bytes_of("address"), 3, 8192, 0x7f0000001000, {}, 0x7f0000002000, bytes_of("key")};
-  return {mailbox_reader("offer", offer, read_offer),
-          mailbox_reader("ask", Ask{9, "ucx"}, read_ask),
-          mailbox_reader("answer", chosen, read_answer),
-          mailbox_reader("refusal", refused, read_answer),
-          mailbox_reader("failure", Failure{11, {ErrorClass::other, "rank 3 has failed"}}, read_failure),
-          mailbox_reader("bye", Bye{11}, read_bye),
-          mailbox_reader("segment_freed", SegmentFreed{2}, read_segment_freed),
-          link_reader("direct_offer", link::direct::Offer{{1, 128, {}}, 0, probe}),
-          link_reader("direct_answer", link::direct::Answer{link::direct::Way::mapped, 4711, 0, {2, 0, {6, 4712}}, {1, 192, {5, 4711}}}),
-          link_reader("device_offer", device_offer),
-          link_reader("device_answer", device_answer),
-          link_reader("ucx_offer", ucx_offer),
-          link_reader("ucx_answer", ucx_answer)};
+  return {
+      mailbox_reader("offer", offer, read_offer),
+      mailbox_reader("ask", Ask{9, "ucx"}, read_ask),
+      mailbox_reader("answer", chosen, read_answer),
+      mailbox_reader("refusal", refused, read_answer),
+      mailbox_reader("failure", Failure{11, {ErrorClass::other, "rank 3 has failed"}}, read_failure),
+      mailbox_reader("bye", Bye{11}, read_bye),
+      mailbox_reader("segment_freed", SegmentFreed{2}, read_segment_freed),
+      link_reader("direct_offer", link::direct::Offer{{1, 128, {}}, 0, probe}),
+      link_reader("direct_answer",
+                  link::direct::Answer{link::direct::Way::mapped, probe, 0, {2, 0, {6, 4712}}, {1, 192, {5, 4711}}}),
+      link_reader("device_offer", device_offer),
+      link_reader("device_answer", device_answer),
+      link_reader("ucx_offer", ucx_offer),
+      link_reader("ucx_answer", ucx_answer)};
 }
 
 }  // namespace partita::test

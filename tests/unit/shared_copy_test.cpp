@@ -1,5 +1,6 @@
 // A copy that two sides share, both played by this process: the kernel copies within one process too.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,8 +54,8 @@ struct Pair {
   std::vector<std::uint64_t> block = std::vector<std::uint64_t>(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
   std::uint64_t pulled = 0;
   CopyBoard board{reinterpret_cast<std::byte*>(block.data())};
-  SharedPuts puts{plan, board, from.data(), {0, ::getpid(), address_of(to.data())}, pulled};
-  SharedPulls pulls{plan, board, to.data(), {0, ::getpid()}, pulled};
+  SharedPuts puts{plan, board, from.data(), {remote_process(0, own_probe()), address_of(to.data())}, pulled};
+  SharedPulls pulls{plan, board, to.data(), {remote_process(0, own_probe()), 0}, pulled};
 };
 
 TEST(Chunks, cover_each_byte_once) {
@@ -346,11 +347,12 @@ TEST_F(SharedCopy, says_what_the_kernel_refused) {
     return "no error";
   };
   const std::uint64_t unmapped = 64;
+  const RemoteProcess self(3, own_probe());
   EXPECT_EQ(
-      sentence_of([&] { copy_from_process(3, ::getpid(), unmapped, bytes.data(), 100); }),
+      sentence_of([&] { self.read(unmapped, bytes.data(), 100); }),
       "cannot copy 100 bytes from the memory of rank 3 (process " + std::to_string(::getpid()) + "): Bad address");
   EXPECT_EQ(
-      sentence_of([&] { copy_to_process(3, ::getpid(), unmapped, bytes.data(), 100); }),
+      sentence_of([&] { self.write(unmapped, bytes.data(), 100); }),
       "cannot copy 100 bytes into the memory of rank 3 (process " + std::to_string(::getpid()) + "): Bad address");
 }
 
@@ -361,13 +363,52 @@ TEST_F(SharedCopy, does_not_arrive_and_does_not_fail_when_the_senders_process_ha
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);  // and its number stays taken
 
+  ReachProbe probe = own_probe();
+  probe.pid = child;
   Pair pair(Plan(1, 1, 1, kib * kib));
-  SharedPulls pulls(pair.plan, pair.board, pair.to.data(), {1, child}, pair.pulled);
+  SharedPulls pulls(pair.plan, pair.board, pair.to.data(), {remote_process(1, probe), 0}, pair.pulled);
   const std::int32_t chunks = pair.chunks(0);
   pair.board.progress(0).offer(1, 1);
   for (int look = 0; look < 10; ++look) EXPECT_FALSE(pulls.arrived(0, 1));
   EXPECT_EQ(pair.board.progress(0).claim(1, chunks, 1).size(), chunks - 2) << "it claimed on after the first failure";
   EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED), 0);
+}
+
+TEST_F(SharedCopy, reports_a_process_that_has_ended_since) {
+  std::uint64_t word = 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  ReachProbe probe = own_probe();
+  probe.pid = child;  // at the same addresses, with the same secret
+  const RemoteProcess process(5, probe);
+  EXPECT_FALSE(process.ended());
+  process.write(address_of(reinterpret_cast<std::byte*>(&word)), reinterpret_cast<std::byte*>(&word), sizeof word);
+  ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED), 0);
+  EXPECT_TRUE(process.ended());
+  try {
+    process.write(64, reinterpret_cast<std::byte*>(&word), sizeof word);
+    ADD_FAILURE() << "written to a process that has ended";
+  } catch (const Error& error) {
+    EXPECT_NE(error.sentence().find("of rank 5: its process"), std::string::npos) << error.sentence();
+  }
+}
+
+TEST_F(SharedCopy, touches_no_process_that_got_the_number_of_another) {
+  ReachProbe probe = own_probe();
+  ++probe.expected;  // this process, as if it were one with another secret
+  const RemoteProcess process(5, probe);
+  std::uint64_t word = 1;
+  const std::uint64_t other = 2;
+  EXPECT_THROW(process.write(address_of(reinterpret_cast<std::byte*>(&word)),
+                             reinterpret_cast<const std::byte*>(&other), sizeof other),
+               Error);
+  EXPECT_EQ(word, 1U);
+  EXPECT_FALSE(process.read(address_of(reinterpret_cast<std::byte*>(&word)), reinterpret_cast<std::byte*>(&word), 8));
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ class DirectSender final : public Sender {
     data_ = data;
     way_ = answer.way;
     shape_ = BlockShape(plan, way_);
-    receiver_pid_ = answer.pid;
+    if (way_ == Way::remote_copy) receiver_ = remote_process(endpoint_.peer, answer.probe);
     block_ = context_.host_memory.import(endpoint_.peer, answer.flags, shape_.block_bytes());
     if (way_ == Way::shared_copy) {
-      shared_.emplace(plan, CopyBoard(block_), data, RemoteBytes{endpoint_.peer, answer.pid, answer.plain_address},
-                      words().pulled);
+      shared_.emplace(plan, CopyBoard(block_), data,
+                      RemoteBytes{remote_process(endpoint_.peer, answer.probe), answer.plain_address}, words().pulled);
     } else if (way_ != Way::slots) {
       receive_buffer_ = receive_buffer(answer);
     }
@@ -128,7 +128,7 @@ class DirectSender final : public Sender {
 
   void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
     if (way_ == Way::remote_copy) {
-      copy_to_process(endpoint_.peer, receiver_pid_, reinterpret_cast<std::uint64_t>(to), from, size_bytes);
+      receiver_->write(reinterpret_cast<std::uint64_t>(to), from, size_bytes);
     } else {
       std::memcpy(to, from, size_bytes);
     }
@@ -149,10 +149,10 @@ class DirectSender final : public Sender {
   std::byte* words_block_;
   Way way_ = Way::slots;
   BlockShape shape_;
-  pid_t receiver_pid_ = 0;
-  std::byte* block_ = nullptr;           ///< the receiver's, as mapped here
-  std::byte* receive_buffer_ = nullptr;  ///< of the ways that write there alone
-  std::optional<SharedPuts> shared_;     ///< of shared_copy
+  std::shared_ptr<const RemoteProcess> receiver_;  ///< of remote_copy
+  std::byte* block_ = nullptr;                     ///< the receiver's, as mapped here
+  std::byte* receive_buffer_ = nullptr;            ///< of the ways that write there alone
+  std::optional<SharedPuts> shared_;               ///< of shared_copy
   Epoch current_ = context_.settings.first_epoch;
   Epoch previous_ = context_.settings.first_epoch;
 };
@@ -168,8 +168,8 @@ class DirectReceiver final : public Receiver {
             context.host_memory.import(endpoint.peer, offer.words, sizeof(SenderWords)))),
         block_(context.host_memory.allocate_block(shape_.block_bytes())) {
     if (way == Way::shared_copy) {
-      shared_.emplace(plan, CopyBoard(block_), endpoint.data, RemoteBytes{endpoint.peer, offer.probe.pid},
-                      words_.pulled);
+      shared_.emplace(plan, CopyBoard(block_), endpoint.data,
+                      RemoteBytes{remote_process(endpoint.peer, offer.probe), 0}, words_.pulled);
     }
   }
   ~DirectReceiver() override { context_.host_memory.free_block(block_, shape_.block_bytes()); }
@@ -177,7 +177,7 @@ class DirectReceiver final : public Receiver {
   wire::Bytes answer() override {
     Answer answer{};
     answer.way = way_;
-    answer.pid = ::getpid();
+    answer.probe = own_probe();
     answer.plain_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
     answer.flags = context_.host_memory.export_to(endpoint_.peer, block_);
     if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {

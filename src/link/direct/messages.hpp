@@ -21,6 +21,15 @@ enum class Way : std::uint8_t {
   shared_copy,  ///< the same, and the receiver's threads, while they look, copy what the sender's has not come to
 };
 
+inline ReachProbe read_probe(wire::Reader& message) {
+  ReachProbe probe;
+  probe.pid = message.get<pid_t>();
+  probe.address = message.get<std::uint64_t>();
+  probe.expected = message.get<std::uint64_t>();
+  if (probe.pid <= 0) throw wire::malformed("holds {} where a process id is expected", probe.pid);
+  return probe;
+}
+
 /// What the sender exports.
 struct Offer {
   memory::HostAddress words;  ///< what of its memory the receiver writes
@@ -38,10 +47,7 @@ struct Offer {
     Offer offer;
     offer.words = memory::read_host_address(message);
     offer.first_epoch = message.get<Epoch>();
-    offer.probe.pid = message.get<pid_t>();
-    offer.probe.address = message.get<std::uint64_t>();
-    offer.probe.expected = message.get<std::uint64_t>();
-    if (offer.probe.pid <= 0) throw wire::malformed("holds {} where a process id is expected", offer.probe.pid);
+    offer.probe = read_probe(message);
     message.end();
     return offer;
   }
@@ -50,14 +56,14 @@ struct Offer {
 /// What the receiver exports.
 struct Answer {
   Way way{};
-  pid_t pid = 0;
+  ReachProbe probe;
   std::uint64_t plain_address = 0;  ///< the receive buffer in its own process: remote copies, and a rank to itself
   memory::HostAddress data;         ///< the receive buffer, to be mapped
   memory::HostAddress flags;
 
   wire::Bytes pack() const {
     wire::Writer message;
-    message.put(way).put(pid).put(plain_address);
+    message.put(way).put(probe.pid).put(probe.address).put(probe.expected).put(plain_address);
     memory::put_host_address(message, data);
     return memory::put_host_address(message, flags).take();
   }
@@ -65,11 +71,10 @@ struct Answer {
     wire::Reader message(bytes);
     Answer answer;
     answer.way = message.get_enum(Way::shared_copy);
-    answer.pid = message.get<pid_t>();
+    answer.probe = read_probe(message);
     answer.plain_address = message.get<std::uint64_t>();
     answer.data = memory::read_host_address(message);
     answer.flags = memory::read_host_address(message);
-    if (answer.pid <= 0) throw wire::malformed("holds {} where a process id is expected", answer.pid);
     message.end();
     return answer;
   }

@@ -1,12 +1,17 @@
 #include "link/direct/remote_copy.hpp"
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <tuple>
 
 #include "core/error.hpp"
 
@@ -48,6 +53,25 @@ std::optional<Failure> copy_whole(KernelCopy copy, pid_t pid, std::byte* own, st
   return std::nullopt;
 }
 
+enum class Look : std::uint8_t { found, another_process, not_allowed };
+
+Look look(const ReachProbe& probe) {
+  std::uint64_t seen = 0;
+  const iovec local{&seen, sizeof seen};
+  const iovec remote{reinterpret_cast<void*>(probe.address), sizeof seen};
+  const ssize_t copied = ::process_vm_readv(probe.pid, &local, 1, &remote, 1, 0);
+  if (copied < 0 && errno != ESRCH && errno != EFAULT) return Look::not_allowed;
+  return copied == static_cast<ssize_t>(sizeof seen) && seen == probe.expected ? Look::found : Look::another_process;
+}
+
+int open_pidfd(pid_t pid) {
+#if defined(SYS_pidfd_open)
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));  // closed on exec
+#else
+  return -1;
+#endif
+}
+
 }  // namespace
 
 ReachProbe own_probe() {
@@ -55,29 +79,59 @@ ReachProbe own_probe() {
 }
 
 bool can_reach(const ReachProbe& probe) {
-  std::uint64_t seen = 0;
-  const iovec local{&seen, sizeof seen};
-  const iovec remote{reinterpret_cast<void*>(probe.address), sizeof seen};
-  return ::process_vm_readv(probe.pid, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof seen) &&
-         seen == probe.expected;
+  return look(probe) == Look::found;
 }
 
-void copy_to_process(int rank, pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes) {
-  const auto failure = copy_whole(::process_vm_writev, pid, const_cast<std::byte*>(from), address, size_bytes);
+RemoteProcess::RemoteProcess(int rank, const ReachProbe& probe)
+    : rank_(rank), probe_(probe), pidfd_(open_pidfd(probe.pid)) {
+  was_another_ = look(probe_) == Look::another_process;  // after the pidfd: from here on it is the one that was seen
+}
+
+bool RemoteProcess::ended() const {
+  if (was_another_) return true;
+  if (pidfd_.get() < 0) return look(probe_) == Look::another_process;
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  return ::poll(&end, 1, 0) > 0;
+}
+
+void RemoteProcess::write(std::uint64_t address, const std::byte* from, std::size_t size_bytes) const {
+  if (ended()) {
+    throw Error(ErrorClass::other, "cannot copy {} bytes into the memory of rank {}: its process {} has ended",
+                size_bytes, rank_, probe_.pid);
+  }
+  const auto failure = copy_whole(::process_vm_writev, probe_.pid, const_cast<std::byte*>(from), address, size_bytes);
   if (failure) {
     throw Error(ErrorClass::other, "cannot copy {} bytes into the memory of rank {} (process {}): {}",
-                failure->left_bytes, rank, pid, failure->reason());
+                failure->left_bytes, rank_, probe_.pid, failure->reason());
   }
 }
 
-bool copy_from_process(int rank, pid_t pid, std::uint64_t address, std::byte* to, std::size_t size_bytes) {
-  const auto failure = copy_whole(::process_vm_readv, pid, to, address, size_bytes);
+bool RemoteProcess::read(std::uint64_t address, std::byte* to, std::size_t size_bytes) const {
+  if (ended()) return false;
+  const auto failure = copy_whole(::process_vm_readv, probe_.pid, to, address, size_bytes);
   if (failure && failure->error_number == ESRCH) return false;
   if (failure) {
     throw Error(ErrorClass::other, "cannot copy {} bytes from the memory of rank {} (process {}): {}",
-                failure->left_bytes, rank, pid, failure->reason());
+                failure->left_bytes, rank_, probe_.pid, failure->reason());
   }
   return true;
+}
+
+std::shared_ptr<const RemoteProcess> remote_process(int rank, const ReachProbe& probe) {
+  struct Known {
+    std::mutex mutex;
+    std::map<std::tuple<int, pid_t, std::uint64_t>, std::weak_ptr<const RemoteProcess>> processes;
+  };
+  static auto& known = *new Known;  // never destroyed
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.processes, [](const auto& entry) { return entry.second.expired(); });
+  auto& entry = known.processes[{rank, probe.pid, probe.expected}];
+  auto process = entry.lock();
+  if (process == nullptr) {
+    process = std::make_shared<const RemoteProcess>(rank, probe);
+    entry = process;
+  }
+  return process;
 }
 
 }  // namespace partita::link

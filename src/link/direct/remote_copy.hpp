@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "core/node_socket.hpp"
 
 namespace partita::link {
 
@@ -23,11 +26,29 @@ ReachProbe own_probe();
 /// tracing restriction between them.
 bool can_reach(const ReachProbe& probe);
 
-/// Copies to `address` in process `pid`, which is world rank `rank`; complete on return. Throws Error.
-void copy_to_process(int rank, pid_t pid, std::uint64_t address, const std::byte* from, std::size_t size_bytes);
+/// Another process whose memory is copied from and to. Its number may be another process's once it has ended: who it is
+/// is settled here, by its secret word, and looked at again, by a pidfd, before each copy. Where there is none (an
+/// older kernel, no descriptor free) the secret word is. Any thread may call.
+class RemoteProcess {
+ public:
+  /// `probe` is that of world rank `rank`.
+  RemoteProcess(int rank, const ReachProbe& probe);
 
-/// Copies from `address` in process `pid`, which is world rank `rank`; complete on return. False if that process has
-/// ended, whatever was copied by then. Throws Error.
-bool copy_from_process(int rank, pid_t pid, std::uint64_t address, std::byte* to, std::size_t size_bytes);
+  bool ended() const;
+  /// Copies to `address` there; complete on return. Throws Error, also where the process has ended.
+  void write(std::uint64_t address, const std::byte* from, std::size_t size_bytes) const;
+  /// Copies from `address` there; complete on return. False if the process has ended, whatever was copied by then.
+  /// Throws Error.
+  bool read(std::uint64_t address, std::byte* to, std::size_t size_bytes) const;
+
+ private:
+  int rank_;
+  ReachProbe probe_;
+  UniqueFd pidfd_;
+  bool was_another_ = false;
+};
+
+/// One a process, whatever the number of requests: it holds a descriptor.
+std::shared_ptr<const RemoteProcess> remote_process(int rank, const ReachProbe& probe);
 
 }  // namespace partita::link

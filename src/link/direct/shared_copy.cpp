@@ -97,7 +97,7 @@ std::size_t CopyBoard::size_bytes(const Plan& plan) {
 
 SharedPuts::SharedPuts(const Plan& plan, CopyBoard board, const std::byte* data, RemoteBytes receiver,
                        std::uint64_t& pulled)
-    : plan_(plan), board_(board), data_(data), receiver_(receiver), pulled_(pulled) {
+    : plan_(plan), board_(board), data_(data), receiver_(std::move(receiver)), pulled_(pulled) {
   board_.sender_data() = reinterpret_cast<std::uint64_t>(data);
 }
 
@@ -116,8 +116,8 @@ void SharedPuts::put(std::int32_t t, Epoch epoch) {
   while (claimed.size() > 0) {
     const Range part = chunks.bytes(claimed);
     const std::int64_t first = bytes.begin + part.begin;
-    copy_to_process(receiver_.rank, receiver_.pid, receiver_.address + static_cast<std::uint64_t>(first), data_ + first,
-                    static_cast<std::size_t>(part.size()));
+    receiver_.process->write(receiver_.address + static_cast<std::uint64_t>(first), data_ + first,
+                             static_cast<std::size_t>(part.size()));
     copied += static_cast<std::int32_t>(claimed.size());
     claimed = progress.claim(epoch, count, senders_share);
     left_to_receiver_.fetch_sub(static_cast<std::uint64_t>(claimed.size()), std::memory_order_relaxed);
@@ -143,7 +143,7 @@ void SharedPuts::take_back(std::int32_t t, Epoch epoch) {
 }
 
 SharedPulls::SharedPulls(const Plan& plan, CopyBoard board, std::byte* data, RemoteBytes sender, std::uint64_t& pulled)
-    : plan_(plan), board_(board), data_(data), sender_(sender), pulled_(pulled) {}
+    : plan_(plan), board_(board), data_(data), sender_(std::move(sender)), pulled_(pulled) {}
 
 bool SharedPulls::arrived(std::int32_t t, Epoch epoch) {
   const Range bytes = plan_.bytes(t);
@@ -176,8 +176,7 @@ bool SharedPulls::pull(std::int32_t t, Range bytes, Epoch epoch) {
 /// False if the sender's process has ended.
 bool SharedPulls::copy(Range bytes) {
   const std::uint64_t from = board_.sender_data() + static_cast<std::uint64_t>(bytes.begin);
-  const bool copied =
-      copy_from_process(sender_.rank, sender_.pid, from, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
+  const bool copied = sender_.process->read(from, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
   if (!copied) sender_gone_.store(true, std::memory_order_relaxed);
   return copied;
 }

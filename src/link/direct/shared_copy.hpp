@@ -2,13 +2,13 @@
 // while they look for the arrival (docs/design/link.md, "Shared copies").
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "core/epoch.hpp"
+#include "link/direct/remote_copy.hpp"
 #include "link/plan.hpp"
 
 namespace partita::link {
@@ -81,8 +81,7 @@ class CopyBoard {
 
 /// The other rank's memory, by the kernel.
 struct RemoteBytes {
-  int rank = -1;
-  pid_t pid = 0;
+  std::shared_ptr<const RemoteProcess> process;
   std::uint64_t address = 0;  ///< of the packed data there
 };
 
