@@ -11,15 +11,14 @@ void Ending::say(LastWord word) {
 
 std::optional<LastWord> Ending::take_unsent() {
   const std::lock_guard lock(mutex_);
-  if (!said_ || heard_ || std::exchange(is_sent_, true)) return {};
+  if (!said_ || heard() || std::exchange(is_sent_, true)) return {};
   return said_;
 }
 
 void Ending::hear(LastWord word) {
   const std::lock_guard lock(mutex_);
-  if (heard_) return;
-  first_lost_ = word.first_lost;
-  heard_ = std::move(word);
+  if (heard()) return;
+  word_ = std::move(word);
   is_heard_.store(true, std::memory_order_release);
 }
 

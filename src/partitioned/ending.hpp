@@ -29,11 +29,11 @@ class Ending {
   /// The other side's.
   void hear(LastWord word);
   /// Whether the other side has ended so that `epoch` cannot complete.
-  bool loses(Epoch epoch) const { return heard() && reached(epoch, first_lost_); }
+  bool loses(Epoch epoch) const { return heard() && reached(epoch, word_.first_lost); }
   /// Whether it has failed or given up, and was not just freed.
-  bool has_failed() const { return heard() && !heard_->cause.empty(); }
+  bool has_failed() const { return heard() && !word_.cause.empty(); }
   /// Once one of these has been true.
-  const LastWord& heard_word() const { return *heard_; }
+  const LastWord& heard_word() const { return word_; }
 
  private:
   bool heard() const { return is_heard_.load(std::memory_order_acquire); }
@@ -41,9 +41,8 @@ class Ending {
   std::mutex mutex_;
   std::optional<LastWord> said_;
   bool is_sent_ = false;
-  std::atomic<bool> is_heard_{false};  ///< pairs with what lies below
-  Epoch first_lost_ = no_epoch;
-  std::optional<LastWord> heard_;
+  std::atomic<bool> is_heard_{false};  ///< and word_ is the other side's, which stays
+  LastWord word_;
 };
 
 }  // namespace partita
