@@ -107,6 +107,7 @@ Request& Matcher::request_with(const Partita_Prequest& view) {
 std::vector<Request*> Matcher::live_requests() const {
   const std::lock_guard lock(mutex_);
   std::vector<Request*> live;
+  live.reserve(requests_.size());
   for (const auto& [id, request] : requests_) live.push_back(request.get());
   std::ranges::sort(live, {}, [](const Request* request) { return request->matching.id; });
   return live;
@@ -480,6 +481,30 @@ void Matcher::send_last_word(Request& request, Mailbox::Caller caller) {
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
   mailbox_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
+}
+
+std::string Matcher::explain_unmatched(const Request& request) const {
+  constexpr int most = 8;
+  const MatchKey& mine = request.matching.key;
+  const SideShape shape = request.shape();
+  const bool sends = request.side() == Side::send;
+  std::string text =
+      fmt::format("not matched yet, rank {} has not made (or not answered for) the {}: number {} of this tag, {} bytes",
+                  request.arguments().peer, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes);
+  if (sends) return text;
+
+  const std::lock_guard lock(mutex_);
+  int offers = 0;
+  for (const auto& [key, offer] : offers_) {
+    if (key.sender != mine.sender) continue;
+    if (++offers > most) continue;
+    text += fmt::format("{} tag {}, {} bytes in {} partitions, number {} of this tag{}",
+                        offers == 1 ? "; what it offers and nobody here receives:" : ";", key.tag,
+                        offer.shape.total_bytes, offer.shape.partitions, key.ordinal + 1,
+                        key.comm_id == mine.comm_id ? "" : ", on another communicator");
+  }
+  if (offers > most) text += fmt::format("; and {} more", offers - most);
+  return offers > 0 ? text : text + "; it offers nothing that is not received here";
 }
 
 // ---- freeing -----------------------------------------------------------------------------------------------

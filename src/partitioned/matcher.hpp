@@ -34,6 +34,8 @@ class Matcher {
   Request& request_with(const Partita_Prequest& view);
   /// Sends what `request` has said (Ending::say), once, as soon as the peer is known.
   void send_last_word(Request& request, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
+  /// What keeps `request`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
+  std::string explain_unmatched(const Request& request) const;
   /// The program freed `request`; it goes when its peer can no longer touch its memory.
   void free(Request& request);
   /// What the program has left behind at the end.

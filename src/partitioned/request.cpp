@@ -364,9 +364,7 @@ std::string Request::explain() const {
   std::string text = name() + ": ";
   if (null_peer()) return text + "the peer is MPI_PROC_NULL";
   if (matching.peer_freed) text += "the peer has freed its request; ";
-  if (!matched())
-    return text + fmt::format("not matched yet, the peer has not made (or not answered for) the {}",
-                              side() == Side::send ? "receive" : "send");
+  if (!matched()) return text + runtime_.matcher.explain_unmatched(*this);
   return text + fmt::format("link {}, {} transport partitions, {}", link_name_, plan_.transport_partitions(),
                             active() ? describe_epoch() : "inactive");
 }

@@ -72,6 +72,28 @@ TEST_F(DropinTimeout, waitsome_ends) {
   expect_time_limit(MPI_Waitsome(places, requests_.data(), &done, indices.data(), MPI_STATUSES_IGNORE));
 }
 
+/// What the peer does offer, where it is something else.
+TEST(Unmatched, a_receive_says_what_its_peer_offers_instead) {
+  const ErrorsReturn errors(MPI_COMM_WORLD);
+  Sending<CFace> other, third;
+  Receiving<CFace> recv;
+  other.init(4, 100, rank(), 81);
+  third.init(2, 7, rank(), 82);
+  recv.init(4, 25, rank(), 80);
+  recv.start();
+  const int code = CFace::wait(&recv.request, MPI_STATUS_IGNORE);
+  const std::string sentence = sentence_of(code);
+  const bool cut_short = sentence.size() + 1 >= MPI_MAX_ERROR_STRING;
+  EXPECT_NE(sentence.find("tag 80"), std::string::npos) << sentence;
+  for (const char* words :
+       {"number 1 of this tag, 100 bytes", "tag 81, 400 bytes in 4 partitions", "tag 82, 14 bytes"}) {
+    EXPECT_TRUE(cut_short || sentence.find(words) != std::string::npos) << sentence << "\nexpected is: " << words;
+  }
+  recv.free();
+  other.free();
+  third.free();
+}
+
 /// The clock is not asked at each poll, but a crowded machine makes polls slow.
 TEST(SlowPolls, a_wait_ends_in_time) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
