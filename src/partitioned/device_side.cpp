@@ -157,11 +157,12 @@ void DeviceSide::check(const Waiting& request) {
 }
 
 void DeviceSide::abort() {
-  Word(words().host.abort).store(1, std::memory_order_release);  // those that wait
+  // For kernels that wait, should the next word come late: it may stand behind the program's own work on the GPU.
+  Word(words().host.abort).store(1, std::memory_order_release);
   const std::lock_guard lock(queue_mutex_);
   try {
     if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
-    flag_queue_->write(&view_.state->live, view_.life | device::life_released);  // those that ask again and again
+    flag_queue_->write(&view_.state->live, view_.life | device::life_released);
   } catch (const Error&) {
     // The GPU no longer works: no kernel is left.
   }

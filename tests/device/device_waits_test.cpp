@@ -90,7 +90,8 @@ TEST(DeviceWaits, a_wait_for_arrival_ends_at_the_time_limit_though_some_has_arri
   }
 }
 
-TEST(DeviceWaits, the_host_releases_every_wait) {
+/// Either word serves: the one in GPU memory, which is looked at often, and the host's, should the other one not come.
+void expect_release_of_every_wait(Release where) {
   for (const bool packets : {false, true}) {
     for (int wait = 0; wait < 3; ++wait) {
       Pair pair(device_driven(packets, no_limit));
@@ -100,7 +101,7 @@ TEST(DeviceWaits, the_host_releases_every_wait) {
       }
       std::thread host([&] {
         std::this_thread::sleep_for(milliseconds(20));
-        pair.release_kernels();
+        pair.release_kernels(where);
       });
       const int code = by_block_of(2, [&] {
         if (wait == 0) return MPIX_Pbuf_prepare(pair.send());
@@ -111,6 +112,26 @@ TEST(DeviceWaits, the_host_releases_every_wait) {
       EXPECT_EQ(pair.failure(wait == 2 ? pair.recv() : pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_ABORTED});
     }
   }
+}
+
+TEST(DeviceWaits, the_host_releases_every_wait_by_a_word_in_gpu_memory) {
+  expect_release_of_every_wait(Release::gpu_memory);
+}
+
+TEST(DeviceWaits, the_host_releases_every_wait_by_a_word_of_its_own) {
+  expect_release_of_every_wait(Release::host_memory);
+}
+
+TEST(DeviceWaits, a_wait_for_a_request_that_is_freed_meanwhile_ends_and_records_nothing) {
+  Pair pair(device_driven(false, no_limit));
+  ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
+  std::thread host([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    store_word(&pair.recv().state->live, device::life_freed);
+  });
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_ERR_FREED);
+  host.join();
+  EXPECT_EQ(pair.failure(pair.recv()), 0U);
 }
 
 PairShape host_driven(std::uint64_t limit_ns) {

@@ -79,6 +79,9 @@ inline void store_word(std::uint32_t* word, std::uint32_t value) {
   std::atomic_ref<std::uint32_t>(*word).store(value, std::memory_order_release);
 }
 
+/// Where the host says that kernels are released.
+enum class Release { host_memory, gpu_memory, both };
+
 class DevicePair {
  public:
   DevicePair(PairMemory& memory, const PairShape& shape) : memory_(memory), shape_(shape) {
@@ -172,9 +175,12 @@ class DevicePair {
     return true;
   }
   std::uint32_t failure(const Partita_Prequest& request) const { return load_word(&request.host->failure); }
-  void release_kernels() {
-    store_word(&send_.host->abort, 1);
-    store_word(&recv_.host->abort, 1);
+  /// By the words of the host, by those in GPU memory, or, as the library does, by both.
+  void release_kernels(Release where = Release::both) {
+    for (const Partita_Prequest* request : {&send_, &recv_}) {
+      if (where != Release::gpu_memory) store_word(&request->host->abort, 1);
+      if (where != Release::host_memory) store_in_gpu(&request->state->live, request->life | device::life_released);
+    }
   }
 
   /// One round of the progress engine: moves what was handed over and may travel. How many transport partitions.
@@ -207,12 +213,16 @@ class DevicePair {
 
   /// The flag in GPU memory by a copy, as a progress engine does; on CPUs by a release store.
   void raise(int t, Epoch epoch) {
-    if (dynamic_cast<HostPairMemory*>(&memory_) != nullptr) {
-      store_word(arrival_device_ + t, epoch);
-    } else {
-      memory_.copy(arrival_device_ + t, &epoch, sizeof epoch);
-    }
+    store_in_gpu(arrival_device_ + t, epoch);
     if (arrival_host_ != nullptr) store_word(arrival_host_ + t, epoch);
+  }
+
+  void store_in_gpu(std::uint32_t* word, std::uint32_t value) {
+    if (dynamic_cast<HostPairMemory*>(&memory_) != nullptr) {
+      store_word(word, value);
+    } else {
+      memory_.copy(word, &value, sizeof value);
+    }
   }
 
   PairMemory& memory_;

@@ -50,7 +50,7 @@ typedef struct Partita_Prequest_state {
 /* Words in host memory that the GPU reads and writes. Behind it lie, of a send,
  *   partita_u32 handed_over[transport_partitions]   newest epoch in which the kernel gave it to the progress engine */
 typedef struct Partita_Prequest_host {
-  partita_u32 abort;     /* host: not 0 releases kernels that wait */
+  partita_u32 abort;     /* host: not 0 releases kernels that wait, should `live` come late */
   partita_u32 completed; /* kernel: newest epoch in which every transport partition of a host-driven send was decided */
   partita_u32 failure;   /* kernel: what went wrong (PARTITA_DEVICE_*), written after the next two */
   partita_i32 failure_partition; /* -1: of no partition */

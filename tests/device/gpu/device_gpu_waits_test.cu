@@ -159,7 +159,8 @@ TEST(DeviceGpuWaits, waits_end_at_the_time_limit) {
 
 TEST(DeviceGpuWaits, the_host_releases_waiting_kernels) {
   constexpr std::uint64_t long_limit_ns = 20'000'000'000;
-  for (const bool packets : {false, true}) {
+  for (const auto& [packets, where] : {std::pair(false, Release::gpu_memory), std::pair(false, Release::host_memory),
+                                       std::pair(true, Release::gpu_memory), std::pair(true, Release::host_memory)}) {
     Kernels k(shape_of(true, packets, long_limit_ns));
     k.expect(Call::pstart, 0, true, PARTITA_DEVICE_SUCCESS);
     k.expect(Call::pstart, 0, false, PARTITA_DEVICE_SUCCESS);
@@ -169,10 +170,13 @@ TEST(DeviceGpuWaits, the_host_releases_waiting_kernels) {
     EXPECT_FALSE(k.stream.idle());
     EXPECT_FALSE(k.receiving.idle());
     const auto since = std::chrono::steady_clock::now();
-    k.pair.release_kernels();
+    k.pair.release_kernels(where);
     k.stream.wait();
     k.receiving.wait();
-    EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(1));
+    const auto took = std::chrono::steady_clock::now() - since;
+    EXPECT_LT(took, std::chrono::seconds(1));
+    std::printf("released %s, by a word in %s memory: two kernels ended after %.0f us\n", packets ? "packets" : "plain",
+                where == Release::gpu_memory ? "GPU" : "host", std::chrono::duration<double, std::micro>(took).count());
     k.findings.expect_none("released");
     EXPECT_EQ(k.pair.failure(k.pair.recv()), std::uint32_t{PARTITA_DEVICE_ERR_ABORTED});
   }

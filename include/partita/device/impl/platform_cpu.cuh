@@ -54,6 +54,7 @@ inline partita_u32 clock_cycles() {
 
 /// A wait looks at the host's words once in so many polls: a poll is a turn of the scheduler.
 inline constexpr partita_u32 polls_per_look = 8;
+inline constexpr partita_u32 polls_per_far_look = 32;
 
 /// Between two polls of a wait.
 inline void relax() {

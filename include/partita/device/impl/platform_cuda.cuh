@@ -79,8 +79,10 @@ PARTITA_DEVICE_INLINE partita_u32 clock_cycles() {
   return cycles;
 }
 
-/// A wait looks at the host's words once in so many polls: they cost more than a microsecond.
-inline constexpr partita_u32 polls_per_look = 1000;
+/// A wait looks at its release in GPU memory once in so many polls, and at the host's word and the clock, which are far
+/// away, once in so many: a multiple.
+inline constexpr partita_u32 polls_per_look = 32;
+inline constexpr partita_u32 polls_per_far_look = 1024;
 
 /// Between two polls of a wait.
 PARTITA_DEVICE_INLINE void relax() {}

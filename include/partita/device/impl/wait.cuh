@@ -7,8 +7,8 @@
 
 namespace partita::device {
 
-/// A look of a thread that waits, after many vain polls: at the host's abort and at the clock. `since_ns`: when the
-/// first one was, 0 in the first. Gives that, or the code with which the wait ends, which is smaller than any time.
+/// A far look of a thread that waits: at the host's abort and at the clock. `since_ns`: when the first one was, 0 in
+/// the first. Gives that, or the code with which the wait ends, which is smaller than any time.
 PARTITA_DEVICE_OUT_OF_LINE partita_u64 look_up(Partita_Prequest_host& host, partita_u64 limit_ns,
                                                partita_u64 since_ns) {
   // Pairs with nothing but itself: the kernel only ends.
@@ -23,19 +23,23 @@ class Patience {
  public:
   MPIX_Device explicit Patience(const Partita_Prequest& request) : request_(request) {}
 
-  /// Called after every vain poll: 0, or the code with which the wait ends. A host word costs a GPU more than a
-  /// microsecond, so that the host's abort and the clock are looked at once in polls_per_look.
+  /// Called after every vain poll: 0, or the code with which the wait ends.
   PARTITA_DEVICE_INLINE int look() {
     relax();
-    if (--polls_left_ != 0) return 0;
-    polls_left_ = polls_per_look;
+    if (++polls_ % polls_per_look != 0) return 0;
+    // Written by the host's copy engine; pairs with nothing but itself, as the host's word does.
+    const partita_u32 live = SystemWord<partita_u32>(request_.state->live).load(order::memory_order_relaxed);
+    if (live != request_.life) return code_of_life(live, request_);
+    // That word may come late: where a program has more streams than the GPU has queues for them, what the host writes
+    // to GPU memory can stand behind work that waits for this very kernel. So the host's own word is looked at, too.
+    if (polls_ % polls_per_far_look != 0) return 0;
     since_ns_ = look_up(*request_.host, request_.limit_ns, since_ns_);
     return since_ns_ <= PARTITA_DEVICE_ERR_ABORTED ? static_cast<int>(since_ns_) : 0;
   }
 
  private:
   const Partita_Prequest& request_;
-  partita_u32 polls_left_ = polls_per_look;
+  partita_u32 polls_ = 0;
   partita_u64 since_ns_ = 0;
 };
 
