@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "apps/support/own_mpi.hpp"
 #include "apps/support/shared_library.hpp"
 #include "bench/failure.hpp"
 
@@ -55,13 +56,13 @@ const void* object_of(const char* symbol) {
 }  // namespace
 
 FunctionCalls<MPI_Request> native_calls() {
-  const auto mpi =
-      apps::SharedLibrary::whole_process("--peer native: this MPI has no partitioned communication of its own");
+  const auto mpi = apps::SharedLibrary("--peer native: this MPI has no partitioned communication of its own",
+                                       {apps::mpi_library()}, RTLD_NOLOAD);
   return take_all<MPI_Request>(mpi, "PMPI_", standard_names);
 }
 
 bool drop_in_is_loaded() {
-  return object_of("MPI_Start") != object_of("PMPI_Start");
+  return object_of("MPI_Start") != object_of("PMPI_Get_version");
 }
 
 FunctionCalls<MPI_Request> drop_in_calls() {

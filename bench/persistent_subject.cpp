@@ -1,11 +1,21 @@
 #include "bench/persistent_subject.hpp"
 
+#include "apps/support/own_mpi.hpp"
 #include "bench/failure.hpp"
 #include "bench/owned.hpp"
 
 namespace partita::bench {
 
 namespace {
+
+/// Without the drop-in's part in them.
+const struct {
+  decltype(&PMPI_Start) start = PARTITA_OF_MPI(Start);
+  decltype(&PMPI_Test) test = PARTITA_OF_MPI(Test);
+  decltype(&PMPI_Wait) wait = PARTITA_OF_MPI(Wait);
+  decltype(&PMPI_Alloc_mem) alloc_mem = PARTITA_OF_MPI(Alloc_mem);
+  decltype(&PMPI_Free_mem) free_mem = PARTITA_OF_MPI(Free_mem);
+} own_mpi;
 
 int byte_count(const Message& message) {
   return static_cast<int>(message.bytes.size());
@@ -23,8 +33,8 @@ class PersistentSending final : public Sending {
 
   void start() override {}
   void mark(int, int) override {}
-  void release() override { check(PMPI_Start(&request_), "MPI_Start"); }
-  void wait() override { check(PMPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void release() override { check(own_mpi.start(&request_), "MPI_Start"); }
+  void wait() override { check(own_mpi.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
   bool sends_at_release() const override { return true; }
 
  private:
@@ -43,13 +53,13 @@ class PersistentReceiving final : public Receiving {
 
   void start() override {
     complete_ = 0;
-    check(PMPI_Start(&request_), "MPI_Start");
+    check(own_mpi.start(&request_), "MPI_Start");
   }
   bool arrived(int) override {
-    if (complete_ == 0) check(PMPI_Test(&request_, &complete_, MPI_STATUS_IGNORE), "MPI_Test");
+    if (complete_ == 0) check(own_mpi.test(&request_, &complete_, MPI_STATUS_IGNORE), "MPI_Test");
     return complete_ != 0;
   }
-  void wait() override { check(PMPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void wait() override { check(own_mpi.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
@@ -64,8 +74,8 @@ class PersistentSubject final : public Subject {
   Buffer allocate(std::size_t size_bytes) override {
     if (memory_ == Memory::plain) return plain_buffer(size_bytes);
     void* base = nullptr;
-    check(PMPI_Alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
-    return {base, size_bytes, [](void* memory) { PMPI_Free_mem(memory); }};
+    check(own_mpi.alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
+    return {base, size_bytes, [](void* memory) { own_mpi.free_mem(memory); }};
   }
   std::unique_ptr<Sending> sending(const Message& message) override {
     return std::make_unique<PersistentSending>(message, comm_.get());

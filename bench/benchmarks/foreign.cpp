@@ -1,8 +1,9 @@
-// foreign: what the MPI's own calls cost under their standard names, which a loaded drop-in takes, against their
-// profiling names, which reach the MPI directly. Without a drop-in both are the same: a control run.
+// foreign: what the MPI's own calls cost under their standard names, which a loaded drop-in takes, against the MPI's
+// own functions, called PMPI-… in the results. Without a drop-in both are the same: a control run.
 #include <array>
 #include <span>
 
+#include "apps/support/own_mpi.hpp"
 #include "bench/benchmarks/all.hpp"
 #include "bench/contents.hpp"
 
@@ -97,7 +98,8 @@ class Blocking final : public ForeignMeasurement {
 };
 
 std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
-  const Calls direct{PMPI_Isend, PMPI_Irecv, PMPI_Waitall, PMPI_Send, PMPI_Recv};
+  const Calls direct{PARTITA_OF_MPI(Isend), PARTITA_OF_MPI(Irecv), PARTITA_OF_MPI(Waitall), PARTITA_OF_MPI(Send),
+                     PARTITA_OF_MPI(Recv)};
   const Calls standard{MPI_Isend, MPI_Irecv, MPI_Waitall, MPI_Send, MPI_Recv};
   std::vector<Contender> contenders;
   contenders.push_back({"PMPI-waitall", "PMPI-waitall", std::make_unique<Nonblocking>(job, c, direct)});

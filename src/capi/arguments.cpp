@@ -28,7 +28,7 @@ void check_datatype(const Runtime& runtime, MPI_Datatype datatype) {
     throw Error(ErrorClass::type, "argument datatype is MPI_DATATYPE_NULL; expected is a committed datatype");
   }
   static const char unread = 0;
-  if (PMPI_Send(&unread, 1, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
+  if (native::Send(&unread, 1, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
     throw Error(ErrorClass::type, "argument datatype is not committed; expected is a datatype after MPI_Type_commit");
   }
 }
@@ -155,7 +155,7 @@ void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& argumen
   arguments.gpu_copy = runtime.settings.gpu_copy;
   if (info == MPI_INFO_NULL) return;
   int keys = 0;
-  if (const int code = PMPI_Info_get_nkeys(info, &keys); code != MPI_SUCCESS) {
+  if (const int code = native::Info_get_nkeys(info, &keys); code != MPI_SUCCESS) {
     throw Error(ErrorClass::info, "argument info is no info object; the MPI says: {}", mpi_text(code));
   }
   for (int i = 0; i < keys; ++i) {

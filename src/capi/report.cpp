@@ -20,27 +20,27 @@ std::array<std::string, error_class_count>& sentences() {
 int draw_code(int error_class) {
   int code = 0;
   int class_of_code = 0;
-  const bool drawn = PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
-                     PMPI_Error_class(code, &class_of_code) == MPI_SUCCESS && class_of_code == error_class;
+  const bool drawn = native::Add_error_code(error_class, &code) == MPI_SUCCESS &&
+                     native::Error_class(code, &class_of_code) == MPI_SUCCESS && class_of_code == error_class;
   return drawn ? code : error_class;
 }
 
 /// Whose handler hears of errors on `comm`: MPI_COMM_SELF's, where the program has passed a handle that is none.
 MPI_Comm with_handler(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_COMM_SELF;
-  PMPI_Errhandler_free(&handler);
+  if (native::Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_COMM_SELF;
+  native::Errhandler_free(&handler);
   return comm;
 }
 
 bool is_fatal(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
+  if (native::Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
   bool fatal = handler == MPI_ERRORS_ARE_FATAL;
 #if MPI_VERSION >= 4
   fatal = fatal || handler == MPI_ERRORS_ABORT;
 #endif
-  PMPI_Errhandler_free(&handler);
+  native::Errhandler_free(&handler);
   return fatal;
 }
 
@@ -82,13 +82,13 @@ void print_if_fatal(MPI_Comm comm, int code) {
 int raise(MPI_Comm comm, int code) {
   const MPI_Comm heard = with_handler(comm);
   print_if_fatal(heard, code);
-  PMPI_Comm_call_errhandler(heard, code);
+  native::Comm_call_errhandler(heard, code);
   return code;
 }
 
 int raise_in_status(MPI_Comm comm, int code) {
   print_if_fatal(comm, code);
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_IN_STATUS);
+  native::Comm_call_errhandler(comm, MPI_ERR_IN_STATUS);
   return MPI_ERR_IN_STATUS;
 }
 

@@ -35,8 +35,8 @@ namespace {
 int raise_together(MPI_Comm world, const SharedError& error) {
   const int code = remember("Init", error);
   if (error.told_here()) print_if_fatal(MPI_COMM_SELF, code);
-  PMPI_Barrier(world);
-  PMPI_Comm_call_errhandler(MPI_COMM_SELF, code);
+  native::Barrier(world);
+  native::Comm_call_errhandler(MPI_COMM_SELF, code);
   return code;
 }
 
@@ -53,7 +53,7 @@ void check_world(MPI_Comm world) {
   if (world == MPI_COMM_NULL)
     throw Error(ErrorClass::comm, "argument world is MPI_COMM_NULL; expected is a communicator");
   int inter = 0;
-  if (const int code = PMPI_Comm_test_inter(world, &inter); code != MPI_SUCCESS) {
+  if (const int code = native::Comm_test_inter(world, &inter); code != MPI_SUCCESS) {
     throw Error(ErrorClass::comm, "argument world is no communicator; the MPI says: {}", mpi_text(code));
   }
   if (inter != 0) {
@@ -128,7 +128,7 @@ int Partita_Error_string(int code, char* string, int* length) {
     return guarded("Error_string", [] { check_output(nullptr, "string or length"); });
   }
   const std::string* sentence = sentence_of(code);
-  if (sentence == nullptr) return PMPI_Error_string(code, string, length);
+  if (sentence == nullptr) return native::Error_string(code, string, length);
   const std::size_t size = std::min<std::size_t>(sentence->size(), MPI_MAX_ERROR_STRING - 1);
   std::memcpy(string, sentence->data(), size);
   string[size] = '\0';

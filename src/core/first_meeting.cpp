@@ -21,7 +21,7 @@ bool several_programs_are_known() {
   if (programs != nullptr && std::strtol(programs, nullptr, 10) > 1) return true;
   int* number = nullptr;
   int found = 0;
-  return PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &found) == MPI_SUCCESS && found != 0 && *number > 0;
+  return native::Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &found) == MPI_SUCCESS && found != 0 && *number > 0;
 }
 
 /// A thread that speaks when this rank has waited for too long in a call of the MPI that cannot be polled. It calls
@@ -84,7 +84,7 @@ MPI_Comm private_duplicate_of(MPI_Comm comm, double timeout_s) {
     const Watchman watchman(Seconds(several_programs_are_known() ? 2 : 10), Seconds(timeout_s));
     PARTITA_MPI(Comm_create_group(comm, group, tag, &duplicate));
   }
-  PMPI_Group_free(&group);
+  native::Group_free(&group);
   PARTITA_MPI(Comm_set_errhandler(duplicate, MPI_ERRORS_RETURN));
   return duplicate;
 }

@@ -107,7 +107,7 @@ class Contents {
 
  private:
   static void free_if_derived(MPI_Datatype& type) {
-    if (Envelope::of(type).combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+    if (Envelope::of(type).combiner != MPI_COMBINER_NAMED) native::Type_free(&type);
   }
 
   std::vector<int> integers_;

@@ -26,7 +26,7 @@ void leave_to_the_mpi(T memory) {
 
 Mailbox::~Mailbox() {
   if (flying_.empty()) return;  // they are not only after a failed drain
-  for (auto& message : flying_) PMPI_Request_free(&message.request);
+  for (auto& message : flying_) native::Request_free(&message.request);
   leave_to_the_mpi(std::move(flying_));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/native.hpp"
 
 namespace partita {
 
@@ -15,8 +16,8 @@ namespace partita {
 inline std::string mpi_text(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  return PMPI_Error_string(code, text, &length) == MPI_SUCCESS ? std::string(text, static_cast<std::size_t>(length))
-                                                               : fmt::format("error code {}", code);
+  return native::Error_string(code, text, &length) == MPI_SUCCESS ? std::string(text, static_cast<std::size_t>(length))
+                                                                  : fmt::format("error code {}", code);
 }
 
 /// The MPI's values of ErrorClass, in its order.
@@ -37,11 +38,11 @@ inline ErrorClass error_class_of(int mpi_class) {
 inline void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   int mpi_class = MPI_ERR_OTHER;
-  PMPI_Error_class(code, &mpi_class);
+  native::Error_class(code, &mpi_class);
   throw Error(error_class_of(mpi_class), "the MPI failed in {}: {}", call, mpi_text(code));
 }
 
 }  // namespace partita
 
-/// PARTITA_MPI(Comm_rank(comm, &rank)) calls PMPI_Comm_rank: Partita never calls an MPI_ name, which may be its own.
-#define PARTITA_MPI(call) ::partita::check_mpi(PMPI_##call, "MPI_" #call)
+/// PARTITA_MPI(Comm_rank(comm, &rank)) calls PMPI_Comm_rank.
+#define PARTITA_MPI(call) ::partita::check_mpi(::partita::native::call, "MPI_" #call)

@@ -170,10 +170,10 @@ void World::meet_node(MPI_Comm node) {
 }
 
 void World::free_communicators() {
-  PMPI_Group_free(&group_);
+  native::Group_free(&group_);
   if (leave_communicators_) return;
-  PMPI_Comm_free(&data_);
-  PMPI_Comm_free(&control_);
+  native::Comm_free(&data_);
+  native::Comm_free(&control_);
 }
 
 bool World::on_my_node(int peer) const {

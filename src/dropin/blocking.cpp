@@ -7,6 +7,8 @@
 #include <new>
 
 #include "dropin/gathering.hpp"
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/refuse.hpp"
 
@@ -53,7 +55,7 @@ int exchange(Receive receive, Send send, MPI_Status* status) {
   if (const int code = receive(&receiving); code != MPI_SUCCESS) return code;
   MPI_Request sending = MPI_REQUEST_NULL;
   if (const int code = send(&sending); code != MPI_SUCCESS) {
-    PMPI_Cancel(&receiving);
+    native().Cancel(&receiving);
     wait_polling(&receiving, MPI_STATUS_IGNORE);
     return code;
   }
@@ -64,15 +66,17 @@ int exchange(Receive receive, Send send, MPI_Status* status) {
 
 extern "C" {
 
-#define CALL(NAME, TWIN, PART, PARAMETERS, ...)                                                            \
-  PARTITA_EXPORT int NAMED(MPI_, NAME) PARAMETERS {                                                        \
-    if (!polls(Taking::PART, comm)) return NAMED(PMPI_, NAME)(__VA_ARGS__);                                \
-    return issue_and_poll([&](MPI_Request* request) { return NAMED(PMPI_, TWIN)(__VA_ARGS__, request); }); \
+/// NAMED is expanded first.
+#define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
+#define CALL(NAME, TWIN, PART, PARAMETERS, ...)                                                                \
+  INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                               \
+    if (!polls(Taking::PART, comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                \
+    return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }); \
   }
-#define RECEIVE(NAME, TWIN, PARAMETERS, ...)                                                                       \
-  PARTITA_EXPORT int NAMED(MPI_, NAME) PARAMETERS {                                                                \
-    if (!must_poll()) return NAMED(PMPI_, NAME)(__VA_ARGS__, status);                                              \
-    return issue_and_poll([&](MPI_Request* request) { return NAMED(PMPI_, TWIN)(__VA_ARGS__, request); }, status); \
+#define RECEIVE(NAME, TWIN, PARAMETERS, ...)                                                                           \
+  INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                                       \
+    if (!must_poll()) return native().NAMED(, NAME)(__VA_ARGS__, status);                                              \
+    return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }, status); \
   }
 
 #define NAMED(PREFIX, NAME) PREFIX##NAME
@@ -95,30 +99,29 @@ extern "C" {
 #undef DISPL
 #endif
 
-PARTITA_EXPORT int MPI_Barrier(MPI_Comm comm) {
-  if (!polls(Taking::COLLECTIVE, comm)) return PMPI_Barrier(comm);
-  return issue_and_poll([&](MPI_Request* request) { return PMPI_Ibarrier(comm, request); });
+INTERPOSE(Barrier)(MPI_Comm comm) {
+  if (!polls(Taking::COLLECTIVE, comm)) return native().Barrier(comm);
+  return issue_and_poll([&](MPI_Request* request) { return native().Ibarrier(comm, request); });
 }
 
-PARTITA_EXPORT int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!must_poll()) return PMPI_Probe(source, tag, comm, status);
-  return look_until_found([&](int* found) { return PMPI_Iprobe(source, tag, comm, found, status); });
+INTERPOSE(Probe)(int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  if (!must_poll()) return native().Probe(source, tag, comm, status);
+  return look_until_found([&](int* found) { return native().Iprobe(source, tag, comm, found, status); });
 }
 
-PARTITA_EXPORT int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
+INTERPOSE(Iprobe)(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   progress_if_by_caller();
-  return PMPI_Iprobe(source, tag, comm, flag, status);
+  return native().Iprobe(source, tag, comm, flag, status);
 }
 
-PARTITA_EXPORT int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-                               MPI_Status* status) {
+INTERPOSE(Improbe)(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status) {
   progress_if_by_caller();
-  return PMPI_Improbe(source, tag, comm, flag, message, status);
+  return native().Improbe(source, tag, comm, flag, message, status);
 }
 
-PARTITA_EXPORT int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!must_poll()) return PMPI_Mprobe(source, tag, comm, message, status);
-  return look_until_found([&](int* found) { return PMPI_Improbe(source, tag, comm, found, message, status); });
+INTERPOSE(Mprobe)(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
+  if (!must_poll()) return native().Mprobe(source, tag, comm, message, status);
+  return look_until_found([&](int* found) { return native().Improbe(source, tag, comm, found, message, status); });
 }
 
 }  // extern "C"

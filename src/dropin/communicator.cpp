@@ -5,6 +5,8 @@
 #include <partita/partita.h>
 
 #include "dropin/gathering.hpp"
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 
 namespace {
 
@@ -39,7 +41,7 @@ int enroll(int code, const MPI_Comm* result) {
 int gather_for_intercomm(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag) {
   if (const int code = gather_all(local_comm); code != MPI_SUCCESS) return code;
   int rank = MPI_PROC_NULL;
-  PMPI_Comm_rank(local_comm, &rank);
+  native().Comm_rank(local_comm, &rank);
   const int code = rank == local_leader ? meet_leader(peer_comm, remote_leader, tag) : MPI_SUCCESS;
   return code == MPI_SUCCESS ? gather_all(local_comm) : code;
 }
@@ -48,107 +50,107 @@ int gather_for_intercomm(MPI_Comm local_comm, int local_leader, MPI_Comm peer_co
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Comm_dup(comm, newcomm); });
+INTERPOSE(Comm_dup)(MPI_Comm comm, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Comm_dup(comm, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Comm_dup_with_info(comm, info, newcomm); });
+INTERPOSE(Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Comm_dup_with_info(comm, info, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Comm_split(comm, color, key, newcomm); });
+INTERPOSE(Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Comm_split(comm, color, key, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Comm_split_type(comm, split_type, key, info, newcomm); });
+INTERPOSE(Comm_split_type)(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Comm_split_type(comm, split_type, key, info, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Comm_create(comm, group, newcomm); });
+INTERPOSE(Comm_create)(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Comm_create(comm, group, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder,
-                                   MPI_Comm* comm_cart) {
+INTERPOSE(Cart_create)(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder,
+                       MPI_Comm* comm_cart) {
   return derive(comm_old, comm_cart,
-                [&] { return PMPI_Cart_create(comm_old, ndims, dims, periods, reorder, comm_cart); });
+                [&] { return native().Cart_create(comm_old, ndims, dims, periods, reorder, comm_cart); });
 }
 
-PARTITA_EXPORT int MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm) {
-  return derive(comm, newcomm, [&] { return PMPI_Cart_sub(comm, remain_dims, newcomm); });
+INTERPOSE(Cart_sub)(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm) {
+  return derive(comm, newcomm, [&] { return native().Cart_sub(comm, remain_dims, newcomm); });
 }
 
-PARTITA_EXPORT int MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int reorder,
-                                    MPI_Comm* comm_graph) {
+INTERPOSE(Graph_create)(MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int reorder,
+                        MPI_Comm* comm_graph) {
   return derive(comm_old, comm_graph,
-                [&] { return PMPI_Graph_create(comm_old, nnodes, index, edges, reorder, comm_graph); });
+                [&] { return native().Graph_create(comm_old, nnodes, index, edges, reorder, comm_graph); });
 }
 
-PARTITA_EXPORT int MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
-                                         const int destinations[], const int weights[], MPI_Info info, int reorder,
-                                         MPI_Comm* comm_dist_graph) {
+INTERPOSE(Dist_graph_create)(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
+                             const int destinations[], const int weights[], MPI_Info info, int reorder,
+                             MPI_Comm* comm_dist_graph) {
   return derive(comm_old, comm_dist_graph, [&] {
-    return PMPI_Dist_graph_create(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
+    return native().Dist_graph_create(comm_old, n, sources, degrees, destinations, weights, info, reorder,
+                                      comm_dist_graph);
   });
 }
 
-PARTITA_EXPORT int MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
-                                                  const int sourceweights[], int outdegree, const int destinations[],
-                                                  const int destweights[], MPI_Info info, int reorder,
-                                                  MPI_Comm* comm_dist_graph) {
+INTERPOSE(Dist_graph_create_adjacent)(MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[],
+                                      int outdegree, const int destinations[], const int destweights[], MPI_Info info,
+                                      int reorder, MPI_Comm* comm_dist_graph) {
   return derive(comm_old, comm_dist_graph, [&] {
-    return PMPI_Dist_graph_create_adjacent(comm_old, indegree, sources, sourceweights, outdegree, destinations,
-                                           destweights, info, reorder, comm_dist_graph);
+    return native().Dist_graph_create_adjacent(comm_old, indegree, sources, sourceweights, outdegree, destinations,
+                                               destweights, info, reorder, comm_dist_graph);
   });
 }
 
-PARTITA_EXPORT int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* newintracomm) {
-  return derive(intercomm, newintracomm, [&] { return PMPI_Intercomm_merge(intercomm, high, newintracomm); });
+INTERPOSE(Intercomm_merge)(MPI_Comm intercomm, int high, MPI_Comm* newintracomm) {
+  return derive(intercomm, newintracomm, [&] { return native().Intercomm_merge(intercomm, high, newintracomm); });
 }
 
 /* Nonblocking: the MPIs return the new handle at once and let attributes be set on it before it is complete. */
 
-PARTITA_EXPORT int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
-  return derived(PMPI_Comm_idup(comm, newcomm, request), comm, newcomm);
+INTERPOSE(Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  return derived(native().Comm_idup(comm, newcomm, request), comm, newcomm);
 }
 
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
-PARTITA_EXPORT int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
-  return derived(PMPI_Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
+INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
+  return derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
 }
 #endif
 
 /* Not collective over the parent: the members of the new communicator agree on it. */
 
-PARTITA_EXPORT int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+INTERPOSE(Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
   if (const int code = gather_group(group, tag); code != MPI_SUCCESS) return code;
-  return enroll(PMPI_Comm_create_group(comm, group, tag, newcomm), newcomm);
+  return enroll(native().Comm_create_group(comm, group, tag, newcomm), newcomm);
 }
 
-PARTITA_EXPORT int MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
-                                        int tag, MPI_Comm* newintercomm) {
+INTERPOSE(Intercomm_create)(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
+                            MPI_Comm* newintercomm) {
   if (const int code = gather_for_intercomm(local_comm, local_leader, peer_comm, remote_leader, tag);
       code != MPI_SUCCESS) {
     return code;
   }
-  return enroll(PMPI_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm),
+  return enroll(native().Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm),
                 newintercomm);
 }
 
 /* What these give stays unknown. */
 
-PARTITA_EXPORT int MPI_Comm_spawn(const char* command, char* argv[], int maxprocs, MPI_Info info, int root,
-                                  MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
+INTERPOSE(Comm_spawn)(const char* command, char* argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
+                      MPI_Comm* intercomm, int array_of_errcodes[]) {
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
-  return PMPI_Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
+  return native().Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
 }
 
-PARTITA_EXPORT int MPI_Comm_spawn_multiple(int count, char* array_of_commands[], char** array_of_argv[],
-                                           const int array_of_maxprocs[], const MPI_Info array_of_info[], int root,
-                                           MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
+INTERPOSE(Comm_spawn_multiple)(int count, char* array_of_commands[], char** array_of_argv[],
+                               const int array_of_maxprocs[], const MPI_Info array_of_info[], int root, MPI_Comm comm,
+                               MPI_Comm* intercomm, int array_of_errcodes[]) {
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
-  return PMPI_Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root, comm,
-                                  intercomm, array_of_errcodes);
+  return native().Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root,
+                                      comm, intercomm, array_of_errcodes);
 }
 
 }  // extern "C"

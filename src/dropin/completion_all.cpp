@@ -2,6 +2,8 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/split.hpp"
 
@@ -81,7 +83,7 @@ int CompletionOfAll::test(int* flag) {
     return code == MPI_SUCCESS ? code : failed(MPI_ERR_IN_STATUS);
   }
   Part<MPI_Request>& foreign = split_.foreign;
-  code = PMPI_Testall(foreign.count, foreign.requests, flag, found_);
+  code = native().Testall(foreign.count, foreign.requests, flag, found_);
   if (code == MPI_SUCCESS && *flag == 0) return MPI_SUCCESS;
   if (code != MPI_SUCCESS && !is_in_status(code)) return code;
 
@@ -185,21 +187,21 @@ bool is_plain(int count, const MPI_Request requests[]) {
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  if (is_plain(count, requests)) return PMPI_Waitall(count, requests, statuses);
+  if (is_plain(count, requests)) return native().Waitall(count, requests, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);
-  return all.is_needed() ? all.wait() : PMPI_Waitall(count, requests, statuses);
+  return all.is_needed() ? all.wait() : native().Waitall(count, requests, statuses);
 }
 
-PARTITA_EXPORT int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+INTERPOSE(Testall)(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
-  if (is_plain(count, requests) || flag == nullptr) return PMPI_Testall(count, requests, flag, statuses);
+  if (is_plain(count, requests) || flag == nullptr) return native().Testall(count, requests, flag, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);
   progress_if_by_caller();
-  return all.any_of_ours() ? all.test(flag) : PMPI_Testall(count, requests, flag, statuses);
+  return all.any_of_ours() ? all.test(flag) : native().Testall(count, requests, flag, statuses);
 }
 
 }  // extern "C"

@@ -2,6 +2,8 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/split.hpp"
 
@@ -58,7 +60,8 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
   const bool refused = is_missing(status);
-  if (split.own.count == 0 && (refused || !progress_by_caller())) return PMPI_Waitany(count, requests, index, status);
+  if (split.own.count == 0 && (refused || !progress_by_caller()))
+    return native().Waitany(count, requests, index, status);
   if (refused) return either::wait_any(split.own, index, status);
 
   Look own;
@@ -87,7 +90,7 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
   progress_if_by_caller();
-  if (split.own.count == 0) return PMPI_Testany(count, requests, index, flag, status);
+  if (split.own.count == 0) return native().Testany(count, requests, index, flag, status);
   if (is_missing(status)) return either::test_any(split.own, index, flag, status);  // refuses it
 
   const BothLooks looks(split, index, flag, status);
@@ -100,17 +103,18 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+INTERPOSE(Waitany)(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   using namespace partita::dropin;
   const bool plain = request_table().empty() || count <= 0 || requests == nullptr || index == nullptr;
-  return plain ? PMPI_Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
+  return plain ? native().Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
 }
 
-PARTITA_EXPORT int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+INTERPOSE(Testany)(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
   const bool plain =
       request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
-  return plain ? PMPI_Testany(count, requests, index, flag, status) : test_any(count, requests, index, flag, status);
+  return plain ? native().Testany(count, requests, index, flag, status)
+               : test_any(count, requests, index, flag, status);
 }
 
 }  // extern "C"

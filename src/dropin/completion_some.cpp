@@ -2,6 +2,8 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/split.hpp"
 
@@ -78,7 +80,7 @@ int wait_some(int count, MPI_Request requests[], const Output& out) {
   const Split split(count, requests, scratch);
   const bool refused = are_missing(out.statuses);
   if (split.own.count == 0 && (refused || !progress_by_caller())) {
-    return PMPI_Waitsome(count, requests, out.count, out.indices, out.statuses);
+    return native().Waitsome(count, requests, out.count, out.indices, out.statuses);
   }
   if (refused) return either::wait_some(split.own, out.count, out.indices, out.statuses);
 
@@ -105,7 +107,7 @@ int test_some(int count, MPI_Request requests[], const Output& out) {
   Scratch scratch(Split::need(count));
   const Split split(count, requests, scratch);
   progress_if_by_caller();
-  if (split.own.count == 0) return PMPI_Testsome(count, requests, out.count, out.indices, out.statuses);
+  if (split.own.count == 0) return native().Testsome(count, requests, out.count, out.indices, out.statuses);
   if (are_missing(out.statuses)) return either::test_some(split.own, out.count, out.indices, out.statuses);  // refuses
 
   const BothLooks looks(split, out);
@@ -122,18 +124,18 @@ bool is_plain(int count, const MPI_Request requests[], const int* outcount, cons
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Waitsome(int incount, MPI_Request requests[], int* outcount, int indices[],
-                                MPI_Status statuses[]) {
+INTERPOSE(Waitsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  return is_plain(incount, requests, outcount, indices) ? PMPI_Waitsome(incount, requests, outcount, indices, statuses)
-                                                        : wait_some(incount, requests, {outcount, indices, statuses});
+  return is_plain(incount, requests, outcount, indices)
+             ? native().Waitsome(incount, requests, outcount, indices, statuses)
+             : wait_some(incount, requests, {outcount, indices, statuses});
 }
 
-PARTITA_EXPORT int MPI_Testsome(int incount, MPI_Request requests[], int* outcount, int indices[],
-                                MPI_Status statuses[]) {
+INTERPOSE(Testsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  return is_plain(incount, requests, outcount, indices) ? PMPI_Testsome(incount, requests, outcount, indices, statuses)
-                                                        : test_some(incount, requests, {outcount, indices, statuses});
+  return is_plain(incount, requests, outcount, indices)
+             ? native().Testsome(incount, requests, outcount, indices, statuses)
+             : test_some(incount, requests, {outcount, indices, statuses});
 }
 
 }  // extern "C"

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
@@ -19,8 +21,8 @@ bool is_active(Partita_Request request) {
   if (Partita_Request_get_info(request, &info) != MPI_SUCCESS) return false;
   char value[MPI_MAX_INFO_VAL + 1] = "";
   int found = 0;
-  PMPI_Info_get(info, "partita_active", MPI_MAX_INFO_VAL, value, &found);
-  PMPI_Info_free(&info);
+  native().Info_get(info, "partita_active", MPI_MAX_INFO_VAL, value, &found);
+  native().Info_free(&info);
   return found != 0 && std::strcmp(value, "true") == 0;
 }
 
@@ -40,7 +42,7 @@ Look look_at(MPI_Request request, MPI_Status* status) {
     return {code, active, active && flag != 0};
   }
   int index = MPI_UNDEFINED;
-  const int code = PMPI_Request_get_status_any(1, &request, &index, &flag, status);
+  const int code = native().Request_get_status_any(1, &request, &index, &flag, status);
   const bool active = code != MPI_SUCCESS || flag == 0 || index != MPI_UNDEFINED;
   return {code, active, active && flag != 0};
 }
@@ -55,7 +57,7 @@ int all_statuses(int count, const MPI_Request requests[], int* flag, MPI_Status 
     int complete = 0;
     const int code = found != PARTITA_REQUEST_NULL
                          ? Partita_Request_get_status(found, &complete, status_at(statuses, i))
-                         : PMPI_Request_get_status(requests[i], &complete, status_at(statuses, i));
+                         : native().Request_get_status(requests[i], &complete, status_at(statuses, i));
     if (code != MPI_SUCCESS) return code;
     if (complete == 0) *flag = 0;
   }
@@ -101,29 +103,27 @@ int some_statuses(int count, const MPI_Request requests[], int* outcount, int in
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Request_get_status_all(int count, const MPI_Request requests[], int* flag,
-                                              MPI_Status statuses[]) {
+INTERPOSE(Request_get_status_all)(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
   const bool plain = request_table().empty() || count <= 0 || requests == nullptr || flag == nullptr;
-  return plain ? PMPI_Request_get_status_all(count, requests, flag, statuses)
+  return plain ? native().Request_get_status_all(count, requests, flag, statuses)
                : all_statuses(count, requests, flag, statuses);
 }
 
-PARTITA_EXPORT int MPI_Request_get_status_any(int count, const MPI_Request requests[], int* index, int* flag,
-                                              MPI_Status* status) {
+INTERPOSE(Request_get_status_any)(int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
   const bool plain =
       request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
-  return plain ? PMPI_Request_get_status_any(count, requests, index, flag, status)
+  return plain ? native().Request_get_status_any(count, requests, index, flag, status)
                : any_status(count, requests, index, flag, status);
 }
 
-PARTITA_EXPORT int MPI_Request_get_status_some(int incount, const MPI_Request requests[], int* outcount, int indices[],
-                                               MPI_Status statuses[]) {
+INTERPOSE(Request_get_status_some)(int incount, const MPI_Request requests[], int* outcount, int indices[],
+                                   MPI_Status statuses[]) {
   using namespace partita::dropin;
   const bool plain =
       request_table().empty() || incount <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
-  return plain ? PMPI_Request_get_status_some(incount, requests, outcount, indices, statuses)
+  return plain ? native().Request_get_status_some(incount, requests, outcount, indices, statuses)
                : some_statuses(incount, requests, outcount, indices, statuses);
 }
 

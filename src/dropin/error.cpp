@@ -2,13 +2,20 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
+
+using namespace partita::dropin;
+
 extern "C" {
 
-PARTITA_EXPORT int MPI_Error_string(int errorcode, char* string, int* resultlen) {
-  // Also before MPI_Init and after MPI_Finalize, whose own error is asked for then.
+INTERPOSE(Error_string)(int errorcode, char* string, int* resultlen) {
+  // Also before MPI_Init and after MPI_Finalize, whose own error is asked for then. Partita asks the MPI for texts that
+  // are not its own, which it reaches once the drop-in has found it.
   const bool answerable = string != nullptr && resultlen != nullptr;
+  const Native& found = native();
   return answerable ? Partita_Error_string(errorcode, string, resultlen)
-                    : PMPI_Error_string(errorcode, string, resultlen);
+                    : found.Error_string(errorcode, string, resultlen);
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dropin/native.hpp"
 #include "dropin/polling.hpp"
 
 namespace partita::dropin {
@@ -39,11 +40,11 @@ int private_tag(Meeting kind, int tag) {
 /// World ranks of `group`; empty where one is not of this world.
 std::vector<int> world_ranks(MPI_Group group) {
   int size = 0;
-  if (PMPI_Group_size(group, &size) != MPI_SUCCESS || size == 0) return {};
+  if (native().Group_size(group, &size) != MPI_SUCCESS || size == 0) return {};
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::vector<int> translated(ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (PMPI_Group_translate_ranks(group, size, ranks.data(), meetings().world, translated.data()) != MPI_SUCCESS) {
+  if (native().Group_translate_ranks(group, size, ranks.data(), meetings().world, translated.data()) != MPI_SUCCESS) {
     return {};
   }
   const bool foreign = std::find(translated.begin(), translated.end(), MPI_UNDEFINED) != translated.end();
@@ -57,27 +58,27 @@ std::vector<int> world_ranks(MPI_Comm comm, GroupOf group_of) {
   MPI_Group group = MPI_GROUP_NULL;
   if (group_of(comm, &group) != MPI_SUCCESS) return {};
   std::vector<int> ranks = world_ranks(group);
-  PMPI_Group_free(&group);
+  native().Group_free(&group);
   return ranks;
 }
 
 bool is_inter(MPI_Comm comm) {
   int inter = 0;
-  return PMPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && inter != 0;
+  return native().Comm_test_inter(comm, &inter) == MPI_SUCCESS && inter != 0;
 }
 
 bool compare_all(MPI_Comm comm) {
-  return !world_ranks(comm, PMPI_Comm_group).empty() &&
-         (!is_inter(comm) || !world_ranks(comm, PMPI_Comm_remote_group).empty());
+  return !world_ranks(comm, native().Comm_group).empty() &&
+         (!is_inter(comm) || !world_ranks(comm, native().Comm_remote_group).empty());
 }
 
 /// A word to `to` and one from `from`; returns when both have gone.
 int exchange_words(int to, int from, int tag) {
   MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   char none = 0;
-  int code = PMPI_Irecv(&none, 0, MPI_CHAR, from, tag, meetings().comm, &requests[0]);
+  int code = native().Irecv(&none, 0, MPI_CHAR, from, tag, meetings().comm, &requests[0]);
   if (code != MPI_SUCCESS) return code;
-  code = PMPI_Isend(&none, 0, MPI_CHAR, to, tag, meetings().comm, &requests[1]);
+  code = native().Isend(&none, 0, MPI_CHAR, to, tag, meetings().comm, &requests[1]);
   for (MPI_Request& request : requests) {
     const int one_code = wait_polling(&request, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS) code = one_code;
@@ -93,15 +94,15 @@ std::string name_of(const void* handle, std::size_t handle_bytes) {
 
 int open_meetings() {
   Meetings& all = meetings();
-  int code = PMPI_Comm_group(MPI_COMM_WORLD, &all.world);
+  int code = native().Comm_group(MPI_COMM_WORLD, &all.world);
   if (code != MPI_SUCCESS) return code;
-  code = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &all.keyval, nullptr);
+  code = native().Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &all.keyval, nullptr);
   if (code != MPI_SUCCESS || !progress_by_caller()) return code;
-  code = PMPI_Comm_dup(MPI_COMM_WORLD, &all.comm);
+  code = native().Comm_dup(MPI_COMM_WORLD, &all.comm);
   if (code != MPI_SUCCESS) return code;
   int* bound = nullptr;
   int found = 0;
-  code = PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+  code = native().Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
   all.tag_bound = found != 0 ? *bound : 32767;
   return code;
 }
@@ -109,9 +110,9 @@ int open_meetings() {
 void close_meetings() {
   Meetings& all = meetings();
   all.kept.clear();
-  if (all.comm != MPI_COMM_NULL) PMPI_Comm_free(&all.comm);
-  if (all.world != MPI_GROUP_NULL) PMPI_Group_free(&all.world);
-  if (all.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&all.keyval);
+  if (all.comm != MPI_COMM_NULL) native().Comm_free(&all.comm);
+  if (all.world != MPI_GROUP_NULL) native().Group_free(&all.world);
+  if (all.keyval != MPI_KEYVAL_INVALID) native().Comm_free_keyval(&all.keyval);
 }
 
 bool all_are_ours(MPI_Comm comm) {
@@ -123,24 +124,24 @@ bool all_are_ours(MPI_Comm comm) {
   char* answer = nullptr;
   int found = 0;
   // Of a handle that is no communicator the call itself complains, in which the answer is of no use.
-  if (PMPI_Comm_get_attr(comm, all.keyval, &answer, &found) != MPI_SUCCESS) return false;
+  if (native().Comm_get_attr(comm, all.keyval, &answer, &found) != MPI_SUCCESS) return false;
   if (found != 0) return *answer != 0;
   const bool ours = compare_all(comm);
-  PMPI_Comm_set_attr(comm, all.keyval, ours ? &yes : &no);
+  native().Comm_set_attr(comm, all.keyval, ours ? &yes : &no);
   return ours;
 }
 
 int gather_all(MPI_Comm comm) {
   if (!progress_by_caller() || !all_are_ours(comm)) return MPI_SUCCESS;
   MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Ibarrier(comm, &request);
+  const int code = native().Ibarrier(comm, &request);
   return code == MPI_SUCCESS ? wait_polling(&request, MPI_STATUS_IGNORE) : code;
 }
 
 /// A dissemination barrier: after the round with `step`, each has heard of the 2·step ranks up to itself.
 int gather_group(MPI_Group group, int tag) {
   int place = MPI_UNDEFINED;
-  if (!progress_by_caller() || PMPI_Group_rank(group, &place) != MPI_SUCCESS || place == MPI_UNDEFINED) {
+  if (!progress_by_caller() || native().Group_rank(group, &place) != MPI_SUCCESS || place == MPI_UNDEFINED) {
     return MPI_SUCCESS;
   }
   const std::vector<int> ranks = world_ranks(group);
@@ -157,11 +158,12 @@ int gather_group(MPI_Group group, int tag) {
 int meet_leader(MPI_Comm peer_comm, int peer, int tag) {
   if (!progress_by_caller() || peer_comm == MPI_COMM_NULL) return MPI_SUCCESS;
   MPI_Group group = MPI_GROUP_NULL;
-  const int code = is_inter(peer_comm) ? PMPI_Comm_remote_group(peer_comm, &group) : PMPI_Comm_group(peer_comm, &group);
+  const int code =
+      is_inter(peer_comm) ? native().Comm_remote_group(peer_comm, &group) : native().Comm_group(peer_comm, &group);
   if (code != MPI_SUCCESS) return code;
   int other = MPI_UNDEFINED;
-  const int translated = PMPI_Group_translate_ranks(group, 1, &peer, meetings().world, &other);
-  PMPI_Group_free(&group);
+  const int translated = native().Group_translate_ranks(group, 1, &peer, meetings().world, &other);
+  native().Group_free(&group);
   if (translated != MPI_SUCCESS || other == MPI_UNDEFINED) return translated;
   return exchange_words(other, other, private_tag(Meeting::of_leaders, tag));
 }
@@ -169,7 +171,7 @@ int meet_leader(MPI_Comm peer_comm, int peer, int tag) {
 int keep_for(const void* handle, std::size_t handle_bytes, MPI_Comm comm) {
   if (!progress_by_caller() || !all_are_ours(comm)) return MPI_SUCCESS;
   MPI_Comm duplicate = MPI_COMM_NULL;
-  const int code = PMPI_Comm_dup(comm, &duplicate);
+  const int code = native().Comm_dup(comm, &duplicate);
   if (code != MPI_SUCCESS) return code;
   const std::lock_guard lock(meetings().mutex);
   meetings().kept[name_of(handle, handle_bytes)] = duplicate;

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <atomic>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/runtime.hpp"
+
+using namespace partita::dropin;
 
 namespace {
 
@@ -17,7 +21,7 @@ constinit std::atomic<int> reported_level{-1};
 /// where the program's calls shall do that, for no more than the program asks for.
 int start(int* argc, char*** argv, int required, int* provided) {
   const int level = partita::dropin::caller_progress_is_set() ? required : MPI_THREAD_MULTIPLE;
-  if (const int code = PMPI_Init_thread(argc, argv, level, provided); code != MPI_SUCCESS) return code;
+  if (const int code = native().Init_thread(argc, argv, level, provided); code != MPI_SUCCESS) return code;
   *provided = std::min(*provided, required);
   reported_level.store(*provided, std::memory_order_relaxed);
   return partita::dropin::start_runtime();
@@ -27,26 +31,26 @@ int start(int* argc, char*** argv, int required, int* provided) {
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Init(int* argc, char*** argv) {
+INTERPOSE(Init)(int* argc, char*** argv) {
   int provided = MPI_THREAD_SINGLE;
   return start(argc, argv, MPI_THREAD_SINGLE, &provided);
 }
 
-PARTITA_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+INTERPOSE(Init_thread)(int* argc, char*** argv, int required, int* provided) {
   return start(argc, argv, required, provided);
 }
 
 /// The MPI answers first: it knows what is wrong with the call.
-PARTITA_EXPORT int MPI_Query_thread(int* provided) {
-  const int code = PMPI_Query_thread(provided);
+INTERPOSE(Query_thread)(int* provided) {
+  const int code = native().Query_thread(provided);
   const int reported = reported_level.load(std::memory_order_relaxed);
   if (code == MPI_SUCCESS && reported >= 0) *provided = reported;
   return code;
 }
 
-PARTITA_EXPORT int MPI_Finalize(void) {
+INTERPOSE(Finalize)(void) {
   const int own_code = partita::dropin::stop_runtime();
-  const int code = PMPI_Finalize();
+  const int code = native().Finalize();
   return own_code != MPI_SUCCESS ? own_code : code;
 }
 

@@ -2,6 +2,11 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
+
+using namespace partita::dropin;
+
 namespace {
 
 /// Whether Partita allocates: it runs, and the caller asks for nothing particular that only the MPI understands.
@@ -9,21 +14,22 @@ bool is_for_partita(MPI_Aint size, MPI_Info info, const void* baseptr) {
   int runs = 0;
   if (size <= 0 || baseptr == nullptr || Partita_Initialized(&runs) != MPI_SUCCESS || runs == 0) return false;
   int keys = 0;
-  return info == MPI_INFO_NULL || (PMPI_Info_get_nkeys(info, &keys) == MPI_SUCCESS && keys == 0);
+  return info == MPI_INFO_NULL || (native().Info_get_nkeys(info, &keys) == MPI_SUCCESS && keys == 0);
 }
 
 }  // namespace
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void* baseptr) {
-  return is_for_partita(size, info, baseptr) ? Partita_Alloc(size, info, baseptr) : PMPI_Alloc_mem(size, info, baseptr);
+INTERPOSE(Alloc_mem)(MPI_Aint size, MPI_Info info, void* baseptr) {
+  return is_for_partita(size, info, baseptr) ? Partita_Alloc(size, info, baseptr)
+                                             : native().Alloc_mem(size, info, baseptr);
 }
 
-PARTITA_EXPORT int MPI_Free_mem(void* base) {
+INTERPOSE(Free_mem)(void* base) {
   int is_ours = 0;
   if (Partita_Is_allocated(base, &is_ours) == MPI_SUCCESS && is_ours != 0) return Partita_Free(base);
-  return PMPI_Free_mem(base);
+  return native().Free_mem(base);
 }
 
 }  // extern "C"

@@ -4,6 +4,8 @@
 #include <partita/partita.h>
 
 #include "dropin/gathering.hpp"
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 
 namespace {
 
@@ -23,7 +25,7 @@ int end_of(const Handle* handle, End end) {
   MPI_Comm comm = take_kept(handle, sizeof *handle);
   if (comm == MPI_COMM_NULL) return end();
   const int gathered = gather_all(comm);
-  PMPI_Comm_free(&comm);
+  native().Comm_free(&comm);
   return gathered == MPI_SUCCESS ? end() : gathered;
 }
 
@@ -31,40 +33,38 @@ int end_of(const Handle* handle, End end) {
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Win_create(void* base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
-                                  MPI_Win* win) {
-  return make_on(comm, win, [&] { return PMPI_Win_create(base, size, disp_unit, info, comm, win); });
+INTERPOSE(Win_create)(void* base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
+  return make_on(comm, win, [&] { return native().Win_create(base, size, disp_unit, info, comm, win); });
 }
 
-PARTITA_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
-                                    MPI_Win* win) {
-  return make_on(comm, win, [&] { return PMPI_Win_allocate(size, disp_unit, info, comm, baseptr, win); });
+INTERPOSE(Win_allocate)(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win) {
+  return make_on(comm, win, [&] { return native().Win_allocate(size, disp_unit, info, comm, baseptr, win); });
 }
 
-PARTITA_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
-                                           MPI_Win* win) {
-  return make_on(comm, win, [&] { return PMPI_Win_allocate_shared(size, disp_unit, info, comm, baseptr, win); });
+INTERPOSE(Win_allocate_shared)(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
+                               MPI_Win* win) {
+  return make_on(comm, win, [&] { return native().Win_allocate_shared(size, disp_unit, info, comm, baseptr, win); });
 }
 
-PARTITA_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-  return make_on(comm, win, [&] { return PMPI_Win_create_dynamic(info, comm, win); });
+INTERPOSE(Win_create_dynamic)(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
+  return make_on(comm, win, [&] { return native().Win_create_dynamic(info, comm, win); });
 }
 
-PARTITA_EXPORT int MPI_Win_fence(int assert, MPI_Win win) {
+INTERPOSE(Win_fence)(int assert, MPI_Win win) {
   const int gathered = gather_all(kept_for(&win, sizeof win));
-  return gathered == MPI_SUCCESS ? PMPI_Win_fence(assert, win) : gathered;
+  return gathered == MPI_SUCCESS ? native().Win_fence(assert, win) : gathered;
 }
 
-PARTITA_EXPORT int MPI_Win_free(MPI_Win* win) {
-  return end_of(win, [&] { return PMPI_Win_free(win); });
+INTERPOSE(Win_free)(MPI_Win* win) {
+  return end_of(win, [&] { return native().Win_free(win); });
 }
 
-PARTITA_EXPORT int MPI_File_open(MPI_Comm comm, const char* filename, int amode, MPI_Info info, MPI_File* fh) {
-  return make_on(comm, fh, [&] { return PMPI_File_open(comm, filename, amode, info, fh); });
+INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info info, MPI_File* fh) {
+  return make_on(comm, fh, [&] { return native().File_open(comm, filename, amode, info, fh); });
 }
 
-PARTITA_EXPORT int MPI_File_close(MPI_File* fh) {
-  return end_of(fh, [&] { return PMPI_File_close(fh); });
+INTERPOSE(File_close)(MPI_File* fh) {
+  return end_of(fh, [&] { return native().File_close(fh); });
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "dropin/interpose.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/requests.hpp"
 
@@ -22,40 +23,40 @@ extern "C" {
 /// Open MPI 5.0's header leaves the const out.
 using PartitionList = decltype(second_argument(&MPI_Pready_list));
 
-PARTITA_EXPORT int MPI_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest,
-                                  int tag, MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+INTERPOSE(Psend_init)(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                      MPI_Comm comm, MPI_Info info, MPI_Request* request) {
   if (request == nullptr) return refuse_null_pointer("MPI_Psend_init", "request");
   Partita_Request made = PARTITA_REQUEST_NULL;
   const int code = Partita_Psend_init(buf, partitions, count, datatype, dest, tag, comm, info, &made);
   return code == MPI_SUCCESS ? adopt(made, request) : code;
 }
 
-PARTITA_EXPORT int MPI_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source,
-                                  int tag, MPI_Comm comm, MPI_Info info, MPI_Request* request) {
+INTERPOSE(Precv_init)(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                      MPI_Comm comm, MPI_Info info, MPI_Request* request) {
   if (request == nullptr) return refuse_null_pointer("MPI_Precv_init", "request");
   Partita_Request made = PARTITA_REQUEST_NULL;
   const int code = Partita_Precv_init(buf, partitions, count, datatype, source, tag, comm, info, &made);
   return code == MPI_SUCCESS ? adopt(made, request) : code;
 }
 
-PARTITA_EXPORT int MPI_Pready(int partition, MPI_Request request) {
+INTERPOSE(Pready)(int partition, MPI_Request request) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready", request) : Partita_Pready(partition, found);
 }
 
-PARTITA_EXPORT int MPI_Pready_range(int partition_low, int partition_high, MPI_Request request) {
+INTERPOSE(Pready_range)(int partition_low, int partition_high, MPI_Request request) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_range", request)
                                        : Partita_Pready_range(partition_low, partition_high, found);
 }
 
-PARTITA_EXPORT int MPI_Pready_list(int length, PartitionList array_of_partitions, MPI_Request request) {
+INTERPOSE(Pready_list)(int length, PartitionList array_of_partitions, MPI_Request request) {
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? refuse_foreign("MPI_Pready_list", request)
                                        : Partita_Pready_list(length, array_of_partitions, found);
 }
 
-PARTITA_EXPORT int MPI_Parrived(MPI_Request request, int partition, int* flag) {
+INTERPOSE(Parrived)(MPI_Request request, int partition, int* flag) {
   if (request == MPI_REQUEST_NULL && flag != nullptr) {
     *flag = 1;
     return MPI_SUCCESS;

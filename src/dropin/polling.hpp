@@ -5,6 +5,7 @@
 #include <partita/partita.h>
 #include <sched.h>
 
+#include "dropin/native.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
 
@@ -30,7 +31,7 @@ inline int wait_polling(MPI_Request* request, MPI_Status* status) {
   Polling polling;
   while (true) {
     int done = 0;
-    if (const int code = PMPI_Test(request, &done, status); code != MPI_SUCCESS || done != 0) return code;
+    if (const int code = native().Test(request, &done, status); code != MPI_SUCCESS || done != 0) return code;
     polling.pause();
   }
 }

@@ -2,6 +2,8 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/interpose.hpp"
+#include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/split.hpp"
 
@@ -23,7 +25,7 @@ int start_all(int count, MPI_Request requests[]) {
     }
   }
   if (foreign.count > 0) {
-    if (const int code = PMPI_Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
+    if (const int code = native().Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
   }
   return own.count > 0 ? Partita_Startall(own.count, own.requests) : MPI_SUCCESS;
 }
@@ -32,23 +34,23 @@ int start_all(int count, MPI_Request requests[]) {
 
 extern "C" {
 
-PARTITA_EXPORT int MPI_Start(MPI_Request* request) {
+INTERPOSE(Start)(MPI_Request* request) {
   Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? PMPI_Start(request) : Partita_Start(&found);
+  return found == PARTITA_REQUEST_NULL ? native().Start(request) : Partita_Start(&found);
 }
 
-PARTITA_EXPORT int MPI_Startall(int count, MPI_Request requests[]) {
+INTERPOSE(Startall)(int count, MPI_Request requests[]) {
   const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
-  return plain ? PMPI_Startall(count, requests) : start_all(count, requests);
+  return plain ? native().Startall(count, requests) : start_all(count, requests);
 }
 
-PARTITA_EXPORT int MPI_Request_free(MPI_Request* request) {
+INTERPOSE(Request_free)(MPI_Request* request) {
   const Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? PMPI_Request_free(request) : release(found, request);
+  return found == PARTITA_REQUEST_NULL ? native().Request_free(request) : release(found, request);
 }
 
-PARTITA_EXPORT int MPI_Cancel(MPI_Request* request) {
-  if (ours(request) == PARTITA_REQUEST_NULL) return PMPI_Cancel(request);
+INTERPOSE(Cancel)(MPI_Request* request) {
+  if (ours(request) == PARTITA_REQUEST_NULL) return native().Cancel(request);
   return refuse(MPI_ERR_REQUEST,
                 "MPI_Cancel: the request is partitioned, and a partitioned request cannot be cancelled");
 }

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
 
 namespace partita::dropin {
@@ -12,28 +13,41 @@ constinit MPI_Comm placeholder_comm = MPI_COMM_NULL;
 }  // namespace
 
 int open_placeholders() {
-  return PMPI_Comm_dup(MPI_COMM_SELF, &placeholder_comm);
+  return native().Comm_dup(MPI_COMM_SELF, &placeholder_comm);
 }
 
 void close_placeholders() {
-  if (placeholder_comm != MPI_COMM_NULL) PMPI_Comm_free(&placeholder_comm);
+  if (placeholder_comm != MPI_COMM_NULL) native().Comm_free(&placeholder_comm);
 }
 
 void make_mpi_progress() {
   int found = 0;
-  PMPI_Iprobe(0, 0, placeholder_comm, &found, MPI_STATUS_IGNORE);
+  native().Iprobe(0, 0, placeholder_comm, &found, MPI_STATUS_IGNORE);
+}
+
+/// Nothing natively completes it: a program, a tool or a language binding that reaches the MPI past the drop-in is
+/// never told that a request of ours is complete.
+int make_placeholder(MPI_Request* placeholder) {
+  const int code = native().Recv_init(nullptr, 0, MPI_BYTE, 0, 0, placeholder_comm, placeholder);
+  return code == MPI_SUCCESS ? native().Start(placeholder) : code;
+}
+
+int free_placeholder(MPI_Request* placeholder) {
+  native().Cancel(placeholder);
+  native().Wait(placeholder, MPI_STATUS_IGNORE);
+  return native().Request_free(placeholder);
 }
 
 int adopt(Partita_Request request, MPI_Request* handle) {
   MPI_Request placeholder = MPI_REQUEST_NULL;
-  int code = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, 0, placeholder_comm, &placeholder);
+  int code = make_placeholder(&placeholder);
   if (code == MPI_SUCCESS) {
     try {
       request_table().insert(key_of(placeholder), request);
       *handle = placeholder;
       return MPI_SUCCESS;
     } catch (const std::bad_alloc&) {
-      PMPI_Request_free(&placeholder);
+      free_placeholder(&placeholder);
       code = refuse(MPI_ERR_NO_MEM, "no memory is left to note one more partitioned request");
     }
   }
@@ -46,7 +60,7 @@ int release(Partita_Request request, MPI_Request* handle) {
   if (request != PARTITA_REQUEST_NULL) return code;  // refused; an error may also come of one that is gone
   // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
   request_table().erase(key_of(*handle));
-  const int placeholder_code = PMPI_Request_free(handle);
+  const int placeholder_code = free_placeholder(handle);
   return code != MPI_SUCCESS ? code : placeholder_code;
 }
 

@@ -52,11 +52,13 @@ inline Partita_Request ours(const MPI_Request* handle) {
 /// Makes and frees the communicator on which placeholders are made. Local.
 int open_placeholders();
 void close_placeholders();
+int free_placeholder(MPI_Request* placeholder);
 
 /// Lets the MPI take the steps that wait to be taken, as any look at a request of its own would.
 void make_mpi_progress();
 
-/// Gives `request` a genuine MPI_Request value: a placeholder, a persistent receive of nothing that is never started.
+/// Gives `request` a genuine MPI_Request value: a placeholder, a persistent receive that is started and that
+/// nothing is sent to.
 /// Returns an MPI error code; the request is freed if there is no placeholder for it.
 int adopt(Partita_Request request, MPI_Request* handle);
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dropin/gathering.hpp"
+#include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
 
 namespace partita::dropin {
@@ -14,7 +15,7 @@ MPI_Status made_empty_status() {
   MPI_Status status{};
   MPI_Request none = MPI_REQUEST_NULL;
   int flag = 0;
-  PMPI_Test(&none, &flag, &status);
+  native().Test(&none, &flag, &status);
   status.MPI_ERROR = MPI_SUCCESS;
   return status;
 }
@@ -25,10 +26,10 @@ constinit MPI_Status the_empty_status{};
 /// `own_code`.
 int agree_on_progress(int own_code) {
   int level = MPI_THREAD_SINGLE;
-  PMPI_Query_thread(&level);
+  native().Query_thread(&level);
   std::array<int, 2> any = {level < MPI_THREAD_MULTIPLE || caller_progress_is_set() ? 1 : 0,
                             own_code != MPI_SUCCESS ? 1 : 0};
-  const int code = PMPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  const int code = native().Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   const auto [by_caller, failed] = any;
   internal::progress_by_caller.store(code == MPI_SUCCESS && by_caller != 0, std::memory_order_relaxed);
   if (code != MPI_SUCCESS || failed == 0) return code;
@@ -40,7 +41,7 @@ void free_placeholders() {
   while (const RequestTable::Key key = request_table().any()) {
     MPI_Request placeholder = handle_of(key);
     request_table().erase(key);
-    PMPI_Request_free(&placeholder);
+    free_placeholder(&placeholder);
   }
   close_placeholders();
 }

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/native.hpp"
 #include "dropin/requests.hpp"
 #include "dropin/scratch.hpp"
 
@@ -75,7 +76,8 @@ class Split {
 /// Whether `code` says that the statuses hold the errors.
 inline bool is_in_status(int code) {
   int error_class = MPI_SUCCESS;
-  return code != MPI_SUCCESS && PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IN_STATUS;
+  return code != MPI_SUCCESS && native().Error_class(code, &error_class) == MPI_SUCCESS &&
+         error_class == MPI_ERR_IN_STATUS;
 }
 
 /// Whether a status is neither given nor ignored, which is an error: MPI_STATUS_IGNORE is null in some MPIs only.
@@ -107,25 +109,25 @@ inline int test_any(const Part<Partita_Request>& part, int* index, int* flag, MP
   return Partita_Testany(part.count, part.requests, index, flag, status);
 }
 inline int test_any(const Part<MPI_Request>& part, int* index, int* flag, MPI_Status* status) {
-  return PMPI_Testany(part.count, part.requests, index, flag, status);
+  return native().Testany(part.count, part.requests, index, flag, status);
 }
 inline int wait_any(const Part<Partita_Request>& part, int* index, MPI_Status* status) {
   return Partita_Waitany(part.count, part.requests, index, status);
 }
 inline int wait_any(const Part<MPI_Request>& part, int* index, MPI_Status* status) {
-  return PMPI_Waitany(part.count, part.requests, index, status);
+  return native().Waitany(part.count, part.requests, index, status);
 }
 inline int test_some(const Part<Partita_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
   return Partita_Testsome(part.count, part.requests, done, indices, statuses);
 }
 inline int test_some(const Part<MPI_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
-  return PMPI_Testsome(part.count, part.requests, done, indices, statuses);
+  return native().Testsome(part.count, part.requests, done, indices, statuses);
 }
 inline int wait_some(const Part<Partita_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
   return Partita_Waitsome(part.count, part.requests, done, indices, statuses);
 }
 inline int wait_some(const Part<MPI_Request>& part, int* done, int indices[], MPI_Status statuses[]) {
-  return PMPI_Waitsome(part.count, part.requests, done, indices, statuses);
+  return native().Waitsome(part.count, part.requests, done, indices, statuses);
 }
 inline int test_all(const Part<Partita_Request>& part, int* flag, MPI_Status statuses[]) {
   return Partita_Testall(part.count, part.requests, flag, statuses);
@@ -134,13 +136,13 @@ inline int wait_all(const Part<Partita_Request>& part, MPI_Status statuses[]) {
   return Partita_Waitall(part.count, part.requests, statuses);
 }
 inline int wait_all(const Part<MPI_Request>& part, MPI_Status statuses[]) {
-  return PMPI_Waitall(part.count, part.requests, statuses);
+  return native().Waitall(part.count, part.requests, statuses);
 }
 inline int test_one(Partita_Request* request, int* flag, MPI_Status* status) {
   return Partita_Test(request, flag, status);
 }
 inline int test_one(MPI_Request* request, int* flag, MPI_Status* status) {
-  return PMPI_Test(request, flag, status);
+  return native().Test(request, flag, status);
 }
 
 }  // namespace either

@@ -43,8 +43,8 @@ Communicators::~Communicators() {
     const std::lock_guard lock(mutex_);
     records = records_;
   }
-  for (auto* record : records) PMPI_Comm_delete_attr((*record)->handle, keyval_);
-  PMPI_Comm_free_keyval(&keyval_);
+  for (auto* record : records) native::Comm_delete_attr((*record)->handle, keyval_);
+  native::Comm_free_keyval(&keyval_);
 }
 
 int Communicators::forget(MPI_Comm, int, void* record, void* communicators) {
@@ -65,7 +65,7 @@ std::shared_ptr<Communicator> Communicators::lookup(MPI_Comm comm) const {
   }
   void* record = nullptr;
   int found = 0;
-  if (const int code = PMPI_Comm_get_attr(comm, keyval_, &record, &found); code != MPI_SUCCESS) {
+  if (const int code = native::Comm_get_attr(comm, keyval_, &record, &found); code != MPI_SUCCESS) {
     throw Error(ErrorClass::comm, "argument comm is no communicator; the MPI says: {}", mpi_text(code));
   }
   return found != 0 ? *static_cast<std::shared_ptr<Communicator>*>(record) : nullptr;

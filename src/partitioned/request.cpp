@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/current_error.hpp"
+#include "core/native.hpp"
 #include "partitioned/runtime.hpp"
 
 namespace partita {
@@ -15,8 +16,8 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
   status->MPI_SOURCE = source;
   status->MPI_TAG = tag;
   // Set in bytes: MPI_Status_set_elements counts basic elements, of which a datatype may hold several kinds.
-  PMPI_Status_set_elements_x(status, MPI_BYTE, size_bytes);
-  PMPI_Status_set_cancelled(status, 0);
+  native::Status_set_elements_x(status, MPI_BYTE, size_bytes);
+  native::Status_set_cancelled(status, 0);
 }
 
 Request::Request(Runtime& runtime, RequestArguments arguments)

@@ -4,6 +4,7 @@
 
 #include <partita/mpix.h>
 
+#include "apps/support/own_mpi.hpp"
 #include "dropin_ring.hpp"
 
 namespace partita::test {
@@ -125,7 +126,7 @@ TEST_F(DropinError, errors_of_the_mpi_keep_their_own_text) {
   char own[MPI_MAX_ERROR_STRING] = "";
   char given[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  PMPI_Error_string(code, own, &length);
+  PARTITA_OF_MPI(Error_string)(code, own, &length);
   MPI_Error_string(code, given, &length);
   EXPECT_STREQ(own, given);
 }
@@ -134,7 +135,7 @@ TEST_F(DropinError, communicators_that_partita_does_not_know_are_refused) {
   // As after MPI_Comm_spawn: made behind the drop-in's back, then duplicated in its sight.
   MPI_Comm unknown = MPI_COMM_NULL;
   MPI_Comm duplicate = MPI_COMM_NULL;
-  PMPI_Comm_dup(MPI_COMM_WORLD, &unknown);
+  PARTITA_OF_MPI(Comm_dup)(MPI_COMM_WORLD, &unknown);
   ASSERT_EQ(MPI_SUCCESS, MPI_Comm_dup(unknown, &duplicate));
   for (const MPI_Comm comm : {unknown, duplicate}) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

@@ -2,6 +2,7 @@
 #include <partita/partita.h>
 #include <array>
 
+#include "apps/support/own_mpi.hpp"
 #include "dropin_ring.hpp"
 
 namespace partita::test {
@@ -25,7 +26,7 @@ TEST(DropinMemory, comes_from_partita_and_goes_back_to_it) {
 
 TEST(DropinMemory, of_the_mpi_goes_back_to_the_mpi) {
   void* memory = nullptr;
-  ASSERT_EQ(MPI_SUCCESS, PMPI_Alloc_mem(100, MPI_INFO_NULL, &memory));
+  ASSERT_EQ(MPI_SUCCESS, PARTITA_OF_MPI(Alloc_mem)(100, MPI_INFO_NULL, &memory));
   EXPECT_FALSE(is_from_partita(memory));
   ASSERT_EQ(MPI_SUCCESS, MPI_Free_mem(memory));
 }

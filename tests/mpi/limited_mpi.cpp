@@ -22,7 +22,7 @@ int most_of_mpi() {
 
 }  // namespace partita::test
 
-/// Stands before the MPI's own, for the drop-in too.
+/// Stands between the drop-in and the MPI.
 extern "C" int PMPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   using InitThread = int (*)(int*, char***, int, int*);
   const auto of_mpi = reinterpret_cast<InitThread>(dlsym(RTLD_NEXT, "PMPI_Init_thread"));

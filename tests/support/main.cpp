@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "apps/support/own_mpi.hpp"
 #include "support/gather.hpp"
 #include "support/gpu_memory.hpp"
 #include "support/job.hpp"
@@ -104,7 +105,8 @@ MPI_Comm harness_comm() {
   return private_comm;
 }
 void harness_barrier() {
-  PMPI_Barrier(private_comm);
+  static const auto barrier = PARTITA_OF_MPI(Barrier);
+  barrier(private_comm);
 }
 
 unsigned long long from_rank_zero(unsigned long long value) {

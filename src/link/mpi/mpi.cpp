@@ -30,7 +30,7 @@ class ByteSpan {
     count_ = 1;
   }
   ~ByteSpan() {
-    if (type_ != MPI_BYTE) PMPI_Type_free(&type_);
+    if (type_ != MPI_BYTE) native::Type_free(&type_);
   }
   ByteSpan(const ByteSpan&) = delete;
   ByteSpan& operator=(const ByteSpan&) = delete;
@@ -49,7 +49,7 @@ class Requests {
   /// `peer`: the world rank at the other end, for errors.
   explicit Requests(int peer) : peer_(peer) {}
   ~Requests() {
-    for (MPI_Request& request : requests_) PMPI_Request_free(&request);
+    for (MPI_Request& request : requests_) native::Request_free(&request);
   }
 
   /// `init(bytes, count, type, tag, request)` makes each of them.

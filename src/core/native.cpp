@@ -1,0 +1,12 @@
+#include "core/native.hpp"
+
+namespace partita::native {
+
+void take_from(void* (*find)(const char* name)) {
+#define PARTITA_NATIVE(NAME) \
+  if (void* const found = find("PMPI_" #NAME); found != nullptr) NAME = reinterpret_cast<decltype(NAME)>(found);
+#include "core/native_calls.inc"
+#undef PARTITA_NATIVE
+}
+
+}  // namespace partita::native

@@ -1,0 +1,43 @@
+# Profiling libraries in front of the drop-in, behind it, and at both sides, by link order and by preloading.
+check_symbol_exists(PMPIX_Request_is_complete mpi.h PARTITA_MPI_TELLS_REQUEST_IS_COMPLETE)
+
+foreach(tool a b)
+  add_library(dropin_tool_${tool} SHARED dropin_tool.c)
+  target_compile_definitions(dropin_tool_${tool} PRIVATE TOOL_NAME="${tool}")
+  target_link_libraries(dropin_tool_${tool} PRIVATE MPI::MPI_C)
+  set_target_properties(dropin_tool_${tool} PROPERTIES C_VISIBILITY_PRESET default)
+endforeach()
+
+# partita_tool_program(NAME libraries in their order)
+function(partita_tool_program name)
+  add_executable(${name} dropin_completions.c)
+  target_link_options(${name} PRIVATE LINKER:--no-as-needed)
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  if(PARTITA_MPI_TELLS_REQUEST_IS_COMPLETE)
+    target_compile_definitions(${name} PRIVATE PARTITEST_REQUEST_IS_COMPLETE)
+  endif()
+endfunction()
+partita_tool_program(dropin_completions partita_mpi)
+partita_tool_program(dropin_completions_in_front dropin_tool_a partita_mpi)
+partita_tool_program(dropin_completions_behind partita_mpi dropin_tool_b)
+
+# partita_tool_entry(NAME PROGRAM FRONT PRELOADED): FRONT names the tools that must see the calls.
+function(partita_tool_entry name program front preloaded)
+  partita_test_command(command 2 ${CMAKE_COMMAND} -E env "LD_PRELOAD=${preloaded}" $<TARGET_FILE:${program}>)
+  partita_add_test_entry(dropin_tools.${name} PROCESSORS 2 LABELS mpi ENV PARTITEST_TOOL_IN_FRONT=${front} COMMAND ${command})
+endfunction()
+partita_tool_entry(none dropin_completions "" "")
+partita_tool_entry(in_front.linked dropin_completions_in_front a "")
+partita_tool_entry(behind.linked dropin_completions_behind "" "")
+if(NOT PARTITA_SANITIZE)  # whose libraries must come first
+  partita_tool_entry(in_front.preloaded dropin_completions a $<TARGET_FILE:dropin_tool_a>)
+  partita_tool_entry(both dropin_completions_behind a $<TARGET_FILE:dropin_tool_a>)
+  partita_tool_entry(two_in_front dropin_completions_in_front b $<TARGET_FILE:dropin_tool_b>)
+  if(PARTITA_MPI_IS_PARTITIONED)
+    partita_tool_program(dropin_completions_of_the_mpi MPI::MPI_C)
+    partita_tool_entry(in_front.all_preloaded dropin_completions_of_the_mpi a
+                       "$<TARGET_FILE:dropin_tool_a>:$<TARGET_FILE:partita_mpi>")
+    partita_tool_entry(behind.all_preloaded dropin_completions_of_the_mpi ""
+                       "$<TARGET_FILE:partita_mpi>:$<TARGET_FILE:dropin_tool_b>")
+  endif()
+endif()
