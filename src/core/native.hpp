@@ -6,6 +6,7 @@
 
 namespace partita::native {
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
 #define PARTITA_NATIVE(NAME) inline constinit decltype(&PMPI_##NAME) NAME = &PMPI_##NAME;
 #include "core/native_calls.inc"
 #undef PARTITA_NATIVE

@@ -8,6 +8,8 @@
 /// it: a tool that stands in front of the drop-in wraps the one and calls the other. Within extern "C".
 #define INTERPOSE(NAME) INTERPOSE_NAMES(MPI_##NAME, PMPI_##NAME)
 #define INTERPOSE_EXTENSION(NAME) INTERPOSE_NAMES(MPIX_##NAME, PMPIX_##NAME)
+// NOLINTBEGIN(bugprone-macro-parentheses): names that are declared
 #define INTERPOSE_NAMES(NAME, SHIFTED_NAME)                                 \
   PARTITA_EXPORT decltype(NAME) SHIFTED_NAME __attribute__((alias(#NAME))); \
   PARTITA_EXPORT int NAME
+// NOLINTEND(bugprone-macro-parentheses)

@@ -7,6 +7,7 @@
 
 namespace partita::dropin {
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names that are declared
 struct Native {
 #define NATIVE_NAMED(NAME) decltype(&PMPI_##NAME) NAME;
 #define NATIVE(NAME) NATIVE_NAMED(NAME)
@@ -16,6 +17,7 @@ struct Native {
 #undef NATIVE
 #undef EXTENSION
 };
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace internal {
 inline constinit std::atomic<bool> native_is_found{false};

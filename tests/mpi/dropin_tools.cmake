@@ -41,3 +41,28 @@ if(NOT PARTITA_SANITIZE)  # whose libraries must come first
                        "$<TARGET_FILE:partita_mpi>:$<TARGET_FILE:dropin_tool_b>")
   endif()
 endif()
+
+# Fortran's wrappers call the profiling names. Where the MPI's Fortran compiler wrapper, beside its launcher, knows mpi_f08;
+# Fortran is no language of this project for one program's sake.
+string(REGEX REPLACE "mpi(run|exec)" "mpifort" mpifort "${PARTITA_MPIEXEC}")
+set(fortran_works 1)
+if(EXISTS "${mpifort}" AND NOT PARTITA_SANITIZE)
+  execute_process(COMMAND "${mpifort}" -fsyntax-only "${CMAKE_CURRENT_SOURCE_DIR}/dropin_fortran.f90"
+                  WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}" RESULT_VARIABLE fortran_works OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(fortran_works EQUAL 0)
+  add_library(dropin_fortran_part OBJECT dropin_fortran_part.c)
+  target_link_libraries(dropin_fortran_part PRIVATE partita_mpi)
+  set(program "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/dropin_fortran")
+  add_custom_command(OUTPUT "${program}"
+    COMMAND "${mpifort}" "${CMAKE_CURRENT_SOURCE_DIR}/dropin_fortran.f90" $<TARGET_OBJECTS:dropin_fortran_part>
+            $<TARGET_FILE:partita_mpi> -Wl,-rpath,$<TARGET_FILE_DIR:partita_mpi>
+            -Wl,-rpath-link,$<TARGET_FILE_DIR:partita> -o "${program}"
+    DEPENDS dropin_fortran.f90 dropin_fortran_part partita_mpi
+    COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(dropin_fortran ALL DEPENDS "${program}")
+  partita_test_command(command 2 "${program}")
+  partita_add_test_entry(dropin_fortran PROCESSORS 2 LABELS mpi COMMAND ${command})
+else()
+  message(STATUS "No test of Fortran: the MPI's compiler wrapper has no mpi_f08")
+endif()
