@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <time.h>
 
 namespace partita {
 
@@ -13,25 +14,35 @@ inline void cpu_relax() {
 #endif
 }
 
-/// Spins; where ranks share cores, soon yields the core to whoever must act first.
+/// Spins; where ranks share cores, soon gives the core to whoever must act first.
 class Backoff {
  public:
-  explicit Backoff(int spare_cores) : spins_before_yield_(spare_cores < 0 ? 16 : 4096) {}
+  explicit Backoff(int spare_cores) : cores_are_shared_(spare_cores < 0) {}
 
   /// Returns whether the core was given away, for how long nobody knows.
   bool pause() {
-    if (spins_ + 1 < spins_before_yield_) {
+    if (spins_ + 1 < (cores_are_shared_ ? 16 : 4096)) {
       ++spins_;
       cpu_relax();
       return false;
     }
-    ::sched_yield();
+    // A yield gives the core to threads of one scheduling group only, and launchers put each rank into a session, which
+    // is a group, of its own: now and then the thread must sleep for the other rank to run.
+    if (cores_are_shared_ && ++yields_ % yields_before_nap == 0) {
+      const timespec shortest{0, 1};
+      ::nanosleep(&shortest, nullptr);
+    } else {
+      ::sched_yield();
+    }
     return true;
   }
 
  private:
-  int spins_before_yield_;
+  static constexpr unsigned yields_before_nap = 8;
+
+  bool cores_are_shared_;
   int spins_ = 0;
+  unsigned yields_ = 0;
 };
 
 }  // namespace partita

@@ -7,12 +7,12 @@
 #include <random>
 #include <string>
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "core/agreement.hpp"
+#include "core/cores.hpp"
 #include "core/first_meeting.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
@@ -80,12 +80,14 @@ bool opens(const Introduction& peer) {
   return fd.get() >= 0 && ::pread(fd.get(), &found, sizeof found, 0) == sizeof found && found == peer.secret;
 }
 
-/// Cores that the ranks of this node share; where each rank is bound to cores of its own, those of all together.
-int cores_of_node(int ranks) {
-  cpu_set_t mine;
-  const int online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  const int bound = ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : online;
-  return std::min(online, bound * ranks);
+/// Cores that the ranks of this node share. An MPI that binds nothing, a container or a batch system may leave all of
+/// them in one mask, or give them less time than the cores have.
+int cores_of_node(MPI_Comm node, int ranks) {
+  const CoreShare mine = own_core_share();
+  std::vector<CoreShare> shares(static_cast<std::size_t>(ranks));
+  const int size_bytes = static_cast<int>(sizeof mine);
+  PARTITA_MPI(Allgather(&mine, size_bytes, MPI_BYTE, shares.data(), size_bytes, MPI_BYTE, node));
+  return cores_together(shares);
 }
 
 }  // namespace
@@ -106,7 +108,7 @@ World::World(MPI_Comm world, double timeout_s)
   MPI_Comm node = node_of(control_, rank_);
   const std::vector<int> on_node = ranks_of(node, rank_);
   const int ranks = static_cast<int>(on_node.size());
-  spare_cores_ = cores_of_node(ranks) - ranks;
+  spare_cores_ = cores_of_node(node, ranks) - ranks;
   open_socket(node);
   meet_node(node);
   PARTITA_MPI(Comm_free(&node));

@@ -246,9 +246,9 @@ TEST_P(Crossing, ends_around_windows) {
     ASSERT_EQ(MPI_SUCCESS, MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window));
     ASSERT_EQ(MPI_SUCCESS, MPI_Win_free(&window));
   });
-  std::array<int, 16> words{};
+  int* words = nullptr;
   MPI_Win window = MPI_WIN_NULL;
-  MPI_Win_create(words.data(), sizeof words, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window);
   cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_fence(0, window)); });
   MPI_Win_free(&window);
 }
