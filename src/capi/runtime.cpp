@@ -149,7 +149,7 @@ int Partita_Alloc(MPI_Aint size_bytes, MPI_Info, void* baseptr) {
     if (size_bytes < 0) throw Error(ErrorClass::arg, "argument size_bytes is {}; expected is 0 or more", size_bytes);
     if (baseptr == nullptr)
       throw Error(ErrorClass::arg, "argument baseptr is null; expected is where to put the address");
-    *static_cast<void**>(baseptr) = runtime().host_memory.allocate_segment(static_cast<std::size_t>(size_bytes));
+    *static_cast<void**>(baseptr) = runtime().allocate_memory(static_cast<std::size_t>(size_bytes));
   });
 }
 
@@ -160,7 +160,7 @@ int Partita_Free(void* base) {
 int Partita_Is_allocated(const void* base, int* flag) {
   return guarded("Is_allocated", [&] {
     check_output(flag, "flag");
-    *flag = current_runtime() != nullptr && current_runtime()->host_memory.is_segment(base) ? 1 : 0;
+    *flag = current_runtime() != nullptr && current_runtime()->is_allocated(base) ? 1 : 0;
   });
 }
 

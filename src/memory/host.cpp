@@ -1,5 +1,6 @@
 #include "memory/host.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,9 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;
 constexpr std::size_t pool_segment_bytes = std::size_t{4} << 20;
+constexpr std::size_t largest_arena_bytes = std::size_t{1} << 30;
+/// Below, the system call costs more than the memory is worth.
+constexpr std::size_t give_back_bytes = 16 * 1024;
 
 std::size_t rounded_up(std::size_t size_bytes, std::size_t multiple) {
   return (size_bytes + multiple - 1) / multiple * multiple;
@@ -43,7 +47,7 @@ HostMemory::~HostMemory() {
   for (auto& [name, mapped] : mapped_) ::munmap(mapped.base, mapped.size_bytes);
 }
 
-std::byte* HostMemory::create_segment(std::size_t size_bytes) {
+HostMemory::Segment& HostMemory::create_segment(std::size_t size_bytes) {
   size_bytes = rounded_up(std::max<std::size_t>(size_bytes, 1), static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
   UniqueFd fd(::memfd_create("partita", MFD_CLOEXEC));
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) {
@@ -51,31 +55,85 @@ std::byte* HostMemory::create_segment(std::size_t size_bytes) {
   }
   std::byte* base = map_shared(fd.get(), size_bytes, "own");
   const FileName file = file_name_of(fd.get());
-  segments_.emplace(base, Segment{base, size_bytes, std::move(fd), file, next_name_++, {}});
-  return base;
+  Segment segment;
+  segment.base = base;
+  segment.size_bytes = size_bytes;
+  segment.fd = std::move(fd);
+  segment.file = file;
+  segment.name = next_name_++;
+  return segments_.emplace(base, std::move(segment)).first->second;
 }
 
-std::byte* HostMemory::allocate_segment(std::size_t size_bytes) {
+/// The segments that allocations share grow with what is allocated, so that there are a handful of them. Pages that
+/// nobody has touched take no memory.
+std::byte* HostMemory::allocate(std::size_t size_bytes) {
   const std::lock_guard lock(mutex_);
-  return create_segment(size_bytes);
+  if (size_bytes > own_segment_bytes) {
+    Segment& segment = create_segment(size_bytes);
+    segment.of_program = true;
+    return segment.base;
+  }
+  for (auto& [base, segment] : segments_) {
+    if (segment.arena == nullptr) continue;
+    if (const auto offset = segment.arena->allocate(size_bytes)) return segment.base + *offset;
+  }
+  Segment& segment = create_segment(std::max(arena_bytes_, rounded_up(size_bytes, Arena::page_bytes)));
+  segment.of_program = true;
+  segment.arena = std::make_unique<Arena>(segment.size_bytes);
+  arena_bytes_ = std::min(arena_bytes_ * 2, largest_arena_bytes);
+  return segment.base + *segment.arena->allocate(size_bytes);
 }
 
-HostMemory::Freed HostMemory::free_segment(void* base) {
+HostMemory::Segment* HostMemory::allocated_in(const void* base) {
+  const auto found = containing(base, 1);
+  if (found == segments_.end()) return nullptr;
+  Segment& segment = segments_.at(found->first);
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(base) - segment.base);
+  const bool is_one = segment.arena != nullptr ? segment.arena->allocated_at(offset) > 0 : offset == 0;
+  return segment.of_program && is_one ? &segment : nullptr;
+}
+
+HostMemory::Freed HostMemory::free(void* base) {
   const std::lock_guard lock(mutex_);
-  const auto found = segments_.find(static_cast<std::byte*>(base));
-  if (found == segments_.end()) {
+  Segment* segment = allocated_in(base);
+  if (segment == nullptr) {
     throw Error(ErrorClass::arg, "argument base is {}, which Partita did not allocate or has freed already", base);
   }
-  const Segment& segment = found->second;
-  Freed freed{segment.name, {segment.holders.begin(), segment.holders.end()}};
-  unmap(segment.base, segment.size_bytes);
-  segments_.erase(found);
+  if (segment->arena != nullptr) {
+    auto* first = static_cast<std::byte*>(base);
+    const auto offset = static_cast<std::size_t>(first - segment->base);
+    const std::size_t size_bytes = segment->arena->allocated_at(offset);
+    segment->arena->free(offset);
+    const bool last_arena = segment->size_bytes == first_arena_bytes;  // kept for the next one
+    if (!segment->arena->empty() || last_arena) {
+      if (!give_back(first, size_bytes)) std::memset(first, 0, size_bytes);
+      return {};
+    }
+    arena_bytes_ = std::max(first_arena_bytes, arena_bytes_ / 2);
+  }
+  return drop(segments_.find(segment->base));
+}
+
+HostMemory::Freed HostMemory::drop(Segments::iterator segment) {
+  Freed freed{segment->second.name, {segment->second.holders.begin(), segment->second.holders.end()}};
+  unmap(segment->second.base, segment->second.size_bytes);
+  segments_.erase(segment);
   return freed;
 }
 
-bool HostMemory::is_segment(const void* base) const {
+bool HostMemory::is_allocated(const void* base) const {
   const std::lock_guard lock(mutex_);
-  return segments_.contains(static_cast<const std::byte*>(base));
+  return const_cast<HostMemory*>(this)->allocated_in(base) != nullptr;
+}
+
+/// Gives the pages of [first, first + size_bytes) back to the system, which leaves zeros, also for those who have
+/// mapped them. False where it is not worth it, or would part a GPU from them.
+bool HostMemory::give_back(std::byte* first, std::size_t size_bytes) {
+  if (size_bytes < give_back_bytes) return false;
+  const auto found = containing(first, size_bytes);
+  if (found == segments_.end() || found->second.registered) return false;
+  return ::fallocate(found->second.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(first - found->second.base), static_cast<off_t>(size_bytes)) == 0;
 }
 
 std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
@@ -85,12 +143,13 @@ std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
   if (!free.empty()) {
     std::byte* block = free.back();
     free.pop_back();
-    std::memset(block, 0, size_bytes);
+    // Again where it costs nothing: the rank that had it mapped may have failed, and written late.
+    std::memset(block, 0, std::min(size_bytes, give_back_bytes));
     return block;
   }
-  if (size > pool_segment_bytes / 4) return create_segment(size);
+  if (size > pool_segment_bytes / 4) return create_segment(size).base;
   if (static_cast<std::size_t>(pool_end_ - pool_next_) < size) {
-    pool_next_ = create_segment(pool_segment_bytes);
+    pool_next_ = create_segment(pool_segment_bytes).base;
     pool_end_ = pool_next_ + pool_segment_bytes;
   }
   std::byte* block = pool_next_;
@@ -98,9 +157,12 @@ std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
   return block;
 }
 
+/// Zeroed here and not when it is taken again: what is given back is zero already.
 void HostMemory::free_block(std::byte* block, std::size_t size_bytes) {
+  const std::size_t size = block_class(size_bytes);
   const std::lock_guard lock(mutex_);
-  free_blocks_[block_class(size_bytes)].push_back(block);
+  if (!give_back(block, size)) std::memset(block, 0, size_bytes);
+  free_blocks_[size].push_back(block);
 }
 
 HostMemory::Segments::const_iterator HostMemory::containing(const void* address, std::size_t size_bytes) const {
@@ -211,6 +273,14 @@ std::optional<HostMemory::Range> HostMemory::segment_of(const void* address) con
     if (range.base <= byte && byte < range.base + range.size_bytes) return range;
   }
   return std::nullopt;
+}
+
+std::optional<HostMemory::Range> HostMemory::register_segment_of(const void* address) {
+  const auto range = segment_of(address);
+  if (!range) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (const auto own = segments_.find(range->base); own != segments_.end()) own->second.registered = true;
+  return range;
 }
 
 void HostMemory::before_unmapping(std::function<void(std::byte*)> hook) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/world.hpp"
+#include "memory/arena.hpp"
 #include "memory/host_address.hpp"
 #include "memory/memory.hpp"
 
@@ -28,17 +29,21 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  /// A segment of its own: page-aligned, zeroed. Throws Error (no_mem).
-  std::byte* allocate_segment(std::size_t size_bytes);
-  /// Frees it; returns the ranks that may have it mapped, and its name there. Throws Error (arg) on another address.
+  /// Memory for the program, zeroed: a piece of a segment that allocations share, aligned to cache lines or, from a
+  /// page on, to pages; above `own_segment_bytes` a segment of its own. Throws Error (no_mem).
+  std::byte* allocate(std::size_t size_bytes);
+  static constexpr std::size_t own_segment_bytes = std::size_t{64} << 20;
+  /// Frees it. Where that was the last of its segment the segment goes: the ranks that may have it mapped, and its name
+  /// there. Throws Error (arg) on another address.
   struct Freed {
     std::uint64_t segment = 0;
     std::vector<int> holders;
   };
-  Freed free_segment(void* base);
-  bool is_segment(const void* base) const;
+  Freed free(void* base);
+  bool is_allocated(const void* base) const;
 
-  /// A small piece of a shared segment: flags, slots. Aligned to cache lines, zeroed.
+  /// A piece of a shared segment for Partita itself: flags, slots, staging. Aligned to cache lines, zeroed. What is
+  /// freed keeps its place, and the system gets its pages back.
   std::byte* allocate_block(std::size_t size_bytes);
   void free_block(std::byte* block, std::size_t size_bytes);
 
@@ -60,11 +65,15 @@ class HostMemory {
   };
   /// The segment that holds the byte at `address`, ours or a peer's.
   std::optional<Range> segment_of(const void* address) const;
+  /// The same; its pages stay what they are from here on, since the caller registers them with a GPU.
+  std::optional<Range> register_segment_of(const void* address);
   /// `hook` is called with the base of every segment before it is unmapped, but for those that live to the end of this
   /// object. It must not call back. An empty one takes the last away.
   void before_unmapping(std::function<void(std::byte*)> hook);
 
  private:
+  static constexpr std::size_t first_arena_bytes = std::size_t{4} << 20;
+
   struct Segment {
     std::byte* base = nullptr;
     std::size_t size_bytes = 0;
@@ -72,10 +81,16 @@ class HostMemory {
     FileName file;
     std::uint64_t name = 0;
     std::set<int> holders;
+    std::unique_ptr<Arena> arena;  ///< of one that allocations of the program share
+    bool of_program = false;       ///< else it holds blocks
+    bool registered = false;       ///< with a GPU, which then has its pages
   };
   using Segments = std::map<const std::byte*, Segment>;
 
-  std::byte* create_segment(std::size_t size_bytes);
+  Segment& create_segment(std::size_t size_bytes);
+  Segment* allocated_in(const void* base);
+  Freed drop(Segments::iterator segment);
+  bool give_back(std::byte* first, std::size_t size_bytes);
   Segments::const_iterator containing(const void* address, std::size_t size_bytes) const;
   std::optional<Range> named_by(int peer, const HostAddress& address);
   void map_file_of(int peer, const HostAddress& address);
@@ -86,6 +101,7 @@ class HostMemory {
   mutable std::mutex mutex_;
   Segments segments_;  ///< ours, by base address
   std::uint64_t next_name_ = 1;
+  std::size_t arena_bytes_ = first_arena_bytes;                 ///< of the next segment that allocations share
   std::map<std::size_t, std::vector<std::byte*>> free_blocks_;  ///< by rounded size
   std::byte* pool_next_ = nullptr;                              ///< unused rest of the newest pool segment
   std::byte* pool_end_ = nullptr;

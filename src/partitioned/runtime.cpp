@@ -142,8 +142,35 @@ void Runtime::free(Request& request) {
   if (in_gpu_memory && engine.idle() && device_watch.idle()) device_memory->trim(unused_mapped_bytes);
 }
 
+void* Runtime::allocate_memory(std::size_t size_bytes) {
+  try {
+    return host_memory.allocate(size_bytes);
+  } catch (const Error&) {
+    void* base = nullptr;
+    if (size_bytes > memory::HostMemory::own_segment_bytes ||
+        PMPI_Alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base) != MPI_SUCCESS) {
+      throw;
+    }
+    const std::lock_guard lock(of_mpi_mutex_);
+    of_mpi_.insert(base);
+    return base;
+  }
+}
+
+bool Runtime::is_allocated(const void* base) const {
+  const std::lock_guard lock(of_mpi_mutex_);
+  return of_mpi_.contains(base) || host_memory.is_allocated(base);
+}
+
 void Runtime::free_memory(void* base) {
-  const auto freed = host_memory.free_segment(base);
+  {
+    const std::lock_guard lock(of_mpi_mutex_);
+    if (of_mpi_.erase(base) > 0) {
+      PARTITA_MPI(Free_mem(base));
+      return;
+    }
+  }
+  const auto freed = host_memory.free(base);
   for (const int holder : freed.holders) {
     mailbox.post(holder, write(SegmentFreed{freed.segment}));
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/backoff.hpp"
@@ -70,12 +72,20 @@ class Runtime {
   /// Frees a request. In GPU memory, it lets go of peers' memory that requests no longer use, too.
   void free(Request& request);
 
+  /// Memory of Partita_Alloc. Where this process may make no more segments it is the MPI's, which peers cannot map.
+  /// Throws Error.
+  void* allocate_memory(std::size_t size_bytes);
+  bool is_allocated(const void* base) const;
   /// Frees memory of Partita_Alloc, and its mappings at the peers.
   void free_memory(void* base);
 
  private:
   Runtime(MPI_Comm comm, const LocalSettings& local);
   void start_thread();
+
+ private:
+  mutable std::mutex of_mpi_mutex_;
+  std::set<const void*> of_mpi_;  ///< what allocate_memory() had to take from the MPI
 };
 
 }  // namespace partita

@@ -82,7 +82,7 @@ TEST_F(DeviceQueueContract, a_gpu_writes_into_the_host_memory_of_the_peer) {
 
 TEST_F(DeviceQueueContract, a_segment_is_registered_once_and_until_it_is_freed) {
   for (int round = 0; round < 3; ++round) {
-    std::byte* segment = host_memory().allocate_segment(std::size_t{1} << 20);
+    std::byte* segment = host_memory().allocate(memory::HostMemory::own_segment_bytes + 1);
     std::byte* first = device_memory().device_pointer(gpu(), segment);
     EXPECT_EQ(device_memory().device_pointer(gpu(), segment + 12345), first + 12345);
     const auto queue = device_memory().make_copy_queue(gpu());
@@ -91,13 +91,13 @@ TEST_F(DeviceQueueContract, a_segment_is_registered_once_and_until_it_is_freed) 
     Epoch value = 0;
     std::memcpy(&value, segment + 64, sizeof value);
     EXPECT_EQ(value, 7u);
-    host_memory().free_segment(segment);
+    host_memory().free(segment);
   }
-  std::byte* segment = host_memory().allocate_segment(4096);  // registered by the program
+  std::byte* segment = host_memory().allocate(memory::HostMemory::own_segment_bytes + 1);  // registered by the program
   must(cudaHostRegister(segment, 4096, cudaHostRegisterMapped), "cudaHostRegister");
   EXPECT_NE(device_memory().device_pointer(gpu(), segment), nullptr);
   must(cudaHostUnregister(segment), "cudaHostUnregister");
-  host_memory().free_segment(segment);
+  host_memory().free(segment);
   Epoch local = 0;
   EXPECT_THROW(device_memory().device_pointer(gpu(), reinterpret_cast<std::byte*>(&local)), Error);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
@@ -142,7 +142,7 @@ TEST_F(DeviceQueueContract, copies_reach_host_memory_of_every_kind) {
   std::vector<std::byte> heap(size);
   std::byte* pinned = nullptr;
   ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&pinned), size), cudaSuccess);
-  std::byte* segment = host_memory().allocate_segment(size);
+  std::byte* segment = host_memory().allocate(memory::HostMemory::own_segment_bytes + size);
   device_memory().device_pointer(gpu(), segment);
   const auto queue = device_memory().make_copy_queue(gpu());
   queue->copy(heap.data(), source.data(), 0);
@@ -154,7 +154,7 @@ TEST_F(DeviceQueueContract, copies_reach_host_memory_of_every_kind) {
   }
   device_memory().copy(heap.data(), pinned, size);
   cudaFreeHost(pinned);
-  host_memory().free_segment(segment);
+  host_memory().free(segment);
 }
 
 TEST_F(DeviceQueueContract, a_thread_without_a_gpu_stays_without) {

@@ -94,7 +94,7 @@ Buffer::Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes)
     : links_(links), kind_(kind), size_bytes_(size_bytes) {
   const std::int64_t allocated_bytes = std::max<std::int64_t>(size_bytes, 1);
   if (kind == MemoryKind::exported) {
-    data_ = links.host_memory().allocate_segment(static_cast<std::size_t>(allocated_bytes));
+    data_ = links.host_memory().allocate(static_cast<std::size_t>(allocated_bytes));
     return;
   }
   bytes_ = Bytes(kind == MemoryKind::gpu ? Memory::gpu : Memory::plain, allocated_bytes);
@@ -102,7 +102,7 @@ Buffer::Buffer(JobLinks& links, MemoryKind kind, std::int64_t size_bytes)
 }
 
 Buffer::~Buffer() {
-  if (kind_ == MemoryKind::exported) links_.host_memory().free_segment(data_);
+  if (kind_ == MemoryKind::exported) links_.host_memory().free(data_);
 }
 
 link::Endpoint Buffer::endpoint(int peer) const {

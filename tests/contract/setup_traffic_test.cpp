@@ -9,10 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <thread>
@@ -214,9 +216,9 @@ TEST_F(SetupTraffic, a_segment_that_is_freed_meanwhile_is_told_from_what_has_its
   memory::HostAddress named;
   UniqueFd other;
   if (rank() == 0) {
-    std::byte* segment = memory_.allocate_segment(std::size_t{256} << 20);
+    std::byte* segment = memory_.allocate(std::size_t{256} << 20);
     named = memory_.export_to(1, segment);
-    memory_.free_segment(segment);
+    memory_.free(segment);
     other = UniqueFd(::memfd_create("partita-test", MFD_CLOEXEC));
     EXPECT_EQ(::ftruncate(other.get(), 1 << 20), 0);
     EXPECT_EQ(other.get(), named.file.number);
@@ -226,6 +228,32 @@ TEST_F(SetupTraffic, a_segment_that_is_freed_meanwhile_is_told_from_what_has_its
     EXPECT_THROW(memory_.import(0, named, 64), Error);
   }
   harness_barrier();
+}
+
+/// What of shared memory this process has in its page tables, in KiB.
+long shared_kib() {
+  std::ifstream statm("/proc/self/statm");
+  long pages = 0, resident = 0, shared = 0;
+  statm >> pages >> resident >> shared;
+  return shared * ::sysconf(_SC_PAGESIZE) / 1024;
+}
+
+TEST_F(SetupTraffic, blocks_of_many_sizes_keep_no_memory_once_they_are_freed) {
+  const long before = shared_kib();
+  for (std::size_t size = 20000; size < std::size_t{24} << 20; size = size * 3 / 2) {
+    std::byte* blocks[3];
+    for (auto& block : blocks) {
+      block = memory_.allocate_block(size);
+      EXPECT_EQ(block[size / 2], std::byte{0}) << "not zeroed";
+      std::memset(block, 1, size);
+    }
+    for (auto* block : blocks) memory_.free_block(block, size);
+  }
+  EXPECT_LT(shared_kib() - before, 2048);
+  std::byte* again = memory_.allocate_block(200000);
+  EXPECT_EQ(std::count(again, again + 200000, std::byte{0}), 200000);
+  memory_.free_block(again, 200000);
+  meet();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ RegisteredSegments::~RegisteredSegments() {
 }
 
 std::byte* RegisteredSegments::device_pointer(int device, std::byte* host) {
-  const auto range = host_memory_.segment_of(host);
+  const auto range = host_memory_.register_segment_of(host);
   if (!range) throw Error(ErrorClass::internal, "{} is not exported host memory", static_cast<const void*>(host));
   const CUcontext context = contexts_.of(device);
   const InContext in_context(context);
