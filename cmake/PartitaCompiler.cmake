@@ -30,8 +30,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 
-# Installed programs and libraries find ours beside themselves and the MPI where it was at build time.
-set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+# Libraries from unusual places stay where they are; CMake leaves out those inside the source tree, which cmake/PartitaBundle.cmake
+# takes care of.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic>")

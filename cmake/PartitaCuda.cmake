@@ -1,7 +1,11 @@
 # The CUDA language for the folders that hold .cu files; they ask `if(PARTITA_CUDA)`. No GPU is needed to build.
 
 if(PARTITA_CUDA)
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(CMAKE_VERSION VERSION_LESS 3.28)
+    message(FATAL_ERROR "PARTITA_CUDA is ON, but this is CMake ${CMAKE_VERSION}: the GPU parts need 3.28 or later, which knows "
+                        "C++20 in CUDA and where CUDA 13 lies. ./dev brings one (.venv/bin/cmake), pip install cmake another")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 90)
   endif()
   enable_language(CUDA)

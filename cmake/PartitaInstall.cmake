@@ -1,7 +1,8 @@
-# What ./dev install PREFIX lays down: headers, libraries, the program, the CMake package and the pkg-config files.
-# The tree may be moved afterwards; only the MPI (and UCX) stay where they were found.
+# What ./dev install PREFIX lays down: headers, libraries, the program, the CMake package, the pkg-config files, the documentation
+# and the examples. The tree may be moved afterwards; what of the MPI and UCX is installed with it says PartitaBundle.cmake.
 
 include(CMakePackageConfigHelpers)
+include(PartitaBundle)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/partita")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
@@ -16,6 +17,17 @@ target_compile_definitions(partita INTERFACE ${skip_cxx_bindings})
 install(TARGETS partita partita_mpi EXPORT partita-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT partita-targets NAMESPACE partita:: DESTINATION "${package_dir}")
 
+# The MPI as the package and the pkg-config files name it: relative to the prefix where it is installed there.
+set(package_mpicc "${MPI_C_COMPILER}")
+set(package_mpiexec "${PARTITA_MPIEXEC}")
+set(pc_mpi_include_dirs ${MPI_C_INCLUDE_DIRS})
+set(pc_mpi_libs ${MPI_C_LIBRARIES})
+if(PARTITA_BUNDLED_MPI)
+  set(package_mpicc "\${PACKAGE_PREFIX_DIR}/${CMAKE_INSTALL_LIBDIR}/partita/mpi/bin/mpicc")
+  set(package_mpiexec "\${PACKAGE_PREFIX_DIR}/${CMAKE_INSTALL_LIBDIR}/partita/mpi/bin/mpiexec")
+  set(pc_mpi_include_dirs "\${libdir}/partita/mpi/include")
+  set(pc_mpi_libs "\${libdir}/partita/mpi/lib/libmpi.so" "-Wl,-rpath,\${libdir}/partita/mpi/lib")
+endif()
 configure_package_config_file(cmake/partita-config.cmake.in partita-config.cmake INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file(partita-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/partita-config.cmake" "${PROJECT_BINARY_DIR}/partita-config-version.cmake"
@@ -24,18 +36,13 @@ install(FILES "${PROJECT_BINARY_DIR}/partita-config.cmake" "${PROJECT_BINARY_DIR
 # pkg-config: the MPI's own flags are named, so that plain cc serves as well as the MPI's wrapper.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig"
            OUTPUT_VARIABLE pc_prefix)
-list(TRANSFORM MPI_C_INCLUDE_DIRS PREPEND "-I" OUTPUT_VARIABLE pc_mpi_cflags)
+list(TRANSFORM pc_mpi_include_dirs PREPEND "-I" OUTPUT_VARIABLE pc_mpi_cflags)
 list(TRANSFORM skip_cxx_bindings PREPEND "-D" OUTPUT_VARIABLE pc_definitions)
 list(APPEND pc_mpi_cflags ${pc_definitions})
 list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
-set(pc_mpi_libs ${MPI_C_LIBRARIES})
-foreach(library IN LISTS MPI_C_LIBRARIES)
-  cmake_path(GET library PARENT_PATH folder)
-  if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
-    list(APPEND pc_mpi_libs "-Wl,-rpath,${folder}")
-  endif()
+foreach(folder IN LISTS PARTITA_OUTSIDE)
+  list(APPEND pc_mpi_libs "-Wl,-rpath,${folder}")
 endforeach()
-list(REMOVE_DUPLICATES pc_mpi_libs)
 list(JOIN pc_mpi_libs " " pc_mpi_libs)
 foreach(name partita partita-mpi)
   configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
@@ -45,3 +52,20 @@ endforeach()
 if(PARTITA_BUILD_PROGRAM)
   install(TARGETS partita_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
+
+install(FILES LICENSE README.md CHANGELOG.md CITATION.cff DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs/api docs/design docs/guide DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
+
+# Last: the list of all that was installed, for ./dev uninstall, and what it needs of the machine, for ./dev install.
+list(JOIN PARTITA_OUTSIDE "\\n" outside)
+string(CONFIGURE [[
+set(record "${CMAKE_INSTALL_PREFIX}/@CMAKE_INSTALL_DATADIR@/partita")
+set(files "${CMAKE_INSTALL_MANIFEST_FILES}")
+list(TRANSFORM files REPLACE "^${CMAKE_INSTALL_PREFIX}/" "")
+list(APPEND files "@CMAKE_INSTALL_DATADIR@/partita/installed-files.txt" "@CMAKE_INSTALL_DATADIR@/partita/needs.txt")
+list(JOIN files "\n" files)
+file(WRITE "$ENV{DESTDIR}${record}/installed-files.txt" "${files}\n")
+file(WRITE "$ENV{DESTDIR}${record}/needs.txt" "@outside@\n")
+]] record_script @ONLY)
+install(CODE "${record_script}")

@@ -2,6 +2,7 @@
 #   MPI::MPI_C              the target to link; its C++ bindings are off
 #   PARTITA_MPI_VENDOR      mpich, openmpi or other
 #   PARTITA_MPI_NAME        for people: "MPICH 5.0.2"
+#   PARTITA_PYTHON_PACKAGES the packages of the Python environment that it lies in; empty if it lies in none
 #   PARTITA_MPIEXEC         the launcher, called as: ${PARTITA_MPIEXEC} -n RANKS ${PARTITA_MPIEXEC_FLAGS} program
 #   PARTITA_MPIEXEC_FLAGS   list: more ranks than cores are allowed, ranks are not bound
 #   PARTITA_MPI_ENVIRONMENT list of NAME=VALUE that a launch on a developer's or CI machine needs (as root, in a container)
@@ -58,16 +59,31 @@ set(MPIEXEC_EXECUTABLE "${PARTITA_MPIEXEC}" CACHE FILEPATH "The MPI's launcher")
 set(MPI_DETERMINE_LIBRARY_VERSION OFF)
 find_package(MPI 3.1 REQUIRED COMPONENTS C)
 
+# Run paths are CMake's business: those that a wrapper asks for would stay in installed libraries, and name this machine's folders.
+get_target_property(link_options MPI::MPI_C INTERFACE_LINK_OPTIONS)
+if(link_options)
+  string(REGEX REPLACE "-Wl(,|\\$<COMMA>)-rpath(( +-Wl)?(,|\\$<COMMA>)|=)[^ ;>]+" "" link_options "${link_options}")
+  set_property(TARGET MPI::MPI_C PROPERTY INTERFACE_LINK_OPTIONS "${link_options}")
+endif()
+
+cmake_path(GET mpicc PARENT_PATH mpi_prefix)
+cmake_path(GET mpi_prefix PARENT_PATH mpi_prefix)
+file(GLOB PARTITA_PYTHON_PACKAGES "${mpi_prefix}/lib/python3*/site-packages")
+
 # The C interface alone is used, in C++ too: the C++ bindings would only add a library.
 set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
 include(PartitaWhichMpi)
-partita_which_mpi(PARTITA_MPI_VENDOR PARTITA_MPI_NAME)
+partita_which_mpi(MPI::MPI_C PARTITA_MPI_VENDOR PARTITA_MPI_NAME)
 set(PARTITA_MPIEXEC_FLAGS "")
 set(PARTITA_MPI_ENVIRONMENT "")
 if(PARTITA_MPI_VENDOR STREQUAL "openmpi")
   set(PARTITA_MPIEXEC_FLAGS --oversubscribe --bind-to none)
   set(PARTITA_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+endif()
+if(PARTITA_MPI_NAME MATCHES "MPICH 4\\.0")
+  # Its header declares the arrays of statuses so that GCC takes MPI_STATUSES_IGNORE, in C, for one that is too short.
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-stringop-overflow>")
 endif()
 message(STATUS "MPI: ${PARTITA_MPI_NAME} (${mpicc}, ${PARTITA_MPIEXEC})")
 

@@ -5,7 +5,7 @@
 #   partita_add_revision(TARGET)    compiles it into TARGET
 
 if(CMAKE_SCRIPT_MODE_FILE)  # in a build: cmake -D SOURCE=folder -D OUTPUT=file -D GIT=program -D REVISION=text -P this
-  cmake_minimum_required(VERSION 3.28)
+  cmake_minimum_required(VERSION 3.25)
   if(NOT REVISION)
     set(REVISION unknown)
     # Sources that lie unpacked inside somebody else's checkout are not of its revision.

@@ -1,8 +1,8 @@
-# partita_which_mpi(VENDOR NAME): which MPI the target MPI::MPI_C is, by the macros of its mpi.h. VENDOR becomes mpich,
+# partita_which_mpi(TARGET VENDOR NAME): which MPI the imported target TARGET is, by the macros of its mpi.h. VENDOR becomes mpich,
 # openmpi or other, NAME something like "MPICH 5.0.2". Installed too: the package checks the program's MPI by it.
 
-function(partita_which_mpi vendor name)
-  get_target_property(include_dirs MPI::MPI_C INTERFACE_INCLUDE_DIRECTORIES)
+function(partita_which_mpi target vendor name)
+  get_target_property(include_dirs ${target} INTERFACE_INCLUDE_DIRECTORIES)
   if(NOT include_dirs)
     set(include_dirs "")
   endif()

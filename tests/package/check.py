@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
-"""check.py BUILD: installs the build folder BUILD, moves the installed tree, and builds and runs small programs of C and
-C++ against it, once through find_package and once through pkg-config. Prints what failed and ends with 1, or with 0."""
+"""check.py BUILD: installs the build folder BUILD, moves the installed tree out of the checkout, and builds and runs programs of C
+and C++ against it: by find_package, by pkg-config, by the examples' makefiles. Where it may, it hides the checkout and the
+system's UCX while it runs them. Prints what failed and ends with 1, or with 0."""
 
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 PROGRAMS = {"c_api_c": ("cc", "c_api.c", "partita"), "c_api_cpp": ("c++", "c_api.cpp", "partita"),
             "drop_in_c": ("cc", "drop_in.c", "partita-mpi"), "drop_in_cpp": ("c++", "drop_in.cpp", "partita-mpi")}
+CPP_PROGRAMS = ["c_api_cpp", "drop_in_cpp"]
+EXAMPLES = {"drop_in": "40002400000, which is right\n", "c_api": "7999, which is right\n"}
+SHOWN = {"drop_in/drop_in.c": "README.md", "c_api/c_api.c": "docs/guide/getting-started.md"}
 LIMIT_S = 120
+# What Open MPI says of a container, of more ranks than cores, and of a machine without its networks.
+QUIET_OPEN_MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl_base_warn_component_unused": "0",
+                  "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 def run(command, **more):
@@ -22,74 +32,142 @@ def run(command, **more):
     return subprocess.run(command, check=True, timeout=LIMIT_S, **more)
 
 
-def install_and_move(build, work):
-    shutil.rmtree(work, ignore_errors=True)
-    run(["cmake", "--install", build, "--prefix", work / "first place"])
-    prefix = work / "moved"
-    (work / "first place").rename(prefix)
-    return prefix
+class Installed:
+    """The installed tree in its second place, and how programs are started on it."""
+
+    def __init__(self, build, work):
+        self.launch = json.loads((build / "partita-launch.json").read_text())
+        run(["cmake", "--install", build, "--prefix", work / "first place"], stdout=subprocess.DEVNULL)
+        self.prefix = work / "moved"
+        (work / "first place").rename(self.prefix)
+        self.libraries = next(path.parent for path in self.prefix.rglob("libpartita.so"))
+        own_mpi = self.libraries / "partita/mpi/bin"
+        self.has_own_mpi = own_mpi.exists()
+        self.mpicc = str(own_mpi / "mpicc") if self.has_own_mpi else self.launch["mpicc"]
+        self.mpiexec = str(own_mpi / "mpiexec") if self.has_own_mpi else self.launch["mpiexec"]
+        self.hide = hiding() if self.has_own_mpi else []
+
+    def environment(self, **more):
+        return {**os.environ, **QUIET_OPEN_MPI, **dict(pair.split("=", 1) for pair in self.launch["environment"]),
+                "PKG_CONFIG_PATH": str(self.libraries / "pkgconfig"), **more}
+
+    def run(self, program, *arguments, **variables):
+        """Two ranks; what they print. Anything on stderr is a failure: a library of another version says so there."""
+        done = run([*self.hide, self.mpiexec, "-n", "2", *self.launch["flags"], program, *arguments], text=True, cwd="/",
+                   env=self.environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.stderr:
+            raise AssertionError(f"{program} wrote to stderr:\n{done.stderr}")
+        return done.stdout
 
 
-def libdir(prefix):
-    return next(path.parent for path in prefix.rglob("libpartita.so"))
+def hiding():
+    """The words before a command that hide the checkout and the system's UCX from it; none where that is not allowed."""
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], stderr=subprocess.DEVNULL).returncode:
+        print("no mount namespaces here: only the libraries' run paths were looked at, with the checkout in its place")
+        return []
+    script = (f"mount -t tmpfs none {shlex.quote(str(ROOT))} && "
+              "for library in $(ls /usr/lib/*/libuc[pstm].so* /usr/lib64/libuc[pstm].so* 2>/dev/null); do "
+              "mount --bind /dev/null $library || exit 99; done; "
+              'exec "$@"')
+    return ["unshare", "-m", "sh", "-c", script, "hidden"]
 
 
-def build_with_cmake(prefix, mpicc, folder):
-    run(["cmake", "-S", HERE, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"])
-    run(["cmake", "--build", folder])
+def needs_nothing_of_the_checkout(installed):
+    """No run path leads into the checkout, and the loader finds no library there."""
+    for path in [installed.prefix / "bin/partita", *installed.libraries.glob("libpartita*.so")]:
+        if not path.exists():
+            continue
+        said = subprocess.run(["readelf", "-d", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        said += subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        if "not found" in said or (installed.has_own_mpi and str(ROOT) in said):
+            raise AssertionError(f"{path} needs something outside the installed tree:\n{said}")
+
+
+def build_with_cmake(installed, cmake, folder, *options):
+    run([cmake, "-S", HERE, "-B", folder, f"-DCMAKE_PREFIX_PATH={installed.prefix}", *options], stdout=subprocess.DEVNULL)
+    run([cmake, "--build", folder], stdout=subprocess.DEVNULL)
     used = (folder / "CMakeCache.txt").read_text()
-    if f"MPI_C_COMPILER:FILEPATH={mpicc}" not in used:
-        raise AssertionError(f"the package did not bring its own MPI, {mpicc}, into {folder}/CMakeCache.txt")
+    if not re.search(rf"MPI_C(XX)?_COMPILER:FILEPATH={re.escape(installed.mpicc)}$", used, re.MULTILINE):
+        raise AssertionError(f"the package did not bring its own MPI, {installed.mpicc}, into {folder}/CMakeCache.txt")
 
 
-def build_with_pkg_config(prefix, compilers, folder):
+def build_with_pkg_config(installed, compilers, folder):
     folder.mkdir()
-    env = {**os.environ, "PKG_CONFIG_PATH": str(libdir(prefix) / "pkgconfig")}
     for name, (language, source, package) in PROGRAMS.items():
-        flags = run(["pkg-config", "--cflags", "--libs", package], env=env, stdout=subprocess.PIPE, text=True).stdout
+        flags = run(["pkg-config", "--cflags", "--libs", package], env=installed.environment(), stdout=subprocess.PIPE,
+                    text=True).stdout
         run([compilers.get(language, language), "-Wall", "-Wextra", "-Werror", HERE / source, "-o", folder / name,
              *shlex.split(flags)])
 
 
-def run_programs(folder, launch):
-    env = {**os.environ, **dict(pair.split("=", 1) for pair in launch["environment"])}
-    for name in PROGRAMS:
-        run([launch["mpiexec"], "-n", "2", *launch["flags"], folder / name], env=env)
+def run_programs(installed, folder, names=tuple(PROGRAMS)):
+    for name in names:
+        installed.run(folder / name)
         libraries = subprocess.run(["ldd", folder / name], stdout=subprocess.PIPE, text=True, check=True).stdout
-        wanted = "libpartita_mpi.so" if name.startswith("drop_in") else "libpartita.so"
+        wanted = "libpartita_mpi.so.0" if name.startswith("drop_in") else "libpartita.so.0"
         if wanted not in libraries:
             raise AssertionError(f"{name} does not use {wanted}:\n{libraries}")
 
 
-def refuses_another_mpi(prefix, folder, vendor):
+def check_examples(installed, work):
+    """The installed examples, by make and by CMake; the pages show the text of these."""
+    for source, page in SHOWN.items():
+        if f"```c\n{(ROOT / 'examples' / source).read_text()}```" not in (ROOT / page).read_text():
+            raise AssertionError(f"{page} does not show the text of examples/{source}")
+    shutil.copytree(installed.prefix / "share/partita/examples", work / "examples")
+    gpu = ["gpu"] if shutil.which("nvcc") else print("no nvcc on PATH: the example gpu was not compiled") or []
+    for name in [*EXAMPLES, *gpu]:
+        folder = work / "examples" / name
+        run(["make", "-C", folder], env=installed.environment(), stdout=subprocess.DEVNULL)
+        run(["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={installed.prefix}"], stdout=subprocess.DEVNULL)
+        run(["cmake", "--build", folder / "build"], stdout=subprocess.DEVNULL)
+        for program in [folder / name, folder / "build" / name] if name in EXAMPLES else []:
+            said = installed.run(program)
+            if said != EXAMPLES[name]:
+                raise AssertionError(f"{program} printed '{said}', expected is '{EXAMPLES[name]}'")
+
+
+def refuses_another_mpi(installed, folder):
     """A project with the other MPI must be told so, not linked with two MPIs."""
-    other = shutil.which("mpicc.openmpi" if vendor == "MPICH" else HERE.parents[1] / ".venv/bin/mpicc")
+    other = shutil.which("mpicc.openmpi" if installed.launch["mpi"].startswith("MPICH") else ROOT / ".venv/bin/mpicc")
     if not other:
         return print("no second MPI here: that a project with another MPI is refused was not tried")
-    command = ["cmake", "-S", HERE, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DMPI_C_COMPILER={other}"]
+    command = ["cmake", "-S", HERE, "-B", folder, f"-DCMAKE_PREFIX_PATH={installed.prefix}", f"-DMPI_C_COMPILER={other}"]
     answer = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if answer.returncode == 0 or "this Partita was built with" not in answer.stdout:
         raise AssertionError(f"a project with {other} was not refused:\n{answer.stdout}")
 
 
-def main(build):
-    launch = json.loads((build / "partita-launch.json").read_text())
-    work = build / "package"
-    prefix = install_and_move(build, work)
-    build_with_cmake(prefix, launch["mpicc"], work / "by-cmake")
-    run_programs(work / "by-cmake", launch)
-    build_with_pkg_config(prefix, {}, work / "by-pkg-config")
-    run_programs(work / "by-pkg-config", launch)
-    wrappers = {"cc": launch["mpicc"]}
-    build_with_pkg_config(prefix, wrappers, work / "by-mpicc")
-    run_programs(work / "by-mpicc", launch)
-    refuses_another_mpi(prefix, work / "other-mpi", launch["mpi"].split()[0])
+def uninstalls(installed):
+    run([ROOT / "dev", "uninstall", installed.prefix])
+    if installed.prefix.exists() and any(installed.prefix.iterdir()):
+        raise AssertionError(f"./dev uninstall left {[str(path) for path in installed.prefix.rglob('*')]}")
+
+
+def main(build, work):
+    installed = Installed(build, work)
+    needs_nothing_of_the_checkout(installed)
+    for link in ["auto", "ucx"] if installed.has_own_mpi else ["auto"]:
+        installed.run(installed.prefix / "bin/partita", "info", PARTITA_LINK=link)
+    build_with_cmake(installed, "cmake", work / "by-cmake")
+    run_programs(installed, work / "by-cmake")
+    system_cmake = shutil.which("cmake", path=os.defpath) or "cmake"  # Debian 12's is the oldest that will do
+    build_with_cmake(installed, system_cmake, work / "by-cmake-from-cpp", "-DONLY_CPP=ON")
+    run_programs(installed, work / "by-cmake-from-cpp", CPP_PROGRAMS)
+    build_with_pkg_config(installed, {}, work / "by-pkg-config")
+    run_programs(installed, work / "by-pkg-config")
+    build_with_pkg_config(installed, {"cc": installed.mpicc}, work / "by-mpicc")
+    run_programs(installed, work / "by-mpicc")
+    check_examples(installed, work)
+    refuses_another_mpi(installed, work / "other-mpi")
+    uninstalls(installed)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     try:
-        main(pathlib.Path(sys.argv[1]).resolve())
+        with tempfile.TemporaryDirectory(prefix="partita-package-") as work:
+            main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(work).resolve())
     except (subprocess.SubprocessError, AssertionError, OSError) as failure:
-        sys.exit(f"check.py: {failure}")
+        sys.exit(f"check.py: {failure}{getattr(failure, 'stderr', None) or ''}")
