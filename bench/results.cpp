@@ -102,18 +102,25 @@ std::string to_table(const Results& results) {
   std::size_t subject_width = 12;
   for (const Row& row : results.rows) subject_width = std::max(subject_width, row.subject.size());
   const std::size_t metric_width = std::max<std::size_t>(results.metric_title.size(), 9);
+  bool unreadable = false;
 
   std::string text = heading(results);
   text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}{}\n", "# Size", "Partitions", "Subject",
                       subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width,
                       results.shows_deviation ? "    Mean +- deviation" : "");
   for (const Row& row : results.rows) {
-    text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}  {:>{}.3f}{}\n", row.size_bytes,
-                        row.partitions, row.subject, subject_width, shown_link(row), row.batch, row.statistics.median,
-                        row.statistics.p99, row.statistics.spread_percent, row.metric, metric_width,
-                        results.shows_deviation
-                            ? fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation)
-                            : std::string());
+    text += fmt::format(
+        "{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{} {:>{}.3f}{}\n", row.size_bytes, row.partitions,
+        row.subject, subject_width, shown_link(row), row.batch, row.statistics.median, row.statistics.p99,
+        row.statistics.spread_percent, row.statistics.readable() ? ' ' : '~', row.metric, metric_width,
+        results.shows_deviation ? fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation)
+                                : std::string());
+    unreadable = unreadable || !row.statistics.readable();
+  }
+  if (unreadable) {
+    text += fmt::format(
+        "# ~: a spread of more than {:.0f} % of the median; measure again on a machine with nothing else to do\n",
+        Statistics::readable_spread_percent);
   }
   return text;
 }

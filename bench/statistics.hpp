@@ -16,6 +16,11 @@ struct Statistics {
   double spread_percent = 0;
   double mean = 0;
   double deviation = 0;  ///< standard deviation of the samples
+
+  static constexpr double readable_spread_percent = 30;
+  /// Whether the median may be compared with others: half of the samples lie closer to it than the differences that one
+  /// looks for.
+  bool readable() const { return spread_percent <= readable_spread_percent; }
 };
 
 /// The value below which `fraction` (0 to 1) of `sorted` lies, interpolated between neighbours; `sorted` is not empty.

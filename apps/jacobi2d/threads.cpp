@@ -19,14 +19,19 @@ int thread_count(MPI_Comm comm, int wanted) {
 
 std::string oversubscription_note(MPI_Comm comm, int threads) {
   const partita::apps::Node node = partita::apps::find_node(comm);
-  const int too_many = node.ranks * threads > node.cores && threads > 1 ? 1 : 0;
+  const int too_many = node.ranks * threads > node.cores ? 1 : 0;
   int anywhere = 0;
   MPI_Allreduce(&too_many, &anywhere, 1, MPI_INT, MPI_MAX, comm);
-  if (anywhere == 0 || std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return {};
-  return fmt::format(
-      "note: the {} ranks of a node with {} threads each have {} cores, and OpenMP's waiting threads keep cores busy; "
-      "OMP_WAIT_POLICY=passive in the environment makes them sleep\n",
-      node.ranks, threads, node.cores);
+  if (anywhere == 0) return {};
+  std::string note =
+      fmt::format("note: {} ranks with {} {} each share {} {}, so the times below mean nothing", node.ranks, threads,
+                  threads == 1 ? "thread" : "threads", node.cores, node.cores == 1 ? "core" : "cores");
+  const bool sleeping = std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+  if (threads > 1 && !sleeping) {
+    note +=
+        "; OpenMP's waiting threads keep cores busy, and OMP_WAIT_POLICY=passive in the environment makes them sleep";
+  }
+  return note + "\n";
 }
 
 }  // namespace jacobi2d

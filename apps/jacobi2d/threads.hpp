@@ -11,8 +11,8 @@ namespace jacobi2d {
 /// shared out evenly; at least 1. Collective over `comm`.
 int thread_count(MPI_Comm comm, int wanted);
 
-/// A sentence for the user if `threads` threads on every rank are more than the cores of a node, while OpenMP lets
-/// waiting threads keep their cores busy; else empty. Collective over `comm`.
+/// A sentence for the user if `threads` threads on every rank are more than the cores of a node: what is measured then
+/// is how the system shares the cores; else empty. Collective over `comm`.
 std::string oversubscription_note(MPI_Comm comm, int threads);
 
 }  // namespace jacobi2d

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <omp.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "apps/jacobi2d/collect.hpp"
 #include "apps/jacobi2d/modes.hpp"
 #include "apps/jacobi2d/reference.hpp"
+#include "apps/jacobi2d/threads.hpp"
 #include "support/job.hpp"
 
 namespace jacobi2d {
@@ -106,6 +108,23 @@ int run(std::vector<std::string> arguments) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   return command(static_cast<int>(arguments.size()), argv.data());
+}
+
+TEST(Jacobi2dThreads, a_note_says_that_times_mean_nothing_where_ranks_share_a_core) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::string one_thread = oversubscription_note(MPI_COMM_WORLD, 1);
+  const std::string two_threads = oversubscription_note(MPI_COMM_WORLD, 2);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(one_thread.find("mean nothing") != std::string::npos, ranks > 1) << one_thread;
+  EXPECT_NE(two_threads.find("mean nothing"), std::string::npos) << two_threads;
 }
 
 TEST(Jacobi2dCommand, ends_with_code_2_on_every_rank_for_options_that_make_no_sense) {

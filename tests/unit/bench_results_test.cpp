@@ -76,6 +76,17 @@ TEST(BenchResults, the_csv_has_as_many_fields_in_each_line_as_in_its_heading) {
   for (const std::ptrdiff_t count : commas) EXPECT_EQ(count, commas.front());
 }
 
+TEST(BenchResults, the_table_marks_rows_whose_spread_is_too_large_and_says_what_the_mark_means) {
+  Results steady = results();
+  steady.rows = {row(8, 8, "persistent", {10, 10, 11, 11})};
+  EXPECT_EQ(to_table(steady).find('~'), std::string::npos);
+  steady.rows.push_back(row(8, 8, "wild", {1, 5, 10, 50}));
+  const std::string table = to_table(steady);
+  const std::size_t wild = table.find("wild");
+  EXPECT_LT(wild, table.find('~')) << table;
+  EXPECT_NE(table.find("# ~: a spread of more than 30 % of the median"), std::string::npos) << table;
+}
+
 TEST(BenchResults, the_table_shows_notes_and_every_row) {
   const std::string table = to_table(results());
   EXPECT_NE(table.find("# something was left out"), std::string::npos);
