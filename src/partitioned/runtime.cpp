@@ -11,6 +11,7 @@
 #include "core/agreement.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "core/native.hpp"
 #include "partitioned/request.hpp"
 
 namespace partita {
@@ -148,7 +149,7 @@ void* Runtime::allocate_memory(std::size_t size_bytes) {
   } catch (const Error&) {
     void* base = nullptr;
     if (size_bytes > memory::HostMemory::own_segment_bytes ||
-        PMPI_Alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base) != MPI_SUCCESS) {
+        native::Alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base) != MPI_SUCCESS) {
       throw;
     }
     const std::lock_guard lock(of_mpi_mutex_);
