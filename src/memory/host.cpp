@@ -195,6 +195,12 @@ HostAddress HostMemory::export_to(int peer, const void* address) {
   return {segment.name, offset_bytes, world_.opens_our_files(peer) ? segment.file : FileName{}};
 }
 
+HostAddress HostMemory::export_to_gpu_of(int peer, const void* address) {
+  const HostAddress named = export_to(peer, address);
+  register_segment_of(address);
+  return named;
+}
+
 void HostMemory::take_in_descriptors() {
   world_.socket().receive(DescriptorKind::host_segment, [this](PassedDescriptor passed) {
     const auto size = static_cast<std::size_t>(passed.size_bytes);

@@ -52,6 +52,9 @@ class HostMemory {
   /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
   /// exported.
   HostAddress export_to(int peer, const void* address);
+  /// The same where `peer` may register the segment with a GPU: its pages stay what they are from here on, or the GPU
+  /// would write to those that were given back.
+  HostAddress export_to_gpu_of(int peer, const void* address);
   /// The mapping of the `size_bytes` that `peer` named; valid until `peer` frees the segment. Throws Error, also where
   /// they do not lie in the segment.
   std::byte* import(int peer, HostAddress address, std::size_t size_bytes);
@@ -83,7 +86,7 @@ class HostMemory {
     std::set<int> holders;
     std::unique_ptr<Arena> arena;  ///< of one that allocations of the program share
     bool of_program = false;       ///< else it holds blocks
-    bool registered = false;       ///< with a GPU, which then has its pages
+    bool registered = false;       ///< with a GPU, ours or a peer's, which then has its pages
   };
   using Segments = std::map<const std::byte*, Segment>;
 

@@ -256,6 +256,17 @@ TEST_F(SetupTraffic, blocks_of_many_sizes_keep_no_memory_once_they_are_freed) {
   meet();
 }
 
+TEST_F(SetupTraffic, pages_that_a_gpu_of_a_peer_may_have_are_not_given_back) {
+  constexpr std::size_t size = std::size_t{1} << 20;
+  std::byte* block = memory_.allocate_block(size);
+  memory_.export_to_gpu_of(rank(), block);
+  std::memset(block, 1, size);
+  const long touched = shared_kib();
+  memory_.free_block(block, size);
+  EXPECT_GT(shared_kib(), touched - static_cast<long>(size / 2048));
+  meet();
+}
+
 }  // namespace
 }  // namespace partita::test
 

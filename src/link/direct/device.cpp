@@ -117,7 +117,7 @@ class DeviceSender final : public Sender {
     const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
     const Offer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
                       context_.settings.first_epoch,
-                      context_.host_memory.export_to(endpoint_.peer, host_promise_.address()),
+                      context_.host_memory.export_to_gpu_of(endpoint_.peer, host_promise_.address()),
                       export_block(context_.device_memory, endpoint_.peer, block)};
     return offer.pack();
   }
@@ -269,7 +269,7 @@ class DeviceReceiver final : public Receiver {
 
   wire::Bytes answer() override {
     const Answer answer{endpoint_.driver, packets_,
-                        context_.host_memory.export_to(endpoint_.peer, host_flags_.address()),
+                        context_.host_memory.export_to_gpu_of(endpoint_.peer, host_flags_.address()),
                         export_block(context_.device_memory, endpoint_.peer, device_block_), buffer_};
     return answer.pack();
   }
