@@ -271,9 +271,10 @@ std::string NodeSocket::why_lost(DescriptorKind kind, int peer, std::uint64_t se
 }
 
 bool NodeSocket::reaches(int peer) const {
-  const UniqueFd probe(open_socket());
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const Address address = address_of(path_of(peer));
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0;
+  return probe.get() >= 0 &&
+         ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0;
 }
 
 bool NodeSocket::alive(int peer) const {

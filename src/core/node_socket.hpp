@@ -65,7 +65,7 @@ class NodeSocket {
   void receive(DescriptorKind kind, const std::function<void(PassedDescriptor)>& sink);
   /// Why a descriptor of `peer` that came in is not there: a sentence's end, or nothing where none was lost.
   std::string why_lost(DescriptorKind kind, int peer, std::uint64_t segment);
-  /// Whether the socket of `peer` can be reached from here.
+  /// Whether the socket of `peer` can be reached from here; not where this process has no descriptor left to try with.
   bool reaches(int peer) const;
   /// Whether the process of `peer` still holds its socket; false means that the process has ended. True where this
   /// process has no descriptor left to ask with.
