@@ -81,7 +81,11 @@ std::byte* HostMemory::allocate(std::size_t size_bytes) {
   segment.of_program = true;
   segment.arena = std::make_unique<Arena>(segment.size_bytes);
   arena_bytes_ = std::min(arena_bytes_ * 2, largest_arena_bytes);
-  return segment.base + *segment.arena->allocate(size_bytes);
+  const auto offset = segment.arena->allocate(size_bytes);
+  if (!offset) {
+    throw Error(ErrorClass::internal, "a new segment of {} bytes has no room for {}", segment.size_bytes, size_bytes);
+  }
+  return segment.base + *offset;
 }
 
 HostMemory::Segment* HostMemory::allocated_in(const void* base) {
