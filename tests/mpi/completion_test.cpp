@@ -3,8 +3,10 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "support/completion.hpp"
@@ -70,13 +72,19 @@ class CompletionCalls : public testing::Test {
       EXPECT_EQ(flag, 1);
       expect_empty(status);
     }
+    // Where all are null, the drop-in leaves the call to the MPI, which may leave the field alone (MPICH 4.0).
+    const bool ours = std::is_same_v<Face, CFace> ||
+                      std::any_of(before.begin(), before.end(), [](Request r) { return r != Face::null(); });
+    const auto expect_nothing_in = [&] {
+      for (const auto& s : statuses) ours ? expect_empty_in_array(s) : expect_empty(s);
+    };
     EXPECT_OK(Face::waitall(n, requests.data(), statuses.data()));
-    for (const auto& s : statuses) expect_empty_in_array(s);
+    expect_nothing_in();
     statuses.assign(requests.size(), filled_status());
     flag = 0;
     EXPECT_OK(Face::testall(n, requests.data(), &flag, statuses.data()));
     EXPECT_EQ(flag, 1);
-    for (const auto& s : statuses) expect_empty_in_array(s);
+    expect_nothing_in();
 
     status = filled_status();
     EXPECT_OK(Face::waitany(n, requests.data(), &index, &status));
