@@ -76,6 +76,9 @@ TEST(ManyAllocations, need_few_descriptors_and_give_their_memory_back) {
 }
 
 TEST(ManyAllocations, are_the_mpis_where_no_descriptor_is_free) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's look at a thrown object takes a descriptor";
+#endif
   const FewFiles none(0);
   std::vector<void*> all;
   for (int i = 0; i < 100; ++i) {

@@ -44,6 +44,9 @@ class StartFailure : public testing::Test {
 };
 
 TEST_F(StartFailure, of_one_rank_is_every_ranks_error) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's look at a thrown object takes a descriptor";
+#endif
   const int last = ranks() - 1;
   int code = MPI_SUCCESS;
   {
