@@ -12,7 +12,7 @@ namespace {
 
 using namespace partita::dropin;
 
-/// A program may start the MPI past the drop-in, by PMPI_Init or a session: then its communicators are the MPI's alone.
+/// A program may start the MPI past the drop-in, by a session for instance: then its communicators are the MPI's alone.
 bool runs() {
   int started = 0;
   return Partita_Initialized(&started) == MPI_SUCCESS && started != 0;
