@@ -60,6 +60,11 @@ const std::vector<Setting>& settings_table() {
        [](Settings& s, const std::string& v) { return parse_seconds(v, s.warn_after_s); }},
       {{"PARTITA_TIMEOUT", "seconds, 0 for never", "when a wait ends with an error (default 0)"},
        [](Settings& s, const std::string& v) { return parse_seconds(v, s.timeout_s); }},
+      {{"PARTITA_VERBOSE", "0 or 1", "tell versions at the start, and for each peer which link requests take, and why"},
+       [](Settings& s, const std::string& v) {
+         s.verbose = v == "1";
+         return v == "0" || v == "1";
+       }},
       {{"PARTITA_TRACE", "a file name", "write the life of every partition there (Chrome trace format)"},
        [](Settings& s, const std::string& v) {
          s.trace_file = v;

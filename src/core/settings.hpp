@@ -24,6 +24,7 @@ struct Settings {
   bool progress_thread = true;                  ///< false: only calls into Partita make progress
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never
   double timeout_s = 0;                         ///< a wait fails after this long; 0: never
+  bool verbose = false;                         ///< tell versions, and the link of each peer
   std::string trace_file;                       ///< empty: no trace
   std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that may travel through slots on a node
   Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first

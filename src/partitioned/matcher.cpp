@@ -278,6 +278,7 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     check_plan(*request, choice.plan);
     request->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
                      std::move(choice.reason), choice.bytes);
+    runtime_.link_report.matched(true, from, request->link_name(), request->link_reason());
     send_last_word(*request);  // it may have given up before
   } catch (const std::exception&) {
     request->fail_on_both_sides("could not connect", current_error());
@@ -380,6 +381,7 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
         Answer::Choice{choice.plan, choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
         {}};
     request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
+    runtime_.link_report.matched(false, offer.key.sender, choice.link, choice.reason);
     mailbox_.post(offer.key.sender, write(answer));
     request.matching.peer_id = offer.sender_id;
     send_last_word(request);  // it may have given up before

@@ -104,6 +104,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
           made_together("open its links", world,
                         [this] { return link::make_links({settings, world, host_memory, *device_memory, progress}); })),
       communicators(world, comm),
+      link_report(settings, world),
       deferred(progress),
       matcher(*this, mailbox) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),

@@ -20,6 +20,7 @@
 #include "partitioned/deferred.hpp"
 #include "partitioned/device_engine.hpp"
 #include "partitioned/device_watch.hpp"
+#include "partitioned/link_report.hpp"
 #include "partitioned/matcher.hpp"
 
 namespace partita {
@@ -52,6 +53,7 @@ class Runtime {
   std::unique_ptr<memory::DeviceMemory> device_memory;
   std::vector<std::unique_ptr<link::Link>> links;
   Communicators communicators;
+  LinkReport link_report;
   DeferredList deferred;
   DeviceEngine engine;
   DeviceWatch device_watch{world, *device_memory, engine, progress};

@@ -32,7 +32,7 @@ KERNEL_TIMEOUT_S = 30
 KERNEL_RELEASE_S = {"gpu": 3, "kernels": 15}
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
-                  "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH"]
+                  "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH", "PARTITA_VERBOSE"]
 
 
 # Launchers end all ranks when one dies. MPICH's does so even when told not to clean up, so each rank runs under a shell that
@@ -247,6 +247,11 @@ def group_settings(options, checks):
     checks.expect("PARTITA_LINKS (is PARTITA_LINK meant?)" in job.output, "the nearest known one is not named", job)
     job = Job(options, ["normal"], ranks=2, PARTITA_ROOT="/opt", PARTITA_VERSION="1")
     checks.expect(job.end(25) == 0 and "PARTITA_" not in job.output, "what modules set is none of our business", job)
+    job = Job(options, ["ring", "at_no_stage", "slow", "1"], ranks=2, PARTITA_VERBOSE="1", PARTITA_LINK="mpi")
+    checks.expect(job.end(25) == 0, "a job that is told how it runs fails", job)
+    checks.expect(job.output.count(" ranks, ") == 1, "versions and ranks are not told by one rank", job)
+    for end in ["to rank 0", "to rank 1", "from rank 0", "from rank 1"]:
+        checks.expect(job.output.count(f"requests {end} take link mpi: ") == 1, f"the link {end} is not told once", job)
     job = Job(options, ["normal"], ranks=2, PARTITEST_ANYTHING="1")
     checks.expect(job.end(25) == 0, "variables of other names are not ours", job)
 

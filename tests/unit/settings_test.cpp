@@ -44,7 +44,8 @@ TEST(Settings, each_variable_is_read) {
   const std::vector<std::string> variables = {
       "PARTITA_LINK=mpi",        "PARTITA_PARTITIONS=7",    "PARTITA_GPU_COPY=engine",
       "PARTITA_PROGRESS=caller", "PARTITA_WARN_AFTER=0.5",  "PARTITA_TIMEOUT=12",
-      "PARTITA_TRACE=out.json",  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295"};
+      "PARTITA_TRACE=out.json",  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295",
+      "PARTITA_VERBOSE=1"};
   for (const auto& known : known_settings()) {
     const auto sets_it = [&](const std::string& variable) {
       return variable.starts_with(std::string(known.name) + "=");
@@ -57,6 +58,7 @@ TEST(Settings, each_variable_is_read) {
   EXPECT_EQ(settings.gpu_copy, GpuCopy::engine);
   EXPECT_FALSE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 0.5);
+  EXPECT_TRUE(settings.verbose);
   EXPECT_EQ(settings.timeout_s, 12);
   EXPECT_EQ(settings.trace_file, "out.json");
   EXPECT_EQ(settings.slot_limit_bytes, 4096);
@@ -87,13 +89,31 @@ TEST(Settings, a_malformed_value_lists_the_known_ones) {
 }
 
 TEST(Settings, a_malformed_value_is_an_error_that_names_it_and_what_was_expected) {
-  for (const char* variable :
-       {"PARTITA_LINK=tcp",       "PARTITA_LINK=",         "PARTITA_LINK=MPI",        "PARTITA_PARTITIONS=0",
-        "PARTITA_PARTITIONS=-3",  "PARTITA_PARTITIONS=4x", "PARTITA_PARTITIONS=",     "PARTITA_PARTITIONS=99999999999",
-        "PARTITA_PROGRESS=yes",   "PARTITA_WARN_AFTER=-1", "PARTITA_WARN_AFTER=soon", "PARTITA_WARN_AFTER=nan",
-        "PARTITA_TIMEOUT=inf",    "PARTITA_TIMEOUT=1e999", "PARTITA_TIMEOUT=5s",      "PARTITA_TIMEOUT= 5",
-        "PARTITA_TRACE=",         "PARTITA_SLOT_LIMIT=-1", "PARTITA_SLOT_LIMIT=64k",  "PARTITA_FIRST_EPOCH=4294967296",
-        "PARTITA_FIRST_EPOCH=-1", "PARTITA_GPU_COPY=dma",  "PARTITA_GPU_COPY=",       "PARTITA_GPU_COPY=Kernel"}) {
+  for (const char* variable : {"PARTITA_LINK=tcp",
+                               "PARTITA_LINK=",
+                               "PARTITA_LINK=MPI",
+                               "PARTITA_PARTITIONS=0",
+                               "PARTITA_PARTITIONS=-3",
+                               "PARTITA_PARTITIONS=4x",
+                               "PARTITA_PARTITIONS=",
+                               "PARTITA_PARTITIONS=99999999999",
+                               "PARTITA_PROGRESS=yes",
+                               "PARTITA_VERBOSE=yes",
+                               "PARTITA_WARN_AFTER=-1",
+                               "PARTITA_WARN_AFTER=soon",
+                               "PARTITA_WARN_AFTER=nan",
+                               "PARTITA_TIMEOUT=inf",
+                               "PARTITA_TIMEOUT=1e999",
+                               "PARTITA_TIMEOUT=5s",
+                               "PARTITA_TIMEOUT= 5",
+                               "PARTITA_TRACE=",
+                               "PARTITA_SLOT_LIMIT=-1",
+                               "PARTITA_SLOT_LIMIT=64k",
+                               "PARTITA_FIRST_EPOCH=4294967296",
+                               "PARTITA_FIRST_EPOCH=-1",
+                               "PARTITA_GPU_COPY=dma",
+                               "PARTITA_GPU_COPY=",
+                               "PARTITA_GPU_COPY=Kernel"}) {
     const std::string sentence = refusal_of(variable);
     EXPECT_NE(sentence.find(variable), std::string::npos) << sentence;
     EXPECT_NE(sentence.find("expected"), std::string::npos) << sentence;
