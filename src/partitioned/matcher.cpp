@@ -35,41 +35,47 @@ bool is_complete(Request& request, std::string& why) {
   return false;
 }
 
+/// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
+template <class Take, class TakeHead>
+void or_its_head(const wire::Reader& message, Take take, TakeHead take_head) {
+  try {
+    take(message);
+  } catch (const std::bad_alloc&) {
+    take_head(message, current_error());
+  }
+}
+
 }  // namespace
 
 Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbox_(mailbox) {
   const auto on = [&mailbox](SetupKind kind, auto take) {
     mailbox.on(static_cast<std::uint8_t>(kind), std::move(take));
   };
-  on(SetupKind::offer, [this](int from, wire::Reader message) {
-    wire::Reader head = message;
-    try {
-      take_offer(from, read_offer(message));
-    } catch (const std::bad_alloc&) {
-      refuse_offer(from, read_head_of_offer(head), current_error());
-    }
+  on(SetupKind::offer, [this](int from, const wire::Reader& message) {
+    or_its_head(
+        message, [&](wire::Reader whole) { take_offer(from, read_offer(whole)); },
+        [&](wire::Reader head, const Error& why) { refuse_offer(from, read_head_of_offer(head), why); });
   });
   on(SetupKind::ask, [this](int from, wire::Reader message) { take_ask(from, read_ask(message)); });
-  on(SetupKind::answer, [this](int from, wire::Reader message) {
-    wire::Reader head = message;
+  on(SetupKind::answer, [this](int from, const wire::Reader& message) {
     Answer answer;
-    try {
-      answer = read_answer(message);
-    } catch (const std::bad_alloc&) {
-      const Error error = current_error();
-      return take_answer(from, read_head_of_answer(head), &error);
-    }
-    take_answer(from, std::move(answer));
+    std::optional<Error> unread;
+    or_its_head(
+        message, [&](wire::Reader whole) { answer = read_answer(whole); },
+        [&](wire::Reader head, const Error& why) {
+          answer = read_head_of_answer(head);
+          unread = why;
+        });
+    take_answer(from, std::move(answer), unread ? &*unread : nullptr);
   });
-  on(SetupKind::failure, [this](int from, wire::Reader message) {
-    wire::Reader head = message;
+  on(SetupKind::failure, [this](int from, const wire::Reader& message) {
     Failure failure;
-    try {
-      failure = read_failure(message);
-    } catch (const std::bad_alloc&) {
-      failure = read_head_of_failure(head);
-      failure.verdict.sentence = "out of memory";  // so short that it takes none
-    }
+    or_its_head(
+        message, [&](wire::Reader whole) { failure = read_failure(whole); },
+        [&](wire::Reader head, const Error&) {
+          failure = read_head_of_failure(head);
+          failure.verdict.sentence = "out of memory";  // so short that it takes none
+        });
     take_failure(from, std::move(failure));
   });
   on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
