@@ -21,13 +21,12 @@ constexpr std::uint64_t given_id = 3;
 
 std::uint32_t Communicator::draw_ordinal(bool send, int peer_world_rank, int tag) {
   const std::lock_guard lock(mutex_);
-  return next_ordinals_[{send, peer_world_rank, tag}]++;
+  return ordinals_.draw(send, peer_world_rank, tag);
 }
 
 void Communicator::give_back_ordinal(bool send, int peer_world_rank, int tag, std::uint32_t ordinal) {
   const std::lock_guard lock(mutex_);
-  const auto found = next_ordinals_.find({send, peer_world_rank, tag});
-  if (found != next_ordinals_.end() && found->second == ordinal + 1) found->second = ordinal;
+  ordinals_.give_back(send, peer_world_rank, tag, ordinal);
 }
 
 Communicators::Communicators(World& world, MPI_Comm given) : world_(world) {

@@ -5,13 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <tuple>
 
 #include "core/world.hpp"
+#include "partitioned/ordinals.hpp"
 
 namespace partita {
 
@@ -29,7 +28,7 @@ struct Communicator {
 
  private:
   std::mutex mutex_;
-  std::map<std::tuple<bool, int, int>, std::uint32_t> next_ordinals_;
+  Ordinals ordinals_;
 };
 
 /// Keeps records as attributes of the communicators, so that freeing a communicator ends its record. Ids are hashes of

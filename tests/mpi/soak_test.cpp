@@ -123,6 +123,34 @@ TYPED_TEST(Soak, memory_stays_flat_over_many_epochs) {
   }
 }
 
+/// What stays of a tag is the count of its requests, each way.
+TEST(SoakOfTags, a_used_tag_keeps_a_few_bytes) {
+  constexpr long most_bytes = 2 * 24;
+  const long tags = environment_number("PARTITEST_EPOCHS", 100000);
+  const long first_tags = tags / 10;
+  const int other = 1 - rank();
+  std::optional<Footprint> warm;
+  for (long tag = 0; tag < first_tags + tags; ++tag) {
+    if (tag == first_tags) warm.emplace();
+    if (tag % 1000 == 0) step("tag " + std::to_string(tag));
+    Sending<CFace> send;
+    Receiving<CFace> recv;
+    send.init(1, 64, other, static_cast<int>(tag));
+    recv.init(1, 64, other, static_cast<int>(tag));
+    recv.start();
+    send.start();
+    send.mark_all(1);
+    recv.wait_for(1);
+    send.wait();
+    send.free();
+    recv.free();
+    RETURN_IF_FAILED();
+  }
+  const long grown_kib = Footprint().own_kib - warm->own_kib;
+  EXPECT_LE(grown_kib, tags * most_bytes / 1024 + allowed_growth_kib)
+      << "private memory grew by " << grown_kib * 1024 / tags << " bytes a tag over " << tags << " tags each way";
+}
+
 TYPED_TEST(Soak, memory_stays_flat_over_many_requests) {
   const long rounds = environment_number("PARTITEST_EPOCHS", 100000) / 20;
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
