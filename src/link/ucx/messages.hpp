@@ -19,9 +19,16 @@ struct Offer {
   wire::Bytes worker_address;
   std::uint64_t readiness = 0;  ///< where the receiver writes the epoch that it has opened
   wire::Bytes readiness_key;
+  std::uint64_t sink = 0;  ///< number that a message with a new data_key carries
 
   wire::Bytes pack() const {
-    return wire::Writer().put(version).put_bytes(worker_address).put(readiness).put_bytes(readiness_key).take();
+    return wire::Writer()
+        .put(version)
+        .put_bytes(worker_address)
+        .put(readiness)
+        .put_bytes(readiness_key)
+        .put(sink)
+        .take();
   }
   static Version version_of(std::span<const std::byte> bytes) { return wire::Reader(bytes).get<Version>(); }
   static Offer unpack(std::span<const std::byte> bytes) {
@@ -31,6 +38,7 @@ struct Offer {
     offer.worker_address = reader.get_bytes();
     offer.readiness = reader.get<std::uint64_t>();
     offer.readiness_key = reader.get_bytes();
+    offer.sink = reader.get<std::uint64_t>();
     reader.end();
     return offer;
   }

@@ -13,7 +13,8 @@ struct Process {
   ~Process() { worker.close(); }  // before the memory goes that transfers under way may touch
 
   Worker worker;
-  RegionCache regions{worker};
+  UnmapWatch unmap_watch;
+  RegionCache regions{worker, unmap_watch};
   WordStore words{worker};
 };
 

@@ -14,6 +14,7 @@ namespace {
 struct Announcement {
   Transfer transfer;
   Tally tally;
+  wire::Bytes data_key;  ///< the new one, where it goes along
 
   bool idle() const { return tally.outstanding.load(std::memory_order_acquire) == 0; }
 };
@@ -40,16 +41,22 @@ struct UcxReceiver::State final : Retired, Sink {
   bool idle() const override;
   void deliver(std::int32_t t, Epoch epoch, std::span<const std::byte> bytes) override;
   void announce(Epoch epoch);
+  void renew_region();
+
+  std::span<std::byte> memory() const { return {data, static_cast<std::size_t>(plan.total_bytes())}; }
 
   Process& process;
   std::byte* const data;
+  const memory::Kind kind;
   const std::int64_t eager_limit;
   const Plan plan;
   std::unique_ptr<Words> flags;    ///< by transport partition
   std::shared_ptr<Region> region;  ///< null where nothing is put
+  bool key_is_due = false;         ///< the sender has that of an earlier region
   Peer* peer = nullptr;
   std::unique_ptr<Key> readiness_key;
   std::uint64_t readiness = 0;
+  std::uint64_t sender_sink = 0;
   std::uint64_t number = 0;                ///< what eager messages for this receiver carry
   std::deque<Announcement> announcements;  ///< one, unless the transport is slow to report one's end
   std::atomic<bool> garbled{false};        ///< a message came that does not fit the plan
@@ -58,15 +65,15 @@ struct UcxReceiver::State final : Retired, Sink {
 UcxReceiver::State::State(Process& shared, const Endpoint& endpoint, const Plan& matched, const Offer& offer)
     : process(shared),
       data(endpoint.data),
+      kind(endpoint.kind),
       eager_limit(eager_limit_into(endpoint)),
       plan(matched),
       flags(shared.words.words(static_cast<std::size_t>(matched.transport_partitions()))),
       peer(&shared.worker.connect(endpoint.peer, offer.worker_address)),
       readiness_key(std::make_unique<Key>(shared.worker, *peer, offer.readiness_key)),
-      readiness(offer.readiness) {
-  if (some_are_put(plan, eager_limit)) {
-    region = process.regions.region({data, static_cast<std::size_t>(plan.total_bytes())}, endpoint.kind);
-  }
+      readiness(offer.readiness),
+      sender_sink(offer.sink) {
+  if (some_are_put(plan, eager_limit)) region = process.regions.region(memory(), kind);
   number = process.worker.add_sink(*this);
 }
 
@@ -84,7 +91,16 @@ void UcxReceiver::State::deliver(std::int32_t t, Epoch epoch, std::span<const st
   flags->store(static_cast<std::size_t>(t), epoch);
 }
 
+/// The program may have freed the buffer since the last epoch, and have other memory under its address.
+void UcxReceiver::State::renew_region() {
+  if (region == nullptr || !region->stale()) return;
+  region = process.regions.renewed(*region, memory(), kind);
+  key_is_due = true;
+}
+
+/// By a put; or, where the sender must have another key before, by a message with that.
 void UcxReceiver::State::announce(Epoch epoch) {
+  renew_region();
   Announcement* free = nullptr;
   for (Announcement& announcement : announcements) {
     if (announcement.idle()) free = &announcement;
@@ -95,6 +111,15 @@ void UcxReceiver::State::announce(Epoch epoch) {
   transfer.tally = &free->tally;
   transfer.flag = {readiness, readiness_key->handle()};
   transfer.epoch = epoch;
+  transfer.eager = key_is_due;
+  transfer.size_bytes = 0;
+  if (key_is_due) {
+    free->data_key = region->packed_key();
+    transfer.source = free->data_key.data();
+    transfer.size_bytes = free->data_key.size();
+    transfer.header = {sender_sink, new_data_key, epoch};
+    key_is_due = false;
+  }
   free->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
   process.worker.submit(transfer);
 }

@@ -68,11 +68,20 @@ std::shared_ptr<Region> RegionCache::region(std::span<std::byte> memory, memory:
   if (after != regions_.begin()) {
     const auto found = std::prev(after)->second.lock();
     const std::byte* const end = memory.data() + memory.size();
-    if (found != nullptr && end <= found->memory().data() + found->memory().size()) return found;
+    if (found != nullptr && !found->stale() && end <= found->memory().data() + found->memory().size()) return found;
   }
-  const auto made = std::make_shared<Region>(worker_, memory, kind);
+  const auto made = std::make_shared<Region>(worker_, watch_, memory, kind);
   regions_[memory.data()] = made;
   return made;
+}
+
+std::shared_ptr<Region> RegionCache::renewed(const Region& stale, std::span<std::byte> memory, memory::Kind kind) {
+  auto made = region(memory, kind);
+  if (made->type() == stale.type()) return made;
+  throw Error(ErrorClass::buffer,
+              "the buffer was freed while its request was inactive, and {} memory lies at its address now; expected is "
+              "{} memory, as at init",
+              ucs_memory_type_names[made->type()], ucs_memory_type_names[stale.type()]);
 }
 
 void RegionCache::forget(const Region& region) {
@@ -84,6 +93,13 @@ Key::Key(Worker& worker, Peer& peer, std::span<const std::byte> packed) : worker
   const Worker::Hold hold(worker_);
   if (peer.failed()) peer.throw_failure();
   PARTITA_UCX_TOWARDS(peer.rank(), ucp_ep_rkey_unpack(peer.endpoint(), packed.data(), &handle_));
+}
+
+ucs_status_t Key::replace(Peer& peer, std::span<const std::byte> packed) noexcept {
+  ucp_rkey_h made = nullptr;
+  const ucs_status_t status = ucp_ep_rkey_unpack(peer.endpoint(), packed.data(), &made);
+  if (status == UCS_OK) ucp_rkey_destroy(std::exchange(handle_, made));
+  return status;
 }
 
 Key::~Key() {

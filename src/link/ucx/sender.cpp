@@ -1,5 +1,6 @@
 #include "link/ucx/sender.hpp"
 
+#include <new>
 #include <vector>
 
 #include "link/ucx/messages.hpp"
@@ -7,11 +8,18 @@
 namespace partita::link::ucx {
 
 /// What transfers under way refer to.
-struct UcxSender::State final : Retired {
-  State(std::unique_ptr<Words> words, std::shared_ptr<Region> region)
-      : readiness(std::move(words)), gpu_region(std::move(region)) {}
-  bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
+struct UcxSender::State final : Retired, Sink {
+  State(Process& shared, std::shared_ptr<Region> region)
+      : process(shared), readiness(shared.words.words(1)), gpu_region(std::move(region)) {
+    number = process.worker.add_sink(*this);
+  }
+  ~State() override { process.worker.remove_sink(number); }
 
+  bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
+  void deliver(std::int32_t what, Epoch epoch, std::span<const std::byte> bytes) override;
+  void take_key(Epoch epoch, std::span<const std::byte> packed);
+
+  Process& process;
   std::unique_ptr<Words> readiness;    ///< one word, written by the receiver
   std::shared_ptr<Region> gpu_region;  ///< the source; null where that is host memory, or empty
   Peer* peer = nullptr;                ///< null before connect
@@ -19,12 +27,41 @@ struct UcxSender::State final : Retired {
   std::unique_ptr<Key> flags_key;
   Tally tally;
   std::vector<Transfer> transfers;  ///< by transport partition
+  std::uint64_t number = 0;         ///< what a message with a new data_key carries
+  // With the gate held:
+  bool connected = false;
+  Epoch early_epoch = no_epoch;  ///< which a new data_key that came before the answer opens
+  wire::Bytes early_key;         ///< empty where there was no memory to keep it
 };
+
+/// The receiver has registered other memory under the address. It had got all that was put before, so that nothing is
+/// under way with the old key. In a callback of UCX: nothing may be thrown, and to unpack a key sends nothing.
+void UcxSender::State::deliver(std::int32_t what, Epoch epoch, std::span<const std::byte> bytes) {
+  if (what != new_data_key) return;
+  if (connected) return take_key(epoch, bytes);
+  early_epoch = epoch;
+  try {
+    early_key.assign(bytes.begin(), bytes.end());
+  } catch (const std::bad_alloc&) {
+    early_key.clear();
+  }
+}
+
+/// With the gate held.
+void UcxSender::State::take_key(Epoch epoch, std::span<const std::byte> packed) {
+  if (peer->failed()) return;
+  if (data_key != nullptr) {
+    const ucs_status_t status = data_key->replace(*peer, packed);
+    if (status != UCS_OK) return peer->fail(status, "ucp_ep_rkey_unpack");
+    for (Transfer& transfer : transfers) transfer.data.key = data_key->handle();
+  }
+  readiness->store(0, epoch);  // whoever sees it puts with the new key
+}
 
 UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint, std::shared_ptr<Region> gpu_region)
     : process_(std::move(process)),
       endpoint_(endpoint),
-      state_(std::make_unique<State>(process_->words.words(1), std::move(gpu_region))) {}
+      state_(std::make_unique<State>(*process_, std::move(gpu_region))) {}
 
 UcxSender::~UcxSender() {
   if (!state_->idle()) process_->worker.retire(std::move(state_));
@@ -36,6 +73,7 @@ wire::Bytes UcxSender::offer() {
   offer.worker_address = process_->worker.context().address();
   offer.readiness = state_->readiness->address();
   offer.readiness_key = state_->readiness->packed_key();
+  offer.sink = state_->number;
   return offer.pack();
 }
 
@@ -61,7 +99,20 @@ void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::
                      state_->data_key ? state_->data_key->handle() : nullptr};
     transfer.flag = {answer.flags + static_cast<std::uint64_t>(t) * sizeof(Epoch), state_->flags_key->handle()};
   }
+  const Worker::Hold hold(worker);
   state_->peer = &peer;
+  state_->connected = true;
+  if (state_->early_epoch == no_epoch) return;
+  if (state_->early_key.empty()) throw Error(ErrorClass::no_mem, "out of memory");
+  state_->take_key(state_->early_epoch, state_->early_key);
+}
+
+/// Nothing is under way between two epochs.
+void UcxSender::start(Epoch) {
+  if (state_->gpu_region == nullptr || !state_->gpu_region->stale()) return;
+  const std::span<std::byte> memory{endpoint_.data, static_cast<std::size_t>(endpoint_.size_bytes)};
+  state_->gpu_region = process_->regions.renewed(*state_->gpu_region, memory, endpoint_.kind);
+  for (Transfer& transfer : state_->transfers) transfer.source_handle = state_->gpu_region->handle();
 }
 
 bool UcxSender::promised(Epoch epoch) const {

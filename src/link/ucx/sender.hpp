@@ -17,7 +17,7 @@ class UcxSender final : public Sender {
 
   wire::Bytes offer() override;
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
-  void start(Epoch) override {}
+  void start(Epoch epoch) override;
   bool ready(Epoch epoch) const override;
   bool prepared(Epoch epoch) const override { return ready(epoch); }
   void put(std::int32_t t, Epoch epoch) override;
