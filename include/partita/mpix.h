@@ -14,6 +14,7 @@ extern "C" {
 PARTITA_EXPORT int Partita_mpi_Pbuf_prepare(MPI_Request request);
 PARTITA_EXPORT int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]);
 PARTITA_EXPORT int Partita_mpi_Prequest_create(Partita_Prequest* prequest, MPI_Request request);
+PARTITA_EXPORT int Partita_mpi_Prequest_free(Partita_Prequest* prequest);
 
 /** Partita_Pbuf_prepare on a request of MPI_Psend_init or MPI_Precv_init (gpu-initiated-partitioned-mpi, section
  * II-B.2). A function of the source only and no macro, since kernels have a call of the same name (partita/device.cuh).
@@ -34,7 +35,7 @@ static inline int MPIX_Prequest_create(MPIX_Prequest* prequest, MPI_Request requ
 
 /** Partita_Prequest_free. */
 static inline int MPIX_Prequest_free(MPIX_Prequest* prequest) {
-  return Partita_Prequest_free(prequest);
+  return Partita_mpi_Prequest_free(prequest);
 }
 
 /** What became of a request of MPI_Psend_init or MPI_Precv_init: Partita_Request_get_info. */

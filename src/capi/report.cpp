@@ -1,6 +1,9 @@
 #include "capi/report.hpp"
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
@@ -33,18 +36,33 @@ MPI_Comm with_handler(MPI_Comm comm) {
   return comm;
 }
 
-bool is_fatal(MPI_Comm comm) {
+/// Whose processes end by an error on `comm`: MPI_COMM_NULL where it is not fatal.
+MPI_Comm ended_by_error(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (native::Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
-  bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  if (native::Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_COMM_WORLD;
+  MPI_Comm ended = handler == MPI_ERRORS_ARE_FATAL ? MPI_COMM_WORLD : MPI_COMM_NULL;
 #if MPI_VERSION >= 4
-  fatal = fatal || handler == MPI_ERRORS_ABORT;
+  if (handler == MPI_ERRORS_ABORT) ended = comm;
 #endif
   native::Errhandler_free(&handler);
-  return fatal;
+  return ended;
+}
+
+const char* no_call() {
+  return nullptr;
+}
+const char* (*call_of_the_program)() = no_call;
+
+std::string call_as_made(const char* call) {
+  const char* made = call_of_the_program();
+  return made != nullptr ? made : fmt::format("Partita_{}", call);
 }
 
 }  // namespace
+
+void name_calls_by(const char* (*current_call)()) {
+  call_of_the_program = current_call;
+}
 
 void prepare_codes() {
   if (codes_are_drawn) return;
@@ -57,7 +75,8 @@ int code_of(ErrorClass error_class) {
 }
 
 int remember(const char* call, const Error& error) {
-  sentences()[static_cast<std::size_t>(error.error_class())] = fmt::format("{}: {}", call, error.sentence());
+  sentences()[static_cast<std::size_t>(error.error_class())] =
+      fmt::format("{}: {}", call_as_made(call), error.sentence());
   return code_of(error.error_class());
 }
 
@@ -75,20 +94,31 @@ const std::string* sentence_of(int code) {
 }
 
 void print_if_fatal(MPI_Comm comm, int code) {
-  const std::string* sentence = is_fatal(comm) ? sentence_of(code) : nullptr;
+  const std::string* sentence = ended_by_error(comm) != MPI_COMM_NULL ? sentence_of(code) : nullptr;
   if (sentence != nullptr) log("{}", *sentence);
+}
+
+void call_handler(MPI_Comm comm, int code) {
+  const MPI_Comm ended = ended_by_error(comm);
+  if (ended != MPI_COMM_NULL) {
+    // Launchers end a job without having read all that its ranks wrote.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    native::Abort(ended, EXIT_FAILURE);
+    std::_Exit(EXIT_FAILURE);  // an MPI may come back while its launcher ends the job
+  }
+  native::Comm_call_errhandler(comm, code);
 }
 
 int raise(MPI_Comm comm, int code) {
   const MPI_Comm heard = with_handler(comm);
   print_if_fatal(heard, code);
-  native::Comm_call_errhandler(heard, code);
+  call_handler(heard, code);
   return code;
 }
 
 int raise_in_status(MPI_Comm comm, int code) {
   print_if_fatal(comm, code);
-  native::Comm_call_errhandler(comm, MPI_ERR_IN_STATUS);
+  call_handler(comm, MPI_ERR_IN_STATUS);
   return MPI_ERR_IN_STATUS;
 }
 

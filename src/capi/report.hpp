@@ -11,14 +11,18 @@
 
 namespace partita::capi {
 
+/// Where a layer above is the one that the program calls: errors name the call that `current_call` gives, if it gives
+/// one.
+void name_calls_by(const char* (*current_call)());
+
 /// Draws one error code per class from the MPI. Once, after MPI_Init.
 void prepare_codes();
 
 /// The code of `error_class`.
 int code_of(ErrorClass error_class);
 
-/// Keeps `error`'s sentence, with the name of `call` in front, for this thread's Partita_Error_string; returns the
-/// code.
+/// Keeps `error`'s sentence, with the call as the program made it in front, for this thread's Partita_Error_string;
+/// returns the code.
 int remember(const char* call, const Error& error);
 
 /// The same for an error that a layer above found, with its MPI error class and its own sentence.
@@ -27,6 +31,10 @@ int remember(int error_class, const char* sentence);
 /// Prints the sentence of `code` where the handler of `comm` is fatal: it ends the job, so that nobody could ask for
 /// the sentence afterwards.
 void print_if_fatal(MPI_Comm comm, int code);
+
+/// Calls the error handler of `comm` with `code`. Where that is fatal, ends the job as it would: the MPI's own words
+/// would blame a call that the program has not made.
+void call_handler(MPI_Comm comm, int code);
 
 /// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
 int raise(MPI_Comm comm, int code);

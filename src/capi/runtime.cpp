@@ -36,7 +36,7 @@ int raise_together(MPI_Comm world, const SharedError& error) {
   const int code = remember("Init", error);
   if (error.told_here()) print_if_fatal(MPI_COMM_SELF, code);
   native::Barrier(world);
-  native::Comm_call_errhandler(MPI_COMM_SELF, code);
+  call_handler(MPI_COMM_SELF, code);
   return code;
 }
 

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
@@ -51,37 +52,45 @@ int gather_for_intercomm(MPI_Comm local_comm, int local_leader, MPI_Comm peer_co
 extern "C" {
 
 INTERPOSE(Comm_dup)(MPI_Comm comm, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_dup(comm, newcomm); });
 }
 
 INTERPOSE(Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_dup_with_info(comm, info, newcomm); });
 }
 
 INTERPOSE(Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_split(comm, color, key, newcomm); });
 }
 
 INTERPOSE(Comm_split_type)(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_split_type(comm, split_type, key, info, newcomm); });
 }
 
 INTERPOSE(Comm_create)(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_create(comm, group, newcomm); });
 }
 
 INTERPOSE(Cart_create)(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder,
                        MPI_Comm* comm_cart) {
+  const Calling calling(__func__);
   return derive(comm_old, comm_cart,
                 [&] { return native().Cart_create(comm_old, ndims, dims, periods, reorder, comm_cart); });
 }
 
 INTERPOSE(Cart_sub)(MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Cart_sub(comm, remain_dims, newcomm); });
 }
 
 INTERPOSE(Graph_create)(MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int reorder,
                         MPI_Comm* comm_graph) {
+  const Calling calling(__func__);
   return derive(comm_old, comm_graph,
                 [&] { return native().Graph_create(comm_old, nnodes, index, edges, reorder, comm_graph); });
 }
@@ -89,6 +98,7 @@ INTERPOSE(Graph_create)(MPI_Comm comm_old, int nnodes, const int index[], const 
 INTERPOSE(Dist_graph_create)(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
                              const int destinations[], const int weights[], MPI_Info info, int reorder,
                              MPI_Comm* comm_dist_graph) {
+  const Calling calling(__func__);
   return derive(comm_old, comm_dist_graph, [&] {
     return native().Dist_graph_create(comm_old, n, sources, degrees, destinations, weights, info, reorder,
                                       comm_dist_graph);
@@ -98,6 +108,7 @@ INTERPOSE(Dist_graph_create)(MPI_Comm comm_old, int n, const int sources[], cons
 INTERPOSE(Dist_graph_create_adjacent)(MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[],
                                       int outdegree, const int destinations[], const int destweights[], MPI_Info info,
                                       int reorder, MPI_Comm* comm_dist_graph) {
+  const Calling calling(__func__);
   return derive(comm_old, comm_dist_graph, [&] {
     return native().Dist_graph_create_adjacent(comm_old, indegree, sources, sourceweights, outdegree, destinations,
                                                destweights, info, reorder, comm_dist_graph);
@@ -105,17 +116,20 @@ INTERPOSE(Dist_graph_create_adjacent)(MPI_Comm comm_old, int indegree, const int
 }
 
 INTERPOSE(Intercomm_merge)(MPI_Comm intercomm, int high, MPI_Comm* newintracomm) {
+  const Calling calling(__func__);
   return derive(intercomm, newintracomm, [&] { return native().Intercomm_merge(intercomm, high, newintracomm); });
 }
 
 /* Nonblocking: the MPIs return the new handle at once and let attributes be set on it before it is complete. */
 
 INTERPOSE(Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  const Calling calling(__func__);
   return derived(native().Comm_idup(comm, newcomm, request), comm, newcomm);
 }
 
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
 INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
+  const Calling calling(__func__);
   return derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
 }
 #endif
@@ -123,12 +137,14 @@ INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
 /* Not collective over the parent: the members of the new communicator agree on it. */
 
 INTERPOSE(Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+  const Calling calling(__func__);
   if (const int code = gather_group(group, tag); code != MPI_SUCCESS) return code;
   return enroll(native().Comm_create_group(comm, group, tag, newcomm), newcomm);
 }
 
 INTERPOSE(Intercomm_create)(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
                             MPI_Comm* newintercomm) {
+  const Calling calling(__func__);
   if (const int code = gather_for_intercomm(local_comm, local_leader, peer_comm, remote_leader, tag);
       code != MPI_SUCCESS) {
     return code;

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
@@ -189,6 +190,7 @@ extern "C" {
 
 INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   if (is_plain(count, requests)) return native().Waitall(count, requests, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);
@@ -197,6 +199,7 @@ INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
 
 INTERPOSE(Testall)(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   if (is_plain(count, requests) || flag == nullptr) return native().Testall(count, requests, flag, statuses);
   Scratch scratch(CompletionOfAll::need(count));
   CompletionOfAll all(count, requests, statuses, scratch);

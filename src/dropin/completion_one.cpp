@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
@@ -26,12 +27,14 @@ int refuse_enqueued(const char* call) {
 extern "C" {
 
 INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
+  const Calling calling(__func__);
   if (request_table().empty()) return native().Wait(request, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return Partita_Wait(&found, status);
   return progress_by_caller() && request != nullptr ? wait_polling(request, status) : native().Wait(request, status);
 }
 
 INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
+  const Calling calling(__func__);
   if (request_table().empty()) return native().Test(request, flag, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return Partita_Test(&found, flag, status);
   progress_if_by_caller();
@@ -39,6 +42,7 @@ INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 INTERPOSE(Request_get_status)(MPI_Request request, int* flag, MPI_Status* status) {
+  const Calling calling(__func__);
   if (request_table().empty()) return native().Request_get_status(request, flag, status);
   const Partita_Request found = ours(request);
   if (found != PARTITA_REQUEST_NULL) return Partita_Request_get_status(found, flag, status);
@@ -48,6 +52,7 @@ INTERPOSE(Request_get_status)(MPI_Request request, int* flag, MPI_Status* status
 
 #if PARTITA_HAS_REQUEST_IS_COMPLETE
 INTERPOSE_EXTENSION(Request_is_complete)(MPI_Request request) {
+  const Calling calling(__func__);
   const Partita_Request found = ours(request);
   if (found == PARTITA_REQUEST_NULL) return native().Request_is_complete(request);
   int flag = 0;

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
@@ -126,6 +127,7 @@ extern "C" {
 
 INTERPOSE(Waitsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   return is_plain(incount, requests, outcount, indices)
              ? native().Waitsome(incount, requests, outcount, indices, statuses)
              : wait_some(incount, requests, {outcount, indices, statuses});
@@ -133,6 +135,7 @@ INTERPOSE(Waitsome)(int incount, MPI_Request requests[], int* outcount, int indi
 
 INTERPOSE(Testsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   return is_plain(incount, requests, outcount, indices)
              ? native().Testsome(incount, requests, outcount, indices, statuses)
              : test_some(incount, requests, {outcount, indices, statuses});

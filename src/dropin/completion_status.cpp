@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
@@ -105,6 +106,7 @@ extern "C" {
 
 INTERPOSE(Request_get_status_all)(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   const bool plain = request_table().empty() || count <= 0 || requests == nullptr || flag == nullptr;
   return plain ? native().Request_get_status_all(count, requests, flag, statuses)
                : all_statuses(count, requests, flag, statuses);
@@ -112,6 +114,7 @@ INTERPOSE(Request_get_status_all)(int count, const MPI_Request requests[], int* 
 
 INTERPOSE(Request_get_status_any)(int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   const bool plain =
       request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
   return plain ? native().Request_get_status_any(count, requests, index, flag, status)
@@ -121,6 +124,7 @@ INTERPOSE(Request_get_status_any)(int count, const MPI_Request requests[], int* 
 INTERPOSE(Request_get_status_some)(int incount, const MPI_Request requests[], int* outcount, int indices[],
                                    MPI_Status statuses[]) {
   using namespace partita::dropin;
+  const Calling calling(__func__);
   const bool plain =
       request_table().empty() || incount <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
   return plain ? native().Request_get_status_some(incount, requests, outcount, indices, statuses)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/runtime.hpp"
@@ -32,11 +33,13 @@ int start(int* argc, char*** argv, int required, int* provided) {
 extern "C" {
 
 INTERPOSE(Init)(int* argc, char*** argv) {
+  const Calling calling(__func__);
   int provided = MPI_THREAD_SINGLE;
   return start(argc, argv, MPI_THREAD_SINGLE, &provided);
 }
 
 INTERPOSE(Init_thread)(int* argc, char*** argv, int required, int* provided) {
+  const Calling calling(__func__);
   return start(argc, argv, required, provided);
 }
 
@@ -49,6 +52,7 @@ INTERPOSE(Query_thread)(int* provided) {
 }
 
 INTERPOSE(Finalize)(void) {
+  const Calling calling(__func__);
   const int own_code = partita::dropin::stop_runtime();
   const int code = native().Finalize();
   return own_code != MPI_SUCCESS ? own_code : code;

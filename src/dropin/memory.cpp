@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 
@@ -22,11 +23,13 @@ bool is_for_partita(MPI_Aint size, MPI_Info info, const void* baseptr) {
 extern "C" {
 
 INTERPOSE(Alloc_mem)(MPI_Aint size, MPI_Info info, void* baseptr) {
+  const Calling calling(__func__);
   return is_for_partita(size, info, baseptr) ? Partita_Alloc(size, info, baseptr)
                                              : native().Alloc_mem(size, info, baseptr);
 }
 
 INTERPOSE(Free_mem)(void* base) {
+  const Calling calling(__func__);
   int is_ours = 0;
   if (Partita_Is_allocated(base, &is_ours) == MPI_SUCCESS && is_ours != 0) return Partita_Free(base);
   return native().Free_mem(base);

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "capi/native.hpp"
+#include "dropin/calling.hpp"
 
 namespace partita::dropin::internal {
 namespace {
@@ -49,7 +50,7 @@ void find_native() {
 #undef NATIVE_NAMED
 #undef NATIVE
 #undef EXTENSION
-    Partita_use_native(find);
+    Partita_use_native(find, [] { return Calling::current(); });
     native_is_found.store(true, std::memory_order_release);
   });
 }

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
@@ -35,16 +36,19 @@ int start_all(int count, MPI_Request requests[]) {
 extern "C" {
 
 INTERPOSE(Start)(MPI_Request* request) {
+  const Calling calling(__func__);
   Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? native().Start(request) : Partita_Start(&found);
 }
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
+  const Calling calling(__func__);
   const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
   return plain ? native().Startall(count, requests) : start_all(count, requests);
 }
 
 INTERPOSE(Request_free)(MPI_Request* request) {
+  const Calling calling(__func__);
   const Partita_Request found = ours(request);
   return found == PARTITA_REQUEST_NULL ? native().Request_free(request) : release(found, request);
 }

@@ -1,7 +1,10 @@
 #include "dropin/requests.hpp"
 
+#include <fmt/format.h>
+
 #include <new>
 
+#include "dropin/calling.hpp"
 #include "dropin/native.hpp"
 #include "dropin/refuse.hpp"
 
@@ -48,7 +51,8 @@ int adopt(Partita_Request request, MPI_Request* handle) {
       return MPI_SUCCESS;
     } catch (const std::bad_alloc&) {
       free_placeholder(&placeholder);
-      code = refuse(MPI_ERR_NO_MEM, "no memory is left to note one more partitioned request");
+      code = refuse(MPI_ERR_NO_MEM,
+                    fmt::format("{}: no memory is left to note one more partitioned request", Calling::current()));
     }
   }
   Partita_Request_free(&request);

@@ -284,13 +284,17 @@ def group_finalize(options, checks):
 
 
 def group_fatal(options, checks):
-    for misuse, words in [("fatal", ["Pready", "4711"]), ("fatal_waitall", ["Waitall", "sizes", "32 bytes"])]:
+    for misuse, words in [("fatal", ["MPI_Pready: ", "4711"]), ("fatal_waitall", ["MPI_Waitall: ", "sizes", "32 bytes"])]:
         job = Job(options, [misuse], ranks=2)
         code = job.end(30)
         checks.expect(code not in (0, None), f"{misuse}: a fatal error ends the job; exit code {code}", job)
         checks.expect("came back" not in job.output, f"{misuse}: MPI_ERRORS_ARE_FATAL returned", job)
         checks.expect(all(word in job.output for word in words), f"{misuse}: the sentence was not printed before the end",
                       job)
+        told = re.findall(rf"\[partita rank (\d)\] {words[0]}", job.output)
+        checks.expect(len(told) == len(set(told)), f"{misuse}: a rank printed its sentence twice", job)
+        for inner in ["call_errhandler", "Partita_", "[partita rank 0] Pready", "Wait_until"]:
+            checks.expect(inner not in job.output, f"{misuse}: {inner} is no call of the program's", job)
 
 
 def kernel_fault(options, checks, mode, size_bytes, **environment):

@@ -67,6 +67,22 @@ TYPED_TEST(UseErrors, pready_checks_the_partition) {
   this->finish_epoch({0, 1, 2, 3}, 1);
 }
 
+TYPED_TEST(UseErrors, a_sentence_begins_with_the_call_as_it_was_made) {
+  const auto begins_with = [](int code, const char* call) {
+    return sentence_of(code).starts_with(std::string(TypeParam::prefix) + call + ": ");
+  };
+  EXPECT_TRUE(begins_with(TypeParam::pready(0, this->send_.request), "Pready"));
+  EXPECT_TRUE(begins_with(TypeParam::pready_range(0, 1, this->send_.request), "Pready_range"));
+  this->send_.start();
+  this->recv_.start();
+  EXPECT_TRUE(begins_with(TypeParam::start(&this->send_.request), "Start"));
+  EXPECT_TRUE(begins_with(TypeParam::startall(1, &this->send_.request), "Startall"));
+  EXPECT_TRUE(begins_with(TypeParam::free(&this->send_.request), "Request_free"));
+  int flag = 0;
+  EXPECT_TRUE(begins_with(TypeParam::parrived(this->recv_.request, 99, &flag), "Parrived"));
+  this->finish_epoch({0, 1, 2, 3}, 1);
+}
+
 TYPED_TEST(UseErrors, pready_to_proc_null_checks_the_partition) {
   Sending<TypeParam> nowhere;
   nowhere.init(4, 100, MPI_PROC_NULL, 1, this->comm_);

@@ -18,6 +18,7 @@ namespace partita::test {
 struct StandardFace {
   using Request = MPI_Request;
   static constexpr const char* name = "standard";
+  static constexpr const char* prefix = "MPI_";
   static Request null() { return MPI_REQUEST_NULL; }
 
   static int psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype type, int dest, int tag,
@@ -52,6 +53,7 @@ struct StandardFace {
 struct CFace {
   using Request = Partita_Request;
   static constexpr const char* name = "capi";
+  static constexpr const char* prefix = "Partita_";
   static Request null() { return PARTITA_REQUEST_NULL; }
 
   static int psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype type, int dest, int tag,
