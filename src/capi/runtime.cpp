@@ -6,8 +6,10 @@
 #include "capi/report.hpp"
 #include "capi/state.hpp"
 #include "core/agreement.hpp"
+#include "core/launch.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "core/which_mpi.hpp"
 
 namespace partita::capi {
 
@@ -40,8 +42,10 @@ int raise_together(MPI_Comm world, const SharedError& error) {
   return code;
 }
 
-/// Throws Error where no runtime can be started over `world`.
+/// Throws Error where no runtime can be started over `world`; ends the process where that is no communicator of the MPI
+/// that this library was built for.
 void check_world(MPI_Comm world) {
+  end_under_another_mpi("libpartita", native::Get_library_version);
   int initialized = 0;
   int finalized = 0;
   PARTITA_MPI(Initialized(&initialized));
@@ -71,6 +75,7 @@ int Partita_Init(MPI_Comm world) {
     prepare_codes();
     try {
       current_runtime() = new Runtime(world);
+      warn_if_launched_by_another_mpi();
     } catch (const SharedError& error) {
       shared = error;
     }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "capi/native.hpp"
+#include "core/which_mpi.hpp"
 #include "dropin/calling.hpp"
 
 namespace partita::dropin::internal {
@@ -33,7 +34,7 @@ void take(Function& function, const char* name) {
     const std::string line = fmt::format(
         "[partita] libpartita_mpi finds no {} in this process; expected is the MPI that it was built for\n", name);
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-    std::abort();
+    std::_Exit(EXIT_FAILURE);
   }
   function = reinterpret_cast<Function>(found);
 }
@@ -43,6 +44,9 @@ void take(Function& function, const char* name) {
 void find_native() {
   static std::once_flag once;
   std::call_once(once, [] {
+    decltype(&PMPI_Get_library_version) get_library_version = nullptr;
+    take(get_library_version, "PMPI_Get_library_version");
+    end_under_another_mpi("libpartita_mpi", get_library_version);
 #define NATIVE_NAMED(NAME) take(native_calls.NAME, "PMPI_" #NAME);
 #define NATIVE(NAME) NATIVE_NAMED(NAME)
 #define EXTENSION(NAME) take(native_calls.NAME, "PMPIX_" #NAME);
