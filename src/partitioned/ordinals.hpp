@@ -7,7 +7,7 @@
 
 namespace partita {
 
-/// Counts that are never forgotten, so kept small: a table with open addressing, 12 bytes a place and 12 to 24 bytes
+/// Counts that are never forgotten, so kept small: a table with open addressing, 12 bytes a place and 14 to 21 bytes
 /// for each direction, peer and tag that was ever drawn for. One thread at a time.
 class Ordinals {
  public:

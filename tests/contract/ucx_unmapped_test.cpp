@@ -185,7 +185,9 @@ TEST_F(UcxUnmapped, the_next_epoch_is_put_with_a_new_key) {
       EXPECT_EQ(calls.unpacked, 1);
     }
     pair.round(epoch + 1);
-    if (pair.sends()) EXPECT_EQ(calls.unpacked, 1) << "nothing was unmapped";
+    if (pair.sends()) {
+      EXPECT_EQ(calls.unpacked, 1) << "nothing was unmapped";
+    }
   }
 }
 
