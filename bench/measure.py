@@ -23,6 +23,7 @@ import tempfile
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
+COUNTED_CALLS = 100  # as in bench/foreign_calls.c
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
@@ -141,6 +142,31 @@ def annotated(file):
         found = re.match(r"\s*([\d,]+)\s+(?:\([^)]*\)\s+)?(\S*?):(.*?)(?:\s+\[(.*)\])?$", line)
         if found:
             yield int(found[1].replace(",", "")), found[3], found[4] or ""
+
+
+def counted_foreign_run(folder, call, alive, program="partita_foreign_calls"):
+    return ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect=counted_{call}",
+            f"--callgrind-out-file={folder}/out.%p", str(program), *(["alive"] if alive else [])]
+
+
+def measure_small_costs(options):
+    """Instructions of the drop-in for a call on a request of the MPI's own, and what a copy into another process's memory and
+    the look before it take: small-costs.json."""
+    programs = pathlib.Path(options.program).resolve().parent
+    found = {"command": shlex.join(counted_foreign_run(".", "test", True)), "instructions_per_call": {}, "remote_copy_ns": {}}
+    for call in ("test", "wait"):
+        for alive in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                command = counted_foreign_run(folder, call, alive, programs / "partita_foreign_calls")
+                subprocess.run(command, capture_output=True, timeout=RUN_LIMIT_S, check=True)
+                counted = sum(instructions for file in pathlib.Path(folder).iterdir()
+                              for instructions, function, library in annotated(file)
+                              if "libpartita" in library or "partita::" in function)
+                found["instructions_per_call"][f"{call}, {'requests of ours alive' if alive else 'none of ours'}"] = counted / COUNTED_CALLS
+    ended = subprocess.run([str(programs / "partita_remote_copy_cost")], capture_output=True, text=True, timeout=RUN_LIMIT_S, check=True)
+    found["remote_copy_ns"] = json.loads(ended.stdout)
+    (options.output / "small-costs.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
 
 
 def measure_preload(options):
@@ -267,6 +293,8 @@ def main():
         found = {"command": shown_count_command(options), "epochs": COUNTED_EPOCHS, "instructions_per_epoch": counts}
         (options.output / "instructions.json").write_text(json.dumps(found, indent=1) + "\n")
     preload = measure_preload(options) if not options.only or "preload" in options.only else {}
+    if "small-costs" in options.only:
+        return measure_small_costs(options)
     (options.output / "README.md").write_text(page(options, done, failed, counts, preload))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0

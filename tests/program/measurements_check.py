@@ -98,7 +98,19 @@ def check_host():
     expect_text("CHANGELOG.md", f"1 MiB over `ucx` takes {moved[MIB]:.1f} us, 256 MiB {moved[256 * MIB] / 1e3:.2f} ms.")
 
 
-for check in (check_goodput, check_jacobi, check_verdicts, check_host):
+def check_small_costs():
+    found = results("mpich-2-cores/small-costs.json")
+    calls = {call: {alive: found["instructions_per_call"][f"{call}, {alive}"] for alive in ("none of ours", "requests of ours alive")}
+             for call in ("test", "wait")}
+    none, some = ([counts[alive] for counts in calls.values()] for alive in ("none of ours", "requests of ours alive"))
+    assert none[0] == none[1]
+    expect_text("docs/design/dropin.md", f"has {none[0]:.0f} instructions while none is alive, and {some[0]:.0f} and {some[1]:.0f} else")
+    us = {size: nanoseconds / 1e3 for size, nanoseconds in found["remote_copy_ns"].items()}
+    expect_text("docs/design/link.md", f"{us['look']:.2f} us of the {us['64']:.1f} us that 64 B take, of {us['16384']:.1f} us at 16 KiB and "
+                f"{us['1048576']:.0f} us at 1 MiB")
+
+
+for check in (check_goodput, check_jacobi, check_verdicts, check_host, check_small_costs):
     check()
 print("\n".join(failures) or "the pages say what the files say")
 sys.exit(1 if failures else 0)
