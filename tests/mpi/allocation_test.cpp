@@ -3,35 +3,13 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <vector>
 
+#include "support/allocations.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
 #include "support/transfer.hpp"
-
-namespace {
-
-/// Allocations of this thread; the progress thread's are its own.
-thread_local long allocations = 0;
-
-}  // namespace
-
-// They take the place of the library's in all of the process. The MPI is in C and uses malloc. Not inlined: where only
-// one of a pair is, GCC takes malloc and free for mismatched.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace partita::test {
 namespace {
@@ -56,7 +34,7 @@ class Allocation : public testing::Test {
     long least = std::numeric_limits<long>::max();
     for (int epoch = 0; epoch < 6 && !this->HasFailure(); ++epoch) {
       int codes = 0, flag = 0;
-      const long before = allocations;
+      const long before = allocations();
       codes += Face::startall(count, requests.data());
       for (auto& send : sends) {
         for (int p = 0; p < partitions; ++p) codes += Face::pready(p, send.request);
@@ -64,7 +42,7 @@ class Allocation : public testing::Test {
       for (auto& recv : recvs) codes += Face::parrived(recv.request, 0, &flag);
       codes += Face::testall(count, requests.data(), &flag, statuses.data());
       codes += Face::waitall(count, requests.data(), statuses.data());
-      least = std::min(least, allocations - before);
+      least = std::min(least, allocations() - before);
       EXPECT_EQ(codes, 0);
     }
     harness_barrier();
@@ -77,9 +55,9 @@ class Allocation : public testing::Test {
 TYPED_TEST_SUITE(Allocation, Faces, FaceNames);
 
 TYPED_TEST(Allocation, the_count_is_live) {
-  const long before = allocations;
+  const long before = allocations();
   const std::vector<int> made(100);
-  EXPECT_EQ(allocations, before + 1) << made.size();
+  EXPECT_EQ(allocations(), before + 1) << made.size();
 }
 
 TYPED_TEST(Allocation, an_epoch_of_up_to_64_requests_allocates_nothing) {

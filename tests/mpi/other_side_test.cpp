@@ -5,41 +5,17 @@
 #include <partita/partita.h>
 #include <sched.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <thread>
 
+#include "support/allocations.hpp"
 #include "support/errors.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
 #include "support/told.hpp"
 #include "support/transfer.hpp"
-
-namespace {
-
-/// Counts down at each allocation of this process; the one that comes to 0 fails.
-std::atomic<long> allocations_left{-1};
-
-}  // namespace
-
-// NOLINTBEGIN: all forms of these end here
-[[gnu::noinline]] void* operator new(std::size_t size_bytes) {
-  if (allocations_left.load(std::memory_order_relaxed) > 0 && allocations_left.fetch_sub(1) == 1)
-    throw std::bad_alloc();
-  if (void* memory = std::malloc(size_bytes == 0 ? 1 : size_bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-// NOLINTEND
 
 namespace partita::test {
 namespace {
@@ -234,7 +210,7 @@ TEST_F(OtherSide, want_of_memory_at_the_match_ends_both_sides) {
           made = sends() ? Partita_Psend_init(out_, 4, 25, MPI_BYTE, 1, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request())
                          : Partita_Precv_init(in_, 4, 25, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request());
         };
-        if (rank() == failing) allocations_left = which;
+        if (rank() == failing) fail_allocation(which);
         make();
         if (made != MPI_SUCCESS) {  // it has used up no place in the order
           EXPECT_EQ(class_of(made), MPI_ERR_NO_MEM);
@@ -245,7 +221,7 @@ TEST_F(OtherSide, want_of_memory_at_the_match_ends_both_sides) {
         int code = Partita_Start(&request());
         if (code == MPI_SUCCESS && sends()) code = Partita_Pready_range(0, 3, request());
         if (code == MPI_SUCCESS || sends()) code = Partita_Wait(&request(), MPI_STATUS_IGNORE);
-        const bool all_made = allocations_left.exchange(-1) > 0;
+        const bool all_made = end_failing();
         if (code != MPI_SUCCESS && code != MPI_ERR_REQUEST) {
           EXPECT_NE(told_by(code).find("out of memory"), std::string::npos) << told_by(code);
         }
