@@ -53,8 +53,11 @@ if(PARTITA_BUILD_PROGRAM)
   install(TARGETS partita_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
-install(FILES LICENSE README.md CHANGELOG.md CITATION.cff DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs/api docs/design docs/guide DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
+# The pages link to one another, to the results, and to these sources beside them.
+install(FILES LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs/api docs/design docs/guide docs/measurements DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES include/partita/device.cuh DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/partita")
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
 
 # Last: the list of all that was installed, for ./dev uninstall, and what it needs of the machine, for ./dev install.

@@ -138,6 +138,17 @@ def refuses_another_mpi(installed, folder):
         raise AssertionError(f"a project with {other} was not refused:\n{answer.stdout}")
 
 
+def check_links(documentation):
+    """Every link from an installed page to a file finds it in the installed tree."""
+    broken = []
+    for page in documentation.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", page.read_text()):
+            if "://" not in link and not (page.parent / link).exists():
+                broken.append(f"{page.relative_to(documentation)}: {link}")
+    if broken:
+        raise AssertionError("links of installed pages lead nowhere:\n" + "\n".join(broken))
+
+
 def uninstalls(installed):
     run([ROOT / "dev", "uninstall", installed.prefix])
     if installed.prefix.exists() and any(installed.prefix.iterdir()):
@@ -159,6 +170,7 @@ def main(build, work):
     build_with_pkg_config(installed, {"cc": installed.mpicc}, work / "by-mpicc")
     run_programs(installed, work / "by-mpicc")
     check_examples(installed, work)
+    check_links(installed.prefix / "share/doc/partita")
     refuses_another_mpi(installed, work / "other-mpi")
     uninstalls(installed)
 
