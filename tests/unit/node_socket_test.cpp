@@ -12,11 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <stdexcept>
@@ -46,6 +48,71 @@ class NodeSockets : public testing::Test {
   NodeSocket to_{folder_, 1};
   UniqueFd file_{::memfd_create("partita-test", MFD_CLOEXEC)};
 };
+
+/// Folders as jobs leave them, in a place of their own.
+class LeftBehind : public testing::Test {
+ protected:
+  LeftBehind() {
+    char place[] = "/tmp/partita-test-XXXXXX";
+    place_ = ::mkdtemp(place);
+    ::setenv("XDG_RUNTIME_DIR", place_.c_str(), 1);
+  }
+  ~LeftBehind() override {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    std::filesystem::remove_all(place_);
+  }
+
+  /// A folder of two ranks that were killed.
+  std::string made_by_killed_ranks() {
+    std::string folder;
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t job = ::fork();
+    if (job == 0) {
+      folder = make_node_folder();
+      const NodeSocket first(folder, 0), second(folder, 1);
+      if (::write(ends[1], folder.data(), folder.size()) < 0) ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    ::close(ends[1]);
+    char name[200] = "";
+    const auto length = ::read(ends[0], name, sizeof name);
+    ::close(ends[0]);
+    ::waitpid(job, nullptr, 0);
+    return {name, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+  }
+  static void make_old(const std::string& folder) {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::last_write_time(folder, now - std::chrono::hours(1));
+  }
+
+  std::string place_;
+};
+
+TEST_F(LeftBehind, a_killed_job_s_folder_is_removed_by_a_later_job) {
+  const std::string left = made_by_killed_ranks();
+  ASSERT_TRUE(std::filesystem::exists(left + "/1")) << left;
+  make_old(left);
+  const std::string next = make_node_folder();
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(is_private_folder(next));
+}
+
+TEST_F(LeftBehind, what_may_be_in_use_or_is_not_ours_stays) {
+  const std::string young = made_by_killed_ranks();
+  const std::string alive = make_node_folder();
+  const NodeSocket socket(alive, 1);
+  const std::string with_a_file = made_by_killed_ranks();
+  std::ofstream(with_a_file + "/notes") << "a user's";
+  const std::string of_another_machine = place_ + "/partita-" + std::to_string(::geteuid()) + "-nowhere1-AbCdEf";
+  std::filesystem::create_directory(of_another_machine);
+  for (const std::string& folder : {alive, with_a_file, of_another_machine}) make_old(folder);
+  make_node_folder();
+  for (const std::string& folder : {young, alive, with_a_file, of_another_machine}) {
+    EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
+  }
+  EXPECT_TRUE(std::filesystem::exists(with_a_file + "/0"));
+}
 
 TEST_F(NodeSockets, taking_in_makes_room_for_what_waits_and_keeps_it_by_kind_and_in_order) {
   constexpr std::uint64_t count = 100;
