@@ -284,7 +284,8 @@ def group_finalize(options, checks):
 
 
 def group_fatal(options, checks):
-    for misuse, words in [("fatal", ["MPI_Pready: ", "4711"]), ("fatal_waitall", ["MPI_Waitall: ", "sizes", "32 bytes"])]:
+    for misuse, words in [("fatal", ["MPI_Pready: ", "4711"]), ("fatal_abort", ["MPI_Pready: ", "4711"]),
+                          ("fatal_waitall", ["MPI_Waitall: ", "sizes", "32 bytes"])]:
         job = Job(options, [misuse], ranks=2)
         code = job.end(30)
         checks.expect(code not in (0, None), f"{misuse}: a fatal error ends the job; exit code {code}", job)

@@ -2,8 +2,8 @@
 // a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
 //
 //   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
-//   slow probe live_finalize | incomplete_finalize | unmatched_finalize | late_finalize | fatal | fatal_waitall |
-//   normal
+//   slow probe live_finalize | incomplete_finalize | unmatched_finalize | late_finalize | fatal | fatal_abort |
+//   fatal_waitall | normal
 #include <mpi.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -151,6 +151,14 @@ int fatal() {
   return 0;
 }
 
+/// The same under MPI-4's MPI_ERRORS_ABORT.
+int fatal_abort() {
+#if MPI_VERSION >= 4
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
+#endif
+  return fatal();
+}
+
 /// The same where the error stands in the status of one of many requests.
 int fatal_waitall() {
   std::vector<char> data(64), in(32);
@@ -180,6 +188,7 @@ int main(int argc, char** argv) {
   if (what == "unmatched_finalize") return unmatched_finalize();
   if (what == "late_finalize") return late_finalize();
   if (what == "fatal") return fatal();
+  if (what == "fatal_abort") return fatal_abort();
   if (what == "fatal_waitall") return fatal_waitall();
   if (what == "normal") return MPI_Finalize();
   if (what == "ring" && argc == 5) {
