@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/current_error.hpp"
-#include "partitioned/communicators.hpp"
+#include "transfer/communicators.hpp"
 
 namespace partita::capi {
 

@@ -3,17 +3,16 @@
 #include <algorithm>
 
 #include "core/current_error.hpp"
-#include "partitioned/request.hpp"
 
 namespace partita {
 
-void DeviceEngine::add(Request& request) {
+void DeviceEngine::add(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
   active_.push_back(&request);
   any_.store(true);  // in the one order of all: see DeviceWatch::sleep
 }
 
-void DeviceEngine::remove(Request& request) {
+void DeviceEngine::remove(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
   std::erase(active_, &request);
   any_.store(!active_.empty(), std::memory_order_relaxed);
@@ -23,7 +22,7 @@ bool DeviceEngine::step() {
   if (!any_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex_);
   bool moved = false;
-  for (Request* request : active_) {
+  for (GpuRequest* request : active_) {
     if (request->failed()) continue;
     try {
       moved |= request->device_step();

@@ -5,28 +5,28 @@
 #include <mutex>
 #include <vector>
 
-namespace partita {
+#include "partitioned/gpu_request.hpp"
 
-class Request;
+namespace partita {
 
 /// Costs nothing while none is active, and then by their number. Any thread.
 class DeviceEngine {
  public:
-  void add(Request& request);
-  void remove(Request& request);
+  void add(GpuRequest& request);
+  void remove(GpuRequest& request);
   /// A step of the progress engine: each request's.
   bool step();
   /// Calls `look` with each; none completes meanwhile.
   template <class Look>
   void for_each(Look look) {
     const std::lock_guard lock(mutex_);
-    for (Request* request : active_) look(*request);
+    for (GpuRequest* request : active_) look(*request);
   }
   bool idle() const { return !any_.load(); }
 
  private:
   std::mutex mutex_;
-  std::vector<Request*> active_;
+  std::vector<GpuRequest*> active_;
   std::atomic<bool> any_{false};  ///< whether there is one: every poll of every program asks
 };
 

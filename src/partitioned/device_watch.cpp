@@ -2,31 +2,12 @@
 
 #include <chrono>
 
-#include "partitioned/device_engine.hpp"
-#include "partitioned/request.hpp"
-
 namespace partita {
 namespace {
 
 constexpr auto time_between_looks = std::chrono::milliseconds(250);
 
 }  // namespace
-
-bool DeviceWatch::Findings::has_ended(int peer) {
-  const auto [found, is_new] = has_ended_.try_emplace(peer, false);
-  if (is_new) found->second = world_.has_ended(peer);
-  return found->second;
-}
-
-const Error* DeviceWatch::Findings::fault_of(int device) {
-  const auto [found, is_new] = fault_of_.try_emplace(device);
-  try {
-    if (is_new) device_memory_.check(device);
-  } catch (const Error& error) {
-    found->second.emplace(error);
-  }
-  return found->second ? &*found->second : nullptr;
-}
 
 DeviceWatch::~DeviceWatch() {
   {
@@ -37,14 +18,14 @@ DeviceWatch::~DeviceWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void DeviceWatch::add(Request& request) {
+void DeviceWatch::add(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
   if (request.device_driven()) device_driven_.push_back(&request);
   if (!thread_.joinable()) thread_ = std::thread([this] { thread_main(); });
   changed_.notify_all();
 }
 
-void DeviceWatch::remove(Request& request) {
+void DeviceWatch::remove(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
   std::erase(device_driven_, &request);
 }
@@ -88,9 +69,9 @@ void DeviceWatch::sleep(std::unique_lock<std::mutex>& lock) {
 }
 
 void DeviceWatch::look() {
-  Findings findings(world_, device_memory_);
-  for (Request* request : device_driven_) request->watch_kernels(findings);
-  engine_.for_each([&](Request& request) { request.watch_kernels(findings); });
+  KernelFindings findings(world_, device_memory_);
+  for (GpuRequest* request : device_driven_) request->watch_kernels(findings);
+  engine_.for_each([&](GpuRequest& request) { request.watch_kernels(findings); });
 }
 
 }  // namespace partita

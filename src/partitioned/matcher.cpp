@@ -4,8 +4,8 @@
 
 #include "core/current_error.hpp"
 #include "core/log.hpp"
-#include "partitioned/aggregation.hpp"
 #include "partitioned/runtime.hpp"
+#include "transfer/aggregation.hpp"
 
 namespace partita {
 namespace {

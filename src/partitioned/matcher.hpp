@@ -10,7 +10,7 @@
 #include "core/mailbox.hpp"
 #include "partitioned/recv.hpp"
 #include "partitioned/send.hpp"
-#include "partitioned/setup_messages.hpp"
+#include "transfer/setup_messages.hpp"
 
 namespace partita {
 

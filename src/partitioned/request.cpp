@@ -232,7 +232,7 @@ const Partita_Prequest& Request::make_device_side() {
 }
 
 /// Links are not asked: some call the MPI, which allows it to threads of the program alone.
-void Request::watch_kernels(DeviceWatch::Findings& findings) {
+void Request::watch_kernels(KernelFindings& findings) {
   if (failed()) return;
   const auto caller = runtime_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mailbox::Caller::may_call_the_mpi
                                                                            : Mailbox::Caller::may_not;

@@ -18,11 +18,11 @@
 #include "core/trace.hpp"
 #include "core/watch.hpp"
 #include "link/link.hpp"
-#include "partitioned/communicators.hpp"
 #include "partitioned/device_side.hpp"
-#include "partitioned/device_watch.hpp"
-#include "partitioned/ending.hpp"
-#include "partitioned/setup_messages.hpp"
+#include "partitioned/gpu_request.hpp"
+#include "transfer/communicators.hpp"
+#include "transfer/ending.hpp"
+#include "transfer/setup_messages.hpp"
 
 namespace partita {
 
@@ -53,7 +53,7 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs: start … done … complete. Unless said
 /// otherwise a member is called by one thread at a time. Members throw Error.
-class Request : public Waiting {
+class Request : public Waiting, public GpuRequest {
  public:
   Request(Runtime& runtime, RequestArguments arguments);
   ~Request() override;
@@ -103,12 +103,12 @@ class Request : public Waiting {
   link::Endpoint allocated(link::Endpoint endpoint);
   bool in_gpu_memory() const { return !memory::is_host(place_.kind); }
   int device() const { return place_.device; }
-  bool device_driven() const { return arguments_.driver == link::Driver::device; }
+  bool device_driven() const final { return arguments_.driver == link::Driver::device; }
   const link::Plan& plan() const { return plan_; }  ///< once matched
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }
 
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  bool failed() const final { return failed_.load(std::memory_order_acquire); }
   /// The request can never complete: every later start, done and prepared throws `error`. Any thread.
   void fail(const Error& error);
   /// The same, and the other side hears of it: this side `what`, "could not send" for instance, and why.
@@ -131,12 +131,8 @@ class Request : public Waiting {
   void drop_device_side();
   /// The program has freed the request: its buffer may go before the request does.
   virtual void release_memory() = 0;
-  /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
-  virtual bool device_step() = 0;
-  /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
-  void watch_kernels(DeviceWatch::Findings& findings);
-  /// fail_on_both_sides(), and kernels that wait are released. Any thread, while the device side is there.
-  void fail_kernels(const Error& error, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
+  void watch_kernels(KernelFindings& findings) final;
+  void fail_kernels(const Error& error) final { fail_kernels(error, Mailbox::Caller::may_call_the_mpi); }
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
@@ -226,6 +222,7 @@ class Request : public Waiting {
   std::atomic<partita_u32> device_life_{0};  ///< of its device request, which is found by that
 
  private:
+  void fail_kernels(const Error& error, Mailbox::Caller caller);
   void say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller);
   std::optional<Epoch> end_epoch();
 
@@ -235,7 +232,7 @@ class Request : public Waiting {
   std::optional<Error> failure_;
   LoopWatch loop_watch_;
   bool progress_is_wanted_ = false;  ///< by the open epoch
-  int looks_in_vain_ = 0;            ///< of the watch's
+  int looks_in_vain_ = 0;            ///< by the watch
 };
 
 }  // namespace partita

@@ -16,12 +16,12 @@
 #include "link/registry.hpp"
 #include "memory/device.hpp"
 #include "memory/host.hpp"
-#include "partitioned/communicators.hpp"
-#include "partitioned/deferred.hpp"
 #include "partitioned/device_engine.hpp"
 #include "partitioned/device_watch.hpp"
-#include "partitioned/link_report.hpp"
 #include "partitioned/matcher.hpp"
+#include "transfer/communicators.hpp"
+#include "transfer/deferred.hpp"
+#include "transfer/link_report.hpp"
 
 namespace partita {
 

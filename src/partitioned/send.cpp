@@ -251,6 +251,14 @@ bool SendRequest::flush() {
   return or_fail([this] { return flush_deferred(); });
 }
 
+bool SendRequest::flush_or_fail() noexcept {
+  try {
+    return flush();
+  } catch (const std::exception&) {
+    return true;  // the request has failed, on both sides
+  }
+}
+
 bool SendRequest::flush_deferred() {
   check_receiver();
   link::Range run;

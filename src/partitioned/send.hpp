@@ -5,12 +5,13 @@
 
 #include "partitioned/marks.hpp"
 #include "partitioned/request.hpp"
+#include "transfer/deferred.hpp"
 
 namespace partita {
 
 /// A partition's way: (pack) → mark → whoever completes its transport partition decides: put, or, where the receiver is
 /// not ready, defer → a later flush puts.
-class SendRequest final : public Request {
+class SendRequest final : public Request, public Deferring {
  public:
   SendRequest(Runtime& runtime, RequestArguments arguments);
 
@@ -33,9 +34,7 @@ class SendRequest final : public Request {
   /// threads at once.
   bool flush();
 
-  /// For the list of requests with deferred partitions.
-  std::atomic<bool> queued{false};
-  SendRequest* next_queued = nullptr;
+  bool flush_or_fail() noexcept override;
 
  protected:
   Partita_Prequest device_view() override;

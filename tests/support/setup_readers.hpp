@@ -9,7 +9,7 @@
 #include "link/direct/device_messages.hpp"
 #include "link/direct/messages.hpp"
 #include "link/ucx/messages.hpp"
-#include "partitioned/setup_messages.hpp"
+#include "transfer/setup_messages.hpp"
 
 namespace partita::test {
 

@@ -1,4 +1,4 @@
-#include "partitioned/communicators.hpp"
+#include "transfer/communicators.hpp"
 
 #include "core/mpi_check.hpp"
 

@@ -1,4 +1,4 @@
-#include "partitioned/ending.hpp"
+#include "transfer/ending.hpp"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "partitioned/request.hpp"
+#include "transfer/setup_messages.hpp"
 
 namespace partita {
 

@@ -1,4 +1,4 @@
-#include "partitioned/aggregation.hpp"
+#include "transfer/aggregation.hpp"
 
 #include <algorithm>
 

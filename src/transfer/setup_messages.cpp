@@ -1,4 +1,4 @@
-#include "partitioned/setup_messages.hpp"
+#include "transfer/setup_messages.hpp"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "partitioned/link_report.hpp"
+#include "transfer/link_report.hpp"
 
 #include <algorithm>
 #include <string_view>

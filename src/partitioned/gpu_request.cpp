@@ -1,0 +1,21 @@
+#include "partitioned/gpu_request.hpp"
+
+namespace partita {
+
+bool KernelFindings::has_ended(int peer) {
+  const auto [found, is_new] = has_ended_.try_emplace(peer, false);
+  if (is_new) found->second = world_.has_ended(peer);
+  return found->second;
+}
+
+const Error* KernelFindings::fault_of(int device) {
+  const auto [found, is_new] = fault_of_.try_emplace(device);
+  try {
+    if (is_new) device_memory_.check(device);
+  } catch (const Error& error) {
+    found->second.emplace(error);
+  }
+  return found->second ? &*found->second : nullptr;
+}
+
+}  // namespace partita

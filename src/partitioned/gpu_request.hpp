@@ -1,0 +1,47 @@
+// A request that kernels use, as the threads of the host see it that serve those kernels.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/world.hpp"
+#include "memory/device.hpp"
+
+namespace partita {
+
+/// What one look at all such requests finds out, each question asked once however many requests have it.
+class KernelFindings {
+ public:
+  KernelFindings(const World& world, memory::DeviceMemory& device_memory)
+      : world_(world), device_memory_(device_memory) {}
+
+  /// Whether rank `peer` has ended.
+  bool has_ended(int peer);
+  /// Why GPU `device` works no longer; null where it does.
+  const Error* fault_of(int device);
+
+ private:
+  const World& world_;
+  memory::DeviceMemory& device_memory_;
+  std::map<int, bool> has_ended_;
+  std::map<int, std::optional<Error>> fault_of_;
+};
+
+class GpuRequest {
+ public:
+  virtual bool failed() const = 0;
+  /// Whether kernels open its epochs, so that the host does not see them.
+  virtual bool device_driven() const = 0;
+  /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
+  virtual bool device_step() = 0;
+  /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
+  virtual void watch_kernels(KernelFindings& findings) = 0;
+  /// The request fails on both sides, and kernels that wait are released. Any thread, while there is a device side.
+  virtual void fail_kernels(const Error& error) = 0;
+
+ protected:
+  ~GpuRequest() = default;
+};
+
+}  // namespace partita
