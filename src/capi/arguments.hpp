@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "partitioned/request.hpp"
-#include "partitioned/runtime.hpp"
+#include "runtime/runtime.hpp"
 
 namespace partita::capi {
 

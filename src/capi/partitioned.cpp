@@ -55,13 +55,13 @@ int init(const char* call, Side side, const RawArguments& raw, Partita_Request* 
         Runtime& current = runtime();
         if (handle == nullptr)
           throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
-        auto request = std::make_unique<Kind>(current, checked(current, side, raw));
+        auto request = std::make_unique<Kind>(current.services, checked(current, side, raw));
         const RequestArguments arguments = request->arguments();
         if (arguments.peer >= 0) request->matching.key = key_of(current, arguments);
         const MatchKey key = request->matching.key;
         const Partita_Request made = handle_of(*request);
         try {
-          current.matcher.add(std::move(request));
+          current.operations.add(std::move(request));
         } catch (...) {
           if (arguments.peer >= 0) give_back(key, arguments);
           throw;
@@ -166,7 +166,7 @@ int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) 
 int Partita_Prequest_free(Partita_Prequest* prequest) {
   return guarded("Prequest_free", [&] {
     check_output(prequest, "prequest");
-    const auto untold = runtime().matcher.request_with(*prequest).free_device_side();
+    const auto untold = runtime().operations.request_with(*prequest).free_device_side();
     *prequest = Partita_Prequest{};
     if (untold) throw Error(*untold);
   });

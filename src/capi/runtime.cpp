@@ -94,7 +94,7 @@ int Partita_Finalize(void) {
   return guarded("Finalize", [&] {
     std::unique_ptr<Runtime> ending(&runtime());
     current_runtime() = nullptr;
-    const Matcher::Leftovers left = ending->matcher.free_all();
+    const Operations::Leftovers left = ending->operations.free_all();
     ending->finalize();
     ending.reset();
     if (left.incomplete > 0) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "partita/partita.h"
-#include "partitioned/runtime.hpp"
+#include "runtime/runtime.hpp"
 
 namespace partita::capi {
 

@@ -4,7 +4,6 @@
 
 #include "core/current_error.hpp"
 #include "core/log.hpp"
-#include "partitioned/runtime.hpp"
 #include "transfer/aggregation.hpp"
 
 namespace partita {
@@ -23,18 +22,6 @@ void check_plan(const SendRequest& request, const link::Plan& plan) {
                         mine.partitions);
 }
 
-/// Whether nothing of `request` is left to be waited for; otherwise says in `why` what is.
-bool is_complete(Request& request, std::string& why) {
-  if (!request.open()) return true;
-  try {
-    if (request.done()) return true;
-    why = request.explain();
-  } catch (...) {
-    why = current_error().sentence();
-  }
-  return false;
-}
-
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
 template <class Take, class TakeHead>
 void or_its_head(const wire::Reader& message, Take take, TakeHead take_head) {
@@ -47,10 +34,9 @@ void or_its_head(const wire::Reader& message, Take take, TakeHead take_head) {
 
 }  // namespace
 
-Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbox_(mailbox) {
-  const auto on = [&mailbox](SetupKind kind, auto take) {
-    mailbox.on(static_cast<std::uint8_t>(kind), std::move(take));
-  };
+Matcher::Matcher(const Services& services, LinkReport& link_report)
+    : services_(services), mailbox_(services.mailbox), link_report_(link_report) {
+  const auto on = [this](SetupKind kind, auto take) { mailbox_.on(static_cast<std::uint8_t>(kind), std::move(take)); };
   on(SetupKind::offer, [this](int from, const wire::Reader& message) {
     or_its_head(
         message, [&](wire::Reader whole) { take_offer(from, read_offer(whole)); },
@@ -81,18 +67,18 @@ Matcher::Matcher(Runtime& runtime, Mailbox& mailbox) : runtime_(runtime), mailbo
   on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
 }
 
-std::uint64_t Matcher::keep(std::unique_ptr<Request> request) {
+std::uint64_t Matcher::name(Request& request) {
   const std::uint64_t id = next_id_++;
-  request->matching.id = id;
-  runtime_.trace.name(id, fmt::format("{} {} rank {}, tag {}", request->side() == Side::send ? "send" : "receive",
-                                      request->side() == Side::send ? "to" : "from", request->arguments().peer,
-                                      request->arguments().tag));
-  requests_.emplace(id, std::move(request));
+  request.matching.id = id;
+  services_.trace.name(
+      id, fmt::format("{} {} rank {}, tag {}", request.side() == Side::send ? "send" : "receive",
+                      request.side() == Side::send ? "to" : "from", request.arguments().peer, request.arguments().tag));
+  live_.emplace(id, &request);
   return id;
 }
 
 Request* Matcher::find(std::uint64_t id) {
-  if (const auto live = requests_.find(id); live != requests_.end()) return live->second.get();
+  if (const auto live = live_.find(id); live != live_.end()) return live->second;
   if (const auto retired = retired_.find(id); retired != retired_.end()) return retired->second.get();
   return nullptr;
 }
@@ -102,64 +88,23 @@ bool Matcher::is_between(std::uint64_t id, Side side, int peer) {
   return request != nullptr && request->side() == side && request->arguments().peer == peer;
 }
 
-Request& Matcher::request_with(const Partita_Prequest& view) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [id, request] : requests_) {
-    if (request->has_device_side(view)) return *request;
-  }
-  throw Error(ErrorClass::arg, "argument prequest is of no request; it was freed already, or never made");
-}
-
-std::vector<Request*> Matcher::live_requests() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<Request*> live;
-  live.reserve(requests_.size());
-  for (const auto& [id, request] : requests_) live.push_back(request.get());
-  std::ranges::sort(live, {}, [](const Request* request) { return request->matching.id; });
-  return live;
-}
-
-Matcher::Leftovers Matcher::free_all() {
-  Leftovers found;
-  const std::vector<Request*> live = live_requests();
-  found.live = live.size();
-  // What was marked may be on its way still, over a link that moves only while somebody looks.
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  for (Request* request : live) {
-    std::string why;
-    bool complete = is_complete(*request, why);
-    while (!complete && std::chrono::steady_clock::now() < give_up) {
-      runtime_.progress.poll();
-      complete = is_complete(*request, why);
-    }
-    if (!complete && found.incomplete++ == 0) found.explanation = why;
-  }
-  const auto exclusive = runtime_.progress.exclusive();
-  for (Request* request : live) {
-    request->abandon();
-    free(*request);
-  }
-  return found;
-}
-
 // ---- sender ------------------------------------------------------------------------------------------------
 
-template <class Kind, class Add>
-void Matcher::add_with(std::unique_ptr<Kind> request, Add add) {
+template <class Kind, class Seek>
+void Matcher::add_with(Kind& request, Seek seek) {
   const std::lock_guard lock(mutex_);
-  Kind& added = *request;
-  const std::uint64_t id = keep(std::move(request));
+  const std::uint64_t id = name(request);
   try {
-    if (added.arguments().peer >= 0) add(added);
+    if (request.arguments().peer >= 0) seek();
   } catch (...) {
     unanswered_.erase(id);
-    requests_.erase(id);
+    live_.erase(id);
     throw;
   }
 }
 
-void Matcher::add(std::unique_ptr<SendRequest> request) {
-  add_with(std::move(request), [this](SendRequest& added) { post_offer(added); });
+void Matcher::add(SendRequest& request) {
+  add_with(request, [&] { post_offer(request); });
 }
 
 void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
@@ -194,7 +139,7 @@ void Matcher::post_offer(SendRequest& request) {
   const std::string& wish = request.arguments().link;
   Unanswered& unanswered = unanswered_[request.matching.id];
   unanswered.offer = {request.matching.key, request.matching.id, request.shape(), {}};
-  for (const auto& link : runtime_.links) {
+  for (const auto& link : services_.links) {
     for (const link::Endpoint& endpoint : request.endpoints()) {
       if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
       LinkOffer& offered = unanswered.offer.links.emplace_back(
@@ -209,7 +154,7 @@ void Matcher::post_offer(SendRequest& request) {
     }
   }
   mailbox_.post(request.arguments().peer, write(unanswered.offer));
-  runtime_.progress.want();  // until the answer
+  services_.progress.want();  // until the answer
 }
 
 void Matcher::take_ask(int from, const Ask& ask) {
@@ -245,7 +190,7 @@ void Matcher::open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const
       offered = {wanted, offered.kind, Availability::refused, {}, "the sender has freed its request"};
       continue;
     }
-    for (const auto& link : runtime_.links) {
+    for (const auto& link : services_.links) {
       for (const link::Endpoint& endpoint : request.endpoints()) {
         if (link->name() == wanted && endpoint.kind == offered.kind) unanswered.open(offered, *link, endpoint);
       }
@@ -261,7 +206,7 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
   if (waiting == unanswered_.end() || !is_between(sender_id, Side::send, from)) {
     throw wire::malformed("of rank {} answers send {}, which waits for no answer of it", from, sender_id);
   }
-  runtime_.progress.unwant();
+  services_.progress.unwant();
   Unanswered answered = std::move(waiting->second);
   unanswered_.erase(waiting);
   auto* request = dynamic_cast<SendRequest*>(find(sender_id));
@@ -284,7 +229,7 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     check_plan(*request, choice.plan);
     request->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
                      std::move(choice.reason), choice.bytes);
-    runtime_.link_report.matched(true, from, request->link_name(), request->link_reason());
+    link_report_.matched(true, from, request->link_name(), request->link_reason());
     send_last_word(*request);  // it may have given up before
   } catch (const std::exception&) {
     request->fail_on_both_sides("could not connect", current_error());
@@ -298,33 +243,33 @@ void Matcher::retire_unmatched(Request& request, std::uint64_t peer_id) {
   request.matching.ending.say(
       {request.first_epoch_after_free(), ErrorClass::request,
        fmt::format("the sender, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was matched",
-                   runtime_.world.rank(), request.arguments().tag, shape.total_bytes, shape.partitions)});
+                   services_.world.rank(), request.arguments().tag, shape.total_bytes, shape.partitions)});
   send_last_word(request);
   post_bye(request);
 }
 
 // ---- receiver ----------------------------------------------------------------------------------------------
 
-void Matcher::add(std::unique_ptr<RecvRequest> request) {
-  add_with(std::move(request), [this](RecvRequest& added) {
-    if (const auto waiting = offers_.extract(added.matching.key); !waiting.empty()) {
-      settle(added, waiting.mapped());
-    } else if (const auto refused = refused_.extract(added.matching.key); !refused.empty()) {
-      added.fail(refused.mapped());
+void Matcher::add(RecvRequest& request) {
+  add_with(request, [&] {
+    if (const auto waiting = offers_.extract(request.matching.key); !waiting.empty()) {
+      settle(request, waiting.mapped());
+    } else if (const auto refused = refused_.extract(request.matching.key); !refused.empty()) {
+      request.fail(refused.mapped());
     } else {
-      await_offer(added);
+      await_offer(request);
     }
   });
 }
 
 void Matcher::await_offer(RecvRequest& request) {
   receives_.emplace(request.matching.key, &request);
-  runtime_.progress.want();
+  services_.progress.want();
 }
 
 void Matcher::take_offer(int from, Offer offer) {
   const MatchKey key = offer.key;
-  if (key.sender != from || key.receiver != runtime_.world.rank()) {
+  if (key.sender != from || key.receiver != services_.world.rank()) {
     throw wire::malformed("of rank {} offers a send from rank {} to rank {}", from, key.sender, key.receiver);
   }
 
@@ -332,7 +277,7 @@ void Matcher::take_offer(int from, Offer offer) {
   if (take_drop(offer)) {
     return;
   } else if (const auto waiting = receives_.extract(key); !waiting.empty()) {
-    runtime_.progress.unwant();
+    services_.progress.unwant();
     settle(*waiting.mapped(), offer);
   } else {
     offers_.emplace(key, std::move(offer));
@@ -351,22 +296,22 @@ bool Matcher::take_drop(const Offer& offer) {
                      offer.key.receiver, offer.key.tag, shape.total_bytes, shape.partitions, offer.shape.total_bytes,
                      offer.shape.partitions));
   dropped_.erase(dropped);
-  runtime_.progress.unwant();
+  services_.progress.unwant();
   return true;
 }
 
 /// Neither side waits for an offer that could not be read or kept.
 void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (head.key.sender != from || head.key.receiver != runtime_.world.rank()) return;
-  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", runtime_.world.rank(),
+  if (head.key.sender != from || head.key.receiver != services_.world.rank()) return;
+  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", services_.world.rank(),
                      error.sentence());
   post_failure(from, head.sender_id, 0, reason);
   if (const auto waiting = receives_.extract(head.key); !waiting.empty()) {
-    runtime_.progress.unwant();
+    services_.progress.unwant();
     waiting.mapped()->fail(reason);
   } else if (dropped_.erase(head.key) > 0) {
-    runtime_.progress.unwant();
+    services_.progress.unwant();
   } else {
     refused_.emplace(head.key, reason);
   }
@@ -387,7 +332,7 @@ void Matcher::settle(RecvRequest& request, const Offer& offer) {
         Answer::Choice{choice.plan, choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
         {}};
     request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
-    runtime_.link_report.matched(false, offer.key.sender, choice.link, choice.reason);
+    link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
     mailbox_.post(offer.key.sender, write(answer));
     request.matching.peer_id = offer.sender_id;
     send_last_word(request);  // it may have given up before
@@ -405,11 +350,11 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& requ
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, rank "
                 "{} receives {} "
                 "bytes in {} partitions (tag {}); expected are equal sizes",
-                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, runtime_.world.rank(),
+                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, services_.world.rank(),
                 mine.total_bytes, mine.partitions, request.arguments().tag);
   }
   std::string refusals;
-  for (const auto& link : runtime_.links) {
+  for (const auto& link : services_.links) {
     Outcome outcome = try_link(*link, request, offer);
     if (auto* wanted = std::get_if<Wanted>(&outcome)) return std::move(*wanted);
     if (auto* choice = std::get_if<Choice>(&outcome)) {
@@ -419,14 +364,14 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& requ
     refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
   }
   throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
-              offer.key.sender, runtime_.world.rank(), request.arguments().tag, refusals);
+              offer.key.sender, services_.world.rank(), request.arguments().tag, refusals);
 }
 
 /// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
 Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const Offer& offer) const {
   const std::string& wish = request.arguments().link;
   if (wish != "auto" && wish != link.name()) {
-    return link::Refusal{fmt::format("rank {} demands link {}", runtime_.world.rank(), wish)};
+    return link::Refusal{fmt::format("rank {} demands link {}", services_.world.rank(), wish)};
   }
   std::string refusals;
   bool offered = false;
@@ -521,25 +466,32 @@ void Matcher::post_bye(const Request& request) {
   mailbox_.post(request.arguments().peer, write(Bye{request.matching.peer_id, request.first_epoch_after_free()}));
 }
 
-void Matcher::free(Request& request) {
-  if (auto* send = dynamic_cast<SendRequest*>(&request)) runtime_.deferred.remove(*send);
-  request.drop_device_side();
-  const auto exclusive = runtime_.progress.exclusive();
+void Matcher::free(std::unique_ptr<Request> freed) {
+  const auto exclusive = services_.progress.exclusive();
+  // It goes without the matcher's lock, if now: that gives memory back, while threads of the program make requests.
+  const std::unique_ptr<Request> gone = free_or_retire(std::move(freed));
+}
+
+/// Returns what nobody needs any more.
+std::unique_ptr<Request> Matcher::free_or_retire(std::unique_ptr<Request> freed) {
   const std::lock_guard lock(mutex_);
-  auto freed = requests_.extract(request.matching.id);
-  const auto offered = unanswered_.find(request.matching.id);
+  Request& request = *freed;
+  const std::uint64_t id = request.matching.id;
+  live_.erase(id);
+  const auto offered = unanswered_.find(id);
   const bool unanswered = offered != unanswered_.end();
   request.release_memory();
   if (unanswered) offered->second.release_memory();
 
   if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
     dropped_.emplace(request.matching.key, request.shape());  // and progress is wanted until its offer is answered
-  } else if (request.matching.peer_id != 0) {
-    post_bye(request);
-    if (!request.matching.peer_freed) retired_.insert(std::move(freed));
-  } else if (unanswered) {
-    retired_.insert(std::move(freed));
+    return freed;
   }
+  const bool matched = request.matching.peer_id != 0;
+  if (matched) post_bye(request);
+  if (matched ? request.matching.peer_freed.load() : !unanswered) return freed;
+  retired_.emplace(id, std::move(freed));
+  return nullptr;
 }
 
 void Matcher::take_bye(int from, const Bye& bye) {

@@ -7,9 +7,10 @@
 #include <unordered_map>
 #include <variant>
 
-#include "core/mailbox.hpp"
 #include "partitioned/recv.hpp"
 #include "partitioned/send.hpp"
+#include "transfer/link_report.hpp"
+#include "transfer/services.hpp"
 #include "transfer/setup_messages.hpp"
 
 namespace partita {
@@ -25,27 +26,17 @@ namespace partita {
 /// Any thread may call; requests are connected on whichever thread takes the message.
 class Matcher {
  public:
-  Matcher(Runtime& runtime, Mailbox& mailbox);
+  Matcher(const Services& services, LinkReport& link_report);
 
-  /// Where these throw, nothing is left of the request.
-  void add(std::unique_ptr<SendRequest> request);
-  void add(std::unique_ptr<RecvRequest> request);
-  /// The request whose device side `view` is. Throws Error if it is of none.
-  Request& request_with(const Partita_Prequest& view);
+  /// `request` looks for its peer. It stays where it is until it is freed. Where these throw, they know nothing of it.
+  void add(SendRequest& request);
+  void add(RecvRequest& request);
   /// Sends what `request` has said (Ending::say), once, as soon as the peer is known.
   void send_last_word(Request& request, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
   /// What keeps `request`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
   std::string explain_unmatched(const Request& request) const;
-  /// The program freed `request`; it goes when its peer can no longer touch its memory.
-  void free(Request& request);
-  /// What the program has left behind at the end.
-  struct Leftovers {
-    std::size_t live = 0;        ///< requests that it has not freed
-    std::size_t incomplete = 0;  ///< those among them whose epoch is open and cannot be completed
-    std::string explanation;     ///< of the first incomplete one
-  };
-  /// Frees every request that the program has not freed.
-  Leftovers free_all();
+  /// The program freed it; it goes when its peer can no longer touch its memory.
+  void free(std::unique_ptr<Request> freed);
 
  private:
   /// What the receiver chose.
@@ -103,27 +94,27 @@ class Matcher {
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(const Request& request);
 
-  /// The requests that the program has not freed, in the order in which they were made.
-  std::vector<Request*> live_requests() const;
-  /// Registers `request`, calls `add`, and takes the former back where the latter throws.
-  template <class Kind, class Add>
-  void add_with(std::unique_ptr<Kind> request, Add add);
-  std::uint64_t keep(std::unique_ptr<Request> request);
+  /// Gives `request` its id, calls `seek`, and takes the former back where the latter throws.
+  template <class Kind, class Seek>
+  void add_with(Kind& request, Seek seek);
+  std::uint64_t name(Request& request);
+  std::unique_ptr<Request> free_or_retire(std::unique_ptr<Request> freed);
   Request* find(std::uint64_t id);
   /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
   bool is_between(std::uint64_t id, Side side, int peer);
 
-  Runtime& runtime_;
+  const Services& services_;
   Mailbox& mailbox_;
+  LinkReport& link_report_;
   mutable std::recursive_mutex mutex_;
   std::uint64_t next_id_ = 1;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> requests_;  ///< live ones
-  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> retired_;   ///< freed, the peer not yet
-  std::map<MatchKey, RecvRequest*> receives_;                             ///< without an offer yet
-  std::map<MatchKey, Offer> offers_;                                      ///< without a receive yet
-  std::map<MatchKey, SideShape> dropped_;                                 ///< receives freed before their offer came
-  std::map<MatchKey, Error> refused_;                                     ///< offers that there was no memory to keep
-  std::unordered_map<std::uint64_t, Unanswered> unanswered_;              ///< sends, by their id
+  std::unordered_map<std::uint64_t, Request*> live_;                     ///< not freed by the program
+  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> retired_;  ///< freed, the peer not yet
+  std::map<MatchKey, RecvRequest*> receives_;                            ///< without an offer yet
+  std::map<MatchKey, Offer> offers_;                                     ///< without a receive yet
+  std::map<MatchKey, SideShape> dropped_;                                ///< receives freed before their offer came
+  std::map<MatchKey, Error> refused_;                                    ///< offers that there was no memory to keep
+  std::unordered_map<std::uint64_t, Unanswered> unanswered_;             ///< sends, by their id
 };
 
 }  // namespace partita

@@ -4,22 +4,22 @@
 #include <cstring>
 #include <utility>
 
-#include "partitioned/runtime.hpp"
+#include "partitioned/matcher.hpp"
 
 namespace partita {
 
-RecvRequest::RecvRequest(Runtime& runtime, RequestArguments arguments)
-    : Request(runtime, std::move(arguments)),
-      traced_(runtime.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {
+RecvRequest::RecvRequest(const RequestServices& services, RequestArguments arguments)
+    : Request(services, std::move(arguments)),
+      traced_(services.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {
   if (!layout_.contiguous() && !null_peer()) {
     staging_bytes_ = static_cast<std::size_t>(shape().total_bytes);
-    staging_ = runtime_.host_memory.allocate_block(staging_bytes_);
+    staging_ = services_.host_memory.allocate_block(staging_bytes_);
   }
 }
 
 RecvRequest::~RecvRequest() {
   link_.reset();
-  if (staging_ != nullptr) runtime_.host_memory.free_block(staging_, staging_bytes_);
+  if (staging_ != nullptr) services_.host_memory.free_block(staging_, staging_bytes_);
 }
 
 void RecvRequest::start() {
@@ -73,11 +73,11 @@ bool RecvRequest::arrived(std::int64_t partition) {
   }
   const bool lost = is_lost();
   if (matched() && or_fail([&] { return deliver_partition(partition); })) {
-    if (runtime_.trace.enabled()) trace_arrival(partition);
+    if (services_.trace.enabled()) trace_arrival(partition);
     return true;
   }
   if (lost) throw why_lost();
-  if (runtime_.progress.wanted()) runtime_.progress.poll();
+  if (services_.progress.wanted()) services_.progress.poll();
   return false;
 }
 
@@ -140,7 +140,7 @@ void RecvRequest::copy_out(std::int64_t piece) {
     if (bytes.size() == 0) return;
     const auto size = static_cast<std::size_t>(bytes.size());
     if (in_gpu_memory()) {
-      runtime_.device_memory->copy(user_data() + bytes.begin, packed + bytes.begin, size);
+      services_.device_memory.copy(user_data() + bytes.begin, packed + bytes.begin, size);
     } else {
       std::memcpy(user_data() + bytes.begin, packed + bytes.begin, size);
     }
@@ -171,8 +171,12 @@ bool RecvRequest::all_arrived() {
   });
   if (next_ < pieces) return false;
   if (tells_kernels() && !device_->told_kernels()) return false;
-  for (std::int64_t p = 0; runtime_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
+  for (std::int64_t p = 0; services_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
   return true;
+}
+
+void RecvRequest::seek_peer() {
+  services_.matcher.add(*this);
 }
 
 void RecvRequest::release_memory() {

@@ -12,7 +12,7 @@ namespace partita {
 /// Parrived says true. A piece is a transport partition, or, where the buffer has gaps, a partition of the user.
 class RecvRequest final : public Request {
  public:
-  RecvRequest(Runtime& runtime, RequestArguments arguments);
+  RecvRequest(const RequestServices& services, RequestArguments arguments);
   ~RecvRequest() override;
 
   void start() override;
@@ -20,6 +20,7 @@ class RecvRequest final : public Request {
   bool prepared() override;
   bool device_step() override;
   void release_memory() override;
+  void seek_peer() override;
 
   /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
   bool arrived(std::int64_t partition);

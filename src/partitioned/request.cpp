@@ -7,7 +7,9 @@
 
 #include "core/current_error.hpp"
 #include "core/native.hpp"
-#include "partitioned/runtime.hpp"
+#include "partitioned/device_engine.hpp"
+#include "partitioned/device_watch.hpp"
+#include "partitioned/matcher.hpp"
 
 namespace partita {
 
@@ -20,13 +22,13 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
   native::Status_set_cancelled(status, 0);
 }
 
-Request::Request(Runtime& runtime, RequestArguments arguments)
-    : runtime_(runtime),
+Request::Request(const RequestServices& services, RequestArguments arguments)
+    : services_(services),
       arguments_(std::move(arguments)),
       layout_(Layout::of(arguments_.datatype)),
-      epoch_(runtime.settings.first_epoch) {
+      epoch_(services.settings.first_epoch) {
   if (null_peer()) return;
-  place_ = runtime.device_memory->place_of(user_data(), static_cast<std::size_t>(shape().total_bytes));
+  place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(shape().total_bytes));
   if (in_gpu_memory() && !layout_.contiguous()) {
     throw Error(
         ErrorClass::type,
@@ -41,7 +43,7 @@ Request::Request(Runtime& runtime, RequestArguments arguments)
 
 Request::~Request() {
   if (host_copy_ != nullptr) {
-    runtime_.host_memory.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
+    services_.host_memory.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
   }
 }
 
@@ -57,7 +59,7 @@ std::vector<link::Endpoint> Request::endpoints() const {
   link::Endpoint own{arguments_.peer,    data, total_bytes, place_.kind, place_.device, arguments_.driver,
                      arguments_.in_place};
   if (!in_gpu_memory()) {
-    own.kind = runtime_.host_memory.kind_of(data, size);
+    own.kind = services_.host_memory.kind_of(data, size);
     return {own};
   }
   const link::Endpoint staged{arguments_.peer,  nullptr, total_bytes, memory::Kind::host_exported, -1,
@@ -68,25 +70,25 @@ std::vector<link::Endpoint> Request::endpoints() const {
 link::Endpoint Request::allocated(link::Endpoint endpoint) {
   if (!in_gpu_memory() || !memory::is_host(endpoint.kind)) return endpoint;
   if (host_copy_ == nullptr) {
-    host_copy_ = runtime_.host_memory.allocate_block(static_cast<std::size_t>(endpoint.size_bytes));
-    runtime_.device_memory->device_pointer(place_.device, host_copy_);  // page-locked: the GPU copies at full speed
+    host_copy_ = services_.host_memory.allocate_block(static_cast<std::size_t>(endpoint.size_bytes));
+    services_.device_memory.device_pointer(place_.device, host_copy_);  // page-locked: the GPU copies at full speed
   }
   endpoint.data = host_copy_;
   return endpoint;
 }
 
 void Request::enter_gpu() const {
-  if (in_gpu_memory()) runtime_.device_memory->make_current(place_.device);
+  if (in_gpu_memory()) services_.device_memory.make_current(place_.device);
 }
 
 void Request::record(Trace::Event event, std::int64_t partition) const {
-  runtime_.trace.record(event, matching.id, epoch_, partition);
+  services_.trace.record(event, matching.id, epoch_, partition);
 }
 
 void Request::complete() {
   record(Trace::Event::completed);
-  if (device_ != nullptr) runtime_.engine.remove(*this);
-  if (std::exchange(progress_is_wanted_, false)) runtime_.progress.unwant();
+  if (device_ != nullptr) services_.engine.remove(*this);
+  if (std::exchange(progress_is_wanted_, false)) services_.progress.unwant();
   active_.store(false, std::memory_order_release);
 }
 
@@ -96,7 +98,7 @@ bool Request::close_if_done() {
 }
 
 void Request::want_progress() {
-  runtime_.progress.want();
+  services_.progress.want();
   progress_is_wanted_ = true;
 }
 
@@ -111,7 +113,7 @@ void Request::abandon() {
 
 /// Returns the first epoch that the other side has lost by it, if any.
 std::optional<Epoch> Request::end_epoch() {
-  const auto exclusive = runtime_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
+  const auto exclusive = services_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(setup_mutex_);
   if (device_ != nullptr) device_->abort();
   // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
@@ -150,14 +152,14 @@ void Request::fail(const Error& error) {
 void Request::fail_on_both_sides(const char* what, const Error& error, Mailbox::Caller caller) {
   fail(error);
   // Before the match the program's thread may open an epoch meanwhile, and none has completed.
-  say(!matched() ? next(runtime_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
+  say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
 }
 
 void Request::say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller) {
   matching.ending.say({first_lost, error.error_class(),
                        fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver",
-                                   runtime_.world.rank(), what, error.sentence())});
-  runtime_.matcher.send_last_word(*this, caller);
+                                   services_.world.rank(), what, error.sentence())});
+  services_.matcher.send_last_word(*this, caller);
 }
 
 Error Request::why_lost(const std::string& state) const {
@@ -214,8 +216,8 @@ const Partita_Prequest& Request::make_device_side() {
   view.transport_partitions = plan_.transport_partitions();
   if (device_driven()) view.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
   const Epoch before = active() ? epoch_ - 1 : epoch_;
-  device_ = std::make_unique<DeviceSide>(runtime_.host_memory, *runtime_.device_memory, place_.device, view, before,
-                                         runtime_.settings.timeout_s);
+  device_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, place_.device, view, before,
+                                         services_.settings.timeout_s);
   device_life_.store(device_->view().life, std::memory_order_relaxed);
   if (!device_driven() && !wants_progress_) {
     wants_progress_ = kernels_want_progress_ = true;  // a kernel may leave a transfer to the host
@@ -223,7 +225,7 @@ const Partita_Prequest& Request::make_device_side() {
   }
   if (active()) enter_device_epoch();
   try {
-    runtime_.device_watch.add(*this);
+    services_.device_watch.add(*this);
   } catch (...) {
     drop_device_side();
     throw;
@@ -234,8 +236,8 @@ const Partita_Prequest& Request::make_device_side() {
 /// Links are not asked: some call the MPI, which allows it to threads of the program alone.
 void Request::watch_kernels(KernelFindings& findings) {
   if (failed()) return;
-  const auto caller = runtime_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mailbox::Caller::may_call_the_mpi
-                                                                           : Mailbox::Caller::may_not;
+  const auto caller = services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mailbox::Caller::may_call_the_mpi
+                                                                            : Mailbox::Caller::may_not;
   if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault, caller);
   // The host does not know which epoch is open where kernels open them: after a free it may be one that completes.
   const bool lost = device_driven() ? matching.ending.has_failed() : is_lost();
@@ -274,7 +276,7 @@ std::optional<Error> Request::free_device_side() {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 explain());
   }
-  runtime_.device_watch.remove(*this);  // it names epochs
+  services_.device_watch.remove(*this);  // it names epochs
   const std::optional<Error> untold = untold_mistake();
   try {
     // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
@@ -287,9 +289,13 @@ std::optional<Error> Request::free_device_side() {
   return untold;
 }
 
+void Request::withdraw() {
+  drop_device_side();
+}
+
 void Request::drop_device_side() {
   if (device_ == nullptr) return;
-  runtime_.device_watch.remove(*this);
+  services_.device_watch.remove(*this);
   try {
     if (device_driven() && !failed()) epoch_ = device_->newest_epoch();  // for the last word
   } catch (const std::exception&) {
@@ -299,7 +305,7 @@ void Request::drop_device_side() {
 }
 
 void Request::release_device_side() {
-  runtime_.engine.remove(*this);  // Finalize frees active requests too
+  services_.engine.remove(*this);  // Finalize frees active requests too
   device_life_.store(0, std::memory_order_relaxed);
   device_.reset();
 }
@@ -310,8 +316,8 @@ void Request::enter_device_epoch() {
 }
 
 void Request::enter_engine() {
-  runtime_.engine.add(*this);
-  runtime_.device_watch.wake();
+  services_.engine.add(*this);
+  services_.device_watch.wake();
 }
 
 void Request::check_startable() {
@@ -336,7 +342,7 @@ void Request::check_startable() {
 
 std::optional<Error> Request::look_in_vain() {
   try {
-    loop_watch_.look(*this, runtime_.settings, runtime_.world, runtime_.progress);
+    loop_watch_.look(*this, services_.settings, services_.world, services_.progress);
   } catch (const WaitError& error) {
     return error;
   }
@@ -365,7 +371,7 @@ std::string Request::explain() const {
   std::string text = name() + ": ";
   if (null_peer()) return text + "the peer is MPI_PROC_NULL";
   if (matching.peer_freed) text += "the peer has freed its request; ";
-  if (!matched()) return text + runtime_.matcher.explain_unmatched(*this);
+  if (!matched()) return text + services_.matcher.explain_unmatched(*this);
   return text + fmt::format("link {}, {} transport partitions, {}", link_name_, plan_.transport_partitions(),
                             active() ? describe_epoch() : "inactive");
 }

@@ -20,13 +20,12 @@
 #include "link/link.hpp"
 #include "partitioned/device_side.hpp"
 #include "partitioned/gpu_request.hpp"
+#include "partitioned/request_services.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/ending.hpp"
 #include "transfer/setup_messages.hpp"
 
 namespace partita {
-
-class Runtime;
 
 enum class Side : std::uint8_t { send, recv };
 
@@ -55,7 +54,7 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
 /// otherwise a member is called by one thread at a time. Members throw Error.
 class Request : public Waiting, public GpuRequest {
  public:
-  Request(Runtime& runtime, RequestArguments arguments);
+  Request(const RequestServices& services, RequestArguments arguments);
   ~Request() override;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -127,10 +126,13 @@ class Request : public Waiting, public GpuRequest {
   std::optional<Error> free_device_side();
   /// What a kernel did wrong and nobody was told, who is told now.
   std::optional<Error> untold_mistake() const;
-  /// The request goes, and what its kernels had with it.
-  void drop_device_side();
   /// The program has freed the request: its buffer may go before the request does.
   virtual void release_memory() = 0;
+  /// Looks for the peer. Once, by the thread that made the request.
+  virtual void seek_peer() = 0;
+  /// The program frees the request: no step of the progress engine finds it any more, and its kernels lose what they
+  /// had of it.
+  virtual void withdraw();
   void watch_kernels(KernelFindings& findings) final;
   void fail_kernels(const Error& error) final { fail_kernels(error, Mailbox::Caller::may_call_the_mpi); }
 
@@ -178,8 +180,9 @@ class Request : public Waiting, public GpuRequest {
   void enter_device_epoch();
   /// Its steps are to be taken, and its kernels watched.
   void enter_engine();
-  /// Of a request that nobody watches any more.
+  /// Nobody watches the request any more.
   void release_device_side();
+  void drop_device_side();
   /// Of the open epoch of a matched request: whether everything has left, or arrived. May throw.
   virtual bool epoch_is_over() = 0;
   /// The open epoch ends with an error: nothing more of it may leave. given_up_ is set, and no step of the progress
@@ -200,7 +203,7 @@ class Request : public Waiting, public GpuRequest {
   /// Elements before user partition `partition`.
   std::int64_t first_element(std::int64_t partition) const { return partition * arguments_.count; }
 
-  Runtime& runtime_;
+  const RequestServices& services_;
   RequestArguments arguments_;
   Layout layout_;
   memory::Place place_;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "partitioned/runtime.hpp"
+#include "partitioned/matcher.hpp"
 
 namespace partita {
 
-SendRequest::SendRequest(Runtime& runtime, RequestArguments arguments)
-    : Request(runtime, std::move(arguments)), marks_(arguments_.partitions) {
+SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
+    : Request(services, std::move(arguments)), marks_(arguments_.partitions) {
   if (!layout_.contiguous() && !null_peer()) {
     staging_memory_.resize(static_cast<std::size_t>(shape().total_bytes));
     staging_ = staging_memory_.data();
@@ -68,7 +68,7 @@ void SendRequest::connect(const link::Plan& plan, std::unique_ptr<link::Sender> 
     complete = count_kept_marks();
   }
   matched_.store(true, std::memory_order_release);
-  marks_go_on_.store(staging_ == nullptr && !runtime_.trace.enabled(), std::memory_order_release);
+  marks_go_on_.store(staging_ == nullptr && !services_.trace.enabled(), std::memory_order_release);
   // Other threads may mark again, and need not wait for these bytes.
   for (const link::Range run : complete) decide(run);
 }
@@ -154,7 +154,7 @@ std::int64_t SendRequest::mark(link::Range partitions) {
 }
 
 void SendRequest::trace_marked(link::Range partitions) const {
-  for (std::int64_t p = partitions.begin; runtime_.trace.enabled() && p < partitions.end; ++p) {
+  for (std::int64_t p = partitions.begin; services_.trace.enabled() && p < partitions.end; ++p) {
     record(Trace::Event::readied, p);
   }
 }
@@ -206,7 +206,7 @@ void SendRequest::decide(link::Range run) {
       deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
     }
     deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
-    runtime_.deferred.push(*this);
+    services_.deferred.push(*this);
   });
 }
 
@@ -228,7 +228,7 @@ auto SendRequest::or_fail(Body body) -> decltype(body()) {
 void SendRequest::put(link::Range run) {
   if (run.size() == 0) return;
   enter_gpu();
-  for (std::int64_t t = run.begin; runtime_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
+  for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
   if (host_copy_ == nullptr) {
     link_->put_run(run, epoch_);
   } else {
@@ -239,7 +239,7 @@ void SendRequest::put(link::Range run) {
 
 void SendRequest::put_staged(std::int32_t t) {
   const link::Range bytes = plan_.bytes(t);
-  runtime_.device_memory->copy(host_copy_ + bytes.begin, user_data() + bytes.begin,
+  services_.device_memory.copy(host_copy_ + bytes.begin, user_data() + bytes.begin,
                                static_cast<std::size_t>(bytes.size()));
   link_->put(t, epoch_);
 }
@@ -281,10 +281,19 @@ bool SendRequest::flush_deferred() {
 
 void SendRequest::give_up_epoch() {
   if (!matched()) return;
-  runtime_.deferred.remove(*this);
+  services_.deferred.remove(*this);
   for (auto& deferred : deferred_) deferred.store(0, std::memory_order_relaxed);
   deferred_count_.store(0, std::memory_order_relaxed);
   link_->give_up(epoch_);
+}
+
+void SendRequest::seek_peer() {
+  services_.matcher.add(*this);
+}
+
+void SendRequest::withdraw() {
+  services_.deferred.remove(*this);
+  Request::withdraw();
 }
 
 void SendRequest::release_memory() {

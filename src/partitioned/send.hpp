@@ -13,13 +13,15 @@ namespace partita {
 /// not ready, defer → a later flush puts.
 class SendRequest final : public Request, public Deferring {
  public:
-  SendRequest(Runtime& runtime, RequestArguments arguments);
+  SendRequest(const RequestServices& services, RequestArguments arguments);
 
   void start() override;
   bool done() override;
   bool prepared() override;
   bool device_step() override;
   void release_memory() override;
+  void seek_peer() override;
+  void withdraw() override;
 
   /// Marks partitions [first, last], or one. Any thread, several at once. Never blocks.
   void ready(std::int64_t first, std::int64_t last);

@@ -1,4 +1,4 @@
-#include "partitioned/runtime.hpp"
+#include "runtime/runtime.hpp"
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -12,7 +12,6 @@
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "core/native.hpp"
-#include "partitioned/request.hpp"
 
 namespace partita {
 namespace {
@@ -106,7 +105,13 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
       communicators(world, comm),
       link_report(settings, world),
       deferred(progress),
-      matcher(*this, mailbox) {
+      services{{settings, world, trace, progress, mailbox, host_memory, *device_memory, links},
+               matcher,
+               deferred,
+               engine,
+               device_watch},
+      matcher(services, link_report),
+      operations(matcher, progress) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
@@ -137,7 +142,7 @@ Runtime::~Runtime() {
 
 void Runtime::free(Request& request) {
   const bool in_gpu_memory = request.in_gpu_memory();
-  matcher.free(request);
+  operations.free(request);
   // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
   // owner has freed from being used. Unmapping blocks behind kernels: no request may have an epoch that kernels mark,
   // and none may be driven by them, whose epochs the host does not see. What is left now goes with a later request.

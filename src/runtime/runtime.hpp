@@ -19,6 +19,8 @@
 #include "partitioned/device_engine.hpp"
 #include "partitioned/device_watch.hpp"
 #include "partitioned/matcher.hpp"
+#include "partitioned/request_services.hpp"
+#include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/deferred.hpp"
 #include "transfer/link_report.hpp"
@@ -57,7 +59,9 @@ class Runtime {
   DeferredList deferred;
   DeviceEngine engine;
   DeviceWatch device_watch{world, *device_memory, engine, progress};
+  const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;
+  Operations operations;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
   template <class Done>
