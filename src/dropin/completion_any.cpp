@@ -6,6 +6,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
 
 namespace partita::dropin {

@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "dropin/native.hpp"
-#include "dropin/runtime.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/split.hpp"
 
 namespace partita::dropin {

@@ -1,8 +1,6 @@
 #include "dropin/runtime.hpp"
 
 #include <array>
-#include <cstdlib>
-#include <string_view>
 
 #include "dropin/gathering.hpp"
 #include "dropin/native.hpp"
@@ -47,12 +45,6 @@ void free_placeholders() {
 }
 
 }  // namespace
-
-/// Partita_Init checks the variable's value.
-bool caller_progress_is_set() {
-  const char* setting = std::getenv("PARTITA_PROGRESS");
-  return setting != nullptr && std::string_view(setting) == "caller";
-}
 
 int start_runtime() {
   if (const int code = Partita_Init(MPI_COMM_WORLD); code != MPI_SUCCESS) return code;

@@ -14,7 +14,7 @@ ucs_status_ptr_t close_at_once(ucp_ep_h endpoint) {
 
 }  // namespace
 
-Peer::Peer(Worker& worker, int rank) : worker_(worker), rank_(rank) {
+Peer::Peer(int rank) : rank_(rank) {
   for (Flush& flush : flushes_) {
     flush.peer = this;
     flush.next_free = std::exchange(free_flush_, &flush);

@@ -1,4 +1,4 @@
-// The connection of this process to another rank.
+// The connection of this process to another rank, and what travels over it.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -10,8 +10,26 @@
 
 namespace partita::link::ucx {
 
-class Worker;
 class Peer;
+
+/// One transfer; its owner keeps it in place until tally->outstanding is zero. `size_bytes` bytes are put and,
+/// when they lie at the target, `epoch` is put into the flag; or all goes in one eager message.
+struct Transfer {
+  Transfer* next = nullptr;  ///< in the one list that holds it
+  Peer* peer = nullptr;
+  Tally* tally = nullptr;
+  const std::byte* source = nullptr;
+  ucp_mem_h source_handle = nullptr;  ///< of the source's registration where that is GPU memory; else null
+  std::size_t size_bytes = 0;
+  Target data;
+  Target flag;
+  Epoch epoch = no_epoch;  ///< the flag's new value
+  bool eager = false;
+  EagerHeader header;
+};
+
+using TransferList = List<Transfer>;
+using TransferInbox = Inbox<Transfer>;
 
 /// Waits until all that was put towards the peer lies there.
 struct Flush {
@@ -24,11 +42,10 @@ struct Flush {
 /// Touched only by the thread that holds the worker's gate, but for the failure, which anyone may ask.
 class Peer {
  public:
-  Peer(Worker& worker, int rank);
+  explicit Peer(int rank);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  Worker& worker() const { return worker_; }
   int rank() const { return rank_; }
   ucp_ep_h endpoint() const { return endpoint_; }
 
@@ -46,7 +63,6 @@ class Peer {
   friend class Worker;
   static constexpr int most_flushes = 16;
 
-  Worker& worker_;
   const int rank_;
   ucp_ep_h endpoint_ = nullptr;  ///< null once closed
   void* close_request_ = nullptr;

@@ -1,4 +1,4 @@
-// What a worker moves: a transport partition and its flag, or a word alone.
+// The parts of a transfer, and the lists in which transfers wait.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -11,8 +11,6 @@
 #include "core/epoch.hpp"
 
 namespace partita::link::ucx {
-
-class Peer;
 
 /// What the owner of some transfers asks about them.
 struct Tally {
@@ -37,38 +35,23 @@ struct EagerHeader {
   Epoch epoch = no_epoch;
 };
 
-/// One transfer; its owner keeps it in place until tally->outstanding is zero. `size_bytes` bytes are put and,
-/// when they lie at the target, `epoch` is put into the flag; or all goes in one eager message.
-struct Transfer {
-  Transfer* next = nullptr;  ///< in the one list that holds it
-  Peer* peer = nullptr;
-  Tally* tally = nullptr;
-  const std::byte* source = nullptr;
-  ucp_mem_h source_handle = nullptr;  ///< of the source's registration where that is GPU memory; else null
-  std::size_t size_bytes = 0;
-  Target data;
-  Target flag;
-  Epoch epoch = no_epoch;  ///< the flag's new value
-  bool eager = false;
-  EagerHeader header;
-};
-
-/// A list through Transfer::next, first in, first out. Not thread-safe.
-class TransferList {
+/// A list through Item::next, first in, first out. Not thread-safe.
+template <class Item>
+class List {
  public:
   bool empty() const { return first_ == nullptr; }
 
-  void push(Transfer& transfer) {
-    transfer.next = nullptr;
-    (first_ == nullptr ? first_ : last_->next) = &transfer;
-    last_ = &transfer;
+  void push(Item& item) {
+    item.next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = &item;
+    last_ = &item;
   }
-  Transfer* pop() {
-    Transfer* const transfer = first_;
-    if (transfer != nullptr) first_ = std::exchange(transfer->next, nullptr);
-    return transfer;
+  Item* pop() {
+    Item* const item = first_;
+    if (item != nullptr) first_ = std::exchange(item->next, nullptr);
+    return item;
   }
-  void append(TransferList& other) {
+  void append(List& other) {
     if (other.empty()) return;
     (first_ == nullptr ? first_ : last_->next) = other.first_;
     last_ = std::exchange(other.last_, nullptr);
@@ -76,35 +59,36 @@ class TransferList {
   }
 
  private:
-  Transfer* first_ = nullptr;
-  Transfer* last_ = nullptr;
+  Item* first_ = nullptr;
+  Item* last_ = nullptr;
 };
 
-/// Where threads leave transfers for whoever holds the worker. Any thread pushes; lock-free.
-class TransferInbox {
+/// Where threads leave items for whoever takes them. Any thread pushes; lock-free.
+template <class Item>
+class Inbox {
  public:
   bool empty() const { return newest_.load(std::memory_order_seq_cst) == nullptr; }
 
-  void push(Transfer& transfer) {
-    Transfer* seen = newest_.load(std::memory_order_relaxed);
+  void push(Item& item) {
+    Item* seen = newest_.load(std::memory_order_relaxed);
     do {
-      transfer.next = seen;
-    } while (!newest_.compare_exchange_weak(seen, &transfer, std::memory_order_seq_cst, std::memory_order_relaxed));
+      item.next = seen;
+    } while (!newest_.compare_exchange_weak(seen, &item, std::memory_order_seq_cst, std::memory_order_relaxed));
   }
 
   /// All that was pushed, oldest first.
-  TransferList take() {
-    Transfer* newest = newest_.exchange(nullptr, std::memory_order_seq_cst);
-    Transfer* oldest_first = nullptr;
+  List<Item> take() {
+    Item* newest = newest_.exchange(nullptr, std::memory_order_seq_cst);
+    Item* oldest_first = nullptr;
     while (newest != nullptr) {
-      Transfer* const older = newest->next;
+      Item* const older = newest->next;
       newest->next = oldest_first;
       oldest_first = newest;
       newest = older;
     }
-    TransferList list;
+    List<Item> list;
     while (oldest_first != nullptr) {
-      Transfer* const newer = oldest_first->next;
+      Item* const newer = oldest_first->next;
       list.push(*oldest_first);
       oldest_first = newer;
     }
@@ -112,7 +96,7 @@ class TransferInbox {
   }
 
  private:
-  std::atomic<Transfer*> newest_{nullptr};
+  std::atomic<Item*> newest_{nullptr};
 };
 
 }  // namespace partita::link::ucx

@@ -42,9 +42,9 @@ void Worker::close() noexcept {
 
 Peer& Worker::connect(int rank, std::span<const std::byte> address) {
   const Hold hold(*this);
-  std::unique_ptr<Peer>& peer = peers_[rank];
+  std::unique_ptr<PeerOfWorker>& peer = peers_[rank];
   if (peer != nullptr) return *peer;
-  auto made = std::make_unique<Peer>(*this, rank);
+  auto made = std::make_unique<PeerOfWorker>(*this, rank);
 
   ucp_ep_params_t params{};
   params.field_mask =
@@ -282,31 +282,31 @@ void Worker::end(Transfer& transfer) {
 void Worker::on_put(void* request, ucs_status_t status, void* argument) {
   auto& transfer = *static_cast<Transfer*>(argument);
   ucp_request_free(request);
-  transfer.peer->worker().after_put(transfer, status);
+  worker_of(*transfer.peer).after_put(transfer, status);
 }
 
 void Worker::on_flush(void* request, ucs_status_t status, void* argument) {
   auto& flush = *static_cast<Flush*>(argument);
   ucp_request_free(request);
-  flush.peer->worker().after_flush(flush, status);
+  worker_of(*flush.peer).after_flush(flush, status);
 }
 
 void Worker::on_flag(void* request, ucs_status_t status, void* argument) {
   auto& transfer = *static_cast<Transfer*>(argument);
   ucp_request_free(request);
-  transfer.peer->worker().after_last_step(transfer, status, "ucp_put_nbx (flag)");
+  worker_of(*transfer.peer).after_last_step(transfer, status, "ucp_put_nbx (flag)");
 }
 
 void Worker::on_message(void* request, ucs_status_t status, void* argument) {
   auto& transfer = *static_cast<Transfer*>(argument);
   ucp_request_free(request);
-  transfer.peer->worker().after_last_step(transfer, status, "ucp_am_send_nbx");
+  worker_of(*transfer.peer).after_last_step(transfer, status, "ucp_am_send_nbx");
 }
 
 void Worker::on_failure(void* argument, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(argument);
   peer.fail(status, "the connection");
-  peer.worker().list(peer);
+  worker_of(peer).list(peer);
 }
 
 ucs_status_t Worker::on_arrival(void* argument, const void* header_bytes, std::size_t header_size, void* data,

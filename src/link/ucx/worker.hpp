@@ -116,6 +116,12 @@ class Worker {
   void close_connections() noexcept;
   std::unique_ptr<Retired> take_idle_retired() noexcept;
 
+  /// What UCX's callbacks are given leads to a peer, and that to its worker.
+  struct PeerOfWorker final : Peer {
+    PeerOfWorker(Worker& its, int rank) : Peer(rank), worker(its) {}
+    Worker& worker;
+  };
+  static Worker& worker_of(Peer& peer) { return static_cast<PeerOfWorker&>(peer).worker; }
   static void on_put(void* request, ucs_status_t status, void* transfer);
   static void on_flush(void* request, ucs_status_t status, void* flush);
   static void on_flag(void* request, ucs_status_t status, void* transfer);
@@ -131,7 +137,7 @@ class Worker {
   TransferInbox inbox_;
   TransferList flags_due_;
   Peer* listed_ = nullptr;  ///< peers with something due
-  std::map<int, std::unique_ptr<Peer>> peers_;
+  std::map<int, std::unique_ptr<PeerOfWorker>> peers_;
   std::unordered_map<std::uint64_t, Sink*> sinks_;
   std::uint64_t newest_sink_ = 0;
   std::unique_ptr<Retired> retired_;

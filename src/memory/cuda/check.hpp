@@ -1,20 +1,7 @@
 // Calls the CUDA driver and turns a failure into an Error that names the call.
 #pragma once
 
-#include <string>
-
-#include "core/error.hpp"
 #include "memory/cuda/driver.hpp"
-
-namespace partita::memory::cuda {
-
-/// CUDA's own text for a result, with its name.
-std::string text_of(const Driver& driver, CUresult result);
-
-/// Throws Error unless `result` is success.
-void check_driver(const Driver& driver, CUresult result, const char* call);
-
-}  // namespace partita::memory::cuda
 
 /// PARTITA_CU(cuMemUnmap, address, 64): a call of the driver.
 #define PARTITA_CU(function, ...)                                          \

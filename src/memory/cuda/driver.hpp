@@ -4,6 +4,8 @@
 
 #include <cuda.h>
 
+#include <string>
+
 // The driver has several versions of some functions; cuda.h defines these names as the versions that it declares.
 #define PARTITA_DRIVER_FUNCTIONS(X)    \
   X(cuGetErrorName)                    \
@@ -62,6 +64,12 @@ struct Driver {
 
 /// Loads and initialises the driver at first. Throws Error where there is none or no GPU. Makes no context.
 const Driver& driver();
+
+/// CUDA's own text for a result, with its name.
+std::string text_of(const Driver& driver, CUresult result);
+
+/// Throws Error, which names `call`, unless `result` is success.
+void check_driver(const Driver& driver, CUresult result, const char* call);
 
 /// Whether somebody in this process has initialised CUDA; changes nothing, and costs little where nobody has.
 bool cuda_in_use();
