@@ -57,8 +57,10 @@ int init(const char* call, Side side, const RawArguments& raw, Partita_Request* 
           throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
         auto request = std::make_unique<Kind>(current.services, checked(current, side, raw));
         const RequestArguments arguments = request->arguments();
-        if (arguments.peer >= 0) request->matching.key = key_of(current, arguments);
-        const MatchKey key = request->matching.key;
+        MatchKey key;
+        key.tag = arguments.tag;
+        if (arguments.peer >= 0) key = key_of(current, arguments);
+        request->half().key = key;
         const Partita_Request made = handle_of(*request);
         try {
           current.operations.add(std::move(request));

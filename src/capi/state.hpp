@@ -2,6 +2,8 @@
 #pragma once
 
 #include "partita/partita.h"
+#include "partitioned/recv.hpp"
+#include "partitioned/send.hpp"
 #include "runtime/runtime.hpp"
 
 namespace partita::capi {

@@ -55,7 +55,7 @@ inline std::optional<Error> end_of_loop(Request& request) {
 /// The same for a call that leaves the request open: its next completion call says why, too.
 inline void fail_at_end_of_loop(Request& asked) {
   if (const auto error = end_of_loop(asked)) {
-    asked.fail_on_both_sides("gave its request up", *error);
+    asked.half().fail_on_both_sides("gave its request up", *error);
     throw Error(*error);
   }
 }

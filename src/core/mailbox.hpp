@@ -4,36 +4,27 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
 
+#include "core/mail.hpp"
 #include "core/progress.hpp"
 #include "core/wire.hpp"
 #include "core/world.hpp"
 
 namespace partita {
 
-/// Messages between two ranks arrive in the order in which they were posted.
-class Mailbox {
+/// Travels over the MPI.
+class Mailbox final : public Mail {
  public:
-  using Handler = std::function<void(int from, wire::Reader message)>;
-
   Mailbox(World& world, Progress& progress) : world_(world), progress_(progress) {}
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  /// Calls `handler` for messages whose first byte is `kind`. Before the first progress.
-  void on(std::uint8_t kind, Handler handler) { handlers_[kind] = std::move(handler); }
-
-  /// Who posts: some MPIs let themselves be called by threads of the program alone (see World::thread_level).
-  enum class Caller : std::uint8_t { may_call_the_mpi, may_not };
-
-  /// Sends `message` (its first byte is the kind) after all descriptors passed to `peer` so far. Never blocks. From a
-  /// caller who may not call the MPI, it leaves with the next step.
-  void post(int peer, wire::Bytes message, Caller caller = Caller::may_call_the_mpi);
+  void on(std::uint8_t kind, Handler handler) override { handlers_[kind] = std::move(handler); }
+  void post(int peer, wire::Bytes message, Caller caller = Caller::may_call_the_mpi) override;
 
   /// A step of the progress engine.
   bool progress();

@@ -15,6 +15,7 @@
 #include "core/world.hpp"
 #include "memory/arena.hpp"
 #include "memory/host_address.hpp"
+#include "memory/host_blocks.hpp"
 #include "memory/memory.hpp"
 
 namespace partita::memory {
@@ -22,7 +23,7 @@ namespace partita::memory {
 /// Exported memory lives in anonymous shared-memory files. Their descriptors travel over the node's sockets, so nothing
 /// is left behind when a process dies. A peer's segment is mapped once, and unmapped after its owner freed it.
 /// Any thread may call.
-class HostMemory {
+class HostMemory final : public HostBlocks {
  public:
   explicit HostMemory(World& world) : world_(world) {}
   ~HostMemory();
@@ -42,13 +43,9 @@ class HostMemory {
   Freed free(void* base);
   bool is_allocated(const void* base) const;
 
-  /// A piece of a shared segment for Partita itself: flags, slots, staging. Aligned to cache lines, zeroed. What is
-  /// freed keeps its place, and the system gets its pages back.
-  std::byte* allocate_block(std::size_t size_bytes);
-  void free_block(std::byte* block, std::size_t size_bytes);
-
-  /// host_exported where [address, address + size_bytes) lies in one exported segment, else host.
-  Kind kind_of(const void* address, std::size_t size_bytes) const;
+  std::byte* allocate_block(std::size_t size_bytes) override;
+  void free_block(std::byte* block, std::size_t size_bytes) override;
+  Kind kind_of(const void* address, std::size_t size_bytes) const override;
   /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
   /// exported.
   HostAddress export_to(int peer, const void* address);

@@ -4,79 +4,62 @@
 #include <cstring>
 #include <utility>
 
-#include "partitioned/matcher.hpp"
-
 namespace partita {
 
 RecvRequest::RecvRequest(const RequestServices& services, RequestArguments arguments)
-    : Request(services, std::move(arguments)),
-      traced_(services.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {
-  if (!layout_.contiguous() && !null_peer()) {
-    staging_bytes_ = static_cast<std::size_t>(shape().total_bytes);
-    staging_ = services_.host_memory.allocate_block(staging_bytes_);
-  }
-}
-
-RecvRequest::~RecvRequest() {
-  link_.reset();
-  if (staging_ != nullptr) services_.host_memory.free_block(staging_, staging_bytes_);
-}
+    : Request(services, std::move(arguments), in_),
+      in_(services, *this, terms()),
+      traced_(services.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {}
 
 void RecvRequest::start() {
   check_startable();
-  std::unique_lock lock(setup_mutex_, std::defer_lock);
+  std::unique_lock lock(in_.setup_mutex(), std::defer_lock);
   if (!matched()) lock.lock();
-  const Epoch before = std::exchange(epoch_, next(epoch_));
+  const Epoch before = epoch();
+  in_.set_epoch(next(before));
   next_ = 0;
   // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
-  if (device_ != nullptr) device_->start(epoch_);
+  if (device_ != nullptr) device_->start(epoch());
   try {
     if (matched()) open_epoch();
   } catch (...) {
-    epoch_ = before;
+    in_.set_epoch(before);
     if (device_ != nullptr) device_->start(before);
     throw;
   }
   record(Trace::Event::started);
   if (device_ != nullptr) enter_engine();
-  active_.store(true, std::memory_order_release);
+  in_.set_active(true);
 }
 
 void RecvRequest::open_epoch() {
-  link_->open(epoch_);
+  in_.open();
   if (wants_progress_) want_progress();
 }
 
-void RecvRequest::connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name,
-                          std::string reason) {
-  const std::lock_guard lock(setup_mutex_);
-  plan_ = plan;
-  link_ = std::move(link);
-  link_name_ = std::move(link_name);
-  link_reason_ = std::move(reason);
-  wants_progress_ = link_->needs_progress();
+void RecvRequest::before_match() {
+  wants_progress_ = in_.needs_progress();
   const auto pieces =
-      static_cast<std::size_t>(layout_.contiguous() ? plan.transport_partitions() : arguments_.partitions);
+      static_cast<std::size_t>(layout_.contiguous() ? plan().transport_partitions() : arguments_.partitions);
   claimed_ = std::vector<std::atomic<Epoch>>(pieces);
   delivered_ = std::vector<std::atomic<Epoch>>(pieces);
   if (active()) open_epoch();
-  matched_.store(true, std::memory_order_release);
 }
 
 bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
   if (null_peer()) return true;
-  throw_if_failed();
+  in_.throw_if_failed();
   if (!active()) {
     throw_if_given_up();  // what has not arrived by then never will
     return true;
   }
-  const bool lost = is_lost();
+  const bool lost = in_.is_lost();
   if (matched() && or_fail([&] { return deliver_partition(partition); })) {
     if (services_.trace.enabled()) trace_arrival(partition);
     return true;
   }
-  if (lost) throw why_lost();
+  if (lost) throw in_.why_lost();
   if (services_.progress.wanted()) services_.progress.poll();
   return false;
 }
@@ -87,13 +70,13 @@ auto RecvRequest::or_fail(Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::exception&) {
-    throw Error(fail_with_current("could not take what has arrived"));
+    throw Error(in_.fail_with_current("could not take what has arrived"));
   }
 }
 
 /// Whether it has arrived and lies in the user's buffer by now.
 bool RecvRequest::deliver_partition(std::int64_t partition) {
-  if (!transports_arrived(plan_.transports_of_recv(partition))) return false;
+  if (!in_.arrived(plan().transports_of_recv(partition))) return false;
   bool all = true;
   const link::Range pieces = pieces_of(partition);
   for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
@@ -105,38 +88,31 @@ void RecvRequest::check_partition(std::int64_t partition) const {
   throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", partition, arguments_.partitions - 1);
 }
 
-bool RecvRequest::transports_arrived(link::Range transports) const {
-  for (std::int64_t t = transports.begin; t < transports.end; ++t) {
-    if (!link_->arrived(static_cast<std::int32_t>(t), epoch_)) return false;
-  }
-  return true;
-}
-
 link::Range RecvRequest::pieces_of(std::int64_t partition) const {
-  return layout_.contiguous() ? plan_.transports_of_recv(partition) : link::Range{partition, partition + 1};
+  return layout_.contiguous() ? plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
 }
 
 bool RecvRequest::piece_arrived(std::int64_t piece) {
-  return transports_arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : plan_.transports_of_recv(piece));
+  return in_.arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : plan().transports_of_recv(piece));
 }
 
 /// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
 bool RecvRequest::deliver(std::int64_t piece) {
   if (lands_in_place() && !tells_kernels()) return true;
   const auto p = static_cast<std::size_t>(piece);
-  if (claimed_[p].exchange(epoch_, std::memory_order_relaxed) == epoch_) {
-    return delivered_[p].load(std::memory_order_acquire) == epoch_;
+  if (claimed_[p].exchange(epoch(), std::memory_order_relaxed) == epoch()) {
+    return delivered_[p].load(std::memory_order_acquire) == epoch();
   }
   if (!lands_in_place()) copy_out(piece);
-  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), epoch_);
-  delivered_[p].store(epoch_, std::memory_order_release);
+  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), epoch());
+  delivered_[p].store(epoch(), std::memory_order_release);
   return true;
 }
 
 void RecvRequest::copy_out(std::int64_t piece) {
-  const std::byte* packed = link_->landing(epoch_);
+  const std::byte* packed = in_.landing();
   if (layout_.contiguous()) {
-    const link::Range bytes = plan_.bytes(piece);
+    const link::Range bytes = plan().bytes(piece);
     if (bytes.size() == 0) return;
     const auto size = static_cast<std::size_t>(bytes.size());
     if (in_gpu_memory()) {
@@ -154,13 +130,13 @@ void RecvRequest::copy_out(std::int64_t piece) {
 bool RecvRequest::done() {
   enter_gpu();
   if (null_peer()) return true;
-  throw_if_failed();
+  in_.throw_if_failed();
   if (!matched()) return false;
   if (device_ != nullptr) device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
-  const bool lost = is_lost();
+  const bool lost = in_.is_lost();
   const bool all = all_arrived();
-  if (lost && !all) throw why_lost();
+  if (lost && !all) throw in_.why_lost();
   return all;
 }
 
@@ -176,11 +152,7 @@ bool RecvRequest::all_arrived() {
 }
 
 void RecvRequest::seek_peer() {
-  services_.matcher.add(*this);
-}
-
-void RecvRequest::release_memory() {
-  if (link_ != nullptr) link_->release_memory();
+  services_.matcher.add(in_);
 }
 
 /// For kernels that wait for what only the host can deliver.
@@ -190,19 +162,19 @@ bool RecvRequest::device_step() {
   bool delivered = false;
   for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(claimed_.size()); ++piece) {
     const auto p = static_cast<std::size_t>(piece);
-    if (claimed_[p].load(std::memory_order_relaxed) == epoch_ || !piece_arrived(piece)) continue;
+    if (claimed_[p].load(std::memory_order_relaxed) == epoch() || !piece_arrived(piece)) continue;
     delivered |= deliver(piece);
   }
   return delivered;
 }
 
 Partita_Prequest RecvRequest::device_view() {
-  const auto route = link_->device_route();
+  const auto route = in_.device_route();
   if (!route && device_driven()) {
     throw Error(
         ErrorClass::other,
         "the request is device-driven (info key partita_driver), but link {} ({}) shows arrivals to the host only",
-        link_name_, link_reason_);
+        link_name(), link_reason());
   }
   tells_kernels_ = !route;
   if (tells_kernels_) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
@@ -222,35 +194,35 @@ Partita_Prequest RecvRequest::device_view() {
 /// Without the link, or with its flags in memory.
 bool RecvRequest::kernels_can_wait() const {
   if (device_driven()) return true;
-  if (!tells_kernels()) return !transports_arrived({0, plan_.transport_partitions()});
+  if (!tells_kernels()) return !in_.all_arrived();
   return std::any_of(delivered_.begin(), delivered_.end(),
-                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != epoch_; });
+                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != epoch(); });
 }
 
 /// Once per partition and epoch, whoever sees it first.
 void RecvRequest::trace_arrival(std::int64_t partition) {
   auto& traced = traced_[static_cast<std::size_t>(partition)];
-  if (traced.exchange(epoch_, std::memory_order_relaxed) != epoch_) record(Trace::Event::arrived, partition);
+  if (traced.exchange(epoch(), std::memory_order_relaxed) != epoch()) record(Trace::Event::arrived, partition);
 }
 
 bool RecvRequest::prepared() {
   if (null_peer()) return true;
-  throw_if_failed();
+  in_.throw_if_failed();
   return matched();
 }
 
 std::uint64_t RecvRequest::partitions_so_far() const {
   std::uint64_t arrived = 0;
-  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) arrived += link_->arrived(t, epoch_) ? 1 : 0;
+  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) arrived += in_.arrived({t, t + 1}) ? 1 : 0;
   return arrived;
 }
 
 std::string RecvRequest::describe_epoch() const {
   std::vector<std::int64_t> missing;
-  for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
-    if (!link_->arrived(t, epoch_)) missing.push_back(t);
+  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
+    if (!in_.arrived({t, t + 1})) missing.push_back(t);
   }
-  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), plan_.transport_partitions(),
+  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), plan().transport_partitions(),
                      listed(missing));
 }
 

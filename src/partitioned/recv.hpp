@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "partitioned/request.hpp"
+#include "transfer/incoming.hpp"
 
 namespace partita {
 
@@ -13,32 +14,29 @@ namespace partita {
 class RecvRequest final : public Request {
  public:
   RecvRequest(const RequestServices& services, RequestArguments arguments);
-  ~RecvRequest() override;
 
   void start() override;
   bool done() override;
   bool prepared() override;
   bool device_step() override;
-  void release_memory() override;
   void seek_peer() override;
 
   /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
   bool arrived(std::int64_t partition);
 
-  /// The Matcher found the sender. Once, any thread. Opens the epoch that is active by now.
-  void connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name, std::string reason);
+  /// Opens the epoch that is active by now.
+  void before_match() override;
 
  protected:
   Partita_Prequest device_view() override;
   bool kernels_can_wait() const override;
-  bool epoch_is_over() override { return transports_arrived({0, plan_.transport_partitions()}); }
+  bool epoch_is_over() override { return in_.all_arrived(); }
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
  private:
   void check_partition(std::int64_t partition) const;
   void open_epoch();
-  bool transports_arrived(link::Range transports) const;
   link::Range pieces_of(std::int64_t partition) const;
   bool piece_arrived(std::int64_t piece);
   template <class Body>
@@ -49,10 +47,9 @@ class RecvRequest final : public Request {
   bool tells_kernels() const { return tells_kernels_ && device_ != nullptr; }
   void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
-  bool lands_in_place() const { return staging_ == nullptr && link_->landing(epoch_) == user_data(); }
+  bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == user_data(); }
 
-  std::size_t staging_bytes_ = 0;
-  std::unique_ptr<link::Receiver> link_;
+  Incoming in_;
   bool tells_kernels_ = false;                 ///< the link raises no flags that kernels see, so a device side does
   std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
   std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it

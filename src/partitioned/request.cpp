@@ -7,9 +7,6 @@
 
 #include "core/current_error.hpp"
 #include "core/native.hpp"
-#include "partitioned/device_engine.hpp"
-#include "partitioned/device_watch.hpp"
-#include "partitioned/matcher.hpp"
 
 namespace partita {
 
@@ -22,13 +19,10 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
   native::Status_set_cancelled(status, 0);
 }
 
-Request::Request(const RequestServices& services, RequestArguments arguments)
-    : services_(services),
-      arguments_(std::move(arguments)),
-      layout_(Layout::of(arguments_.datatype)),
-      epoch_(services.settings.first_epoch) {
+Request::Request(const RequestServices& services, RequestArguments arguments, Half& half)
+    : services_(services), arguments_(std::move(arguments)), layout_(Layout::of(arguments_.datatype)), half_(half) {
   if (null_peer()) return;
-  place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(shape().total_bytes));
+  place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(total_bytes()));
   if (in_gpu_memory() && !layout_.contiguous()) {
     throw Error(
         ErrorClass::type,
@@ -41,55 +35,33 @@ Request::Request(const RequestServices& services, RequestArguments arguments)
   }
 }
 
-Request::~Request() {
-  if (host_copy_ != nullptr) {
-    services_.host_memory.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
-  }
+std::int64_t Request::total_bytes() const {
+  return arguments_.partitions * arguments_.count * layout_.size_bytes();
 }
 
-SideShape Request::shape() const {
-  return {arguments_.partitions, arguments_.partitions * arguments_.count * layout_.size_bytes(),
-          arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
-}
-
-std::vector<link::Endpoint> Request::endpoints() const {
-  const std::int64_t total_bytes = shape().total_bytes;
-  const auto size = static_cast<std::size_t>(total_bytes);
-  std::byte* data = staging_ != nullptr ? staging_ : user_data();
-  link::Endpoint own{arguments_.peer,    data, total_bytes, place_.kind, place_.device, arguments_.driver,
-                     arguments_.in_place};
-  if (!in_gpu_memory()) {
-    own.kind = services_.host_memory.kind_of(data, size);
-    return {own};
-  }
-  const link::Endpoint staged{arguments_.peer,  nullptr, total_bytes, memory::Kind::host_exported, -1,
-                              arguments_.driver};
-  return {own, staged};
-}
-
-link::Endpoint Request::allocated(link::Endpoint endpoint) {
-  if (!in_gpu_memory() || !memory::is_host(endpoint.kind)) return endpoint;
-  if (host_copy_ == nullptr) {
-    host_copy_ = services_.host_memory.allocate_block(static_cast<std::size_t>(endpoint.size_bytes));
-    services_.device_memory.device_pointer(place_.device, host_copy_);  // page-locked: the GPU copies at full speed
-  }
-  endpoint.data = host_copy_;
-  return endpoint;
+HalfTerms Request::terms() const {
+  HalfTerms terms;
+  terms.side = arguments_.side;
+  terms.peer = arguments_.peer;
+  terms.shape = {arguments_.partitions, total_bytes(), arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
+  terms.link = arguments_.link;
+  terms.data = user_data();
+  terms.packed_apart = !layout_.contiguous() && !null_peer();
+  terms.place = place_;
+  terms.driver = arguments_.driver;
+  terms.in_place = arguments_.in_place;
+  return terms;
 }
 
 void Request::enter_gpu() const {
   if (in_gpu_memory()) services_.device_memory.make_current(place_.device);
 }
 
-void Request::record(Trace::Event event, std::int64_t partition) const {
-  services_.trace.record(event, matching.id, epoch_, partition);
-}
-
 void Request::complete() {
   record(Trace::Event::completed);
   if (device_ != nullptr) services_.engine.remove(*this);
   if (std::exchange(progress_is_wanted_, false)) services_.progress.unwant();
-  active_.store(false, std::memory_order_release);
+  half_.set_active(false);
 }
 
 bool Request::close_if_done() {
@@ -103,8 +75,7 @@ void Request::want_progress() {
 }
 
 void Request::abandon(const Error& cause) {
-  if (const auto first_lost = end_epoch())
-    say(*first_lost, "gave its request up", cause, Mailbox::Caller::may_call_the_mpi);
+  if (const auto first_lost = end_epoch()) half_.say(*first_lost, "gave its request up", cause);
 }
 
 void Request::abandon() {
@@ -114,7 +85,7 @@ void Request::abandon() {
 /// Returns the first epoch that the other side has lost by it, if any.
 std::optional<Epoch> Request::end_epoch() {
   const auto exclusive = services_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
-  const std::lock_guard lock(setup_mutex_);
+  const std::lock_guard lock(half_.setup_mutex());
   if (device_ != nullptr) device_->abort();
   // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
   // be open. With nobody at the other side the next epoch is as good as any.
@@ -122,8 +93,8 @@ std::optional<Epoch> Request::end_epoch() {
     if (active()) complete();
     return {};
   }
-  given_up_.store(true, std::memory_order_release);
-  if (!active()) return next(epoch_);
+  half_.give_up();
+  if (!active()) return next(epoch());
   bool over = false;
   try {
     over = matched() && epoch_is_over();
@@ -132,59 +103,17 @@ std::optional<Epoch> Request::end_epoch() {
   }
   give_up_epoch();
   complete();
-  return over ? next(epoch_) : epoch_;
+  return over ? next(epoch()) : epoch();
 }
 
 void Request::fill_status(MPI_Status* status) const {
   if (null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
   if (side() == Side::send) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-  set_status(status, arguments_.rank, arguments_.tag, shape().total_bytes);
-}
-
-void Request::fail(const Error& error) {
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (!failure_) failure_ = error;
-  }
-  failed_.store(true, std::memory_order_release);
-}
-
-void Request::fail_on_both_sides(const char* what, const Error& error, Mailbox::Caller caller) {
-  fail(error);
-  // Before the match the program's thread may open an epoch meanwhile, and none has completed.
-  say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
-}
-
-void Request::say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller) {
-  matching.ending.say({first_lost, error.error_class(),
-                       fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver",
-                                   services_.world.rank(), what, error.sentence())});
-  services_.matcher.send_last_word(*this, caller);
-}
-
-Error Request::why_lost(const std::string& state) const {
-  const LastWord& word = matching.ending.heard_word();
-  if (!word.cause.empty()) return Error(word.error_class, "{}", word.cause);
-  return Error(ErrorClass::request, "the {} has freed its request (rank {}): epoch {} cannot complete. {}",
-               side() == Side::send ? "receiver" : "sender", arguments_.peer, word.first_lost, state);
-}
-
-Error Request::fail_with_current(const char* what) {
-  Error error = current_error();
-  fail_on_both_sides(what, error);
-  return error;
-}
-
-void Request::throw_if_failed() const {
-  if (!failed_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(failure_mutex_);
-  if (!failure_) return;
-  told_.store(true, std::memory_order_relaxed);
-  throw Error(*failure_);
+  set_status(status, arguments_.rank, arguments_.tag, total_bytes());
 }
 
 void Request::throw_if_given_up() const {
-  if (!given_up_.load(std::memory_order_acquire)) return;
+  if (!half_.given_up()) return;
   throw Error(
       ErrorClass::request,
       "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "
@@ -204,18 +133,18 @@ const Partita_Prequest& Request::make_device_side() {
                 "the buffer of the request is {} memory; expected is memory of one GPU (cudaMalloc or the like)",
                 name_of(place_.kind));
   }
-  throw_if_failed();
+  half_.throw_if_failed();
   throw_if_given_up();
   Partita_Prequest view = device_view();
   view.buffer = reinterpret_cast<unsigned char*>(user_data());
-  view.total_bytes = plan_.total_bytes();
-  view.send_partition_bytes = plan_.send_partition_bytes();
-  view.recv_partition_bytes = plan_.recv_partition_bytes();
-  view.send_partitions = plan_.send_partitions();
-  view.recv_partitions = plan_.recv_partitions();
-  view.transport_partitions = plan_.transport_partitions();
+  view.total_bytes = plan().total_bytes();
+  view.send_partition_bytes = plan().send_partition_bytes();
+  view.recv_partition_bytes = plan().recv_partition_bytes();
+  view.send_partitions = plan().send_partitions();
+  view.recv_partitions = plan().recv_partitions();
+  view.transport_partitions = plan().transport_partitions();
   if (device_driven()) view.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
-  const Epoch before = active() ? epoch_ - 1 : epoch_;
+  const Epoch before = active() ? epoch() - 1 : epoch();
   device_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, place_.device, view, before,
                                          services_.settings.timeout_s);
   device_life_.store(device_->view().life, std::memory_order_relaxed);
@@ -236,32 +165,32 @@ const Partita_Prequest& Request::make_device_side() {
 /// Links are not asked: some call the MPI, which allows it to threads of the program alone.
 void Request::watch_kernels(KernelFindings& findings) {
   if (failed()) return;
-  const auto caller = services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mailbox::Caller::may_call_the_mpi
-                                                                            : Mailbox::Caller::may_not;
+  const auto caller =
+      services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi : Mail::Caller::may_not;
   if (const Error* fault = findings.fault_of(place_.device)) return fail_kernels(*fault, caller);
   // The host does not know which epoch is open where kernels open them: after a free it may be one that completes.
-  const bool lost = device_driven() ? matching.ending.has_failed() : is_lost();
+  const bool lost = device_driven() ? half_.ending.has_failed() : half_.is_lost();
   if ((!lost && !findings.has_ended(arguments_.peer)) || !kernels_can_wait()) {
     looks_in_vain_ = 0;
     return;
   }
   // What the peer had sent may still be on its way at the first look.
   if (++looks_in_vain_ < 2) return;
-  if (lost) return fail_kernels(why_lost(name()), caller);
+  if (lost) return fail_kernels(half_.why_lost(name()), caller);
   fail_kernels(Error(ErrorClass::other,
                      "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
                      arguments_.peer, name()),
                caller);
 }
 
-void Request::fail_kernels(const Error& error, Mailbox::Caller caller) {
-  fail_on_both_sides("failed", error, caller);
+void Request::fail_kernels(const Error& error, Mail::Caller caller) {
+  half_.fail_on_both_sides("failed", error, caller);
   device_->abort();
 }
 
 std::optional<Error> Request::untold_mistake() const {
   // Of one that has failed or was given up, kernels say no more than that they were released.
-  if (device_ == nullptr || failed() || given_up_.load(std::memory_order_acquire) || !device_->has_news()) return {};
+  if (device_ == nullptr || failed() || half_.given_up() || !device_->has_news()) return {};
   try {
     device_->check(*this);
   } catch (const Error& mistake) {
@@ -280,9 +209,9 @@ std::optional<Error> Request::free_device_side() {
   const std::optional<Error> untold = untold_mistake();
   try {
     // Flags and credits know the epochs of its kernels: the next device request goes on behind them.
-    if (device_driven() && !failed()) epoch_ = device_->newest_epoch();
+    if (device_driven() && !failed()) half_.set_epoch(device_->newest_epoch());
   } catch (const Error& error) {
-    fail(error);  // a GPU that does not even copy: there is no next device request, but this one can go
+    half_.fail(error);  // a GPU that does not even copy: there is no next device request, but this one can go
   }
   release_device_side();
   if (kernels_want_progress_) wants_progress_ = kernels_want_progress_ = false;
@@ -297,7 +226,7 @@ void Request::drop_device_side() {
   if (device_ == nullptr) return;
   services_.device_watch.remove(*this);
   try {
-    if (device_driven() && !failed()) epoch_ = device_->newest_epoch();  // for the last word
+    if (device_driven() && !failed()) half_.set_epoch(device_->newest_epoch());  // for the last word
   } catch (const std::exception&) {
     // The GPU works no longer: an older epoch does as well.
   }
@@ -311,7 +240,7 @@ void Request::release_device_side() {
 }
 
 void Request::enter_device_epoch() {
-  device_->start(epoch_);
+  device_->start(epoch());
   enter_engine();
 }
 
@@ -330,13 +259,13 @@ void Request::check_startable() {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
                 explain());
   }
-  throw_if_failed();
+  half_.throw_if_failed();
   throw_if_given_up();
   if (const auto mistake = untold_mistake()) {
     abandon(*mistake);
     throw Error(*mistake);
   }
-  if (matching.ending.loses(next(epoch_))) throw why_lost();
+  if (half_.ending.loses(next(epoch()))) throw half_.why_lost();
   loop_watch_.begin();
 }
 
@@ -364,15 +293,15 @@ std::string Request::name() const {
   const bool sends = side() == Side::send;
   return fmt::format("Partitioned {} {} rank {} (world rank {}), tag {}, {} partitions, epoch {}",
                      sends ? "send" : "receive", sends ? "to" : "from", arguments_.rank, arguments_.peer,
-                     arguments_.tag, arguments_.partitions, epoch_);
+                     arguments_.tag, arguments_.partitions, epoch());
 }
 
 std::string Request::explain() const {
   std::string text = name() + ": ";
   if (null_peer()) return text + "the peer is MPI_PROC_NULL";
-  if (matching.peer_freed) text += "the peer has freed its request; ";
-  if (!matched()) return text + services_.matcher.explain_unmatched(*this);
-  return text + fmt::format("link {}, {} transport partitions, {}", link_name_, plan_.transport_partitions(),
+  if (half_.peer_freed) text += "the peer has freed its request; ";
+  if (!matched()) return text + services_.matcher.explain_unmatched(half_);
+  return text + fmt::format("link {}, {} transport partitions, {}", link_name(), plan().transport_partitions(),
                             active() ? describe_epoch() : "inactive");
 }
 

@@ -5,29 +5,20 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/epoch.hpp"
 #include "core/error.hpp"
 #include "core/layout.hpp"
 #include "core/loop_watch.hpp"
-#include "core/mailbox.hpp"
-#include "core/trace.hpp"
-#include "core/watch.hpp"
-#include "link/link.hpp"
 #include "partitioned/device_side.hpp"
 #include "partitioned/gpu_request.hpp"
 #include "partitioned/request_services.hpp"
 #include "transfer/communicators.hpp"
-#include "transfer/ending.hpp"
-#include "transfer/setup_messages.hpp"
+#include "transfer/half.hpp"
 
 namespace partita {
-
-enum class Side : std::uint8_t { send, recv };
 
 /// The checked arguments of Psend_init and Precv_init.
 struct RequestArguments {
@@ -52,10 +43,11 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs: start … done … complete. Unless said
 /// otherwise a member is called by one thread at a time. Members throw Error.
-class Request : public Waiting, public GpuRequest {
+class Request : public Half::User, public GpuRequest {
  public:
-  Request(const RequestServices& services, RequestArguments arguments);
-  ~Request() override;
+  /// `half` is the derived class's, which is made after this.
+  Request(const RequestServices& services, RequestArguments arguments, Half& half);
+  ~Request() override = default;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
@@ -72,19 +64,19 @@ class Request : public Waiting, public GpuRequest {
   /// The status of a request whose epoch is complete.
   void fill_status(MPI_Status* status) const;
 
-  bool active() const { return active_.load(std::memory_order_acquire); }
+  bool active() const { return half_.active(); }
   /// Whether completion calls must look at it: an epoch is open, or a device-driven request, or a kernel of it, has
   /// failed and nobody was told yet.
   bool open() const {
     if (active()) return true;
     if (device_ == nullptr) return false;
-    if (failed()) return device_driven() && !told_.load(std::memory_order_relaxed);
+    if (failed()) return device_driven() && !half_.failure_is_told();
     return device_->has_news();
   }
-  bool matched() const { return matched_.load(std::memory_order_acquire); }
+  bool matched() const { return half_.matched(); }
   /// What a wait for the match ends with; throws Error if it failed.
   bool matched_or_failed() const {
-    throw_if_failed();
+    half_.throw_if_failed();
     return matched() || null_peer();
   }
   const DeviceSide* device_side() const { return device_.get(); }
@@ -94,25 +86,16 @@ class Request : public Waiting, public GpuRequest {
   }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
-  SideShape shape() const;
-  /// The forms in which links may take this side's memory, the best first: as it is, and, of a GPU, staged in host
-  /// memory.
-  std::vector<link::Endpoint> endpoints() const;
-  /// One of them, with memory behind it.
-  link::Endpoint allocated(link::Endpoint endpoint);
+  Half& half() { return half_; }
+  const Half& half() const { return half_; }
   bool in_gpu_memory() const { return !memory::is_host(place_.kind); }
   int device() const { return place_.device; }
   bool device_driven() const final { return arguments_.driver == link::Driver::device; }
-  const link::Plan& plan() const { return plan_; }  ///< once matched
-  const std::string& link_name() const { return link_name_; }
-  const std::string& link_reason() const { return link_reason_; }
+  const link::Plan& plan() const { return half_.plan(); }  ///< once matched
+  const std::string& link_name() const { return half_.link_name(); }
+  const std::string& link_reason() const { return half_.link_reason(); }
 
-  bool failed() const final { return failed_.load(std::memory_order_acquire); }
-  /// The request can never complete: every later start, done and prepared throws `error`. Any thread.
-  void fail(const Error& error);
-  /// The same, and the other side hears of it: this side `what`, "could not send" for instance, and why.
-  void fail_on_both_sides(const char* what, const Error& error,
-                          Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
+  bool failed() const final { return half_.failed(); }
   /// After an error in a wait or test: the epoch is given up, so that the request can be freed, and the other side
   /// hears of `cause`. Blocks while another thread takes a step of the progress engine. Other threads may mark
   /// meanwhile.
@@ -126,15 +109,13 @@ class Request : public Waiting, public GpuRequest {
   std::optional<Error> free_device_side();
   /// What a kernel did wrong and nobody was told, who is told now.
   std::optional<Error> untold_mistake() const;
-  /// The program has freed the request: its buffer may go before the request does.
-  virtual void release_memory() = 0;
   /// Looks for the peer. Once, by the thread that made the request.
   virtual void seek_peer() = 0;
   /// The program frees the request: no step of the progress engine finds it any more, and its kernels lose what they
   /// had of it.
   virtual void withdraw();
   void watch_kernels(KernelFindings& findings) final;
-  void fail_kernels(const Error& error) final { fail_kernels(error, Mailbox::Caller::may_call_the_mpi); }
+  void fail_kernels(const Error& error) final { fail_kernels(error, Mail::Caller::may_call_the_mpi); }
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
@@ -143,33 +124,11 @@ class Request : public Waiting, public GpuRequest {
   /// why the loop that it belongs to ends, if it does. Any thread.
   std::optional<Error> look_in_vain();
 
-  /// Known to the Matcher alone.
-  struct Matching {
-    std::uint64_t id = 0;                   ///< names this request in messages to this rank
-    std::atomic<std::uint64_t> peer_id{0};  ///< names the peer's request; 0 while unknown
-    MatchKey key;
-    std::atomic<bool> peer_freed{false};
-    Ending ending;
-  } matching;
-  /// The first epoch that is lost to the other side when this one is freed.
-  Epoch first_epoch_after_free() const { return next(epoch_); }
-
  protected:
   /// An epoch opens. Throws Error if none may. A mistake of a kernel that nobody was told gives the request up.
   void check_startable();
-  void throw_if_failed() const;
-  /// fail_on_both_sides() with what is being handled; gives it back, to be thrown.
-  Error fail_with_current(const char* what);
-  /// Whether the other side has ended so that the open epoch cannot complete, unless it has by now: asked before the
-  /// look at that.
-  bool is_lost() const { return matching.ending.loses(epoch_); }
-  /// Why, and how far this side has come.
-  Error why_lost() const { return why_lost(explain()); }
-  Error why_lost(const std::string& state) const;
   /// Throws Error if no other epoch may open.
   void throw_if_given_up() const;
-  /// Traces an event of the open epoch.
-  void record(Trace::Event event, std::int64_t partition = -1) const;
   /// " (1, 2, 5, …)": the first few of `numbers`, for explain().
   static std::string listed(const std::vector<std::int64_t>& numbers);
   /// What is the side's own in the device request; throws Error where kernels cannot use it.
@@ -199,7 +158,11 @@ class Request : public Waiting, public GpuRequest {
   /// The direction, the peer and the shape: how explain() begins.
   std::string name() const;
   bool null_peer() const { return arguments_.peer < 0; }
+  Epoch epoch() const { return half_.epoch(); }
+  void record(Trace::Event event, std::int64_t partition = -1) const { half_.record(event, partition); }
   std::byte* user_data() const { return arguments_.buffer + layout_.first_byte(); }
+  std::int64_t total_bytes() const;
+  HalfTerms terms() const;
   /// Elements before user partition `partition`.
   std::int64_t first_element(std::int64_t partition) const { return partition * arguments_.count; }
 
@@ -207,32 +170,17 @@ class Request : public Waiting, public GpuRequest {
   RequestArguments arguments_;
   Layout layout_;
   memory::Place place_;
-  std::byte* staging_ = nullptr;    ///< packed bytes of a buffer with gaps, else null
-  std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
+  Half& half_;
 
-  std::mutex setup_mutex_;  ///< taken until matched, and to give an epoch up
-  std::atomic<bool> matched_{false};
-  std::atomic<bool> active_{false};
-  /// An epoch ended with an error: no other opens, and nothing more of it leaves. Threads that mark look at it.
-  std::atomic<bool> given_up_{false};
-  Epoch epoch_;
-  link::Plan plan_;
-  std::string link_name_;
-  std::string link_reason_;
   bool wants_progress_ = false;              ///< an open epoch needs host steps all along
   bool kernels_want_progress_ = false;       ///< and would need none but for the device request
   std::unique_ptr<DeviceSide> device_;       ///< while the program has a device request; kernels mark then
   std::atomic<partita_u32> device_life_{0};  ///< of its device request, which is found by that
 
  private:
-  void fail_kernels(const Error& error, Mailbox::Caller caller);
-  void say(Epoch first_lost, const char* what, const Error& error, Mailbox::Caller caller);
+  void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Epoch> end_epoch();
 
-  mutable std::mutex failure_mutex_;
-  std::atomic<bool> failed_{false};
-  mutable std::atomic<bool> told_{false};  ///< the failure was thrown to a caller
-  std::optional<Error> failure_;
   LoopWatch loop_watch_;
   bool progress_is_wanted_ = false;  ///< by the open epoch
   int looks_in_vain_ = 0;            ///< by the watch

@@ -1,19 +1,20 @@
 // What partitioned requests build on.
 #pragma once
 
+#include "core/world.hpp"
+#include "memory/host.hpp"
+#include "partitioned/device_engine.hpp"
+#include "partitioned/device_watch.hpp"
+#include "transfer/matcher.hpp"
 #include "transfer/services.hpp"
 
 namespace partita {
 
-class DeferredList;
-class DeviceEngine;
-class DeviceWatch;
-class Matcher;
-
 /// As Services, of which it has all.
 struct RequestServices : Services {
+  World& world;
+  memory::HostMemory& host_memory;
   Matcher& matcher;
-  DeferredList& deferred;
   DeviceEngine& engine;
   DeviceWatch& device_watch;
 };

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "core/current_error.hpp"
-#include "partitioned/matcher.hpp"
 
 namespace partita {
 namespace {
@@ -37,14 +36,14 @@ void Operations::add(std::unique_ptr<Request> request) {
   }
 }
 
-std::unique_ptr<Request> Operations::take(Request& request) {
+std::shared_ptr<Request> Operations::take(Request& request) {
   const std::lock_guard lock(mutex_);
   return std::move(live_.extract(&request).mapped());
 }
 
 void Operations::free(Request& request) {
   request.withdraw();
-  matcher_.free(take(request));
+  matcher_.free(std::shared_ptr<Half>(take(request), &request.half()));
 }
 
 Request& Operations::request_with(const Partita_Prequest& view) const {
@@ -61,7 +60,7 @@ std::vector<Request*> Operations::in_order() const {
   std::vector<Request*> live;
   live.reserve(live_.size());
   for (const auto& [address, request] : live_) live.push_back(request.get());
-  std::ranges::sort(live, {}, [](const Request* request) { return request->matching.id; });
+  std::ranges::sort(live, {}, [](const Request* request) { return request->half().id; });
   return live;
 }
 

@@ -37,12 +37,12 @@ class Operations {
 
  private:
   std::vector<Request*> in_order() const;
-  std::unique_ptr<Request> take(Request& request);
+  std::shared_ptr<Request> take(Request& request);
 
   Matcher& matcher_;
   Progress& progress_;
   mutable std::mutex mutex_;
-  std::unordered_map<const Request*, std::unique_ptr<Request>> live_;
+  std::unordered_map<const Request*, std::shared_ptr<Request>> live_;
 };
 
 }  // namespace partita

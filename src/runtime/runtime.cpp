@@ -103,11 +103,12 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
           made_together("open its links", world,
                         [this] { return link::make_links({settings, world, host_memory, *device_memory, progress}); })),
       communicators(world, comm),
-      link_report(settings, world),
+      link_report(settings),
       deferred(progress),
-      services{{settings, world, trace, progress, mailbox, host_memory, *device_memory, links},
+      services{{settings, world.rank(), trace, progress, mailbox, host_memory, *device_memory, links, deferred},
+               world,
+               host_memory,
                matcher,
-               deferred,
                engine,
                device_watch},
       matcher(services, link_report),
@@ -120,6 +121,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
   for (const auto& link : links) {
     progress.add([&link = *link] { return link.progress(); });
   }
+  link_report.started(settings, world);
   start_thread();
 }
 

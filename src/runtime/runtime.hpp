@@ -18,12 +18,12 @@
 #include "memory/host.hpp"
 #include "partitioned/device_engine.hpp"
 #include "partitioned/device_watch.hpp"
-#include "partitioned/matcher.hpp"
 #include "partitioned/request_services.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/deferred.hpp"
 #include "transfer/link_report.hpp"
+#include "transfer/matcher.hpp"
 
 namespace partita {
 

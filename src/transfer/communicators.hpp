@@ -10,7 +10,7 @@
 #include <set>
 
 #include "core/world.hpp"
-#include "partitioned/ordinals.hpp"
+#include "transfer/ordinals.hpp"
 
 namespace partita {
 

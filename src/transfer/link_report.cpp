@@ -23,7 +23,7 @@ std::string name_of_mpi() {
 
 }  // namespace
 
-LinkReport::LinkReport(const Settings& settings, const World& world) : wanted_(settings.verbose) {
+void LinkReport::started(const Settings& settings, const World& world) const {
   if (!wanted_ || world.rank() != 0) return;
   const bool thread = settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE;
   log("Partita {}.{}.{} on {}; {} ranks, {} of them on this node; progress by {}", PARTITA_VERSION_MAJOR,

@@ -14,8 +14,10 @@ namespace partita {
 /// Says nothing unless the settings ask for it. Any thread.
 class LinkReport {
  public:
+  explicit LinkReport(const Settings& settings) : wanted_(settings.verbose) {}
+
   /// The first rank tells the versions and how progress is made.
-  LinkReport(const Settings& settings, const World& world);
+  void started(const Settings& settings, const World& world) const;
 
   /// A request to or from `peer` was matched: the first one over this link, in this direction, for this reason is told.
   void matched(bool to_peer, int peer, const std::string& link, const std::string& reason);

@@ -4,27 +4,28 @@
 #include <memory>
 #include <vector>
 
-#include "core/mailbox.hpp"
+#include "core/mail.hpp"
 #include "core/progress.hpp"
 #include "core/settings.hpp"
 #include "core/trace.hpp"
-#include "core/world.hpp"
 #include "link/link.hpp"
 #include "memory/device.hpp"
-#include "memory/host.hpp"
+#include "memory/host_blocks.hpp"
+#include "transfer/deferred.hpp"
 
 namespace partita {
 
 /// The runtime makes and owns all of it; it outlives whatever refers to it.
 struct Services {
   const Settings& settings;
-  World& world;
+  int rank;  ///< this process's, in the world
   Trace& trace;
   Progress& progress;
-  Mailbox& mailbox;
-  memory::HostMemory& host_memory;
+  Mail& mail;
+  memory::HostBlocks& host_blocks;
   memory::DeviceMemory& device_memory;
   const std::vector<std::unique_ptr<link::Link>>& links;  ///< the best first
+  DeferredList& deferred;
 };
 
 }  // namespace partita

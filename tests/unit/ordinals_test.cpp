@@ -1,5 +1,5 @@
 // The places of requests in the order of their tags, counted as a std::map would, in a fraction of its memory.
-#include "partitioned/ordinals.hpp"
+#include "transfer/ordinals.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <variant>
 
-#include "partitioned/recv.hpp"
-#include "partitioned/send.hpp"
+#include "transfer/incoming.hpp"
 #include "transfer/link_report.hpp"
+#include "transfer/outgoing.hpp"
 #include "transfer/services.hpp"
 #include "transfer/setup_messages.hpp"
 
@@ -29,14 +29,12 @@ class Matcher {
   Matcher(const Services& services, LinkReport& link_report);
 
   /// `request` looks for its peer. It stays where it is until it is freed. Where these throw, they know nothing of it.
-  void add(SendRequest& request);
-  void add(RecvRequest& request);
-  /// Sends what `request` has said (Ending::say), once, as soon as the peer is known.
-  void send_last_word(Request& request, Mailbox::Caller caller = Mailbox::Caller::may_call_the_mpi);
+  void add(Outgoing& half);
+  void add(Incoming& half);
   /// What keeps `request`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
-  std::string explain_unmatched(const Request& request) const;
+  std::string explain_unmatched(const Half& half) const;
   /// The program freed it; it goes when its peer can no longer touch its memory.
-  void free(std::unique_ptr<Request> freed);
+  void free(std::shared_ptr<Half> freed);
 
  private:
   /// What the receiver chose.
@@ -53,15 +51,16 @@ class Matcher {
   };
   /// A send without an answer.
   struct Unanswered {
-    /// The sender's half of what is offered.
-    struct Half {
+    /// The link's sender of one offer.
+    struct Opened {
       std::string link;
       memory::Kind kind{};
       std::unique_ptr<link::Sender> sender;
     };
 
+    Outgoing* half = nullptr;  ///< live, or retired
     Offer offer;
-    std::vector<Half> halves;
+    std::vector<Opened> opened;
 
     /// Starts `link` for `offered`, or notes why not.
     void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
@@ -71,7 +70,7 @@ class Matcher {
     void release_memory();
   };
 
-  void post_offer(SendRequest& request);
+  void post_offer(Outgoing& half);
   void take_offer(int from, Offer offer);
   void refuse_offer(int from, const Offer& head, const Error& error);
   void take_ask(int from, const Ask& ask);
@@ -79,42 +78,42 @@ class Matcher {
   void take_answer(int from, Answer answer, const Error* unread = nullptr);
   void open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted);
   bool take_drop(const Offer& offer);
-  void retire_unmatched(Request& request, std::uint64_t peer_id);
+  void retire_unmatched(Half& half, std::uint64_t peer_id);
   void take_failure(int from, Failure failure);
   void take_bye(int from, const Bye& bye);
 
-  void settle(RecvRequest& request, const Offer& offer);
-  void await_offer(RecvRequest& request);
+  void settle(Incoming& half, const Offer& offer);
+  void await_offer(Incoming& half);
   /// What has come of looking at one link.
   using Outcome = std::variant<Choice, Wanted, link::Refusal>;
-  std::variant<Choice, Wanted> choose(RecvRequest& request, const Offer& offer);
-  Outcome try_link(link::Link& link, RecvRequest& request, const Offer& offer) const;
+  std::variant<Choice, Wanted> choose(Incoming& half, const Offer& offer);
+  Outcome try_link(link::Link& link, Incoming& half, const Offer& offer) const;
   static Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
                            const SideShape& mine, const SideShape& theirs);
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
-  void post_bye(const Request& request);
+  void post_bye(const Half& half);
 
   /// Gives `request` its id, calls `seek`, and takes the former back where the latter throws.
   template <class Kind, class Seek>
   void add_with(Kind& request, Seek seek);
-  std::uint64_t name(Request& request);
-  std::unique_ptr<Request> free_or_retire(std::unique_ptr<Request> freed);
-  Request* find(std::uint64_t id);
+  std::uint64_t name(Half& half);
+  std::shared_ptr<Half> free_or_retire(std::shared_ptr<Half> freed);
+  Half* find(std::uint64_t id);
   /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
   bool is_between(std::uint64_t id, Side side, int peer);
 
   const Services& services_;
-  Mailbox& mailbox_;
+  Mail& mail_;
   LinkReport& link_report_;
   mutable std::recursive_mutex mutex_;
   std::uint64_t next_id_ = 1;
-  std::unordered_map<std::uint64_t, Request*> live_;                     ///< not freed by the program
-  std::unordered_map<std::uint64_t, std::unique_ptr<Request>> retired_;  ///< freed, the peer not yet
-  std::map<MatchKey, RecvRequest*> receives_;                            ///< without an offer yet
-  std::map<MatchKey, Offer> offers_;                                     ///< without a receive yet
-  std::map<MatchKey, SideShape> dropped_;                                ///< receives freed before their offer came
-  std::map<MatchKey, Error> refused_;                                    ///< offers that there was no memory to keep
-  std::unordered_map<std::uint64_t, Unanswered> unanswered_;             ///< sends, by their id
+  std::unordered_map<std::uint64_t, Half*> live_;                     ///< not freed by the program
+  std::unordered_map<std::uint64_t, std::shared_ptr<Half>> retired_;  ///< freed, the peer not yet
+  std::map<MatchKey, Incoming*> receives_;                            ///< without an offer yet
+  std::map<MatchKey, Offer> offers_;                                  ///< without a receive yet
+  std::map<MatchKey, SideShape> dropped_;                             ///< receives freed before their offer came
+  std::map<MatchKey, Error> refused_;                                 ///< offers that there was no memory to keep
+  std::unordered_map<std::uint64_t, Unanswered> unanswered_;          ///< sends, by their id
 };
 
 }  // namespace partita

@@ -1,4 +1,4 @@
-#include "partitioned/matcher.hpp"
+#include "transfer/matcher.hpp"
 
 #include <new>
 
@@ -14,12 +14,11 @@ std::string joined(const std::string& list, const std::string& item) {
 }
 
 /// Throws Error unless the receiver's plan is one of this send.
-void check_plan(const SendRequest& request, const link::Plan& plan) {
-  const SideShape mine = request.shape();
+void check_plan(const Outgoing& half, const link::Plan& plan) {
+  const SideShape mine = half.shape();
   if (plan.send_partitions() == mine.partitions && plan.total_bytes() == mine.total_bytes) return;
-  throw wire::malformed("of rank {} plans {} bytes in {} partitions for a send of {} bytes in {}",
-                        request.arguments().peer, plan.total_bytes(), plan.send_partitions(), mine.total_bytes,
-                        mine.partitions);
+  throw wire::malformed("of rank {} plans {} bytes in {} partitions for a send of {} bytes in {}", half.peer(),
+                        plan.total_bytes(), plan.send_partitions(), mine.total_bytes, mine.partitions);
 }
 
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
@@ -35,8 +34,8 @@ void or_its_head(const wire::Reader& message, Take take, TakeHead take_head) {
 }  // namespace
 
 Matcher::Matcher(const Services& services, LinkReport& link_report)
-    : services_(services), mailbox_(services.mailbox), link_report_(link_report) {
-  const auto on = [this](SetupKind kind, auto take) { mailbox_.on(static_cast<std::uint8_t>(kind), std::move(take)); };
+    : services_(services), mail_(services.mail), link_report_(link_report) {
+  const auto on = [this](SetupKind kind, auto take) { mail_.on(static_cast<std::uint8_t>(kind), std::move(take)); };
   on(SetupKind::offer, [this](int from, const wire::Reader& message) {
     or_its_head(
         message, [&](wire::Reader whole) { take_offer(from, read_offer(whole)); },
@@ -67,35 +66,34 @@ Matcher::Matcher(const Services& services, LinkReport& link_report)
   on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
 }
 
-std::uint64_t Matcher::name(Request& request) {
+std::uint64_t Matcher::name(Half& half) {
   const std::uint64_t id = next_id_++;
-  request.matching.id = id;
-  services_.trace.name(
-      id, fmt::format("{} {} rank {}, tag {}", request.side() == Side::send ? "send" : "receive",
-                      request.side() == Side::send ? "to" : "from", request.arguments().peer, request.arguments().tag));
-  live_.emplace(id, &request);
+  half.id = id;
+  services_.trace.name(id, fmt::format("{} {} rank {}, tag {}", half.side() == Side::send ? "send" : "receive",
+                                       half.side() == Side::send ? "to" : "from", half.peer(), half.key.tag));
+  live_.emplace(id, &half);
   return id;
 }
 
-Request* Matcher::find(std::uint64_t id) {
+Half* Matcher::find(std::uint64_t id) {
   if (const auto live = live_.find(id); live != live_.end()) return live->second;
   if (const auto retired = retired_.find(id); retired != retired_.end()) return retired->second.get();
   return nullptr;
 }
 
 bool Matcher::is_between(std::uint64_t id, Side side, int peer) {
-  const Request* request = find(id);
-  return request != nullptr && request->side() == side && request->arguments().peer == peer;
+  const Half* half = find(id);
+  return half != nullptr && half->side() == side && half->peer() == peer;
 }
 
 // ---- sender ------------------------------------------------------------------------------------------------
 
 template <class Kind, class Seek>
-void Matcher::add_with(Kind& request, Seek seek) {
+void Matcher::add_with(Kind& half, Seek seek) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t id = name(request);
+  const std::uint64_t id = name(half);
   try {
-    if (request.arguments().peer >= 0) seek();
+    if (half.peer() >= 0) seek();
   } catch (...) {
     unanswered_.erase(id);
     live_.erase(id);
@@ -103,8 +101,8 @@ void Matcher::add_with(Kind& request, Seek seek) {
   }
 }
 
-void Matcher::add(SendRequest& request) {
-  add_with(request, [&] { post_offer(request); });
+void Matcher::add(Outgoing& half) {
+  add_with(half, [&] { post_offer(half); });
 }
 
 void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
@@ -117,7 +115,7 @@ void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link:
     }
     auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
     offered.bytes = sender->offer();
-    halves.push_back({offered.link, offered.kind, std::move(sender)});
+    opened.push_back({offered.link, offered.kind, std::move(sender)});
     offered.availability = Availability::offered;
   } catch (const std::exception&) {
     offered.reason = current_error().sentence();  // another link may serve
@@ -125,35 +123,36 @@ void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link:
 }
 
 std::unique_ptr<link::Sender> Matcher::Unanswered::take(const std::string& link, memory::Kind kind) {
-  for (Half& half : halves) {
-    if (half.link == link && half.kind == kind) return std::move(half.sender);
+  for (Opened& opened : opened) {
+    if (opened.link == link && opened.kind == kind) return std::move(opened.sender);
   }
   throw Error(ErrorClass::internal, "the receiver chose link {}, which was not offered to it", link);
 }
 
 void Matcher::Unanswered::release_memory() {
-  for (Half& half : halves) half.sender->release_memory();
+  for (Opened& opened : opened) opened.sender->release_memory();
 }
 
-void Matcher::post_offer(SendRequest& request) {
-  const std::string& wish = request.arguments().link;
-  Unanswered& unanswered = unanswered_[request.matching.id];
-  unanswered.offer = {request.matching.key, request.matching.id, request.shape(), {}};
+void Matcher::post_offer(Outgoing& half) {
+  const std::string& wish = half.terms().link;
+  Unanswered& unanswered = unanswered_[half.id];
+  unanswered.half = &half;
+  unanswered.offer = {half.key, half.id, half.shape(), {}};
   for (const auto& link : services_.links) {
-    for (const link::Endpoint& endpoint : request.endpoints()) {
+    for (const link::Endpoint& endpoint : half.endpoints()) {
       if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
       LinkOffer& offered = unanswered.offer.links.emplace_back(
           LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});
       if (wish != "auto" && wish != link->name()) {
         offered.reason = fmt::format("link {} is demanded", wish);
-      } else if (wish == "auto" && link->costly_to_start() && !unanswered.halves.empty()) {
+      } else if (wish == "auto" && link->costly_to_start() && !unanswered.opened.empty()) {
         offered.availability = Availability::held_back;
       } else {
         unanswered.open(offered, *link, endpoint);
       }
     }
   }
-  mailbox_.post(request.arguments().peer, write(unanswered.offer));
+  mail_.post(half.peer(), write(unanswered.offer));
   services_.progress.want();  // until the answer
 }
 
@@ -170,20 +169,19 @@ void Matcher::take_ask(int from, const Ask& ask) {
   Unanswered& unanswered = asked->second;
   try {
     open_wanted(unanswered, sender_id, wanted);
-    mailbox_.post(from, write(unanswered.offer));
+    mail_.post(from, write(unanswered.offer));
   } catch (const std::bad_alloc&) {
     for (LinkOffer& offered : unanswered.offer.links) {
       offered.availability = Availability::refused;
       offered.bytes.clear();
       offered.reason = "out of memory";
     }
-    mailbox_.post(from, write(unanswered.offer));  // then both sides say so
+    mail_.post(from, write(unanswered.offer));  // then both sides say so
   }
 }
 
 /// Starts `wanted` for the send of `unanswered`.
 void Matcher::open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted) {
-  const Request& request = *find(sender_id);  // at the latest the answer ends it
   for (LinkOffer& offered : unanswered.offer.links) {
     if (offered.link != wanted) continue;
     if (retired_.contains(sender_id)) {
@@ -191,7 +189,7 @@ void Matcher::open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const
       continue;
     }
     for (const auto& link : services_.links) {
-      for (const link::Endpoint& endpoint : request.endpoints()) {
+      for (const link::Endpoint& endpoint : unanswered.half->endpoints()) {
         if (link->name() == wanted && endpoint.kind == offered.kind) unanswered.open(offered, *link, endpoint);
       }
     }
@@ -209,67 +207,67 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
   services_.progress.unwant();
   Unanswered answered = std::move(waiting->second);
   unanswered_.erase(waiting);
-  auto* request = dynamic_cast<SendRequest*>(find(sender_id));
+  Outgoing* const half = answered.half;
   if (answer.receiver_id == 0) {
-    request->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
+    half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
     retired_.erase(sender_id);
     return;
   }
   if (retired_.contains(sender_id)) {
     // Freed before it was matched: the link's half stays until the receiver says bye.
-    retire_unmatched(*request, answer.receiver_id);
+    retire_unmatched(*half, answer.receiver_id);
     unanswered_[sender_id] = std::move(answered);
     return;
   }
-  request->matching.peer_id = answer.receiver_id;
+  half->peer_id = answer.receiver_id;
   try {
     if (unread != nullptr) throw Error(*unread);
     if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
     Answer::Choice& choice = *answer.choice;
-    check_plan(*request, choice.plan);
-    request->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
-                     std::move(choice.reason), choice.bytes);
-    link_report_.matched(true, from, request->link_name(), request->link_reason());
-    send_last_word(*request);  // it may have given up before
+    check_plan(*half, choice.plan);
+    half->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
+                  std::move(choice.reason), choice.bytes);
+    link_report_.matched(true, from, half->link_name(), half->link_reason());
+    half->send_last_word();  // it may have given up before
   } catch (const std::exception&) {
-    request->fail_on_both_sides("could not connect", current_error());
+    half->fail_on_both_sides("could not connect", current_error());
   }
 }
 
-/// The program has freed `request`, a send, before it was matched to the receive `peer_id`, which hears of that.
-void Matcher::retire_unmatched(Request& request, std::uint64_t peer_id) {
-  const SideShape shape = request.shape();
-  request.matching.peer_id = peer_id;
-  request.matching.ending.say(
-      {request.first_epoch_after_free(), ErrorClass::request,
+/// The program has freed `half`, a send's, before it was matched to the receive `peer_id`, which hears of that.
+void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
+  const SideShape shape = half.shape();
+  half.peer_id = peer_id;
+  half.ending.say(
+      {half.first_epoch_after_free(), ErrorClass::request,
        fmt::format("the sender, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was matched",
-                   services_.world.rank(), request.arguments().tag, shape.total_bytes, shape.partitions)});
-  send_last_word(request);
-  post_bye(request);
+                   services_.rank, half.key.tag, shape.total_bytes, shape.partitions)});
+  half.send_last_word();
+  post_bye(half);
 }
 
 // ---- receiver ----------------------------------------------------------------------------------------------
 
-void Matcher::add(RecvRequest& request) {
-  add_with(request, [&] {
-    if (const auto waiting = offers_.extract(request.matching.key); !waiting.empty()) {
-      settle(request, waiting.mapped());
-    } else if (const auto refused = refused_.extract(request.matching.key); !refused.empty()) {
-      request.fail(refused.mapped());
+void Matcher::add(Incoming& half) {
+  add_with(half, [&] {
+    if (const auto waiting = offers_.extract(half.key); !waiting.empty()) {
+      settle(half, waiting.mapped());
+    } else if (const auto refused = refused_.extract(half.key); !refused.empty()) {
+      half.fail(refused.mapped());
     } else {
-      await_offer(request);
+      await_offer(half);
     }
   });
 }
 
-void Matcher::await_offer(RecvRequest& request) {
-  receives_.emplace(request.matching.key, &request);
+void Matcher::await_offer(Incoming& half) {
+  receives_.emplace(half.key, &half);
   services_.progress.want();
 }
 
 void Matcher::take_offer(int from, Offer offer) {
   const MatchKey key = offer.key;
-  if (key.sender != from || key.receiver != services_.world.rank()) {
+  if (key.sender != from || key.receiver != services_.rank) {
     throw wire::malformed("of rank {} offers a send from rank {} to rank {}", from, key.sender, key.receiver);
   }
 
@@ -303,8 +301,8 @@ bool Matcher::take_drop(const Offer& offer) {
 /// Neither side waits for an offer that could not be read or kept.
 void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (head.key.sender != from || head.key.receiver != services_.world.rank()) return;
-  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", services_.world.rank(),
+  if (head.key.sender != from || head.key.receiver != services_.rank) return;
+  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", services_.rank,
                      error.sentence());
   post_failure(from, head.sender_id, 0, reason);
   if (const auto waiting = receives_.extract(head.key); !waiting.empty()) {
@@ -317,45 +315,45 @@ void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
   }
 }
 
-void Matcher::settle(RecvRequest& request, const Offer& offer) {
+void Matcher::settle(Incoming& half, const Offer& offer) {
   try {
-    auto outcome = choose(request, offer);
+    auto outcome = choose(half, offer);
     if (const auto* wanted = std::get_if<Wanted>(&outcome)) {
-      await_offer(request);
-      mailbox_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
+      await_offer(half);
+      mail_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
       return;
     }
     Choice& choice = std::get<Choice>(outcome);
     const Answer answer{
         offer.sender_id,
-        request.matching.id,
+        half.id,
         Answer::Choice{choice.plan, choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
         {}};
-    request.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
+    half.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
-    mailbox_.post(offer.key.sender, write(answer));
-    request.matching.peer_id = offer.sender_id;
-    send_last_word(request);  // it may have given up before
+    mail_.post(offer.key.sender, write(answer));
+    half.peer_id = offer.sender_id;
+    half.send_last_word();  // it may have given up before
   } catch (const std::exception&) {
     const Error error = current_error();
-    request.fail(error);
+    half.fail(error);
     post_failure(offer.key.sender, offer.sender_id, 0, error);
   }
 }
 
-std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& request, const Offer& offer) {
-  const SideShape mine = request.shape();
+std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(Incoming& half, const Offer& offer) {
+  const SideShape mine = half.shape();
   if (mine.total_bytes != offer.shape.total_bytes) {
     throw Error(ErrorClass::truncate,
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, rank "
                 "{} receives {} "
                 "bytes in {} partitions (tag {}); expected are equal sizes",
-                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, services_.world.rank(),
-                mine.total_bytes, mine.partitions, request.arguments().tag);
+                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, services_.rank, mine.total_bytes,
+                mine.partitions, half.key.tag);
   }
   std::string refusals;
   for (const auto& link : services_.links) {
-    Outcome outcome = try_link(*link, request, offer);
+    Outcome outcome = try_link(*link, half, offer);
     if (auto* wanted = std::get_if<Wanted>(&outcome)) return std::move(*wanted);
     if (auto* choice = std::get_if<Choice>(&outcome)) {
       choice->reason = joined(choice->reason, refusals);
@@ -364,14 +362,14 @@ std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(RecvRequest& requ
     refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
   }
   throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
-              offer.key.sender, services_.world.rank(), request.arguments().tag, refusals);
+              offer.key.sender, services_.rank, half.key.tag, refusals);
 }
 
 /// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
-Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const Offer& offer) const {
-  const std::string& wish = request.arguments().link;
+Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer& offer) const {
+  const std::string& wish = half.terms().link;
   if (wish != "auto" && wish != link.name()) {
-    return link::Refusal{fmt::format("rank {} demands link {}", services_.world.rank(), wish)};
+    return link::Refusal{fmt::format("rank {} demands link {}", services_.rank, wish)};
   }
   std::string refusals;
   bool offered = false;
@@ -383,9 +381,9 @@ Matcher::Outcome Matcher::try_link(link::Link& link, RecvRequest& request, const
       refusals = joined(refusals, form.reason);
       continue;
     }
-    for (const link::Endpoint& endpoint : request.endpoints()) {
+    for (const link::Endpoint& endpoint : half.endpoints()) {
       if (!link.moves(form.kind, endpoint.kind)) continue;
-      Outcome outcome = try_forms(link, form, request.allocated(endpoint), request.shape(), offer.shape);
+      Outcome outcome = try_forms(link, form, half.allocated(endpoint), half.shape(), offer.shape);
       if (auto* choice = std::get_if<Choice>(&outcome)) {
         // Forms of GPU memory come before the one that is staged in host memory.
         if (!refusals.empty()) {
@@ -418,32 +416,23 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
 
 void Matcher::take_failure(int from, Failure failure) {
   const std::lock_guard lock(mutex_);
-  Request* const request = find(failure.id);
-  if (request == nullptr || request->arguments().peer != from) return;  // freed meanwhile
-  request->matching.ending.hear({failure.first_lost, failure.verdict.error_class, std::move(failure.verdict.sentence)});
-}
-
-void Matcher::send_last_word(Request& request, Mailbox::Caller caller) {
-  const std::uint64_t peer_id = request.matching.peer_id;
-  if (peer_id == 0) return;
-  if (const auto word = request.matching.ending.take_unsent()) {
-    mailbox_.post(request.arguments().peer, write(Failure{peer_id, word->first_lost, {word->error_class, word->cause}}),
-                  caller);
-  }
+  Half* const half = find(failure.id);
+  if (half == nullptr || half->peer() != from) return;  // freed meanwhile
+  half->ending.hear({failure.first_lost, failure.verdict.error_class, std::move(failure.verdict.sentence)});
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
-  mailbox_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
+  mail_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
 }
 
-std::string Matcher::explain_unmatched(const Request& request) const {
+std::string Matcher::explain_unmatched(const Half& half) const {
   constexpr int most = 8;
-  const MatchKey& mine = request.matching.key;
-  const SideShape shape = request.shape();
-  const bool sends = request.side() == Side::send;
+  const MatchKey& mine = half.key;
+  const SideShape shape = half.shape();
+  const bool sends = half.side() == Side::send;
   std::string text =
       fmt::format("not matched yet, rank {} has not made (or not answered for) the {}: number {} of this tag, {} bytes",
-                  request.arguments().peer, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes);
+                  half.peer(), sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes);
   if (sends) return text;
 
   const std::lock_guard lock(mutex_);
@@ -462,34 +451,34 @@ std::string Matcher::explain_unmatched(const Request& request) const {
 
 // ---- freeing -----------------------------------------------------------------------------------------------
 
-void Matcher::post_bye(const Request& request) {
-  mailbox_.post(request.arguments().peer, write(Bye{request.matching.peer_id, request.first_epoch_after_free()}));
+void Matcher::post_bye(const Half& half) {
+  mail_.post(half.peer(), write(Bye{half.peer_id, half.first_epoch_after_free()}));
 }
 
-void Matcher::free(std::unique_ptr<Request> freed) {
+void Matcher::free(std::shared_ptr<Half> freed) {
   const auto exclusive = services_.progress.exclusive();
   // It goes without the matcher's lock, if now: that gives memory back, while threads of the program make requests.
-  const std::unique_ptr<Request> gone = free_or_retire(std::move(freed));
+  const std::shared_ptr<Half> gone = free_or_retire(std::move(freed));
 }
 
 /// Returns what nobody needs any more.
-std::unique_ptr<Request> Matcher::free_or_retire(std::unique_ptr<Request> freed) {
+std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
   const std::lock_guard lock(mutex_);
-  Request& request = *freed;
-  const std::uint64_t id = request.matching.id;
+  Half& half = *freed;
+  const std::uint64_t id = half.id;
   live_.erase(id);
   const auto offered = unanswered_.find(id);
   const bool unanswered = offered != unanswered_.end();
-  request.release_memory();
+  half.release_memory();
   if (unanswered) offered->second.release_memory();
 
-  if (request.side() == Side::recv && receives_.erase(request.matching.key) > 0) {
-    dropped_.emplace(request.matching.key, request.shape());  // and progress is wanted until its offer is answered
+  if (half.side() == Side::recv && receives_.erase(half.key) > 0) {
+    dropped_.emplace(half.key, half.shape());  // and progress is wanted until its offer is answered
     return freed;
   }
-  const bool matched = request.matching.peer_id != 0;
-  if (matched) post_bye(request);
-  if (matched ? request.matching.peer_freed.load() : !unanswered) return freed;
+  const bool matched = half.peer_id != 0;
+  if (matched) post_bye(half);
+  if (matched ? half.peer_freed.load() : !unanswered) return freed;
   retired_.emplace(id, std::move(freed));
   return nullptr;
 }
@@ -500,16 +489,16 @@ void Matcher::take_bye(int from, const Bye& bye) {
   decltype(unanswered_)::node_type unanswered;
   decltype(retired_)::node_type retired;
   const std::lock_guard lock(mutex_);
-  const Request* named = find(id);
-  if (named == nullptr || named->arguments().peer != from) {
-    throw wire::malformed("of rank {} frees request {}, which is none of its", from, id);
+  const Half* named = find(id);
+  if (named == nullptr || named->peer() != from) {
+    throw wire::malformed("of rank {} frees half {}, which is none of its", from, id);
   }
   unanswered = unanswered_.extract(id);
   retired = retired_.extract(id);
   if (!retired.empty()) return;
-  if (Request* request = find(id)) {
-    request->matching.ending.hear({bye.first_lost, ErrorClass::request, {}});
-    request->matching.peer_freed = true;
+  if (Half* half = find(id)) {
+    half->ending.hear({bye.first_lost, ErrorClass::request, {}});
+    half->peer_freed = true;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "partitioned/ordinals.hpp"
+#include "transfer/ordinals.hpp"
 
 #include <algorithm>
 

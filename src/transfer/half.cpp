@@ -1,0 +1,100 @@
+#include "transfer/half.hpp"
+
+#include <utility>
+
+#include "core/current_error.hpp"
+
+namespace partita {
+
+Half::~Half() {
+  if (host_copy_ != nullptr) {
+    services_.host_blocks.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
+  }
+}
+
+std::vector<link::Endpoint> Half::endpoints() const {
+  const std::int64_t total_bytes = shape().total_bytes;
+  link::Endpoint own{peer(),        packed(),       total_bytes, terms_.place.kind, terms_.place.device,
+                     terms_.driver, terms_.in_place};
+  if (!in_gpu_memory()) {
+    own.kind = services_.host_blocks.kind_of(own.data, static_cast<std::size_t>(total_bytes));
+    return {own};
+  }
+  const link::Endpoint staged{peer(), nullptr, total_bytes, memory::Kind::host_exported, -1, terms_.driver};
+  return {own, staged};
+}
+
+link::Endpoint Half::allocated(link::Endpoint endpoint) {
+  if (!in_gpu_memory() || !memory::is_host(endpoint.kind)) return endpoint;
+  if (host_copy_ == nullptr) {
+    host_copy_ = services_.host_blocks.allocate_block(static_cast<std::size_t>(endpoint.size_bytes));
+    // Page-locked, so that the GPU copies at full speed.
+    services_.device_memory.device_pointer(terms_.place.device, host_copy_);
+  }
+  endpoint.data = host_copy_;
+  return endpoint;
+}
+
+void Half::take_match(const link::Plan& plan, std::string link_name, std::string link_reason) {
+  plan_ = plan;
+  link_name_ = std::move(link_name);
+  link_reason_ = std::move(link_reason);
+}
+
+void Half::finish_match() {
+  user_.before_match();
+  matched_.store(true, std::memory_order_release);
+  user_.after_match();
+}
+
+void Half::fail(const Error& error) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = error;
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+void Half::fail_on_both_sides(const char* what, const Error& error, Mail::Caller caller) {
+  fail(error);
+  // Before the match the program's thread may open an epoch meanwhile, and none has completed.
+  say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
+}
+
+Error Half::fail_with_current(const char* what) {
+  Error error = current_error();
+  fail_on_both_sides(what, error);
+  return error;
+}
+
+void Half::throw_if_failed() const {
+  if (!failed()) return;
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) return;
+  told_.store(true, std::memory_order_relaxed);
+  throw Error(*failure_);
+}
+
+void Half::say(Epoch first_lost, const char* what, const Error& error, Mail::Caller caller) {
+  ending.say({first_lost, error.error_class(),
+              fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver", services_.rank, what,
+                          error.sentence())});
+  send_last_word(caller);
+}
+
+void Half::send_last_word(Mail::Caller caller) {
+  const std::uint64_t to = peer_id;
+  if (to == 0) return;
+  if (const auto word = ending.take_unsent()) {
+    services_.mail.post(peer(), write(Failure{to, word->first_lost, {word->error_class, word->cause}}), caller);
+  }
+}
+
+Error Half::why_lost(const std::string& state) const {
+  const LastWord& word = ending.heard_word();
+  if (!word.cause.empty()) return Error(word.error_class, "{}", word.cause);
+  return Error(ErrorClass::request, "the {} has freed its request (rank {}): epoch {} cannot complete. {}",
+               side() == Side::send ? "receiver" : "sender", peer(), word.first_lost, state);
+}
+
+}  // namespace partita

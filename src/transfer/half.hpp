@@ -1,0 +1,153 @@
+// One side of a transfer: what its two halves have in common, before the match and after.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/epoch.hpp"
+#include "core/error.hpp"
+#include "core/mail.hpp"
+#include "core/trace.hpp"
+#include "core/watch.hpp"
+#include "link/link.hpp"
+#include "transfer/ending.hpp"
+#include "transfer/services.hpp"
+#include "transfer/setup_messages.hpp"
+
+namespace partita {
+
+enum class Side : std::uint8_t { send, recv };
+
+/// What a half is made for.
+struct HalfTerms {
+  Side side{};
+  int peer = -1;              ///< world rank; -1 for MPI_PROC_NULL
+  SideShape shape;            ///< as the other side is told
+  std::string link = "auto";  ///< the link that is wished
+  std::byte* data = nullptr;  ///< the program's buffer
+  bool packed_apart = false;  ///< the buffer has gaps: links see packed bytes that the half has memory for
+  memory::Place place;        ///< of the buffer
+  link::Driver driver{};      ///< who opens the epochs
+  bool in_place = false;      ///< kernels store into the peer's memory themselves
+};
+
+/// Life: made, matched (once, by the Matcher, on any thread), then epochs. Unless said otherwise a member is called by
+/// one thread at a time. Members throw Error.
+class Half {
+ public:
+  /// Whoever uses the half and lives as long as it.
+  class User : public Waiting {
+   public:
+    /// The plan is known, and the link there. The half is matched once this returns; until then no partition is marked.
+    virtual void before_match() = 0;
+    virtual void after_match() {}
+  };
+
+  Half(const Services& services, User& user, HalfTerms terms)
+      : services_(services), user_(user), terms_(std::move(terms)), epoch_(services.settings.first_epoch) {}
+  virtual ~Half();
+  Half(const Half&) = delete;
+  Half& operator=(const Half&) = delete;
+
+  const HalfTerms& terms() const { return terms_; }
+  Side side() const { return terms_.side; }
+  int peer() const { return terms_.peer; }
+  const SideShape& shape() const { return terms_.shape; }
+  bool in_gpu_memory() const { return !memory::is_host(terms_.place.kind); }
+  /// The packed bytes: the program's buffer, or memory apart where that has gaps.
+  std::byte* packed() const { return terms_.packed_apart ? packed_apart_ : terms_.data; }
+  /// The forms in which links may take this side's memory, the best first: as it is, and, of a GPU, staged in host
+  /// memory.
+  std::vector<link::Endpoint> endpoints() const;
+  /// One of them, with memory behind it.
+  link::Endpoint allocated(link::Endpoint endpoint);
+
+  bool matched() const { return matched_.load(std::memory_order_acquire); }
+  /// Keeps the match from happening meanwhile.
+  std::mutex& setup_mutex() const { return setup_mutex_; }
+  /// These three once matched.
+  const link::Plan& plan() const { return plan_; }
+  const std::string& link_name() const { return link_name_; }
+  const std::string& link_reason() const { return link_reason_; }
+  /// The program has freed its request: its buffer may go before the half does.
+  virtual void release_memory() = 0;
+
+  /// The epoch that was opened last.
+  Epoch epoch() const { return epoch_; }
+  void set_epoch(Epoch epoch) { epoch_ = epoch; }
+  /// Whether it is open still. Any thread.
+  bool active() const { return active_.load(std::memory_order_acquire); }
+  void set_active(bool active) { active_.store(active, std::memory_order_release); }
+  /// Whether an epoch ended with an error: no other opens, and nothing more of it leaves. Any thread.
+  bool given_up() const { return given_up_.load(std::memory_order_acquire); }
+  void give_up() { given_up_.store(true, std::memory_order_release); }
+
+  /// The half can never complete: throw_if_failed() throws `error` from now on. The first error counts. Any thread.
+  void fail(const Error& error);
+  /// The same, and the other side hears of it: this side `what`, "could not send" for instance, and why.
+  void fail_on_both_sides(const char* what, const Error& error, Mail::Caller caller = Mail::Caller::may_call_the_mpi);
+  /// The same with what is being handled; gives it back, to be thrown.
+  Error fail_with_current(const char* what);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void throw_if_failed() const;
+  /// Whether a caller has heard of the failure.
+  bool failure_is_told() const { return told_.load(std::memory_order_relaxed); }
+
+  /// The other side hears that nothing from `first_lost` on completes.
+  void say(Epoch first_lost, const char* what, const Error& error,
+           Mail::Caller caller = Mail::Caller::may_call_the_mpi);
+  /// Sends what was said, once, as soon as the peer is known.
+  void send_last_word(Mail::Caller caller = Mail::Caller::may_call_the_mpi);
+  /// Whether the other side has ended so that the open epoch cannot complete, unless it has by now: asked before the
+  /// look at that.
+  bool is_lost() const { return ending.loses(epoch_); }
+  /// Why, and how far this side has come.
+  Error why_lost() const { return why_lost(user_.explain()); }
+  Error why_lost(const std::string& state) const;
+  /// The first epoch that is lost to the other side when this one is freed.
+  Epoch first_epoch_after_free() const { return next(epoch_); }
+
+  /// Traces an event of the open epoch.
+  void record(Trace::Event event, std::int64_t partition = -1) const {
+    services_.trace.record(event, id, epoch_, partition);
+  }
+
+  /// These are the Matcher's.
+  MatchKey key;
+  std::uint64_t id = 0;                   ///< names this half in messages to this rank
+  std::atomic<std::uint64_t> peer_id{0};  ///< names the peer's half; 0 while unknown
+  std::atomic<bool> peer_freed{false};
+  Ending ending;
+
+ protected:
+  /// Under setup_mutex().
+  void take_match(const link::Plan& plan, std::string link_name, std::string link_reason);
+  void finish_match();
+
+  const Services& services_;
+  User& user_;
+  const HalfTerms terms_;
+  std::byte* packed_apart_ = nullptr;
+  std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
+
+ private:
+  mutable std::mutex setup_mutex_;
+  std::atomic<bool> matched_{false};
+  link::Plan plan_;
+  std::string link_name_;
+  std::string link_reason_;
+  Epoch epoch_;
+  std::atomic<bool> active_{false};
+  std::atomic<bool> given_up_{false};
+
+  mutable std::mutex failure_mutex_;
+  std::atomic<bool> failed_{false};
+  mutable std::atomic<bool> told_{false};
+  std::optional<Error> failure_;
+};
+
+}  // namespace partita

@@ -1,0 +1,235 @@
+// Two ranks in one process, without an MPI: their mail waits until the test delivers it, and their links copy within
+// the process, refuse or fail as the test says.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/current_error.hpp"
+#include "transfer/incoming.hpp"
+#include "transfer/matcher.hpp"
+#include "transfer/outgoing.hpp"
+
+namespace partita::test {
+
+struct Letter {
+  int from;
+  int to;
+  wire::Bytes bytes;
+};
+
+/// All letters that were posted and not delivered.
+using Post = std::deque<Letter>;
+
+class FakeMail final : public Mail {
+ public:
+  FakeMail(Post& post, int rank) : post_(post), rank_(rank) {}
+  void on(std::uint8_t kind, Handler handler) override { handlers_[kind] = std::move(handler); }
+  void post(int peer, wire::Bytes message, Caller) override { post_.push_back({rank_, peer, std::move(message)}); }
+  void take(const Letter& letter) {
+    wire::Reader reader(letter.bytes);
+    handlers_.at(static_cast<std::uint8_t>(letter.bytes.at(0)))(letter.from, (reader.get<std::uint8_t>(), reader));
+  }
+
+ private:
+  Post& post_;
+  int rank_;
+  std::map<std::uint8_t, Handler> handlers_;
+};
+
+class FakeBlocks final : public memory::HostBlocks {
+ public:
+  std::byte* allocate_block(std::size_t size_bytes) override {
+    ++live;
+    return new std::byte[size_bytes]();
+  }
+  void free_block(std::byte* block, std::size_t) override {
+    --live;
+    delete[] block;
+  }
+  memory::Kind kind_of(const void*, std::size_t) const override { return memory::Kind::host; }
+  int live = 0;
+};
+
+/// There is no GPU.
+class NoDeviceMemory final : public memory::DeviceMemory {
+ public:
+  memory::Place place_of(const void*, std::size_t) override { return {}; }
+  std::variant<memory::DeviceExport, memory::NotMappable> export_to(int, const void*, std::size_t) override { none(); }
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int) override {
+    none();
+  }
+  std::byte* allocate_block(int, std::size_t) override { none(); }
+  void free_block(int, std::byte*, std::size_t) override { none(); }
+  std::byte* device_pointer(int, std::byte*) override { none(); }
+  std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { none(); }
+  void copy(void*, const void*, std::size_t) override { none(); }
+  void check(int) override { none(); }
+  void trim(std::size_t) override {}
+  void make_current(int) override { none(); }
+
+ private:
+  [[noreturn]] static void none() { throw std::logic_error("a transfer without a GPU asks for one"); }
+};
+
+/// What a fake link shall do, and what it has done.
+struct Script {
+  std::string refusal;           ///< of the sender's half, if not empty
+  std::string receiver_refusal;  ///< of the receiver's
+  bool connect_throws = false;   ///< at the sender, once the receiver has answered
+  bool put_throws = false;       ///< from now on
+  std::atomic<int> puts{0};      ///< runs of transport partitions
+  std::atomic<bool> sender_released{false};
+  std::atomic<bool> receiver_released{false};
+};
+
+/// What the halves of one fake transfer share, as direct memory would.
+struct FakeWire {
+  std::byte* target = nullptr;
+  std::atomic<Epoch> credit{no_epoch};
+  std::vector<std::atomic<Epoch>> flags;
+};
+
+class FakeSender final : public link::Sender {
+ public:
+  explicit FakeSender(Script& script) : script_(script) {}
+  wire::Bytes offer() override { return {}; }
+  void connect(const link::Plan& plan, std::byte* data, std::span<const std::byte> answer) override {
+    if (script_.connect_throws) throw Error(ErrorClass::other, "the fake link cannot connect");
+    wire::Reader reader(answer);
+    wire_ = reinterpret_cast<FakeWire*>(reader.get<std::uint64_t>());
+    plan_ = plan;
+    data_ = data;
+  }
+  void start(Epoch) override {}
+  bool ready(Epoch epoch) const override { return reached(wire_->credit.load(std::memory_order_acquire), epoch); }
+  bool prepared(Epoch epoch) const override { return ready(epoch); }
+  void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
+  void put_run(link::Range run, Epoch epoch) override {
+    if (script_.put_throws) throw Error(ErrorClass::other, "the fake link cannot put");
+    ++script_.puts;
+    for (std::int64_t t = run.begin; t < run.end; ++t) {
+      const link::Range bytes = plan_.bytes(t);
+      std::copy(data_ + bytes.begin, data_ + bytes.end, wire_->target + bytes.begin);
+      const Epoch before = wire_->flags[static_cast<std::size_t>(t)].exchange(epoch, std::memory_order_release);
+      if (before == epoch) throw std::logic_error("a transport partition travels twice");
+    }
+  }
+  bool finished() override { return true; }
+  void release_memory() override { script_.sender_released = true; }
+
+ private:
+  Script& script_;
+  FakeWire* wire_ = nullptr;
+  link::Plan plan_;
+  std::byte* data_ = nullptr;
+};
+
+class FakeReceiver final : public link::Receiver {
+ public:
+  FakeReceiver(Script& script, const link::Endpoint& endpoint, const link::Plan& plan) : script_(script) {
+    wire_.target = endpoint.data;
+    wire_.flags = std::vector<std::atomic<Epoch>>(static_cast<std::size_t>(plan.transport_partitions()));
+  }
+  wire::Bytes answer() override {
+    wire::Writer writer;
+    writer.put(reinterpret_cast<std::uint64_t>(&wire_));
+    return writer.take();
+  }
+  void open(Epoch epoch) override { wire_.credit.store(epoch, std::memory_order_release); }
+  bool arrived(std::int32_t t, Epoch epoch) override {
+    return wire_.flags[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
+  }
+  const std::byte* landing(Epoch) const override { return wire_.target; }
+  void release_memory() override { script_.receiver_released = true; }
+
+ private:
+  Script& script_;
+  FakeWire wire_;
+};
+
+class FakeLink final : public link::Link {
+ public:
+  FakeLink(std::string name, Script& script) : name_(std::move(name)), script_(script) {}
+  std::string_view name() const override { return name_; }
+  std::variant<std::unique_ptr<link::Sender>, link::Refusal> sender(const link::Endpoint&) override {
+    if (!script_.refusal.empty()) return link::Refusal{script_.refusal};
+    return std::make_unique<FakeSender>(script_);
+  }
+  std::variant<std::unique_ptr<link::Receiver>, link::Refusal> receiver(const link::Endpoint& endpoint,
+                                                                        const link::Plan& plan,
+                                                                        std::span<const std::byte>) override {
+    if (!script_.receiver_refusal.empty()) return link::Refusal{script_.receiver_refusal};
+    return std::make_unique<FakeReceiver>(script_, endpoint, plan);
+  }
+  std::string describe(const link::Receiver&) const override { return "a test's"; }
+
+ private:
+  std::string name_;
+  Script& script_;
+};
+
+/// A rank with two links, "first" and "second".
+struct FakeRank {
+  FakeRank(Post& post, int which) : rank(which), mail(post, which) {
+    links.push_back(std::make_unique<FakeLink>("first", first));
+    links.push_back(std::make_unique<FakeLink>("second", second));
+  }
+
+  int rank;
+  Settings settings;
+  Trace trace{false};
+  Progress progress{0};
+  FakeMail mail;
+  FakeBlocks blocks;
+  NoDeviceMemory device_memory;
+  Script first, second;
+  std::vector<std::unique_ptr<link::Link>> links;
+  DeferredList deferred{progress};
+  LinkReport report{settings};
+  Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, deferred};
+  Matcher matcher{services, report};
+};
+
+/// One half and the buffer of whoever uses it.
+template <class Kind>
+class Party final : public Half::User {
+ public:
+  Party(FakeRank& at, HalfTerms terms, MatchKey key)
+      : buffer(static_cast<std::size_t>(terms.shape.total_bytes)), half(at.services, *this, with_data(terms)) {
+    half.key = key;
+  }
+  void before_match() override {
+    if (half.active()) half.open();
+  }
+  void after_match() override { ++matches; }
+  std::string explain() const override { return "A test's half"; }
+  int waits_for() const override { return half.peer(); }
+
+  /// As a request's start.
+  void start() {
+    half.set_epoch(next(half.epoch()));
+    if constexpr (std::is_same_v<Kind, Outgoing>) half.clear();
+    if (half.matched()) half.open();
+    half.set_active(true);
+  }
+
+  std::vector<std::byte> buffer;
+  Kind half;
+  int matches = 0;
+
+ private:
+  HalfTerms with_data(HalfTerms terms) {
+    terms.data = buffer.data();
+    return terms;
+  }
+};
+
+using SendParty = Party<Outgoing>;
+using RecvParty = Party<Incoming>;
+
+}  // namespace partita::test
