@@ -1,6 +1,7 @@
 // Calls the CUDA driver and turns a failure into an Error that names the call.
 #pragma once
 
+#include "core/error.hpp"
 #include "memory/cuda/driver.hpp"
 
 /// PARTITA_CU(cuMemUnmap, address, 64): a call of the driver.
