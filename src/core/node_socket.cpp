@@ -7,23 +7,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "core/error.hpp"
 
 namespace partita {
 namespace {
-
-struct Datagram {
-  std::int32_t from;
-  DescriptorKind kind;
-  std::uint64_t segment;
-  std::uint64_t size_bytes;
-};
 
 struct Address {
   sockaddr_un un{};
@@ -148,7 +143,7 @@ bool NodeSocket::flush(int peer) {
 }
 
 bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
-  Datagram datagram{rank_, waiting.kind, waiting.segment, waiting.size_bytes};
+  NodeDatagram datagram{rank_, waiting.kind, waiting.segment, waiting.size_bytes};
   iovec part{&datagram, sizeof datagram};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   const Address address = address_of(path_of(peer));
@@ -222,8 +217,8 @@ std::optional<bool> NodeSocket::next_is_ours() {
 bool NodeSocket::take_in_all() {
   constexpr std::size_t most_descriptors = 2;  // what fits, by the alignment of control messages
   for (bool any = false;; any = true) {
-    Datagram datagram{};
-    iovec part{&datagram, sizeof datagram};
+    std::array<std::byte, sizeof(NodeDatagram) + 1> bytes{};  // one more than is right, to see what is too long
+    iovec part{bytes.data(), bytes.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
     static_assert(CMSG_SPACE(sizeof(int)) == CMSG_LEN(most_descriptors * sizeof(int)));
     msghdr message{};
@@ -250,14 +245,15 @@ bool NodeSocket::take_in_all() {
         fds.emplace_back(passed);
       }
     }
-    const auto kind = static_cast<std::size_t>(datagram.kind);
-    if (!*ours || received != static_cast<ssize_t>(sizeof datagram) || kind >= arrived_.size()) continue;
+    const auto datagram = read_node_datagram(std::span(bytes).first(static_cast<std::size_t>(received)));
+    if (!*ours || !datagram) continue;
     if (fds.empty()) {
-      if ((message.msg_flags & MSG_CTRUNC) != 0) lost_.insert({datagram.kind, datagram.from, datagram.segment});
+      if ((message.msg_flags & MSG_CTRUNC) != 0) lost_.insert({datagram->kind, datagram->from, datagram->segment});
       continue;
     }
     if (fds.size() > 1) continue;
-    arrived_[kind].push_back({datagram.from, datagram.segment, datagram.size_bytes, std::move(fds.front())});
+    const auto kind = static_cast<std::size_t>(datagram->kind);
+    arrived_[kind].push_back({datagram->from, datagram->segment, datagram->size_bytes, std::move(fds.front())});
   }
 }
 

@@ -15,6 +15,8 @@
 #include <tuple>
 #include <vector>
 
+#include "core/node_datagram.hpp"
+
 namespace partita {
 
 /// A file descriptor that closes itself.
@@ -32,10 +34,6 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
-
-/// What a descriptor stands for; each kind has names of its own.
-enum class DescriptorKind : std::uint32_t { host_segment, device_memory };
-inline constexpr std::size_t descriptor_kind_count = 2;
 
 /// A descriptor that a rank of this node passed to us.
 struct PassedDescriptor {

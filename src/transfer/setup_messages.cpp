@@ -128,7 +128,8 @@ Answer read_head_of_answer(wire::Reader& message) {
 Answer read_answer(wire::Reader& message) {
   Answer answer = read_head_of_answer(message);
   if (message.get_bool()) {
-    Answer::Choice& choice = answer.choice.emplace();
+    // Made here: clang does not see inside Answer that a Choice can be made of nothing.
+    Answer::Choice& choice = answer.choice.emplace(Answer::Choice{});
     choice.plan = read_plan(message);
     choice.link = message.get_string();
     choice.kind = message.get_enum(memory::Kind::managed);

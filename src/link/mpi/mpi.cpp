@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/mpi_check.hpp"
+#include "link/mpi/messages.hpp"
 #include "link/mpi/tag_ranges.hpp"
 
 namespace partita::link {
@@ -108,13 +109,8 @@ class MpiSender final : public Sender {
   wire::Bytes offer() override { return {}; }
 
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
-    wire::Reader reader(message);
-    const int first_tag = reader.get<int>();
-    reader.end();
-    if (first_tag < 0 || first_tag > context_.world.tag_upper_bound() - (plan.transport_partitions() - 1)) {
-      throw wire::malformed("of rank {} names tags from {} on for {} transfers; the MPI has {}", endpoint_.peer,
-                            first_tag, plan.transport_partitions(), context_.world.tag_upper_bound());
-    }
+    const int first_tag =
+        mpi::Answer::unpack(message, plan.transport_partitions(), context_.world.tag_upper_bound()).first_tag;
     sends_.create(plan, data, first_tag,
                   [this](std::byte* bytes, int count, MPI_Datatype type, int tag, MPI_Request* request) {
                     PARTITA_MPI(Send_init(bytes, count, type, endpoint_.peer, tag, context_.world.data(), request));
@@ -156,7 +152,7 @@ class MpiReceiver final : public Receiver {
     tags_.give_back(first_tag_);
   }
 
-  wire::Bytes answer() override { return wire::Writer().put(first_tag_).take(); }
+  wire::Bytes answer() override { return mpi::Answer{first_tag_}.pack(); }
 
   void open(Epoch) override { receives_.start_all(); }
 
