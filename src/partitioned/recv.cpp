@@ -14,14 +14,14 @@ RecvRequest::RecvRequest(const RequestServices& services, RequestArguments argum
 void RecvRequest::start() {
   check_startable();
   std::unique_lock lock(in_.setup_mutex(), std::defer_lock);
-  if (!matched()) lock.lock();
-  const Epoch before = epoch();
+  if (!in_.matched()) lock.lock();
+  const Epoch before = in_.epoch();
   in_.set_epoch(next(before));
   next_ = 0;
   // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
-  if (device_ != nullptr) device_->start(epoch());
+  if (device_ != nullptr) device_->start(in_.epoch());
   try {
-    if (matched()) open_epoch();
+    if (in_.matched()) open_epoch();
   } catch (...) {
     in_.set_epoch(before);
     if (device_ != nullptr) device_->start(before);
@@ -40,22 +40,22 @@ void RecvRequest::open_epoch() {
 void RecvRequest::before_match() {
   wants_progress_ = in_.needs_progress();
   const auto pieces =
-      static_cast<std::size_t>(layout_.contiguous() ? plan().transport_partitions() : arguments_.partitions);
+      static_cast<std::size_t>(layout_.contiguous() ? in_.plan().transport_partitions() : arguments_.partitions);
   claimed_ = std::vector<std::atomic<Epoch>>(pieces);
   delivered_ = std::vector<std::atomic<Epoch>>(pieces);
-  if (active()) open_epoch();
+  if (in_.active()) open_epoch();
 }
 
 bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
   if (null_peer()) return true;
   in_.throw_if_failed();
-  if (!active()) {
+  if (!in_.active()) {
     throw_if_given_up();  // what has not arrived by then never will
     return true;
   }
   const bool lost = in_.is_lost();
-  if (matched() && or_fail([&] { return deliver_partition(partition); })) {
+  if (in_.matched() && or_fail([&] { return deliver_partition(partition); })) {
     if (services_.trace.enabled()) trace_arrival(partition);
     return true;
   }
@@ -76,7 +76,7 @@ auto RecvRequest::or_fail(Body body) -> decltype(body()) {
 
 /// Whether it has arrived and lies in the user's buffer by now.
 bool RecvRequest::deliver_partition(std::int64_t partition) {
-  if (!in_.arrived(plan().transports_of_recv(partition))) return false;
+  if (!in_.arrived(in_.plan().transports_of_recv(partition))) return false;
   bool all = true;
   const link::Range pieces = pieces_of(partition);
   for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
@@ -89,30 +89,30 @@ void RecvRequest::check_partition(std::int64_t partition) const {
 }
 
 link::Range RecvRequest::pieces_of(std::int64_t partition) const {
-  return layout_.contiguous() ? plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
+  return layout_.contiguous() ? in_.plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
 }
 
 bool RecvRequest::piece_arrived(std::int64_t piece) {
-  return in_.arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : plan().transports_of_recv(piece));
+  return in_.arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : in_.plan().transports_of_recv(piece));
 }
 
 /// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
 bool RecvRequest::deliver(std::int64_t piece) {
   if (lands_in_place() && !tells_kernels()) return true;
   const auto p = static_cast<std::size_t>(piece);
-  if (claimed_[p].exchange(epoch(), std::memory_order_relaxed) == epoch()) {
-    return delivered_[p].load(std::memory_order_acquire) == epoch();
+  if (claimed_[p].exchange(in_.epoch(), std::memory_order_relaxed) == in_.epoch()) {
+    return delivered_[p].load(std::memory_order_acquire) == in_.epoch();
   }
   if (!lands_in_place()) copy_out(piece);
-  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), epoch());
-  delivered_[p].store(epoch(), std::memory_order_release);
+  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), in_.epoch());
+  delivered_[p].store(in_.epoch(), std::memory_order_release);
   return true;
 }
 
 void RecvRequest::copy_out(std::int64_t piece) {
   const std::byte* packed = in_.landing();
   if (layout_.contiguous()) {
-    const link::Range bytes = plan().bytes(piece);
+    const link::Range bytes = in_.plan().bytes(piece);
     if (bytes.size() == 0) return;
     const auto size = static_cast<std::size_t>(bytes.size());
     if (in_gpu_memory()) {
@@ -131,7 +131,7 @@ bool RecvRequest::done() {
   enter_gpu();
   if (null_peer()) return true;
   in_.throw_if_failed();
-  if (!matched()) return false;
+  if (!in_.matched()) return false;
   if (device_ != nullptr) device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const bool lost = in_.is_lost();
@@ -162,7 +162,7 @@ bool RecvRequest::device_step() {
   bool delivered = false;
   for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(claimed_.size()); ++piece) {
     const auto p = static_cast<std::size_t>(piece);
-    if (claimed_[p].load(std::memory_order_relaxed) == epoch() || !piece_arrived(piece)) continue;
+    if (claimed_[p].load(std::memory_order_relaxed) == in_.epoch() || !piece_arrived(piece)) continue;
     delivered |= deliver(piece);
   }
   return delivered;
@@ -196,33 +196,33 @@ bool RecvRequest::kernels_can_wait() const {
   if (device_driven()) return true;
   if (!tells_kernels()) return !in_.all_arrived();
   return std::any_of(delivered_.begin(), delivered_.end(),
-                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != epoch(); });
+                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != in_.epoch(); });
 }
 
 /// Once per partition and epoch, whoever sees it first.
 void RecvRequest::trace_arrival(std::int64_t partition) {
   auto& traced = traced_[static_cast<std::size_t>(partition)];
-  if (traced.exchange(epoch(), std::memory_order_relaxed) != epoch()) record(Trace::Event::arrived, partition);
+  if (traced.exchange(in_.epoch(), std::memory_order_relaxed) != in_.epoch()) record(Trace::Event::arrived, partition);
 }
 
 bool RecvRequest::prepared() {
   if (null_peer()) return true;
   in_.throw_if_failed();
-  return matched();
+  return in_.matched();
 }
 
 std::uint64_t RecvRequest::partitions_so_far() const {
   std::uint64_t arrived = 0;
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) arrived += in_.arrived({t, t + 1}) ? 1 : 0;
+  for (std::int32_t t = 0; t < in_.plan().transport_partitions(); ++t) arrived += in_.arrived({t, t + 1}) ? 1 : 0;
   return arrived;
 }
 
 std::string RecvRequest::describe_epoch() const {
   std::vector<std::int64_t> missing;
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
+  for (std::int32_t t = 0; t < in_.plan().transport_partitions(); ++t) {
     if (!in_.arrived({t, t + 1})) missing.push_back(t);
   }
-  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), plan().transport_partitions(),
+  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), in_.plan().transport_partitions(),
                      listed(missing));
 }
 

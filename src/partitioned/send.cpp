@@ -11,14 +11,14 @@ SendRequest::SendRequest(const RequestServices& services, RequestArguments argum
 void SendRequest::start() {
   check_startable();
   std::unique_lock lock(out_.setup_mutex(), std::defer_lock);
-  if (!matched()) lock.lock();
-  const Epoch before = epoch();
+  if (!out_.matched()) lock.lock();
+  const Epoch before = out_.epoch();
   out_.set_epoch(next(before));
-  if (epoch() < before) forget_hand_overs();
+  if (out_.epoch() < before) forget_hand_overs();
   marks_.clear();
   out_.clear();
   try {
-    if (matched()) open_epoch();
+    if (out_.matched()) open_epoch();
   } catch (...) {
     out_.set_epoch(before);
     throw;
@@ -30,25 +30,25 @@ void SendRequest::start() {
 
 /// Both sides are known, under the half's lock or by the one thread that starts.
 void SendRequest::open_epoch() {
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
-    missing_[static_cast<std::size_t>(t)].store(Marks::parts(plan().send_run(t)), std::memory_order_relaxed);
+  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
+    missing_[static_cast<std::size_t>(t)].store(Marks::parts(out_.plan().send_run(t)), std::memory_order_relaxed);
   }
   out_.open();
   if (wants_progress_) want_progress();
 }
 
 void SendRequest::before_match() {
-  const auto transports = static_cast<std::size_t>(plan().transport_partitions());
+  const auto transports = static_cast<std::size_t>(out_.plan().transport_partitions());
   wants_progress_ = out_.needs_progress();
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
   part_masks_.reserve(static_cast<std::size_t>(arguments_.partitions));
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
-    Marks::for_each_part(plan().send_run(t), [&](link::Range part) {
+  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
+    Marks::for_each_part(out_.plan().send_run(t), [&](link::Range part) {
       part_masks_.insert(part_masks_.end(), static_cast<std::size_t>(part.size()), Marks::mask(part));
     });
   }
-  if (active()) {
+  if (out_.active()) {
     open_epoch();
     complete_at_match_ = count_kept_marks();
   }
@@ -62,12 +62,12 @@ void SendRequest::after_match() {
 
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::ready(std::int64_t partition) {
-  const bool usual = marks_go_on_.load(std::memory_order_acquire) && active() && device_ == nullptr && partition >= 0 &&
-                     partition < arguments_.partitions;
+  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && device_ == nullptr &&
+                     partition >= 0 && partition < arguments_.partitions;
   const std::uint64_t word = usual ? marks_.add(partition) : 0;
   if (word == 0) return ready(partition, partition);
   if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)])) return;
-  const std::int32_t t = plan().transport_of_send(partition);
+  const std::int32_t t = out_.plan().transport_of_send(partition);
   if (completes_transport(t)) out_.submit({t, t + 1});
 }
 
@@ -93,7 +93,7 @@ void SendRequest::pack(link::Range partitions) {
 }
 
 void SendRequest::check_markable() const {
-  if (!active()) {
+  if (!out_.active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
   if (device_ != nullptr) {
@@ -114,20 +114,20 @@ void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
 /// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
 /// complete then goes on to the link, or waits for the match.
 std::int64_t SendRequest::mark(link::Range partitions) {
-  if (!matched()) {
+  if (!out_.matched()) {
     const std::lock_guard lock(out_.setup_mutex());
-    if (!matched()) return mark_to_keep(partitions);
+    if (!out_.matched()) return mark_to_keep(partitions);
   }
   const auto submit = [this](link::Range run) { out_.submit(run); };
   link::Range complete;
   const std::int64_t end = marks_.add_each(partitions, [&](const Marks::Added& added) {
     trace_marked(added.marked);
     for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
-      const std::int32_t t = plan().transport_of_send(p);
+      const std::int32_t t = out_.plan().transport_of_send(p);
       if (Marks::complete(added.word, part_masks_[static_cast<std::size_t>(p)]) && completes_transport(t)) {
         Outgoing::join(complete, t, submit);
       }
-      p = plan().send_run(t).end;
+      p = out_.plan().send_run(t).end;
     }
   });
   submit(complete);
@@ -143,7 +143,7 @@ void SendRequest::trace_marked(link::Range partitions) const {
 /// The caller has completed the bits of transport partition `t` that lie in one word: whether all others are complete.
 bool SendRequest::completes_transport(std::int32_t t) {
   // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
-  return Marks::parts(plan().send_run(t)) == 1 ||
+  return Marks::parts(out_.plan().send_run(t)) == 1 ||
          missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
@@ -155,9 +155,9 @@ std::int64_t SendRequest::mark_to_keep(link::Range partitions) {
 /// Those from before the match, under the half's lock: nobody marks meanwhile. Returns what they complete.
 std::vector<link::Range> SendRequest::count_kept_marks() {
   std::vector<link::Range> complete;
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
+  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
     std::int32_t missing = 0;
-    Marks::for_each_part(plan().send_run(t), [&](link::Range part) { missing += marks_.complete(part) ? 0 : 1; });
+    Marks::for_each_part(out_.plan().send_run(t), [&](link::Range part) { missing += marks_.complete(part) ? 0 : 1; });
     missing_[static_cast<std::size_t>(t)].store(missing, std::memory_order_relaxed);
     if (missing > 0) continue;
     if (complete.empty() || complete.back().end != t) complete.push_back({t, t});
@@ -183,7 +183,7 @@ bool SendRequest::done() {
   enter_gpu();
   if (null_peer()) return true;
   out_.throw_if_failed();
-  if (!matched()) return false;
+  if (!out_.matched()) return false;
   const bool lost = out_.is_lost();
   const bool all = device_ != nullptr ? device_done() : all_left();
   if (lost && !all) throw out_.why_lost();
@@ -192,7 +192,7 @@ bool SendRequest::done() {
 
 bool SendRequest::epoch_is_over() {
   if (device_ == nullptr) return out_.all_finished();
-  return device_->completed(epoch()) && !device_->hands_over(epoch()) && out_.finished();
+  return device_->completed(out_.epoch()) && !device_->hands_over(out_.epoch()) && out_.finished();
 }
 
 bool SendRequest::all_left() {
@@ -202,7 +202,7 @@ bool SendRequest::all_left() {
 
 bool SendRequest::device_done() {
   // Before the looks at what went wrong and at what was handed over in the epoch.
-  const bool completed = device_->completed(epoch());
+  const bool completed = device_->completed(out_.epoch());
   device_->check(*this);
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const std::int32_t handed_over = take_handed_over();
@@ -214,20 +214,20 @@ bool SendRequest::device_done() {
 /// so far. Several threads at once. Looks at none where kernels copy all, and again at none of the first ones that were
 /// all handed over.
 std::int32_t SendRequest::take_handed_over() {
-  if (!device_->hands_over(epoch())) return 0;
+  if (!device_->hands_over(out_.epoch())) return 0;
   const auto submit = [this](link::Range run) { out_.submit(run); };
   std::int32_t all_before = known_handed_over();
   std::int32_t handed_over = all_before;
   link::Range run;
-  for (std::int32_t t = all_before; t < plan().transport_partitions(); ++t) {
-    if (!device_->handed_over(t, epoch())) continue;
+  for (std::int32_t t = all_before; t < out_.plan().transport_partitions(); ++t) {
+    if (!device_->handed_over(t, out_.epoch())) continue;
     if (handed_over == t) all_before = t + 1;
     ++handed_over;
-    if (taken_[static_cast<std::size_t>(t)].exchange(epoch(), std::memory_order_relaxed) == epoch()) continue;
+    if (taken_[static_cast<std::size_t>(t)].exchange(out_.epoch(), std::memory_order_relaxed) == out_.epoch()) continue;
     Outgoing::join(run, t, submit);
   }
   submit(run);
-  all_handed_over_.store(std::uint64_t{epoch()} << 32 | static_cast<std::uint32_t>(all_before),
+  all_handed_over_.store(std::uint64_t{out_.epoch()} << 32 | static_cast<std::uint32_t>(all_before),
                          std::memory_order_relaxed);
   return handed_over;
 }
@@ -242,7 +242,7 @@ void SendRequest::forget_hand_overs() {
 /// So many transport partitions, from the first one on, were all seen handed over in this epoch.
 std::int32_t SendRequest::known_handed_over() const {
   const std::uint64_t known = all_handed_over_.load(std::memory_order_relaxed);
-  return known >> 32 == epoch() ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
+  return known >> 32 == out_.epoch() ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
 }
 
 /// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued.
@@ -255,7 +255,7 @@ bool SendRequest::device_step() {
 }
 
 Partita_Prequest SendRequest::device_view() {
-  if (active() && marks_.first_marked({0, arguments_.partitions}) < arguments_.partitions) {
+  if (out_.active() && marks_.first_marked({0, arguments_.partitions}) < arguments_.partitions) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
@@ -284,7 +284,7 @@ Partita_Prequest SendRequest::device_view() {
 bool SendRequest::prepared() {
   if (null_peer()) return true;
   out_.throw_if_failed();
-  if (!matched()) return false;
+  if (!out_.matched()) return false;
   const bool lost = out_.is_lost();
   const bool prepared = out_.receiver_has_started();
   if (lost && !prepared) throw out_.why_lost();
@@ -301,10 +301,10 @@ std::string SendRequest::describe_epoch() const {
     if (!marks_.is_marked(p)) unmarked.push_back(p);
   }
   const std::int32_t sent = out_.put_count();
-  const bool leaving = sent == plan().transport_partitions() && !out_.finished();
+  const bool leaving = sent == out_.plan().transport_partitions() && !out_.finished();
   return fmt::format(
       "{} of {} partitions not marked{}; {} of {} transport partitions sent{}, {} waiting for the receiver, which {}",
-      unmarked.size(), arguments_.partitions, listed(unmarked), sent, plan().transport_partitions(),
+      unmarked.size(), arguments_.partitions, listed(unmarked), sent, out_.plan().transport_partitions(),
       leaving ? ", of which bytes are still on their way out of the buffer" : "", out_.deferred_count(),
       out_.receiver_is_ready() ? "can take more" : "has not started this epoch");
 }
