@@ -5,30 +5,13 @@
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 #include "core/mpi_check.hpp"
+#include "partitioned/recv.hpp"
+#include "partitioned/send.hpp"
 
 namespace partita::capi {
 
-Request& request_of(Partita_Request handle) {
-  if (handle == PARTITA_REQUEST_NULL) {
-    throw Error(ErrorClass::request, "argument request is null; expected is a partitioned request");
-  }
-  return *reinterpret_cast<Request*>(handle);
-}
-
-SendRequest& send_of(Partita_Request handle) {
-  Request& request = request_of(handle);
-  if (request.side() != Side::send) {
-    throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
-  }
-  return static_cast<SendRequest&>(request);
-}
-
-RecvRequest& recv_of(Partita_Request handle) {
-  Request& request = request_of(handle);
-  if (request.side() != Side::recv) {
-    throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
-  }
-  return static_cast<RecvRequest&>(request);
+void throw_null_request() {
+  throw Error(ErrorClass::request, "argument request is null; expected is a partitioned request");
 }
 
 MPI_Comm comm_of(Partita_Request handle) {
@@ -36,6 +19,28 @@ MPI_Comm comm_of(Partita_Request handle) {
 }
 
 namespace {
+
+[[noreturn]] void throw_not_markable() {
+  throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
+}
+
+[[noreturn]] void throw_not_awaitable() {
+  throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
+}
+
+Markable& markable_of(Partita_Request handle) {
+  Markable* const markable = request_of(handle).facets().markable;
+  if (markable == nullptr) [[unlikely]]
+    throw_not_markable();
+  return *markable;
+}
+
+Awaitable& awaitable_of(Partita_Request handle) {
+  Awaitable* const awaitable = request_of(handle).facets().awaitable;
+  if (awaitable == nullptr) [[unlikely]]
+    throw_not_awaitable();
+  return *awaitable;
+}
 
 template <class Body>
 int on_request(const char* call, Partita_Request handle, Body body) noexcept {
@@ -120,27 +125,26 @@ int Partita_Startall(int count, Partita_Request requests[]) {
 }
 
 int Partita_Pready(int partition, Partita_Request request) {
-  return on_request("Pready", request, [&] { send_of(request).ready(partition); });
+  return on_request("Pready", request, [&] { markable_of(request).mark(partition); });
 }
 
 int Partita_Pready_range(int first, int last, Partita_Request request) {
-  return on_request("Pready_range", request, [&] { send_of(request).ready(first, last); });
+  return on_request("Pready_range", request, [&] { markable_of(request).mark(first, last); });
 }
 
 int Partita_Pready_list(int length, const int partitions[], Partita_Request request) {
   return on_request("Pready_list", request, [&] {
     check_list(length, partitions, "partitions");
-    SendRequest& send = send_of(request);
-    for (int i = 0; i < length; ++i) send.ready(partitions[i]);
+    Markable& markable = markable_of(request);
+    for (int i = 0; i < length; ++i) markable.mark(partitions[i]);
   });
 }
 
 int Partita_Parrived(Partita_Request request, int partition, int* flag) {
   return on_request("Parrived", request, [&] {
     check_output(flag, "flag");
-    RecvRequest& asked = recv_of(request);
-    *flag = asked.arrived(partition) ? 1 : 0;
-    if (*flag == 0) fail_at_end_of_loop(asked);
+    *flag = awaitable_of(request).arrived(partition) ? 1 : 0;
+    if (*flag == 0) fail_at_end_of_loop(request_of(request));
   });
 }
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "partita/partita.h"
-#include "partitioned/recv.hpp"
-#include "partitioned/send.hpp"
+#include "partitioned/request.hpp"
 #include "runtime/runtime.hpp"
 
 namespace partita::capi {
@@ -14,10 +13,13 @@ Runtime*& current_runtime();
 /// Throws Error when the runtime is not there.
 Runtime& runtime();
 
+[[noreturn]] void throw_null_request();
 /// What a handle stands for. Throws Error (request) on PARTITA_REQUEST_NULL.
-Request& request_of(Partita_Request handle);
-SendRequest& send_of(Partita_Request handle);
-RecvRequest& recv_of(Partita_Request handle);
+inline Request& request_of(Partita_Request handle) {
+  if (handle == PARTITA_REQUEST_NULL) [[unlikely]]
+    throw_null_request();
+  return *reinterpret_cast<Request*>(handle);
+}
 inline Partita_Request handle_of(Request& request) {
   return reinterpret_cast<Partita_Request>(&request);
 }

@@ -7,7 +7,7 @@
 namespace partita {
 
 RecvRequest::RecvRequest(const RequestServices& services, RequestArguments arguments)
-    : Request(services, std::move(arguments), in_),
+    : Request(services, std::move(arguments), in_, {.awaitable = this}),
       in_(services, *this, terms()),
       traced_(services.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {}
 

@@ -11,7 +11,7 @@ namespace partita {
 /// A partition's way: all transport partitions that overlap it have arrived → if they did not land in the user's
 /// buffer, the pieces that hold it are delivered (copied or unpacked), each by the thread that first comes for it →
 /// Parrived says true. A piece is a transport partition, or, where the buffer has gaps, a partition of the user.
-class RecvRequest final : public Request {
+class RecvRequest final : public Request, public Awaitable {
  public:
   RecvRequest(const RequestServices& services, RequestArguments arguments);
 
@@ -21,8 +21,7 @@ class RecvRequest final : public Request {
   bool device_step() override;
   void seek_peer() override;
 
-  /// Whether partition `partition` lies in the user's buffer. Any thread, several at once. Makes progress.
-  bool arrived(std::int64_t partition);
+  bool arrived(std::int64_t partition) override;
 
   /// Opens the epoch that is active by now.
   void before_match() override;

@@ -19,8 +19,12 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
   native::Status_set_cancelled(status, 0);
 }
 
-Request::Request(const RequestServices& services, RequestArguments arguments, Half& half)
-    : services_(services), arguments_(std::move(arguments)), layout_(Layout::of(arguments_.datatype)), half_(half) {
+Request::Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets)
+    : services_(services),
+      arguments_(std::move(arguments)),
+      layout_(Layout::of(arguments_.datatype)),
+      half_(half),
+      facets_(facets) {
   if (null_peer()) return;
   place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(total_bytes()));
   if (in_gpu_memory() && !layout_.contiguous()) {

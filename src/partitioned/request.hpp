@@ -13,6 +13,7 @@
 #include "core/layout.hpp"
 #include "core/loop_watch.hpp"
 #include "partitioned/device_side.hpp"
+#include "partitioned/facets.hpp"
 #include "partitioned/gpu_request.hpp"
 #include "partitioned/request_services.hpp"
 #include "transfer/communicators.hpp"
@@ -45,8 +46,8 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
 /// otherwise a member is called by one thread at a time. Members throw Error.
 class Request : public Half::User, public GpuRequest {
  public:
-  /// `half` is the derived class's, which is made after this.
-  Request(const RequestServices& services, RequestArguments arguments, Half& half);
+  /// `half` and what `facets` names are the derived class's, and made after this.
+  Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets);
   ~Request() override = default;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -86,6 +87,7 @@ class Request : public Half::User, public GpuRequest {
   }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
+  const Facets& facets() const { return facets_; }
   Half& half() { return half_; }
   const Half& half() const { return half_; }
   bool in_gpu_memory() const { return !memory::is_host(place_.kind); }
@@ -171,6 +173,7 @@ class Request : public Half::User, public GpuRequest {
   Layout layout_;
   memory::Place place_;
   Half& half_;
+  const Facets facets_;
 
   bool wants_progress_ = false;              ///< an open epoch needs host steps all along
   bool kernels_want_progress_ = false;       ///< and would need none but for the device request

@@ -6,7 +6,9 @@
 namespace partita {
 
 SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
-    : Request(services, std::move(arguments), out_), out_(services, *this, terms()), marks_(arguments_.partitions) {}
+    : Request(services, std::move(arguments), out_, {.markable = this}),
+      out_(services, *this, terms()),
+      marks_(arguments_.partitions) {}
 
 void SendRequest::start() {
   check_startable();
@@ -61,17 +63,17 @@ void SendRequest::after_match() {
 }
 
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
-void SendRequest::ready(std::int64_t partition) {
+void SendRequest::mark(std::int64_t partition) {
   const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && device_ == nullptr &&
                      partition >= 0 && partition < arguments_.partitions;
   const std::uint64_t word = usual ? marks_.add(partition) : 0;
-  if (word == 0) return ready(partition, partition);
+  if (word == 0) return mark(partition, partition);
   if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)])) return;
   const std::int32_t t = out_.plan().transport_of_send(partition);
   if (completes_transport(t)) out_.submit({t, t + 1});
 }
 
-void SendRequest::ready(std::int64_t first, std::int64_t last) {
+void SendRequest::mark(std::int64_t first, std::int64_t last) {
   check_range(first, last);
   // To nobody a mark has no effect, a second one neither, nor one behind the end of the epoch, which does not wait for
   // marks: another thread may have completed it.
@@ -80,7 +82,7 @@ void SendRequest::ready(std::int64_t first, std::int64_t last) {
   // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
   const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
   if (out_.terms().packed_apart && unmarked.size() > 0) pack(unmarked);
-  const std::int64_t end = mark(unmarked);
+  const std::int64_t end = mark_all(unmarked);
   if (end <= last) {
     throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
   }
@@ -113,7 +115,7 @@ void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
 
 /// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
 /// complete then goes on to the link, or waits for the match.
-std::int64_t SendRequest::mark(link::Range partitions) {
+std::int64_t SendRequest::mark_all(link::Range partitions) {
   if (!out_.matched()) {
     const std::lock_guard lock(out_.setup_mutex());
     if (!out_.matched()) return mark_to_keep(partitions);

@@ -10,7 +10,7 @@
 namespace partita {
 
 /// A partition's way: (pack) → mark → whoever completes its transport partition submits that to the outgoing half.
-class SendRequest final : public Request {
+class SendRequest final : public Request, public Markable {
  public:
   SendRequest(const RequestServices& services, RequestArguments arguments);
 
@@ -21,9 +21,8 @@ class SendRequest final : public Request {
   void seek_peer() override;
   void withdraw() override;
 
-  /// Marks partitions [first, last], or one. Any thread, several at once. Never blocks.
-  void ready(std::int64_t first, std::int64_t last);
-  void ready(std::int64_t partition);
+  void mark(std::int64_t partition) override;
+  void mark(std::int64_t first, std::int64_t last) override;
 
   void before_match() override;
   /// What is complete by the marks so far leaves.
@@ -47,7 +46,7 @@ class SendRequest final : public Request {
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
   void pack(link::Range partitions);
-  std::int64_t mark(link::Range partitions);
+  std::int64_t mark_all(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);
   bool completes_transport(std::int32_t t);
   std::vector<link::Range> count_kept_marks();
