@@ -1,4 +1,6 @@
 // Requests of Partita's as MPI_Request values: starting, looking at, freeing them (MPI-4, sections 3.7.6, 3.9 and 4.2).
+#include <dlfcn.h>
+
 #include <array>
 
 #include <partita/mpix.h>
@@ -182,6 +184,47 @@ TEST(DropinRequest, get_status_of_several_does_not_complete) {
   MPI_Wait(&sending, MPI_STATUS_IGNORE);
 }
 #endif
+
+/// The process's own function of that name, which not every MPI has.
+template <class Function>
+Function* extension(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+TEST(DropinRequest, mpich_is_told_the_truth_of_completion) {
+  const auto is_complete = extension<int(MPI_Request)>("MPIX_Request_is_complete");
+  if (is_complete == nullptr) GTEST_SKIP() << "this MPI has no MPIX_Request_is_complete";
+  Ring ring;
+  EXPECT_NE(0, is_complete(ring.recv)) << "inactive";
+  ring.start();
+  EXPECT_EQ(0, is_complete(ring.recv)) << "nobody has marked";
+  harness_barrier();
+  ring.mark_all();
+  while (is_complete(ring.recv) == 0) {
+  }
+  ring.expect_arrived();
+  ring.finish();
+}
+
+TEST(DropinRequest, a_stream_of_mpich_does_not_complete_what_is_not) {
+  const auto wait = extension<int(MPI_Request*, MPI_Status*)>("MPIX_Wait_enqueue");
+  const auto wait_all = extension<int(int, MPI_Request*, MPI_Status*)>("MPIX_Waitall_enqueue");
+  if (wait == nullptr || wait_all == nullptr) GTEST_SKIP() << "this MPI has no MPIX_Waitall_enqueue";
+  Ring ring;
+  ring.start();
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  std::array requests = {MPI_REQUEST_NULL, ring.recv};
+  for (const int code : {wait(&requests[1], MPI_STATUS_IGNORE), wait_all(2, requests.data(), MPI_STATUSES_IGNORE)}) {
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(code, &error_class);
+    EXPECT_EQ(MPI_ERR_REQUEST, error_class);
+    EXPECT_EQ(ring.recv, requests[1]) << "the request stays";
+  }
+  harness_barrier();
+  ring.mark_all();
+  ring.finish();
+  ring.expect_arrived();
+}
 
 }  // namespace
 }  // namespace partita::test
