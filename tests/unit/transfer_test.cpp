@@ -28,7 +28,8 @@ class Transfer : public testing::Test {
     sender.matcher.add(made->half);
     return made;
   }
-  std::shared_ptr<RecvParty> recv(std::uint32_t ordinal, std::int64_t total_bytes = bytes, std::int32_t partitions = 4) {
+  std::shared_ptr<RecvParty> recv(std::uint32_t ordinal, std::int64_t total_bytes = bytes,
+                                  std::int32_t partitions = 4) {
     auto made = std::make_shared<RecvParty>(receiver, terms(Side::recv, total_bytes, partitions), key(ordinal));
     receiver.matcher.add(made->half);
     return made;
