@@ -63,14 +63,10 @@ class Sender {
   virtual bool ready(Epoch epoch) const = 0;
   /// Whether the receiver has started `epoch` itself (what Pbuf_prepare waits for); implies ready.
   virtual bool prepared(Epoch epoch) const = 0;
-  /// Moves transport partition `t` of `epoch`; ready(epoch) was true. Any thread. The bytes, and then the
-  /// receiver's arrival flag, become visible to the receiver in this order.
-  virtual void put(std::int32_t t, Epoch epoch) = 0;
-  /// The same for `transports`, neighbours that became complete together: a link whose transfers cost much to start
-  /// makes fewer of them.
-  virtual void put_run(Range transports, Epoch epoch) {
-    for (std::int64_t t = transports.begin; t < transports.end; ++t) put(static_cast<std::int32_t>(t), epoch);
-  }
+  /// Moves the transport partitions `run` of `epoch`, at least one, which became complete together; ready(epoch) was
+  /// true. Any thread. A link moves them as one transfer where it can. The bytes become visible to the receiver before
+  /// the arrival flag of each of them.
+  virtual void put(Range run, Epoch epoch) = 0;
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
   /// Called by one thread, while no other is inside put.
   virtual bool finished() = 0;

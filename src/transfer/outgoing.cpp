@@ -63,7 +63,7 @@ void Outgoing::put(link::Range run) {
   if (in_gpu_memory()) services_.device_memory.make_current(terms_.place.device);
   for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
   if (host_copy_ == nullptr) {
-    link_->put_run(run, epoch());
+    link_->put(run, epoch());
   } else {
     for (std::int64_t t = run.begin; t < run.end; ++t) put_staged(static_cast<std::int32_t>(t));
   }
@@ -74,7 +74,7 @@ void Outgoing::put_staged(std::int32_t t) {
   const link::Range bytes = plan().bytes(t);
   services_.device_memory.copy(host_copy_ + bytes.begin, terms_.data + bytes.begin,
                                static_cast<std::size_t>(bytes.size()));
-  link_->put(t, epoch());
+  link_->put({t, t + 1}, epoch());
 }
 
 bool Outgoing::flush() {

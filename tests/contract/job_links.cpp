@@ -146,6 +146,15 @@ std::string to_string(const Shape& shape) {
                      shape.recv_partitions, shape.transport_partitions, shape.total_bytes);
 }
 
+std::vector<link::Range> random_runs(Random& random, std::int32_t transports) {
+  std::vector<link::Range> runs;
+  for (std::int64_t begin = 0; begin < transports; begin = runs.back().end) {
+    runs.push_back({begin, random.between(begin + 1, transports)});
+  }
+  random.shuffle(runs);
+  return runs;
+}
+
 Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from, int to)
     : link_(links.named(link_name)),
       plan_(shape.plan()),
@@ -218,10 +227,16 @@ void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {
     order.resize(static_cast<std::size_t>(transports()));
     std::iota(order.begin(), order.end(), 0);
   }
+  std::vector<link::Range> runs;
+  for (const std::int32_t t : order) runs.push_back({t, t + 1});
+  put_runs(epoch, runs);
+}
+
+void Pair::put_runs(Epoch epoch, const std::vector<link::Range>& runs) {
   if (!until(link_, "the receiver is ready", [&] { return sender->ready(epoch); })) return;
-  for (const std::int32_t t : order) {
-    buffer_->fill(epoch, plan_.bytes(t));
-    sender->put(t, epoch);
+  for (const link::Range& run : runs) {
+    buffer_->fill(epoch, {plan_.bytes(run.begin).begin, plan_.bytes(run.end - 1).end});
+    sender->put(run, epoch);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "link/link.hpp"
 #include "support/job.hpp"
 #include "support/memory.hpp"
+#include "support/random.hpp"
 
 namespace partita::test {
 
@@ -105,8 +106,10 @@ class Pair {
   std::unique_ptr<link::Sender> sender;
   std::unique_ptr<link::Receiver> receiver;
 
-  /// Puts, when the receiver is ready, the partitions in `order` (all of them where it is empty).
+  /// Puts, when the receiver is ready, the partitions in `order` (all of them where it is empty), one by one.
   void put(Epoch epoch, std::vector<std::int32_t> order = {});
+  /// The same with runs of neighbours.
+  void put_runs(Epoch epoch, const std::vector<link::Range>& runs);
   /// Waits until the link has let go of the sender's memory, and overwrites that.
   void finish();
   /// Waits for transport partition `t` and checks its bytes at that moment.
@@ -126,6 +129,9 @@ class Pair {
   std::unique_ptr<Buffer> self_buffer_;  ///< the receiving side's where a rank sends to itself
   std::optional<std::string> refusal_;
 };
+
+/// All of `transports` transport partitions in runs of any length, in any order.
+std::vector<link::Range> random_runs(Random& random, std::int32_t transports);
 
 /// Makes progress on `link` until `condition()`; false, with a failed check that says `what`, after a quarter of the
 /// entry's time limit.

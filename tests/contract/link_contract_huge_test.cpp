@@ -46,7 +46,7 @@ TEST_P(HugeTransfer, bytes_beyond_two_gib_arrive) {
     pair.sender->start(epoch);
     for (const std::int64_t offset : samples) pair.buffer().fill(epoch, {offset, offset + 1});
     until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
-    pair.sender->put(0, epoch);
+    pair.sender->put({0, 1}, epoch);
     until(pair.link(), "the sender has finished", [&] { return pair.sender->finished(); });
   }
   harness_barrier();

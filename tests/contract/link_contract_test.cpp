@@ -110,6 +110,30 @@ TEST_P(LinkContract, bytes_lie_there_when_the_flag_says_so) {
   }
 }
 
+TEST_P(LinkContract, partitions_of_a_run_arrive_each_by_itself) {
+  JobLinks links;
+  Random random(job_seed());
+  for (int request = 0; request < 20; ++request) {
+    const Shape shape = random_shape(random, request % 4 == 0 ? 3'000'000 : 40'000);
+    step(to_string(shape));
+    Pair pair(links, link(), shape, request % 2 == 0 ? kinds() : Kinds(MemoryKind::plain));
+    PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
+    for (Epoch epoch = 1; epoch <= 5 && !HasFailure(); ++epoch) {
+      if (pair.receives()) {
+        Random own(job_seed(), epoch);
+        pair.receiver->open(epoch);
+        for (const std::int32_t t : own.permutation(shape.transport_partitions)) pair.expect_arrival(t, epoch);
+      } else {
+        Random own(job_seed(), epoch + 100);
+        pair.sender->start(epoch);
+        pair.put_runs(epoch, random_runs(own, shape.transport_partitions));
+        pair.finish();
+      }
+    }
+    harness_barrier();
+  }
+}
+
 TEST_P(LinkContract, plain_memory_carries_small_requests) {
   JobLinks links;
   Random random(job_seed());
@@ -208,7 +232,7 @@ TEST_P(LinkContract, several_threads_put_at_once) {
         until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
         in_threads([&](std::int32_t t) {
           pair.buffer().fill(epoch, pair.plan().bytes(t));
-          pair.sender->put(t, epoch);
+          pair.sender->put({t, t + 1}, epoch);
         });
         pair.finish();
       }

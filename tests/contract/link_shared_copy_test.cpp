@@ -102,7 +102,7 @@ TEST_F(SharedCopy, takes_any_delay_of_either_side) {
         pair.buffer().fill(epoch, {0, pair.plan().total_bytes()});
         for (const std::int32_t t : own.permutation(4)) {
           maybe_sleep(own, 100);
-          pair.sender->put(t, epoch);
+          pair.sender->put({t, t + 1}, epoch);
         }
         pair.finish();  // overwrites the bytes at once
       }
@@ -189,7 +189,7 @@ TEST_F(SharedCopy, takes_several_threads_of_both_sides) {
           team.emplace_back([&, thread] {
             for (std::int32_t t = thread; t < transports; t += 2) {
               pair.buffer().fill(epoch, pair.plan().bytes(t));
-              pair.sender->put(t, epoch);
+              pair.sender->put({t, t + 1}, epoch);
             }
           });
         }

@@ -64,7 +64,7 @@ TEST_F(UcxLostPeer, a_sender_names_the_receiver_that_went_away) {
   if (rank() == 1) vanish();
   harness_barrier();
   if (rank() == 1) return;
-  for (const std::int32_t t : {1, 2, 3}) pair_->sender->put(t, 1);
+  for (const std::int32_t t : {1, 2, 3}) pair_->sender->put({t, t + 1}, 1);
   const std::string sentence = sentence_of_failure(pair_->link(), [&] { EXPECT_FALSE(pair_->sender->finished()); });
   EXPECT_NE(sentence.find("rank 1"), std::string::npos) << sentence;
   vanish();

@@ -80,7 +80,7 @@ TEST(UcxRelease, a_message_that_comes_after_the_memory_was_released_is_dropped) 
   std::memset(into, 0x5a, size_bytes);
   pair.receiver->release_memory();  // as for a request whose wait has timed out
   pair.buffer().fill(epoch, {0, size_bytes});
-  pair.sender->put(0, epoch);
+  pair.sender->put({0, 1}, epoch);
   until(pair.link(), "the message has left", [&] { return pair.sender->finished(); });
   const auto until_it_came = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   while (std::chrono::steady_clock::now() < until_it_came) pair.link().progress();

@@ -212,7 +212,7 @@ TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
   sender->start(epoch);
   from.fill(epoch, {0, shape.total_bytes});
   until(link, "the receiver is ready", [&] { return sender->ready(epoch); });
-  for (std::int32_t t = 0; t < 4; ++t) sender->put(t, epoch);
+  for (std::int32_t t = 0; t < 4; ++t) sender->put({t, t + 1}, epoch);
   for (std::int32_t t = 0; t < 4; ++t) {
     until(link, "all has arrived", [&] { return receiver->arrived(t, epoch); });
   }

@@ -108,8 +108,7 @@ class FakeSender final : public link::Sender {
   void start(Epoch) override {}
   bool ready(Epoch epoch) const override { return reached(wire_->credit.load(std::memory_order_acquire), epoch); }
   bool prepared(Epoch epoch) const override { return ready(epoch); }
-  void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
-  void put_run(link::Range run, Epoch epoch) override {
+  void put(link::Range run, Epoch epoch) override {
     if (script_.put_throws) throw Error(ErrorClass::other, "the fake link cannot put");
     ++script_.puts;
     for (std::int64_t t = run.begin; t < run.end; ++t) {

@@ -147,15 +147,14 @@ class DeviceSender final : public Sender {
   }
   bool prepared(Epoch epoch) const override { return ready(epoch); }
 
-  void put(std::int32_t t, Epoch epoch) override { put_run({t, t + 1}, epoch); }
-  void put_run(Range transports, Epoch epoch) override {
+  void put(Range run, Epoch epoch) override {
     const std::lock_guard lock(put_mutex_);
-    while (transports.size() > 0) {
-      const Range now = first_copy_of(transports);
+    while (run.size() > 0) {
+      const Range now = first_copy_of(run);
       CopyLane& lane = next_lane();
       lane.copy(receive_buffer_.get(), data_, {plan_.bytes(now.begin).begin, plan_.bytes(now.end - 1).end});
       announce(now, epoch, lane);
-      transports.begin = now.end;
+      run.begin = now.end;
     }
   }
 

@@ -106,15 +106,19 @@ class DirectSender final : public Sender {
     return reached(FlagWord(words().credit).load(std::memory_order_acquire), epoch);
   }
 
-  void put(std::int32_t t, Epoch epoch) override {
-    if (shared_) return shared_->put(t, epoch);
-    const Range bytes = plan_.bytes(t);
+  void put(Range run, Epoch epoch) override {
+    if (shared_) {
+      for (std::int64_t t = run.begin; t < run.end; ++t) shared_->put(static_cast<std::int32_t>(t), epoch);
+      return;
+    }
+    const Range bytes{plan_.bytes(run.begin).begin, plan_.bytes(run.end - 1).end};
     if (bytes.size() > 0) {
       std::byte* target = way_ == Way::slots ? shape_.slots(block_, epoch) : receive_buffer_;
       copy(target + bytes.begin, data_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
     }
-    // Pairs with the load in DirectReceiver::arrived.
-    FlagWord(shape_.flags(block_, epoch)[t]).store(epoch, std::memory_order_release);
+    Epoch* const flags = shape_.flags(block_, epoch);
+    // Pair with the load in DirectReceiver::arrived.
+    for (std::int64_t t = run.begin; t < run.end; ++t) FlagWord(flags[t]).store(epoch, std::memory_order_release);
   }
 
   bool finished() override { return !shared_ || shared_->finished(); }

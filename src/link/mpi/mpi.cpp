@@ -121,7 +121,9 @@ class MpiSender final : public Sender {
   // The MPI keeps messages that come before their receive, and keeps them in order.
   bool ready(Epoch) const override { return true; }
   bool prepared(Epoch) const override { return true; }
-  void put(std::int32_t t, Epoch) override { sends_.start(t); }
+  void put(Range run, Epoch) override {
+    for (std::int64_t t = run.begin; t < run.end; ++t) sends_.start(static_cast<std::int32_t>(t));
+  }
   bool finished() override { return sends_.test_all(); }
 
  private:

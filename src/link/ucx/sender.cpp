@@ -128,12 +128,14 @@ bool UcxSender::ready(Epoch epoch) const {
   return false;
 }
 
-void UcxSender::put(std::int32_t t, Epoch epoch) {
-  Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
-  transfer.epoch = epoch;
-  transfer.header.epoch = epoch;
-  state_->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
-  process_->worker.submit(transfer);
+void UcxSender::put(Range run, Epoch epoch) {
+  for (std::int64_t t = run.begin; t < run.end; ++t) {
+    Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
+    transfer.epoch = epoch;
+    transfer.header.epoch = epoch;
+    state_->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
+    process_->worker.submit(transfer);
+  }
 }
 
 bool UcxSender::finished() {

@@ -20,7 +20,7 @@ class UcxSender final : public Sender {
   void start(Epoch epoch) override;
   bool ready(Epoch epoch) const override;
   bool prepared(Epoch epoch) const override { return ready(epoch); }
-  void put(std::int32_t t, Epoch epoch) override;
+  void put(Range run, Epoch epoch) override;
   bool finished() override;
   void release_memory() override;
   bool needs_progress() const override { return true; }
