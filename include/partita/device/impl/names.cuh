@@ -2,6 +2,11 @@
 // declarations, which document them.
 #pragma once
 
+#include <partita/device/prequest.h>
+#include <partita/device/impl/epochs.cuh>
+#include <partita/device/impl/execution_space.hpp>
+#include <partita/device/impl/pready.cuh>
+
 PARTITA_DEVICE_INLINE int Partita_Pready(int partition, Partita_Prequest prequest) {
   return partita::device::pready(partition, prequest);
 }
