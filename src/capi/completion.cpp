@@ -20,21 +20,21 @@ void fill_empty(MPI_Status* status) {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
-/// Closes the epoch of a request that is done.
-void close(Request& request, MPI_Status* status) {
-  request.complete();
-  request.fill_status(status);
+/// Closes the epoch of an operation that is done.
+void close(Operation& operation, MPI_Status* status) {
+  operation.close();
+  operation.fill_status(status);
 }
 
-/// One look at an open request: whether it is closed now. An error closes it too, and throws.
-bool try_close(Request& request, MPI_Status* status) {
+/// One look at an open operation: whether it is closed now. An error closes it too, and throws.
+bool try_close(Operation& operation, MPI_Status* status) {
   try {
-    if (!request.done()) return false;
+    if (!operation.done()) return false;
   } catch (const Error& error) {
-    request.abandon(error);
+    operation.abandon(error);
     throw;
   }
-  close(request, status);
+  close(operation, status);
   return true;
 }
 
@@ -56,7 +56,7 @@ class Outcomes {
   bool look(int i) {
     if (code(i) != MPI_ERR_PENDING) return true;
     try {
-      if (!try_close(request_of(requests_[i]), status_at(statuses_, i))) return false;
+      if (!try_close(operation_of(requests_[i]), status_at(statuses_, i))) return false;
       code(i) = MPI_SUCCESS;
     } catch (...) {
       close_with(i, remember(call_, current_error()));
@@ -72,7 +72,7 @@ class Outcomes {
   void fail_open(const Error& error) {
     for (int i = 0; i < static_cast<int>(codes_.size()); ++i) {
       if (code(i) != MPI_ERR_PENDING) continue;
-      request_of(requests_[i]).abandon(error);
+      operation_of(requests_[i]).abandon(error);
       close_with(i, remember(call_, error));
     }
   }
@@ -98,15 +98,15 @@ class Outcomes {
 };
 
 /// Testany without the error handling. Returns whether the call is over.
-bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Request** first_open) {
+bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Operation** first_open) {
   *index = MPI_UNDEFINED;
   *first_open = nullptr;
   for (int i = 0; i < count; ++i) {
     if (!is_open(requests[i])) continue;
-    Request& request = request_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &request;
+    Operation& operation = operation_of(requests[i]);
+    if (*first_open == nullptr) *first_open = &operation;
     *index = i;
-    if (try_close(request, status)) return true;
+    if (try_close(operation, status)) return true;
   }
   *index = MPI_UNDEFINED;
   if (*first_open == nullptr) fill_empty(status);
@@ -115,18 +115,18 @@ bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* s
 
 /// Testsome: closes what is done; `*outcount` is MPI_UNDEFINED if nothing is open.
 int some_closed(const char* call, int incount, Partita_Request requests[], int* outcount, int indices[],
-                MPI_Status statuses[], Request** first_open) {
+                MPI_Status statuses[], Operation** first_open) {
   *outcount = 0;
   *first_open = nullptr;
   int first_failure = MPI_SUCCESS;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
-    Request& request = request_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &request;
+    Operation& operation = operation_of(requests[i]);
+    if (*first_open == nullptr) *first_open = &operation;
     MPI_Status* status = status_at(statuses, *outcount);
     int code = MPI_SUCCESS;
     try {
-      if (!try_close(request, status)) continue;
+      if (!try_close(operation, status)) continue;
     } catch (...) {
       code = remember(call, current_error());
       if (first_failure == MPI_SUCCESS) first_failure = code;
@@ -154,7 +154,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
   return on_requests("Wait", 1, request, [&] {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
-    Request& waited = request_of(*request);
+    Operation& waited = operation_of(*request);
     wait_for(1, request, waited, [&] { return try_close(waited, status); });
   });
 }
@@ -166,7 +166,7 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
-    Request& tested = request_of(*request);
+    Operation& tested = operation_of(*request);
     *flag = try_close(tested, status) ? 1 : 0;
     if (*flag == 0) watch_loop(1, request, tested);
   });
@@ -179,7 +179,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
     poll();
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
-    Request& asked = request_of(request);
+    Operation& asked = operation_of(request);
     *flag = asked.done() ? 1 : 0;
     if (*flag != 0) return asked.fill_status(status);
     fail_at_end_of_loop(asked);
@@ -197,7 +197,7 @@ int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]
     for (int i = 0; i < count; ++i) {
       if (outcomes.look(i)) continue;
       try {
-        runtime().wait_until(request_of(requests[i]), [&] {
+        runtime().wait_until(operation_of(requests[i]), [&] {
           for (int later = i + 1; later < count; ++later) outcomes.look(later);
           return outcomes.look(i);
         });
@@ -218,11 +218,11 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     poll();
     *flag = 1;
     Outcomes outcomes("Testall", count, requests, statuses);
-    Request* open = nullptr;
+    Operation* open = nullptr;
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
       try {
-        if (!request_of(requests[i]).done() && open == nullptr) open = &request_of(requests[i]);
+        if (!operation_of(requests[i]).done() && open == nullptr) open = &operation_of(requests[i]);
       } catch (const Error&) {
         // A failed request counts as done; look() below reports it.
       }
@@ -249,7 +249,7 @@ int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Statu
   return on_requests("Waitany", count, requests, [&] {
     check_output(index, "index");
     check_status(status);
-    Request* first_open = nullptr;
+    Operation* first_open = nullptr;
     if (any_closed(count, requests, index, status, &first_open)) return;
     wait_for(count, requests, *first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
   });
@@ -261,7 +261,7 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     check_output(flag, "flag");
     check_status(status);
     poll();
-    Request* first_open = nullptr;
+    Operation* first_open = nullptr;
     *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
     if (*flag == 0) watch_loop(count, requests, *first_open);
   });
@@ -273,7 +273,7 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
-    Request* first_open = nullptr;
+    Operation* first_open = nullptr;
     const auto look = [&] {
       code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
       return *outcount != 0;
@@ -290,7 +290,7 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
     poll();
-    Request* first_open = nullptr;
+    Operation* first_open = nullptr;
     code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
     if (*outcount == 0) watch_loop(incount, requests, *first_open);
   });

@@ -15,7 +15,7 @@ void throw_null_request() {
 }
 
 MPI_Comm comm_of(Partita_Request handle) {
-  return handle == PARTITA_REQUEST_NULL ? MPI_COMM_SELF : handler_of(request_of(handle).arguments().communicator.get());
+  return handle == PARTITA_REQUEST_NULL ? MPI_COMM_SELF : handler_of(operation_of(handle).communicator().get());
 }
 
 namespace {
@@ -29,17 +29,23 @@ namespace {
 }
 
 Markable& markable_of(Partita_Request handle) {
-  Markable* const markable = request_of(handle).facets().markable;
+  Markable* const markable = operation_of(handle).facets().markable;
   if (markable == nullptr) [[unlikely]]
     throw_not_markable();
   return *markable;
 }
 
 Awaitable& awaitable_of(Partita_Request handle) {
-  Awaitable* const awaitable = request_of(handle).facets().awaitable;
+  Awaitable* const awaitable = operation_of(handle).facets().awaitable;
   if (awaitable == nullptr) [[unlikely]]
     throw_not_awaitable();
   return *awaitable;
+}
+
+KernelUsable& kernel_usable_of(const Operation& operation) {
+  KernelUsable* const kernel_usable = operation.facets().kernel_usable;
+  if (kernel_usable == nullptr) throw Error(ErrorClass::request, "kernels cannot use what argument request stands for");
+  return *kernel_usable;
 }
 
 template <class Body>
@@ -83,11 +89,13 @@ void check_list(int count, const void* list, const char* name) {
     throw Error(ErrorClass::arg, "argument {} is null; expected are {} entries", name, count);
 }
 
-void wait_until_prepared(Request& request) {
-  if (request.side() == Side::send && !request.active()) {
-    throw Error(ErrorClass::request, "the send is inactive; expected is an active one (call Start first)");
-  }
-  runtime().wait_until(request, [&] { return request.prepared(); });
+void start(Operation& operation) {
+  operation.start();
+  operation.loop_watch().begin();
+}
+
+void wait_until_prepared(Operation& operation) {
+  runtime().wait_until(operation, [&] { return operation.prepared(); });
 }
 
 }  // namespace
@@ -112,14 +120,14 @@ int Partita_Start(Partita_Request* request) {
   return on_request("Start", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
     if (request == nullptr)
       throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
-    request_of(*request).start();
+    start(operation_of(*request));
   });
 }
 
 int Partita_Startall(int count, Partita_Request requests[]) {
   int code = guarded("Startall", [&] { check_list(count, requests, "requests"); });
   for (int i = 0; i < count && code == MPI_SUCCESS; ++i) {
-    code = on_request("Startall", requests[i], [&] { request_of(requests[i]).start(); });
+    code = on_request("Startall", requests[i], [&] { start(operation_of(requests[i])); });
   }
   return code;
 }
@@ -144,18 +152,18 @@ int Partita_Parrived(Partita_Request request, int partition, int* flag) {
   return on_request("Parrived", request, [&] {
     check_output(flag, "flag");
     *flag = awaitable_of(request).arrived(partition) ? 1 : 0;
-    if (*flag == 0) fail_at_end_of_loop(request_of(request));
+    if (*flag == 0) fail_at_end_of_loop(operation_of(request));
   });
 }
 
 int Partita_Pbuf_prepare(Partita_Request request) {
-  return on_request("Pbuf_prepare", request, [&] { wait_until_prepared(request_of(request)); });
+  return on_request("Pbuf_prepare", request, [&] { wait_until_prepared(operation_of(request)); });
 }
 
 int Partita_Pbuf_prepareall(int count, Partita_Request requests[]) {
   int code = guarded("Pbuf_prepareall", [&] { check_list(count, requests, "requests"); });
   for (int i = 0; i < count && code == MPI_SUCCESS; ++i) {
-    code = on_request("Pbuf_prepareall", requests[i], [&] { wait_until_prepared(request_of(requests[i])); });
+    code = on_request("Pbuf_prepareall", requests[i], [&] { wait_until_prepared(operation_of(requests[i])); });
   }
   return code;
 }
@@ -163,16 +171,17 @@ int Partita_Pbuf_prepareall(int count, Partita_Request requests[]) {
 int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) {
   return on_request("Prequest_create", handle, [&] {
     check_output(prequest, "prequest");
-    Request& request = request_of(handle);
-    runtime().wait_until(request, [&] { return request.matched_or_failed(); });
-    *prequest = request.make_device_side();
+    Operation& operation = operation_of(handle);
+    KernelUsable& kernel_usable = kernel_usable_of(operation);
+    runtime().wait_until(operation, [&] { return kernel_usable.can_make_device_request(); });
+    *prequest = kernel_usable.make_device_request();
   });
 }
 
 int Partita_Prequest_free(Partita_Prequest* prequest) {
   return guarded("Prequest_free", [&] {
     check_output(prequest, "prequest");
-    const auto untold = runtime().operations.request_with(*prequest).free_device_side();
+    const auto untold = runtime().operations.kernel_usable_with(*prequest).free_device_request();
     *prequest = Partita_Prequest{};
     if (untold) throw Error(*untold);
   });
@@ -180,20 +189,29 @@ int Partita_Prequest_free(Partita_Prequest* prequest) {
 
 namespace {
 
+/// What a kernel did wrong and nobody was told.
+std::optional<Error> untold_mistake(const Operation& operation) {
+  const KernelUsable* const kernel_usable = operation.facets().kernel_usable;
+  return kernel_usable != nullptr ? kernel_usable->untold_mistake() : std::nullopt;
+}
+
 /// One look, which makes progress: an epoch that is complete, though nobody has waited, is closed. An error of it is
 /// returned, and ends it as in a wait. Throws Error where the epoch is not complete.
-std::optional<Error> end_epoch(Request& request) {
-  if (!request.active()) return request.untold_mistake();
+std::optional<Error> end_epoch(Operation& operation) {
+  if (!operation.active()) return untold_mistake(operation);
   runtime().progress.poll();
   try {
-    if (request.close_if_done()) return request.untold_mistake();
+    if (operation.done()) {
+      operation.close();
+      return untold_mistake(operation);
+    }
   } catch (const std::exception&) {
     Error error = current_error();
-    request.abandon(error);
+    operation.abandon(error);
     return error;
   }
   throw Error(ErrorClass::request, "the request is active and not complete; complete it before it is freed. {}",
-              request.explain());
+              operation.explain());
 }
 
 }  // namespace
@@ -201,11 +219,11 @@ std::optional<Error> end_epoch(Request& request) {
 int Partita_Request_free(Partita_Request* request) {
   const Partita_Request handle = request == nullptr ? PARTITA_REQUEST_NULL : *request;
   // An error may be told when the request is gone.
-  const auto communicator = handle == PARTITA_REQUEST_NULL ? nullptr : request_of(handle).arguments().communicator;
+  const auto communicator = handle == PARTITA_REQUEST_NULL ? nullptr : operation_of(handle).communicator();
   return guarded(
       "Request_free", [&] { return handler_of(communicator.get()); },
       [&] {
-        Request& freed = request_of(handle);
+        Operation& freed = operation_of(handle);
         const auto failure = end_epoch(freed);
         runtime().free(freed);
         *request = PARTITA_REQUEST_NULL;
@@ -217,21 +235,10 @@ int Partita_Request_get_info(Partita_Request handle, MPI_Info* info) {
   return on_request("Request_get_info", handle, [&] {
     if (info == nullptr)
       throw Error(ErrorClass::arg, "argument info is null; expected is where to put the info object");
-    const Request& request = request_of(handle);
-    const auto set = [&](const char* key, const std::string& value) {
-      PARTITA_MPI(Info_set(*info, key, value.substr(0, MPI_MAX_INFO_VAL - 1).c_str()));
-    };
+    const std::vector<InfoEntry> entries = operation_of(handle).info();
     PARTITA_MPI(Info_create(info));
-    set("partita_kind", request.side() == Side::send ? "send" : "recv");
-    set("partita_active", request.active() ? "true" : "false");
-    set("partita_matched", request.matched() ? "true" : "false");
-    if (!request.matched()) return;
-    set("partita_link", request.link_name());
-    set("partita_reason", request.link_reason());
-    set("partita_transport_partitions", std::to_string(request.plan().transport_partitions()));
-    if (const DeviceSide* device = request.device_side()) {
-      set("partita_gpu_copy", device->kernel_copies() ? "kernel" : "engine");
-      set("partita_packets", device->in_packets() ? "true" : "false");
+    for (const InfoEntry& entry : entries) {
+      PARTITA_MPI(Info_set(*info, entry.key, entry.value.substr(0, MPI_MAX_INFO_VAL - 1).c_str()));
     }
   });
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "partita/partita.h"
-#include "partitioned/request.hpp"
+#include "partitioned/operation.hpp"
 #include "runtime/runtime.hpp"
 
 namespace partita::capi {
@@ -15,13 +15,13 @@ Runtime& runtime();
 
 [[noreturn]] void throw_null_request();
 /// What a handle stands for. Throws Error (request) on PARTITA_REQUEST_NULL.
-inline Request& request_of(Partita_Request handle) {
+inline Operation& operation_of(Partita_Request handle) {
   if (handle == PARTITA_REQUEST_NULL) [[unlikely]]
     throw_null_request();
-  return *reinterpret_cast<Request*>(handle);
+  return *reinterpret_cast<Operation*>(handle);
 }
-inline Partita_Request handle_of(Request& request) {
-  return reinterpret_cast<Partita_Request>(&request);
+inline Partita_Request handle_of(Operation& operation) {
+  return reinterpret_cast<Partita_Request>(&operation);
 }
 
 /// Whose error handler hears of a mistake with `handle`.

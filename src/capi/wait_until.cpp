@@ -8,9 +8,9 @@ using namespace partita::capi;
 namespace {
 
 /// What a watched wait for `requests` says: the first active one's explanation.
-Request* first_active(int count, const Partita_Request requests[]) {
+Operation* first_active(int count, const Partita_Request requests[]) {
   for (int i = 0; i < count; ++i) {
-    if (is_open(requests[i])) return &request_of(requests[i]);
+    if (is_open(requests[i])) return &operation_of(requests[i]);
   }
   return nullptr;
 }
@@ -20,13 +20,13 @@ class WaitingForFirstActive final : public Waiting {
  public:
   WaitingForFirstActive(int count, const Partita_Request* requests) : count_(count), requests_(requests) {}
   std::string explain() const override {
-    const Request* request = first_active(count_, requests_);
-    return request != nullptr ? request->explain()
-                              : "All partitioned requests are complete; requests of the MPI are not.";
+    const Operation* operation = first_active(count_, requests_);
+    return operation != nullptr ? operation->explain()
+                                : "All partitioned requests are complete; requests of the MPI are not.";
   }
   int waits_for() const override {
-    const Request* request = first_active(count_, requests_);
-    return request != nullptr ? request->waits_for() : -1;
+    const Operation* operation = first_active(count_, requests_);
+    return operation != nullptr ? operation->waits_for() : -1;
   }
 
  private:

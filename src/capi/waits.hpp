@@ -9,7 +9,7 @@ namespace partita::capi {
 
 /// Whether `handle` stands for a request between its start and the call that completes it.
 inline bool is_open(Partita_Request handle) {
-  return handle != PARTITA_REQUEST_NULL && request_of(handle).open();
+  return handle != PARTITA_REQUEST_NULL && operation_of(handle).open();
 }
 
 /// Throws Error on a negative count, and on a missing array.
@@ -40,22 +40,30 @@ inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
 /// The open ones of `requests` are given up, so that they can be freed.
 inline void abandon_open(int count, const Partita_Request requests[], const Error& error) {
   for (int i = 0; i < count; ++i) {
-    if (is_open(requests[i])) request_of(requests[i]).abandon(error);
+    if (is_open(requests[i])) operation_of(requests[i]).abandon(error);
   }
 }
 
 /// Watched waits that this thread is in: what they ask need not be watched on its own.
 inline thread_local int watched_waits = 0;
 
-/// A call that does not wait has found `request` open. Why the loop that it belongs to ends, if it does.
-inline std::optional<Error> end_of_loop(Request& request) {
-  return watched_waits > 0 ? std::nullopt : request.look_in_vain();
+/// A call that does not wait has found `asked` open, or a partition of it not arrived. Why the loop that the call
+/// belongs to ends, if it does.
+inline std::optional<Error> end_of_loop(Operation& asked) {
+  if (watched_waits > 0) return {};
+  Runtime& current = runtime();
+  try {
+    asked.loop_watch().look(asked, current.settings, current.world, current.progress);
+  } catch (const WaitError& error) {
+    return error;
+  }
+  return {};
 }
 
 /// The same for a call that leaves the request open: its next completion call says why, too.
-inline void fail_at_end_of_loop(Request& asked) {
+inline void fail_at_end_of_loop(Operation& asked) {
   if (const auto error = end_of_loop(asked)) {
-    asked.half().fail_on_both_sides("gave its request up", *error);
+    asked.fail(*error);
     throw Error(*error);
   }
 }
@@ -77,7 +85,7 @@ void wait_for(int count, const Partita_Request requests[], const Waiting& waitin
 }
 
 /// The same for a loop of tests: to be called where one has found `asked` open.
-inline void watch_loop(int count, const Partita_Request requests[], Request& asked) {
+inline void watch_loop(int count, const Partita_Request requests[], Operation& asked) {
   if (const auto error = end_of_loop(asked)) {
     abandon_open(count, requests, *error);
     throw Error(*error);

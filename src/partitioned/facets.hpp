@@ -1,7 +1,11 @@
-// What partitions of an operation allow: to be marked, to be awaited. An operation may have both.
+// What an operation allows to be done with its partitions. One may have several facets.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "core/error.hpp"
+#include "partita/device/prequest.h"
 
 namespace partita {
 
@@ -26,10 +30,30 @@ class Awaitable {
   ~Awaitable() = default;
 };
 
+/// Kernels mark or await the partitions, by a device request, of which there is one at a time. One thread at a time,
+/// unless said otherwise. Throws Error.
+class KernelUsable {
+ public:
+  /// Whether all is known that a device request is made of. Throws Error if it never will be.
+  virtual bool can_make_device_request() = 0;
+  /// MPIX_Prequest_create.
+  virtual const Partita_Prequest& make_device_request() = 0;
+  /// MPIX_Prequest_free: no kernel uses it any more. Gives what a kernel did wrong and nobody was told.
+  virtual std::optional<Error> free_device_request() = 0;
+  /// Whether `view` is the device request that was made last and not freed. Any thread.
+  virtual bool has_device_request(const Partita_Prequest& view) const = 0;
+  /// What a kernel did wrong and nobody was told, who is told now.
+  virtual std::optional<Error> untold_mistake() const = 0;
+
+ protected:
+  ~KernelUsable() = default;
+};
+
 /// Null: the operation has none.
 struct Facets {
   Markable* markable = nullptr;
   Awaitable* awaitable = nullptr;
+  KernelUsable* kernel_usable = nullptr;
 };
 
 }  // namespace partita

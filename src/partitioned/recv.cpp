@@ -151,7 +151,7 @@ bool RecvRequest::all_arrived() {
   return true;
 }
 
-void RecvRequest::seek_peer() {
+void RecvRequest::seek_peers() {
   services_.matcher.add(in_);
 }
 

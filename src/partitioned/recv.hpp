@@ -19,7 +19,7 @@ class RecvRequest final : public Request, public Awaitable {
   bool done() override;
   bool prepared() override;
   bool device_step() override;
-  void seek_peer() override;
+  void seek_peers() override;
 
   bool arrived(std::int64_t partition) override;
 

@@ -6,25 +6,15 @@
 #include <utility>
 
 #include "core/current_error.hpp"
-#include "core/native.hpp"
 
 namespace partita {
 
-void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes) {
-  if (status == MPI_STATUS_IGNORE) return;
-  status->MPI_SOURCE = source;
-  status->MPI_TAG = tag;
-  // Set in bytes: MPI_Status_set_elements counts basic elements, of which a datatype may hold several kinds.
-  native::Status_set_elements_x(status, MPI_BYTE, size_bytes);
-  native::Status_set_cancelled(status, 0);
-}
-
 Request::Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets)
-    : services_(services),
+    : Operation({facets.markable, facets.awaitable, this}, arguments.communicator),
+      services_(services),
       arguments_(std::move(arguments)),
       layout_(Layout::of(arguments_.datatype)),
-      half_(half),
-      facets_(facets) {
+      half_(half) {
   if (null_peer()) return;
   place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(total_bytes()));
   if (in_gpu_memory() && !layout_.contiguous()) {
@@ -61,16 +51,18 @@ void Request::enter_gpu() const {
   if (in_gpu_memory()) services_.device_memory.make_current(place_.device);
 }
 
-void Request::complete() {
+bool Request::open() const {
+  if (active()) return true;
+  if (device_ == nullptr) return false;
+  if (failed()) return device_driven() && !half_.failure_is_told();
+  return device_->has_news();
+}
+
+void Request::close() {
   record(Trace::Event::completed);
   if (device_ != nullptr) services_.engine.remove(*this);
   if (std::exchange(progress_is_wanted_, false)) services_.progress.unwant();
   half_.set_active(false);
-}
-
-bool Request::close_if_done() {
-  if (active() && done()) complete();
-  return !active();
 }
 
 void Request::want_progress() {
@@ -78,12 +70,9 @@ void Request::want_progress() {
   progress_is_wanted_ = true;
 }
 
-void Request::abandon(const Error& cause) {
-  if (const auto first_lost = end_epoch()) half_.say(*first_lost, "gave its request up", cause);
-}
-
-void Request::abandon() {
-  end_epoch();
+void Request::abandon(const std::optional<Error>& cause) {
+  const auto first_lost = end_epoch();
+  if (first_lost && cause) half_.say(*first_lost, "gave its request up", *cause);
 }
 
 /// Returns the first epoch that the other side has lost by it, if any.
@@ -94,7 +83,7 @@ std::optional<Epoch> Request::end_epoch() {
   // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
   // be open. With nobody at the other side the next epoch is as good as any.
   if (null_peer() || !(active() || device_ != nullptr || device_driven())) {
-    if (active()) complete();
+    if (active()) close();
     return {};
   }
   half_.give_up();
@@ -106,7 +95,7 @@ std::optional<Epoch> Request::end_epoch() {
     // Not that anybody knows.
   }
   give_up_epoch();
-  complete();
+  close();
   return over ? next(epoch()) : epoch();
 }
 
@@ -114,6 +103,21 @@ void Request::fill_status(MPI_Status* status) const {
   if (null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
   if (side() == Side::send) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
   set_status(status, arguments_.rank, arguments_.tag, total_bytes());
+}
+
+std::vector<InfoEntry> Request::info() const {
+  std::vector<InfoEntry> entries{{"partita_kind", side() == Side::send ? "send" : "recv"},
+                                 {"partita_active", active() ? "true" : "false"},
+                                 {"partita_matched", matched() ? "true" : "false"}};
+  if (!matched()) return entries;
+  entries.push_back({"partita_link", link_name()});
+  entries.push_back({"partita_reason", link_reason()});
+  entries.push_back({"partita_transport_partitions", std::to_string(plan().transport_partitions())});
+  if (device_ != nullptr) {
+    entries.push_back({"partita_gpu_copy", device_->kernel_copies() ? "kernel" : "engine"});
+    entries.push_back({"partita_packets", device_->in_packets() ? "true" : "false"});
+  }
+  return entries;
 }
 
 void Request::throw_if_given_up() const {
@@ -125,7 +129,7 @@ void Request::throw_if_given_up() const {
       explain());
 }
 
-const Partita_Prequest& Request::make_device_side() {
+const Partita_Prequest& Request::make_device_request() {
   if (null_peer()) {
     throw Error(ErrorClass::request, "the peer is MPI_PROC_NULL, to which kernels have nothing to mark");
   }
@@ -203,7 +207,7 @@ std::optional<Error> Request::untold_mistake() const {
   return {};
 }
 
-std::optional<Error> Request::free_device_side() {
+std::optional<Error> Request::free_device_request() {
   if (device_ == nullptr) throw Error(ErrorClass::request, "the request has no device request; it was freed already");
   if (active()) {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
@@ -270,16 +274,6 @@ void Request::check_startable() {
     throw Error(*mistake);
   }
   if (half_.ending.loses(next(epoch()))) throw half_.why_lost();
-  loop_watch_.begin();
-}
-
-std::optional<Error> Request::look_in_vain() {
-  try {
-    loop_watch_.look(*this, services_.settings, services_.world, services_.progress);
-  } catch (const WaitError& error) {
-    return error;
-  }
-  return {};
 }
 
 std::uint64_t Request::how_far() const {

@@ -11,10 +11,9 @@
 
 #include "core/error.hpp"
 #include "core/layout.hpp"
-#include "core/loop_watch.hpp"
 #include "partitioned/device_side.hpp"
-#include "partitioned/facets.hpp"
 #include "partitioned/gpu_request.hpp"
+#include "partitioned/operation.hpp"
 #include "partitioned/request_services.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/half.hpp"
@@ -39,92 +38,49 @@ struct RequestArguments {
   bool in_place = false;                     ///< kernels store into the peer's memory themselves (MPIX_Pbuffer)
 };
 
-/// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.
-void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes);
-
-/// Life: made, matched (once, by the Matcher, on any thread), then epochs: start … done … complete. Unless said
-/// otherwise a member is called by one thread at a time. Members throw Error.
-class Request : public Half::User, public GpuRequest {
+/// Has one half, which is matched once, by the Matcher, on any thread.
+class Request : public Operation, public Half::User, public KernelUsable, public GpuRequest {
  public:
   /// `half` and what `facets` names are the derived class's, and made after this.
   Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets);
-  ~Request() override = default;
-  Request(const Request&) = delete;
-  Request& operator=(const Request&) = delete;
 
-  /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
-  virtual void start() = 0;
-  /// Whether the open epoch is complete; makes progress.
-  virtual bool done() = 0;
-  /// Whether the peer has prepared for the open epoch, as Pbuf_prepare promises.
-  virtual bool prepared() = 0;
-  /// Closes the epoch; done() was true.
-  void complete();
-  /// One look: an open epoch that is complete is closed. Returns whether none is open any more.
-  bool close_if_done();
-  /// The status of a request whose epoch is complete.
-  void fill_status(MPI_Status* status) const;
+  void close() final;
+  void fill_status(MPI_Status* status) const final;
+  bool active() const final { return half_.active(); }
+  bool open() const final;
+  void fail(const Error& error) final { half_.fail_on_both_sides("gave its request up", error); }
+  void abandon(const std::optional<Error>& cause) final;
+  void withdraw() override;
+  std::vector<Half*> halves() final { return {&half_}; }
+  bool in_gpu_memory() const final { return !memory::is_host(place_.kind); }
+  std::vector<InfoEntry> info() const final;
 
-  bool active() const { return half_.active(); }
-  /// Whether completion calls must look at it: an epoch is open, or a device-driven request, or a kernel of it, has
-  /// failed and nobody was told yet.
-  bool open() const {
-    if (active()) return true;
-    if (device_ == nullptr) return false;
-    if (failed()) return device_driven() && !half_.failure_is_told();
-    return device_->has_news();
-  }
-  bool matched() const { return half_.matched(); }
-  /// What a wait for the match ends with; throws Error if it failed.
-  bool matched_or_failed() const {
+  bool can_make_device_request() final {
     half_.throw_if_failed();
     return matched() || null_peer();
   }
-  const DeviceSide* device_side() const { return device_.get(); }
-  /// Whether `view` is of this request's device side. Any thread.
-  bool has_device_side(const Partita_Prequest& view) const {
+  const Partita_Prequest& make_device_request() final;
+  std::optional<Error> free_device_request() final;
+  bool has_device_request(const Partita_Prequest& view) const final {
     return view.life != 0 && device_life_.load(std::memory_order_relaxed) == view.life;
   }
+  std::optional<Error> untold_mistake() const final;
+
+  bool matched() const { return half_.matched(); }
   Side side() const { return arguments_.side; }
   const RequestArguments& arguments() const { return arguments_; }
-  const Facets& facets() const { return facets_; }
   Half& half() { return half_; }
-  const Half& half() const { return half_; }
-  bool in_gpu_memory() const { return !memory::is_host(place_.kind); }
-  int device() const { return place_.device; }
   bool device_driven() const final { return arguments_.driver == link::Driver::device; }
   const link::Plan& plan() const { return half_.plan(); }  ///< once matched
   const std::string& link_name() const { return half_.link_name(); }
   const std::string& link_reason() const { return half_.link_reason(); }
-
   bool failed() const final { return half_.failed(); }
-  /// After an error in a wait or test: the epoch is given up, so that the request can be freed, and the other side
-  /// hears of `cause`. Blocks while another thread takes a step of the progress engine. Other threads may mark
-  /// meanwhile.
-  void abandon(const Error& cause);
-  /// The same for a request that is freed next, which the other side hears of then.
-  void abandon();
-
-  /// Makes what kernels need (MPIX_Prequest_create); the request is matched.
-  const Partita_Prequest& make_device_side();
-  /// No kernel uses it any more (MPIX_Prequest_free). Gives what a kernel did wrong and nobody was told.
-  std::optional<Error> free_device_side();
-  /// What a kernel did wrong and nobody was told, who is told now.
-  std::optional<Error> untold_mistake() const;
-  /// Looks for the peer. Once, by the thread that made the request.
-  virtual void seek_peer() = 0;
-  /// The program frees the request: no step of the progress engine finds it any more, and its kernels lose what they
-  /// had of it.
-  virtual void withdraw();
   void watch_kernels(KernelFindings& findings) final;
   void fail_kernels(const Error& error) final { fail_kernels(error, Mail::Caller::may_call_the_mpi); }
 
   std::string explain() const override;
   int waits_for() const override { return arguments_.peer; }
   std::uint64_t how_far() const override;
-  /// A test, Parrived or any other look that does not wait has found the request open, or a partition not arrived. Says
-  /// why the loop that it belongs to ends, if it does. Any thread.
-  std::optional<Error> look_in_vain();
 
  protected:
   /// An epoch opens. Throws Error if none may. A mistake of a kernel that nobody was told gives the request up.
@@ -173,7 +129,6 @@ class Request : public Half::User, public GpuRequest {
   Layout layout_;
   memory::Place place_;
   Half& half_;
-  const Facets facets_;
 
   bool wants_progress_ = false;              ///< an open epoch needs host steps all along
   bool kernels_want_progress_ = false;       ///< and would need none but for the device request
@@ -184,7 +139,6 @@ class Request : public Half::User, public GpuRequest {
   void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Epoch> end_epoch();
 
-  LoopWatch loop_watch_;
   bool progress_is_wanted_ = false;  ///< by the open epoch
   int looks_in_vain_ = 0;            ///< by the watch
 };

@@ -172,7 +172,7 @@ void SendRequest::give_up_epoch() {
   out_.give_up_epoch();
 }
 
-void SendRequest::seek_peer() {
+void SendRequest::seek_peers() {
   services_.matcher.add(out_);
 }
 
@@ -284,6 +284,9 @@ Partita_Prequest SendRequest::device_view() {
 }
 
 bool SendRequest::prepared() {
+  if (!out_.active()) {
+    throw Error(ErrorClass::request, "the send is inactive; expected is an active one (call Start first)");
+  }
   if (null_peer()) return true;
   out_.throw_if_failed();
   if (!out_.matched()) return false;

@@ -18,7 +18,7 @@ class SendRequest final : public Request, public Markable {
   bool done() override;
   bool prepared() override;
   bool device_step() override;
-  void seek_peer() override;
+  void seek_peers() override;
   void withdraw() override;
 
   void mark(std::int64_t partition) override;

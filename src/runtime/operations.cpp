@@ -8,12 +8,12 @@
 namespace partita {
 namespace {
 
-/// Whether nothing of `request` is left to be waited for; otherwise says in `why` what is.
-bool is_complete(Request& request, std::string& why) {
-  if (!request.open()) return true;
+/// Whether nothing of `operation` is left to be waited for; otherwise says in `why` what is.
+bool is_complete(Operation& operation, std::string& why) {
+  if (!operation.open()) return true;
   try {
-    if (request.done()) return true;
-    why = request.explain();
+    if (operation.done()) return true;
+    why = operation.explain();
   } catch (...) {
     why = current_error().sentence();
   }
@@ -22,67 +22,72 @@ bool is_complete(Request& request, std::string& why) {
 
 }  // namespace
 
-void Operations::add(std::unique_ptr<Request> request) {
-  Request& added = *request;
+void Operations::add(std::unique_ptr<Operation> operation) {
+  Operation& added = *operation;
   {
     const std::lock_guard lock(mutex_);
-    live_.emplace(&added, std::move(request));
+    live_.emplace(&added, Owned{std::move(operation), made_++});
   }
   try {
-    added.seek_peer();
+    added.seek_peers();
   } catch (...) {
     take(added);
     throw;
   }
 }
 
-std::shared_ptr<Request> Operations::take(Request& request) {
+std::shared_ptr<Operation> Operations::take(Operation& operation) {
   const std::lock_guard lock(mutex_);
-  return std::move(live_.extract(&request).mapped());
+  return std::move(live_.extract(&operation).mapped().operation);
 }
 
-void Operations::free(Request& request) {
-  request.withdraw();
-  matcher_.free(std::shared_ptr<Half>(take(request), &request.half()));
+void Operations::free(Operation& operation) {
+  operation.withdraw();
+  const std::vector<Half*> halves = operation.halves();
+  const std::shared_ptr<Operation> freed = take(operation);
+  for (Half* half : halves) matcher_.free(std::shared_ptr<Half>(freed, half));
 }
 
-Request& Operations::request_with(const Partita_Prequest& view) const {
+KernelUsable& Operations::kernel_usable_with(const Partita_Prequest& view) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [address, request] : live_) {
-    if (request->has_device_side(view)) return *request;
+  for (const auto& [address, owned] : live_) {
+    KernelUsable* const usable = owned.operation->facets().kernel_usable;
+    if (usable != nullptr && usable->has_device_request(view)) return *usable;
   }
   throw Error(ErrorClass::arg, "argument prequest is of no request; it was freed already, or never made");
 }
 
-/// As the program has made them.
-std::vector<Request*> Operations::in_order() const {
+std::vector<Operation*> Operations::in_order() const {
   const std::lock_guard lock(mutex_);
-  std::vector<Request*> live;
-  live.reserve(live_.size());
-  for (const auto& [address, request] : live_) live.push_back(request.get());
-  std::ranges::sort(live, {}, [](const Request* request) { return request->half().id; });
+  std::vector<const Owned*> owned;
+  owned.reserve(live_.size());
+  for (const auto& [address, each] : live_) owned.push_back(&each);
+  std::ranges::sort(owned, {}, &Owned::place);
+  std::vector<Operation*> live;
+  live.reserve(owned.size());
+  for (const Owned* each : owned) live.push_back(each->operation.get());
   return live;
 }
 
 Operations::Leftovers Operations::free_all() {
   Leftovers found;
-  const std::vector<Request*> live = in_order();
+  const std::vector<Operation*> live = in_order();
   found.live = live.size();
   // What was marked may be on its way still, over a link that moves only while somebody looks.
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  for (Request* request : live) {
+  for (Operation* operation : live) {
     std::string why;
-    bool complete = is_complete(*request, why);
+    bool complete = is_complete(*operation, why);
     while (!complete && std::chrono::steady_clock::now() < give_up) {
       progress_.poll();
-      complete = is_complete(*request, why);
+      complete = is_complete(*operation, why);
     }
     if (!complete && found.incomplete++ == 0) found.explanation = why;
   }
   const auto exclusive = progress_.exclusive();
-  for (Request* request : live) {
-    request->abandon();
-    free(*request);
+  for (Operation* operation : live) {
+    operation->abandon({});
+    free(*operation);
   }
   return found;
 }

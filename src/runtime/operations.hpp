@@ -1,14 +1,17 @@
-// The requests of the program, from init to free.
+// The operations of the program, from init to free.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "partitioned/request.hpp"
+#include "core/progress.hpp"
+#include "partitioned/operation.hpp"
+#include "transfer/matcher.hpp"
 
 namespace partita {
 
@@ -19,30 +22,36 @@ class Operations {
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
-  /// Takes `request` over and lets it look for its peer. Where that throws, nothing is left of it.
-  void add(std::unique_ptr<Request> request);
-  /// The program freed `request`; the matcher keeps it until its peer can no longer touch its memory.
-  void free(Request& request);
-  /// The request whose device side `view` is. Throws Error if it is of none.
-  Request& request_with(const Partita_Prequest& view) const;
+  /// Takes `operation` over and lets it look for its peers. Where that throws, nothing is left of it.
+  void add(std::unique_ptr<Operation> operation);
+  /// The program freed `operation`; the matcher keeps it until its peers can no longer touch its memory.
+  void free(Operation& operation);
+  /// Whose device request `view` is. Throws Error if it is nobody's.
+  KernelUsable& kernel_usable_with(const Partita_Prequest& view) const;
 
   /// What the program has left behind at the end.
   struct Leftovers {
-    std::size_t live = 0;        ///< requests that it has not freed
+    std::size_t live = 0;        ///< operations that it has not freed
     std::size_t incomplete = 0;  ///< those among them whose epoch is open and cannot be completed
     std::string explanation;     ///< of the first incomplete one
   };
-  /// Frees every request that the program has not freed.
+  /// Frees every operation that the program has not freed, in the order in which they were made.
   Leftovers free_all();
 
  private:
-  std::vector<Request*> in_order() const;
-  std::shared_ptr<Request> take(Request& request);
+  struct Owned {
+    std::shared_ptr<Operation> operation;
+    std::uint64_t place;  ///< among all that were ever made
+  };
+
+  std::vector<Operation*> in_order() const;
+  std::shared_ptr<Operation> take(Operation& operation);
 
   Matcher& matcher_;
   Progress& progress_;
   mutable std::mutex mutex_;
-  std::unordered_map<const Request*, std::shared_ptr<Request>> live_;
+  std::uint64_t made_ = 0;
+  std::unordered_map<const Operation*, Owned> live_;
 };
 
 }  // namespace partita

@@ -142,9 +142,9 @@ Runtime::~Runtime() {
   progress.stop_thread();
 }
 
-void Runtime::free(Request& request) {
-  const bool in_gpu_memory = request.in_gpu_memory();
-  operations.free(request);
+void Runtime::free(Operation& operation) {
+  const bool in_gpu_memory = operation.in_gpu_memory();
+  operations.free(operation);
   // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
   // owner has freed from being used. Unmapping blocks behind kernels: no request may have an epoch that kernels mark,
   // and none may be driven by them, whose epochs the host does not see. What is left now goes with a later request.

@@ -75,8 +75,8 @@ class Runtime {
     }
   }
 
-  /// Frees a request. In GPU memory, it lets go of peers' memory that requests no longer use, too.
-  void free(Request& request);
+  /// Frees an operation. In GPU memory, it lets go of peers' memory that operations no longer use, too.
+  void free(Operation& operation);
 
   /// Memory of Partita_Alloc. Where this process may make no more segments it is the MPI's, which peers cannot map.
   /// Throws Error.

@@ -12,7 +12,6 @@
 #include "core/error.hpp"
 #include "core/mail.hpp"
 #include "core/trace.hpp"
-#include "core/watch.hpp"
 #include "link/link.hpp"
 #include "transfer/ending.hpp"
 #include "transfer/services.hpp"
@@ -40,11 +39,16 @@ struct HalfTerms {
 class Half {
  public:
   /// Whoever uses the half and lives as long as it.
-  class User : public Waiting {
+  class User {
    public:
     /// The plan is known, and the link there. The half is matched once this returns; until then no partition is marked.
     virtual void before_match() = 0;
     virtual void after_match() {}
+    /// What the half is for and how far it has come; a sentence.
+    virtual std::string explain() const = 0;
+
+   protected:
+    ~User() = default;
   };
 
   Half(const Services& services, User& user, HalfTerms terms)

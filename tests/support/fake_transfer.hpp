@@ -207,7 +207,6 @@ class Party final : public Half::User {
   }
   void after_match() override { ++matches; }
   std::string explain() const override { return "A test's half"; }
-  int waits_for() const override { return half.peer(); }
 
   /// As a request's start.
   void start() {

@@ -1,0 +1,87 @@
+// What stands behind a Partita_Request: a point-to-point request, or whatever else has partitions.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/loop_watch.hpp"
+#include "core/watch.hpp"
+#include "partitioned/facets.hpp"
+#include "transfer/communicators.hpp"
+#include "transfer/half.hpp"
+
+namespace partita {
+
+/// An answer of MPI_Request_get_info.
+struct InfoEntry {
+  const char* key;
+  std::string value;
+};
+
+/// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.
+void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes);
+
+/// Life: made, seek_peers, then epochs (start … done … close), withdraw; it goes once no peer can touch its memory any
+/// more. It may have any number of transfers. Unless said otherwise a member is called by one thread at a time. Members
+/// throw Error.
+class Operation : public Waiting {
+ public:
+  /// What `facets` names lives as long as the operation, most often as a part of it. `communicator` may be null.
+  Operation(Facets facets, std::shared_ptr<Communicator> communicator)
+      : facets_(facets), communicator_(std::move(communicator)) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  const Facets& facets() const { return facets_; }
+  /// Its error handler hears of the operation's errors.
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  /// Of the tests, and other looks that do not wait, which have found it open or a partition not arrived.
+  LoopWatch& loop_watch() { return loop_watch_; }
+
+  /// Looks for the peers. Once, by the thread that made the operation.
+  virtual void seek_peers() = 0;
+  /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
+  virtual void start() = 0;
+  /// Whether an epoch is open. Any thread.
+  virtual bool active() const = 0;
+  /// Whether completion calls must look at it: an epoch is open, or there is an error of which nobody was told yet,
+  /// where kernels open the epochs or have made a mistake.
+  virtual bool open() const = 0;
+  /// Whether the open epoch is complete. Makes progress.
+  virtual bool done() = 0;
+  /// Whether the peers have prepared for the open epoch, as Pbuf_prepare promises.
+  virtual bool prepared() = 0;
+  /// Closes the epoch; done() was true.
+  virtual void close() = 0;
+  /// The status of an operation whose epoch is complete.
+  virtual void fill_status(MPI_Status* status) const = 0;
+
+  /// The epoch stays open, and can only end with `error`, which the peers hear of.
+  virtual void fail(const Error& error) = 0;
+  /// After an error in a wait or test: the epoch is given up, so that the operation can be freed, and the peers hear of
+  /// `cause`; without a cause they hear of the free, which follows. Blocks while another thread takes a step of the
+  /// progress engine. Other threads may mark meanwhile.
+  virtual void abandon(const std::optional<Error>& cause) = 0;
+  /// The program frees the operation: no step of the progress engine finds it any more, and its kernels lose what they
+  /// had of it.
+  virtual void withdraw() = 0;
+  /// Its halves of transfers, which the matcher keeps after a free, and the operation with them, until their peers are
+  /// done as well.
+  virtual std::vector<Half*> halves() = 0;
+
+  /// Whether buffers of it lie in GPU memory.
+  virtual bool in_gpu_memory() const = 0;
+  virtual std::vector<InfoEntry> info() const = 0;
+
+ private:
+  const Facets facets_;
+  const std::shared_ptr<Communicator> communicator_;
+  LoopWatch loop_watch_;
+};
+
+}  // namespace partita

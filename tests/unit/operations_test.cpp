@@ -1,0 +1,290 @@
+// The table of the program's operations, with operations of the test's own: one with all facets and a transfer each
+// way, others with any number of halves.
+#include "runtime/operations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "support/fake_transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr std::int64_t bytes = 64;
+constexpr std::int32_t partitions = 4;
+
+/// What an operation shall do, and what was done with it, which survives it.
+struct Life {
+  bool peers_throw = false;
+  int looks_until_done = 0;
+  bool done_throws = false;
+
+  int sought = 0;
+  int abandoned = 0;
+  int withdrawn = 0;
+  bool gone = false;
+};
+
+/// Has no partitions and no transfers.
+class BareOperation : public Operation {
+ public:
+  explicit BareOperation(Life& life, Facets facets = {}) : Operation(facets, nullptr), life_(life) {}
+  ~BareOperation() override { life_.gone = true; }
+
+  void seek_peers() override {
+    ++life_.sought;
+    if (life_.peers_throw) throw Error(ErrorClass::other, "the test's peers cannot be looked for");
+  }
+  void start() override { active_ = true; }
+  bool active() const override { return active_; }
+  bool open() const override { return active_; }
+  bool done() override {
+    if (life_.done_throws) throw Error(ErrorClass::other, "the test's operation has failed");
+    return life_.looks_until_done-- <= 0;
+  }
+  bool prepared() override { return true; }
+  void close() override { active_ = false; }
+  void fill_status(MPI_Status*) const override {}
+  void fail(const Error&) override {}
+  void abandon(const std::optional<Error>&) override {
+    ++life_.abandoned;
+    active_ = false;
+  }
+  void withdraw() override { ++life_.withdrawn; }
+  std::vector<Half*> halves() override { return {}; }
+  bool in_gpu_memory() const override { return false; }
+  std::vector<InfoEntry> info() const override { return {}; }
+  std::string explain() const override { return "The test's operation waits"; }
+  int waits_for() const override { return -1; }
+
+ protected:
+  Life& life_;
+
+ private:
+  bool active_ = false;
+};
+
+/// Sends to the other rank and receives from it, as a collective does: partitions are marked and awaited, by kernels
+/// too.
+class Exchange final : public BareOperation, public Markable, public Awaitable, public KernelUsable {
+ public:
+  Exchange(Life& life, FakeRank& at, FakeRank& peer)
+      : BareOperation(life, {this, this, this}),
+        matcher_(at.matcher),
+        to_(at, terms(Side::send, peer), {1, at.rank, peer.rank, 0, 0}),
+        from_(at, terms(Side::recv, peer), {1, peer.rank, at.rank, 0, 0}) {}
+
+  void seek_peers() override {
+    BareOperation::seek_peers();
+    matcher_.add(to_.half);
+    matcher_.add(from_.half);
+  }
+  void start() override {
+    BareOperation::start();
+    from_.start();
+    to_.start();
+  }
+  bool done() override { return to_.half.all_finished() && from_.half.all_arrived(); }
+  void close() override {
+    BareOperation::close();
+    to_.half.set_active(false);
+    from_.half.set_active(false);
+  }
+  std::vector<Half*> halves() override { return {&to_.half, &from_.half}; }
+
+  void mark(std::int64_t partition) override { mark(partition, partition); }
+  void mark(std::int64_t first, std::int64_t last) override { to_.half.submit({first, last + 1}); }
+  bool arrived(std::int64_t partition) override { return from_.half.arrived({partition, partition + 1}); }
+
+  bool can_make_device_request() override { return to_.half.matched() && from_.half.matched(); }
+  const Partita_Prequest& make_device_request() override {
+    prequest_.life = 2;
+    return prequest_;
+  }
+  std::optional<Error> free_device_request() override {
+    prequest_.life = 0;
+    return {};
+  }
+  bool has_device_request(const Partita_Prequest& view) const override {
+    return view.life != 0 && view.life == prequest_.life;
+  }
+  std::optional<Error> untold_mistake() const override { return {}; }
+
+  std::vector<std::byte>& sent() { return to_.buffer; }
+  std::vector<std::byte>& received() { return from_.buffer; }
+
+ private:
+  static HalfTerms terms(Side side, const FakeRank& peer) {
+    HalfTerms terms;
+    terms.side = side;
+    terms.peer = peer.rank;
+    terms.shape = {partitions, bytes, partitions, 0};
+    return terms;
+  }
+
+  Matcher& matcher_;
+  SendParty to_;
+  RecvParty from_;
+  Partita_Prequest prequest_{};
+};
+
+class OperationsTable : public testing::Test {
+ protected:
+  BareOperation& add_bare(Life& life) { return added(zeroth, std::make_unique<BareOperation>(life)); }
+  Exchange& add_exchange(FakeRank& at, Life& life) {
+    return added(at, std::make_unique<Exchange>(life, at, at.rank == 0 ? first : zeroth));
+  }
+  template <class Kind>
+  Kind& added(FakeRank& at, std::unique_ptr<Kind> operation) {
+    Kind& made = *operation;
+    table_of(at).add(std::move(operation));
+    return made;
+  }
+  Operations& table_of(const FakeRank& at) { return at.rank == 0 ? zeroth_table : first_table; }
+  void deliver_all() {
+    while (!post.empty()) {
+      const Letter letter = post.front();
+      post.pop_front();
+      (letter.to == 0 ? zeroth : first).mail.take(letter);
+    }
+  }
+
+  Post post;
+  FakeRank zeroth{post, 0};
+  FakeRank first{post, 1};
+  Operations zeroth_table{zeroth.matcher, zeroth.progress};
+  Operations first_table{first.matcher, first.progress};
+};
+
+TEST_F(OperationsTable, an_operation_may_be_marked_and_awaited) {
+  Life lives[2];
+  Exchange& here = add_exchange(zeroth, lives[0]);
+  Exchange& there = add_exchange(first, lives[1]);
+  deliver_all();
+  for (std::size_t i = 0; i < bytes; ++i) {
+    here.sent()[i] = static_cast<std::byte>(i);
+    there.sent()[i] = static_cast<std::byte>(100 + i);
+  }
+  for (Operation* each : {static_cast<Operation*>(&here), static_cast<Operation*>(&there)}) each->start();
+
+  const Facets facets = here.facets();
+  EXPECT_FALSE(facets.awaitable->arrived(1));
+  facets.markable->mark(1);
+  EXPECT_TRUE(there.facets().awaitable->arrived(1));
+  EXPECT_FALSE(facets.awaitable->arrived(1));
+  there.facets().markable->mark(0, 3);
+  EXPECT_TRUE(facets.awaitable->arrived(1));
+  EXPECT_EQ(here.received(), there.sent());
+  EXPECT_FALSE(here.done());
+  facets.markable->mark(0);
+  facets.markable->mark(2, 3);
+  EXPECT_TRUE(here.done());
+  EXPECT_TRUE(there.done());
+  EXPECT_EQ(there.received(), here.sent());
+}
+
+TEST_F(OperationsTable, an_operation_goes_when_the_peers_of_all_its_halves_are_done) {
+  Life lives[2];
+  Exchange& here = add_exchange(zeroth, lives[0]);
+  Exchange& there = add_exchange(first, lives[1]);
+  deliver_all();
+
+  zeroth_table.free(here);
+  EXPECT_EQ(lives[0].withdrawn, 1);
+  EXPECT_FALSE(lives[0].gone);
+  ASSERT_EQ(post.size(), 2U);  // a bye for each half
+  deliver_all();
+  EXPECT_FALSE(lives[0].gone);
+
+  first_table.free(there);
+  EXPECT_TRUE(lives[1].gone);  // all that its peer had of it was over
+  ASSERT_EQ(post.size(), 2U);
+  zeroth.mail.take(post.front());
+  post.pop_front();
+  EXPECT_FALSE(lives[0].gone);  // the other half's peer may still touch its memory
+  deliver_all();
+  EXPECT_TRUE(lives[0].gone);
+}
+
+TEST_F(OperationsTable, an_operation_without_halves_goes_at_once) {
+  Life life;
+  BareOperation& operation = add_bare(life);
+  EXPECT_EQ(life.sought, 1);
+  zeroth_table.free(operation);
+  EXPECT_EQ(life.withdrawn, 1);
+  EXPECT_TRUE(life.gone);
+  EXPECT_EQ(zeroth_table.free_all().live, 0U);
+}
+
+TEST_F(OperationsTable, an_operation_that_cannot_look_for_its_peers_leaves_nothing_behind) {
+  Life life;
+  life.peers_throw = true;
+  EXPECT_THROW(add_bare(life), Error);
+  EXPECT_TRUE(life.gone);
+  EXPECT_EQ(zeroth_table.free_all().live, 0U);
+}
+
+TEST_F(OperationsTable, a_device_request_is_found_until_it_is_freed) {
+  Life lives[3];
+  add_bare(lives[0]);
+  add_exchange(first, lives[1]);
+  Exchange& operation = add_exchange(zeroth, lives[2]);
+  KernelUsable& usable = *operation.facets().kernel_usable;
+  EXPECT_FALSE(usable.can_make_device_request());
+  deliver_all();
+  ASSERT_TRUE(usable.can_make_device_request());
+
+  const Partita_Prequest view = usable.make_device_request();
+  EXPECT_EQ(&zeroth_table.kernel_usable_with(view), &usable);
+  EXPECT_THROW(first_table.kernel_usable_with(view), Error);
+  EXPECT_THROW(zeroth_table.kernel_usable_with(Partita_Prequest{}), Error);
+  usable.free_device_request();
+  EXPECT_THROW(zeroth_table.kernel_usable_with(view), Error);
+}
+
+TEST_F(OperationsTable, what_the_program_has_left_is_freed_in_the_order_in_which_it_was_made) {
+  static constexpr std::size_t count = 50;
+  std::vector<std::size_t> freed;
+  class Noting final : public BareOperation {
+   public:
+    Noting(Life& life, std::size_t place, std::vector<std::size_t>& freed)
+        : BareOperation(life), place_(place), freed_(freed) {}
+    void withdraw() override { freed_.push_back(place_); }
+
+   private:
+    std::size_t place_;
+    std::vector<std::size_t>& freed_;
+  };
+  Life lives[count];
+  for (std::size_t i = 0; i < count; ++i) {
+    BareOperation& made = added(zeroth, std::make_unique<Noting>(lives[i], i, freed));
+    if (i % 3 == 1) made.start();
+  }
+  const Operations::Leftovers left = zeroth_table.free_all();
+  EXPECT_EQ(left.live, count);
+  EXPECT_EQ(left.incomplete, 0U);
+  ASSERT_EQ(freed.size(), count);
+  EXPECT_TRUE(std::is_sorted(freed.begin(), freed.end()));
+  for (const Life& life : lives) {
+    EXPECT_EQ(life.abandoned, 1);
+    EXPECT_TRUE(life.gone);
+  }
+}
+
+TEST_F(OperationsTable, what_cannot_be_completed_is_told_and_what_soon_can_is_not) {
+  Life soon, failed, never;
+  soon.looks_until_done = 5;
+  failed.done_throws = true;
+  never.looks_until_done = std::numeric_limits<int>::max();
+  for (Life* life : {&soon, &failed, &never}) add_bare(*life).start();
+  const Operations::Leftovers left = zeroth_table.free_all();
+  EXPECT_EQ(left.live, 3U);
+  EXPECT_EQ(left.incomplete, 2U);
+  EXPECT_EQ(left.explanation, "the test's operation has failed");
+  EXPECT_TRUE(soon.gone && failed.gone && never.gone);
+}
+
+}  // namespace
+}  // namespace partita::test
