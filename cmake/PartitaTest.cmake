@@ -51,6 +51,11 @@ function(partita_add_test_entry name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
+  # By this label ./dev gpu-test knows whose ranks must share a GPU where there are fewer than ranks. compute-sanitizer does
+  # not run under the service that lets them.
+  if("gpu" IN_LIST arg_LABELS AND NOT "sanitizer" IN_LIST arg_LABELS)
+    list(APPEND arg_LABELS ranks${arg_PROCESSORS})
+  endif()
   math(EXPR limit "${arg_TIMEOUT} * ${PARTITA_TEST_TIME_FACTOR}")
   if(PARTITA_SANITIZE)
     math(EXPR limit "${limit} * 4")

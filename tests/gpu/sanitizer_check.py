@@ -56,7 +56,7 @@ def main():
                "--error-exitcode", str(FOUND_EXIT_CODE), PROGRAM]
     needed = int(os.environ.get("PARTITEST_GPUS", "1"))
     if gpu_count() < needed:
-        skip(f"needs {needed} GPUs, this machine has {gpu_count()}")
+        skip(f"needs {needed} GPUs, this machine has {gpu_count()} (compute-sanitizer does not run under the multi-process service)")
     code, output = run(command)
     lines = output.splitlines()
     print("\n".join(lines[-MOST_LINES:]))
