@@ -7,6 +7,15 @@
 #include "core/log.hpp"
 
 namespace partita {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr microseconds longest_nap(1000);
+constexpr microseconds longest_prompt_nap(20);
+constexpr int lingering_naps = 50;
+
+}  // namespace
 
 void Progress::start_thread() {
   thread_ = std::thread([this] { thread_main(); });
@@ -17,15 +26,16 @@ void Progress::stop_thread() {
   if (!thread_.joinable()) return;
   has_thread_.store(false, std::memory_order_relaxed);
   stopping_.store(true, std::memory_order_release);
-  wake_ups_.fetch_add(1, std::memory_order_release);
-  wake_ups_.notify_all();
+  doze_.wake();
   thread_.join();
 }
 
 void Progress::want() {
-  if (wanted_.fetch_add(1, std::memory_order_release) > 0 || !thread_.joinable()) return;
-  wake_ups_.fetch_add(1, std::memory_order_release);
-  wake_ups_.notify_all();
+  if (wanted_.fetch_add(1) == 0) doze_.wake_sleeper();
+}
+
+void Progress::want_prompt() {
+  if (prompt_wanted_.fetch_add(1) == 0 && spare_cores_ > 0 && !prompt()) doze_.wake();
 }
 
 void Progress::poll() {
@@ -48,26 +58,38 @@ bool Progress::take_steps() {
   return moved;
 }
 
+bool Progress::take_wanted_steps() {
+  if (!wanted()) return false;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && take_steps();
+}
+
+void Progress::take_looks() {
+  for (const Look& look : looks_) look();
+}
+
 void Progress::thread_main() {
-  using std::chrono::microseconds;
   // A caller in a wait polls by itself and faster; this thread is there for ranks that are busy elsewhere.
   const microseconds shortest(spare_cores_ > 0 ? 5 : 50);
-  const microseconds longest(1000);
   microseconds nap = shortest;
+  int prompt_naps = 0;  // still to be taken
   while (!stopping_.load(std::memory_order_acquire)) {
-    const unsigned seen = wake_ups_.load(std::memory_order_acquire);
-    if (wanted_.load(std::memory_order_acquire) <= 0) {
-      wake_ups_.wait(seen, std::memory_order_acquire);
+    const std::uint32_t seen = doze_.calls();
+    if (spare_cores_ > 0 && prompt_wanted_.load() > 0) prompt_naps = lingering_naps;
+    if (prompt_naps > 0) {
+      --prompt_naps;
+      nap = take_wanted_steps() ? shortest : std::min(nap * 2, longest_prompt_nap);
+      prompt_.store(true);
+      doze_.nap_precisely(seen, nap);
+      prompt_.exchange(false);  // before the looks, in the one order of all
+      take_looks();
+    } else if (wanted()) {
+      nap = take_wanted_steps() ? shortest : std::min(nap * 2, longest_nap);
+      doze_.nap(seen, nap);
+    } else {
+      doze_.sleep(seen);
       nap = shortest;
-      continue;
     }
-    bool moved = false;
-    {
-      const std::unique_lock lock(mutex_, std::try_to_lock);
-      if (lock.owns_lock()) moved = take_steps();
-    }
-    nap = moved ? shortest : std::min(nap * 2, longest);
-    std::this_thread::sleep_for(nap);
   }
 }
 

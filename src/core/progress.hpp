@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/doze.hpp"
+
 namespace partita {
 
 /// Callers take steps inside their waits; a thread takes them while some request wants steps and no caller does, as
@@ -16,6 +18,8 @@ class Progress {
  public:
   /// One kind of step; returns whether something moved. Steps run one at a time, under the engine's lock.
   using Step = std::function<bool()>;
+  /// What the thread looks at however long another thread's step takes: not under the engine's lock. Throws nothing.
+  using Look = std::function<void()>;
 
   /// `spare_cores` as in World: how eagerly the thread polls.
   explicit Progress(int spare_cores) : spare_cores_(spare_cores) {}
@@ -25,6 +29,8 @@ class Progress {
 
   /// Adds a kind of step. Before the thread starts.
   void add(Step step) { steps_.push_back({std::move(step), {}}); }
+  /// Adds a look, which the thread takes whenever it wakes while promptness is wanted. Before the thread starts.
+  void add_look(Look look) { looks_.push_back(std::move(look)); }
   void start_thread();
   void stop_thread();
 
@@ -32,6 +38,17 @@ class Progress {
   void want();
   void unwant() { wanted_.fetch_sub(1, std::memory_order_relaxed); }
   bool wanted() const { return wanted_.load(std::memory_order_relaxed) > 0; }
+
+  /// One more, or one fewer, reason for the thread to look soon: where a core is spare it naps for 20 us at most, and
+  /// goes on so for a millisecond after the last reason went, so that epochs which follow one another wake it once.
+  /// Steps are still taken only while some are wanted. Any thread; wakes the thread.
+  void want_prompt();
+  void unwant_prompt() { prompt_wanted_.fetch_sub(1, std::memory_order_relaxed); }
+  /// Whether the thread takes another look within one nap of 20 us: it has begun that nap. False while it takes steps,
+  /// which may be long. Any thread. Who stores, in the one order of all (memory_order_seq_cst), what a look loads
+  /// likewise, and then finds this true, is looked at; who finds it false has to do by itself what the look would have
+  /// done.
+  bool prompt() const { return prompt_.load(); }
 
   /// Takes the steps that can be taken now, unless another thread does already. Never blocks. Any thread.
   void poll();
@@ -45,6 +62,8 @@ class Progress {
  private:
   void thread_main();
   bool take_steps();
+  bool take_wanted_steps();
+  void take_looks();
 
   struct Known {
     Step take;
@@ -53,9 +72,12 @@ class Progress {
 
   int spare_cores_;
   std::vector<Known> steps_;
+  std::vector<Look> looks_;
   std::recursive_mutex mutex_;
   std::atomic<int> wanted_{0};
-  std::atomic<unsigned> wake_ups_{0};
+  std::atomic<int> prompt_wanted_{0};
+  std::atomic<bool> prompt_{false};
+  Doze doze_;  ///< the thread's
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_thread_{false};
   std::thread thread_;

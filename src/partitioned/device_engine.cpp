@@ -10,11 +10,12 @@ void DeviceEngine::add(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
   active_.push_back(&request);
   any_.store(true);  // in the one order of all: see DeviceWatch::sleep
+  progress_.want_prompt();
 }
 
 void DeviceEngine::remove(GpuRequest& request) {
   const std::lock_guard lock(mutex_);
-  std::erase(active_, &request);
+  if (std::erase(active_, &request) > 0) progress_.unwant_prompt();
   any_.store(!active_.empty(), std::memory_order_relaxed);
 }
 

@@ -5,13 +5,17 @@
 #include <mutex>
 #include <vector>
 
+#include "core/progress.hpp"
 #include "partitioned/gpu_request.hpp"
 
 namespace partita {
 
-/// Costs nothing while none is active, and then by their number. Any thread.
+/// Costs nothing while none is active, and then by their number. While one is, the progress thread looks promptly: a
+/// program whose threads wait for the GPU makes no progress by itself. Any thread.
 class DeviceEngine {
  public:
+  explicit DeviceEngine(Progress& progress) : progress_(progress) {}
+
   void add(GpuRequest& request);
   void remove(GpuRequest& request);
   /// A step of the progress engine: each request's.
@@ -25,6 +29,7 @@ class DeviceEngine {
   bool idle() const { return !any_.load(); }
 
  private:
+  Progress& progress_;
   std::mutex mutex_;
   std::vector<GpuRequest*> active_;
   std::atomic<bool> any_{false};  ///< whether there is one: every poll of every program asks

@@ -57,7 +57,7 @@ class Runtime {
   Communicators communicators;
   LinkReport link_report;
   DeferredList deferred;
-  DeviceEngine engine;
+  DeviceEngine engine{progress};
   DeviceWatch device_watch{world, *device_memory, engine, progress};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;

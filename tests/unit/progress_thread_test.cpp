@@ -1,0 +1,197 @@
+// The progress thread without an MPI: when it sleeps, how long it naps, and what it promises those who leave it work.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "core/progress.hpp"
+
+namespace partita::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+template <class Condition>
+bool within(seconds limit, Condition condition) {
+  const auto end = Clock::now() + limit;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(ProgressThread, takes_no_look_and_no_step_while_nothing_is_wanted) {
+  Progress progress(1);
+  std::atomic<int> steps{0};
+  std::atomic<int> looks{0};
+  progress.add([&] { return ++steps, false; });
+  progress.add_look([&] { ++looks; });
+  progress.start_thread();
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(steps, 0);
+  EXPECT_EQ(looks, 0);
+  EXPECT_FALSE(progress.prompt());
+}
+
+TEST(ProgressThread, a_reason_for_steps_wakes_it) {
+  Progress progress(0);
+  std::atomic<int> steps{0};
+  progress.add([&] { return ++steps, false; });
+  progress.start_thread();
+  for (int round = 0; round < 100; ++round) {
+    const int before = steps;
+    progress.want();
+    EXPECT_TRUE(within(seconds(10), [&] { return steps > before; }));
+    progress.unwant();
+  }
+}
+
+TEST(ProgressThread, promptness_alone_takes_looks_and_no_steps) {
+  Progress progress(1);
+  std::atomic<int> steps{0};
+  std::atomic<int> looks{0};
+  progress.add([&] { return ++steps, false; });
+  progress.add_look([&] { ++looks; });
+  progress.start_thread();
+  progress.want_prompt();
+  EXPECT_TRUE(within(seconds(10), [&] { return looks > 100; }));
+  EXPECT_EQ(steps, 0);
+  progress.unwant_prompt();
+  EXPECT_TRUE(within(seconds(10), [&] { return !progress.prompt(); }));
+}
+
+TEST(ProgressThread, looks_do_not_wait_for_a_long_step_of_another_thread) {
+  Progress progress(1);
+  std::atomic<int> looks{0};
+  progress.add_look([&] { ++looks; });
+  progress.start_thread();
+  progress.want();
+  progress.want_prompt();
+  {
+    const auto exclusive = progress.exclusive();
+    const int before = looks;
+    EXPECT_TRUE(within(seconds(10), [&] { return looks > before + 10; }));
+  }
+  progress.unwant_prompt();
+  progress.unwant();
+}
+
+TEST(ProgressThread, is_not_prompt_while_it_takes_a_step) {
+  Progress progress(1);
+  std::atomic<bool> was_prompt{false};
+  std::atomic<int> steps{0};
+  progress.add([&] {
+    if (progress.prompt()) was_prompt = true;
+    return ++steps, false;
+  });
+  progress.start_thread();
+  progress.want();
+  progress.want_prompt();
+  EXPECT_TRUE(within(seconds(10), [&] { return steps > 100; }));
+  EXPECT_FALSE(was_prompt);
+  progress.unwant_prompt();
+  progress.unwant();
+}
+
+TEST(ProgressThread, promises_nothing_without_a_thread_or_a_spare_core) {
+  Progress without_thread(1);
+  without_thread.want_prompt();
+  EXPECT_FALSE(without_thread.prompt());
+
+  Progress without_core(0);
+  std::atomic<int> looks{0};
+  without_core.add_look([&] { ++looks; });
+  without_core.start_thread();
+  without_core.want_prompt();
+  std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_FALSE(without_core.prompt());
+  EXPECT_EQ(looks, 0);
+}
+
+TEST(ProgressThread, goes_on_for_a_moment_when_nobody_wants_it_prompt_any_more_and_then_sleeps) {
+  Progress progress(1);
+  std::atomic<int> looks{0};
+  progress.add_look([&] { ++looks; });
+  progress.start_thread();
+  progress.want_prompt();
+  ASSERT_TRUE(within(seconds(10), [&] { return progress.prompt(); }));
+  progress.unwant_prompt();
+  const int before = looks;
+  EXPECT_TRUE(within(seconds(10), [&] { return looks > before + 5; }));
+  std::this_thread::sleep_for(milliseconds(50));
+  const int after = looks;
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(looks, after);
+  EXPECT_FALSE(progress.prompt());
+}
+
+/// The promise of prompt(): a flag that was set before it said true is seen by a look, also where promptness comes and
+/// goes.
+TEST(ProgressThread, whoever_finds_it_prompt_is_looked_at) {
+  constexpr int threads = 2;
+  constexpr int rounds = 2000;
+  struct alignas(64) Flag {
+    std::atomic<int> set{0};
+  };
+  Progress progress(1);
+  std::vector<Flag> flags(threads);
+  progress.add_look([&] {
+    for (Flag& flag : flags) {
+      if (flag.set.load() != 0) flag.set.store(0);
+    }
+  });
+  progress.start_thread();
+  std::atomic<int> promised{0};
+  std::vector<std::thread> marking;
+  for (Flag& flag : flags) {
+    marking.emplace_back([&] {
+      for (int round = 0; round < rounds; ++round) {
+        if (round % 100 == 0) {
+          std::this_thread::sleep_for(milliseconds(2));  // past the moment for which the thread goes on
+          progress.want_prompt();
+        }
+        flag.set.store(1);
+        if (progress.prompt()) {
+          ++promised;
+          EXPECT_TRUE(within(seconds(10), [&] { return flag.set.load() == 0; }));
+        } else {
+          flag.set.store(0);
+        }
+        if (round % 100 == 50) progress.unwant_prompt();
+      }
+    });
+  }
+  for (std::thread& thread : marking) thread.join();
+  EXPECT_GT(promised, 0);
+}
+
+/// The median of many, since other processes use the cores as well.
+TEST(ProgressThread, a_prompt_nap_takes_20_microseconds) {
+  Progress progress(1);
+  std::atomic<int> looks{0};
+  progress.add_look([&] { ++looks; });
+  progress.start_thread();
+  progress.want_prompt();
+  ASSERT_TRUE(within(seconds(10), [&] { return looks > 0; }));
+  std::vector<Clock::duration> between;
+  for (int n = 0; n < 1001; ++n) {
+    const int before = looks;
+    const auto begin = Clock::now();
+    ASSERT_TRUE(within(seconds(10), [&] { return looks > before; }));
+    between.push_back(Clock::now() - begin);
+  }
+  std::ranges::nth_element(between, between.begin() + 500);
+  std::printf("median time to a look: %ld ns\n", static_cast<long>(between[500].count()));
+  EXPECT_LT(between[500], milliseconds(1));
+  progress.unwant_prompt();
+}
+
+}  // namespace
+}  // namespace partita::test
