@@ -19,26 +19,26 @@ void RecvRequest::start() {
   in_.set_epoch(next(before));
   next_ = 0;
   // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
-  if (device_ != nullptr) device_->start(in_.epoch());
+  if (device_.exists()) device_.side().start(in_.epoch());
   try {
     if (in_.matched()) open_epoch();
   } catch (...) {
     in_.set_epoch(before);
-    if (device_ != nullptr) device_->start(before);
+    if (device_.exists()) device_.side().start(before);
     throw;
   }
   record(Trace::Event::started);
-  if (device_ != nullptr) enter_engine();
+  if (device_.exists()) device_.enter_epoch();
   in_.set_active(true);
 }
 
 void RecvRequest::open_epoch() {
   in_.open();
-  if (wants_progress_) want_progress();
+  want_progress();
 }
 
 void RecvRequest::before_match() {
-  wants_progress_ = in_.needs_progress();
+  link_wants_progress_ = in_.needs_progress();
   const auto pieces =
       static_cast<std::size_t>(layout_.contiguous() ? in_.plan().transport_partitions() : arguments_.partitions);
   claimed_ = std::vector<std::atomic<Epoch>>(pieces);
@@ -51,7 +51,7 @@ bool RecvRequest::arrived(std::int64_t partition) {
   if (null_peer()) return true;
   in_.throw_if_failed();
   if (!in_.active()) {
-    throw_if_given_up();  // what has not arrived by then never will
+    in_.throw_if_given_up();  // what has not arrived by then never will
     return true;
   }
   const bool lost = in_.is_lost();
@@ -104,7 +104,7 @@ bool RecvRequest::deliver(std::int64_t piece) {
     return delivered_[p].load(std::memory_order_acquire) == in_.epoch();
   }
   if (!lands_in_place()) copy_out(piece);
-  if (tells_kernels()) device_->raise(static_cast<std::int32_t>(piece), in_.epoch());
+  if (tells_kernels()) device_.side().raise(static_cast<std::int32_t>(piece), in_.epoch());
   delivered_[p].store(in_.epoch(), std::memory_order_release);
   return true;
 }
@@ -132,7 +132,7 @@ bool RecvRequest::done() {
   if (null_peer()) return true;
   in_.throw_if_failed();
   if (!in_.matched()) return false;
-  if (device_ != nullptr) device_->check(*this);
+  if (device_.exists()) device_.check();
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const bool lost = in_.is_lost();
   const bool all = all_arrived();
@@ -146,7 +146,7 @@ bool RecvRequest::all_arrived() {
     while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
   });
   if (next_ < pieces) return false;
-  if (tells_kernels() && !device_->told_kernels()) return false;
+  if (tells_kernels() && !device_.side().told_kernels()) return false;
   for (std::int64_t p = 0; services_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
   return true;
 }
@@ -168,27 +168,19 @@ bool RecvRequest::device_step() {
   return delivered;
 }
 
-Partita_Prequest RecvRequest::device_view() {
+DeviceRoute RecvRequest::device_route() {
   const auto route = in_.device_route();
   if (!route && device_driven()) {
     throw Error(
         ErrorClass::other,
         "the request is device-driven (info key partita_driver), but link {} ({}) shows arrivals to the host only",
-        link_name(), link_reason());
+        in_.link_name(), in_.link_reason());
   }
-  tells_kernels_ = !route;
-  if (tells_kernels_) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
+  if (!route) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
     for (auto& claimed : claimed_) claimed.store(no_epoch, std::memory_order_relaxed);
     next_ = 0;
   }
-  Partita_Prequest view{};
-  view.flags = PARTITA_PREQUEST_RECV;
-  if (!route) return view;
-  view.arrival_device = const_cast<Epoch*>(route->arrival_device);
-  view.credit = route->credit;
-  view.remote = reinterpret_cast<unsigned char*>(route->slots);
-  if (route->slots != nullptr) view.flags |= PARTITA_PREQUEST_PACKETS;
-  return view;
+  return route;
 }
 
 /// Without the link, or with its flags in memory.

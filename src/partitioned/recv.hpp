@@ -18,22 +18,20 @@ class RecvRequest final : public Request, public Awaitable {
   void start() override;
   bool done() override;
   bool prepared() override;
-  bool device_step() override;
   void seek_peers() override;
 
   bool arrived(std::int64_t partition) override;
 
+ private:
   /// Opens the epoch that is active by now.
   void before_match() override;
-
- protected:
-  Partita_Prequest device_view() override;
+  DeviceRoute device_route() override;
+  bool device_step() override;
   bool kernels_can_wait() const override;
   bool epoch_is_over() override { return in_.all_arrived(); }
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
- private:
   void check_partition(std::int64_t partition) const;
   void open_epoch();
   link::Range pieces_of(std::int64_t partition) const;
@@ -43,13 +41,12 @@ class RecvRequest final : public Request, public Awaitable {
   bool all_arrived();
   bool deliver_partition(std::int64_t partition);
   bool deliver(std::int64_t piece);
-  bool tells_kernels() const { return tells_kernels_ && device_ != nullptr; }
+  bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
   void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == user_data(); }
 
   Incoming in_;
-  bool tells_kernels_ = false;                 ///< the link raises no flags that kernels see, so a device side does
   std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
   std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it
   std::vector<std::atomic<Epoch>> delivered_;  ///< per piece: it lies in the user's buffer

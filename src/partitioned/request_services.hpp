@@ -3,8 +3,8 @@
 
 #include "core/world.hpp"
 #include "memory/host.hpp"
-#include "partitioned/device_engine.hpp"
-#include "partitioned/device_watch.hpp"
+#include "partitioned/gpu/device_engine.hpp"
+#include "partitioned/gpu/device_watch.hpp"
 #include "transfer/matcher.hpp"
 #include "transfer/services.hpp"
 

@@ -26,7 +26,10 @@ void SendRequest::start() {
     throw;
   }
   record(Trace::Event::started);
-  if (device_ != nullptr) enter_device_epoch();
+  if (device_.exists()) {
+    device_.side().start(out_.epoch());
+    device_.enter_epoch();
+  }
   out_.set_active(true);
 }
 
@@ -36,12 +39,12 @@ void SendRequest::open_epoch() {
     missing_[static_cast<std::size_t>(t)].store(Marks::parts(out_.plan().send_run(t)), std::memory_order_relaxed);
   }
   out_.open();
-  if (wants_progress_) want_progress();
+  want_progress();
 }
 
 void SendRequest::before_match() {
   const auto transports = static_cast<std::size_t>(out_.plan().transport_partitions());
-  wants_progress_ = out_.needs_progress();
+  link_wants_progress_ = out_.needs_progress();
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
   part_masks_.reserve(static_cast<std::size_t>(arguments_.partitions));
@@ -64,7 +67,7 @@ void SendRequest::after_match() {
 
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::mark(std::int64_t partition) {
-  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && device_ == nullptr &&
+  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() &&
                      partition >= 0 && partition < arguments_.partitions;
   const std::uint64_t word = usual ? marks_.add(partition) : 0;
   if (word == 0) return mark(partition, partition);
@@ -98,7 +101,7 @@ void SendRequest::check_markable() const {
   if (!out_.active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
-  if (device_ != nullptr) {
+  if (device_.exists()) {
     throw Error(ErrorClass::request,
                 "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
@@ -187,14 +190,15 @@ bool SendRequest::done() {
   out_.throw_if_failed();
   if (!out_.matched()) return false;
   const bool lost = out_.is_lost();
-  const bool all = device_ != nullptr ? device_done() : all_left();
+  const bool all = device_.exists() ? device_done() : all_left();
   if (lost && !all) throw out_.why_lost();
   return all;
 }
 
 bool SendRequest::epoch_is_over() {
-  if (device_ == nullptr) return out_.all_finished();
-  return device_->completed(out_.epoch()) && !device_->hands_over(out_.epoch()) && out_.finished();
+  if (!device_.exists()) return out_.all_finished();
+  const DeviceSide& side = device_.side();
+  return side.completed(out_.epoch()) && !side.hands_over(out_.epoch()) && out_.finished();
 }
 
 bool SendRequest::all_left() {
@@ -204,8 +208,8 @@ bool SendRequest::all_left() {
 
 bool SendRequest::device_done() {
   // Before the looks at what went wrong and at what was handed over in the epoch.
-  const bool completed = device_->completed(out_.epoch());
-  device_->check(*this);
+  const bool completed = device_.side().completed(out_.epoch());
+  device_.check();
   if (device_driven()) return true;  // looked at only for what its kernels found wrong
   const std::int32_t handed_over = take_handed_over();
   out_.flush();
@@ -216,13 +220,13 @@ bool SendRequest::device_done() {
 /// so far. Several threads at once. Looks at none where kernels copy all, and again at none of the first ones that were
 /// all handed over.
 std::int32_t SendRequest::take_handed_over() {
-  if (!device_->hands_over(out_.epoch())) return 0;
+  if (!device_.side().hands_over(out_.epoch())) return 0;
   const auto submit = [this](link::Range run) { out_.submit(run); };
   std::int32_t all_before = known_handed_over();
   std::int32_t handed_over = all_before;
   link::Range run;
   for (std::int32_t t = all_before; t < out_.plan().transport_partitions(); ++t) {
-    if (!device_->handed_over(t, out_.epoch())) continue;
+    if (!device_.side().handed_over(t, out_.epoch())) continue;
     if (handed_over == t) all_before = t + 1;
     ++handed_over;
     if (taken_[static_cast<std::size_t>(t)].exchange(out_.epoch(), std::memory_order_relaxed) == out_.epoch()) continue;
@@ -238,7 +242,7 @@ std::int32_t SendRequest::take_handed_over() {
 void SendRequest::forget_hand_overs() {
   for (auto& taken : taken_) taken.store(no_epoch, std::memory_order_relaxed);
   all_handed_over_.store(0, std::memory_order_relaxed);
-  if (device_ != nullptr) device_->forget_hand_overs();
+  if (device_.exists()) device_.side().forget_hand_overs();
 }
 
 /// So many transport partitions, from the first one on, were all seen handed over in this epoch.
@@ -256,31 +260,24 @@ bool SendRequest::device_step() {
   return out_.put_count() != before;
 }
 
-Partita_Prequest SendRequest::device_view() {
+DeviceRoute SendRequest::device_route() {
   if (out_.active() && marks_.first_marked({0, arguments_.partitions}) < arguments_.partitions) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
-  const auto route = out_.device_route();
+  auto route = out_.device_route();
   const bool kernel_copy = route && arguments_.gpu_copy != GpuCopy::engine;
   const auto need = [&](bool wanted, const char* what) {
     if (!wanted || kernel_copy) return;
     throw Error(ErrorClass::other, "{}, but kernels cannot reach the receive buffer over link {} ({}){}", what,
-                link_name(), link_reason(), route ? ", and PARTITA_GPU_COPY or partita_gpu_copy is engine" : "");
+                out_.link_name(), out_.link_reason(),
+                route ? ", and PARTITA_GPU_COPY or partita_gpu_copy is engine" : "");
   };
   need(arguments_.gpu_copy == GpuCopy::kernel, "PARTITA_GPU_COPY or partita_gpu_copy is kernel");
   need(device_driven(), "the request is device-driven (info key partita_driver)");
   need(arguments_.in_place, "the request's partitions are stored in place (info key partita_in_place)");
-
-  Partita_Prequest view{};
-  if (arguments_.in_place) view.flags |= PARTITA_PREQUEST_IN_PLACE;
-  if (!kernel_copy) return view;
-  view.remote = reinterpret_cast<unsigned char*>(route->remote);
-  view.arrival_device = route->arrival_device;
-  view.arrival_host = route->arrival_host;
-  view.promise = route->promise;
-  if (route->packets) view.flags |= PARTITA_PREQUEST_PACKETS;
-  return view;
+  if (!kernel_copy) route.reset();
+  return route;
 }
 
 bool SendRequest::prepared() {

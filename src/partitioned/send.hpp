@@ -17,19 +17,18 @@ class SendRequest final : public Request, public Markable {
   void start() override;
   bool done() override;
   bool prepared() override;
-  bool device_step() override;
   void seek_peers() override;
   void withdraw() override;
 
   void mark(std::int64_t partition) override;
   void mark(std::int64_t first, std::int64_t last) override;
 
+ private:
   void before_match() override;
   /// What is complete by the marks so far leaves.
   void after_match() override;
-
- protected:
-  Partita_Prequest device_view() override;
+  DeviceRoute device_route() override;
+  bool device_step() override;
   void give_up_epoch() override;
   bool epoch_is_over() override;
   /// Marks never wait.
@@ -37,7 +36,6 @@ class SendRequest final : public Request, public Markable {
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
- private:
   bool all_left();
   bool device_done();
   std::int32_t take_handed_over();

@@ -75,6 +75,15 @@ void Half::throw_if_failed() const {
   throw Error(*failure_);
 }
 
+void Half::throw_if_given_up() const {
+  if (!given_up()) return;
+  throw Error(
+      ErrorClass::request,
+      "an earlier epoch of the request ended with an error, so that the epochs of its two sides no longer agree; "
+      "free it at both ends and make it anew. {}",
+      explain());
+}
+
 void Half::say(Epoch first_lost, const char* what, const Error& error, Mail::Caller caller) {
   ending.say({first_lost, error.error_class(),
               fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver", services_.rank, what,

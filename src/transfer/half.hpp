@@ -88,6 +88,8 @@ class Half {
   void set_active(bool active) { active_.store(active, std::memory_order_release); }
   /// Whether an epoch ended with an error: no other opens, and nothing more of it leaves. Any thread.
   bool given_up() const { return given_up_.load(std::memory_order_acquire); }
+  /// Throws Error if no other epoch may open.
+  void throw_if_given_up() const;
   void give_up() { given_up_.store(true, std::memory_order_release); }
 
   /// The half can never complete: throw_if_failed() throws `error` from now on. The first error counts. Any thread.
@@ -110,10 +112,13 @@ class Half {
   /// look at that.
   bool is_lost() const { return ending.loses(epoch_); }
   /// Why, and how far this side has come.
-  Error why_lost() const { return why_lost(user_.explain()); }
+  Error why_lost() const { return why_lost(explain()); }
   Error why_lost(const std::string& state) const;
   /// The first epoch that is lost to the other side when this one is freed.
   Epoch first_epoch_after_free() const { return next(epoch_); }
+
+  /// As User::explain.
+  std::string explain() const { return user_.explain(); }
 
   /// Traces an event of the open epoch.
   void record(Trace::Event event, std::int64_t partition = -1) const {

@@ -1,4 +1,4 @@
-#include "partitioned/gpu_request.hpp"
+#include "partitioned/gpu/served_request.hpp"
 
 namespace partita {
 

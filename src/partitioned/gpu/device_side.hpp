@@ -1,16 +1,16 @@
-// What a request has for its kernels: the MPIX_Prequest and the words behind it.
+// The words that the host and the kernels of a request share, in host and GPU memory.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/epoch.hpp"
-#include "core/watch.hpp"
 #include "memory/blocks.hpp"
-#include "partita/device/prequest.h"
+#include "partitioned/gpu/prequest.hpp"
 
 namespace partita {
 
@@ -18,10 +18,9 @@ namespace partita {
 /// raise() and abort().
 class DeviceSide {
  public:
-  /// `view` has everything but state, host and limit. `before` is the epoch before the first that
-  /// kernels take part in. Throws Error where the GPU has no memory.
-  DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, int device,
-             const Partita_Prequest& view, Epoch before, double timeout_s);
+  /// `before` is the epoch before the first that kernels take part in. Throws Error where the GPU has no memory.
+  DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, const PrequestTerms& terms,
+             Epoch before);
   ~DeviceSide();
   DeviceSide(const DeviceSide&) = delete;
   DeviceSide& operator=(const DeviceSide&) = delete;
@@ -44,15 +43,16 @@ class DeviceSide {
   bool handed_over(std::int32_t t, Epoch epoch) const;
   /// Of a send: as if kernels had never left a transport partition to the host. No epoch is open.
   void forget_hand_overs();
-  /// Tells the kernels of a receive that transport partition `t` lies in the buffer, where the link does not.
+  /// Whether the link does not tell the kernels of a receive what has arrived: then these two do.
+  bool raises_flags() const { return flags_ != nullptr; }
+  /// Tells them that transport partition `t` lies in the buffer.
   void raise(std::int32_t t, Epoch epoch);
   /// Whether the kernels see everything that was raised. Throws Error where the GPU no longer works.
   bool told_kernels();
   /// Whether a kernel found something wrong that nobody was told yet.
   bool has_news() const;
-  /// Throws Error if a kernel found something wrong; what `request` explains begins the sentence. Asked in every poll
-  /// of a wait: nothing is explained unless it throws.
-  void check(const Waiting& request);
+  /// What a kernel found wrong, from its subject on, if one did: whoever asks is told. Costs a load until then.
+  std::optional<std::string> mistake();
   /// Releases kernels that wait or ask again and again, for good. Any thread.
   void abort();
 
@@ -64,16 +64,16 @@ class DeviceSide {
     Partita_Prequest_host host;
   };
 
-  bool receives() const { return (view_.flags & PARTITA_PREQUEST_RECV) != 0; }
+  PrequestWords words_for_gpu() const;
   HostWords& words() const { return *reinterpret_cast<HostWords*>(host_block_.address()); }
 
   memory::DeviceMemory& device_memory_;
   memory::HostBlock host_block_;
   memory::DeviceBlock state_block_;
-  std::unique_ptr<memory::DeviceBlock> flags_;     ///< of a receive over a link that raises none in GPU memory
+  std::unique_ptr<memory::DeviceBlock> flags_;     ///< where raises_flags()
   std::mutex queue_mutex_;                         ///< of the next one
   std::unique_ptr<memory::CopyQueue> flag_queue_;  ///< that writes them, and the kernels' release
-  Partita_Prequest view_;
+  const Partita_Prequest view_;
   std::atomic<bool> told_{false};
 };
 

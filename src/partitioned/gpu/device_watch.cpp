@@ -1,4 +1,4 @@
-#include "partitioned/device_watch.hpp"
+#include "partitioned/gpu/device_watch.hpp"
 
 #include <chrono>
 
@@ -18,14 +18,14 @@ DeviceWatch::~DeviceWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void DeviceWatch::add(GpuRequest& request) {
+void DeviceWatch::add(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
   if (request.device_driven()) device_driven_.push_back(&request);
   if (!thread_.joinable()) thread_ = std::thread([this] { thread_main(); });
   changed_.notify_all();
 }
 
-void DeviceWatch::remove(GpuRequest& request) {
+void DeviceWatch::remove(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
   std::erase(device_driven_, &request);
 }
@@ -70,8 +70,8 @@ void DeviceWatch::sleep(std::unique_lock<std::mutex>& lock) {
 
 void DeviceWatch::look() {
   KernelFindings findings(world_, device_memory_);
-  for (GpuRequest* request : device_driven_) request->watch_kernels(findings);
-  engine_.for_each([&](GpuRequest& request) { request.watch_kernels(findings); });
+  for (ServedRequest* request : device_driven_) request->watch_kernels(findings);
+  engine_.for_each([&](ServedRequest& request) { request.watch_kernels(findings); });
 }
 
 }  // namespace partita

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/progress.hpp"
-#include "partitioned/gpu_request.hpp"
+#include "partitioned/gpu/served_request.hpp"
 
 namespace partita {
 
@@ -16,22 +16,22 @@ class DeviceEngine {
  public:
   explicit DeviceEngine(Progress& progress) : progress_(progress) {}
 
-  void add(GpuRequest& request);
-  void remove(GpuRequest& request);
+  void add(ServedRequest& request);
+  void remove(ServedRequest& request);
   /// A step of the progress engine: each request's.
   bool step();
   /// Calls `look` with each; none completes meanwhile.
   template <class Look>
   void for_each(Look look) {
     const std::lock_guard lock(mutex_);
-    for (GpuRequest* request : active_) look(*request);
+    for (ServedRequest* request : active_) look(*request);
   }
   bool idle() const { return !any_.load(); }
 
  private:
   Progress& progress_;
   std::mutex mutex_;
-  std::vector<GpuRequest*> active_;
+  std::vector<ServedRequest*> active_;
   std::atomic<bool> any_{false};  ///< whether there is one: every poll of every program asks
 };
 

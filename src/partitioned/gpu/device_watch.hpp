@@ -10,8 +10,8 @@
 #include "core/progress.hpp"
 #include "core/world.hpp"
 #include "memory/device.hpp"
-#include "partitioned/device_engine.hpp"
-#include "partitioned/gpu_request.hpp"
+#include "partitioned/gpu/device_engine.hpp"
+#include "partitioned/gpu/served_request.hpp"
 
 namespace partita {
 
@@ -26,9 +26,9 @@ class DeviceWatch {
   DeviceWatch& operator=(const DeviceWatch&) = delete;
 
   /// `request` has a device side from now on.
-  void add(GpuRequest& request);
+  void add(ServedRequest& request);
   /// None any more. Blocks while a look is taken.
-  void remove(GpuRequest& request);
+  void remove(ServedRequest& request);
   /// A request has come to the engine.
   void wake();
   /// Whether there is no device-driven request with a device side.
@@ -46,7 +46,7 @@ class DeviceWatch {
   Progress& progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<GpuRequest*> device_driven_;
+  std::vector<ServedRequest*> device_driven_;
   bool stopping_ = false;
   std::atomic<bool> asleep_{false};
   std::thread thread_;

@@ -28,7 +28,7 @@ class KernelFindings {
   std::map<int, std::optional<Error>> fault_of_;
 };
 
-class GpuRequest {
+class ServedRequest {
  public:
   virtual bool failed() const = 0;
   /// Whether kernels open its epochs, so that the host does not see them.
@@ -41,7 +41,7 @@ class GpuRequest {
   virtual void fail_kernels(const Error& error) = 0;
 
  protected:
-  ~GpuRequest() = default;
+  ~ServedRequest() = default;
 };
 
 }  // namespace partita

@@ -1,4 +1,4 @@
-#include "partitioned/device_side.hpp"
+#include "partitioned/gpu/device_side.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -13,8 +13,18 @@ namespace {
 
 using Word = std::atomic_ref<partita_u32>;
 
-std::size_t state_bytes(const Partita_Prequest& view) {
-  return device::state_bytes(view.flags, view.send_partitions, view.recv_partitions, view.transport_partitions);
+std::size_t state_bytes(const PrequestTerms& terms) {
+  const link::Plan& plan = terms.plan;
+  return device::state_bytes(prequest_flags(terms), plan.send_partitions(), plan.recv_partitions(),
+                             plan.transport_partitions());
+}
+
+std::size_t host_bytes(const PrequestTerms& terms) {
+  return device::host_bytes(prequest_flags(terms), terms.plan.transport_partitions());
+}
+
+std::size_t flag_bytes(const PrequestTerms& terms) {
+  return static_cast<std::size_t>(terms.plan.transport_partitions()) * sizeof(Epoch);
 }
 
 /// Partita_Prequest.life of the next request.
@@ -56,36 +66,37 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
 
 }  // namespace
 
-DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, int device,
-                       const Partita_Prequest& view, Epoch before, double timeout_s)
+DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, const PrequestTerms& terms,
+                       Epoch before)
     : device_memory_(device_memory),
-      host_block_(host_memory, offsetof(HostWords, host) + device::host_bytes(view.flags, view.transport_partitions)),
-      state_block_(device_memory, device, state_bytes(view)),
-      view_(view) {
-  const bool host_driven = (view.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) == 0;
-  auto* on_gpu = reinterpret_cast<HostWords*>(device_memory.device_pointer(device, host_block_.address()));
-  view_.state = reinterpret_cast<Partita_Prequest_state*>(state_block_.address());
-  view_.host = &on_gpu->host;
-  view_.limit_ns = static_cast<partita_u64>(timeout_s * 1e9);
-  view_.unit_bytes = device::unit_bytes(view_);
-  view_.marks_each = device::marks_each(view_);
-  view_.life = new_life();
-  if (!receives() && view_.promise == nullptr) view_.promise = &on_gpu->promise;
-  if (receives() && host_driven) view_.started = &on_gpu->promise;
-  if (receives() && view_.arrival_device == nullptr) {
-    flags_ = std::make_unique<memory::DeviceBlock>(device_memory, device,
-                                                   static_cast<std::size_t>(view.transport_partitions) * sizeof(Epoch));
-    const std::vector<Epoch> flags(static_cast<std::size_t>(view.transport_partitions), before);
+      host_block_(host_memory, offsetof(HostWords, host) + host_bytes(terms)),
+      state_block_(device_memory, terms.half.place.device, state_bytes(terms)),
+      flags_(terms.host_raises_flags()
+                 ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
+                 : nullptr),
+      view_(make_prequest(terms, words_for_gpu())) {
+  if (raises_flags()) {
+    const std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions), before);
     device_memory.copy(flags_->address(), flags.data(), flags.size() * sizeof(Epoch));
-    flag_queue_ = device_memory.make_copy_queue(device);
-    view_.arrival_device = reinterpret_cast<partita_u32*>(flags_->address());
+    flag_queue_ = device_memory.make_copy_queue(state_block_.device());
   }
-
   start(before);
-  std::vector<std::byte> initial(state_bytes(view));
-  const Partita_Prequest_state state = device::first_state(view.flags, before, view_.life);
+  std::vector<std::byte> initial(state_bytes(terms));
+  const Partita_Prequest_state state = device::first_state(view_.flags, before, view_.life);
   std::memcpy(initial.data(), &state, sizeof(state));
   device_memory.copy(state_block_.address(), initial.data(), initial.size());
+}
+
+PrequestWords DeviceSide::words_for_gpu() const {
+  auto* host =
+      reinterpret_cast<HostWords*>(device_memory_.device_pointer(state_block_.device(), host_block_.address()));
+  PrequestWords words;
+  words.state = reinterpret_cast<Partita_Prequest_state*>(state_block_.address());
+  words.host = &host->host;
+  words.epochs = &host->promise;
+  if (raises_flags()) words.flags = reinterpret_cast<partita_u32*>(flags_->address());
+  words.life = new_life();
+  return words;
 }
 
 DeviceSide::~DeviceSide() {
@@ -146,14 +157,14 @@ bool DeviceSide::has_news() const {
          !told_.load(std::memory_order_relaxed);
 }
 
-void DeviceSide::check(const Waiting& request) {
+std::optional<std::string> DeviceSide::mistake() {
   const partita_u32 failure = Word(words().host.failure).load(std::memory_order_acquire);
-  if (failure == PARTITA_DEVICE_SUCCESS) return;
+  if (failure == PARTITA_DEVICE_SUCCESS) return {};
   told_.store(true, std::memory_order_relaxed);
   const partita_i32 partition = words().host.failure_partition;
-  throw Error(ErrorClass::other, "a kernel {}{}, in epoch {}. {}", meaning(failure, view_, partition),
-              partition < 0 ? std::string() : fmt::format(" (partition {})", partition), words().host.failure_epoch,
-              request.explain());
+  return fmt::format("a kernel {}{}, in epoch {}", meaning(failure, view_, partition),
+                     partition < 0 ? std::string() : fmt::format(" (partition {})", partition),
+                     words().host.failure_epoch);
 }
 
 void DeviceSide::abort() {

@@ -1,0 +1,151 @@
+#include "partitioned/gpu/device_request.hpp"
+
+#include <utility>
+
+namespace partita {
+
+bool DeviceRequest::can_make_device_request() {
+  half_.throw_if_failed();
+  return half_.matched() || half_.peer() < 0;
+}
+
+const Partita_Prequest& DeviceRequest::make_device_request() {
+  check_can_be_made();
+  const PrequestTerms terms{half_.terms(), half_.plan(), owner_.device_route(), services_.settings.timeout_s};
+  const Epoch before = half_.active() ? half_.epoch() - 1 : half_.epoch();
+  side_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before);
+  life_.store(side_->view().life, std::memory_order_relaxed);
+  if (half_.active()) {
+    side_->start(half_.epoch());
+    enter_epoch();
+  }
+  try {
+    services_.device_watch.add(*this);
+  } catch (...) {
+    drop();
+    throw;
+  }
+  return side_->view();
+}
+
+void DeviceRequest::check_can_be_made() const {
+  if (half_.peer() < 0) {
+    throw Error(ErrorClass::request, "the peer is MPI_PROC_NULL, to which kernels have nothing to mark");
+  }
+  if (exists()) {
+    throw Error(ErrorClass::request, "the request has a device request already; expected is one at a time");
+  }
+  if (half_.terms().place.kind != memory::Kind::device) {
+    throw Error(ErrorClass::buffer,
+                "the buffer of the request is {} memory; expected is memory of one GPU (cudaMalloc or the like)",
+                name_of(half_.terms().place.kind));
+  }
+  half_.throw_if_failed();
+  half_.throw_if_given_up();
+}
+
+std::optional<Error> DeviceRequest::free_device_request() {
+  if (!exists()) throw Error(ErrorClass::request, "the request has no device request; it was freed already");
+  if (half_.active()) {
+    throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
+                half_.explain());
+  }
+  services_.device_watch.remove(*this);  // it names epochs
+  const std::optional<Error> untold = untold_mistake();
+  try {
+    take_over_epoch();
+  } catch (const Error& error) {
+    half_.fail(error);  // a GPU that does not even copy: there is no next device request, but this one can go
+  }
+  release();
+  return untold;
+}
+
+void DeviceRequest::drop() {
+  if (!exists()) return;
+  services_.device_watch.remove(*this);
+  try {
+    take_over_epoch();  // for the last word
+  } catch (const std::exception&) {
+    // The GPU works no longer: an older epoch does as well.
+  }
+  release();
+}
+
+/// Flags and credits know the epochs that kernels have opened: the next device request goes on behind them.
+void DeviceRequest::take_over_epoch() {
+  if (device_driven() && !failed()) half_.set_epoch(side_->newest_epoch());
+}
+
+void DeviceRequest::release() {
+  leave_epoch();
+  life_.store(0, std::memory_order_relaxed);
+  side_.reset();
+}
+
+void DeviceRequest::enter_epoch() {
+  services_.engine.add(*this);
+  services_.device_watch.wake();
+  services_.progress.want();  // a kernel may leave a transfer to the host
+  is_served_ = true;
+}
+
+void DeviceRequest::leave_engine() {
+  is_served_ = false;
+  services_.engine.remove(*this);
+  services_.progress.unwant();
+}
+
+bool DeviceRequest::has_news() const {
+  if (!exists()) return false;
+  if (failed()) return device_driven() && !half_.failure_is_told();
+  return side_->has_news();
+}
+
+void DeviceRequest::check() const {
+  if (const auto mistake = side_->mistake()) throw Error(ErrorClass::other, "{}. {}", *mistake, half_.explain());
+}
+
+std::optional<Error> DeviceRequest::untold_mistake() const {
+  // Of one that has failed or was given up, kernels say no more than that they were released.
+  if (!exists() || failed() || half_.given_up() || !side_->has_news()) return {};
+  try {
+    check();
+  } catch (const Error& mistake) {
+    return mistake;
+  }
+  return {};
+}
+
+/// Links are not asked: some call the MPI, which allows it to threads of the program alone.
+void DeviceRequest::watch_kernels(KernelFindings& findings) {
+  if (failed()) return;
+  const auto error = why_in_vain(findings);
+  if (!error) return;
+  fail_kernels(*error, services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi
+                                                                             : Mail::Caller::may_not);
+}
+
+/// Why kernels wait in vain, if they do.
+std::optional<Error> DeviceRequest::why_in_vain(KernelFindings& findings) {
+  if (const Error* fault = findings.fault_of(half_.terms().place.device)) return *fault;
+  // The host does not know which epoch is open where kernels open them: after a free it may be one that completes.
+  const bool lost = device_driven() ? half_.ending.has_failed() : half_.is_lost();
+  if ((!lost && !findings.has_ended(half_.peer())) || !owner_.kernels_can_wait()) {
+    looks_in_vain_ = 0;
+    return {};
+  }
+  // What the peer had sent may still be on its way at the first look.
+  if (++looks_in_vain_ < 2) return {};
+  if (lost) return half_.why_lost(owner_.name());
+  return Error(ErrorClass::other,
+               "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
+               half_.peer(), owner_.name());
+}
+
+void DeviceRequest::fail_kernels(const Error& error, Mail::Caller caller) {
+  half_.fail_on_both_sides("failed", error, caller);
+  side_->abort();
+}
+
+}  // namespace partita

@@ -1,0 +1,93 @@
+// The device request of a partitioned request: made, served by the host's threads, freed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "partitioned/facets.hpp"
+#include "partitioned/gpu/device_side.hpp"
+#include "partitioned/gpu/prequest.hpp"
+#include "partitioned/gpu/served_request.hpp"
+#include "partitioned/request_services.hpp"
+#include "transfer/half.hpp"
+
+namespace partita {
+
+/// Each request has one of these, most of which never exist: then kernels do not use the request, and a look at
+/// exists() is all it costs. Unless said otherwise a member is called by one thread at a time. Members throw Error.
+class DeviceRequest final : public KernelUsable, private ServedRequest {
+ public:
+  /// The request that it belongs to.
+  class Owner {
+   public:
+    /// The match has been made. Throws Error where kernels cannot use the request.
+    virtual DeviceRoute device_route() = 0;
+    /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells
+    /// them. Returns whether something moved. Any thread.
+    virtual bool device_step() = 0;
+    /// Whether a kernel that waits now would wait for something of the peer's that has not come. Any thread.
+    virtual bool kernels_can_wait() const = 0;
+    /// Which request it is; how sentences begin.
+    virtual std::string name() const = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  /// `half` may be made later than this.
+  DeviceRequest(const RequestServices& services, Half& half, Owner& owner)
+      : services_(services), half_(half), owner_(owner) {}
+  DeviceRequest(const DeviceRequest&) = delete;
+  DeviceRequest& operator=(const DeviceRequest&) = delete;
+
+  bool can_make_device_request() override;
+  const Partita_Prequest& make_device_request() override;
+  std::optional<Error> free_device_request() override;
+  bool has_device_request(const Partita_Prequest& view) const override {
+    return view.life != 0 && life_.load(std::memory_order_relaxed) == view.life;
+  }
+  std::optional<Error> untold_mistake() const override;
+  /// As free_device_request() where the request goes, whose kernels lose what they had of it.
+  void drop();
+
+  bool exists() const { return side_ != nullptr; }
+  /// What its kernels read and write; it exists.
+  DeviceSide& side() const { return *side_; }
+  /// Throws Error if a kernel found something wrong. Costs a load until then.
+  void check() const;
+  /// Whether nobody was told yet that kernels, or what they wait for, have failed.
+  bool has_news() const;
+
+  /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.
+  void enter_epoch();
+  /// The epoch is closed.
+  void leave_epoch() {
+    if (is_served_) leave_engine();
+  }
+
+ private:
+  bool failed() const override { return half_.failed(); }
+  bool device_driven() const override { return half_.terms().driver == link::Driver::device; }
+  bool device_step() override { return owner_.device_step(); }
+  void watch_kernels(KernelFindings& findings) override;
+  void fail_kernels(const Error& error) override { fail_kernels(error, Mail::Caller::may_call_the_mpi); }
+
+  void check_can_be_made() const;
+  void fail_kernels(const Error& error, Mail::Caller caller);
+  std::optional<Error> why_in_vain(KernelFindings& findings);
+  void take_over_epoch();
+  void leave_engine();
+  void release();
+
+  const RequestServices& services_;
+  Half& half_;
+  Owner& owner_;
+  std::unique_ptr<DeviceSide> side_;  ///< while there is a device request
+  std::atomic<partita_u32> life_{0};  ///< of the device request, which is found by that
+  bool is_served_ = false;            ///< an epoch is open: the engine has it, and wants progress
+  int looks_in_vain_ = 0;             ///< by the watch
+};
+
+}  // namespace partita

@@ -1,0 +1,43 @@
+// What kernels are given of a request, Partita_Prequest: filled here for sends and receives.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "link/device_route.hpp"
+#include "link/plan.hpp"
+#include "partita/device/prequest.h"
+#include "transfer/half.hpp"
+
+namespace partita {
+
+/// How kernels put, or see arrivals, by themselves. None: the host moves what they mark, and tells them what has
+/// arrived.
+using DeviceRoute = std::variant<std::optional<link::DeviceSendRoute>, std::optional<link::DeviceRecvRoute>>;
+
+/// What a device request is made for.
+struct PrequestTerms {
+  const HalfTerms& half;
+  const link::Plan& plan;
+  DeviceRoute route;  ///< of the half's side
+  double timeout_s;   ///< of waits in kernels; 0: none
+
+  /// Whether it is of a receive of which the host must tell the kernels.
+  bool host_raises_flags() const;
+};
+
+/// The words that are made for it, as its GPU addresses them.
+struct PrequestWords {
+  Partita_Prequest_state* state = nullptr;
+  Partita_Prequest_host* host = nullptr;
+  const partita_u64* epochs = nullptr;  ///< in host memory: the epoch that the host has opened, in both halves
+  partita_u32* flags = nullptr;         ///< one a transport partition, where host_raises_flags()
+  partita_u32 life = 0;                 ///< Partita_Prequest.life
+};
+
+/// PARTITA_PREQUEST_*, by which the words differ that a request has.
+partita_u32 prequest_flags(const PrequestTerms& terms);
+
+Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words);
+
+}  // namespace partita

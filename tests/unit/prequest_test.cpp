@@ -1,0 +1,132 @@
+// What kernels are given of a request, by side, driver and route.
+#include "partitioned/gpu/prequest.hpp"
+
+#include <gtest/gtest.h>
+
+namespace partita::test {
+namespace {
+
+constexpr std::int64_t bytes = 4096;
+
+class Prequest : public testing::Test {
+ protected:
+  Prequest() {
+    half.data = buffer;
+    words.state = &state;
+    words.host = &host;
+    words.epochs = &epochs;
+    words.life = 42;
+  }
+
+  Partita_Prequest made(const DeviceRoute& route) { return make_prequest({half, plan, route, 1.5}, words); }
+  static DeviceRoute send(std::optional<link::DeviceSendRoute> route) { return route; }
+  static DeviceRoute recv(std::optional<link::DeviceRecvRoute> route) { return route; }
+  template <class Kind>
+  static Kind* address(std::uintptr_t value) {
+    return reinterpret_cast<Kind*>(value);
+  }
+
+  alignas(64) std::byte buffer[bytes] = {};
+  Partita_Prequest_state state{};
+  Partita_Prequest_host host{};
+  partita_u64 epochs = 0;
+  partita_u32 flags[4] = {};
+  HalfTerms half;
+  link::Plan plan{8, 2, 4, bytes};
+  PrequestWords words;
+};
+
+TEST_F(Prequest, has_the_plan_the_buffer_and_the_words_of_its_own_on_either_side) {
+  for (const DeviceRoute& route : {send({}), recv({})}) {
+    const Partita_Prequest request = made(route);
+    EXPECT_EQ(request.state, &state);
+    EXPECT_EQ(request.host, &host);
+    EXPECT_EQ(request.life, 42U);
+    EXPECT_EQ(request.limit_ns, 1'500'000'000U);
+    EXPECT_EQ(request.buffer, reinterpret_cast<unsigned char*>(buffer));
+    EXPECT_EQ(request.total_bytes, bytes);
+    EXPECT_EQ(request.send_partitions, 8);
+    EXPECT_EQ(request.recv_partitions, 2);
+    EXPECT_EQ(request.transport_partitions, 4);
+    EXPECT_EQ(request.send_partition_bytes, bytes / 8);
+    EXPECT_EQ(request.recv_partition_bytes, bytes / 2);
+    EXPECT_EQ(request.unit_bytes, 16U);
+  }
+}
+
+TEST_F(Prequest, of_a_send_without_a_route_leaves_all_to_the_host) {
+  const Partita_Prequest request = made(send({}));
+  EXPECT_EQ(request.flags, 0U);
+  EXPECT_EQ(request.promise, &epochs);
+  EXPECT_EQ(request.remote, nullptr);
+  EXPECT_EQ(request.arrival_device, nullptr);
+  EXPECT_EQ(request.arrival_host, nullptr);
+  EXPECT_EQ(request.started, nullptr);
+  EXPECT_EQ(request.marks_each, 2U);
+}
+
+TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
+  link::DeviceSendRoute route;
+  route.remote = address<std::byte>(0x1004);
+  route.arrival_device = address<Epoch>(0x2000);
+  route.arrival_host = address<Epoch>(0x3000);
+  route.promise = address<std::uint64_t>(0x4000);
+  Partita_Prequest request = made(send(route));
+  EXPECT_EQ(request.flags, 0U);
+  EXPECT_EQ(request.remote, address<unsigned char>(0x1004));
+  EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
+  EXPECT_EQ(request.arrival_host, address<partita_u32>(0x3000));
+  EXPECT_EQ(request.promise, address<partita_u64>(0x4000));
+  EXPECT_EQ(request.unit_bytes, 4U);  // as `remote` is aligned
+
+  route.packets = true;
+  half.driver = link::Driver::device;
+  request = made(send(route));
+  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_PACKETS));
+
+  route.packets = false;
+  half.driver = link::Driver::host;
+  half.in_place = true;
+  EXPECT_EQ(made(send(route)).flags, static_cast<partita_u32>(PARTITA_PREQUEST_IN_PLACE));
+}
+
+TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {
+  words.flags = flags;
+  const PrequestTerms terms{half, plan, recv({}), 0};
+  EXPECT_TRUE(terms.host_raises_flags());
+  const Partita_Prequest request = make_prequest(terms, words);
+  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
+  EXPECT_EQ(request.arrival_device, flags);
+  EXPECT_EQ(request.started, &epochs);
+  EXPECT_EQ(request.credit, nullptr);
+  EXPECT_EQ(request.promise, nullptr);
+  EXPECT_EQ(request.marks_each, 0U);
+}
+
+TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
+  link::DeviceRecvRoute route;
+  route.arrival_device = address<Epoch>(0x2000);
+  route.credit = address<Epoch>(0x3000);
+  EXPECT_FALSE((PrequestTerms{half, plan, recv(route), 0}.host_raises_flags()));
+  Partita_Prequest request = made(recv(route));
+  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
+  EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
+  EXPECT_EQ(request.credit, address<partita_u32>(0x3000));
+  EXPECT_EQ(request.started, &epochs);
+  EXPECT_EQ(request.remote, nullptr);
+
+  route.slots = address<std::byte>(0x5000);
+  half.driver = link::Driver::device;
+  request = made(recv(route));
+  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN |
+                                                    PARTITA_PREQUEST_PACKETS));
+  EXPECT_EQ(request.remote, address<unsigned char>(0x5000));
+  EXPECT_EQ(request.started, nullptr);  // no host opens its epochs
+}
+
+TEST_F(Prequest, of_a_send_needs_no_flags_of_its_own) {
+  EXPECT_FALSE((PrequestTerms{half, plan, send({}), 0}.host_raises_flags()));
+}
+
+}  // namespace
+}  // namespace partita::test
