@@ -53,25 +53,14 @@ void check_total(const RawArguments& raw) {
   }
 }
 
-/// The world rank of `rank` in `comm` (of the remote group, in an intercommunicator).
-int peer_of(const Runtime& runtime, MPI_Comm comm, int rank) {
-  int inter = 0;
-  MPI_Group group = MPI_GROUP_NULL;
-  PARTITA_MPI(Comm_test_inter(comm, &inter));
-  if (inter != 0) {
-    PARTITA_MPI(Comm_remote_group(comm, &group));
-  } else {
-    PARTITA_MPI(Comm_group(comm, &group));
+/// The world rank of `rank` in `communicator` (of the remote group, in an intercommunicator).
+int peer_of(const Runtime& runtime, Communicator& communicator, int rank) {
+  const std::vector<int>& peers = communicator.peers(runtime.world);
+  if (rank < 0 || static_cast<std::size_t>(rank) >= peers.size()) {
+    throw Error(ErrorClass::rank, "argument rank is {}; expected is 0 to {} or MPI_PROC_NULL, and no wildcard", rank,
+                peers.size() - 1);
   }
-  int size = 0;
-  PARTITA_MPI(Group_size(group, &size));
-  const bool valid = rank >= 0 && rank < size;
-  const int peer = valid ? runtime.world.world_rank(group, rank) : MPI_UNDEFINED;
-  PARTITA_MPI(Group_free(&group));
-  if (!valid) {
-    throw Error(ErrorClass::rank, "argument {} is {}; expected is 0 to {} or MPI_PROC_NULL, and no wildcard", "rank",
-                rank, size - 1);
-  }
+  const int peer = peers[static_cast<std::size_t>(rank)];
   if (peer == MPI_UNDEFINED) {
     throw Error(ErrorClass::rank, "argument rank is {}, a process that Partita was not initialised with", rank);
   }
@@ -173,7 +162,7 @@ RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
   check_numbers(raw);
   check_datatype(runtime, raw.datatype);
   check_total(raw);
-  if (raw.rank != MPI_PROC_NULL) arguments.peer = peer_of(runtime, raw.comm, raw.rank);
+  if (raw.rank != MPI_PROC_NULL) arguments.peer = peer_of(runtime, *arguments.communicator, raw.rank);
   check_tag(runtime, raw.tag);
   apply_info(runtime, raw.info, arguments);
 
@@ -185,18 +174,6 @@ RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
   arguments.rank = raw.rank;
   arguments.tag = raw.tag;
   return arguments;
-}
-
-MatchKey key_of(const Runtime& runtime, const RequestArguments& arguments) {
-  const bool send = arguments.side == Side::send;
-  const int me = runtime.world.rank();
-  const int peer = arguments.peer;
-  return {arguments.communicator->id, send ? me : peer, send ? peer : me, arguments.tag,
-          arguments.communicator->draw_ordinal(send, peer, arguments.tag)};
-}
-
-void give_back(const MatchKey& key, const RequestArguments& arguments) {
-  arguments.communicator->give_back_ordinal(arguments.side == Side::send, arguments.peer, arguments.tag, key.ordinal);
 }
 
 }  // namespace partita::capi

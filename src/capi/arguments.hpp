@@ -23,9 +23,4 @@ struct RawArguments {
 /// Throws Error on the first argument that is wrong; each sentence names it, its value and what was expected.
 RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw);
 
-/// The key under which the request meets its peer; draws its ordinal.
-MatchKey key_of(const Runtime& runtime, const RequestArguments& arguments);
-/// The request was not made after all: the next one gets the place, unless another thread has drawn one meanwhile.
-void give_back(const MatchKey& key, const RequestArguments& arguments);
-
 }  // namespace partita::capi

@@ -67,18 +67,8 @@ int init(const char* call, Side side, const RawArguments& raw, Partita_Request* 
         if (handle == nullptr)
           throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
         auto request = std::make_unique<Kind>(current.services, checked(current, side, raw));
-        const RequestArguments arguments = request->arguments();
-        MatchKey key;
-        key.tag = arguments.tag;
-        if (arguments.peer >= 0) key = key_of(current, arguments);
-        request->half().key = key;
         const Partita_Request made = handle_of(*request);
-        try {
-          current.operations.add(std::move(request));
-        } catch (...) {
-          if (arguments.peer >= 0) give_back(key, arguments);
-          throw;
-        }
+        current.operations.add(std::move(request));
         *handle = made;
       });
 }

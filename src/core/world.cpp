@@ -186,9 +186,13 @@ bool World::has_ended(int peer) const {
   return peer != rank_ && on_my_node(peer) && !socket_->alive(peer);
 }
 
-int World::world_rank(MPI_Group group, int rank) const {
-  int translated = MPI_UNDEFINED;
-  PARTITA_MPI(Group_translate_ranks(group, 1, &rank, group_, &translated));
+std::vector<int> World::world_ranks(MPI_Group group) const {
+  int size = 0;
+  PARTITA_MPI(Group_size(group, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> translated(ranks.size());
+  PARTITA_MPI(Group_translate_ranks(group, size, ranks.data(), group_, translated.data()));
   return translated;
 }
 

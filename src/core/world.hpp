@@ -56,8 +56,8 @@ class World {
   /// For tests: as if no peer could open them.
   void close_our_files() { openers_.clear(); }
 
-  /// The world rank of `rank` in `group`, or MPI_UNDEFINED.
-  int world_rank(MPI_Group group, int rank) const;
+  /// The world ranks of `group`, in its order; MPI_UNDEFINED where a process is not of this world. Local.
+  std::vector<int> world_ranks(MPI_Group group) const;
 
  private:
   void open_socket(MPI_Comm node);

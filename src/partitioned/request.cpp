@@ -38,6 +38,8 @@ HalfTerms Request::terms() const {
   HalfTerms terms;
   terms.side = arguments_.side;
   terms.peer = arguments_.peer;
+  terms.communicator = arguments_.communicator;
+  terms.tag = arguments_.tag;
   terms.shape = {arguments_.partitions, total_bytes(), arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
   terms.link = arguments_.link;
   terms.data = user_data();

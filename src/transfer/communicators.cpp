@@ -19,16 +19,6 @@ constexpr std::uint64_t given_id = 3;
 
 }  // namespace
 
-std::uint32_t Communicator::draw_ordinal(bool send, int peer_world_rank, int tag) {
-  const std::lock_guard lock(mutex_);
-  return ordinals_.draw(send, peer_world_rank, tag);
-}
-
-void Communicator::give_back_ordinal(bool send, int peer_world_rank, int tag, std::uint32_t ordinal) {
-  const std::lock_guard lock(mutex_);
-  ordinals_.give_back(send, peer_world_rank, tag, ordinal);
-}
-
 Communicators::Communicators(World& world, MPI_Comm given) : world_(world) {
   PARTITA_MPI(Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::forget, &keyval_, this));
   add(MPI_COMM_WORLD, world_id);

@@ -10,26 +10,9 @@
 #include <set>
 
 #include "core/world.hpp"
-#include "transfer/ordinals.hpp"
+#include "transfer/communicator.hpp"
 
 namespace partita {
-
-/// What Partita knows of one communicator; lives as long as the communicator or the last request on it.
-struct Communicator {
-  MPI_Comm handle = MPI_COMM_NULL;
-  std::uint64_t id = 0;                    ///< the same on all its ranks
-  std::atomic<bool> alive{true};           ///< false once the program has freed it
-  std::atomic<std::uint64_t> children{0};  ///< constructors called on it so far
-
-  /// The place of a new request among those with this peer, tag and direction.
-  std::uint32_t draw_ordinal(bool send, int peer_world_rank, int tag);
-  /// The request was not made; its place is the next one's, if it is the newest.
-  void give_back_ordinal(bool send, int peer_world_rank, int tag, std::uint32_t ordinal);
-
- private:
-  std::mutex mutex_;
-  Ordinals ordinals_;
-};
 
 /// Keeps records as attributes of the communicators, so that freeing a communicator ends its record. Ids are hashes of
 /// (parent's id, how many constructors were called on the parent before), which all ranks count alike.

@@ -13,7 +13,9 @@
 #include "core/mail.hpp"
 #include "core/trace.hpp"
 #include "link/link.hpp"
+#include "transfer/communicator.hpp"
 #include "transfer/ending.hpp"
+#include "transfer/key.hpp"
 #include "transfer/services.hpp"
 #include "transfer/setup_messages.hpp"
 
@@ -24,7 +26,10 @@ enum class Side : std::uint8_t { send, recv };
 /// What a half is made for.
 struct HalfTerms {
   Side side{};
-  int peer = -1;              ///< world rank; -1 for MPI_PROC_NULL
+  int peer = -1;  ///< world rank; -1 for MPI_PROC_NULL
+  Space space = Space::point_to_point;
+  std::shared_ptr<Communicator> communicator;  ///< unless the peer is MPI_PROC_NULL
+  int tag = 0;
   SideShape shape;            ///< as the other side is told
   std::string link = "auto";  ///< the link that is wished
   std::byte* data = nullptr;  ///< the program's buffer
@@ -126,7 +131,7 @@ class Half {
   }
 
   /// These are the Matcher's.
-  MatchKey key;
+  MatchKey key;                           ///< once it looks for its peer
   std::uint64_t id = 0;                   ///< names this half in messages to this rank
   std::atomic<std::uint64_t> peer_id{0};  ///< names the peer's half; 0 while unknown
   std::atomic<bool> peer_freed{false};

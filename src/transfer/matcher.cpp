@@ -66,13 +66,11 @@ Matcher::Matcher(const Services& services, LinkReport& link_report)
   on(SetupKind::bye, [this](int from, wire::Reader message) { take_bye(from, read_bye(message)); });
 }
 
-std::uint64_t Matcher::name(Half& half) {
-  const std::uint64_t id = next_id_++;
-  half.id = id;
-  services_.trace.name(id, fmt::format("{} {} rank {}, tag {}", half.side() == Side::send ? "send" : "receive",
-                                       half.side() == Side::send ? "to" : "from", half.peer(), half.key.tag));
-  live_.emplace(id, &half);
-  return id;
+void Matcher::name(Half& half) {
+  half.id = next_id_++;
+  services_.trace.name(half.id, fmt::format("{} {} rank {}, tag {}", half.side() == Side::send ? "send" : "receive",
+                                            half.side() == Side::send ? "to" : "from", half.peer(), half.terms().tag));
+  live_.emplace(half.id, &half);
 }
 
 Half* Matcher::find(std::uint64_t id) {
@@ -86,20 +84,39 @@ bool Matcher::is_between(std::uint64_t id, Side side, int peer) {
   return half != nullptr && half->side() == side && half->peer() == peer;
 }
 
-// ---- sender ------------------------------------------------------------------------------------------------
+void Matcher::draw_place(Half& half) {
+  const HalfTerms& terms = half.terms();
+  const bool send = terms.side == Side::send;
+  half.key = {terms.space,
+              terms.communicator->id,
+              send ? services_.rank : terms.peer,
+              send ? terms.peer : services_.rank,
+              terms.tag,
+              terms.communicator->draw_ordinal(terms.space, send, terms.peer, terms.tag)};
+}
+
+void Matcher::give_place_back(const Half& half) {
+  const HalfTerms& terms = half.terms();
+  terms.communicator->give_back_ordinal(terms.space, terms.side == Side::send, terms.peer, terms.tag, half.key.ordinal);
+}
 
 template <class Kind, class Seek>
 void Matcher::add_with(Kind& half, Seek seek) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t id = name(half);
+  const bool seeks = half.peer() >= 0;
+  if (seeks) draw_place(half);
   try {
-    if (half.peer() >= 0) seek();
+    name(half);
+    if (seeks) seek();
   } catch (...) {
-    unanswered_.erase(id);
-    live_.erase(id);
+    unanswered_.erase(half.id);
+    live_.erase(half.id);
+    if (seeks) give_place_back(half);
     throw;
   }
 }
+
+// ---- sender ------------------------------------------------------------------------------------------------
 
 void Matcher::add(Outgoing& half) {
   add_with(half, [&] { post_offer(half); });
@@ -438,7 +455,7 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   const std::lock_guard lock(mutex_);
   int offers = 0;
   for (const auto& [key, offer] : offers_) {
-    if (key.sender != mine.sender) continue;
+    if (key.space != mine.space || key.sender != mine.sender) continue;
     if (++offers > most) continue;
     text += fmt::format("{} tag {}, {} bytes in {} partitions, number {} of this tag{}",
                         offers == 1 ? "; what it offers and nobody here receives:" : ";", key.tag,

@@ -28,7 +28,9 @@ class Matcher {
  public:
   Matcher(const Services& services, LinkReport& link_report);
 
-  /// `request` looks for its peer. It stays where it is until it is freed. Where these throw, they know nothing of it.
+  /// `half` looks for its peer. It gets its place in the order now: among the halves of its space, communicator,
+  /// direction, peer and tag, the first of one side meets the first of the other. It stays where it is until it is
+  /// freed. Where these throw, they know nothing of it, and its place is the next one's.
   void add(Outgoing& half);
   void add(Incoming& half);
   /// What keeps `request`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
@@ -93,10 +95,12 @@ class Matcher {
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(const Half& half);
 
-  /// Gives `request` its id, calls `seek`, and takes the former back where the latter throws.
+  /// Gives `half` its id and its place, calls `seek`, and takes the former back where the latter throws.
   template <class Kind, class Seek>
-  void add_with(Kind& request, Seek seek);
-  std::uint64_t name(Half& half);
+  void add_with(Kind& half, Seek seek);
+  void draw_place(Half& half);
+  static void give_place_back(const Half& half);
+  void name(Half& half);
   std::shared_ptr<Half> free_or_retire(std::shared_ptr<Half> freed);
   Half* find(std::uint64_t id);
   /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.

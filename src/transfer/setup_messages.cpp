@@ -14,6 +14,21 @@ wire::Writer begin(SetupKind kind) {
   return message;
 }
 
+void write_key(wire::Writer& message, const MatchKey& key) {
+  message.put(key.space).put(key.comm_id).put(key.sender).put(key.receiver).put(key.tag).put(key.ordinal);
+}
+
+MatchKey read_key(wire::Reader& message) {
+  MatchKey key;
+  key.space = message.get_enum(last_space);
+  key.comm_id = message.get<std::uint64_t>();
+  key.sender = message.get<int>();
+  key.receiver = message.get<int>();
+  key.tag = message.get<int>();
+  key.ordinal = message.get<std::uint32_t>();
+  return key;
+}
+
 SideShape read_shape(wire::Reader& message) {
   SideShape shape;
   shape.partitions = message.get<std::int32_t>();
@@ -57,8 +72,8 @@ Verdict read_verdict(wire::Reader& message) {
 
 wire::Bytes write(const Offer& offer) {
   wire::Writer message = begin(SetupKind::offer);
-  message.put(offer.key.comm_id).put(offer.key.sender).put(offer.key.receiver);
-  message.put(offer.key.tag).put(offer.key.ordinal).put(offer.sender_id);
+  write_key(message, offer.key);
+  message.put(offer.sender_id);
   message.put(offer.shape.partitions).put(offer.shape.total_bytes);
   message.put(offer.shape.wished_transport_partitions).put(offer.shape.in_gpu_memory != 0);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
@@ -70,11 +85,7 @@ wire::Bytes write(const Offer& offer) {
 
 Offer read_head_of_offer(wire::Reader& message) {
   Offer offer;
-  offer.key.comm_id = message.get<std::uint64_t>();
-  offer.key.sender = message.get<int>();
-  offer.key.receiver = message.get<int>();
-  offer.key.tag = message.get<int>();
-  offer.key.ordinal = message.get<std::uint32_t>();
+  offer.key = read_key(message);
   offer.sender_id = message.get<std::uint64_t>();
   return offer;
 }

@@ -2,7 +2,6 @@
 // back. The bytes are another process's word: readers throw Error on whatever no writer makes.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,22 +12,12 @@
 #include "core/wire.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
+#include "transfer/key.hpp"
 
 namespace partita {
 
 /// The first byte of a message.
 enum class SetupKind : std::uint8_t { offer = 1, answer = 2, bye = 3, ask = 4, failure = 5, segment_freed = 16 };
-
-/// What decides which send meets which receive (MPI-4, section 4.2.1); the same on both sides.
-struct MatchKey {
-  std::uint64_t comm_id = 0;
-  int sender = -1;    ///< world rank
-  int receiver = -1;  ///< world rank
-  int tag = -1;
-  std::uint32_t ordinal = 0;
-
-  auto operator<=>(const MatchKey&) const = default;
-};
 
 /// How one side describes itself to the other.
 struct SideShape {

@@ -29,11 +29,15 @@ class FakeMail final : public Mail {
  public:
   FakeMail(Post& post, int rank) : post_(post), rank_(rank) {}
   void on(std::uint8_t kind, Handler handler) override { handlers_[kind] = std::move(handler); }
-  void post(int peer, wire::Bytes message, Caller) override { post_.push_back({rank_, peer, std::move(message)}); }
+  void post(int peer, wire::Bytes message, Caller) override {
+    if (is_full) throw std::bad_alloc();
+    post_.push_back({rank_, peer, std::move(message)});
+  }
   void take(const Letter& letter) {
     wire::Reader reader(letter.bytes);
     handlers_.at(static_cast<std::uint8_t>(letter.bytes.at(0)))(letter.from, (reader.get<std::uint8_t>(), reader));
   }
+  bool is_full = false;  ///< takes no more letters
 
  private:
   Post& post_;
@@ -177,6 +181,7 @@ struct FakeRank {
   FakeRank(Post& post, int which) : rank(which), mail(post, which) {
     links.push_back(std::make_unique<FakeLink>("first", first));
     links.push_back(std::make_unique<FakeLink>("second", second));
+    communicator->id = 1;
   }
 
   int rank;
@@ -192,42 +197,7 @@ struct FakeRank {
   LinkReport report{settings};
   Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, deferred};
   Matcher matcher{services, report};
+  std::shared_ptr<Communicator> communicator = std::make_shared<Communicator>();
 };
-
-/// One half and the buffer of whoever uses it.
-template <class Kind>
-class Party final : public Half::User {
- public:
-  Party(FakeRank& at, HalfTerms terms, MatchKey key)
-      : buffer(static_cast<std::size_t>(terms.shape.total_bytes)), half(at.services, *this, with_data(terms)) {
-    half.key = key;
-  }
-  void before_match() override {
-    if (half.active()) half.open();
-  }
-  void after_match() override { ++matches; }
-  std::string explain() const override { return "A test's half"; }
-
-  /// As a request's start.
-  void start() {
-    half.set_epoch(next(half.epoch()));
-    if constexpr (std::is_same_v<Kind, Outgoing>) half.clear();
-    if (half.matched()) half.open();
-    half.set_active(true);
-  }
-
-  std::vector<std::byte> buffer;
-  Kind half;
-  int matches = 0;
-
- private:
-  HalfTerms with_data(HalfTerms terms) {
-    terms.data = buffer.data();
-    return terms;
-  }
-};
-
-using SendParty = Party<Outgoing>;
-using RecvParty = Party<Incoming>;
 
 }  // namespace partita::test

@@ -50,7 +50,7 @@ inline std::vector<SetupReader> setup_readers() {
   using detail::bytes_of;
   using detail::link_reader;
   using detail::mailbox_reader;
-  const Offer offer{{77, 3, 4, 12, 5},
+  const Offer offer{{Space::queue, 77, 3, 4, 12, 5},
                     9,
                     {16, 65536, 4, 1},
                     {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "support/fake_transfer.hpp"
+#include "support/party.hpp"
 
 namespace partita::test {
 namespace {
@@ -14,26 +15,35 @@ constexpr std::int64_t bytes = 1024;
 
 class Transfer : public testing::Test {
  protected:
-  static MatchKey key(std::uint32_t ordinal, std::uint64_t comm = 1) { return {comm, 0, 1, tag, ordinal}; }
-  static HalfTerms terms(Side side, std::int64_t total_bytes, std::int32_t partitions) {
+  HalfTerms terms(Side side, std::int64_t total_bytes = bytes, std::int32_t partitions = 4,
+                  Space space = Space::point_to_point) {
     HalfTerms terms;
     terms.side = side;
     terms.peer = side == Side::send ? 1 : 0;
+    terms.space = space;
+    terms.communicator = (side == Side::send ? sender : receiver).communicator;
+    terms.tag = tag;
     terms.shape = {partitions, total_bytes, partitions, 0};
     return terms;
   }
-  std::shared_ptr<SendParty> send(std::uint32_t ordinal, std::int64_t total_bytes = bytes,
-                                  std::int32_t partitions = 4) {
-    auto made = std::make_shared<SendParty>(sender, terms(Side::send, total_bytes, partitions), key(ordinal));
+  std::shared_ptr<SendParty> send(HalfTerms terms) {
+    auto made = std::make_shared<SendParty>(sender.services, std::move(terms));
     sender.matcher.add(made->half);
     return made;
   }
-  std::shared_ptr<RecvParty> recv(std::uint32_t ordinal, std::int64_t total_bytes = bytes,
-                                  std::int32_t partitions = 4) {
-    auto made = std::make_shared<RecvParty>(receiver, terms(Side::recv, total_bytes, partitions), key(ordinal));
+  std::shared_ptr<RecvParty> recv(HalfTerms terms) {
+    auto made = std::make_shared<RecvParty>(receiver.services, std::move(terms));
     receiver.matcher.add(made->half);
     return made;
   }
+  std::shared_ptr<SendParty> send(std::int64_t total_bytes = bytes, std::int32_t partitions = 4) {
+    return send(terms(Side::send, total_bytes, partitions));
+  }
+  std::shared_ptr<RecvParty> recv(std::int64_t total_bytes = bytes, std::int32_t partitions = 4) {
+    return recv(terms(Side::recv, total_bytes, partitions));
+  }
+  std::shared_ptr<SendParty> send_in(Space space) { return send(terms(Side::send, bytes, 4, space)); }
+  std::shared_ptr<RecvParty> recv_in(Space space) { return recv(terms(Side::recv, bytes, 4, space)); }
   /// Delivers letter `which` of those that wait.
   void deliver(std::size_t which) {
     const Letter letter = post[which];
@@ -67,45 +77,98 @@ class Transfer : public testing::Test {
   FakeRank receiver{post, 1};
 };
 
-TEST_F(Transfer, halves_meet_in_the_order_of_their_ordinals_however_offers_arrive) {
-  const auto late = recv(1);
-  const auto s0 = send(0);
-  const auto s1 = send(1);
-  const auto s2 = send(2);
+/// Whether the two were matched, and with each other.
+void expect_pair(const std::shared_ptr<SendParty>& from, const std::shared_ptr<RecvParty>& to) {
+  ASSERT_TRUE(from->half.matched());
+  ASSERT_TRUE(to->half.matched());
+  EXPECT_EQ(from->half.peer_id, to->half.id);
+  EXPECT_EQ(to->half.peer_id, from->half.id);
+  EXPECT_EQ(from->matches, 1);
+  EXPECT_EQ(to->matches, 1);
+}
+
+TEST_F(Transfer, halves_meet_in_the_order_in_which_they_were_added_however_offers_arrive) {
+  const std::vector sends{send(), send(), send()};
+  std::vector receives{recv()};
   ASSERT_EQ(post.size(), 3);
   deliver(2);
-  const auto newest = recv(2);
+  receives.push_back(recv());
   deliver(1);
   deliver(0);
-  const auto early = recv(0);
+  receives.push_back(recv());
   deliver_all();
-  const std::vector<std::shared_ptr<SendParty>> sends{s0, s1, s2};
-  const std::vector<std::shared_ptr<RecvParty>> receives{early, late, newest};
-  for (std::size_t i = 0; i < sends.size(); ++i) {
-    ASSERT_TRUE(sends[i]->half.matched()) << i;
-    ASSERT_TRUE(receives[i]->half.matched()) << i;
-    EXPECT_EQ(sends[i]->half.peer_id, receives[i]->half.id) << i;
-    EXPECT_EQ(receives[i]->half.peer_id, sends[i]->half.id) << i;
-    EXPECT_EQ(sends[i]->matches, 1);
-  }
+  for (std::size_t i = 0; i < sends.size(); ++i) expect_pair(sends[i], receives[i]);
   EXPECT_FALSE(sender.progress.wanted());
   EXPECT_FALSE(receiver.progress.wanted());
 }
 
 TEST_F(Transfer, another_communicator_does_not_shift_the_order) {
-  const auto user = recv(0);
-  SendParty internal(sender, terms(Side::send, bytes, 4), key(0, 2));
-  sender.matcher.add(internal.half);
-  const auto sent = send(0);
+  HalfTerms elsewhere = terms(Side::send);
+  elsewhere.communicator = std::make_shared<Communicator>();
+  elsewhere.communicator->id = 2;
+  const auto other = send(elsewhere);
+  const auto from = send();
+  const auto to = recv();
   deliver_all();
-  EXPECT_TRUE(sent->half.matched());
-  EXPECT_EQ(user->half.peer_id, sent->half.id);
-  EXPECT_FALSE(internal.half.matched());
+  expect_pair(from, to);
+  EXPECT_FALSE(other->half.matched());
+}
+
+TEST_F(Transfer, transfers_of_another_space_do_not_shift_the_order) {
+  // The same peer and tag; between the requests on one rank, before and behind them on the other.
+  const auto first = send();
+  const std::vector internal_sends{send_in(Space::collective), send_in(Space::queue), send_in(Space::collective)};
+  const auto second = send();
+  const auto to_channel = recv_in(Space::channel);
+  const auto to_first_collective = recv_in(Space::collective);
+  const auto to_first = recv();
+  const auto to_second = recv();
+  const auto to_queue = recv_in(Space::queue);
+  const auto to_second_collective = recv_in(Space::collective);
+  while (!post.empty()) deliver(post.size() - 1);
+  expect_pair(first, to_first);
+  expect_pair(second, to_second);
+  expect_pair(internal_sends[0], to_first_collective);
+  expect_pair(internal_sends[1], to_queue);
+  expect_pair(internal_sends[2], to_second_collective);
+  EXPECT_FALSE(to_channel->half.matched());
+}
+
+TEST_F(Transfer, a_half_gets_its_place_when_it_is_added_not_when_it_is_made) {
+  SendParty made_first(sender.services, terms(Side::send));
+  const auto added_first = send();
+  sender.matcher.add(made_first.half);
+  const auto to_first = recv();
+  const auto to_second = recv();
+  deliver_all();
+  expect_pair(added_first, to_first);
+  EXPECT_EQ(made_first.half.peer_id, to_second->half.id);
+}
+
+TEST_F(Transfer, a_half_that_cannot_be_added_leaves_its_place_to_the_next) {
+  const auto first = send();
+  sender.mail.is_full = true;
+  EXPECT_THROW(send(), std::bad_alloc);
+  sender.mail.is_full = false;
+  const auto second = send();
+  const auto to_first = recv();
+  const auto to_second = recv();
+  deliver_all();
+  expect_pair(first, to_first);
+  expect_pair(second, to_second);
+}
+
+TEST_F(Transfer, a_receive_that_waits_names_the_offers_of_its_own_space_only) {
+  const auto to = recv();
+  const auto unwanted = send_in(Space::collective);
+  deliver_all();
+  const std::string unmatched = receiver.matcher.explain_unmatched(to->half);
+  EXPECT_NE(unmatched.find("it offers nothing that is not received here"), std::string::npos) << unmatched;
 }
 
 TEST_F(Transfer, what_is_submitted_early_waits_for_the_receiver_and_then_arrives) {
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   fill(from->buffer, 3);
   from->start();
@@ -130,9 +193,9 @@ TEST_F(Transfer, what_is_submitted_early_waits_for_the_receiver_and_then_arrives
 }
 
 TEST_F(Transfer, epochs_that_were_open_before_the_match_are_opened_by_it) {
-  const auto from = send(0);
+  const auto from = send();
   from->start();
-  const auto to = recv(0);
+  const auto to = recv();
   to->start();
   deliver_all();
   fill(from->buffer, 9);
@@ -142,8 +205,8 @@ TEST_F(Transfer, epochs_that_were_open_before_the_match_are_opened_by_it) {
 }
 
 TEST_F(Transfer, sizes_that_differ_fail_both_sides_alike) {
-  const auto to = recv(0, bytes * 2);
-  const auto from = send(0);
+  const auto to = recv(bytes * 2);
+  const auto from = send();
   deliver_all();
   EXPECT_NE(failure_of(to->half).find("sends 1024 bytes"), std::string::npos) << failure_of(to->half);
   EXPECT_NE(failure_of(to->half).find("receives 2048 bytes"), std::string::npos) << failure_of(to->half);
@@ -152,16 +215,16 @@ TEST_F(Transfer, sizes_that_differ_fail_both_sides_alike) {
 
 TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
   sender.first.refusal = "too far";
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   EXPECT_EQ(from->half.link_name(), "second");
   EXPECT_NE(to->half.link_reason().find("first: too far"), std::string::npos) << to->half.link_reason();
 
   sender.first.refusal.clear();
   receiver.first.receiver_refusal = "too full";
-  const auto to_again = recv(1);
-  const auto from_again = send(1);
+  const auto to_again = recv();
+  const auto from_again = send();
   deliver_all();
   EXPECT_EQ(from_again->half.link_name(), "second");
   EXPECT_NE(from_again->half.link_reason().find("first: too full"), std::string::npos);
@@ -170,8 +233,8 @@ TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
 TEST_F(Transfer, no_link_fails_both_sides_with_all_reasons) {
   sender.first.refusal = "too far";
   receiver.second.receiver_refusal = "too full";
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   for (const std::string& sentence : {failure_of(from->half), failure_of(to->half)}) {
     EXPECT_NE(sentence.find("first: too far; second: too full"), std::string::npos) << sentence;
@@ -179,8 +242,8 @@ TEST_F(Transfer, no_link_fails_both_sides_with_all_reasons) {
 }
 
 TEST_F(Transfer, a_put_that_fails_ends_the_other_side) {
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   from->start();
   to->start();
@@ -196,8 +259,8 @@ TEST_F(Transfer, a_put_that_fails_ends_the_other_side) {
 }
 
 TEST_F(Transfer, a_deferred_put_that_fails_ends_the_other_side) {
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   from->start();
   from->half.submit({0, 4});
@@ -212,8 +275,8 @@ TEST_F(Transfer, a_deferred_put_that_fails_ends_the_other_side) {
 
 TEST_F(Transfer, a_connection_that_fails_ends_the_other_side) {
   sender.first.connect_throws = true;
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   EXPECT_NE(failure_of(from->half).find("cannot connect"), std::string::npos);
   to->start();
@@ -222,9 +285,9 @@ TEST_F(Transfer, a_connection_that_fails_ends_the_other_side) {
 }
 
 TEST_F(Transfer, a_receive_that_is_freed_before_its_offer_fails_the_send) {
-  auto to = recv(0);
+  auto to = recv();
   free(receiver, to);
-  const auto from = send(0);
+  const auto from = send();
   deliver_all();
   EXPECT_NE(failure_of(from->half).find("the receiver, rank 1, freed its request"), std::string::npos)
       << failure_of(from->half);
@@ -232,11 +295,11 @@ TEST_F(Transfer, a_receive_that_is_freed_before_its_offer_fails_the_send) {
 }
 
 TEST_F(Transfer, a_send_that_is_freed_before_its_answer_ends_the_receive) {
-  auto from = send(0);
+  auto from = send();
   const std::weak_ptr<SendParty> kept = from;
   free(sender, from);
   EXPECT_FALSE(kept.expired()) << "the answer must still find it";
-  const auto to = recv(0);
+  const auto to = recv();
   deliver_all();
   to->start();
   ASSERT_TRUE(to->half.is_lost());
@@ -244,8 +307,8 @@ TEST_F(Transfer, a_send_that_is_freed_before_its_answer_ends_the_receive) {
 }
 
 TEST_F(Transfer, a_freed_half_stays_until_its_peer_is_freed_too) {
-  auto to = recv(0);
-  auto from = send(0);
+  auto to = recv();
+  auto from = send();
   deliver_all();
   const std::weak_ptr<SendParty> kept = from;
   const std::weak_ptr<RecvParty> other = to;
@@ -261,8 +324,8 @@ TEST_F(Transfer, a_freed_half_stays_until_its_peer_is_freed_too) {
 }
 
 TEST_F(Transfer, nothing_is_submitted_to_a_receiver_that_was_freed) {
-  auto to = recv(0);
-  const auto from = send(0);
+  auto to = recv();
+  const auto from = send();
   deliver_all();
   from->start();
   free(receiver, to);
@@ -272,8 +335,8 @@ TEST_F(Transfer, nothing_is_submitted_to_a_receiver_that_was_freed) {
 }
 
 TEST_F(Transfer, what_was_given_up_does_not_leave_later) {
-  const auto to = recv(0);
-  const auto from = send(0);
+  const auto to = recv();
+  const auto from = send();
   deliver_all();
   from->start();
   from->half.submit({0, 2});
@@ -287,12 +350,11 @@ TEST_F(Transfer, what_was_given_up_does_not_leave_later) {
 }
 
 TEST_F(Transfer, packed_bytes_apart_go_with_the_half) {
-  HalfTerms apart = terms(Side::recv, bytes, 4);
+  HalfTerms apart = terms(Side::recv);
   apart.packed_apart = true;
-  auto to = std::make_shared<RecvParty>(receiver, apart, key(0));
-  receiver.matcher.add(to->half);
+  auto to = recv(apart);
   EXPECT_EQ(receiver.blocks.live, 1);
-  auto from = send(0);
+  auto from = send();
   deliver_all();
   EXPECT_NE(to->half.packed(), to->buffer.data());
   EXPECT_EQ(to->half.landing(), to->half.packed());
@@ -307,8 +369,8 @@ TEST_F(Transfer, packed_bytes_apart_go_with_the_half) {
 TEST_F(Transfer, threads_that_submit_and_flush_put_each_transport_partition_once) {
   constexpr std::int32_t partitions = 64;
   constexpr int threads = 4;
-  const auto to = recv(0, bytes, partitions);
-  const auto from = send(0, bytes, partitions);
+  const auto to = recv(bytes, partitions);
+  const auto from = send(bytes, partitions);
   deliver_all();
   ASSERT_EQ(from->half.plan().transport_partitions(), partitions);
   for (int round = 0; round < 50; ++round) {

@@ -1,0 +1,50 @@
+// What Partita knows of one communicator.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/world.hpp"
+#include "transfer/key.hpp"
+#include "transfer/ordinals.hpp"
+
+namespace partita {
+
+/// Lives as long as the communicator or the last request on it. Any thread.
+struct Communicator {
+  MPI_Comm handle = MPI_COMM_NULL;
+  std::uint64_t id = 0;                    ///< the same on all its ranks
+  std::atomic<bool> alive{true};           ///< false once the program has freed it
+  std::atomic<std::uint64_t> children{0};  ///< constructors called on it so far
+
+  /// The place of a new transfer among those of `space` with this peer, tag and direction.
+  std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);
+  /// The transfer was not made; its place is the next one's, if it is the newest.
+  void give_back_ordinal(Space space, bool send, int peer_world_rank, int tag, std::uint32_t ordinal);
+
+  /// The world ranks of its group, by their ranks there; MPI_UNDEFINED where a process is not of the world. The first
+  /// of these calls asks the MPI, locally, so the program must not have freed the communicator before. Throws Error.
+  const std::vector<int>& members(const World& world);
+  /// The same of those to whom its ranks send: of an intercommunicator the remote group, else the members.
+  const std::vector<int>& peers(const World& world);
+
+ private:
+  struct Groups {
+    std::vector<int> members;
+    std::optional<std::vector<int>> remote;  ///< of an intercommunicator
+  };
+
+  const Groups& groups(const World& world);
+
+  std::mutex mutex_;
+  std::array<Ordinals, space_count> ordinals_;
+  std::optional<Groups> groups_;  ///< stays once it is there
+};
+
+}  // namespace partita
