@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "support/fake_transfer.hpp"
+#include "support/party.hpp"
 
 namespace partita::test {
 namespace {
@@ -73,8 +74,8 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
   Exchange(Life& life, FakeRank& at, FakeRank& peer)
       : BareOperation(life, {this, this, this}),
         matcher_(at.matcher),
-        to_(at, terms(Side::send, peer), {1, at.rank, peer.rank, 0, 0}),
-        from_(at, terms(Side::recv, peer), {1, peer.rank, at.rank, 0, 0}) {}
+        to_(at.services, terms(Side::send, at, peer)),
+        from_(at.services, terms(Side::recv, at, peer)) {}
 
   void seek_peers() override {
     BareOperation::seek_peers();
@@ -116,10 +117,11 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
   std::vector<std::byte>& received() { return from_.buffer; }
 
  private:
-  static HalfTerms terms(Side side, const FakeRank& peer) {
+  static HalfTerms terms(Side side, const FakeRank& at, const FakeRank& peer) {
     HalfTerms terms;
     terms.side = side;
     terms.peer = peer.rank;
+    terms.communicator = at.communicator;
     terms.shape = {partitions, bytes, partitions, 0};
     return terms;
   }
