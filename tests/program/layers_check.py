@@ -3,16 +3,23 @@
     layers_check.py SOURCES
 
 A unit is a header and the source of the same name. It needs the units that either of the two includes, and those whose
-classes they declare in advance: such a declaration is an arrow as good as an include.
+classes and enumerations they declare in advance: such a declaration is an arrow as good as an include. A friend must not
+lie in a higher layer, but makes no circle.
 """
 import pathlib
+import posixpath
 import re
 import sys
+import tempfile
 
 LAYERS = ["core", "memory", "link", "transfer", "partitioned", "runtime", "capi", "dropin"]
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-DECLARED = re.compile(r"^\s*(?:class|struct)\s+(\w+);", re.MULTILINE)
-DEFINED = re.compile(r"^\s*(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)[^;{()]*\{", re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+KEY = r"(?:class|struct|enum(?:\s+(?:class|struct))?)\s+"
+# The last two alternatives are a type in a declaration of something else. A template's parameter is none of these.
+DECLARED = re.compile(rf"(?<!friend )(?<![<,] )(?<![<,])\b{KEY}(?:\w+::)*(\w+)\s*(?:;|:\s*[\w:]+\s*;|[&*])")
+FRIEND = re.compile(rf"\bfriend\s+{KEY}(?:\w+::)*(\w+)\s*;")
+DEFINED = re.compile(rf"^\s*{KEY}(?:alignas\([^)]*\)\s*)?(\w+)[^;{{()]*\{{", re.MULTILINE)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def unit_of(path):
@@ -24,31 +31,51 @@ def read(sources):
     found = {}
     for file in sorted(sources.rglob("*")):
         if file.suffix in (".hpp", ".cpp", ".cuh", ".cu", ".inc"):
-            found[str(file.relative_to(sources))] = re.sub(r"//[^\n]*", "", file.read_text(encoding="utf-8"))
+            found[str(file.relative_to(sources))] = COMMENT.sub("", file.read_text(encoding="utf-8"))
     return found
 
 
-def needs(texts):
-    """Of each unit the units that it needs, with the file and the reason of each."""
+def definers_of(texts):
+    """The units that define each name."""
     definers = {}
     for path, text in texts.items():
-        if path.endswith(".hpp"):
+        if path.endswith((".hpp", ".cuh")):
             for name in DEFINED.findall(text):
                 definers.setdefault(name, set()).add(unit_of(path))
+    return definers
+
+
+def units_of(name, path, definers):
+    """The units whose `name` is meant in `path`: a name that several folders define is the one of the own folder."""
+    found = definers.get(name, set())
+    return {unit for unit in found if pathlib.PurePath(unit).parent == pathlib.PurePath(path).parent} or found
+
+
+def included_path(included, path, texts):
+    """The source that is included, by its path below src; beside the including one or from there."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), included))
+    return included if included in texts else beside if beside in texts else None
+
+
+def needs(texts, definers):
+    """Of each unit the units that it needs, with the file and the reason of each."""
     edges = {}
     for path, text in texts.items():
         mine = edges.setdefault(unit_of(path), {})
-        for included in INCLUDE.findall(text):
-            if included in texts:
+        for included in (included_path(name, path, texts) for name in INCLUDE.findall(text)):
+            if included:
                 mine.setdefault(unit_of(included), f"{path} includes {included}")
         for name in DECLARED.findall(text):
-            # A name that several folders define is the one of the own folder.
-            found = definers.get(name, set())
-            near = {unit for unit in found if pathlib.PurePath(unit).parent == pathlib.PurePath(path).parent} or found
-            for unit in near - {unit_of(path)}:
+            for unit in units_of(name, path, definers) - {unit_of(path)}:
                 mine.setdefault(unit, f"{path} declares {name} of {unit}")
         mine.pop(unit_of(path), None)
     return edges
+
+
+def friends(texts, definers):
+    """Of each source the units that define its friends, with the reason."""
+    return {path: {unit: f"{path} has the friend {name} of {unit}" for name in FRIEND.findall(text)
+                   for unit in units_of(name, path, definers)} for path, text in texts.items()}
 
 
 def upward(edges):
@@ -91,8 +118,9 @@ def circles(edges):
 
 
 def faults_of(texts):
-    edges = needs(texts)
-    faults = upward(edges)
+    definers = definers_of(texts)
+    edges = needs(texts, definers)
+    faults = upward(edges) + upward(friends(texts, definers))
     for members in circles(edges):
         faults.append("need each other in a circle: " + ", ".join(members))
         faults += [f"    {edges[a][b]}" for a in members for b in members if b in edges[a]]
@@ -103,16 +131,33 @@ def check_itself():
     """Faults that are planted must be found."""
     below = {"core/a.hpp": "class A {};", "link/b.hpp": '#include "core/a.hpp"\nclass B {};'}
     planted = {
-        "nothing": ({}, 0),
-        "an include that points up": ({"core/a.cpp": '#include "link/b.hpp"'}, 1),
-        "a declaration that points up": ({"core/c.hpp": "class B;"}, 1),
-        "a circle": ({"core/d.hpp": "class E;\nclass D {};", "core/e.hpp": '#include "core/d.hpp"\nclass E {};'}, 1),
-        "a folder that is no layer": ({"hall/f.hpp": "class F {};"}, 1),
-        "a comment": ({"core/g.hpp": '// class B;\n// #include "link/b.hpp"'}, 0),
+        "nothing": ({}, False),
+        "an include that points up": ({"core/a.cpp": '#include "link/b.hpp"'}, True),
+        "an include in angle brackets": ({"core/a.cpp": "#include <link/b.hpp>"}, True),
+        "an include by a relative path": ({"core/a.cpp": '#include "../link/b.hpp"'}, True),
+        "an include of a kernel's header": ({"core/a.cu": '#include "link/k.cuh"', "link/k.cuh": "class K {};"}, True),
+        "a declaration that points up": ({"core/c.hpp": "class B;"}, True),
+        "a declaration in a namespace on one line": ({"core/c.hpp": "namespace link { class B; }"}, True),
+        "a declared template": ({"core/c.hpp": "template <class T> class V;", "link/v.hpp": "template <class T>\nclass V {};"}, True),
+        "a declared enumeration": ({"core/c.hpp": "enum class N : int;", "link/n.hpp": "enum class N : int { one };"}, True),
+        "a class declared in an argument": ({"core/c.hpp": "void f(class B& b);"}, True),
+        "a friend above": ({"core/c.hpp": "class C { friend class B; };"}, True),
+        "a friend beside": ({"link/c.hpp": "class C { friend class B; };", "link/b.hpp": '#include "link/c.hpp"\nclass B {};'}, False),
+        "a template's parameter": ({"core/c.hpp": "template <class A, class B> void f(B* b);"}, False),
+        "a circle": ({"core/d.hpp": "class E;\nclass D {};", "core/e.hpp": '#include "core/d.hpp"\nclass E {};'}, True),
+        "a circle by way of a source": ({"core/d.hpp": "class D {};", "core/d.cpp": '#include "core/e.hpp"',
+                                         "core/e.hpp": '#include "core/d.hpp"'}, True),
+        "a folder that is no layer": ({"hall/f.hpp": "class F {};"}, True),
+        "comments": ({"core/g.hpp": '// class B;\n// #include "link/b.hpp"\n/*\nclass B;\n*/'}, False),
     }
     for what, (files, expected) in planted.items():
-        found = bool(faults_of({**below, **files}))
-        if found != bool(expected):
+        with tempfile.TemporaryDirectory() as place:
+            for name, text in {**below, **files}.items():
+                path = pathlib.Path(place) / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text + "\n", encoding="utf-8")
+            found = bool(faults_of(read(pathlib.Path(place))))
+        if found != expected:
             sys.exit(f"layers_check finds {'a fault' if found else 'none'} in {what}")
 
 
