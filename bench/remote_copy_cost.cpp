@@ -15,7 +15,7 @@
 #include <limits>
 #include <vector>
 
-#include "link/direct/remote_copy.hpp"
+#include "link/direct/remote_process.hpp"
 
 namespace {
 
@@ -58,11 +58,11 @@ pid_t start_other(std::byte* memory) {
 int main() {
   void* const mapped = ::mmap(nullptr, most_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return 1;
-  link::ReachProbe probe = link::own_probe();
+  link::direct::ReachProbe probe = link::direct::own_probe();
   const pid_t other = start_other(static_cast<std::byte*>(mapped));
   if (other < 0) return 1;
   probe.pid = other;
-  const link::RemoteProcess process(0, probe);
+  const link::direct::RemoteProcess process(0, probe);
   const std::vector<std::byte> from(most_bytes);
   bool ended = false;
   std::printf("{\"look\": %.0f", least_ns([&] { ended |= process.ended(); }));

@@ -9,4 +9,9 @@ namespace partita::link {
 using device::Plan;
 using device::Range;
 
+/// The packed bytes of neighbouring transport partitions, at least one.
+constexpr Range bytes_of(const Plan& plan, Range run) {
+  return {plan.bytes(run.begin).begin, plan.bytes(run.end - 1).end};
+}
+
 }  // namespace partita::link

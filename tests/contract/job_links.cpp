@@ -146,15 +146,6 @@ std::string to_string(const Shape& shape) {
                      shape.recv_partitions, shape.transport_partitions, shape.total_bytes);
 }
 
-std::vector<link::Range> random_runs(Random& random, std::int32_t transports) {
-  std::vector<link::Range> runs;
-  for (std::int64_t begin = 0; begin < transports; begin = runs.back().end) {
-    runs.push_back({begin, random.between(begin + 1, transports)});
-  }
-  random.shuffle(runs);
-  return runs;
-}
-
 Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from, int to)
     : link_(links.named(link_name)),
       plan_(shape.plan()),
@@ -235,7 +226,7 @@ void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {
 void Pair::put_runs(Epoch epoch, const std::vector<link::Range>& runs) {
   if (!until(link_, "the receiver is ready", [&] { return sender->ready(epoch); })) return;
   for (const link::Range& run : runs) {
-    buffer_->fill(epoch, {plan_.bytes(run.begin).begin, plan_.bytes(run.end - 1).end});
+    buffer_->fill(epoch, link::bytes_of(plan_, run));
     sender->put(run, epoch);
   }
 }

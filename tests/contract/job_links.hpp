@@ -17,7 +17,6 @@
 #include "link/link.hpp"
 #include "support/job.hpp"
 #include "support/memory.hpp"
-#include "support/random.hpp"
 
 namespace partita::test {
 
@@ -129,9 +128,6 @@ class Pair {
   std::unique_ptr<Buffer> self_buffer_;  ///< the receiving side's where a rank sends to itself
   std::optional<std::string> refusal_;
 };
-
-/// All of `transports` transport partitions in runs of any length, in any order.
-std::vector<link::Range> random_runs(Random& random, std::int32_t transports);
 
 /// Makes progress on `link` until `condition()`; false, with a failed check that says `what`, after a quarter of the
 /// entry's time limit.

@@ -9,6 +9,7 @@
 #include "contract/job_links.hpp"
 #include "support/job.hpp"
 #include "support/random.hpp"
+#include "support/runs.hpp"
 
 namespace partita::test {
 namespace {

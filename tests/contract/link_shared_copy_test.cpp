@@ -11,6 +11,7 @@
 #include "contract/job_links.hpp"
 #include "support/job.hpp"
 #include "support/random.hpp"
+#include "support/runs.hpp"
 
 namespace partita::test {
 namespace {
@@ -191,6 +192,42 @@ TEST_F(SharedCopy, takes_several_threads_of_both_sides) {
               pair.buffer().fill(epoch, pair.plan().bytes(t));
               pair.sender->put({t, t + 1}, epoch);
             }
+          });
+        }
+      }
+      pair.finish();
+    }
+  }
+}
+
+TEST_F(SharedCopy, takes_runs_of_any_length_from_several_threads_and_early_ones_first) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  JobLinks links;
+  constexpr std::int32_t transports = 500;
+  Pair pair(links, "direct", {transports, 20, transports, transports * 3001}, MemoryKind::plain);
+  PARTITA_SKIP_IF_NOT_SHARED(pair, 1);
+  for (Epoch epoch = 1; epoch <= 30 && !HasFailure(); ++epoch) {
+    Random random(job_seed(), epoch);
+    const std::vector<link::Range> runs = random_runs(random, transports);
+    if (pair.receives()) {
+      pair.receiver->open(epoch);
+      for (std::int64_t t = runs[0].begin; t < runs[0].end; ++t) {
+        pair.expect_arrival(static_cast<std::int32_t>(t), epoch);
+      }
+      int early = 0;
+      PMPI_Send(&early, 1, MPI_INT, 0, 1, harness_comm());
+      std::vector<std::jthread> team;
+      for (int thread = 0; thread < 2; ++thread) team.emplace_back([&] { pair.expect_all(epoch); });
+    } else {
+      pair.sender->start(epoch);
+      pair.put_runs(epoch, {runs[0]});
+      int early = 0;  // the rest comes only when the first run has arrived
+      PMPI_Recv(&early, 1, MPI_INT, 1, 1, harness_comm(), MPI_STATUS_IGNORE);
+      {
+        std::vector<std::jthread> team;
+        for (std::size_t thread = 0; thread < 2; ++thread) {
+          team.emplace_back([&, thread] {
+            for (std::size_t run = 1 + thread; run < runs.size(); run += 2) pair.put_runs(epoch, {runs[run]});
           });
         }
       }

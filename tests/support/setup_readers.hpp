@@ -59,7 +59,7 @@ inline std::vector<SetupReader> setup_readers() {
   const Answer chosen{
       9, 11, Answer::Choice{{16, 8, 4, 65536}, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
   const Answer refused{9, 0, std::nullopt, {ErrorClass::truncate, "the sizes differ"}};
-  const link::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
+  const link::direct::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
   const memory::DevicePiece piece{
       memory::DevicePiece::Way::file_descriptor, {}, 5, 6, 0x7f0000000000, 8192, 4096, 4096};
   const link::direct::DeviceOffer device_offer{link::Driver::device, true, 0, {1, 64, {5, 4711}}, {piece}};

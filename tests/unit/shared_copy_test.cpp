@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "link/direct/remote_copy.hpp"
+#include "link/direct/remote_process.hpp"
 #include "link/direct/shared_copy.hpp"
 #include "support/pattern.hpp"
 #include "support/random.hpp"
+#include "support/runs.hpp"
 
-namespace partita::link {
+namespace partita::link::direct {
 namespace {
 
 constexpr std::int64_t kib = 1024;
@@ -44,7 +45,8 @@ struct Pair {
                        static_cast<std::size_t>(bytes.size())) == 0;
   }
   bool right(Epoch epoch) const { return right(epoch, {0, plan.total_bytes()}); }
-  std::int32_t chunks(std::int32_t t) const { return Chunks(plan.bytes(t).size()).count(); }
+  std::int32_t chunks(Range run) const { return Chunks(bytes_of(plan, run).size()).count(); }
+  void put(std::int32_t t, Epoch epoch) { puts.put({t, t + 1}, epoch); }
 
   Plan plan;
   std::vector<std::byte> from = std::vector<std::byte>(static_cast<std::size_t>(plan.total_bytes()));
@@ -53,9 +55,9 @@ struct Pair {
   std::vector<std::byte> noise = std::vector<std::byte>(from.size() + most_shifts);
   std::vector<std::uint64_t> block = std::vector<std::uint64_t>(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
   std::uint64_t pulled = 0;
-  CopyBoard board{reinterpret_cast<std::byte*>(block.data())};
-  SharedPuts puts{plan, board, from.data(), {remote_process(0, own_probe()), address_of(to.data())}, pulled};
-  SharedPulls pulls{plan, board, to.data(), {remote_process(0, own_probe()), 0}, pulled};
+  CopyBoard board{reinterpret_cast<std::byte*>(block.data()), plan};
+  SharedPuts puts{plan, from.data(), board, {remote_process(0, own_probe()), address_of(to.data())}, pulled};
+  SharedArrivals pulls{plan, to.data(), board, remote_process(0, own_probe()), pulled};
 };
 
 TEST(Chunks, cover_each_byte_once) {
@@ -78,6 +80,14 @@ TEST(Chunks, cover_each_byte_once) {
   }
 }
 
+TEST(Chunks, leave_what_is_not_worth_sharing_in_one_piece) {
+  for (const std::int64_t size_bytes : {std::int64_t{1}, 16 * kib, 16 * kib + 1, 32 * kib - 1}) {
+    EXPECT_FALSE(worth_sharing(size_bytes));
+    EXPECT_EQ(Chunks(size_bytes).count(), 1) << size_bytes;
+  }
+  EXPECT_TRUE(worth_sharing(32 * kib));
+}
+
 TEST(Chunks, leave_one_for_each_side_of_what_is_shared) {
   for (std::int64_t size_bytes = 32 * kib; size_bytes <= 600 * kib; size_bytes += 1021) {
     const Chunks chunks(size_bytes);
@@ -88,71 +98,99 @@ TEST(Chunks, leave_one_for_each_side_of_what_is_shared) {
   }
 }
 
-TEST(WorthSharing, follows_the_size_of_transfers_and_not_of_the_message) {
-  EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 0)));
-  EXPECT_FALSE(worth_sharing(Plan(1, 1, 1, 4 * kib)));
-  EXPECT_TRUE(worth_sharing(Plan(8, 8, 8, 64 * kib * kib)));
-  EXPECT_FALSE(worth_sharing(Plan(4096, 4096, 4096, 64 * kib * kib)));
-  EXPECT_TRUE(worth_sharing(Plan(4096, 4096, 8, 64 * kib * kib)));
-  EXPECT_FALSE(worth_sharing(Plan(8, 8, 1, 32 * kib - 8)));
-  EXPECT_TRUE(worth_sharing(Plan(8, 8, 1, 32 * kib)));
-}
-
 TEST(CopyProgress, hands_out_each_chunk_once) {
   CopyProgress::Word word{};
   const CopyProgress progress(word);
-  EXPECT_EQ(progress.claim(1, 10, 2).size(), 0) << "nothing was offered";
-  progress.offer(1, 5);
-  EXPECT_EQ(progress.claim(1, 10, 2), (Range{5, 8}));
-  EXPECT_EQ(progress.claim(1, 10, 1000), (Range{8, 9}));
-  EXPECT_EQ(progress.claim(1, 10, 1), (Range{9, 10}));
-  EXPECT_EQ(progress.claim(1, 10, 1).size(), 0);
+  EXPECT_EQ(progress.claim(1, 2).size(), 0) << "nothing was offered";
+  progress.offer(1, 10, 5);
+  EXPECT_EQ(progress.claim(1, 2), (Range{2, 5}));
+  EXPECT_EQ(progress.claim(1, 1000), (Range{1, 2}));
+  EXPECT_EQ(progress.claim(1, 1), (Range{0, 1}));
+  EXPECT_EQ(progress.claim(1, 1).size(), 0);
 }
 
 TEST(CopyProgress, is_complete_when_all_claimed_chunks_are_copied) {
   CopyProgress::Word word{};
   const CopyProgress progress(word);
-  progress.offer(7, 3);
-  EXPECT_EQ(progress.claim(7, 4, 1), (Range{3, 4}));
-  EXPECT_FALSE(progress.complete(7, 4));
+  EXPECT_FALSE(progress.complete(7));
+  progress.offer(7, 4, 3);
+  EXPECT_EQ(progress.claim(7, 1), (Range{0, 1}));
+  EXPECT_FALSE(progress.complete(7));
   EXPECT_TRUE(progress.add_copied(7, 1));
-  EXPECT_FALSE(progress.complete(7, 4));
+  EXPECT_FALSE(progress.complete(7));
   EXPECT_TRUE(progress.add_copied(7, 3));
-  EXPECT_TRUE(progress.complete(7, 4));
-  EXPECT_FALSE(progress.complete(8, 4));
-  EXPECT_FALSE(progress.complete(6, 4));
+  EXPECT_TRUE(progress.complete(7));
+  EXPECT_FALSE(progress.complete(8));
+  EXPECT_FALSE(progress.complete(6));
+}
+
+TEST(CopyProgress, counts_as_many_chunks_as_a_run_can_have) {
+  CopyProgress::Word word{};
+  const CopyProgress progress(word);
+  progress.offer(7, 65535, 1);
+  EXPECT_EQ(progress.claim(7, 1), (Range{0, 65534}));
+  EXPECT_TRUE(progress.add_copied(7, 65534));
+  EXPECT_FALSE(progress.complete(7));
+  EXPECT_TRUE(progress.add_copied(7, 1));
+  EXPECT_TRUE(progress.complete(7));
 }
 
 TEST(CopyProgress, gives_nothing_to_a_claimer_of_another_epoch) {
   CopyProgress::Word word{};
   const CopyProgress progress(word);
   for (Epoch epoch = 0xfffffffeu, count = 0; count < 4; epoch = next(epoch), ++count) {
-    progress.offer(epoch, 1);
-    EXPECT_EQ(progress.claim(epoch - 1, 4, 1).size(), 0);
-    EXPECT_EQ(progress.claim(next(epoch), 4, 1).size(), 0);
-    EXPECT_EQ(progress.claim(epoch, 4, 1).size(), 3);
+    progress.offer(epoch, 4, 1);
+    EXPECT_EQ(progress.claim(epoch - 1, 1).size(), 0);
+    EXPECT_EQ(progress.claim(next(epoch), 1).size(), 0);
+    EXPECT_EQ(progress.claim(epoch, 1).size(), 3);
     EXPECT_FALSE(progress.add_copied(epoch - 1, 1));
     EXPECT_TRUE(progress.add_copied(epoch, 4));
-    EXPECT_TRUE(progress.complete(epoch, 4));
+    EXPECT_TRUE(progress.complete(epoch));
   }
 }
 
 TEST(CopyProgress, completes_no_revoked_epoch) {
   CopyProgress::Word word{};
   const CopyProgress progress(word);
-  progress.offer(7, 5);
-  EXPECT_EQ(progress.claim(7, 10, 5), (Range{5, 6}));
+  progress.offer(7, 10, 5);
+  EXPECT_EQ(progress.claim(7, 5), (Range{4, 5}));
   EXPECT_TRUE(progress.add_copied(7, 5));
-  EXPECT_EQ(progress.revoke(7, 10), 4);
-  EXPECT_EQ(progress.revoke(7, 10), 0) << "once";
+  EXPECT_EQ(progress.revoke(7), 4);
+  EXPECT_EQ(progress.revoke(7), 0) << "once";
   EXPECT_FALSE(progress.add_copied(7, 1));
-  EXPECT_EQ(progress.claim(7, 10, 1).size(), 0);
-  EXPECT_FALSE(progress.complete(7, 10));
-  progress.offer(8, 10);
+  EXPECT_EQ(progress.claim(7, 1).size(), 0);
+  EXPECT_FALSE(progress.complete(7));
+  progress.offer(8, 10, 10);
   EXPECT_FALSE(progress.add_copied(7, 1));
   EXPECT_TRUE(progress.add_copied(8, 10));
-  EXPECT_EQ(progress.revoke(8, 10), 0) << "all of it has been copied";
-  EXPECT_TRUE(progress.complete(8, 10));
+  EXPECT_EQ(progress.revoke(8), 0) << "all of it has been copied";
+  EXPECT_TRUE(progress.complete(8));
+}
+
+TEST(CopyBoard, tells_of_each_partition_in_which_run_it_lies) {
+  const Plan plan(8, 8, 8, 8 * kib);
+  std::vector<std::uint64_t> block(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
+  const CopyBoard board(reinterpret_cast<std::byte*>(block.data()), plan);
+  for (const Epoch epoch : {Epoch{7}, Epoch{0xffffffff}, Epoch{2}}) {
+    for (std::int32_t t = 0; t < 8; ++t) EXPECT_FALSE(board.find(t, epoch).put);
+    board.begin({2, 6}, epoch);
+    EXPECT_TRUE(board.find(2, epoch).put);
+    EXPECT_FALSE(board.find(3, epoch).put) << "not before its run is offered";
+    board.join({2, 6}, epoch);
+    board.arrive({0, 2}, epoch);
+    board.begin({6, 8}, epoch);
+    board.join({6, 8}, epoch);
+    for (std::int32_t t = 0; t < 8; ++t) {
+      EXPECT_TRUE(board.find(t, epoch).put);
+      EXPECT_EQ(board.find(t, epoch).arrived, t < 2) << t;
+      EXPECT_EQ(board.find(t, epoch).first, t < 2 ? t : t < 6 ? 2 : 6) << t;
+    }
+    EXPECT_EQ(board.run_from(2, epoch), (Range{2, 6}));
+    EXPECT_EQ(board.run_from(6, epoch), (Range{6, 8}));
+    EXPECT_LE(board.run_from(0, epoch).size(), 0) << "nothing of it is left to copy";
+    EXPECT_LE(board.run_from(3, epoch).size(), 0);
+    EXPECT_LE(board.run_from(2, next(epoch)).size(), 0);
+  }
 }
 
 class SharedCopy : public testing::Test {
@@ -166,7 +204,7 @@ TEST_F(SharedCopy, is_made_by_the_sender_where_the_receiver_does_not_look) {
   Pair pair(Plan(4, 4, 4, 4 * (300 * kib + 5)));
   for (Epoch epoch = 1; epoch <= 5; ++epoch) {
     pair.fill(epoch);
-    for (std::int32_t t = 0; t < 4; ++t) pair.puts.put(t, epoch);
+    for (std::int32_t t = 0; t < 4; ++t) pair.put(t, epoch);
     EXPECT_TRUE(pair.puts.finished());
     EXPECT_TRUE(pair.right(epoch));
     for (std::int32_t t = 0; t < 4; ++t) EXPECT_TRUE(pair.pulls.arrived(t, epoch));
@@ -177,7 +215,7 @@ TEST_F(SharedCopy, is_made_by_the_sender_where_the_receiver_does_not_look) {
 TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
   Pair pair(Plan(1, 1, 1, 16 * kib * kib));
   const CopyProgress receivers = pair.board.progress(0);
-  const std::int32_t chunks = pair.chunks(0);
+  const std::int32_t chunks = pair.chunks({0, 1});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   bool claimed = false;
   for (Epoch epoch = 1; !claimed; ++epoch) {
@@ -185,8 +223,8 @@ TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
     pair.fill(epoch);
     Range mine;
     {
-      const std::jthread sender([&] { pair.puts.put(0, epoch); });
-      while (mine.size() == 0 && !receivers.complete(epoch, chunks)) mine = receivers.claim(epoch, chunks, chunks);
+      const std::jthread sender([&] { pair.put(0, epoch); });
+      while (mine.size() == 0 && !receivers.complete(epoch)) mine = receivers.claim(epoch, chunks);
     }  // put has returned
     if (mine.size() == 0) continue;
     claimed = true;
@@ -206,11 +244,12 @@ TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
 /// As a receiver that is stopped within a chunk, while the sender's wait runs out of time.
 TEST_F(SharedCopy, does_not_arrive_when_the_sender_gives_up_an_epoch_of_which_a_chunk_is_still_read) {
   Pair pair(Plan(2, 1, 2, 2 * kib * kib));
-  const std::int32_t chunks = pair.chunks(1);
-  pair.puts.put(0, 7);
-  pair.board.progress(1).offer(7, chunks - 2);
+  const std::int32_t chunks = pair.chunks({1, 2});
+  pair.put(0, 7);
+  pair.board.begin({1, 2}, 7);
+  pair.board.progress(1).offer(7, chunks, chunks - 2);
   EXPECT_TRUE(pair.board.progress(1).add_copied(7, chunks - 2));
-  EXPECT_EQ(pair.board.progress(1).claim(7, chunks, 2), (Range{chunks - 2, chunks - 1}));
+  EXPECT_EQ(pair.board.progress(1).claim(7, 2), (Range{1, 2}));
   pair.puts.give_up(7);
   EXPECT_FALSE(pair.board.progress(1).add_copied(7, 1)) << "the bytes may be others by now";
   for (int look = 0; look < 3; ++look) EXPECT_FALSE(pair.pulls.arrived(1, 7));
@@ -221,9 +260,9 @@ TEST_F(SharedCopy, does_not_arrive_when_the_sender_gives_up_an_epoch_of_which_a_
 TEST_F(SharedCopy, does_not_arrive_when_it_is_put_after_the_sender_gave_the_epoch_up) {
   Pair pair(Plan(2, 1, 2, 2 * kib * kib));
   pair.fill(7);
-  pair.puts.put(0, 7);
+  pair.put(0, 7);
   pair.puts.give_up(7);
-  pair.puts.put(1, 7);
+  pair.put(1, 7);
   pair.fill(8);  // the buffer is the program's again
   for (int look = 0; look < 100; ++look) ASSERT_FALSE(pair.pulls.arrived(1, 7));
   EXPECT_TRUE(pair.puts.finished());
@@ -248,7 +287,7 @@ TEST_F(SharedCopy, brings_no_later_bytes_however_puts_meet_a_sender_that_gives_u
     }
     {
       const std::jthread marker([&] {
-        for (std::int32_t t = 0; t < transports; ++t) pair.puts.put(t, epoch);
+        for (std::int32_t t = 0; t < transports; ++t) pair.put(t, epoch);
       });
       std::this_thread::sleep_for(std::chrono::microseconds(random.integer(0, 200)));
       pair.puts.give_up(epoch);
@@ -268,12 +307,12 @@ TEST_F(SharedCopy, brings_no_later_bytes_however_puts_meet_a_sender_that_gives_u
 TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
   Pair pair(Plan(1, 1, 1, 16 * kib * kib));
   const CopyProgress receivers = pair.board.progress(0);
-  const std::int32_t chunks = pair.chunks(0);
+  const std::int32_t chunks = pair.chunks({0, 1});
   for (Epoch epoch = 1; epoch <= 100; ++epoch) {
     Range held;
     {
-      const std::jthread sender([&] { pair.puts.put(0, epoch); });
-      while (held.size() == 0 && !receivers.complete(epoch, chunks)) held = receivers.claim(epoch, chunks, chunks);
+      const std::jthread sender([&] { pair.put(0, epoch); });
+      while (held.size() == 0 && !receivers.complete(epoch)) held = receivers.claim(epoch, chunks);
       pair.puts.give_up(epoch);
     }
     EXPECT_EQ(pair.puts.finished(), held.size() == 0);
@@ -287,13 +326,12 @@ TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
 
 TEST_F(SharedCopy, lets_the_sender_finish_when_the_receiver_cannot_read) {
   Pair pair(Plan(1, 1, 1, kib * kib));
-  const std::int32_t chunks = pair.chunks(0);
   bool claimed = false;
   for (Epoch epoch = 1; epoch <= 10000 && !claimed; ++epoch) {
     pair.board.sender_data() = 64;  // mapped in no process
     {
-      const std::jthread sender([&] { pair.puts.put(0, epoch); });
-      while (!claimed && !pair.board.progress(0).complete(epoch, chunks)) {
+      const std::jthread sender([&] { pair.put(0, epoch); });
+      while (!claimed && !pair.board.progress(0).complete(epoch)) {
         try {
           pair.pulls.arrived(0, epoch);
         } catch (const Error&) {
@@ -327,12 +365,87 @@ TEST_F(SharedCopy, takes_several_threads_of_the_receiver_and_any_delay) {
     }
     for (const std::int32_t t : random.permutation(transports)) {
       if (random.one_in(3)) std::this_thread::sleep_for(std::chrono::microseconds(random.integer(0, 60)));
-      pair.puts.put(t, epoch);
+      pair.put(t, epoch);
     }
     while (!pair.puts.finished()) std::this_thread::yield();
     std::fill(pair.from.begin(), pair.from.end(), std::byte{0xee});
     receivers.clear();
     ASSERT_TRUE(pair.right(epoch)) << "epoch " << epoch;
+  }
+}
+
+/// One of 3 KB, of which some lie in runs of a chunk, some in runs of many.
+constexpr std::int32_t many_transports = 400;
+constexpr std::int64_t many_bytes = many_transports * std::int64_t{3001};
+
+TEST_F(SharedCopy, takes_runs_of_any_length_from_several_threads) {
+  Pair pair(Plan(many_transports, 10, many_transports, many_bytes));
+  test::Random random(4713);
+  Epoch epoch = 0xffffffffu - 50;  // passes the wrap
+  for (int round = 0; round < 150; ++round, epoch = next(epoch)) {
+    pair.fill(epoch);
+    const std::vector<Range> runs = test::random_runs(random, many_transports);
+    pair.puts.put(runs[0], epoch);
+    for (std::int64_t t = runs[0].begin; t < runs[0].end; ++t) {
+      while (!pair.pulls.arrived(static_cast<std::int32_t>(t), epoch)) std::this_thread::yield();
+    }
+    ASSERT_TRUE(pair.right(epoch, bytes_of(pair.plan, runs[0]))) << "the first run, alone";
+
+    std::vector<std::jthread> receivers;
+    for (int receiver = 0; receiver < 2; ++receiver) {
+      receivers.emplace_back([&, order = random.permutation(many_transports)] {
+        for (const std::int32_t t : order) {
+          while (!pair.pulls.arrived(t, epoch)) std::this_thread::yield();
+          EXPECT_TRUE(pair.right(epoch, pair.plan.bytes(t))) << "transfer " << t << " of epoch " << epoch;
+        }
+      });
+    }
+    {
+      std::vector<std::jthread> senders;
+      for (std::size_t sender = 0; sender < 2; ++sender) {
+        senders.emplace_back([&, sender] {
+          for (std::size_t run = 1 + sender; run < runs.size(); run += 2) pair.puts.put(runs[run], epoch);
+        });
+      }
+    }
+    while (!pair.puts.finished()) std::this_thread::yield();
+    std::fill(pair.from.begin(), pair.from.end(), std::byte{0xee});
+    receivers.clear();
+    ASSERT_TRUE(pair.right(epoch)) << "epoch " << epoch;
+  }
+}
+
+TEST_F(SharedCopy, brings_no_later_bytes_of_runs_that_meet_a_sender_that_gives_up) {
+  Pair pair(Plan(many_transports, 10, many_transports, many_bytes));
+  test::Random random(4714);
+  for (Epoch epoch = 1; epoch <= 200; ++epoch) {
+    pair.fill(epoch);
+    const std::vector<Range> runs = test::random_runs(random, many_transports);
+    std::atomic<bool> over{false};
+    std::vector<std::jthread> receivers;
+    for (int receiver = 0; receiver < 2; ++receiver) {
+      receivers.emplace_back([&] {
+        while (!over) {
+          for (std::int32_t t = 0; t < many_transports; ++t) pair.pulls.arrived(t, epoch);
+        }
+      });
+    }
+    {
+      const std::jthread marker([&] {
+        for (const Range& run : runs) pair.puts.put(run, epoch);
+      });
+      std::this_thread::sleep_for(std::chrono::microseconds(random.integer(0, 150)));
+      pair.puts.give_up(epoch);
+    }  // the calls that mark have returned
+    pair.fill(epoch + 1);
+    over = true;
+    receivers.clear();
+    ASSERT_TRUE(pair.puts.finished()) << "epoch " << epoch;
+    for (std::int32_t t = 0; t < many_transports; ++t) {
+      if (pair.pulls.arrived(t, epoch)) {
+        ASSERT_TRUE(pair.right(epoch, pair.plan.bytes(t))) << "transfer " << t << " of epoch " << epoch;
+      }
+    }
   }
 }
 
@@ -366,11 +479,12 @@ TEST_F(SharedCopy, does_not_arrive_and_does_not_fail_when_the_senders_process_ha
   ReachProbe probe = own_probe();
   probe.pid = child;
   Pair pair(Plan(1, 1, 1, kib * kib));
-  SharedPulls pulls(pair.plan, pair.board, pair.to.data(), {remote_process(1, probe), 0}, pair.pulled);
-  const std::int32_t chunks = pair.chunks(0);
-  pair.board.progress(0).offer(1, 1);
+  SharedArrivals pulls(pair.plan, pair.to.data(), pair.board, remote_process(1, probe), pair.pulled);
+  const std::int32_t chunks = pair.chunks({0, 1});
+  pair.board.begin({0, 1}, 1);
+  pair.board.progress(0).offer(1, chunks, 1);
   for (int look = 0; look < 10; ++look) EXPECT_FALSE(pulls.arrived(0, 1));
-  EXPECT_EQ(pair.board.progress(0).claim(1, chunks, 1).size(), chunks - 2) << "it claimed on after the first failure";
+  EXPECT_EQ(pair.board.progress(0).claim(1, 1).size(), chunks - 2) << "it claimed on after the first failure";
   EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED), 0);
 }
 
@@ -412,4 +526,4 @@ TEST_F(SharedCopy, touches_no_process_that_got_the_number_of_another) {
 }
 
 }  // namespace
-}  // namespace partita::link
+}  // namespace partita::link::direct

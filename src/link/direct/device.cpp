@@ -152,7 +152,7 @@ class DeviceSender final : public Sender {
     while (run.size() > 0) {
       const Range now = first_copy_of(run);
       CopyLane& lane = next_lane();
-      lane.copy(receive_buffer_.get(), data_, {plan_.bytes(now.begin).begin, plan_.bytes(now.end - 1).end});
+      lane.copy(receive_buffer_.get(), data_, bytes_of(plan_, now));
       announce(now, epoch, lane);
       run.begin = now.end;
     }

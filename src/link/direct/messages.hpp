@@ -8,7 +8,7 @@
 
 #include "core/epoch.hpp"
 #include "core/wire.hpp"
-#include "link/direct/remote_copy.hpp"
+#include "link/direct/remote_process.hpp"
 #include "memory/host_address.hpp"
 
 namespace partita::link::direct {

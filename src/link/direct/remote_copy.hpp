@@ -1,54 +1,34 @@
-// Copies between this process's memory and another's that is not mapped here, by the kernel's process_vm_writev and
-// process_vm_readv.
+// The way `remote copy`: the sender's thread has the kernel copy into the receive buffer.
 #pragma once
 
-#include <sys/types.h>
+#include "link/direct/host.hpp"
+#include "link/direct/remote_process.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
+namespace partita::link::direct {
 
-#include "core/node_socket.hpp"
-
-namespace partita::link {
-
-/// What a process tells so that another can try whether it may reach its memory.
-struct ReachProbe {
-  pid_t pid = 0;
-  std::uint64_t address = 0;  ///< of a word that holds `expected`
-  std::uint64_t expected = 0;
-};
-
-/// This process's probe; valid as long as the process lives.
-ReachProbe own_probe();
-
-/// Whether this process may read the probe's process, and so reach its memory: same user, same process-id namespace, no
-/// tracing restriction between them.
-bool can_reach(const ReachProbe& probe);
-
-/// Another process whose memory is copied from and to. Its number may be another process's once it has ended: who it is
-/// is settled here, by its secret word, and looked at again, by a pidfd, before each copy. Where there is none (an
-/// older kernel, no descriptor free) the secret word is. Any thread may call.
-class RemoteProcess {
+class RemotePuts final : public Puts {
  public:
-  /// `probe` is that of world rank `rank`.
-  RemoteProcess(int rank, const ReachProbe& probe);
+  RemotePuts(const Plan& plan, const std::byte* data, Flags flags, RemoteBytes receiver)
+      : plan_(plan), data_(data), flags_(flags), receiver_(std::move(receiver)) {}
 
-  bool ended() const;
-  /// Copies to `address` there; complete on return. Throws Error, also where the process has ended.
-  void write(std::uint64_t address, const std::byte* from, std::size_t size_bytes) const;
-  /// Copies from `address` there; complete on return. False if the process has ended, whatever was copied by then.
-  /// Throws Error.
-  bool read(std::uint64_t address, std::byte* to, std::size_t size_bytes) const;
+  void put(Range run, Epoch epoch) override {
+    receiver_.write(data_, bytes_of(plan_, run));
+    flags_.raise(run, epoch);
+  }
 
  private:
-  int rank_;
-  ReachProbe probe_;
-  UniqueFd pidfd_;
-  bool was_another_ = false;
+  Plan plan_;
+  const std::byte* data_;
+  Flags flags_;
+  RemoteBytes receiver_;
 };
 
-/// One a process, whatever the number of requests: it holds a descriptor.
-std::shared_ptr<const RemoteProcess> remote_process(int rank, const ReachProbe& probe);
+class RemoteArrivals final : public ArrivalsInPlace {
+ public:
+  using ArrivalsInPlace::ArrivalsInPlace;
+  std::string description() const override {
+    return "same node, the sender's thread copies through the kernel: one copy";
+  }
+};
 
-}  // namespace partita::link
+}  // namespace partita::link::direct

@@ -1,5 +1,5 @@
-// A copy that both ranks make, chunk by chunk: the sender's thread from the moment it puts, the receiver's threads
-// while they look for the arrival (docs/design/link.md, "Shared copies").
+// The way `shared copy`: a copy that both ranks make, chunk by chunk, the sender's thread from the moment it puts, the
+// receiver's threads while they look for the arrival (docs/design/link.md, "Shared copies").
 #pragma once
 
 #include <atomic>
@@ -7,16 +7,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/epoch.hpp"
-#include "link/direct/remote_copy.hpp"
-#include "link/plan.hpp"
+#include "link/direct/host.hpp"
+#include "link/direct/remote_process.hpp"
 
-namespace partita::link {
+namespace partita::link::direct {
 
-/// Whether the transfers of `plan` are so large that a second core pays.
-bool worth_sharing(const Plan& plan);
+/// Whether a run of so many bytes is so large that a second core pays.
+bool worth_sharing(std::int64_t run_bytes);
 
-/// How `size_bytes` > 0 are cut. Both ranks cut alike.
+/// How the `size_bytes` > 0 of a run are cut; in one where they are not worth sharing. Both ranks cut alike.
 class Chunks {
  public:
   explicit Chunks(std::int64_t size_bytes);
@@ -30,108 +29,134 @@ class Chunks {
   std::int64_t chunk_bytes_;
 };
 
-/// How far the copy of one transport partition has come: a word of the receiver's block that both ranks change. Epoch
-/// and counts change in one step, so whoever comes late from an epoch before finds nothing to claim.
+/// How far the copy of a run has come: a word of the receiver's block that both ranks change. Chunks are claimed from
+/// the last one down. Epoch and counts change in one step, so whoever comes late from an epoch before finds nothing to
+/// claim.
 class CopyProgress {
  public:
   struct alignas(8) Word {
     Epoch epoch;
-    std::uint16_t claimed;
-    std::uint16_t copied;
+    std::uint16_t unclaimed;  ///< chunks
+    std::uint16_t uncopied;
   };
 
   explicit CopyProgress(Word& word) : word_(word) {}
 
-  /// The sender's bytes of `epoch` are complete; the first `claimed` chunks (at least one) are the caller's, who keeps
-  /// the copy from completing by them. All of the epoch before are copied. Releases the bytes.
-  void offer(Epoch epoch, std::int32_t claimed) const;
-  /// Claims 1 / `share` of what is left of `chunks`, rounded up; nothing if all are claimed or `epoch` is not offered.
+  /// The sender's bytes of `epoch` are complete, in so many chunks; the last `claimed` of them (at least one) are the
+  /// caller's, who keeps the copy from completing by them. All of the epoch before are copied. Releases the bytes.
+  void offer(Epoch epoch, std::int32_t chunks, std::int32_t claimed) const;
+  /// Claims 1 / `share` of what is left, rounded up; nothing if all chunks are claimed or `epoch` is not offered.
   /// Acquires the sender's bytes.
-  Range claim(Epoch epoch, std::int32_t chunks, std::int32_t share) const;
+  Range claim(Epoch epoch, std::int32_t share) const;
   /// `count` > 0 of the chunks of `epoch` that the caller has claimed are copied; false if `epoch` was revoked
   /// meanwhile. Releases them. The sender claims nothing after this: with the last chunk the receiver's request, and
   /// the word with it, may go.
   bool add_copied(Epoch epoch, std::int32_t count) const;
-  /// The sender gives `epoch` up: unless all `chunks` are copied already, they never will be, since whoever still reads
+  /// The sender gives `epoch` up: unless all chunks are copied already, they never will be, since whoever still reads
   /// the sender's bytes may read what comes after them. Returns how many nobody has claimed. Acquires what was copied.
-  std::int32_t revoke(Epoch epoch, std::int32_t chunks) const;
-  /// Whether all `chunks` of `epoch` are copied. Acquires them.
-  bool complete(Epoch epoch, std::int32_t chunks) const;
+  std::int32_t revoke(Epoch epoch) const;
+  /// Whether all chunks of `epoch` are copied. Acquires them.
+  bool complete(Epoch epoch) const;
 
  private:
   std::atomic_ref<Word> word_;
 };
 
-/// What the two ranks share of a request, in the receiver's block: zeroed, and mapped by both.
+/// What the two ranks share of a request, in the receiver's block, zeroed: the progress of each run at its first
+/// transport partition, and a word of each transport partition that says in which run of which epoch it lies. The
+/// sender alone writes these.
 class CopyBoard {
  public:
-  CopyBoard() = default;
-  explicit CopyBoard(std::byte* block) : block_(block) {}
+  CopyBoard(std::byte* block, const Plan& plan) : block_(block), transports_(plan.transport_partitions()) {}
   static std::size_t size_bytes(const Plan& plan);
 
-  /// Of the packed data in the sender's process; written once, before the first offer.
+  /// Of the packed data in the sender's process; written once, before the first put.
   std::uint64_t& sender_data() const { return *reinterpret_cast<std::uint64_t*>(block_); }
-  CopyProgress progress(std::int32_t t) const {
-    return CopyProgress(reinterpret_cast<CopyProgress::Word*>(block_ + sizeof(std::uint64_t))[t]);
+  /// Of the run whose first transport partition is `first`.
+  CopyProgress progress(std::int64_t first) const {
+    return CopyProgress(reinterpret_cast<CopyProgress::Word*>(block_ + sizeof(std::uint64_t))[first]);
   }
 
+  /// Announces `run` at its first transport partition, before its progress is offered.
+  void begin(Range run, Epoch epoch) const { place(run.begin).store(word(epoch, run.end), std::memory_order_release); }
+  /// Lets the others of `run` point to the first, once its progress is offered.
+  void join(Range run, Epoch epoch) const;
+  /// All bytes of `run` lie at the receiver. Releases them.
+  void arrive(Range run, Epoch epoch) const;
+
+  /// Where a transport partition is in an epoch.
+  struct Place {
+    bool put = false;
+    bool arrived = false;    ///< its run was copied before it was announced; else look at the run's progress
+    std::int64_t first = 0;  ///< of its run
+  };
+  /// Acquires what announced it.
+  Place find(std::int32_t t, Epoch epoch) const;
+  /// The run that begins with `first`; of no transport partition if that one begins none in `epoch`.
+  Range run_from(std::int64_t first, Epoch epoch) const;
+
  private:
-  std::byte* block_ = nullptr;
+  /// Epoch in the high half. In the low half: of the first of a run the run's end, of the others the first; of one that
+  /// has arrived its own number.
+  using Word = std::atomic_ref<std::uint64_t>;
+  static std::uint64_t word(Epoch epoch, std::int64_t other) {
+    return std::uint64_t{epoch} << 32 | static_cast<std::uint64_t>(other);
+  }
+  Word place(std::int64_t t) const;
+
+  std::byte* block_;
+  std::int64_t transports_;
 };
 
-/// The other rank's memory, by the kernel.
-struct RemoteBytes {
-  std::shared_ptr<const RemoteProcess> process;
-  std::uint64_t address = 0;  ///< of the packed data there
-};
-
-/// The sending half of a request.
-class SharedPuts {
+class SharedPuts final : public Puts {
  public:
   /// `pulled` counts, in memory of the sender's, the chunks that the receiver has ever claimed and let go of.
-  SharedPuts(const Plan& plan, CopyBoard board, const std::byte* data, RemoteBytes receiver, std::uint64_t& pulled);
+  SharedPuts(const Plan& plan, const std::byte* data, CopyBoard board, RemoteBytes receiver, std::uint64_t& pulled);
 
-  /// Copies what the receiver does not claim; nothing of an epoch that was given up. Any thread, with different `t`.
-  /// Throws Error.
-  void put(std::int32_t t, Epoch epoch);
+  /// Copies what the receiver does not claim; nothing of an epoch that was given up. Throws Error.
+  void put(Range run, Epoch epoch) override;
   /// Whether the receiver, too, has let go of what it claimed; acquires its word that the bytes may be written again.
-  bool finished() const;
+  bool finished() override;
   /// What the receiver has not copied yet of `epoch` does not arrive any more, nor what is put from here on. Puts may
   /// run meanwhile; no other epoch of the request is open.
-  void give_up(Epoch epoch);
+  void give_up(Epoch epoch) override;
 
  private:
-  void take_back(std::int32_t t, Epoch epoch);
+  void share(Range run, Range bytes, const Chunks& chunks, Epoch epoch);
+  void take_back(std::int64_t first, Epoch epoch);
 
   Plan plan_;
-  CopyBoard board_;
   const std::byte* data_;
+  CopyBoard board_;
   RemoteBytes receiver_;
   std::uint64_t& pulled_;
   std::atomic<Epoch> given_up_{no_epoch};
   std::atomic<std::uint64_t> left_to_receiver_{0};  ///< chunks offered, ever, less those that this side has claimed
 };
 
-/// The receiving half.
-class SharedPulls {
+class SharedArrivals final : public Arrivals {
  public:
-  /// `sender.address` is not used: it lies on the board.
-  SharedPulls(const Plan& plan, CopyBoard board, std::byte* data, RemoteBytes sender, std::uint64_t& pulled);
+  SharedArrivals(const Plan& plan, std::byte* data, CopyBoard board, std::shared_ptr<const RemoteProcess> sender,
+                 std::uint64_t& pulled);
 
-  /// Whether transport partition `t` has arrived; if not, copies one chunk, where one is left. Several threads at once.
-  /// Throws Error, but not where the sender's process has ended: whoever waits hears of that elsewhere.
-  bool arrived(std::int32_t t, Epoch epoch);
+  /// Whether transport partition `t` has arrived; if not, copies one chunk of its run, where one is left. Throws Error,
+  /// but not where the sender's process has ended: whoever waits hears of that elsewhere.
+  bool arrived(std::int32_t t, Epoch epoch) override;
+  const std::byte* landing(Epoch) const override { return data_; }
+  std::string description() const override {
+    return "same node, the threads of both ranks copy through the kernel: one copy";
+  }
 
  private:
-  bool pull(std::int32_t t, Range bytes, Epoch epoch);
+  bool pull_chunk(std::int64_t first, Epoch epoch);
   bool copy(Range bytes);
 
   Plan plan_;
-  CopyBoard board_;
   std::byte* data_;
-  RemoteBytes sender_;
+  CopyBoard board_;
+  std::shared_ptr<const RemoteProcess> sender_;
   std::uint64_t& pulled_;
   std::atomic<bool> sender_gone_{false};
 };
 
-}  // namespace partita::link
+}  // namespace partita::link::direct

@@ -1,4 +1,4 @@
-#include "link/direct/remote_copy.hpp"
+#include "link/direct/remote_process.hpp"
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -15,7 +15,7 @@
 
 #include "core/error.hpp"
 
-namespace partita::link {
+namespace partita::link::direct {
 namespace {
 
 /// A number that no other process has at the same address by chance.
@@ -134,4 +134,4 @@ std::shared_ptr<const RemoteProcess> remote_process(int rank, const ReachProbe& 
   return process;
 }
 
-}  // namespace partita::link
+}  // namespace partita::link::direct

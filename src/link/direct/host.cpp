@@ -1,0 +1,111 @@
+#include "link/direct/host.hpp"
+
+#include "link/direct/mapped.hpp"
+#include "link/direct/remote_copy.hpp"
+#include "link/direct/shared_copy.hpp"
+#include "link/direct/slots.hpp"
+
+namespace partita::link::direct {
+namespace {
+
+/// Of the receiver's block.
+std::size_t block_bytes(Way way, const Plan& plan) {
+  switch (way) {
+    case Way::slots:
+      return SlotBlock::size_bytes(plan);
+    case Way::mapped:
+    case Way::remote_copy:
+      return Flags::size_bytes(plan);
+    case Way::shared_copy:
+      return CopyBoard::size_bytes(plan);
+  }
+  return 0;
+}
+
+}  // namespace
+
+HostSender::HostSender(const Context& context, const Endpoint& endpoint)
+    : context_(context),
+      endpoint_(endpoint),
+      words_block_(context.host_memory, sizeof(SenderWords)),
+      current_(context.settings.first_epoch),
+      previous_(context.settings.first_epoch) {
+  words().credit = context.settings.first_epoch;
+}
+
+wire::Bytes HostSender::offer() {
+  const Offer offer{context_.host_memory.export_to(endpoint_.peer, words_block_.address()),
+                    context_.settings.first_epoch, own_probe()};
+  return offer.pack();
+}
+
+void HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+  const auto answer = Answer::unpack(message);
+  may_be_ahead_ = answer.way == Way::slots;
+  puts_ = make_puts(plan, data, answer);
+}
+
+std::unique_ptr<Puts> HostSender::make_puts(const Plan& plan, const std::byte* data, const Answer& answer) {
+  const auto mapped = [&](const memory::HostAddress& address, std::size_t size_bytes) {
+    return context_.host_memory.import(endpoint_.peer, address, size_bytes);
+  };
+  const auto by_kernel = [&] {
+    return RemoteBytes{remote_process(endpoint_.peer, answer.probe), answer.plain_address};
+  };
+  std::byte* const block = mapped(answer.flags, block_bytes(answer.way, plan));
+  switch (answer.way) {
+    case Way::slots:
+      return std::make_unique<SlotPuts>(plan, data, SlotBlock(block, plan));
+    case Way::mapped: {
+      std::byte* const buffer = endpoint_.peer == context_.world.rank()
+                                    ? reinterpret_cast<std::byte*>(answer.plain_address)
+                                    : mapped(answer.data, static_cast<std::size_t>(plan.total_bytes()));
+      return std::make_unique<MappedPuts>(plan, data, Flags(block), buffer);
+    }
+    case Way::remote_copy:
+      return std::make_unique<RemotePuts>(plan, data, Flags(block), by_kernel());
+    case Way::shared_copy:
+      return std::make_unique<SharedPuts>(plan, data, CopyBoard(block, plan), by_kernel(), words().pulled);
+  }
+  return nullptr;
+}
+
+HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
+                           Way way)
+    : context_(context),
+      endpoint_(endpoint),
+      way_(way),
+      words_(
+          *reinterpret_cast<SenderWords*>(context.host_memory.import(endpoint.peer, offer.words, sizeof(SenderWords)))),
+      block_(context.host_memory, block_bytes(way, plan)),
+      arrivals_(make_arrivals(plan, offer)) {}
+
+std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Offer& offer) {
+  std::byte* const block = block_.address();
+  switch (way_) {
+    case Way::slots:
+      return std::make_unique<SlotArrivals>(SlotBlock(block, plan));
+    case Way::mapped:
+      return std::make_unique<MappedArrivals>(Flags(block), endpoint_.data);
+    case Way::remote_copy:
+      return std::make_unique<RemoteArrivals>(Flags(block), endpoint_.data);
+    case Way::shared_copy:
+      return std::make_unique<SharedArrivals>(plan, endpoint_.data, CopyBoard(block, plan),
+                                              remote_process(endpoint_.peer, offer.probe), words_.pulled);
+  }
+  return nullptr;
+}
+
+wire::Bytes HostReceiver::answer() {
+  Answer answer{};
+  answer.way = way_;
+  answer.probe = own_probe();
+  answer.plain_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
+  answer.flags = context_.host_memory.export_to(endpoint_.peer, block_.address());
+  if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {
+    answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
+  }
+  return answer.pack();
+}
+
+}  // namespace partita::link::direct
