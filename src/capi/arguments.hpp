@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-#include "partitioned/request.hpp"
+#include "partitioned/message.hpp"
 #include "runtime/runtime.hpp"
 
 namespace partita::capi {

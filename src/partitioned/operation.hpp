@@ -12,7 +12,7 @@
 #include "core/loop_watch.hpp"
 #include "core/watch.hpp"
 #include "partitioned/facets.hpp"
-#include "transfer/communicators.hpp"
+#include "transfer/communicator.hpp"
 #include "transfer/half.hpp"
 
 namespace partita {

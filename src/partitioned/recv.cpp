@@ -4,12 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "partitioned/listed.hpp"
+
 namespace partita {
 
 RecvRequest::RecvRequest(const RequestServices& services, RequestArguments arguments)
     : Request(services, std::move(arguments), in_, {.awaitable = this}),
-      in_(services, *this, terms()),
-      traced_(services.trace.enabled() ? static_cast<std::size_t>(arguments_.partitions) : 0) {}
+      in_(services, *this, message_.half_terms()),
+      traced_(services.trace.enabled() ? static_cast<std::size_t>(message_.partitions()) : 0) {}
 
 void RecvRequest::start() {
   check_startable();
@@ -40,7 +42,7 @@ void RecvRequest::open_epoch() {
 void RecvRequest::before_match() {
   link_wants_progress_ = in_.needs_progress();
   const auto pieces =
-      static_cast<std::size_t>(layout_.contiguous() ? in_.plan().transport_partitions() : arguments_.partitions);
+      static_cast<std::size_t>(message_.contiguous() ? in_.plan().transport_partitions() : message_.partitions());
   claimed_ = std::vector<std::atomic<Epoch>>(pieces);
   delivered_ = std::vector<std::atomic<Epoch>>(pieces);
   if (in_.active()) open_epoch();
@@ -48,7 +50,7 @@ void RecvRequest::before_match() {
 
 bool RecvRequest::arrived(std::int64_t partition) {
   check_partition(partition);
-  if (null_peer()) return true;
+  if (message_.null_peer()) return true;
   in_.throw_if_failed();
   if (!in_.active()) {
     in_.throw_if_given_up();  // what has not arrived by then never will
@@ -84,16 +86,16 @@ bool RecvRequest::deliver_partition(std::int64_t partition) {
 }
 
 void RecvRequest::check_partition(std::int64_t partition) const {
-  if (partition >= 0 && partition < arguments_.partitions) return;
-  throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", partition, arguments_.partitions - 1);
+  if (partition >= 0 && partition < message_.partitions()) return;
+  throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", partition, message_.partitions() - 1);
 }
 
 link::Range RecvRequest::pieces_of(std::int64_t partition) const {
-  return layout_.contiguous() ? in_.plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
+  return message_.contiguous() ? in_.plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
 }
 
 bool RecvRequest::piece_arrived(std::int64_t piece) {
-  return in_.arrived(layout_.contiguous() ? link::Range{piece, piece + 1} : in_.plan().transports_of_recv(piece));
+  return in_.arrived(message_.contiguous() ? link::Range{piece, piece + 1} : in_.plan().transports_of_recv(piece));
 }
 
 /// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
@@ -111,29 +113,28 @@ bool RecvRequest::deliver(std::int64_t piece) {
 
 void RecvRequest::copy_out(std::int64_t piece) {
   const std::byte* packed = in_.landing();
-  if (layout_.contiguous()) {
+  if (message_.contiguous()) {
     const link::Range bytes = in_.plan().bytes(piece);
     if (bytes.size() == 0) return;
     const auto size = static_cast<std::size_t>(bytes.size());
     if (in_gpu_memory()) {
-      services_.device_memory.copy(user_data() + bytes.begin, packed + bytes.begin, size);
+      services_.device_memory.copy(message_.data() + bytes.begin, packed + bytes.begin, size);
     } else {
-      std::memcpy(user_data() + bytes.begin, packed + bytes.begin, size);
+      std::memcpy(message_.data() + bytes.begin, packed + bytes.begin, size);
     }
   } else {
-    layout_.unpack(packed + first_element(piece) * layout_.size_bytes(), arguments_.buffer, first_element(piece),
-                   first_element(1));
+    message_.unpack({piece, piece + 1}, packed);
   }
 }
 
 /// Delivers piece by piece, in step with a sender that still copies the next one.
 bool RecvRequest::done() {
   enter_gpu();
-  if (null_peer()) return true;
+  if (message_.null_peer()) return true;
   in_.throw_if_failed();
   if (!in_.matched()) return false;
   if (device_.exists()) device_.check();
-  if (device_driven()) return true;  // looked at only for what its kernels found wrong
+  if (message_.is_device_driven()) return true;  // looked at only for what its kernels found wrong
   const bool lost = in_.is_lost();
   const bool all = all_arrived();
   if (lost && !all) throw in_.why_lost();
@@ -147,7 +148,7 @@ bool RecvRequest::all_arrived() {
   });
   if (next_ < pieces) return false;
   if (tells_kernels() && !device_.side().told_kernels()) return false;
-  for (std::int64_t p = 0; services_.trace.enabled() && p < arguments_.partitions; ++p) trace_arrival(p);
+  for (std::int64_t p = 0; services_.trace.enabled() && p < message_.partitions(); ++p) trace_arrival(p);
   return true;
 }
 
@@ -170,7 +171,7 @@ bool RecvRequest::device_step() {
 
 DeviceRoute RecvRequest::device_route() {
   const auto route = in_.device_route();
-  if (!route && device_driven()) {
+  if (!route && message_.is_device_driven()) {
     throw Error(
         ErrorClass::other,
         "the request is device-driven (info key partita_driver), but link {} ({}) shows arrivals to the host only",
@@ -185,7 +186,7 @@ DeviceRoute RecvRequest::device_route() {
 
 /// Without the link, or with its flags in memory.
 bool RecvRequest::kernels_can_wait() const {
-  if (device_driven()) return true;
+  if (message_.is_device_driven()) return true;
   if (!tells_kernels()) return !in_.all_arrived();
   return std::any_of(delivered_.begin(), delivered_.end(),
                      [this](const auto& piece) { return piece.load(std::memory_order_acquire) != in_.epoch(); });
@@ -198,7 +199,7 @@ void RecvRequest::trace_arrival(std::int64_t partition) {
 }
 
 bool RecvRequest::prepared() {
-  if (null_peer()) return true;
+  if (message_.null_peer()) return true;
   in_.throw_if_failed();
   return in_.matched();
 }

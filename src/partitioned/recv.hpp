@@ -44,7 +44,7 @@ class RecvRequest final : public Request, public Awaitable {
   bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
   void copy_out(std::int64_t piece);
   void trace_arrival(std::int64_t partition);
-  bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == user_data(); }
+  bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == message_.data(); }
 
   Incoming in_;
   std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered

@@ -1,8 +1,5 @@
 #include "partitioned/request.hpp"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -12,46 +9,12 @@ namespace partita {
 Request::Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets)
     : Operation({facets.markable, facets.awaitable, &device_}, arguments.communicator),
       services_(services),
-      arguments_(std::move(arguments)),
-      layout_(Layout::of(arguments_.datatype)),
+      message_(services.device_memory, std::move(arguments)),
       half_(half),
-      device_(services, half, *this) {
-  if (null_peer()) return;
-  place_ = services.device_memory.place_of(user_data(), static_cast<std::size_t>(total_bytes()));
-  if (in_gpu_memory() && !layout_.contiguous()) {
-    throw Error(
-        ErrorClass::type,
-        "argument datatype has gaps and argument buf is GPU memory, which Partita cannot pack yet; expected is a "
-        "contiguous datatype or host memory");
-  }
-  if ((device_driven() || arguments_.in_place) && place_.kind != memory::Kind::device) {
-    throw Error(ErrorClass::buffer, "info key {} needs a buffer in the memory of one GPU; argument buf is {} memory",
-                device_driven() ? "partita_driver=device" : "partita_in_place", name_of(place_.kind));
-  }
-}
-
-std::int64_t Request::total_bytes() const {
-  return arguments_.partitions * arguments_.count * layout_.size_bytes();
-}
-
-HalfTerms Request::terms() const {
-  HalfTerms terms;
-  terms.side = arguments_.side;
-  terms.peer = arguments_.peer;
-  terms.communicator = arguments_.communicator;
-  terms.tag = arguments_.tag;
-  terms.shape = {arguments_.partitions, total_bytes(), arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
-  terms.link = arguments_.link;
-  terms.data = user_data();
-  terms.packed_apart = !layout_.contiguous() && !null_peer();
-  terms.place = place_;
-  terms.driver = arguments_.driver;
-  terms.in_place = arguments_.in_place;
-  return terms;
-}
+      device_(services, half, *this) {}
 
 void Request::enter_gpu() const {
-  if (in_gpu_memory()) services_.device_memory.make_current(place_.device);
+  if (in_gpu_memory()) services_.device_memory.make_current(message_.place().device);
 }
 
 void Request::close() {
@@ -79,7 +42,7 @@ std::optional<Epoch> Request::end_epoch() {
   if (device_.exists()) device_.side().abort();
   // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
   // be open. With nobody at the other side the next epoch is as good as any.
-  if (null_peer() || !(active() || device_.exists() || device_driven())) {
+  if (message_.null_peer() || !(active() || device_.exists() || message_.is_device_driven())) {
     if (active()) close();
     return {};
   }
@@ -97,13 +60,13 @@ std::optional<Epoch> Request::end_epoch() {
 }
 
 void Request::fill_status(MPI_Status* status) const {
-  if (null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
-  if (arguments_.side == Side::send) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-  set_status(status, arguments_.rank, arguments_.tag, total_bytes());
+  if (message_.null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+  if (message_.is_sent()) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+  set_status(status, message_.arguments().rank, message_.arguments().tag, message_.total_bytes());
 }
 
 std::vector<InfoEntry> Request::info() const {
-  std::vector<InfoEntry> entries{{"partita_kind", arguments_.side == Side::send ? "send" : "recv"},
+  std::vector<InfoEntry> entries{{"partita_kind", message_.is_sent() ? "send" : "recv"},
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", matched() ? "true" : "false"}};
   if (!matched()) return entries;
@@ -117,12 +80,8 @@ std::vector<InfoEntry> Request::info() const {
   return entries;
 }
 
-void Request::withdraw() {
-  device_.drop();
-}
-
 void Request::check_startable() {
-  if (device_driven()) {
+  if (message_.is_device_driven()) {
     throw Error(
         ErrorClass::request,
         "the request is device-driven (info key partita_driver): only MPIX_Pstart in a kernel opens its epochs");
@@ -144,23 +103,13 @@ std::uint64_t Request::how_far() const {
   return matched() ? 1 + partitions_so_far() : 0;
 }
 
-std::string Request::listed(const std::vector<std::int64_t>& numbers) {
-  constexpr std::size_t most = 16;
-  if (numbers.empty()) return {};
-  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(std::min(numbers.size(), most));
-  return fmt::format(" ({}{})", fmt::join(numbers.begin(), end, ", "), numbers.size() > most ? ", …" : "");
-}
-
 std::string Request::name() const {
-  const bool sends = arguments_.side == Side::send;
-  return fmt::format("Partitioned {} {} rank {} (world rank {}), tag {}, {} partitions, epoch {}",
-                     sends ? "send" : "receive", sends ? "to" : "from", arguments_.rank, arguments_.peer,
-                     arguments_.tag, arguments_.partitions, epoch());
+  return fmt::format("{}, epoch {}", message_.name(), epoch());
 }
 
 std::string Request::explain() const {
   std::string text = name() + ": ";
-  if (null_peer()) return text + "the peer is MPI_PROC_NULL";
+  if (message_.null_peer()) return text + "the peer is MPI_PROC_NULL";
   if (half_.peer_freed) text += "the peer has freed its request; ";
   if (!matched()) return text + services_.matcher.explain_unmatched(half_);
   return text + fmt::format("link {}, {} transport partitions, {}", half_.link_name(),

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "partitioned/listed.hpp"
+
 namespace partita {
 
 SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
     : Request(services, std::move(arguments), out_, {.markable = this}),
-      out_(services, *this, terms()),
-      marks_(arguments_.partitions) {}
+      out_(services, *this, message_.half_terms()),
+      marks_(message_.partitions()) {}
 
 void SendRequest::start() {
   check_startable();
@@ -47,7 +49,7 @@ void SendRequest::before_match() {
   link_wants_progress_ = out_.needs_progress();
   missing_ = std::vector<std::atomic<std::int32_t>>(transports);
   taken_ = std::vector<std::atomic<Epoch>>(transports);
-  part_masks_.reserve(static_cast<std::size_t>(arguments_.partitions));
+  part_masks_.reserve(static_cast<std::size_t>(message_.partitions()));
   for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
     Marks::for_each_part(out_.plan().send_run(t), [&](link::Range part) {
       part_masks_.insert(part_masks_.end(), static_cast<std::size_t>(part.size()), Marks::mask(part));
@@ -68,7 +70,7 @@ void SendRequest::after_match() {
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::mark(std::int64_t partition) {
   const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() &&
-                     partition >= 0 && partition < arguments_.partitions;
+                     partition >= 0 && partition < message_.partitions();
   const std::uint64_t word = usual ? marks_.add(partition) : 0;
   if (word == 0) return mark(partition, partition);
   if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)])) return;
@@ -80,21 +82,15 @@ void SendRequest::mark(std::int64_t first, std::int64_t last) {
   check_range(first, last);
   // To nobody a mark has no effect, a second one neither, nor one behind the end of the epoch, which does not wait for
   // marks: another thread may have completed it.
-  if (null_peer()) return;
+  if (message_.null_peer()) return;
   check_markable();
   // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
   const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
-  if (out_.terms().packed_apart && unmarked.size() > 0) pack(unmarked);
+  if (out_.terms().packed_apart && unmarked.size() > 0) message_.pack(unmarked, out_.packed());
   const std::int64_t end = mark_all(unmarked);
   if (end <= last) {
     throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
   }
-}
-
-void SendRequest::pack(link::Range partitions) {
-  const std::int64_t begin = first_element(partitions.begin);
-  layout_.pack(arguments_.buffer, begin, first_element(partitions.size()),
-               out_.packed() + begin * layout_.size_bytes());
 }
 
 void SendRequest::check_markable() const {
@@ -108,12 +104,12 @@ void SendRequest::check_markable() const {
 }
 
 void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
-  if (first >= 0 && first <= last && last < arguments_.partitions) return;
+  if (first >= 0 && first <= last && last < message_.partitions()) return;
   if (first == last) {
-    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, arguments_.partitions - 1);
+    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, message_.partitions() - 1);
   }
   throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
-              first, last, arguments_.partitions - 1);
+              first, last, message_.partitions() - 1);
 }
 
 /// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
@@ -186,7 +182,7 @@ void SendRequest::withdraw() {
 
 bool SendRequest::done() {
   enter_gpu();
-  if (null_peer()) return true;
+  if (message_.null_peer()) return true;
   out_.throw_if_failed();
   if (!out_.matched()) return false;
   const bool lost = out_.is_lost();
@@ -210,7 +206,7 @@ bool SendRequest::device_done() {
   // Before the looks at what went wrong and at what was handed over in the epoch.
   const bool completed = device_.side().completed(out_.epoch());
   device_.check();
-  if (device_driven()) return true;  // looked at only for what its kernels found wrong
+  if (message_.is_device_driven()) return true;  // looked at only for what its kernels found wrong
   const std::int32_t handed_over = take_handed_over();
   out_.flush();
   return completed && out_.put_count() == handed_over && out_.finished();
@@ -261,21 +257,21 @@ bool SendRequest::device_step() {
 }
 
 DeviceRoute SendRequest::device_route() {
-  if (out_.active() && marks_.first_marked({0, arguments_.partitions}) < arguments_.partitions) {
+  if (out_.active() && marks_.first_marked({0, message_.partitions()}) < message_.partitions()) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
   auto route = out_.device_route();
-  const bool kernel_copy = route && arguments_.gpu_copy != GpuCopy::engine;
+  const bool kernel_copy = route && message_.arguments().gpu_copy != GpuCopy::engine;
   const auto need = [&](bool wanted, const char* what) {
     if (!wanted || kernel_copy) return;
     throw Error(ErrorClass::other, "{}, but kernels cannot reach the receive buffer over link {} ({}){}", what,
                 out_.link_name(), out_.link_reason(),
                 route ? ", and PARTITA_GPU_COPY or partita_gpu_copy is engine" : "");
   };
-  need(arguments_.gpu_copy == GpuCopy::kernel, "PARTITA_GPU_COPY or partita_gpu_copy is kernel");
-  need(device_driven(), "the request is device-driven (info key partita_driver)");
-  need(arguments_.in_place, "the request's partitions are stored in place (info key partita_in_place)");
+  need(message_.arguments().gpu_copy == GpuCopy::kernel, "PARTITA_GPU_COPY or partita_gpu_copy is kernel");
+  need(message_.is_device_driven(), "the request is device-driven (info key partita_driver)");
+  need(message_.arguments().in_place, "the request's partitions are stored in place (info key partita_in_place)");
   if (!kernel_copy) route.reset();
   return route;
 }
@@ -284,7 +280,7 @@ bool SendRequest::prepared() {
   if (!out_.active()) {
     throw Error(ErrorClass::request, "the send is inactive; expected is an active one (call Start first)");
   }
-  if (null_peer()) return true;
+  if (message_.null_peer()) return true;
   out_.throw_if_failed();
   if (!out_.matched()) return false;
   const bool lost = out_.is_lost();
@@ -299,14 +295,14 @@ std::uint64_t SendRequest::partitions_so_far() const {
 
 std::string SendRequest::describe_epoch() const {
   std::vector<std::int64_t> unmarked;
-  for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
+  for (std::int64_t p = 0; p < message_.partitions(); ++p) {
     if (!marks_.is_marked(p)) unmarked.push_back(p);
   }
   const std::int32_t sent = out_.put_count();
   const bool leaving = sent == out_.plan().transport_partitions() && !out_.finished();
   return fmt::format(
       "{} of {} partitions not marked{}; {} of {} transport partitions sent{}, {} waiting for the receiver, which {}",
-      unmarked.size(), arguments_.partitions, listed(unmarked), sent, out_.plan().transport_partitions(),
+      unmarked.size(), message_.partitions(), listed(unmarked), sent, out_.plan().transport_partitions(),
       leaving ? ", of which bytes are still on their way out of the buffer" : "", out_.deferred_count(),
       out_.receiver_is_ready() ? "can take more" : "has not started this epoch");
 }

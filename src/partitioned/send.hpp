@@ -32,7 +32,7 @@ class SendRequest final : public Request, public Markable {
   void give_up_epoch() override;
   bool epoch_is_over() override;
   /// Marks never wait.
-  bool kernels_can_wait() const override { return device_driven(); }
+  bool kernels_can_wait() const override { return message_.is_device_driven(); }
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
@@ -43,7 +43,6 @@ class SendRequest final : public Request, public Markable {
   void forget_hand_overs();
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
-  void pack(link::Range partitions);
   std::int64_t mark_all(link::Range partitions);
   std::int64_t mark_to_keep(link::Range partitions);
   bool completes_transport(std::int32_t t);
