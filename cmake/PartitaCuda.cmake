@@ -13,4 +13,14 @@ if(PARTITA_CUDA)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   find_package(CUDAToolkit 13 REQUIRED)
+
+  # What the library's own kernels are compiled for: each GPU from sm_75 on that this nvcc knows, and, for those to come,
+  # the newest as PTX.
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE known_gpus COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[0-9]+" known_gpus "${known_gpus}")
+  list(FILTER known_gpus EXCLUDE REGEX "^([0-9]|[0-6][0-9]|7[0-4])$")
+  list(SORT known_gpus COMPARE NATURAL)
+  list(GET known_gpus -1 newest_gpu)
+  list(TRANSFORM known_gpus APPEND "-real" OUTPUT_VARIABLE PARTITA_KERNEL_ARCHITECTURES)
+  list(APPEND PARTITA_KERNEL_ARCHITECTURES "${newest_gpu}-virtual")
 endif()

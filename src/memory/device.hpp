@@ -1,4 +1,4 @@
-// GPU memory: what a pointer names, what of it other ranks of the node can map, and copies that a host asks for.
+// GPU memory: what a pointer names, what of it other ranks of the node can map, copies and streams.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/epoch.hpp"
 #include "core/world.hpp"
 #include "memory/device_export.hpp"
 #include "memory/host.hpp"
 #include "memory/memory.hpp"
+#include "memory/stream.hpp"
 
 namespace partita::memory {
 
@@ -28,30 +28,6 @@ struct Place {
 /// Why memory cannot be exported or mapped; one clause without a full stop.
 struct NotMappable {
   std::string reason;
-};
-
-struct WordWrite {
-  Epoch* word;  ///< as the GPU addresses it
-  Epoch value;
-};
-
-/// Copies and flag writes on one GPU, in the order in which they were asked for, beside the program's own streams. Any
-/// thread, one at a time.
-class CopyQueue {
- public:
-  virtual ~CopyQueue() = default;
-  /// Copies within what this process maps: GPU, peer GPU, host. Does not block, but for pageable host memory.
-  virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
-  /// Stores the values; who sees one of them at system scope sees all copies before it.
-  virtual void write(std::span<const WordWrite> writes) = 0;
-  void write(Epoch* word, Epoch value) {
-    const WordWrite write_one{word, value};
-    write(std::span(&write_one, 1));
-  }
-  /// Whether everything asked for so far is complete. Does not block.
-  virtual bool idle() = 0;
-  /// Blocks until it is; not behind any kernel of the program.
-  virtual void drain() = 0;
 };
 
 /// CUDA is first touched by the first call that is not place_of, or by place_of itself where the program has touched it
@@ -83,7 +59,16 @@ class DeviceMemory {
   /// with CUDA at first.
   virtual std::byte* device_pointer(int device, std::byte* host) = 0;
 
-  virtual std::unique_ptr<CopyQueue> make_copy_queue(int device) = 0;
+  /// A stream of Partita's own, which neither waits for the program's streams nor lets them wait, and whose work goes
+  /// first where the GPU has a choice.
+  virtual std::unique_ptr<Stream> make_stream(int device) = 0;
+  virtual std::unique_ptr<CopyQueue> make_copy_queue(int device) { return make_stream(device); }
+  /// The program's stream, a cudaStream_t (null: the default one of the calling thread's GPU), which stays the
+  /// program's and outlives the result. Throws Error where the stream's context is not the one that CUDA's runtime
+  /// uses.
+  virtual std::unique_ptr<Stream> stream_of_program(void* native) = 0;
+  virtual std::unique_ptr<Event> make_event(int device) = 0;
+
   /// Between any two places of this process; returns when it is complete. Not behind any kernel of the program.
   virtual void copy(void* to, const void* from, std::size_t size_bytes) = 0;
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <variant>
 
-#include "contract/gpu_buffers.hpp"
+#include "contract/gpu_program.hpp"
 #include "support/job.hpp"
 
 namespace partita::test {
@@ -31,7 +31,7 @@ class SharedEnd final : public testing::Environment {
 
 void GpuJob::SetUp() {
   if (shared == nullptr) shared = std::make_unique<Shared>();
-  must(cudaSetDevice(gpu()), "cudaSetDevice");
+  choose_gpu();
 }
 
 World& GpuJob::world() {

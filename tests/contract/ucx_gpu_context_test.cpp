@@ -48,7 +48,9 @@ class CountingGpu final : public memory::DeviceMemory {
   std::byte* allocate_block(int, std::size_t) override { return nullptr; }
   void free_block(int, std::byte*, std::size_t) override {}
   std::byte* device_pointer(int, std::byte* host) override { return host; }
-  std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { return nullptr; }
+  std::unique_ptr<memory::Stream> make_stream(int) override { return nullptr; }
+  std::unique_ptr<memory::Stream> stream_of_program(void*) override { return nullptr; }
+  std::unique_ptr<memory::Event> make_event(int) override { return nullptr; }
   void copy(void*, const void*, std::size_t) override {}
   void check(int) override {}
   void trim(std::size_t) override {}

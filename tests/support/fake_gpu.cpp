@@ -1,16 +1,9 @@
 #include "support/fake_gpu.hpp"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <span>
-#include <thread>
-#include <vector>
 
 #include "core/error.hpp"
+#include "support/fake_stream.hpp"
 
 namespace partita::test {
 namespace {
@@ -20,65 +13,6 @@ using memory::DevicePiece;
 using memory::NotMappable;
 
 FakeGpu* the_one = nullptr;
-
-/// A thread does what is asked for, in order and some time later, as a copy engine does.
-class FakeQueue final : public memory::CopyQueue {
- public:
-  FakeQueue() : thread_([this] { work(); }) {}
-  ~FakeQueue() override {
-    ask(nullptr);
-    thread_.join();
-  }
-
-  void copy(void* to, const void* from, std::size_t size_bytes) override {
-    ask([=] {
-      while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      std::memcpy(to, from, size_bytes);
-    });
-  }
-  void write(std::span<const memory::WordWrite> writes) override {
-    ask([kept = std::vector(writes.begin(), writes.end())] {
-      for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
-    });
-  }
-  bool idle() override {
-    const std::lock_guard lock(mutex_);
-    return asked_.empty();
-  }
-  void drain() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return asked_.empty(); });
-  }
-
- private:
-  using Operation = std::function<void()>;  ///< an empty one is the end
-
-  void ask(Operation operation) {
-    const std::lock_guard lock(mutex_);
-    asked_.push_back(std::move(operation));
-    changed_.notify_all();
-  }
-
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return !asked_.empty(); });
-      const Operation operation = asked_.front();
-      if (!operation) return;
-      lock.unlock();
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-      operation();
-      lock.lock();
-      asked_.pop_front();
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Operation> asked_;  ///< the first one is being done
-  std::thread thread_;
-};
 
 bool exports_buffers(int gpu) {
   return gpu == buffers_only || gpu == unreached_peer || gpu == mapped;
@@ -182,9 +116,17 @@ std::byte* FakeGpu::device_pointer(int, std::byte* host) {
   return host;
 }
 
-std::unique_ptr<memory::CopyQueue> FakeGpu::make_copy_queue(int gpu) {
+std::unique_ptr<memory::Stream> FakeGpu::make_stream(int gpu) {
   check(gpu);
-  return std::make_unique<FakeQueue>();
+  return make_fake_stream(gpu);
+}
+
+std::unique_ptr<memory::Stream> FakeGpu::stream_of_program(void* native) {
+  return fake_stream_of(mapped, *static_cast<FakeWorker*>(native));
+}
+
+std::unique_ptr<memory::Event> FakeGpu::make_event(int) {
+  return make_fake_event();
 }
 
 void FakeGpu::copy(void* to, const void* from, std::size_t size_bytes) {

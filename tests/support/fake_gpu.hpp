@@ -49,7 +49,10 @@ class FakeGpu final : public memory::DeviceMemory {
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
-  std::unique_ptr<memory::CopyQueue> make_copy_queue(int gpu) override;
+  std::unique_ptr<memory::Stream> make_stream(int gpu) override;
+  /// `native`: a FakeWorker, of the GPU `mapped`.
+  std::unique_ptr<memory::Stream> stream_of_program(void* native) override;
+  std::unique_ptr<memory::Event> make_event(int gpu) override;
   void copy(void* to, const void* from, std::size_t size_bytes) override;
   void check(int gpu) override;
   void trim(std::size_t) override {}

@@ -70,7 +70,9 @@ class NoDeviceMemory final : public memory::DeviceMemory {
   std::byte* allocate_block(int, std::size_t) override { none(); }
   void free_block(int, std::byte*, std::size_t) override { none(); }
   std::byte* device_pointer(int, std::byte*) override { none(); }
-  std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override { none(); }
+  std::unique_ptr<memory::Stream> make_stream(int) override { none(); }
+  std::unique_ptr<memory::Stream> stream_of_program(void*) override { none(); }
+  std::unique_ptr<memory::Event> make_event(int) override { none(); }
   void copy(void*, const void*, std::size_t) override { none(); }
   void check(int) override { none(); }
   void trim(std::size_t) override {}

@@ -7,9 +7,10 @@ namespace partita::memory::cuda {
 Contexts::~Contexts() {
   for (const Gpu& gpu : gpus_) {
     if (gpu.context == nullptr) continue;
-    if (gpu.stream != nullptr) {
+    {
       const InContext in_context(gpu.context);
-      PARTITA_CU_QUIETLY(cuStreamDestroy, gpu.stream);
+      if (gpu.stream != nullptr) PARTITA_CU_QUIETLY(cuStreamDestroy, gpu.stream);
+      unload_kernels(gpu.kernels);
     }
     PARTITA_CU_QUIETLY(cuDevicePrimaryCtxRelease, gpu.device);
   }
@@ -28,6 +29,8 @@ Contexts::Gpu& Contexts::gpu(int device) {
   if (gpu.context == nullptr) {
     PARTITA_CU(cuDeviceGet, &gpu.device, device);
     PARTITA_CU(cuDevicePrimaryCtxRetain, &gpu.context, gpu.device);
+    const InContext in_context(gpu.context);
+    gpu.kernels = load_kernels();
   }
   return gpu;
 }
@@ -35,6 +38,17 @@ Contexts::Gpu& Contexts::gpu(int device) {
 CUcontext Contexts::of(int device) {
   const std::lock_guard lock(mutex_);
   return gpu(device).context;
+}
+
+CUfunction Contexts::kernel(int device, Kernel kernel) {
+  const std::lock_guard lock(mutex_);
+  const LoadedKernels& kernels = gpu(device).kernels;
+  if (kernels.result != CUDA_SUCCESS) {
+    throw Error(ErrorClass::other,
+                "the kernels of Partita cannot be loaded on GPU {}, which must be of sm_75 or later: {}", device,
+                text_of(driver(), kernels.result));
+  }
+  return kernels.functions[static_cast<std::size_t>(kernel)];
 }
 
 CUstream Contexts::stream(int device) {

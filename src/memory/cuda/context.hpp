@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "memory/cuda/driver.hpp"
+#include "memory/cuda/kernel_image.hpp"
 
 namespace partita::memory::cuda {
 
@@ -16,8 +17,11 @@ class Contexts {
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 
-  /// The primary context of GPU `device`, made at first. Throws Error.
+  /// The primary context of GPU `device`. At first it is made, and the library's kernels are loaded there: later that
+  /// could wait for a kernel that runs. Throws Error.
   CUcontext of(int device);
+  /// One of the library's kernels on GPU `device`. Throws Error where this library has no image for such a GPU.
+  CUfunction kernel(int device, Kernel kernel);
   /// A stream of ours there, which neither waits for the program's streams nor lets them wait.
   CUstream stream(int device);
   /// A GPU whose context is there, else that of the calling thread, else the first.
@@ -28,6 +32,7 @@ class Contexts {
     CUdevice device = 0;
     CUcontext context = nullptr;
     CUstream stream = nullptr;
+    LoadedKernels kernels;
   };
   Gpu& gpu(int device);
 

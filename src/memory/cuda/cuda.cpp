@@ -6,11 +6,11 @@
 #include "memory/cuda/block_pool.hpp"
 #include "memory/cuda/check.hpp"
 #include "memory/cuda/context.hpp"
-#include "memory/cuda/copy_queue.hpp"
 #include "memory/cuda/exports.hpp"
 #include "memory/cuda/imports.hpp"
 #include "memory/cuda/pointer.hpp"
 #include "memory/cuda/registered.hpp"
+#include "memory/cuda/stream.hpp"
 
 namespace partita::memory {
 namespace {
@@ -42,7 +42,11 @@ class CudaMemory final : public DeviceMemory {
   }
   std::byte* device_pointer(int device, std::byte* host) override { return segments_.device_pointer(device, host); }
 
-  std::unique_ptr<CopyQueue> make_copy_queue(int device) override { return cuda::make_copy_queue(contexts_, device); }
+  std::unique_ptr<Stream> make_stream(int device) override { return cuda::make_stream(contexts_, device); }
+  std::unique_ptr<Stream> stream_of_program(void* native) override {
+    return cuda::stream_of_program(contexts_, native);
+  }
+  std::unique_ptr<Event> make_event(int device) override { return cuda::make_event(contexts_, device); }
   void copy(void* to, const void* from, std::size_t size_bytes) override;
 
   void make_current(int device) override {

@@ -46,10 +46,22 @@
   X(cuMemMap)                          \
   X(cuMemUnmap)                        \
   X(cuMemSetAccess)                    \
+  X(cuModuleLoadData)                  \
+  X(cuModuleUnload)                    \
+  X(cuModuleGetFunction)               \
+  X(cuFuncGetAttribute)                \
+  X(cuLaunchKernel)                    \
+  X(cuEventCreate)                     \
+  X(cuEventDestroy)                    \
+  X(cuEventRecord)                     \
+  X(cuEventQuery)                      \
   X(cuStreamCreateWithPriority)        \
   X(cuStreamDestroy)                   \
   X(cuStreamQuery)                     \
   X(cuStreamSynchronize)               \
+  X(cuStreamGetCtx)                    \
+  X(cuStreamIsCapturing)               \
+  X(cuStreamWaitEvent)                 \
   X(cuStreamBatchMemOp)                \
   X(cuMemcpyAsync)                     \
   X(cuMemsetD8Async)

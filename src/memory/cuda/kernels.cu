@@ -1,0 +1,20 @@
+// The entry points of the library's own kernels; compiled to one image for all GPUs, which the library carries.
+#include "memory/kernel_bodies.cuh"
+
+namespace memory = partita::memory;
+
+extern "C" __global__ void partita_store_words(const memory::StoreWords arguments) {
+  memory::store_words(arguments);
+}
+
+extern "C" __global__ void partita_await_word(const memory::AwaitWord arguments) {
+  memory::await_word(arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(1024) partita_copy_and_store(const memory::CopyAndStore arguments) {
+  memory::copy_and_store(arguments, blockIdx.x, gridDim.x);
+}
+
+extern "C" __global__ void __launch_bounds__(1024) partita_tell_peers(const memory::TellPeers arguments) {
+  memory::tell_peers(arguments);
+}

@@ -1,0 +1,81 @@
+// The library's own kernels, as the host names and feeds them (Stream::launch). Their bodies stand in
+// memory/kernel_bodies.cuh.
+#pragma once
+
+#include <partita/device/peer.h>
+#include <partita/device/prequest.h>
+#include <partita/device/impl/execution_space.hpp>
+
+namespace partita::memory {
+
+enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers };
+inline constexpr int kernel_count = 4;
+/// Their entry points, in this order.
+inline constexpr const char* kernel_names[kernel_count] = {"partita_store_words", "partita_await_word",
+                                                           "partita_copy_and_store", "partita_tell_peers"};
+
+struct Grid {
+  unsigned blocks = 1;
+  unsigned threads = 1;
+};
+
+/// What a wait ends with: the word is the value, or, a counter that may wrap, has come to it. Waits and counts are less
+/// than half of the word's range apart.
+enum class Until : partita_u32 { equal, reached };
+
+/// A store of a word of `bytes` (4 or 8): of `value`, or, where `from` is not null, of what lies there when the kernel
+/// runs. So a graph that is launched again stores the next epoch. Addresses are as the GPU uses them.
+struct WordStore {
+  void* word = nullptr;
+  const void* from = nullptr;
+  partita_u64 value = 0;
+  partita_u32 bytes = 4;
+};
+
+/// The arguments of Kernel::store_words, a grid of one thread. Stores in order; who sees one of them at system scope
+/// sees those before it, and all that the stream did before.
+struct StoreWords {
+  static constexpr Kernel kernel = Kernel::store_words;
+  static constexpr partita_u32 most = 64;
+  partita_u32 count = 0;
+  WordStore stores[most];
+
+  PARTITA_HOST_DEVICE void add(const WordStore& store) { stores[count++] = store; }
+};
+
+/// The arguments of Kernel::await_word, a grid of one thread that spins. What was released to the word is visible to
+/// all that the stream does next.
+struct AwaitWord {
+  static constexpr Kernel kernel = Kernel::await_word;
+  const void* word = nullptr;
+  const void* from = nullptr;  ///< not null: the value is read there, once, when the kernel begins
+  partita_u64 value = 0;
+  partita_u32 bytes = 4;  ///< of the word, and of what `from` names: 4 or 8
+  Until until = Until::equal;
+  partita_u64 limit_ns = 0;     ///< the wait ends after this long
+  partita_u32* late = nullptr;  ///< set to 1 by a wait that ended so; null: then the kernel fails
+};
+
+/// The arguments of Kernel::copy_and_store, any grid: copies together, and then the last block stores the words.
+struct CopyAndStore {
+  static constexpr Kernel kernel = Kernel::copy_and_store;
+  void* to = nullptr;
+  const void* from = nullptr;
+  partita_u64 size_bytes = 0;
+  partita_u32* blocks_done = nullptr;  ///< 0 in memory of this GPU, and so again at the end; one launch at a time
+  StoreWords then;
+};
+
+/// The arguments of Kernel::tell_peers, one block: stores one of the words in each peer's window. A peer that sees it
+/// at system scope sees all that the stream did before.
+struct TellPeers {
+  static constexpr Kernel kernel = Kernel::tell_peers;
+  const Partita_Peer* peers = nullptr;  ///< PeerTable::device
+  partita_u32 count = 0;                ///< of peers
+  partita_u32 word = 0;                 ///< its index
+  partita_u32 on_host = 0;              ///< not 0: of the host words, else of the device words
+  partita_u32 value = 0;
+  const partita_u32* from = nullptr;  ///< not null: the value is read there when the kernel begins
+};
+
+}  // namespace partita::memory

@@ -1,0 +1,194 @@
+#include "support/fake_stream.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "core/error.hpp"
+#include "memory/kernel_bodies.cuh"
+#include "support/fake_gpu.hpp"
+
+namespace partita::test {
+namespace {
+
+/// Counts how often it was recorded, and how often the stream has come to the place.
+class FakeEvent final : public memory::Event {
+ public:
+  struct Places {
+    std::atomic<std::uint64_t> recorded{0};
+    std::atomic<std::uint64_t> passed{0};
+  };
+
+  bool passed() override { return places_->passed == places_->recorded; }
+  const std::shared_ptr<Places>& places() const { return places_; }
+
+ private:
+  std::shared_ptr<Places> places_ = std::make_shared<Places>();
+};
+
+/// A block is one thread, and blocks come one after another.
+void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>& bytes) {
+  const auto with = [&](auto arguments, auto body) {
+    std::memcpy(&arguments, bytes.data(), sizeof arguments);
+    body(arguments);
+  };
+  switch (kernel) {
+    case memory::Kernel::store_words:
+      return with(memory::StoreWords{}, [](const auto& arguments) { memory::store_words(arguments); });
+    case memory::Kernel::await_word:
+      return with(memory::AwaitWord{}, [](const auto& arguments) { memory::await_word(arguments); });
+    case memory::Kernel::copy_and_store:
+      return with(memory::CopyAndStore{}, [&](const auto& arguments) {
+        for (unsigned block = 0; block < grid.blocks; ++block) memory::copy_and_store(arguments, block, grid.blocks);
+      });
+    case memory::Kernel::tell_peers:
+      return with(memory::TellPeers{}, [](const auto& arguments) { memory::tell_peers(arguments); });
+  }
+}
+
+template <class Word>
+void await_value(const Word* word, Word value, memory::Until until) {
+  const std::atomic_ref<Word> watched(*const_cast<Word*>(word));
+  const auto there = [&](Word seen) {
+    return until == memory::Until::equal ? seen == value : static_cast<std::make_signed_t<Word>>(seen - value) >= 0;
+  };
+  while (!there(watched.load(std::memory_order_acquire))) std::this_thread::yield();
+}
+
+class FakeStream final : public memory::Stream {
+ public:
+  FakeStream(int gpu, std::unique_ptr<FakeWorker> own) : gpu_(gpu), own_(std::move(own)), worker_(*own_) {}
+  FakeStream(int gpu, FakeWorker& worker) : gpu_(gpu), worker_(worker) {}
+
+  int device() const override { return gpu_; }
+  bool capturing() override { return worker_.capturing(); }
+
+  void copy(void* to, const void* from, std::size_t size_bytes) override {
+    worker_.ask([=] {
+      while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      std::memcpy(to, from, size_bytes);
+    });
+  }
+  void write(std::span<const memory::WordWrite> writes) override {
+    worker_.ask([kept = std::vector(writes.begin(), writes.end())] {
+      for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
+    });
+  }
+  void write(std::uint64_t* word, std::uint64_t value) override {
+    worker_.ask([=] { std::atomic_ref(*word).store(value, std::memory_order_release); });
+  }
+  void wait(const std::uint32_t* word, std::uint32_t value, memory::Until until) override {
+    worker_.ask([=] { await_value(word, value, until); });
+  }
+  void wait(const std::uint64_t* word, std::uint64_t value, memory::Until until) override {
+    worker_.ask([=] { await_value(word, value, until); });
+  }
+  void record(memory::Event& event) override {
+    const auto places = static_cast<FakeEvent&>(event).places();
+    const std::uint64_t place = ++places->recorded;
+    worker_.ask([=] { places->passed = place; });
+  }
+  void await(const memory::Event& event) override {
+    const auto places = static_cast<const FakeEvent&>(event).places();
+    worker_.ask([=, place = places->recorded.load()] {
+      while (places->passed < place) std::this_thread::yield();
+    });
+  }
+  bool idle() override {
+    refuse_capture("asked whether it is idle");
+    return worker_.idle();
+  }
+  void drain() override {
+    refuse_capture("drained");
+    worker_.drain();
+  }
+
+ private:
+  void launch(memory::Kernel kernel, memory::Grid grid, std::span<const std::byte> arguments) override {
+    worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] { run(kernel, grid, kept); });
+  }
+  void refuse_capture(const char* action) {
+    if (capturing()) throw Error(ErrorClass::other, "a stream that is capturing is {}", action);
+  }
+
+  int gpu_;
+  std::unique_ptr<FakeWorker> own_;
+  FakeWorker& worker_;
+};
+
+}  // namespace
+
+FakeWorker::FakeWorker() : thread_([this] { work(); }) {}
+
+FakeWorker::~FakeWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_.emplace_back();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void FakeWorker::ask(Operation operation) {
+  const std::lock_guard lock(mutex_);
+  if (capturing_) return captured_.push_back(std::move(operation));
+  asked_.push_back(std::move(operation));
+  changed_.notify_all();
+}
+
+bool FakeWorker::idle() {
+  const std::lock_guard lock(mutex_);
+  return asked_.empty();
+}
+
+void FakeWorker::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return asked_.empty(); });
+}
+
+void FakeWorker::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  capturing_ = true;
+}
+
+bool FakeWorker::capturing() {
+  const std::lock_guard lock(mutex_);
+  return capturing_;
+}
+
+std::vector<FakeWorker::Operation> FakeWorker::end_capture() {
+  const std::lock_guard lock(mutex_);
+  capturing_ = false;
+  return std::exchange(captured_, {});
+}
+
+void FakeWorker::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !asked_.empty(); });
+    const Operation operation = asked_.front();
+    if (!operation) return;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    operation();
+    lock.lock();
+    asked_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+std::unique_ptr<memory::Stream> make_fake_stream(int gpu) {
+  return std::make_unique<FakeStream>(gpu, std::make_unique<FakeWorker>());
+}
+
+std::unique_ptr<memory::Stream> fake_stream_of(int gpu, FakeWorker& worker) {
+  return std::make_unique<FakeStream>(gpu, worker);
+}
+
+std::unique_ptr<memory::Event> make_fake_event() {
+  return std::make_unique<FakeEvent>();
+}
+
+}  // namespace partita::test

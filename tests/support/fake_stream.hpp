@@ -1,0 +1,54 @@
+// Streams of the fake GPU (support/fake_gpu.hpp): a thread does what is asked for, in order and some time later.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "memory/stream.hpp"
+
+namespace partita::test {
+
+/// What stands behind a stream; a pointer to one is its native handle. Any thread.
+class FakeWorker {
+ public:
+  using Operation = std::function<void()>;
+
+  FakeWorker();
+  /// Does what was asked for first.
+  ~FakeWorker();
+  FakeWorker(const FakeWorker&) = delete;
+  FakeWorker& operator=(const FakeWorker&) = delete;
+
+  /// While operations are captured they are kept instead.
+  void ask(Operation operation);
+  bool idle();
+  void drain();
+
+  void begin_capture();
+  bool capturing();
+  /// What was asked for meanwhile.
+  std::vector<Operation> end_capture();
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Operation> asked_;  ///< the first one is being done; an empty one is the end
+  bool capturing_ = false;
+  std::vector<Operation> captured_;
+  std::thread thread_;
+};
+
+/// A stream of the library's own.
+std::unique_ptr<memory::Stream> make_fake_stream(int gpu);
+/// `worker` outlives it.
+std::unique_ptr<memory::Stream> fake_stream_of(int gpu, FakeWorker& worker);
+std::unique_ptr<memory::Event> make_fake_event();
+
+}  // namespace partita::test
