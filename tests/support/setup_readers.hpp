@@ -62,9 +62,11 @@ inline std::vector<SetupReader> setup_readers() {
   const link::direct::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
   const memory::DevicePiece piece{
       memory::DevicePiece::Way::file_descriptor, {}, 5, 6, 0x7f0000000000, 8192, 4096, 4096};
-  const link::direct::DeviceOffer device_offer{link::Driver::device, true, 0, {1, 64, {5, 4711}}, {piece}};
+  const memory::HostAddress host_words{1, 64, {5, 4711}};
+  const link::direct::DeviceOffer device_offer{
+      link::Driver::device, true, 0, {{}, memory::DeviceExport{piece}, host_words}};
   const link::direct::DeviceAnswer device_answer{
-      link::Driver::host, false, {1, 64, {5, 4711}}, {piece}, {piece, piece}};
+      link::Driver::host, false, {memory::DeviceExport{piece, piece}, memory::DeviceExport{piece}, host_words}};
   link::ucx::Offer ucx_offer{{1, 22}, bytes_of("address"), 0x7f0000001000, bytes_of("key")};
   link::ucx::Answer ucx_answer{bytes_of("address"), 3, 8192, 0x7f0000001000, {}, 0x7f0000002000, bytes_of("key")};
   return {

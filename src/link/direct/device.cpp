@@ -4,11 +4,13 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "link/direct/device_messages.hpp"
 #include "link/direct/first_epoch.hpp"
 #include "memory/blocks.hpp"
+#include "memory/window.hpp"
 
 namespace partita::link {
 namespace {
@@ -19,6 +21,8 @@ using memory::DeviceBlock;
 using memory::DeviceExport;
 using memory::HostBlock;
 using memory::NotMappable;
+using memory::PeerWindow;
+using memory::Window;
 using FlagWord = std::atomic_ref<Epoch>;
 
 /// What a kernel compares with: the receiver's newest epoch, and behind it the sender's.
@@ -37,14 +41,6 @@ constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
 constexpr std::size_t copy_lanes = 2;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
-
-DeviceExport export_block(memory::DeviceMemory& memory, int peer, const DeviceBlock& block) {
-  auto exported = memory.export_to(peer, block.address(), block.size_bytes());
-  if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
-    throw Error(ErrorClass::internal, "GPU memory of Partita's own cannot be mapped: {}", not_mappable->reason);
-  }
-  return std::move(std::get<DeviceExport>(exported));
-}
 
 bool aligned_for_packets(const Endpoint& endpoint) {
   return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
@@ -96,12 +92,12 @@ class DeviceSender final : public Sender {
       : context_(context),
         endpoint_(endpoint),
         probe_(probe),
-        host_promise_(context.host_memory, sizeof(Promise)),
+        own_(context.host_memory, context.device_memory, endpoint.device, sizeof(Promise),
+             endpoint.driver == Driver::device ? sizeof(Promise) : 0),
         done_(context.host_memory, copy_lanes * sizeof(Epoch)) {
     *promise() = {context.settings.first_epoch, context.settings.first_epoch};
     if (endpoint.driver == Driver::host) return;
-    device_promise_ = std::make_unique<DeviceBlock>(context.device_memory, endpoint.device, sizeof(Promise));
-    context.device_memory.copy(device_promise_->address(), host_promise_.address(), sizeof(Promise));
+    context.device_memory.copy(own_.device_words(), own_.host_words(), sizeof(Promise));
   }
   ~DeviceSender() override {
     try {
@@ -114,28 +110,30 @@ class DeviceSender final : public Sender {
   }
 
   wire::Bytes offer() override {
-    const DeviceBlock& block = device_promise_ ? *device_promise_ : probe_;
-    const Offer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
-                      context_.settings.first_epoch,
-                      context_.host_memory.export_to_gpu_of(endpoint_.peer, host_promise_.address()),
-                      export_block(context_.device_memory, endpoint_.peer, block)};
+    Offer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place, context_.settings.first_epoch,
+                own_.name_for(endpoint_.peer)};
+    if (!offer.window.device_words) {
+      offer.window.device_words = memory::name_block(context_.device_memory, endpoint_.peer, probe_);
+    }
     return offer.pack();
   }
 
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
     const auto answer = Answer::unpack(message);
-    flags_and_slots_ = mapped(answer.flags_and_slots);
     plan_ = plan;
     data_ = data;
     receiver_driver_ = answer.driver;
     packets_ = answer.packets;
-    // The segment with the words becomes the GPU's here: that takes longer than a mark may.
-    on_gpu(done_.address());
-    if (!answer.packets) receive_buffer_ = mapped(answer.buffer);
-    if (answer.driver == Driver::host) {
-      host_flags_ = reinterpret_cast<Epoch*>(
-          on_gpu(context_.host_memory.import(endpoint_.peer, answer.host_flags, flags_bytes(plan))));
+    auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
+                                  endpoint_.device, flags_bytes(plan));
+    if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
+      throw Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
+                  endpoint_.peer, endpoint_.device, not_mappable->reason);
     }
+    theirs_ = std::get<PeerWindow>(mapped);
+    // The segments with the words become the GPU's here: that takes longer than a mark may.
+    on_gpu(done_.address());
+    host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
   }
 
   // Pairs with the kernel's load of the promise: MPIX_Pready knows by it that the host has started the epoch.
@@ -152,7 +150,7 @@ class DeviceSender final : public Sender {
     while (run.size() > 0) {
       const Range now = first_copy_of(run);
       CopyLane& lane = next_lane();
-      lane.copy(receive_buffer_.get(), data_, bytes_of(plan_, now));
+      lane.copy(theirs_.buffer(), data_, bytes_of(plan_, now));
       announce(now, epoch, lane);
       run.begin = now.end;
     }
@@ -174,11 +172,11 @@ class DeviceSender final : public Sender {
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
     route.packets = packets_;
-    route.remote = packets_ ? flags_and_slots_.get() + flags_bytes(plan_) : receive_buffer_.get();
+    route.remote = packets_ ? theirs_.device_words() + flags_bytes(plan_) : theirs_.buffer();
     route.arrival_device = device_flags();
     route.arrival_host = host_flags_;
-    route.promise = reinterpret_cast<const std::uint64_t*>(both_device ? device_promise_->address()
-                                                                       : on_gpu(host_promise_.address()));
+    route.promise =
+        reinterpret_cast<const std::uint64_t*>(both_device ? own_.device_words() : own_.host_words_on_gpu());
     return route;
   }
 
@@ -216,18 +214,9 @@ class DeviceSender final : public Sender {
     lane.announce(writes_);
   }
 
-  Promise* promise() const { return reinterpret_cast<Promise*>(host_promise_.address()); }
-  Epoch* device_flags() const { return reinterpret_cast<Epoch*>(flags_and_slots_.get()); }
+  Promise* promise() const { return reinterpret_cast<Promise*>(own_.host_words()); }
+  Epoch* device_flags() const { return reinterpret_cast<Epoch*>(theirs_.device_words()); }
   std::byte* on_gpu(std::byte* host) const { return context_.device_memory.device_pointer(endpoint_.device, host); }
-
-  std::shared_ptr<std::byte> mapped(const DeviceExport& exported) const {
-    auto mapping = context_.device_memory.import(endpoint_.peer, exported, endpoint_.device);
-    if (const auto* not_mappable = std::get_if<NotMappable>(&mapping)) {
-      throw Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
-                  endpoint_.peer, endpoint_.device, not_mappable->reason);
-    }
-    return std::get<std::shared_ptr<std::byte>>(mapping);
-  }
 
   Context context_;
   Endpoint endpoint_;
@@ -236,10 +225,8 @@ class DeviceSender final : public Sender {
   Driver receiver_driver_ = Driver::host;
   bool packets_ = false;
   const DeviceBlock& probe_;
-  HostBlock host_promise_;
-  std::unique_ptr<DeviceBlock> device_promise_;  ///< of a device-driven side; used where both are
-  std::shared_ptr<std::byte> receive_buffer_;
-  std::shared_ptr<std::byte> flags_and_slots_;
+  Window own_;                   ///< the promise, in GPU memory too of a device-driven side; used there where both are
+  PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
   HostBlock done_;               ///< a word a lane
   std::mutex put_mutex_;         ///< of the next three, while several threads put
@@ -252,35 +239,33 @@ class DeviceSender final : public Sender {
 class DeviceReceiver final : public Receiver {
  public:
   /// `buffer`: the endpoint's memory, exported, or nothing where packets are unpacked from slots of Partita's own.
-  /// `sender_promise`: the sender's device word, mapped here.
+  /// `sender`: DeviceOffer::window.
   DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
-                 DeviceExport buffer, std::shared_ptr<std::byte> sender_promise)
-      : context_(context),
-        endpoint_(endpoint),
+                 std::optional<DeviceExport> buffer, PeerWindow sender)
+      : endpoint_(endpoint),
         plan_(plan),
         sender_driver_(offer.driver),
         packets_(travels_in_packets(endpoint, plan, offer)),
         buffer_(std::move(buffer)),
-        sender_promise_(std::move(sender_promise)),
-        host_credit_(context.host_memory.import(endpoint.peer, offer.host_promise, sizeof(Promise))),
-        host_flags_(context.host_memory, flags_bytes(plan)),
-        device_block_(context.device_memory, endpoint.device, flags_bytes(plan) + slots_bytes()) {}
+        sender_(std::move(sender)),
+        own_(context.host_memory, context.device_memory, endpoint.device, flags_bytes(plan),
+             flags_bytes(plan) + slots_bytes()) {}
 
   wire::Bytes answer() override {
-    const Answer answer{endpoint_.driver, packets_,
-                        context_.host_memory.export_to_gpu_of(endpoint_.peer, host_flags_.address()),
-                        export_block(context_.device_memory, endpoint_.peer, device_block_), buffer_};
+    Answer answer{endpoint_.driver, packets_, own_.name_for(endpoint_.peer)};
+    if (endpoint_.driver == Driver::device) answer.window.host_words.reset();
+    answer.window.buffer = buffer_;
     return answer.pack();
   }
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
   void open(Epoch epoch) override {
-    FlagWord(*reinterpret_cast<Epoch*>(host_credit_)).store(epoch, std::memory_order_release);
+    FlagWord(*reinterpret_cast<Epoch*>(sender_.host_words())).store(epoch, std::memory_order_release);
   }
 
   bool arrived(std::int32_t t, Epoch epoch) override {
     // Pairs with the flag stores of DeviceSender::put and of MPIX_Pready.
-    return FlagWord(reinterpret_cast<Epoch*>(host_flags_.address())[t]).load(std::memory_order_acquire) == epoch;
+    return FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[t]).load(std::memory_order_acquire) == epoch;
   }
 
   const std::byte* landing(Epoch) const override { return endpoint_.data; }
@@ -288,26 +273,22 @@ class DeviceReceiver final : public Receiver {
   std::optional<DeviceRecvRoute> device_route() override {
     const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;
     DeviceRecvRoute route;
-    route.arrival_device = reinterpret_cast<const Epoch*>(device_block_.address());
-    if (packets_) route.slots = device_block_.address() + flags_bytes(plan_);
-    route.credit = reinterpret_cast<Epoch*>(
-        both_device ? sender_promise_.get() : context_.device_memory.device_pointer(endpoint_.device, host_credit_));
+    route.arrival_device = reinterpret_cast<const Epoch*>(own_.device_words());
+    if (packets_) route.slots = own_.device_words() + flags_bytes(plan_);
+    route.credit = reinterpret_cast<Epoch*>(both_device ? sender_.device_words() : sender_.host_words_on_gpu());
     return route;
   }
 
  private:
   std::size_t slots_bytes() const { return packets_ ? static_cast<std::size_t>(plan_.total_bytes()) * 2 : 0; }
 
-  Context context_;
   Endpoint endpoint_;
   Plan plan_;
   Driver sender_driver_;
   bool packets_;
-  DeviceExport buffer_;
-  std::shared_ptr<std::byte> sender_promise_;
-  std::byte* host_credit_;
-  HostBlock host_flags_;
-  DeviceBlock device_block_;
+  std::optional<DeviceExport> buffer_;
+  PeerWindow sender_;
+  Window own_;  ///< the flags, in GPU memory followed by the slots
 };
 
 }  // namespace
@@ -324,7 +305,7 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
   check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
   // Only where the peer has a use for it: a descriptor that was passed there keeps the program's memory alive.
-  DeviceExport buffer;
+  std::optional<DeviceExport> buffer;
   if (!travels_in_packets(endpoint, plan, offer)) {
     auto exported = memory.export_to(endpoint.peer, endpoint.data, static_cast<std::size_t>(endpoint.size_bytes));
     if (const auto* not_mappable = std::get_if<NotMappable>(&exported)) {
@@ -333,12 +314,13 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
     buffer = std::move(std::get<DeviceExport>(exported));
   }
   // Where this GPU reaches the sender's, the sender's reaches this one.
-  auto promise = memory.import(endpoint.peer, offer.promise, endpoint.device);
-  if (const auto* not_mappable = std::get_if<NotMappable>(&promise)) {
+  auto sender =
+      PeerWindow::map(context.host_memory, memory, endpoint.peer, offer.window, endpoint.device, sizeof(Promise));
+  if (const auto* not_mappable = std::get_if<NotMappable>(&sender)) {
     return Refusal{fmt::format("the two GPUs do not reach each other's memory: {}", not_mappable->reason)};
   }
   return std::make_unique<DeviceReceiver>(context, endpoint, plan, offer, std::move(buffer),
-                                          std::move(std::get<std::shared_ptr<std::byte>>(promise)));
+                                          std::move(std::get<PeerWindow>(sender)));
 }
 
 }  // namespace partita::link

@@ -1,30 +1,28 @@
 // What the two sides of a request over link `direct` tell each other when they are matched, between GPUs.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "core/epoch.hpp"
 #include "core/wire.hpp"
 #include "link/device_route.hpp"
-#include "memory/device_export.hpp"
-#include "memory/host_address.hpp"
+#include "memory/window.hpp"
 
 namespace partita::link::direct {
 
-/// What the sender exports.
+/// The sender's part.
 struct DeviceOffer {
   Driver driver{};
   bool packets = false;  ///< the buffer is aligned for them, and kernels do not compute in the receiver's memory
   Epoch first_epoch{};
-  memory::HostAddress host_promise;
-  memory::DeviceExport promise;  ///< for kernels; of a sender whose host opens the epochs, some word to be tried
+  /// The promise, as host words and as device words; of a sender whose host opens the epochs the device words are any,
+  /// for the receiver to try whether it can map them.
+  memory::WindowName window;
 
   wire::Bytes pack() const {
     wire::Writer message;
     message.put(driver).put(packets).put(first_epoch);
-    memory::put_host_address(message, host_promise);
-    return memory::put_export(message, promise).take();
+    return memory::put_window(message, window).take();
   }
   /// Throws Error, as DeviceAnswer's does.
   static DeviceOffer unpack(std::span<const std::byte> bytes) {
@@ -33,38 +31,38 @@ struct DeviceOffer {
     offer.driver = message.get_enum(Driver::device);
     offer.packets = message.get_bool();
     offer.first_epoch = message.get<Epoch>();
-    offer.host_promise = memory::read_host_address(message);
-    offer.promise = memory::get_export(message);
+    offer.window = memory::get_window(message);
     message.end();
+    if (!offer.window.host_words || !offer.window.device_words) throw wire::malformed("names no promise");
     return offer;
   }
 };
 
-/// What the receiver exports.
+/// The receiver's part.
 struct DeviceAnswer {
   Driver driver{};
   bool packets = false;
-  memory::HostAddress host_flags;
-  memory::DeviceExport flags_and_slots;
-  memory::DeviceExport buffer;  ///< unless it travels in packets
+  /// Device words: the flags, and behind them the slots of packets. Host words: the flags, unless no host reads them.
+  /// The buffer, unless it travels in packets.
+  memory::WindowName window;
 
   wire::Bytes pack() const {
     wire::Writer message;
     message.put(driver).put(packets);
-    memory::put_host_address(message, host_flags);
-    memory::put_export(message, flags_and_slots);
-    if (!packets) memory::put_export(message, buffer);
-    return message.take();
+    return memory::put_window(message, window).take();
   }
   static DeviceAnswer unpack(std::span<const std::byte> bytes) {
     wire::Reader message(bytes);
     DeviceAnswer answer;
     answer.driver = message.get_enum(Driver::device);
     answer.packets = message.get_bool();
-    answer.host_flags = memory::read_host_address(message);
-    answer.flags_and_slots = memory::get_export(message);
-    if (!answer.packets) answer.buffer = memory::get_export(message);
+    answer.window = memory::get_window(message);
     message.end();
+    const bool shows_flags =
+        answer.window.device_words && answer.window.host_words.has_value() == (answer.driver == Driver::host);
+    if (!shows_flags || answer.window.buffer.has_value() == answer.packets) {
+      throw wire::malformed("names other memory than a receiver's flags and buffer");
+    }
     return answer;
   }
 };
