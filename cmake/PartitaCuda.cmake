@@ -12,7 +12,7 @@ if(PARTITA_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  find_package(CUDAToolkit 13 REQUIRED)
+  find_package(CUDAToolkit 12.4 REQUIRED)
 
   # What the library's own kernels are compiled for: each GPU from sm_75 on that this nvcc knows, and, for those to come,
   # the newest as PTX.

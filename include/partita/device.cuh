@@ -1,7 +1,7 @@
 // The device API: kernels mark, move, await and restart the partitions of a request themselves.
 //
-// One source for nvcc and NVRTC (C++17 and later; written for sm_70 and later, tested from sm_75 on, with which CUDA 13
-// begins) and, as plain C++20, for CPU threads. A kernel gets its MPIX_Prequest by value, as a parameter, from
+// One source for nvcc and NVRTC (CUDA 12.4 and later, C++17 and later, sm_75 and later) and, as plain C++20, for CPU
+// threads. A kernel gets its MPIX_Prequest by value, as a parameter, from
 // MPIX_Prequest_create on the host. docs/design/device.md has the protocol, the drivers and what is ordered with what.
 //
 // Every call returns PARTITA_DEVICE_SUCCESS (0) or PARTITA_DEVICE_ERR_*. The first failure of a request is also

@@ -13,7 +13,11 @@ template <class Function>
 Function driver_function(const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult status{};
+#if CUDART_VERSION >= 12050
   must(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status), name);
+#else
+  must(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &status), name);
+#endif
   return reinterpret_cast<Function>(found);
 }
 
@@ -37,10 +41,6 @@ int gpu_count() {
   int count = 0;
   must(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   return count;
-}
-
-int gpu() {
-  return rank() % gpu_count();
 }
 
 CudaBuffer::CudaBuffer(std::size_t size_bytes, From from) : from_(from) {

@@ -98,6 +98,14 @@ Compilation compile(const char* source, const std::string& architecture, const c
   return compilation;
 }
 
+/// Up to CUDA 12 the atomics of libcu++ go through the stack: what is said of registers holds for later ones.
+bool atomics_take_the_stack() {
+  int major = 0;
+  int minor = 0;
+  EXPECT_EQ(nvrtcVersion(&major, &minor), NVRTC_SUCCESS);
+  return major < 13;
+}
+
 TEST(DeviceNvrtc, compiles_for_the_oldest_architecture_from_sm_70_on_and_for_hopper) {
   int count = 0;
   ASSERT_EQ(nvrtcGetNumSupportedArchs(&count), NVRTC_SUCCESS);
@@ -117,7 +125,7 @@ TEST(DeviceNvrtc, no_call_takes_the_address_of_a_kernels_parameter_nor_copies_it
   ASSERT_EQ(failure, "");
   ASSERT_NE(ptx.find("ld.param"), std::string::npos);
   EXPECT_EQ(ptx.find("cvta.param"), std::string::npos);
-  EXPECT_EQ(ptx.find("__local_depot"), std::string::npos);
+  if (!atomics_take_the_stack()) EXPECT_EQ(ptx.find("__local_depot"), std::string::npos);
 }
 
 /// What a mark spills it reads again behind an acquire fence, which has emptied the cache.
@@ -128,7 +136,9 @@ TEST(DeviceNvrtc, a_block_of_1024_threads_exchanges_partitions_without_spilling)
   ASSERT_NE(of_kernel, std::string::npos) << compilation.log;
   const std::size_t line = compilation.log.find('\n', of_kernel) + 1;
   const std::string properties = compilation.log.substr(line, compilation.log.find('\n', line) - line);
-  EXPECT_NE(properties.find(" 0 bytes stack frame, 0 bytes spill stores"), std::string::npos) << properties;
+  const char* const none =
+      atomics_take_the_stack() ? " 0 bytes spill stores" : " 0 bytes stack frame, 0 bytes spill stores";
+  EXPECT_NE(properties.find(none), std::string::npos) << properties;
 }
 
 }  // namespace
