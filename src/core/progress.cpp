@@ -58,6 +58,11 @@ bool Progress::take_steps() {
   return moved;
 }
 
+/// A caller in a wait polls by itself and faster; the thread is there for ranks that are busy elsewhere.
+microseconds Progress::shortest_nap() const {
+  return microseconds(spare_cores_ > 0 ? 5 : 50);
+}
+
 bool Progress::take_wanted_steps() {
   if (!wanted()) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -68,29 +73,44 @@ void Progress::take_looks() {
   for (const Look& look : looks_) look();
 }
 
+/// From here on nobody counts on a look; who did before gets one.
+void Progress::end_promptness() {
+  if (prompt_.exchange(false)) take_looks();
+}
+
+/// Steps are taken first, as long as they take; the nap and the looks behind it are short.
+void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
+  nap = std::min(nap * 2, longest_prompt_nap);
+  if (wanted()) {
+    end_promptness();
+    if (take_wanted_steps()) nap = shortest_nap();
+  }
+  prompt_.store(true);
+  doze_.nap_precisely(seen, nap);
+  take_looks();
+}
+
 void Progress::thread_main() {
-  // A caller in a wait polls by itself and faster; this thread is there for ranks that are busy elsewhere.
-  const microseconds shortest(spare_cores_ > 0 ? 5 : 50);
-  microseconds nap = shortest;
+  microseconds nap = shortest_nap();
   int prompt_naps = 0;  // still to be taken
   while (!stopping_.load(std::memory_order_acquire)) {
     const std::uint32_t seen = doze_.calls();
     if (spare_cores_ > 0 && prompt_wanted_.load() > 0) prompt_naps = lingering_naps;
     if (prompt_naps > 0) {
       --prompt_naps;
-      nap = take_wanted_steps() ? shortest : std::min(nap * 2, longest_prompt_nap);
-      prompt_.store(true);
-      doze_.nap_precisely(seen, nap);
-      prompt_.exchange(false);  // before the looks, in the one order of all
-      take_looks();
-    } else if (wanted()) {
-      nap = take_wanted_steps() ? shortest : std::min(nap * 2, longest_nap);
+      nap_promptly(seen, nap);
+      continue;
+    }
+    end_promptness();
+    if (wanted()) {
+      nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
       doze_.nap(seen, nap);
     } else {
       doze_.sleep(seen);
-      nap = shortest;
+      nap = shortest_nap();
     }
   }
+  end_promptness();
 }
 
 }  // namespace partita

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -44,7 +46,7 @@ class Progress {
   /// Steps are still taken only while some are wanted. Any thread; wakes the thread.
   void want_prompt();
   void unwant_prompt() { prompt_wanted_.fetch_sub(1, std::memory_order_relaxed); }
-  /// Whether the thread takes another look within one nap of 20 us: it has begun that nap. False while it takes steps,
+  /// Whether the thread takes another look within one nap of 20 us and the looks' own time. False while it takes steps,
   /// which may be long. Any thread. Who stores, in the one order of all (memory_order_seq_cst), what a look loads
   /// likewise, and then finds this true, is looked at; who finds it false has to do by itself what the look would have
   /// done.
@@ -55,6 +57,8 @@ class Progress {
 
   /// Whether the engine has a thread, so that any thread may take steps.
   bool has_thread() const { return has_thread_.load(std::memory_order_relaxed); }
+  /// Whether prompt() is ever true: there is a thread, and a core for it.
+  bool can_be_prompt() const { return has_thread() && spare_cores_ > 0; }
 
   /// Keeps every step from running while the lock is held.
   std::unique_lock<std::recursive_mutex> exclusive() { return std::unique_lock(mutex_); }
@@ -62,7 +66,10 @@ class Progress {
  private:
   void thread_main();
   bool take_steps();
+  std::chrono::microseconds shortest_nap() const;
   bool take_wanted_steps();
+  void nap_promptly(std::uint32_t seen, std::chrono::microseconds& nap);
+  void end_promptness();
   void take_looks();
 
   struct Known {

@@ -8,9 +8,7 @@
 namespace partita {
 
 SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
-    : Request(services, std::move(arguments), out_, {.markable = this}),
-      out_(services, *this, message_.half_terms()),
-      marks_(message_.partitions()) {}
+    : Request(services, std::move(arguments), out_, {.markable = this}), out_(services, *this, message_.half_terms()) {}
 
 void SendRequest::start() {
   check_startable();
@@ -19,8 +17,7 @@ void SendRequest::start() {
   const Epoch before = out_.epoch();
   out_.set_epoch(next(before));
   if (out_.epoch() < before) forget_hand_overs();
-  marks_.clear();
-  out_.clear();
+  out_.begin();
   try {
     if (out_.matched()) open_epoch();
   } catch (...) {
@@ -37,45 +34,25 @@ void SendRequest::start() {
 
 /// Both sides are known, under the half's lock or by the one thread that starts.
 void SendRequest::open_epoch() {
-  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
-    missing_[static_cast<std::size_t>(t)].store(Marks::parts(out_.plan().send_run(t)), std::memory_order_relaxed);
-  }
   out_.open();
   want_progress();
 }
 
 void SendRequest::before_match() {
-  const auto transports = static_cast<std::size_t>(out_.plan().transport_partitions());
   link_wants_progress_ = out_.needs_progress();
-  missing_ = std::vector<std::atomic<std::int32_t>>(transports);
-  taken_ = std::vector<std::atomic<Epoch>>(transports);
-  part_masks_.reserve(static_cast<std::size_t>(message_.partitions()));
-  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
-    Marks::for_each_part(out_.plan().send_run(t), [&](link::Range part) {
-      part_masks_.insert(part_masks_.end(), static_cast<std::size_t>(part.size()), Marks::mask(part));
-    });
-  }
-  if (out_.active()) {
-    open_epoch();
-    complete_at_match_ = count_kept_marks();
-  }
+  taken_ = std::vector<std::atomic<Epoch>>(static_cast<std::size_t>(out_.plan().transport_partitions()));
+  if (out_.active()) open_epoch();
 }
 
 void SendRequest::after_match() {
-  marks_go_on_.store(!out_.terms().packed_apart && !services_.trace.enabled(), std::memory_order_release);
-  // Other threads may mark again, and need not wait for these bytes.
-  for (const link::Range run : std::exchange(complete_at_match_, {})) out_.submit(run);
+  marks_go_on_.store(!out_.terms().packed_apart, std::memory_order_release);
 }
 
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::mark(std::int64_t partition) {
   const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() &&
                      partition >= 0 && partition < message_.partitions();
-  const std::uint64_t word = usual ? marks_.add(partition) : 0;
-  if (word == 0) return mark(partition, partition);
-  if (!Marks::complete(word, part_masks_[static_cast<std::size_t>(partition)])) return;
-  const std::int32_t t = out_.plan().transport_of_send(partition);
-  if (completes_transport(t)) out_.submit({t, t + 1});
+  if (!usual || !out_.complete(partition)) mark(partition, partition);
 }
 
 void SendRequest::mark(std::int64_t first, std::int64_t last) {
@@ -85,9 +62,9 @@ void SendRequest::mark(std::int64_t first, std::int64_t last) {
   if (message_.null_peer()) return;
   check_markable();
   // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
-  const link::Range unmarked{first, marks_.first_marked({first, last + 1})};
+  const link::Range unmarked{first, out_.first_complete({first, last + 1})};
   if (out_.terms().packed_apart && unmarked.size() > 0) message_.pack(unmarked, out_.packed());
-  const std::int64_t end = mark_all(unmarked);
+  const std::int64_t end = out_.complete(unmarked);
   if (end <= last) {
     throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
   }
@@ -110,61 +87,6 @@ void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
   }
   throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
               first, last, message_.partitions() - 1);
-}
-
-/// Marks up to the first partition that another thread has marked meanwhile, which it returns, or to the end. What is
-/// complete then goes on to the link, or waits for the match.
-std::int64_t SendRequest::mark_all(link::Range partitions) {
-  if (!out_.matched()) {
-    const std::lock_guard lock(out_.setup_mutex());
-    if (!out_.matched()) return mark_to_keep(partitions);
-  }
-  const auto submit = [this](link::Range run) { out_.submit(run); };
-  link::Range complete;
-  const std::int64_t end = marks_.add_each(partitions, [&](const Marks::Added& added) {
-    trace_marked(added.marked);
-    for (std::int64_t p = added.marked.begin; p < added.marked.end;) {
-      const std::int32_t t = out_.plan().transport_of_send(p);
-      if (Marks::complete(added.word, part_masks_[static_cast<std::size_t>(p)]) && completes_transport(t)) {
-        Outgoing::join(complete, t, submit);
-      }
-      p = out_.plan().send_run(t).end;
-    }
-  });
-  submit(complete);
-  return end;
-}
-
-void SendRequest::trace_marked(link::Range partitions) const {
-  for (std::int64_t p = partitions.begin; services_.trace.enabled() && p < partitions.end; ++p) {
-    record(Trace::Event::readied, p);
-  }
-}
-
-/// The caller has completed the bits of transport partition `t` that lie in one word: whether all others are complete.
-bool SendRequest::completes_transport(std::int32_t t) {
-  // Acquires the bytes of those that have completed other words, releases ours: the last one in moves them all.
-  return Marks::parts(out_.plan().send_run(t)) == 1 ||
-         missing_[static_cast<std::size_t>(t)].fetch_sub(1, std::memory_order_acq_rel) == 1;
-}
-
-/// Marks that lead to nothing yet; returns what mark does.
-std::int64_t SendRequest::mark_to_keep(link::Range partitions) {
-  return marks_.add_each(partitions, [this](const Marks::Added& added) { trace_marked(added.marked); });
-}
-
-/// Those from before the match, under the half's lock: nobody marks meanwhile. Returns what they complete.
-std::vector<link::Range> SendRequest::count_kept_marks() {
-  std::vector<link::Range> complete;
-  for (std::int32_t t = 0; t < out_.plan().transport_partitions(); ++t) {
-    std::int32_t missing = 0;
-    Marks::for_each_part(out_.plan().send_run(t), [&](link::Range part) { missing += marks_.complete(part) ? 0 : 1; });
-    missing_[static_cast<std::size_t>(t)].store(missing, std::memory_order_relaxed);
-    if (missing > 0) continue;
-    if (complete.empty() || complete.back().end != t) complete.push_back({t, t});
-    complete.back().end = t + 1;
-  }
-  return complete;
 }
 
 void SendRequest::give_up_epoch() {
@@ -226,7 +148,7 @@ std::int32_t SendRequest::take_handed_over() {
     if (handed_over == t) all_before = t + 1;
     ++handed_over;
     if (taken_[static_cast<std::size_t>(t)].exchange(out_.epoch(), std::memory_order_relaxed) == out_.epoch()) continue;
-    Outgoing::join(run, t, submit);
+    join(run, t, submit);
   }
   submit(run);
   all_handed_over_.store(std::uint64_t{out_.epoch()} << 32 | static_cast<std::uint32_t>(all_before),
@@ -257,7 +179,7 @@ bool SendRequest::device_step() {
 }
 
 DeviceRoute SendRequest::device_route() {
-  if (out_.active() && marks_.first_marked({0, message_.partitions()}) < message_.partitions()) {
+  if (out_.active() && out_.first_complete({0, message_.partitions()}) < message_.partitions()) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
@@ -296,7 +218,7 @@ std::uint64_t SendRequest::partitions_so_far() const {
 std::string SendRequest::describe_epoch() const {
   std::vector<std::int64_t> unmarked;
   for (std::int64_t p = 0; p < message_.partitions(); ++p) {
-    if (!marks_.is_marked(p)) unmarked.push_back(p);
+    if (!out_.is_complete(p)) unmarked.push_back(p);
   }
   const std::int32_t sent = out_.put_count();
   const bool leaving = sent == out_.plan().transport_partitions() && !out_.finished();

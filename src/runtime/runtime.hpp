@@ -22,6 +22,7 @@
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/deferred.hpp"
+#include "transfer/holds.hpp"
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
 
@@ -57,6 +58,7 @@ class Runtime {
   Communicators communicators;
   LinkReport link_report;
   DeferredList deferred;
+  Holds holds;
   DeviceEngine engine{progress};
   DeviceWatch device_watch{world, *device_memory, engine, progress};
   const RequestServices services;  ///< what is above, and the next one, as requests take it

@@ -242,7 +242,7 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
     Answer::Choice& choice = *answer.choice;
     check_plan(*half, choice.plan);
-    half->connect(choice.plan, answered.take(choice.link, choice.kind), choice.kind, choice.link,
+    half->connect(choice.plan, choice.transfers, answered.take(choice.link, choice.kind), choice.kind, choice.link,
                   std::move(choice.reason), choice.bytes);
     link_report_.matched(true, from, half->link_name(), half->link_reason());
     half->send_last_word();  // it may have given up before
@@ -341,11 +341,11 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
       return;
     }
     Choice& choice = std::get<Choice>(outcome);
-    const Answer answer{
-        offer.sender_id,
-        half.id,
-        Answer::Choice{choice.plan, choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
-        {}};
+    const Answer answer{offer.sender_id,
+                        half.id,
+                        Answer::Choice{choice.plan, choice.transfers, choice.link, choice.sender_kind, choice.reason,
+                                       choice.receiver->answer()},
+                        {}};
     half.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
     mail_.post(offer.key.sender, write(answer));
@@ -417,15 +417,16 @@ Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer
 Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
                                     const SideShape& mine, const SideShape& theirs) {
   const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
-  const std::int64_t transfer_bytes = link.transfer_bytes(endpoint, in_gpu_memory);
-  const link::Plan plan(theirs.partitions, mine.partitions, choose_transport_partitions(theirs, mine, transfer_bytes),
+  const link::Plan plan(theirs.partitions, mine.partitions, choose_transport_partitions(theirs, mine),
                         mine.total_bytes);
+  const std::int32_t transfers =
+      choose_transfers(theirs, mine, plan.transport_partitions(), link.transfer_bytes(endpoint, in_gpu_memory));
   try {
     auto made = link.receiver(endpoint, plan, form.bytes);
     if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
     auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
     std::string reason = link.describe(*receiver);
-    return Choice{plan, std::move(receiver), form.link, form.kind, std::move(reason)};
+    return Choice{plan, transfers, std::move(receiver), form.link, form.kind, std::move(reason)};
   } catch (const std::exception&) {
     return link::Refusal{current_error().sentence()};  // another link may serve
   }

@@ -42,6 +42,7 @@ class Matcher {
   /// What the receiver chose.
   struct Choice {
     link::Plan plan;
+    std::int32_t transfers = 1;
     std::unique_ptr<link::Receiver> receiver;
     std::string link;
     memory::Kind sender_kind{};  ///< of the form that the sender offered

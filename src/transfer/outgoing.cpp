@@ -1,24 +1,141 @@
 #include "transfer/outgoing.hpp"
 
+#include <bit>
 #include <utility>
+
+#include "core/backoff.hpp"
 
 namespace partita {
 
-Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms) : Half(services, user, std::move(terms)) {
+namespace {
+
+/// Held for a short time by one of two threads.
+class ShortLock {
+ public:
+  explicit ShortLock(std::atomic<bool>& taken) : taken_(taken) {
+    while (taken_.exchange(true, std::memory_order_acquire)) cpu_relax();
+  }
+  ~ShortLock() { taken_.store(false, std::memory_order_release); }
+  ShortLock(const ShortLock&) = delete;
+  ShortLock& operator=(const ShortLock&) = delete;
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
+}  // namespace
+
+Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
+    : Half(services, user, std::move(terms)), gathering_(shape().partitions) {
   if (terms_.packed_apart) {
     packed_memory_.resize(static_cast<std::size_t>(shape().total_bytes));
     packed_apart_ = packed_memory_.data();
   }
 }
 
-void Outgoing::connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form,
-                       std::string link_name, std::string reason, std::span<const std::byte> answer) {
+Outgoing::~Outgoing() {
+  stop_holding();
+}
+
+void Outgoing::connect(const link::Plan& plan, std::int32_t transfers, std::unique_ptr<link::Sender> link,
+                       memory::Kind form, std::string link_name, std::string reason,
+                       std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex());
   take_match(plan, std::move(link_name), std::move(reason));
   link_ = std::move(link);
   link_->connect(plan, packed_data(form), answer);
-  deferred_ = std::vector<std::atomic<std::uint8_t>>(static_cast<std::size_t>(plan.transport_partitions()));
+  deferred_ = PartitionSet(plan.transport_partitions());
+  gathering_.connect(plan, transfers);
+  const std::vector<link::Range> kept = active() ? gathering_.take_kept() : std::vector<link::Range>{};
+  pace_.ignore_epoch();
   finish_match();
+  // Other threads may complete partitions again, and need not wait for these bytes.
+  for (const link::Range run : kept) submit(run);
+}
+
+void Outgoing::begin() {
+  put_count_.store(0, std::memory_order_relaxed);
+  const bool holds = holds_next_epoch();
+  if (!is_listed_) return gathering_.begin(holds);
+  epochs_opened_.store(epochs_opened_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const ShortLock lock(looking_);
+  gathering_.begin(holds);
+}
+
+/// Whether the partitions of the next epoch wait for their neighbours: they are expected soon, and somebody ends the
+/// wait where they do not come.
+bool Outgoing::holds_next_epoch() {
+  if (!matched() || !gathering_.may_hold() || !services_.holds.possible()) return false;
+  if (!pace_.next_epoch_holds(gathering_.holds())) {
+    stop_holding();
+    return false;
+  }
+  if (!is_listed_) {
+    services_.holds.add(*this);
+    is_listed_ = true;
+  }
+  return true;
+}
+
+void Outgoing::stop_holding() {
+  if (!std::exchange(is_listed_, false)) return;
+  services_.holds.remove(*this);
+}
+
+bool Outgoing::complete(std::int64_t partition) {
+  if (!matched() || services_.trace.enabled()) return complete({partition, partition + 1}) > partition;
+  return gathering_.add(partition, [this](link::Range run) { leave(run); }, [this] { look_after_held(); });
+}
+
+std::int64_t Outgoing::complete(link::Range range) {
+  if (!matched()) {
+    const std::lock_guard lock(setup_mutex());
+    if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_ready(kept); });
+  }
+  return gathering_.add(
+      range, [this](link::Range added) { trace_ready(added); }, [this](link::Range run) { leave(run); },
+      [this] { look_after_held(); });
+}
+
+void Outgoing::trace_ready(link::Range partitions) const {
+  for (std::int64_t p = partitions.begin; services_.trace.enabled() && p < partitions.end; ++p) {
+    record(Trace::Event::readied, p);
+  }
+}
+
+/// What is complete leaves; in an epoch that does not hold, how far apart that is for the next ones.
+void Outgoing::leave(link::Range run) {
+  if (gathering_.holds() || !gathering_.may_hold() || !services_.holds.possible()) return submit(run);
+  pace_.before_leaving();
+  submit(run);
+  pace_.after_leaving();
+}
+
+/// Something waits since now: where nobody would end that, it leaves.
+void Outgoing::look_after_held() {
+  if (services_.holds.awake()) return;
+  services_.holds.wake();
+  leave_held();
+}
+
+void Outgoing::leave_held() {
+  gathering_.leave_held([this](link::Range run) { submit(run); });
+}
+
+std::uint64_t Outgoing::held() {
+  const ShortLock lock(looking_);
+  return gathering_.holds() ? gathering_.held() : 0;
+}
+
+void Outgoing::end_hold(std::uint64_t seen) noexcept {
+  try {
+    const ShortLock lock(looking_);
+    if (!gathering_.holds() || gathering_.held() != seen) return;
+    pace_.wait_was_too_long();
+    leave_held();
+  } catch (const std::exception&) {
+    // The half has failed, on both sides.
+  }
 }
 
 /// Where the bytes lie that the link moves from memory of kind `form`.
@@ -34,10 +151,9 @@ void Outgoing::submit(link::Range run) {
   or_fail([&] {
     check_receiver();
     if (link_->ready(epoch())) return put(run);
-    for (std::int64_t t = run.begin; t < run.end; ++t) {
-      record(Trace::Event::deferred, t);
-      deferred_[static_cast<std::size_t>(t)].store(1, std::memory_order_release);
-    }
+    for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::deferred, t);
+    PartitionSet::for_each_part(run,
+                                [this](link::Range part) { deferred_.claim(part.begin, PartitionSet::mask(part)); });
     deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
     services_.deferred.push(*this);
   });
@@ -96,18 +212,18 @@ bool Outgoing::flush_deferred() {
   check_receiver();
   const auto leave = [this](link::Range complete) { put(complete); };
   link::Range run;
-  for (std::int32_t t = 0; t < plan().transport_partitions(); ++t) {
-    auto& deferred = deferred_[static_cast<std::size_t>(t)];
-    if (deferred.exchange(0, std::memory_order_acquire) == 0) continue;
-    // Whoever has taken it asks: another thread may have put all of the last epoch meanwhile, and this is the next
+  for (std::int64_t first = 0; first < plan().transport_partitions(); first += PartitionSet::bits) {
+    std::uint64_t taken = deferred_.take(first);
+    if (taken == 0) continue;
+    // Whoever has taken them asks: another thread may have put all of the last epoch meanwhile, and these are the next
     // one's, for which an answer from before says nothing.
     if (!link_->ready(epoch())) {
-      deferred.store(1, std::memory_order_release);
+      deferred_.claim(first, taken);
       put(run);
       return false;
     }
-    deferred_count_.fetch_sub(1, std::memory_order_relaxed);
-    join(run, t, leave);
+    deferred_count_.fetch_sub(std::popcount(taken), std::memory_order_relaxed);
+    for (; taken != 0; taken &= taken - 1) join(run, first + std::countr_zero(taken), leave);
   }
   put(run);
   return deferred_count_.load(std::memory_order_acquire) == 0;
@@ -116,9 +232,14 @@ bool Outgoing::flush_deferred() {
 void Outgoing::give_up_epoch() {
   if (!matched()) return;
   withdraw();
-  for (auto& deferred : deferred_) deferred.store(0, std::memory_order_relaxed);
+  deferred_.clear();
   deferred_count_.store(0, std::memory_order_relaxed);
   link_->give_up(epoch());
+}
+
+void Outgoing::withdraw() {
+  services_.deferred.remove(*this);
+  stop_holding();
 }
 
 void Outgoing::release_memory() {

@@ -10,27 +10,41 @@
 #include <vector>
 
 #include "transfer/deferred.hpp"
+#include "transfer/gathering.hpp"
 #include "transfer/half.hpp"
+#include "transfer/holds.hpp"
+#include "transfer/pace.hpp"
 
 namespace partita {
 
-/// A transport partition's way: submitted when all of it is there → put, or, where the receiver is not ready, deferred
-/// → a later flush puts.
-class Outgoing final : public Half, private Deferring {
+/// A partition's way: complete → its transport partition leaves at once, or, in an epoch that holds, a moment later
+/// with its neighbours → submitted → put, or, where the receiver is not ready, deferred → a later flush puts.
+class Outgoing final : public Half, private Deferring, private Holding {
  public:
   Outgoing(const Services& services, User& user, HalfTerms terms);
+  ~Outgoing() override;
 
-  /// The receiver has answered. Once, any thread. `form`: the kind of the endpoint that `link` was made for.
-  void connect(const link::Plan& plan, std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name,
-               std::string reason, std::span<const std::byte> answer);
+  /// The receiver has answered. Once, any thread. `transfers`: in how many runs it wants what leaves together. `form`:
+  /// the kind of the endpoint that `link` was made for.
+  void connect(const link::Plan& plan, std::int32_t transfers, std::unique_ptr<link::Sender> link, memory::Kind form,
+               std::string link_name, std::string reason, std::span<const std::byte> answer);
+  /// Nothing of the next epoch is complete. Before it opens, matched or not; under setup_mutex() if not.
+  void begin();
   /// Opens the epoch on the link. Matched, or in User::before_match.
   void open() { link_->start(epoch()); }
-  /// Before an epoch opens, matched or not.
-  void clear() { put_count_.store(0, std::memory_order_relaxed); }
 
-  /// The one place that decides how transport partitions leave: `run` is complete. Any thread, with different ones.
-  /// Never blocks. Of an epoch that was given up none leaves: its buffer may be written again once the calls that mark
-  /// have returned.
+  /// The bytes of send partition `partition` lie in packed(): it leaves, if need be after the match. False, without
+  /// effect, if it was complete already. Any thread. Never blocks.
+  bool complete(std::int64_t partition);
+  /// The same for partitions of `range` up to the first that was complete already, which it returns, or to the end.
+  std::int64_t complete(link::Range range);
+  bool is_complete(std::int64_t partition) const { return gathering_.is_complete(partition); }
+  /// The first partition of `range` that is complete, or range.end.
+  std::int64_t first_complete(link::Range range) const { return gathering_.first_complete(range); }
+
+  /// Lets transport partitions leave whose bytes are there: kernels say so themselves. Any thread, with different ones.
+  /// Never blocks. Of an epoch that was given up none leaves: its buffer may be written again once the calls that
+  /// complete partitions have returned.
   void submit(link::Range run);
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
   /// threads at once.
@@ -48,22 +62,22 @@ class Outgoing final : public Half, private Deferring {
 
   /// The open epoch ends with an error. It was given up, and no step of the progress engine runs meanwhile.
   void give_up_epoch();
-  /// No step of the progress engine finds it any more.
-  void withdraw() { services_.deferred.remove(*this); }
+  /// No step of the progress engine, and no look at what waits, finds it any more.
+  void withdraw();
   void release_memory() override;
 
-  /// Neighbours that are complete together leave together: adds `t` to `run`, or lets the run leave by `leave` and
-  /// begins another.
-  template <class Leave>
-  static void join(link::Range& run, std::int64_t t, Leave leave) {
-    if (run.end != t) {
-      leave(run);
-      run.begin = t;
-    }
-    run.end = t + 1;
-  }
-
  private:
+  std::uint64_t held() override;
+  void end_hold(std::uint64_t seen) noexcept override;
+  std::uint32_t epochs_opened() const override { return epochs_opened_.load(std::memory_order_relaxed); }
+
+  bool holds_next_epoch();
+  void stop_holding();
+  std::int64_t keep(link::Range range);
+  void leave(link::Range run);
+  void look_after_held();
+  void leave_held();
+  void trace_ready(link::Range partitions) const;
   bool flush_or_fail() noexcept override;
   bool flush_deferred();
   void check_receiver() const;
@@ -75,8 +89,13 @@ class Outgoing final : public Half, private Deferring {
 
   std::vector<std::byte> packed_memory_;
   std::unique_ptr<link::Sender> link_;
-  /// Per transport partition: complete, but the receiver was not ready.
-  std::vector<std::atomic<std::uint8_t>> deferred_;
+  Gathering gathering_;
+  Pace pace_;
+  bool is_listed_ = false;  ///< by services_.holds
+  /// Keeps a look at what is held within one epoch.
+  std::atomic<bool> looking_{false};
+  std::atomic<std::uint32_t> epochs_opened_{0};
+  PartitionSet deferred_;  ///< transport partitions that are complete, but the receiver was not ready
   std::atomic<std::int32_t> deferred_count_{0};
   std::atomic<std::int32_t> put_count_{0};
 };

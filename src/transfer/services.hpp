@@ -12,6 +12,7 @@
 #include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
 #include "transfer/deferred.hpp"
+#include "transfer/holds.hpp"
 
 namespace partita {
 
@@ -26,6 +27,7 @@ struct Services {
   memory::DeviceMemory& device_memory;
   const std::vector<std::unique_ptr<link::Link>>& links;  ///< the best first
   DeferredList& deferred;
+  Holds& holds;
 };
 
 }  // namespace partita

@@ -61,6 +61,14 @@ link::Plan read_plan(wire::Reader& message) {
   return {send, recv, transport, total_bytes};
 }
 
+std::int32_t read_transfers(wire::Reader& message, const link::Plan& plan) {
+  const auto transfers = message.get<std::int32_t>();
+  if (transfers < 1 || transfers > plan.transport_partitions()) {
+    throw wire::malformed("names {} transfers of {} transport partitions", transfers, plan.transport_partitions());
+  }
+  return transfers;
+}
+
 Verdict read_verdict(wire::Reader& message) {
   Verdict verdict;
   verdict.error_class = message.get_enum(ErrorClass::internal);
@@ -122,6 +130,7 @@ wire::Bytes write(const Answer& answer) {
   message.put(answer.sender_id).put(answer.receiver_id).put(answer.choice.has_value());
   if (const auto& choice = answer.choice) {
     write_plan(message, choice->plan);
+    message.put(choice->transfers);
     message.put_string(choice->link).put(choice->kind).put_string(choice->reason).put_bytes(choice->bytes);
   } else {
     message.put(answer.verdict.error_class).put_string(answer.verdict.sentence);
@@ -142,6 +151,7 @@ Answer read_answer(wire::Reader& message) {
     // Made here: clang does not see inside Answer that a Choice can be made of nothing.
     Answer::Choice& choice = answer.choice.emplace(Answer::Choice{});
     choice.plan = read_plan(message);
+    choice.transfers = read_transfers(message, choice.plan);
     choice.link = message.get_string();
     choice.kind = message.get_enum(memory::Kind::managed);
     choice.reason = message.get_string();

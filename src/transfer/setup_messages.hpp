@@ -64,6 +64,7 @@ struct Answer {
   /// What the receiver chose.
   struct Choice {
     link::Plan plan;
+    std::int32_t transfers = 1;  ///< in so many runs leaves what is complete together
     std::string link;
     memory::Kind kind{};  ///< of the form that the sender offered
     std::string reason;

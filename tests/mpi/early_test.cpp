@@ -130,6 +130,40 @@ TYPED_TEST(Early, what_was_marked_before_the_receiver_started_arrives_once_it_st
   }
 }
 
+/// By default, whatever the size, and however the epochs before went.
+TYPED_TEST(Early, partitions_from_1_KiB_leave_alone_without_being_asked_to) {
+  constexpr int partitions = 8;
+  if (rank() > 1) return;
+  for (const std::int64_t partition_bytes : {1024, 4096, 24 * 1024, 80 * 1024}) {
+    SCOPED_TRACE(std::to_string(partition_bytes) + " bytes a partition");
+    Sending<TypeParam> send;
+    Receiving<TypeParam> recv;
+    const Shape shape{partitions, partitions, partitions * partition_bytes};
+    if (rank() == 0) send.init(partitions, partition_bytes, 1, 6, MPI_COMM_WORLD);
+    if (rank() == 1) recv.init(partitions, partition_bytes, 0, 6);
+    Random random(job_seed());
+    for (int epoch = 1; epoch <= 45; ++epoch) {
+      const auto key = static_cast<std::uint64_t>(epoch);
+      const auto order = random.permutation(partitions);
+      if (rank() == 0) send.start();
+      if (rank() == 1) recv.start();
+      RETURN_IF_FAILED();
+      // The marks of most epochs come together, which a request may get used to.
+      if (epoch == 1 || epoch == 2 || epoch % 15 == 0) {
+        this->hold_back(shape, order, key, send, recv);
+      } else if (rank() == 0) {
+        for (const int p : order) send.mark(p, key);
+      }
+      RETURN_IF_FAILED();
+      if (rank() == 0) send.wait();
+      if (rank() == 1) recv.wait_for(key);
+      RETURN_IF_FAILED();
+    }
+    if (rank() == 0) send.free();
+    if (rank() == 1) recv.free();
+  }
+}
+
 TYPED_TEST(Early, a_transport_partition_leaves_when_it_is_complete) {
   if (rank() > 1) return;
   for (const std::int64_t partition_bytes : {64, 64 * 1024}) {

@@ -180,7 +180,7 @@ class FakeLink final : public link::Link {
 
 /// A rank with two links, "first" and "second".
 struct FakeRank {
-  FakeRank(Post& post, int which) : rank(which), mail(post, which) {
+  FakeRank(Post& post, int which, int spare_cores = 0) : rank(which), progress(spare_cores), mail(post, which) {
     links.push_back(std::make_unique<FakeLink>("first", first));
     links.push_back(std::make_unique<FakeLink>("second", second));
     communicator->id = 1;
@@ -189,15 +189,16 @@ struct FakeRank {
   int rank;
   Settings settings;
   Trace trace{false};
-  Progress progress{0};
+  Progress progress;
   FakeMail mail;
   FakeBlocks blocks;
   NoDeviceMemory device_memory;
   Script first, second;
   std::vector<std::unique_ptr<link::Link>> links;
   DeferredList deferred{progress};
+  Holds holds{progress};
   LinkReport report{settings};
-  Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, deferred};
+  Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, deferred, holds};
   Matcher matcher{services, report};
   std::shared_ptr<Communicator> communicator = std::make_shared<Communicator>();
 };

@@ -27,7 +27,7 @@ class Party final : public Half::User {
   /// As a request's start.
   void start() {
     half.set_epoch(next(half.epoch()));
-    if constexpr (std::is_same_v<Kind, Outgoing>) half.clear();
+    if constexpr (std::is_same_v<Kind, Outgoing>) half.begin();
     if (half.matched()) half.open();
     half.set_active(true);
   }

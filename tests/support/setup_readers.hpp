@@ -57,7 +57,7 @@ inline std::vector<SetupReader> setup_readers() {
                      {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
                      {"mpi", memory::Kind::host, Availability::refused, {}, "link direct is demanded"}}};
   const Answer chosen{
-      9, 11, Answer::Choice{{16, 8, 4, 65536}, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
+      9, 11, Answer::Choice{{16, 8, 4, 65536}, 2, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
   const Answer refused{9, 0, std::nullopt, {ErrorClass::truncate, "the sizes differ"}};
   const link::direct::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
   const memory::DevicePiece piece{

@@ -1,4 +1,4 @@
-#include "partitioned/marks.hpp"
+#include "transfer/partition_set.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,23 +15,23 @@ namespace {
 
 using link::Range;
 
-std::int64_t add_all(Marks& marks, Range range) {
+std::int64_t add_all(PartitionSet& set, Range range) {
   std::int64_t end = range.begin;
-  const std::int64_t told = marks.add_each(range, [&](const Marks::Added& added) {
-    EXPECT_EQ(added.marked.begin, end);
-    EXPECT_TRUE(Marks::complete(added.word, Marks::mask(added.marked)));
-    end = added.marked.end;
+  const std::int64_t told = set.add_each(range, [&](const PartitionSet::Added& added) {
+    EXPECT_EQ(added.added.begin, end);
+    EXPECT_TRUE(PartitionSet::complete(added.word, PartitionSet::mask(added.added)));
+    end = added.added.end;
   });
   EXPECT_EQ(told, end);
   return told;
 }
 
-TEST(Marks, agree_with_a_set_of_numbers) {
+TEST(PartitionSet, agree_with_a_set_of_numbers) {
   test::Random random(20260101, 1);
   for (const std::int32_t partitions : {1, 2, 63, 64, 65, 127, 128, 129, 1000}) {
-    Marks marks(partitions);
+    PartitionSet set(partitions);
     for (int epoch = 0; epoch < 20; ++epoch) {
-      marks.clear();
+      set.clear();
       std::set<std::int64_t> expected;
       for (int i = 0; i < 40; ++i) {
         const std::int64_t begin = random.between(0, partitions - 1);
@@ -39,47 +39,47 @@ TEST(Marks, agree_with_a_set_of_numbers) {
         std::int64_t first_marked = begin;
         while (first_marked < end && !expected.contains(first_marked)) expected.insert(first_marked++);
         if (end == begin + 1 && random.one_in(2)) {
-          ASSERT_EQ(marks.add(begin) != 0, first_marked == end);
+          ASSERT_EQ(set.add(begin) != 0, first_marked == end);
         } else {
-          ASSERT_EQ(add_all(marks, {begin, end}), first_marked);
+          ASSERT_EQ(add_all(set, {begin, end}), first_marked);
         }
-        for (std::int64_t p = 0; p < partitions; ++p) ASSERT_EQ(marks.is_marked(p), expected.contains(p)) << p;
+        for (std::int64_t p = 0; p < partitions; ++p) ASSERT_EQ(set.contains(p), expected.contains(p)) << p;
         const auto lowest = expected.lower_bound(begin);
-        ASSERT_EQ(marks.first_marked({begin, end}), lowest == expected.end() || *lowest >= end ? end : *lowest);
+        ASSERT_EQ(set.first_of({begin, end}), lowest == expected.end() || *lowest >= end ? end : *lowest);
       }
     }
   }
 }
 
-TEST(Marks, tell_when_a_part_is_complete) {
-  Marks marks(130);
+TEST(PartitionSet, tell_when_a_part_is_complete) {
+  PartitionSet set(130);
   const Range part{60, 64};
-  EXPECT_FALSE(Marks::complete(marks.add({60, 63}).word, Marks::mask(part)));
-  EXPECT_FALSE(marks.complete(part));
-  EXPECT_TRUE(Marks::complete(marks.add(63), Marks::mask(part)));
-  EXPECT_TRUE(marks.complete(part));
-  EXPECT_EQ(add_all(marks, {64, 130}), 130);
-  EXPECT_TRUE(marks.complete({64, 128})) << "a whole word";
-  EXPECT_TRUE(marks.complete({128, 130}));
-  EXPECT_FALSE(marks.complete({59, 60}));
+  EXPECT_FALSE(PartitionSet::complete(set.add({60, 63}).word, PartitionSet::mask(part)));
+  EXPECT_FALSE(set.contains_all(part));
+  EXPECT_TRUE(PartitionSet::complete(set.add(63), PartitionSet::mask(part)));
+  EXPECT_TRUE(set.contains_all(part));
+  EXPECT_EQ(add_all(set, {64, 130}), 130);
+  EXPECT_TRUE(set.contains_all({64, 128})) << "a whole word";
+  EXPECT_TRUE(set.contains_all({128, 130}));
+  EXPECT_FALSE(set.contains_all({59, 60}));
 }
 
-TEST(Marks, count_the_words_of_a_run) {
-  EXPECT_EQ(Marks::parts({0, 1}), 1);
-  EXPECT_EQ(Marks::parts({0, 64}), 1);
-  EXPECT_EQ(Marks::parts({63, 65}), 2);
-  EXPECT_EQ(Marks::parts({0, 65}), 2);
-  EXPECT_EQ(Marks::parts({64, 1024}), 15);
+TEST(PartitionSet, count_the_words_of_a_run) {
+  EXPECT_EQ(PartitionSet::parts({0, 1}), 1);
+  EXPECT_EQ(PartitionSet::parts({0, 64}), 1);
+  EXPECT_EQ(PartitionSet::parts({63, 65}), 2);
+  EXPECT_EQ(PartitionSet::parts({0, 65}), 2);
+  EXPECT_EQ(PartitionSet::parts({64, 1024}), 15);
 }
 
-TEST(Marks, of_several_threads_complete_each_word_once_and_bring_all_bytes) {
+TEST(PartitionSet, of_several_threads_complete_each_word_once_and_bring_all_bytes) {
   constexpr std::int32_t partitions = 256;
   constexpr int threads = 4;
-  Marks marks(partitions);
+  PartitionSet set(partitions);
   std::vector<int> bytes(partitions);
   std::atomic<int> completed{0}, wrong{0}, refused{0};
   for (int epoch = 1; epoch <= 200; ++epoch) {
-    marks.clear();
+    set.clear();
     completed = 0;
     refused = 0;
     std::vector<std::thread> markers;
@@ -89,13 +89,13 @@ TEST(Marks, of_several_threads_complete_each_word_once_and_bring_all_bytes) {
         for (const std::int32_t p : random.permutation(partitions)) {
           if (p % threads != thread) continue;
           bytes[static_cast<std::size_t>(p)] = epoch;
-          const Range word = Marks::word_around(p);
-          const std::uint64_t bits = p % 2 == 0 ? marks.add(p) : marks.add(Range{p, p + 1}).word;
-          if (!Marks::complete(bits, Marks::mask(word))) continue;
+          const Range word = PartitionSet::word_around(p);
+          const std::uint64_t bits = p % 2 == 0 ? set.add(p) : set.add(Range{p, p + 1}).word;
+          if (!PartitionSet::complete(bits, PartitionSet::mask(word))) continue;
           ++completed;
           for (std::int64_t i = word.begin; i < word.end; ++i) wrong += bytes[static_cast<std::size_t>(i)] != epoch;
         }
-        refused += marks.add(thread) == 0 && marks.add({thread, thread + 1}).marked.size() == 0;
+        refused += set.add(thread) == 0 && set.add({thread, thread + 1}).added.size() == 0;
       });
     }
     for (std::thread& marker : markers) marker.join();

@@ -1,0 +1,167 @@
+// From the partitions of a send that are complete to runs of transport partitions that leave together.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "link/plan.hpp"
+#include "transfer/partition_set.hpp"
+
+namespace partita {
+
+/// Adds `t` to `run`, or lets the run leave by `leave` and begins another: neighbours leave together.
+template <class Leave>
+void join(link::Range& run, std::int64_t t, Leave leave) {
+  if (run.end != t) {
+    if (run.size() > 0) leave(run);
+    run.begin = t;
+  }
+  run.end = t + 1;
+}
+
+/// Partitions that leave together once all of them are complete: those of one transport partition, or of several
+/// neighbours.
+class Groups {
+ public:
+  Groups() = default;
+  /// Groups the transport partitions of `plan` evenly; 1 <= count <= plan.transport_partitions().
+  Groups(const link::Plan& plan, std::int32_t count);
+
+  std::int32_t count() const { return count_; }
+  link::Range transports(std::int32_t group) const;
+  link::Range partitions(std::int32_t group) const;
+  std::int32_t of(std::int64_t partition) const;
+
+  /// A new epoch. Nobody asks meanwhile.
+  void begin();
+  /// The same where `complete` has partitions already.
+  void begin(const PartitionSet& complete);
+  /// The caller has added `partition`, whose word is `word` then: whether the group is complete by that. True for one
+  /// caller only, who acquires the bytes of all that have added to the group.
+  bool completes(std::int64_t partition, std::uint64_t word) {
+    if (masks_.empty()) return true;
+    return PartitionSet::complete(word, masks_[static_cast<std::size_t>(partition)]) &&
+           (missing_.empty() || completes_last_word(partition));
+  }
+
+ private:
+  bool completes_last_word(std::int64_t partition);
+
+  link::Plan plan_;
+  std::int32_t count_ = 1;
+  std::vector<std::uint64_t> masks_;  ///< per partition: the bits in its word of its group; empty: each is a group
+  std::vector<std::atomic<std::int32_t>> missing_;  ///< per group: words still to be complete; empty: all have one
+};
+
+/// Decides when transport partitions leave. In an epoch that does not hold, each one leaves once it is complete. In one
+/// that holds, it waits for its group: the neighbours with which it is worth a transfer. Somebody must end a wait that
+/// takes too long by leave_held(), then.
+class Gathering {
+ public:
+  explicit Gathering(std::int32_t partitions) : complete_(partitions) {}
+
+  /// The plan, and in how many transfers all leaves where partitions are completed together. Throws std::bad_alloc.
+  void connect(const link::Plan& plan, std::int32_t transfers);
+  /// Whether holding makes a difference.
+  bool may_hold() const { return together_.count() < plan_.transport_partitions(); }
+
+  /// A new epoch: nothing is complete. Nobody else calls meanwhile.
+  void begin(bool holds);
+  bool holds() const { return holds_; }
+
+  bool is_complete(std::int64_t partition) const { return complete_.contains(partition); }
+  /// The first partition of `range` that is complete, or range.end.
+  std::int64_t first_complete(link::Range range) const { return complete_.first_of(range); }
+
+  /// Before connect(): keeps that partitions are complete, up to the first that is already, which it returns, or to the
+  /// end. Calls `added` with what it has added.
+  template <class AddedRange>
+  std::int64_t keep(link::Range partitions, AddedRange added) {
+    return complete_.add_each(partitions, [&](const PartitionSet::Added& step) { added(step.added); });
+  }
+  /// After connect(), before others add: what was kept begins the epoch. Returns what it completes.
+  std::vector<link::Range> take_kept();
+
+  /// Adds `partition`; false, without effect, if it is complete already. Calls `leave` with the transport partitions
+  /// that leave by that, or `hold` where they wait. Any thread.
+  template <class Leave, class Hold>
+  bool add(std::int64_t partition, Leave leave, Hold hold) {
+    const std::uint64_t word = complete_.add(partition);
+    if (word == 0) return false;
+    after(partition, word, leave, hold);
+    return true;
+  }
+  /// Adds up to the first partition of `range` that is complete already, which it returns, or to its end. `added` is
+  /// called with each part of the range before it can leave.
+  template <class AddedRange, class Leave, class Hold>
+  std::int64_t add(link::Range range, AddedRange added, Leave leave, Hold hold) {
+    link::Range run;
+    const auto gather = [&](link::Range left) {
+      for (std::int64_t t = left.begin; t < left.end; ++t) join(run, t, leave);
+    };
+    const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
+      added(step.added);
+      for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) after(p, step.word, gather, [] {});
+    });
+    if (run.size() > 0) leave(run);
+    if (holds_ && end > range.begin) hold();
+    return end;
+  }
+
+  /// In an epoch that holds: lets all that is complete and has not left leave. Any thread, several at once.
+  template <class Leave>
+  void leave_held(Leave leave) {
+    link::Range run;
+    for (std::int64_t first = 0; first < plan_.transport_partitions(); first += PartitionSet::bits) {
+      take(first, held_in(first), run, leave);
+    }
+    if (run.size() > 0) leave(run);
+  }
+  /// What leave_held() would let leave, as a number that tells it from another such set; 0: nothing.
+  std::uint64_t held() const;
+
+ private:
+  template <class Leave, class Hold>
+  void after(std::int64_t partition, std::uint64_t word, Leave leave, Hold hold) {
+    if (!holds_) {
+      if (!singles_.completes(partition, word)) return;
+      const std::int64_t t = plan_.transport_of_send(partition);
+      leave(link::Range{t, t + 1});
+    } else if (together_.completes(partition, word)) {
+      leave_group(together_.of(partition), leave);
+    } else {
+      hold();
+    }
+  }
+  template <class Leave>
+  void leave_group(std::int32_t group, Leave leave) {
+    link::Range run;
+    PartitionSet::for_each_part(together_.transports(group),
+                                [&](link::Range part) { take(part.begin, PartitionSet::mask(part), run, leave); });
+    if (run.size() > 0) leave(run);
+  }
+  /// Joins to `run` those of `wanted`, transport partitions in the word of `t`, that nobody else has taken.
+  template <class Leave>
+  void take(std::int64_t t, std::uint64_t wanted, link::Range& run, Leave leave) {
+    if (wanted == 0) return;
+    const std::int64_t first = PartitionSet::word_around(t).begin;
+    for (std::uint64_t taken = left_.claim(t, wanted); taken != 0; taken &= taken - 1) {
+      join(run, first + std::countr_zero(taken), leave);
+    }
+  }
+  std::uint64_t held_in(std::int64_t first) const;
+  std::int64_t group_end(std::int64_t partition) const {
+    return holds_ ? together_.partitions(together_.of(partition)).end
+                  : plan_.send_run(plan_.transport_of_send(partition)).end;
+  }
+
+  link::Plan plan_;
+  PartitionSet complete_;  ///< partitions
+  PartitionSet left_;      ///< transport partitions that have left, in an epoch that holds
+  Groups singles_;         ///< one a transport partition
+  Groups together_;
+  bool holds_ = false;
+};
+
+}  // namespace partita

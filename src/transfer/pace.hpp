@@ -1,0 +1,67 @@
+// Whether the partitions of a persistent send become complete so close after each other that they are worth waiting
+// for.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace partita {
+
+/// What a request has seen of its own epochs. The first ones do not wait: they are measured. Waiting begins when some
+/// in a row had no gap between two partitions that is longer than a transfer takes to start; it ends at the first wait
+/// that somebody else had to end, and then takes more epochs to begin again.
+class Pace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Up to this gap the next partition is waited for: what the start of a transfer costs over the slower links.
+  static constexpr std::chrono::nanoseconds close_gap{2000};
+
+  /// A transport partition of an epoch that does not hold is complete, and leaves next. Any thread, several at once.
+  void before_leaving() {
+    const std::int64_t now = ticks();
+    const std::int64_t last = last_left_.load(std::memory_order_relaxed);
+    if (last != 0 && now - last > longest_gap_.load(std::memory_order_relaxed)) {
+      longest_gap_.store(now - last, std::memory_order_relaxed);
+    }
+  }
+  /// It has left. The time in between is the transfer's own.
+  void after_leaving() { last_left_.store(ticks(), std::memory_order_relaxed); }
+  /// A wait of this epoch was ended by somebody else. Any thread.
+  void wait_was_too_long() { too_long_.store(true, std::memory_order_relaxed); }
+  /// The epoch says nothing: its partitions were complete before they could leave.
+  void ignore_epoch() { ignored_ = true; }
+
+  /// An epoch ends, which did or did not hold; whether the next one is to. Nobody else calls meanwhile.
+  bool next_epoch_holds(bool held) {
+    const bool close = longest_gap_.exchange(0, std::memory_order_relaxed) <= close_gap.count();
+    const bool measured = last_left_.exchange(0, std::memory_order_relaxed) != 0;
+    const bool too_long = too_long_.exchange(false, std::memory_order_relaxed);
+    const bool ignored = ignored_;
+    ignored_ = false;
+    if (held) {
+      if (!too_long) return true;
+      close_epochs_ = 0;
+      wanted_close_epochs_ = wanted_close_epochs_ < most_close_epochs ? wanted_close_epochs_ * 4 : most_close_epochs;
+      return false;
+    }
+    if (ignored || !measured) return false;
+    close_epochs_ = close ? close_epochs_ + 1 : 0;
+    return close_epochs_ >= wanted_close_epochs_;
+  }
+
+ private:
+  static constexpr std::uint32_t most_close_epochs = 4096;
+
+  static std::int64_t ticks() { return Clock::now().time_since_epoch().count(); }
+
+  std::atomic<std::int64_t> last_left_{0};    ///< ns; 0: nothing yet in this epoch
+  std::atomic<std::int64_t> longest_gap_{0};  ///< ns
+  std::atomic<bool> too_long_{false};
+  bool ignored_ = false;
+  std::uint32_t close_epochs_ = 0;
+  std::uint32_t wanted_close_epochs_ = 2;
+};
+
+}  // namespace partita

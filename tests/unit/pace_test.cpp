@@ -1,0 +1,82 @@
+// When the partitions of a request are waited for.
+#include "transfer/pace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace partita {
+namespace {
+
+constexpr std::chrono::milliseconds long_gap{1};
+
+/// An epoch of three departures that nobody waits for; whether the next one holds.
+bool early_epoch(Pace& pace, std::chrono::milliseconds gap) {
+  for (int i = 0; i < 3; ++i) {
+    if (gap.count() > 0) std::this_thread::sleep_for(gap);
+    pace.before_leaving();
+    pace.after_leaving();
+  }
+  return pace.next_epoch_holds(false);
+}
+
+/// Epochs without gaps until one holds: the machine may take the core away in the midst of one.
+int epochs_until_it_holds(Pace& pace) {
+  for (int epochs = 1; epochs < 1000; ++epochs) {
+    if (early_epoch(pace, std::chrono::milliseconds(0))) return epochs;
+  }
+  return 1000;
+}
+
+TEST(Pace, the_first_epochs_do_not_wait) {
+  Pace pace;
+  EXPECT_FALSE(pace.next_epoch_holds(false)) << "nothing was measured";
+  EXPECT_FALSE(early_epoch(pace, std::chrono::milliseconds(0))) << "one close epoch is not enough";
+}
+
+TEST(Pace, waiting_begins_when_partitions_come_close_after_each_other) {
+  Pace pace;
+  EXPECT_GE(epochs_until_it_holds(pace), 2);
+  EXPECT_TRUE(pace.next_epoch_holds(true)) << "and goes on";
+}
+
+TEST(Pace, partitions_that_come_far_apart_are_never_waited_for) {
+  Pace pace;
+  for (int epoch = 0; epoch < 5; ++epoch) EXPECT_FALSE(early_epoch(pace, long_gap));
+}
+
+TEST(Pace, the_time_of_a_transfer_is_no_gap) {
+  Pace pace;
+  bool holds = false;
+  for (int epoch = 0; epoch < 100 && !holds; ++epoch) {
+    for (int i = 0; i < 3; ++i) {
+      pace.before_leaving();
+      if (epoch < 3) std::this_thread::sleep_for(long_gap);
+      pace.after_leaving();
+    }
+    holds = pace.next_epoch_holds(false);
+  }
+  EXPECT_TRUE(holds);
+}
+
+TEST(Pace, an_epoch_that_says_nothing_does_not_count) {
+  Pace pace;
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    pace.ignore_epoch();
+    EXPECT_FALSE(early_epoch(pace, std::chrono::milliseconds(0)));
+  }
+}
+
+TEST(Pace, a_wait_that_was_too_long_ends_waiting_and_the_next_begins_later) {
+  Pace pace;
+  epochs_until_it_holds(pace);
+  pace.wait_was_too_long();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+  EXPECT_GE(epochs_until_it_holds(pace), 8);
+  pace.wait_was_too_long();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+  EXPECT_GE(epochs_until_it_holds(pace), 32);
+}
+
+}  // namespace
+}  // namespace partita
