@@ -20,7 +20,7 @@ PROGRAMS = {"c_api_c": ("cc", "c_api.c", "partita"), "c_api_cpp": ("c++", "c_api
 CPP_PROGRAMS = ["c_api_cpp", "drop_in_cpp"]
 EXAMPLES = {"drop_in": "40002400000, which is right\n", "c_api": "7999, which is right\n"}
 SHOWN = {"drop_in/drop_in.c": "README.md", "c_api/c_api.c": "docs/guide/getting-started.md"}
-LIMIT_S = 120
+LIMIT_S = 300  # nvcc takes minutes on a busy machine
 # What Open MPI says of a container, of more ranks than cores, and of a machine without its networks.
 QUIET_OPEN_MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl_base_warn_component_unused": "0",
                   "OMPI_MCA_mpi_yield_when_idle": "1"}
@@ -100,6 +100,21 @@ def build_with_pkg_config(installed, compilers, folder):
              *shlex.split(flags)])
 
 
+def find_nvcc():
+    """nvcc of a CUDA whose headers the device API takes, or None: where ./dev looks for it."""
+    return shutil.which(os.environ.get("CUDACXX") or "nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
+
+def build_with_nvcc(installed, nvcc, folder):
+    """As docs/guide/gpu.md tells: nvcc compiles and the C++ compiler links, since nvcc does not take the linker's flags."""
+    folder.mkdir()
+    cflags, libs = (shlex.split(run(["pkg-config", option, "partita"], env=installed.environment(), stdout=subprocess.PIPE,
+                                    text=True).stdout) for option in ("--cflags", "--libs"))
+    cuda = pathlib.Path(nvcc).resolve().parents[1] / "lib64"
+    run([nvcc, "-std=c++17", "-c", HERE / "c_api_cuda.cu", *cflags, "-o", folder / "c_api_cuda.o"])
+    run(["c++", folder / "c_api_cuda.o", *libs, f"-L{cuda}", "-lcudart", f"-Wl,-rpath,{cuda}", "-o", folder / "c_api_cuda"])
+
+
 def run_programs(installed, folder, names=tuple(PROGRAMS)):
     for name in names:
         installed.run(folder / name)
@@ -115,11 +130,14 @@ def check_examples(installed, work):
         if f"```c\n{(ROOT / 'examples' / source).read_text()}```" not in (ROOT / page).read_text():
             raise AssertionError(f"{page} does not show the text of examples/{source}")
     shutil.copytree(installed.prefix / "share/partita/examples", work / "examples")
-    gpu = ["gpu"] if shutil.which("nvcc") else print("no nvcc on PATH: the example gpu was not compiled") or []
-    for name in [*EXAMPLES, *gpu]:
+    nvcc = find_nvcc()
+    cuda = {"gpu": [f"-DCMAKE_CUDA_COMPILER={nvcc}"]} if nvcc else {}
+    for name in [*EXAMPLES, *cuda]:
         folder = work / "examples" / name
-        run(["make", "-C", folder], env=installed.environment(), stdout=subprocess.DEVNULL)
-        run(["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={installed.prefix}"], stdout=subprocess.DEVNULL)
+        run(["make", "-C", folder, *([f"NVCC={nvcc}"] if name in cuda else [])], env=installed.environment(),
+            stdout=subprocess.DEVNULL)
+        run(["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={installed.prefix}", *cuda.get(name, [])],
+            stdout=subprocess.DEVNULL)
         run(["cmake", "--build", folder / "build"], stdout=subprocess.DEVNULL)
         for program in [folder / name, folder / "build" / name] if name in EXAMPLES else []:
             said = installed.run(program)
@@ -169,6 +187,15 @@ def main(build, work):
     run_programs(installed, work / "by-pkg-config")
     build_with_pkg_config(installed, {"cc": installed.mpicc}, work / "by-mpicc")
     run_programs(installed, work / "by-mpicc")
+    nvcc = find_nvcc()
+    if nvcc:
+        build_with_cmake(installed, "cmake", work / "by-cmake-from-cuda", "-DONLY_CPP=ON", "-DWITH_CUDA=ON",
+                         f"-DCMAKE_CUDA_COMPILER={nvcc}")
+        run_programs(installed, work / "by-cmake-from-cuda", ["c_api_cuda"])
+        build_with_nvcc(installed, nvcc, work / "by-nvcc")
+        run_programs(installed, work / "by-nvcc", ["c_api_cuda"])
+    else:
+        print("no nvcc here: the programs in CUDA were not compiled")
     check_examples(installed, work)
     check_links(installed.prefix / "share/doc/partita")
     refuses_another_mpi(installed, work / "other-mpi")
