@@ -108,6 +108,7 @@ constexpr std::array memories{Memory::plain, Memory::alloc};
 template <class Enum, std::size_t Count>
 CLI::IsMember is_name_of(const std::array<Enum, Count>& values) {
   std::vector<std::string> names;
+  names.reserve(Count);
   for (const Enum value : values) names.emplace_back(name(value));
   return CLI::IsMember(names);
 }

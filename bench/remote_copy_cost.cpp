@@ -44,9 +44,8 @@ pid_t start_other(std::byte* memory) {
   const pid_t other = ::fork();
   if (other == 0) {
     std::fill_n(memory, most_bytes, std::byte{1});
-    const bool told = ::write(ready[1], "", 1) == 1;
-    while (told) ::pause();
-    ::_exit(1);
+    if (::write(ready[1], "", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
   }
   char told = 0;
   const bool is_ready = ::read(ready[0], &told, 1) == 1;

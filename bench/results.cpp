@@ -34,8 +34,10 @@ std::string heading(const Results& results) {
 
 nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
   std::vector<std::string> faces;
+  faces.reserve(options.faces.size());
   for (const Face face : options.faces) faces.emplace_back(face == Face::c ? "c" : "mpi");
   std::vector<std::string> peers;
+  peers.reserve(options.peers.size());
   for (const std::string& peer : options.peers) {
     peers.push_back(peer == "native" ? peer : "library:" + peer.substr(peer.find_last_of("/:") + 1));
   }

@@ -94,7 +94,8 @@ std::vector<double> y_ticks(const Axis& axis) {
   const double rough = (axis.to - axis.from) / 6;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   const double step = power * (rough / power < 2 ? 2 : rough / power < 5 ? 5 : 10);
-  for (double at = std::ceil(axis.from / step) * step; at <= axis.to; at += step) ticks.push_back(at);
+  const double first = std::ceil(axis.from / step);
+  for (int tick = 0; (first + tick) * step <= axis.to; ++tick) ticks.push_back((first + tick) * step);
   return ticks;
 }
 

@@ -150,8 +150,9 @@ std::string describe_gpus(MPI_Comm comm) {
   std::string text;
   for (const auto& [gpus, ranks] : groups) {
     constexpr std::size_t most_ranks = 16;
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(ranks.size(), most_ranks));
     text += fmt::format("GPUs of rank{} {}{}:\n", ranks.size() == 1 ? "" : "s",
-                        fmt::join(ranks.begin(), ranks.begin() + std::min(ranks.size(), most_ranks), ", "),
+                        fmt::join(ranks.begin(), ranks.begin() + shown, ", "),
                         ranks.size() > most_ranks ? fmt::format(" and {} more", ranks.size() - most_ranks) : "");
     for (std::size_t begin = 0; begin < gpus.size();) {
       const std::size_t end = std::min(gpus.find('\n', begin), gpus.size());

@@ -134,6 +134,7 @@ void run_mode(Plate& plate, const Options& options, const std::string& name, con
 
 std::vector<Result> median_runs(const Options& options, const Results& results) {
   std::vector<Result> medians;
+  medians.reserve(options.modes.size());
   for (const std::string& name : options.modes) medians.push_back(median_run(results.runs.at(name)));
   return medians;
 }

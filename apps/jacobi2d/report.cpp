@@ -67,6 +67,7 @@ Result summarise(const Plate& plate, std::string_view mode, const Outcome& outco
 
 const Result& median_run(const std::vector<Result>& runs) {
   std::vector<const Result*> by_time;
+  by_time.reserve(runs.size());
   for (const Result& run : runs) by_time.push_back(&run);
   std::sort(by_time.begin(), by_time.end(), [](const Result* a, const Result* b) { return a->time_s < b->time_s; });
   return *by_time[(by_time.size() - 1) / 2];

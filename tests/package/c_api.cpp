@@ -1,2 +1,2 @@
 // The C program is C++ too.
-#include "c_api.c"
+#include "c_api.c"  // NOLINT(bugprone-suspicious-include)

@@ -1,2 +1,2 @@
 // The C program is C++ too.
-#include "drop_in.c"
+#include "drop_in.c"  // NOLINT(bugprone-suspicious-include)

@@ -151,8 +151,8 @@ std::optional<std::string> problem_with_persistent(const Rank& rank) {
 }
 
 Outcome solve_persistent(const Rank& rank, const Limits& limits) {
-  std::optional<Job> job;
-  const double setup_s = timed_together(rank.plate.comm(), [&] { job.emplace(rank, limits); });
+  std::unique_ptr<Job> job;
+  const double setup_s = timed_together(rank.plate.comm(), [&] { job = std::make_unique<Job>(rank, limits); });
 
   const double time_s = timed_together(rank.plate.comm(), [&] { job->run(rank.stream); });
   Outcome outcome = job->outcome();

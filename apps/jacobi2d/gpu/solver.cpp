@@ -124,7 +124,8 @@ class Solver::Implementation {
     if (mode == "engine" || mode == "kernel") return solve_partitioned(rank_, limits, std::string(mode));
     if (mode == "persistent-kernel") return solve_persistent(rank_, limits);
     if (mode == "nccl") {
-      if (!nccl_) nccl_.emplace(*nccl_library_, plate_.comm());
+      // problem_with_nccl() has loaded the library, else this mode is not run.
+      if (!nccl_) nccl_.emplace(*nccl_library_, plate_.comm());  // NOLINT(bugprone-unchecked-optional-access)
       return solve_nccl(rank_, limits, *nccl_);
     }
     throw std::logic_error(fmt::format("jacobi2d: there is no mode {} on GPUs.", mode));

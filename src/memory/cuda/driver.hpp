@@ -69,6 +69,7 @@
 namespace partita::memory::cuda {
 
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the declared name takes none.
 #define PARTITA_DRIVER_MEMBER(name) decltype(&::name) name = nullptr;
   PARTITA_DRIVER_FUNCTIONS(PARTITA_DRIVER_MEMBER)
 #undef PARTITA_DRIVER_MEMBER
