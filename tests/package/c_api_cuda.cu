@@ -1,5 +1,5 @@
-// The C program as CUDA C++, beside kernels that mark and await. Whether these run is no matter of the package: they are
-// compiled and linked, and the host's part runs where there is no GPU.
+// The C program as CUDA C++, beside kernels that mark and await. Whether these run is no matter of the package: they
+// are compiled and linked, and the host's part runs where there is no GPU.
 #include "c_api.c"
 
 #include <partita/device.cuh>

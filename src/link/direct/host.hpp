@@ -1,81 +1,17 @@
-// Link `direct` between hosts: what its four ways have in common. The receiver chooses the way; a way has a part at the
-// sender, which puts, and one at the receiver, which sees arrivals.
+// Link `direct` between hosts: the sender and the receiver, each with its part of the way that the receiver has chosen.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "link/context.hpp"
 #include "link/direct/messages.hpp"
+#include "link/direct/way.hpp"
 #include "link/link.hpp"
 #include "memory/blocks.hpp"
 
 namespace partita::link::direct {
-
-using EpochWord = std::atomic_ref<Epoch>;
-
-/// What of the sender's memory the receiver writes.
-struct SenderWords {
-  Epoch credit;          ///< the newest epoch that the receiver has opened
-  std::uint64_t pulled;  ///< chunks that it has ever claimed and let go of, where it shares the copy
-};
-
-/// The arrival flags of a request's transport partitions, one behind the other in the receiver's memory. A flag holds
-/// the newest epoch in which its transport partition arrived.
-class Flags {
- public:
-  explicit Flags(std::byte* first) : first_(reinterpret_cast<Epoch*>(first)) {}
-  /// Of the flags of `plan`, so that data may follow.
-  static std::size_t size_bytes(const Plan& plan) {
-    return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16;
-  }
-
-  /// Releases the bytes of `run` to whoever finds a flag of it raised.
-  void raise(Range run, Epoch epoch) const {
-    for (std::int64_t t = run.begin; t < run.end; ++t) EpochWord(first_[t]).store(epoch, std::memory_order_release);
-  }
-  /// Acquires what raise has released.
-  bool raised(std::int32_t t, Epoch epoch) const {
-    return EpochWord(first_[t]).load(std::memory_order_acquire) == epoch;
-  }
-
- private:
-  Epoch* first_;
-};
-
-/// The part of a way at the sender. Its calls are those of a Sender.
-class Puts {
- public:
-  virtual ~Puts() = default;
-  virtual void put(Range run, Epoch epoch) = 0;
-  virtual bool finished() { return true; }
-  virtual void give_up(Epoch) {}
-};
-
-/// The part of a way at the receiver. Its calls are those of a Receiver.
-class Arrivals {
- public:
-  virtual ~Arrivals() = default;
-  virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
-  virtual const std::byte* landing(Epoch epoch) const = 0;
-  /// How the bytes move; a clause for `partita info`.
-  virtual std::string description() const = 0;
-};
-
-/// Arrivals in the user's buffer that flags tell of.
-class ArrivalsInPlace : public Arrivals {
- public:
-  ArrivalsInPlace(Flags flags, const std::byte* buffer) : flags_(flags), buffer_(buffer) {}
-  bool arrived(std::int32_t t, Epoch epoch) final { return flags_.raised(t, epoch); }
-  const std::byte* landing(Epoch) const final { return buffer_; }
-
- private:
-  Flags flags_;
-  const std::byte* buffer_;
-};
 
 class HostSender final : public Sender {
  public:

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "link/direct/host.hpp"
+#include "link/direct/way.hpp"
 
 namespace partita::link::direct {
 

@@ -1,8 +1,8 @@
 // The way `remote copy`: the sender's thread has the kernel copy into the receive buffer.
 #pragma once
 
-#include "link/direct/host.hpp"
 #include "link/direct/remote_process.hpp"
+#include "link/direct/way.hpp"
 
 namespace partita::link::direct {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "link/direct/host.hpp"
 #include "link/direct/remote_process.hpp"
+#include "link/direct/way.hpp"
 
 namespace partita::link::direct {
 
