@@ -1,8 +1,9 @@
 #include "transfer/holds.hpp"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
-#include "core/backoff.hpp"
 #include "core/progress.hpp"
 
 namespace partita {
@@ -55,9 +56,9 @@ void Holds::end_what_lasts() {
     if (const std::uint64_t held = sender->held(); held != 0) waiting_.push_back({sender, held});
   }
   if (waiting_.empty()) return;
-  // Most find their neighbours at once.
+  // Most find their neighbours at once; where their thread shares this core it must run for that.
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (std::chrono::steady_clock::now() < end) cpu_relax();
+  while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
   for (const Waiting& waiting : waiting_) waiting.sender->end_hold(waiting.held);
 }
 

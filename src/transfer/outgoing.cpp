@@ -57,8 +57,8 @@ void Outgoing::begin() {
   put_count_.store(0, std::memory_order_relaxed);
   const bool holds = holds_next_epoch();
   if (!is_listed_) return gathering_.begin(holds);
-  epochs_opened_.store(epochs_opened_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const ShortLock lock(looking_);
+  epochs_opened_.store(epochs_opened() + 1, std::memory_order_relaxed);
   gathering_.begin(holds);
 }
 
@@ -124,13 +124,19 @@ void Outgoing::leave_held() {
 
 std::uint64_t Outgoing::held() {
   const ShortLock lock(looking_);
-  return gathering_.holds() ? gathering_.held() : 0;
+  return held_in_this_epoch();
+}
+
+/// The same partitions of another epoch are not what a look has seen.
+std::uint64_t Outgoing::held_in_this_epoch() const {
+  const std::uint64_t held = gathering_.holds() ? gathering_.held() : 0;
+  return held == 0 ? 0 : (held * 31 + epochs_opened()) | 1;
 }
 
 void Outgoing::end_hold(std::uint64_t seen) noexcept {
   try {
     const ShortLock lock(looking_);
-    if (!gathering_.holds() || gathering_.held() != seen) return;
+    if (held_in_this_epoch() != seen) return;
     pace_.wait_was_too_long();
     leave_held();
   } catch (const std::exception&) {

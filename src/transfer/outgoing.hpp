@@ -71,6 +71,7 @@ class Outgoing final : public Half, private Deferring, private Holding {
   void end_hold(std::uint64_t seen) noexcept override;
   std::uint32_t epochs_opened() const override { return epochs_opened_.load(std::memory_order_relaxed); }
 
+  std::uint64_t held_in_this_epoch() const;
   bool holds_next_epoch();
   void stop_holding();
   std::int64_t keep(link::Range range);

@@ -2,6 +2,7 @@
 // for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -41,10 +42,9 @@ class Pace {
     const bool ignored = ignored_;
     ignored_ = false;
     if (held) {
-      if (!too_long) return true;
-      close_epochs_ = 0;
-      wanted_close_epochs_ = wanted_close_epochs_ < most_close_epochs ? wanted_close_epochs_ * 4 : most_close_epochs;
-      return false;
+      ++held_epochs_;
+      if (too_long) be_early_again();
+      return !too_long;
     }
     if (ignored || !measured) return false;
     close_epochs_ = close ? close_epochs_ + 1 : 0;
@@ -52,7 +52,15 @@ class Pace {
   }
 
  private:
+  static constexpr std::uint32_t first_close_epochs = 2;
   static constexpr std::uint32_t most_close_epochs = 4096;
+
+  void be_early_again() {
+    const bool was_worth_it = held_epochs_ >= std::uint64_t{64} * wanted_close_epochs_;
+    wanted_close_epochs_ = was_worth_it ? first_close_epochs : std::min(wanted_close_epochs_ * 4, most_close_epochs);
+    close_epochs_ = 0;
+    held_epochs_ = 0;
+  }
 
   static std::int64_t ticks() { return Clock::now().time_since_epoch().count(); }
 
@@ -61,7 +69,8 @@ class Pace {
   std::atomic<bool> too_long_{false};
   bool ignored_ = false;
   std::uint32_t close_epochs_ = 0;
-  std::uint32_t wanted_close_epochs_ = 2;
+  std::uint32_t wanted_close_epochs_ = first_close_epochs;
+  std::uint64_t held_epochs_ = 0;  ///< since it was early last
 };
 
 }  // namespace partita

@@ -112,6 +112,16 @@ TEST_F(Merging, partitions_that_come_together_leave_together_once_that_is_known)
   ASSERT_TRUE(comes_to_merge());
 }
 
+TEST_F(Merging, looks_do_not_part_what_comes_together_epoch_after_epoch) {
+  sender.progress.start_thread();
+  ASSERT_TRUE(comes_to_merge());
+  int merged = 0;
+  constexpr int epochs = 20'000;
+  for (int epoch = 0; epoch < epochs; ++epoch) merged += close_epoch() == 1 ? 1 : 0;
+  RecordProperty("merged", merged);
+  EXPECT_GT(merged, epochs / 2) << "the machine may take the core away now and then";
+}
+
 TEST_F(Merging, without_a_thread_that_would_end_a_wait_nothing_waits) {
   for (int epoch = 0; epoch < 50; ++epoch) EXPECT_EQ(close_epoch(), partitions);
 }

@@ -78,5 +78,19 @@ TEST(Pace, a_wait_that_was_too_long_ends_waiting_and_the_next_begins_later) {
   EXPECT_GE(epochs_until_it_holds(pace), 32);
 }
 
+TEST(Pace, after_long_waiting_that_was_worth_it_one_mishap_costs_two_epochs) {
+  Pace pace;
+  epochs_until_it_holds(pace);
+  pace.wait_was_too_long();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+  EXPECT_GE(epochs_until_it_holds(pace), 8);
+  for (int epoch = 0; epoch < 64 * 8; ++epoch) ASSERT_TRUE(pace.next_epoch_holds(true));
+  pace.wait_was_too_long();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+  bool holds = false;
+  for (int epoch = 0; epoch < 7 && !holds; ++epoch) holds = early_epoch(pace, std::chrono::milliseconds(0));
+  EXPECT_TRUE(holds);
+}
+
 }  // namespace
 }  // namespace partita
