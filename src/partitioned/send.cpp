@@ -16,7 +16,10 @@ void SendRequest::start() {
   if (!out_.matched()) lock.lock();
   const Epoch before = out_.epoch();
   out_.set_epoch(next(before));
-  if (out_.epoch() < before) forget_hand_overs();
+  if (out_.epoch() < before) {
+    hand_overs_.forget();
+    if (device_.exists()) device_.side().forget_hand_overs();
+  }
   out_.begin();
   try {
     if (out_.matched()) open_epoch();
@@ -40,7 +43,7 @@ void SendRequest::open_epoch() {
 
 void SendRequest::before_match() {
   link_wants_progress_ = out_.needs_progress();
-  taken_ = std::vector<std::atomic<Epoch>>(static_cast<std::size_t>(out_.plan().transport_partitions()));
+  hand_overs_.set_up(out_.plan().transport_partitions());
   if (out_.active()) open_epoch();
 }
 
@@ -134,39 +137,9 @@ bool SendRequest::device_done() {
   return completed && out_.put_count() == handed_over && out_.finished();
 }
 
-/// Takes every transport partition that kernels have left to the host in this epoch, once; returns how many there are
-/// so far. Several threads at once. Looks at none where kernels copy all, and again at none of the first ones that were
-/// all handed over.
+/// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far.
 std::int32_t SendRequest::take_handed_over() {
-  if (!device_.side().hands_over(out_.epoch())) return 0;
-  const auto submit = [this](link::Range run) { out_.submit(run); };
-  std::int32_t all_before = known_handed_over();
-  std::int32_t handed_over = all_before;
-  link::Range run;
-  for (std::int32_t t = all_before; t < out_.plan().transport_partitions(); ++t) {
-    if (!device_.side().handed_over(t, out_.epoch())) continue;
-    if (handed_over == t) all_before = t + 1;
-    ++handed_over;
-    if (taken_[static_cast<std::size_t>(t)].exchange(out_.epoch(), std::memory_order_relaxed) == out_.epoch()) continue;
-    join(run, t, submit);
-  }
-  submit(run);
-  all_handed_over_.store(std::uint64_t{out_.epoch()} << 32 | static_cast<std::uint32_t>(all_before),
-                         std::memory_order_relaxed);
-  return handed_over;
-}
-
-/// At the wrap of epochs: words of hand-overs that are 2^32 epochs old would be taken for new ones.
-void SendRequest::forget_hand_overs() {
-  for (auto& taken : taken_) taken.store(no_epoch, std::memory_order_relaxed);
-  all_handed_over_.store(0, std::memory_order_relaxed);
-  if (device_.exists()) device_.side().forget_hand_overs();
-}
-
-/// So many transport partitions, from the first one on, were all seen handed over in this epoch.
-std::int32_t SendRequest::known_handed_over() const {
-  const std::uint64_t known = all_handed_over_.load(std::memory_order_relaxed);
-  return known >> 32 == out_.epoch() ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
+  return hand_overs_.take(device_.side(), out_.epoch(), [this](link::Range run) { out_.submit(run); });
 }
 
 /// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued.

@@ -1,8 +1,9 @@
 // The sending side: from Pready to the outgoing half.
 #pragma once
 
-#include <vector>
+#include <atomic>
 
+#include "partitioned/gpu/hand_overs.hpp"
 #include "partitioned/request.hpp"
 #include "transfer/outgoing.hpp"
 
@@ -37,19 +38,13 @@ class SendRequest final : public Request, public Markable {
   bool all_left();
   bool device_done();
   std::int32_t take_handed_over();
-  std::int32_t known_handed_over() const;
-  void forget_hand_overs();
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
   void open_epoch();
 
   Outgoing out_;
   std::atomic<bool> marks_go_on_{false};  ///< matched, and nothing is to be done before a mark
-
-  std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition, with a device side: taken from the kernel
-  /// With a device side: what known_handed_over() returns, and, in the high half, in which epoch. A store of an older
-  /// count may come last; that costs another look.
-  std::atomic<std::uint64_t> all_handed_over_{0};
+  HandOvers hand_overs_;                  ///< by kernels
 };
 
 }  // namespace partita

@@ -1,0 +1,62 @@
+// What the kernels of a send have left to the host.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "core/epoch.hpp"
+#include "link/plan.hpp"
+#include "partitioned/gpu/device_side.hpp"
+#include "transfer/gathering.hpp"
+
+namespace partita {
+
+/// Each transport partition of an epoch is taken once, by whoever looks first.
+class HandOvers {
+ public:
+  /// Once, before the first epoch.
+  void set_up(std::int32_t transport_partitions);
+
+  /// Calls `take` with the transport partitions that `side` shows as handed over in `epoch` and nobody has taken,
+  /// neighbours together; returns how many are handed over so far. Looks at none where kernels copy all, and again at
+  /// none of the first ones that were all handed over. Several threads at once.
+  template <class Take>
+  std::int32_t take(const DeviceSide& side, Epoch epoch, Take take) {
+    if (!side.hands_over(epoch)) return 0;
+    std::int32_t all_before = known(epoch);
+    std::int32_t count = all_before;
+    link::Range run;
+    for (std::int32_t t = all_before; t < static_cast<std::int32_t>(taken_.size()); ++t) {
+      if (!side.handed_over(t, epoch)) continue;
+      if (count == t) all_before = t + 1;
+      ++count;
+      if (is_taken_now(t, epoch)) join(run, t, take);
+    }
+    take(run);
+    know(epoch, all_before);
+    return count;
+  }
+
+  /// At the wrap of epochs: what is noted of epochs 2^32 ago would be taken for new. No epoch is open.
+  void forget();
+
+ private:
+  /// So many transport partitions, from the first one on, were all seen handed over in `epoch`.
+  std::int32_t known(Epoch epoch) const {
+    const std::uint64_t known = known_.load(std::memory_order_relaxed);
+    return known >> 32 == epoch ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
+  }
+  /// A store of an older count may come last; that costs another look.
+  void know(Epoch epoch, std::int32_t count) {
+    known_.store(std::uint64_t{epoch} << 32 | static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  }
+  bool is_taken_now(std::int32_t t, Epoch epoch) {
+    return taken_[static_cast<std::size_t>(t)].exchange(epoch, std::memory_order_relaxed) != epoch;
+  }
+
+  std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition: the newest epoch in which it was taken
+  std::atomic<std::uint64_t> known_{0};    ///< low half: what known() returns; high half: in which epoch
+};
+
+}  // namespace partita
