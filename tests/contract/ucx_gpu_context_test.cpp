@@ -72,7 +72,8 @@ class UcxGpuContext : public testing::Test {
     key_ = std::make_unique<link::ucx::Key>(process_.worker, *peer_, words_->packed_key());
     transfer_.peer = peer_;
     transfer_.tally = &tally_;
-    transfer_.flag = {words_->address(), key_->handle()};
+    transfer_.flag_values = {&epoch_, 1};
+    transfer_.flags = {words_->address(), key_->handle()};
   }
   void TearDown() override {
     gpu_.lost = false;
@@ -80,7 +81,7 @@ class UcxGpuContext : public testing::Test {
   }
 
   void submit() {
-    transfer_.epoch = ++epoch_;
+    ++epoch_;
     tally_.outstanding.fetch_add(1);
     process_.worker.submit(transfer_);
   }

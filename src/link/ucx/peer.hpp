@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 
 #include "link/ucx/transfer.hpp"
 
@@ -12,8 +13,8 @@ namespace partita::link::ucx {
 
 class Peer;
 
-/// One transfer; its owner keeps it in place until tally->outstanding is zero. `size_bytes` bytes are put and,
-/// when they lie at the target, `epoch` is put into the flag; or all goes in one eager message.
+/// One transfer; its owner keeps it, and what it points to, in place until tally->outstanding is zero. The bytes are
+/// put and, when they lie at the target, the flags' new values; or all goes in one eager message.
 struct Transfer {
   Transfer* next = nullptr;  ///< in the one list that holds it
   Peer* peer = nullptr;
@@ -22,8 +23,8 @@ struct Transfer {
   ucp_mem_h source_handle = nullptr;  ///< of the source's registration where that is GPU memory; else null
   std::size_t size_bytes = 0;
   Target data;
-  Target flag;
-  Epoch epoch = no_epoch;  ///< the flag's new value
+  std::span<const Epoch> flag_values;
+  Target flags;
   bool eager = false;
   EagerHeader header;
 };

@@ -14,6 +14,7 @@ namespace {
 struct Announcement {
   Transfer transfer;
   Tally tally;
+  Epoch epoch = no_epoch;
   wire::Bytes data_key;  ///< the new one, where it goes along
 
   bool idle() const { return tally.outstanding.load(std::memory_order_acquire) == 0; }
@@ -24,13 +25,6 @@ std::int64_t eager_limit_into(const Endpoint& endpoint) {
   return memory::is_host(endpoint.kind) ? eager_limit_bytes : -1;
 }
 
-bool some_are_put(const Plan& plan, std::int64_t eager_limit) {
-  for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
-    if (plan.bytes(t).size() > std::max<std::int64_t>(eager_limit, 0)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 /// What transfers and messages under way refer to.
@@ -39,7 +33,7 @@ struct UcxReceiver::State final : Retired, Sink {
   ~State() override { process.worker.remove_sink(number); }
 
   bool idle() const override;
-  void deliver(std::int32_t t, Epoch epoch, std::span<const std::byte> bytes) override;
+  void deliver(const EagerHeader& header, std::span<const std::byte> bytes) override;
   void announce(Epoch epoch);
   void renew_region();
 
@@ -73,7 +67,8 @@ UcxReceiver::State::State(Process& shared, const Endpoint& endpoint, const Plan&
       readiness_key(std::make_unique<Key>(shared.worker, *peer, offer.readiness_key)),
       readiness(offer.readiness),
       sender_sink(offer.sink) {
-  if (some_are_put(plan, eager_limit)) region = process.regions.region(memory(), kind);
+  // A run may be all of it.
+  if (plan.total_bytes() > std::max<std::int64_t>(eager_limit, 0)) region = process.regions.region(memory(), kind);
   number = process.worker.add_sink(*this);
 }
 
@@ -84,11 +79,13 @@ bool UcxReceiver::State::idle() const {
   return true;
 }
 
-void UcxReceiver::State::deliver(std::int32_t t, Epoch epoch, std::span<const std::byte> bytes) {
-  const Range place = t >= 0 && t < plan.transport_partitions() ? plan.bytes(t) : Range{0, -1};
-  if (static_cast<std::int64_t>(bytes.size()) != place.size()) return garbled.store(true, std::memory_order_relaxed);
-  if (!bytes.empty()) std::memcpy(data + place.begin, bytes.data(), bytes.size());
-  flags->store(static_cast<std::size_t>(t), epoch);
+void UcxReceiver::State::deliver(const EagerHeader& header, std::span<const std::byte> bytes) {
+  const Range run{header.begin, header.end};
+  const bool fits = run.begin >= 0 && run.begin < run.end && run.end <= plan.transport_partitions() &&
+                    static_cast<std::int64_t>(bytes.size()) == bytes_of(plan, run).size();
+  if (!fits) return garbled.store(true, std::memory_order_relaxed);
+  if (!bytes.empty()) std::memcpy(data + bytes_of(plan, run).begin, bytes.data(), bytes.size());
+  for (std::int64_t t = run.begin; t < run.end; ++t) flags->store(static_cast<std::size_t>(t), header.epoch);
 }
 
 /// The program may have freed the buffer since the last epoch, and have other memory under its address.
@@ -109,15 +106,16 @@ void UcxReceiver::State::announce(Epoch epoch) {
   Transfer& transfer = free->transfer;
   transfer.peer = peer;
   transfer.tally = &free->tally;
-  transfer.flag = {readiness, readiness_key->handle()};
-  transfer.epoch = epoch;
+  free->epoch = epoch;
+  transfer.flag_values = {&free->epoch, 1};
+  transfer.flags = {readiness, readiness_key->handle()};
   transfer.eager = key_is_due;
   transfer.size_bytes = 0;
   if (key_is_due) {
     free->data_key = region->packed_key();
     transfer.source = free->data_key.data();
     transfer.size_bytes = free->data_key.size();
-    transfer.header = {sender_sink, new_data_key, epoch};
+    transfer.header = {sender_sink, new_data_key, new_data_key, epoch};
     key_is_due = false;
   }
   free->tally.outstanding.fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #include "link/ucx/sender.hpp"
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -16,17 +17,26 @@ struct UcxSender::State final : Retired, Sink {
   ~State() override { process.worker.remove_sink(number); }
 
   bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
-  void deliver(std::int32_t what, Epoch epoch, std::span<const std::byte> bytes) override;
+  void deliver(const EagerHeader& header, std::span<const std::byte> bytes) override;
   void take_key(Epoch epoch, std::span<const std::byte> packed);
+  Transfer& transfer_of(Range run, Epoch epoch);
 
   Process& process;
   std::unique_ptr<Words> readiness;    ///< one word, written by the receiver
   std::shared_ptr<Region> gpu_region;  ///< the source; null where that is host memory, or empty
-  Peer* peer = nullptr;                ///< null before connect
+  Plan plan;
+  const std::byte* data = nullptr;
+  // What the receiver has answered:
+  std::uint64_t sink = 0;
+  std::int64_t eager_limit = 0;
+  std::uint64_t remote_data = 0;
+  std::uint64_t remote_flags = 0;
+  Peer* peer = nullptr;  ///< null before connect
   std::unique_ptr<Key> data_key;
   std::unique_ptr<Key> flags_key;
   Tally tally;
-  std::vector<Transfer> transfers;  ///< by transport partition
+  std::vector<Transfer> transfers;  ///< by the first transport partition of the run
+  std::vector<Epoch> epochs;        ///< by transport partition: what its flag is to be
   std::uint64_t number = 0;         ///< what a message with a new data_key carries
   // With the gate held:
   bool connected = false;
@@ -36,10 +46,10 @@ struct UcxSender::State final : Retired, Sink {
 
 /// The receiver has registered other memory under the address. It had got all that was put before, so that nothing is
 /// under way with the old key. In a callback of UCX: nothing may be thrown, and to unpack a key sends nothing.
-void UcxSender::State::deliver(std::int32_t what, Epoch epoch, std::span<const std::byte> bytes) {
-  if (what != new_data_key) return;
-  if (connected) return take_key(epoch, bytes);
-  early_epoch = epoch;
+void UcxSender::State::deliver(const EagerHeader& header, std::span<const std::byte> bytes) {
+  if (header.begin != new_data_key) return;
+  if (connected) return take_key(header.epoch, bytes);
+  early_epoch = header.epoch;
   try {
     early_key.assign(bytes.begin(), bytes.end());
   } catch (const std::bad_alloc&) {
@@ -53,7 +63,6 @@ void UcxSender::State::take_key(Epoch epoch, std::span<const std::byte> packed) 
   if (data_key != nullptr) {
     const ucs_status_t status = data_key->replace(*peer, packed);
     if (status != UCS_OK) return peer->fail(status, "ucp_ep_rkey_unpack");
-    for (Transfer& transfer : transfers) transfer.data.key = data_key->handle();
   }
   readiness->store(0, epoch);  // whoever sees it puts with the new key
 }
@@ -83,22 +92,14 @@ void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::
   Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);
   state_->flags_key = std::make_unique<Key>(worker, peer, answer.flags_key);
   if (!answer.data_key.empty()) state_->data_key = std::make_unique<Key>(worker, peer, answer.data_key);
-
+  state_->plan = plan;
+  state_->data = data;
+  state_->sink = answer.sink;
+  state_->eager_limit = answer.eager_limit;
+  state_->remote_data = answer.data;
+  state_->remote_flags = answer.flags;
   state_->transfers.resize(static_cast<std::size_t>(plan.transport_partitions()));
-  for (std::int32_t t = 0; t < plan.transport_partitions(); ++t) {
-    const Range bytes = plan.bytes(t);
-    Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
-    transfer.peer = &peer;
-    transfer.tally = &state_->tally;
-    transfer.source = data + bytes.begin;
-    transfer.source_handle = state_->gpu_region != nullptr ? state_->gpu_region->handle() : nullptr;
-    transfer.size_bytes = static_cast<std::size_t>(bytes.size());
-    transfer.eager = bytes.size() <= answer.eager_limit;
-    transfer.header = {answer.sink, t, no_epoch};
-    transfer.data = {answer.data + static_cast<std::uint64_t>(bytes.begin),
-                     state_->data_key ? state_->data_key->handle() : nullptr};
-    transfer.flag = {answer.flags + static_cast<std::uint64_t>(t) * sizeof(Epoch), state_->flags_key->handle()};
-  }
+  state_->epochs.resize(static_cast<std::size_t>(plan.transport_partitions()));
   const Worker::Hold hold(worker);
   state_->peer = &peer;
   state_->connected = true;
@@ -112,7 +113,6 @@ void UcxSender::start(Epoch) {
   if (state_->gpu_region == nullptr || !state_->gpu_region->stale()) return;
   const std::span<std::byte> memory{endpoint_.data, static_cast<std::size_t>(endpoint_.size_bytes)};
   state_->gpu_region = process_->regions.renewed(*state_->gpu_region, memory, endpoint_.kind);
-  for (Transfer& transfer : state_->transfers) transfer.source_handle = state_->gpu_region->handle();
 }
 
 bool UcxSender::promised(Epoch epoch) const {
@@ -128,14 +128,30 @@ bool UcxSender::ready(Epoch epoch) const {
   return false;
 }
 
+/// The run's first transport partition begins no other in this epoch.
+Transfer& UcxSender::State::transfer_of(Range run, Epoch epoch) {
+  const Range bytes = bytes_of(plan, run);
+  const auto first = static_cast<std::size_t>(run.begin);
+  const std::span<Epoch> flags = std::span(epochs).subspan(first, static_cast<std::size_t>(run.size()));
+  std::fill(flags.begin(), flags.end(), epoch);
+
+  Transfer& transfer = transfers[first];
+  transfer.peer = peer;
+  transfer.tally = &tally;
+  transfer.source = data + bytes.begin;
+  transfer.source_handle = gpu_region != nullptr ? gpu_region->handle() : nullptr;
+  transfer.size_bytes = static_cast<std::size_t>(bytes.size());
+  transfer.data = {remote_data + static_cast<std::uint64_t>(bytes.begin), data_key ? data_key->handle() : nullptr};
+  transfer.flag_values = flags;
+  transfer.flags = {remote_flags + first * sizeof(Epoch), flags_key->handle()};
+  transfer.eager = bytes.size() <= eager_limit;
+  transfer.header = {sink, static_cast<std::int32_t>(run.begin), static_cast<std::int32_t>(run.end), epoch};
+  return transfer;
+}
+
 void UcxSender::put(Range run, Epoch epoch) {
-  for (std::int64_t t = run.begin; t < run.end; ++t) {
-    Transfer& transfer = state_->transfers[static_cast<std::size_t>(t)];
-    transfer.epoch = epoch;
-    transfer.header.epoch = epoch;
-    state_->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
-    process_->worker.submit(transfer);
-  }
+  state_->tally.outstanding.fetch_add(1, std::memory_order_relaxed);
+  process_->worker.submit(state_->transfer_of(run, epoch));
 }
 
 bool UcxSender::finished() {

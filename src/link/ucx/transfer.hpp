@@ -24,14 +24,15 @@ struct Target {
   ucp_rkey_h key = nullptr;
 };
 
-/// Instead of a transport partition in a message from receiver to sender: the bytes are the key that all puts from this
-/// epoch on, which is now open, need.
+/// Instead of a run's begin in a message from receiver to sender: the bytes are the key that all puts from this epoch
+/// on, which is now open, need.
 inline constexpr std::int32_t new_data_key = -1;
 
 /// Travels in front of the bytes of an eager message.
 struct EagerHeader {
   std::uint64_t sink = 0;  ///< who takes it at the other side
-  std::int32_t transport_partition = 0;
+  std::int32_t begin = 0;  ///< the run of transport partitions
+  std::int32_t end = 0;
   Epoch epoch = no_epoch;
 };
 

@@ -12,17 +12,8 @@ namespace {
 constexpr unsigned eager_message = 1;  // the one kind of active message
 constexpr std::chrono::milliseconds close_limit{1000};
 
-ucp_request_param_t with_callback(ucp_send_nbx_callback_t callback, void* argument) {
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.send = callback;
-  param.user_data = argument;
-  return param;
-}
-
-/// The same for the bytes of `transfer`. What UCX is told here it need not find out for each transfer.
-ucp_request_param_t with_source(ucp_send_nbx_callback_t callback, Transfer& transfer) {
-  ucp_request_param_t param = with_callback(callback, &transfer);
+/// `param` for the bytes of `transfer`. What UCX is told here it need not find out for each transfer.
+ucp_request_param_t with_source(ucp_request_param_t param, const Transfer& transfer) {
   if (transfer.source_handle == nullptr) return param;
   param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   param.memh = transfer.source_handle;
@@ -152,8 +143,7 @@ bool Worker::progress() {
   return moved;
 }
 
-// ---- Steps: only with the gate held, never in a callback of UCX ----------------------------------------------------
-
+/// With the gate held.
 bool Worker::take_steps() {
   bool moved = false;
   while (true) {
@@ -165,7 +155,7 @@ bool Worker::take_steps() {
       peer.listed_ = false;
       serve(peer);
     } else if (Transfer* transfer = flags_due_.pop()) {
-      put_flag(*transfer);
+      put_flags(*transfer);
     } else {
       return moved;
     }
@@ -173,35 +163,61 @@ bool Worker::take_steps() {
   }
 }
 
+// ---- The steps of a transfer, in their order -----------------------------------------------------------------------
+//
+// Each is a call of UCX, made with the gate held, and what follows when it has ended. The latter may run in a callback
+// of UCX, from which nothing may be sent: it leaves the transfer where take_steps() finds it.
+
+/// What UCX is to call when the step has ended with `item`.
+template <class Item, void (Worker::*after)(Item&, ucs_status_t)>
+ucp_request_param_t Worker::then(Item& item) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = [](void* request, ucs_status_t status, void* ended) {
+    ucp_request_free(request);
+    Item& its = *static_cast<Item*>(ended);
+    (worker_of(*its.peer).*after)(its, status);
+  };
+  param.user_data = &item;
+  return param;
+}
+
 void Worker::begin(Transfer& transfer) {
-  Peer& peer = *transfer.peer;
-  if (peer.failed()) return drop(transfer);
-  if (transfer.eager) {
-    ucp_request_param_t param = with_source(&Worker::on_message, transfer);
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_AM_SEND_FLAG_EAGER;
-    const auto status = status_of(ucp_am_send_nbx(peer.endpoint_, eager_message, &transfer.header, sizeof(EagerHeader),
-                                                  transfer.source, transfer.size_bytes, &param));
-    if (status != UCS_INPROGRESS) after_last_step(transfer, status, "ucp_am_send_nbx");
-  } else if (transfer.size_bytes == 0) {
-    put_flag(transfer);
-  } else {
-    const ucp_request_param_t param = with_source(&Worker::on_put, transfer);
-    const auto status = status_of(ucp_put_nbx(peer.endpoint_, transfer.source, transfer.size_bytes,
-                                              transfer.data.address, transfer.data.key, &param));
-    if (status != UCS_INPROGRESS) after_put(transfer, status);
-  }
+  if (transfer.peer->failed()) return drop(transfer);
+  if (transfer.eager) return send_message(transfer);
+  if (transfer.size_bytes == 0) return put_flags(transfer);
+  put_bytes(transfer);
 }
 
-void Worker::put_flag(Transfer& transfer) {
-  Peer& peer = *transfer.peer;
-  if (peer.failed()) return drop(transfer);
-  const ucp_request_param_t param = with_callback(&Worker::on_flag, &transfer);
-  const auto status = status_of(
-      ucp_put_nbx(peer.endpoint_, &transfer.epoch, sizeof(Epoch), transfer.flag.address, transfer.flag.key, &param));
-  if (status != UCS_INPROGRESS) after_last_step(transfer, status, "ucp_put_nbx (flag)");
+void Worker::send_message(Transfer& transfer) {
+  ucp_request_param_t param = with_source(then<Transfer, &Worker::after_message>(transfer), transfer);
+  param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  const auto status = status_of(ucp_am_send_nbx(transfer.peer->endpoint_, eager_message, &transfer.header,
+                                                sizeof(EagerHeader), transfer.source, transfer.size_bytes, &param));
+  if (status != UCS_INPROGRESS) after_message(transfer, status);
 }
 
+void Worker::after_message(Transfer& transfer, ucs_status_t status) {
+  after_last_step(transfer, status, "ucp_am_send_nbx");
+}
+
+void Worker::put_bytes(Transfer& transfer) {
+  const ucp_request_param_t param = with_source(then<Transfer, &Worker::after_bytes>(transfer), transfer);
+  const auto status = status_of(ucp_put_nbx(transfer.peer->endpoint_, transfer.source, transfer.size_bytes,
+                                            transfer.data.address, transfer.data.key, &param));
+  if (status != UCS_INPROGRESS) after_bytes(transfer, status);
+}
+
+void Worker::after_bytes(Transfer& transfer, ucs_status_t status) {
+  Peer& peer = *transfer.peer;
+  list(peer);
+  if (status == UCS_OK) return peer.put_.push(transfer);
+  peer.fail(status, "ucp_put_nbx");
+  drop(transfer);
+}
+
+/// What is due to a peer in the list: a flush of what was put, whose flags follow, or of flags and messages alone.
 void Worker::serve(Peer& peer) {
   if (peer.failed()) {
     drop_all(peer.put_);
@@ -217,26 +233,11 @@ void Worker::flush(Peer& peer) {
   flush.transfers.append(peer.put_);
   peer.unconfirmed_ = false;
   ++peer.flushes_under_way_;
-  const ucp_request_param_t param = with_callback(&Worker::on_flush, &flush);
+  const ucp_request_param_t param = then<Flush, &Worker::after_flush>(flush);
   const auto status = status_of(ucp_ep_flush_nbx(peer.endpoint_, &param));
   if (status != UCS_INPROGRESS) return after_flush(flush, status);
   flush.wants_progress = flush.transfers.empty();
   if (flush.wants_progress) progress_.want();
-}
-
-void Worker::list(Peer& peer) {
-  if (std::exchange(peer.listed_, true)) return;
-  peer.next_listed_ = std::exchange(listed_, &peer);
-}
-
-// ---- What follows a step: also in callbacks, so nothing is sent here -----------------------------------------------
-
-void Worker::after_put(Transfer& transfer, ucs_status_t status) {
-  Peer& peer = *transfer.peer;
-  list(peer);
-  if (status == UCS_OK) return peer.put_.push(transfer);
-  peer.fail(status, "ucp_put_nbx");
-  drop(transfer);
 }
 
 void Worker::after_flush(Flush& flush, ucs_status_t status) {
@@ -253,6 +254,19 @@ void Worker::after_flush(Flush& flush, ucs_status_t status) {
   if (std::exchange(flush.wants_progress, false)) progress_.unwant();
 }
 
+void Worker::put_flags(Transfer& transfer) {
+  if (transfer.peer->failed()) return drop(transfer);
+  const ucp_request_param_t param = then<Transfer, &Worker::after_flags>(transfer);
+  const auto status =
+      status_of(ucp_put_nbx(transfer.peer->endpoint_, transfer.flag_values.data(), transfer.flag_values.size_bytes(),
+                            transfer.flags.address, transfer.flags.key, &param));
+  if (status != UCS_INPROGRESS) after_flags(transfer, status);
+}
+
+void Worker::after_flags(Transfer& transfer, ucs_status_t status) {
+  after_last_step(transfer, status, "ucp_put_nbx (flags)");
+}
+
 void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char* call) {
   Peer& peer = *transfer.peer;
   list(peer);
@@ -262,6 +276,12 @@ void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char
   }
   peer.unconfirmed_ = true;
   end(transfer);
+}
+
+/// Something is due to the peer: take_steps() serves it.
+void Worker::list(Peer& peer) {
+  if (std::exchange(peer.listed_, true)) return;
+  peer.next_listed_ = std::exchange(listed_, &peer);
 }
 
 void Worker::drop(Transfer& transfer) {
@@ -277,31 +297,7 @@ void Worker::end(Transfer& transfer) {
   transfer.tally->outstanding.fetch_sub(1, std::memory_order_release);  // the owner may free the transfer from here on
 }
 
-// ---- Callbacks of UCX ----------------------------------------------------------------------------------------------
-
-void Worker::on_put(void* request, ucs_status_t status, void* argument) {
-  auto& transfer = *static_cast<Transfer*>(argument);
-  ucp_request_free(request);
-  worker_of(*transfer.peer).after_put(transfer, status);
-}
-
-void Worker::on_flush(void* request, ucs_status_t status, void* argument) {
-  auto& flush = *static_cast<Flush*>(argument);
-  ucp_request_free(request);
-  worker_of(*flush.peer).after_flush(flush, status);
-}
-
-void Worker::on_flag(void* request, ucs_status_t status, void* argument) {
-  auto& transfer = *static_cast<Transfer*>(argument);
-  ucp_request_free(request);
-  worker_of(*transfer.peer).after_last_step(transfer, status, "ucp_put_nbx (flag)");
-}
-
-void Worker::on_message(void* request, ucs_status_t status, void* argument) {
-  auto& transfer = *static_cast<Transfer*>(argument);
-  ucp_request_free(request);
-  worker_of(*transfer.peer).after_last_step(transfer, status, "ucp_am_send_nbx");
-}
+// ---- What UCX reports by itself -------------------------------------------------------------------------------------
 
 void Worker::on_failure(void* argument, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(argument);
@@ -317,7 +313,7 @@ ucs_status_t Worker::on_arrival(void* argument, const void* header_bytes, std::s
   auto& worker = *static_cast<Worker*>(argument);
   const auto found = worker.sinks_.find(header.sink);
   if (found != worker.sinks_.end()) {
-    found->second->deliver(header.transport_partition, header.epoch, {static_cast<const std::byte*>(data), size_bytes});
+    found->second->deliver(header, {static_cast<const std::byte*>(data), size_bytes});
   }
   return UCS_OK;
 }

@@ -24,7 +24,7 @@ namespace partita::link::ucx {
 /// Takes eager messages. Called by whichever thread makes progress, one at a time.
 class Sink {
  public:
-  virtual void deliver(std::int32_t transport_partition, Epoch epoch, std::span<const std::byte> bytes) = 0;
+  virtual void deliver(const EagerHeader& header, std::span<const std::byte> bytes) = 0;
 
  protected:
   ~Sink() = default;
@@ -41,7 +41,7 @@ class Retired {
   std::unique_ptr<Retired> next_;
 };
 
-/// A transfer passes: inbox, put, flush, flag, end; an eager one: inbox, message, end. Each step is taken
+/// A transfer passes: inbox, put, flush, flags, end; an eager one: inbox, message, end. Each step is taken
 /// by the thread that holds the gate; UCX's callbacks only move transfers between lists. A thread that finds the gate
 /// closed leaves its transfer in the inbox, which the holder empties before and after it leaves, so submit() and
 /// progress() never wait. Whoever enters has a GPU current, once use_gpu has named one.
@@ -100,15 +100,20 @@ class Worker {
   void empty_inbox();
   bool take_steps();
 
+  template <class Item, void (Worker::*after)(Item&, ucs_status_t)>
+  static ucp_request_param_t then(Item& item);
   void begin(Transfer& transfer);
-  void put_flag(Transfer& transfer);
-  void flush(Peer& peer);
+  void send_message(Transfer& transfer);
+  void after_message(Transfer& transfer, ucs_status_t status);
+  void put_bytes(Transfer& transfer);
+  void after_bytes(Transfer& transfer, ucs_status_t status);
   void serve(Peer& peer);
-  void list(Peer& peer);
-
-  void after_put(Transfer& transfer, ucs_status_t status);
+  void flush(Peer& peer);
   void after_flush(Flush& flush, ucs_status_t status);
+  void put_flags(Transfer& transfer);
+  void after_flags(Transfer& transfer, ucs_status_t status);
   void after_last_step(Transfer& transfer, ucs_status_t status, const char* call);
+  void list(Peer& peer);
   void drop(Transfer& transfer);
   void drop_all(TransferList& transfers);
   void end(Transfer& transfer);
@@ -122,10 +127,6 @@ class Worker {
     Worker& worker;
   };
   static Worker& worker_of(Peer& peer) { return static_cast<PeerOfWorker&>(peer).worker; }
-  static void on_put(void* request, ucs_status_t status, void* transfer);
-  static void on_flush(void* request, ucs_status_t status, void* flush);
-  static void on_flag(void* request, ucs_status_t status, void* transfer);
-  static void on_message(void* request, ucs_status_t status, void* transfer);
   static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_arrival(void* worker, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t size_bytes, const ucp_am_recv_param_t* param);
