@@ -128,8 +128,10 @@ class Link {
 
   /// The sending half towards `endpoint.peer`, or why not. Local.
   virtual std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) = 0;
-  /// The receiving half for a sender that made `offer`, or why not. Local.
+  /// The receiving half for a sender that made `offer`, or why not. Where all transport partitions of the plan become
+  /// complete together they are put in so many `transfers`, runs of equal length as nearly as may be. Local.
   virtual std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+                                                                    std::int32_t transfers,
                                                                     std::span<const std::byte> offer) = 0;
   /// How the bytes of `receiver`, which this link made, move; a clause for `partita info`.
   virtual std::string describe(const Receiver& receiver) const = 0;

@@ -422,7 +422,7 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   const std::int32_t transfers =
       choose_transfers(theirs, mine, plan.transport_partitions(), link.transfer_bytes(endpoint, in_gpu_memory));
   try {
-    auto made = link.receiver(endpoint, plan, form.bytes);
+    auto made = link.receiver(endpoint, plan, transfers, form.bytes);
     if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
     auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
     std::string reason = link.describe(*receiver);

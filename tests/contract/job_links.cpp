@@ -142,13 +142,14 @@ std::pair<std::int64_t, int> Buffer::first_wrong(const std::byte* landed, Epoch 
 }
 
 std::string to_string(const Shape& shape) {
-  return fmt::format("{} send, {} receive, {} transport partitions, {} bytes", shape.send_partitions,
-                     shape.recv_partitions, shape.transport_partitions, shape.total_bytes);
+  return fmt::format("{} send, {} receive, {} transport partitions, {} transfers, {} bytes", shape.send_partitions,
+                     shape.recv_partitions, shape.transport_partitions, shape.transfers_or_all(), shape.total_bytes);
 }
 
 Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from, int to)
     : link_(links.named(link_name)),
       plan_(shape.plan()),
+      transfers_(shape.transfers_or_all()),
       buffer_(std::make_unique<Buffer>(links, rank() == from ? kinds.send : kinds.recv, shape.total_bytes)) {
   if (from == to && rank() == from) {
     self_buffer_ = std::make_unique<Buffer>(links, kinds.recv, shape.total_bytes);
@@ -188,7 +189,7 @@ void Pair::match_receiver(int from) {
     refusal_ = offer.reason;
     return;
   }
-  auto made = link_.receiver(buffer_->endpoint(from), plan_, offer.content);
+  auto made = link_.receiver(buffer_->endpoint(from), plan_, transfers_, offer.content);
   if (auto* refused = std::get_if<link::Refusal>(&made)) {
     refusal_ = refused->reason;
     return send_bytes(message(false, {}, refused->reason), from);
@@ -204,7 +205,7 @@ void Pair::match_self() {
     return;
   }
   sender = std::move(std::get<std::unique_ptr<link::Sender>>(sending));
-  auto receiving = link_.receiver(self_buffer_->endpoint(rank()), plan_, sender->offer());
+  auto receiving = link_.receiver(self_buffer_->endpoint(rank()), plan_, transfers_, sender->offer());
   if (auto* refused = std::get_if<link::Refusal>(&receiving)) {
     refusal_ = refused->reason;
     return sender.reset();

@@ -78,7 +78,9 @@ struct Shape {
   std::int32_t recv_partitions = 1;
   std::int32_t transport_partitions = 1;
   std::int64_t total_bytes = 0;
+  std::int32_t transfers = 0;  ///< where all is complete together; 0: as many as there are transport partitions
 
+  std::int32_t transfers_or_all() const { return transfers > 0 ? transfers : transport_partitions; }
   link::Plan plan() const { return {send_partitions, recv_partitions, transport_partitions, total_bytes}; }
 };
 std::string to_string(const Shape& shape);
@@ -124,6 +126,7 @@ class Pair {
 
   link::Link& link_;
   link::Plan plan_;
+  std::int32_t transfers_;
   std::unique_ptr<Buffer> buffer_;
   std::unique_ptr<Buffer> self_buffer_;  ///< the receiving side's where a rank sends to itself
   std::optional<std::string> refusal_;

@@ -19,6 +19,7 @@ Shape random_shape(Random& random, std::int64_t most_bytes) {
   shape.send_partitions = random.integer(1, 24);
   shape.recv_partitions = random.integer(1, 24);
   shape.transport_partitions = random.integer(1, shape.send_partitions);
+  shape.transfers = random.integer(1, shape.transport_partitions);
   const std::int64_t unit = std::lcm<std::int64_t>(shape.send_partitions, shape.recv_partitions);
   shape.total_bytes = unit * random.integer(0, static_cast<std::int32_t>(std::max<std::int64_t>(most_bytes / unit, 1)));
   return shape;
@@ -111,6 +112,15 @@ TEST_P(LinkContract, bytes_lie_there_when_the_flag_says_so) {
   }
 }
 
+/// How an epoch leaves, whichever the link expects: whole, one by one, in runs of any length.
+std::vector<link::Range> runs_of_an_epoch(Random& random, std::int32_t transports) {
+  if (random.integer(0, 3) == 0) return {{0, transports}};
+  if (random.integer(0, 2) > 0) return random_runs(random, transports);
+  std::vector<link::Range> runs;
+  for (const std::int32_t t : random.permutation(transports)) runs.push_back({t, t + 1});
+  return runs;
+}
+
 TEST_P(LinkContract, partitions_of_a_run_arrive_each_by_itself) {
   JobLinks links;
   Random random(job_seed());
@@ -119,7 +129,7 @@ TEST_P(LinkContract, partitions_of_a_run_arrive_each_by_itself) {
     step(to_string(shape));
     Pair pair(links, link(), shape, request % 2 == 0 ? kinds() : Kinds(MemoryKind::plain));
     PARTITA_SKIP_IF_REFUSED(pair, to_string(shape));
-    for (Epoch epoch = 1; epoch <= 5 && !HasFailure(); ++epoch) {
+    for (Epoch epoch = 1; epoch <= 10 && !HasFailure(); ++epoch) {
       if (pair.receives()) {
         Random own(job_seed(), epoch);
         pair.receiver->open(epoch);
@@ -127,7 +137,7 @@ TEST_P(LinkContract, partitions_of_a_run_arrive_each_by_itself) {
       } else {
         Random own(job_seed(), epoch + 100);
         pair.sender->start(epoch);
-        pair.put_runs(epoch, random_runs(own, shape.transport_partitions));
+        pair.put_runs(epoch, runs_of_an_epoch(own, shape.transport_partitions));
         pair.finish();
       }
     }
@@ -149,8 +159,10 @@ TEST_P(LinkContract, plain_memory_carries_small_requests) {
 
 TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
   JobLinks links;
-  for (const std::int64_t total_bytes : {64, 400'000}) {
-    Pair pair(links, link(), {4, 4, 4, total_bytes}, kinds());
+  for (const Shape& shape : {Shape{4, 4, 4, 64}, Shape{4, 4, 4, 400'000}, Shape{4, 4, 4, 64, 1}, Shape{4, 4, 4, 0, 1},
+                             Shape{4, 4, 4, 60'000, 1}, Shape{4, 4, 4, 4000, 2}, Shape{4, 4, 4, 400'000, 2}}) {
+    step(to_string(shape));
+    Pair pair(links, link(), shape, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "4 partitions");
     for (Epoch epoch = 1; epoch <= 3; ++epoch) {
       int acknowledged = 0;
@@ -158,6 +170,7 @@ TEST_P(LinkContract, a_partition_that_is_held_back_has_not_arrived) {
         pair.receiver->open(epoch);
         for (const std::int32_t t : {0, 1, 3}) pair.expect_arrival(t, epoch);
         for (int look = 0; look < 100; ++look) EXPECT_FALSE(pair.receiver->arrived(2, epoch));
+        pair.expect_arrival(1, epoch);
         PMPI_Send(&acknowledged, 1, MPI_INT, 0, 1, harness_comm());
         pair.expect_arrival(2, epoch);
       } else {
@@ -213,27 +226,32 @@ TEST_P(LinkContract, several_threads_put_at_once) {
   JobLinks links;
   constexpr std::int32_t threads = 4;
   constexpr std::int32_t each = 16;
-  for (const std::int64_t total_bytes : {threads * each * 8, threads * each * 20'000}) {
-    Pair pair(links, link(), {threads * each, 8, threads * each, total_bytes}, kinds());
+  constexpr std::int32_t count = threads * each;
+  const auto in_threads = [](auto work) {
+    std::vector<std::jthread> team;
+    for (std::int32_t thread = 0; thread < threads; ++thread) team.emplace_back([=] { work(thread); });
+  };
+  Random random(job_seed());
+  for (const Shape& shape : {Shape{count, 8, count, count * 8}, Shape{count, 8, count, count * 20'000},
+                             Shape{count, 8, count, count * 8, 1}, Shape{count, 8, count, count * 5000, 7}}) {
+    step(to_string(shape));
+    Pair pair(links, link(), shape, kinds());
     PARTITA_SKIP_IF_REFUSED(pair, "64 partitions");
     for (Epoch epoch = 1; epoch <= 20; ++epoch) {
-      const auto in_threads = [&](auto work) {
-        std::vector<std::jthread> team;
-        for (std::int32_t thread = 0; thread < threads; ++thread) {
-          team.emplace_back([=] {
-            for (std::int32_t i = 0; i < each; ++i) work(i * threads + thread);
-          });
-        }
-      };
+      const std::vector<link::Range> runs = runs_of_an_epoch(random, count);
       if (pair.receives()) {
         pair.receiver->open(epoch);
-        in_threads([&](std::int32_t t) { pair.expect_arrival(t, epoch); });
+        in_threads([&](std::int32_t thread) {
+          for (std::int32_t t = thread; t < count; t += threads) pair.expect_arrival(t, epoch);
+        });
       } else {
         pair.sender->start(epoch);
         until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
-        in_threads([&](std::int32_t t) {
-          pair.buffer().fill(epoch, pair.plan().bytes(t));
-          pair.sender->put({t, t + 1}, epoch);
+        in_threads([&](std::int32_t thread) {
+          for (std::size_t i = static_cast<std::size_t>(thread); i < runs.size(); i += threads) {
+            pair.buffer().fill(epoch, link::bytes_of(pair.plan(), runs[i]));
+            pair.sender->put(runs[i], epoch);
+          }
         });
         pair.finish();
       }

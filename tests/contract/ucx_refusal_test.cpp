@@ -44,7 +44,7 @@ TEST_F(UcxRefusal, another_version_of_ucx_is_named) {
   if (IsSkipped()) return;
   const std::uint32_t other[2] = {1, 9};
   std::memcpy(offer_.data(), other, sizeof other);  // the version stands first in every offer
-  const auto made = link_.receiver(endpoint_, link::Plan(1, 1, 1, 64), offer_);
+  const auto made = link_.receiver(endpoint_, link::Plan(1, 1, 1, 64), 1, offer_);
   const auto* refused = std::get_if<Refusal>(&made);
   ASSERT_NE(refused, nullptr);
   EXPECT_NE(refused->reason.find(fmt::format("rank {} runs UCX 1.9", rank())), std::string::npos) << refused->reason;
@@ -54,7 +54,7 @@ TEST_F(UcxRefusal, an_offer_that_was_cut_short_is_an_error) {
   make_offer();
   if (IsSkipped()) return;
   offer_.resize(offer_.size() - 1);
-  EXPECT_THROW(link_.receiver(endpoint_, link::Plan(1, 1, 1, 64), offer_), Error);
+  EXPECT_THROW(link_.receiver(endpoint_, link::Plan(1, 1, 1, 64), 1, offer_), Error);
 }
 
 TEST_F(UcxRefusal, memory_of_a_gpu_needs_a_ucx_that_reaches_it) {

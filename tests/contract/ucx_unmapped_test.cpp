@@ -198,7 +198,7 @@ TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
   auto made = link.sender(from.endpoint(rank()));
   if (const auto* refused = std::get_if<link::Refusal>(&made)) GTEST_SKIP() << refused->reason;
   const auto sender = std::move(std::get<std::unique_ptr<link::Sender>>(made));
-  auto made_receiver = link.receiver(into.endpoint(rank()), shape.plan(), sender->offer());
+  auto made_receiver = link.receiver(into.endpoint(rank()), shape.plan(), shape.transfers_or_all(), sender->offer());
   const auto receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(made_receiver));
   const wire::Bytes answer = receiver->answer();
 

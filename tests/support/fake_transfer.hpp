@@ -166,7 +166,7 @@ class FakeLink final : public link::Link {
     return std::make_unique<FakeSender>(script_);
   }
   std::variant<std::unique_ptr<link::Receiver>, link::Refusal> receiver(const link::Endpoint& endpoint,
-                                                                        const link::Plan& plan,
+                                                                        const link::Plan& plan, std::int32_t,
                                                                         std::span<const std::byte>) override {
     if (!script_.receiver_refusal.empty()) return link::Refusal{script_.receiver_refusal};
     return std::make_unique<FakeReceiver>(script_, endpoint, plan);

@@ -8,6 +8,7 @@
 #include "core/wire.hpp"
 #include "link/direct/device_messages.hpp"
 #include "link/direct/messages.hpp"
+#include "link/mpi/messages.hpp"
 #include "link/ucx/messages.hpp"
 #include "transfer/setup_messages.hpp"
 
@@ -37,6 +38,25 @@ template <class Message>
 SetupReader link_reader(std::string name, const Message& message) {
   return {std::move(name), message.pack(),
           [](std::span<const std::byte> bytes) { return Message::unpack(bytes).pack(); }};
+}
+
+inline SetupReader mpi_answer_reader() {
+  return {"mpi_answer", link::mpi::Answer{7, 4}.pack(),
+          [](std::span<const std::byte> bytes) { return link::mpi::Answer::unpack(bytes, 16, 32767).pack(); }};
+}
+
+/// The second and last piece of a run of three transport partitions of 2 KiB.
+inline SetupReader mpi_piece_reader() {
+  const link::mpi::Blocks blocks({16, 8, 16, 32768}, 4);
+  const auto head = link::mpi::Piece{5, 8, 1, 3}.pack();
+  wire::Bytes message(head.begin(), head.end());
+  message.resize(head.size() + 3 * 2048 - link::mpi::Piece::most_bytes);
+  return {"mpi_piece", message, [blocks](std::span<const std::byte> bytes) {
+            const auto head_again = link::mpi::Piece::unpack(bytes, blocks).pack();
+            wire::Bytes again(head_again.begin(), head_again.end());
+            again.insert(again.end(), bytes.begin() + link::mpi::Piece::head_bytes, bytes.end());
+            return again;
+          }};
 }
 
 inline wire::Bytes bytes_of(const std::string& text) {
@@ -82,6 +102,8 @@ inline std::vector<SetupReader> setup_readers() {
                   link::direct::Answer{link::direct::Way::mapped, probe, 0, {2, 0, {6, 4712}}, {1, 192, {5, 4711}}}),
       link_reader("device_offer", device_offer),
       link_reader("device_answer", device_answer),
+      detail::mpi_answer_reader(),
+      detail::mpi_piece_reader(),
       link_reader("ucx_offer", ucx_offer),
       link_reader("ucx_answer", ucx_answer)};
 }

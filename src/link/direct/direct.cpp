@@ -54,7 +54,7 @@ class Direct final : public Link {
     return std::make_unique<HostSender>(context_, endpoint);
   }
 
-  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan, std::int32_t,
                                                             std::span<const std::byte> message) override {
     if (endpoint.kind == memory::Kind::device) {
       if (const auto& refusal = probe(endpoint).refusal) return *refusal;

@@ -8,7 +8,7 @@
 
 namespace partita::link {
 
-/// One persistent send and one persistent receive per transport partition, on a private communicator.
+/// On a private communicator (docs/design/link.md).
 std::unique_ptr<Link> make_mpi(const Context& context);
 
 }  // namespace partita::link

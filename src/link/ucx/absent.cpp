@@ -8,7 +8,7 @@ class AbsentUcxLink final : public Link {
  public:
   std::string_view name() const override { return "ucx"; }
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint&) override { return refusal(); }
-  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint&, const Plan&,
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint&, const Plan&, std::int32_t,
                                                             std::span<const std::byte>) override {
     return refusal();
   }

@@ -31,7 +31,7 @@ class UcxLink final : public Link {
     return std::make_unique<UcxSender>(process_, endpoint, std::move(gpu_region));
   }
 
-  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan, std::int32_t,
                                                             std::span<const std::byte> offer) override {
     std::shared_ptr<Region> gpu_region;  // until the receiver has taken the same one out of the cache
     if (auto reason = refusal(endpoint, gpu_region)) return Refusal{*reason};

@@ -1,0 +1,108 @@
+// Persistent requests of the MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/mpi_check.hpp"
+
+namespace partita::link::mpi {
+
+/// A datatype of any number of bytes, since a count is an int.
+class ByteSpan {
+ public:
+  explicit ByteSpan(std::int64_t size_bytes) {
+    if (size_bytes <= std::numeric_limits<int>::max()) {
+      count_ = static_cast<int>(size_bytes);
+      return;
+    }
+    const int chunk = 1 << 30;
+    int lengths[2] = {static_cast<int>(size_bytes / chunk), static_cast<int>(size_bytes % chunk)};
+    MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(size_bytes / chunk) * chunk};
+    MPI_Datatype types[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
+    PARTITA_MPI(Type_contiguous(chunk, MPI_BYTE, &types[0]));
+    PARTITA_MPI(Type_create_struct(2, lengths, offsets, types, &type_));
+    PARTITA_MPI(Type_commit(&type_));
+    PARTITA_MPI(Type_free(&types[0]));
+    count_ = 1;
+  }
+  ~ByteSpan() {
+    if (type_ != MPI_BYTE) native::Type_free(&type_);
+  }
+  ByteSpan(const ByteSpan&) = delete;
+  ByteSpan& operator=(const ByteSpan&) = delete;
+
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_ = 0;
+  MPI_Datatype type_ = MPI_BYTE;
+};
+
+/// Calls `call`. The MPI's text does not say with whom a transfer failed: an Error names world rank `peer`.
+template <class Call>
+void naming_peer(int peer, Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    throw Error(error.error_class(), "the transfer with rank {} failed: {}", peer, error.sentence());
+  }
+}
+
+/// Several, started and tested each by itself or all together. Different ones by several threads at once.
+class PersistentRequests {
+ public:
+  /// `peer`: the world rank at the other end, for errors.
+  explicit PersistentRequests(int peer) : peer_(peer) {}
+  ~PersistentRequests() {
+    for (MPI_Request& request : requests_) native::Request_free(&request);
+  }
+  PersistentRequests(const PersistentRequests&) = delete;
+  PersistentRequests& operator=(const PersistentRequests&) = delete;
+
+  /// One more, over `size_bytes`: `init(count, type, request)` makes it.
+  template <class Init>
+  void add(std::int64_t size_bytes, Init init) {
+    const ByteSpan span(size_bytes);
+    requests_.reserve(requests_.size() + 1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    init(span.count(), span.type(), &request);
+    requests_.push_back(request);
+  }
+
+  void start(std::int64_t index) {
+    naming_peer(peer_, [&] { PARTITA_MPI(Start(&requests_[static_cast<std::size_t>(index)])); });
+  }
+  void start_all() {
+    naming_peer(peer_, [&] { PARTITA_MPI(Startall(size(), requests_.data())); });
+  }
+
+  bool test(std::int64_t index, MPI_Status* status) {
+    int done = 0;
+    naming_peer(peer_, [&] { PARTITA_MPI(Test(&requests_[static_cast<std::size_t>(index)], &done, status)); });
+    return done != 0;
+  }
+  bool test_all() {
+    if (requests_.size() == 1) return test(0, MPI_STATUS_IGNORE);
+    int done = 0;
+    naming_peer(peer_, [&] { PARTITA_MPI(Testall(size(), requests_.data(), &done, MPI_STATUSES_IGNORE)); });
+    return done != 0;
+  }
+
+  /// Ends a receive that was started: nothing is written by it any more. Local.
+  void cancel(std::int64_t index) noexcept {
+    MPI_Request* const request = &requests_[static_cast<std::size_t>(index)];
+    if (native::Cancel(request) == MPI_SUCCESS) native::Wait(request, MPI_STATUS_IGNORE);
+  }
+
+ private:
+  int size() const { return static_cast<int>(requests_.size()); }
+
+  int peer_;
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace partita::link::mpi
