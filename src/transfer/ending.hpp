@@ -28,16 +28,14 @@ class Ending {
 
   /// The other side's.
   void hear(LastWord word);
-  /// Whether the other side has ended so that `epoch` cannot complete.
+  /// Whether the other side has ended.
+  bool heard() const { return is_heard_.load(std::memory_order_acquire); }
+  /// Whether it has, so that `epoch` cannot complete.
   bool loses(Epoch epoch) const { return heard() && reached(epoch, word_.first_lost); }
-  /// Whether it has failed or given up, and was not just freed.
-  bool has_failed() const { return heard() && !word_.cause.empty(); }
   /// Once one of these has been true.
   const LastWord& heard_word() const { return word_; }
 
  private:
-  bool heard() const { return is_heard_.load(std::memory_order_acquire); }
-
   std::mutex mutex_;
   std::optional<LastWord> said_;
   bool is_sent_ = false;

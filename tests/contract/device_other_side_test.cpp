@@ -15,6 +15,9 @@
 namespace partita::test {
 namespace {
 
+/// Of the watch over kernels, which acts on the second.
+constexpr auto several_looks = std::chrono::milliseconds(700);
+
 class DeviceOtherSide : public FakeGpuRequest {
  protected:
   void make_both(const char* key = nullptr, const char* value = nullptr) {
@@ -27,6 +30,11 @@ class DeviceOtherSide : public FakeGpuRequest {
       EXPECT_EQ(Partita_Prequest_free(&device_), MPI_SUCCESS);
     }
     FakeGpuRequest::TearDown();
+  }
+
+  void free_both() {
+    EXPECT_EQ(Partita_Prequest_free(&device_), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
   }
 
   static void expect_error(int code, const std::string& words) {
@@ -116,12 +124,56 @@ TEST_F(DeviceOtherSide, a_fault_releases_the_kernels_of_a_device_driven_peer) {
 TEST_F(DeviceOtherSide, a_free_of_the_send_releases_kernels_that_wait_for_it) {
   make_both();
   if (sends()) {
-    EXPECT_EQ(Partita_Prequest_free(&device_), MPI_SUCCESS);
-    EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
+    free_both();
   } else if (Partita_Start(&request_) == MPI_SUCCESS) {  // it does not know yet
     EXPECT_EQ(of_kernel([&] { return MPIX_Pwait(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
     expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the sender has freed its request (rank 0)");
   }
+}
+
+/// The host does not see which epoch is open: kernels at a complete one hear nothing of a free, those at the next do.
+TEST_F(DeviceOtherSide, a_free_of_the_send_releases_device_driven_kernels_from_the_next_epoch_on) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  make_both("partita_driver", "device");
+  EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  if (sends()) {
+    EXPECT_EQ(MPIX_Pbuf_prepare(device_), PARTITA_DEVICE_SUCCESS);
+    write_pattern(buffer_->data(), 1, 0, total_bytes);
+    EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device_), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pwait(device_), PARTITA_DEVICE_SUCCESS);
+    free_both();
+    harness_barrier();
+  } else {
+    harness_barrier();
+    std::this_thread::sleep_for(several_looks);
+    EXPECT_EQ(MPIX_Pwait(device_), PARTITA_DEVICE_SUCCESS);
+    expect_contents(1);
+    EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(of_kernel([&] { return MPIX_Pwait(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
+    expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the sender has freed its request (rank 0)");
+  }
+}
+
+TEST_F(DeviceOtherSide, a_free_of_the_receive_releases_device_driven_kernels_that_wait_for_it) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  make_both("partita_driver", "device");
+  if (!sends()) return free_both();
+  EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(of_kernel([&] { return MPIX_Pbuf_prepare(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
+  expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the receiver has freed its request (rank 1)");
+}
+
+TEST_F(DeviceOtherSide, a_send_that_is_freed_within_an_epoch_of_its_kernels_loses_that_epoch) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  make_both("partita_driver", "device");
+  EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  if (sends()) {
+    EXPECT_EQ(MPIX_Pbuf_prepare(device_), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready(0, device_), PARTITA_DEVICE_SUCCESS);
+    return free_both();
+  }
+  EXPECT_EQ(of_kernel([&] { return MPIX_Pwait(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
+  expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the sender, rank 0, gave its request up");
 }
 
 /// What has arrived stays: the sender is gone when the receiver looks.
@@ -137,7 +189,7 @@ TEST_F(DeviceOtherSide, a_receive_that_has_all_completes_for_host_and_kernels) {
     harness_barrier();
   } else {
     harness_barrier();
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));  // for the watch to look twice
+    std::this_thread::sleep_for(several_looks);
     EXPECT_EQ(MPIX_Pwait(device_), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
     expect_contents(1);

@@ -72,9 +72,18 @@ void DeviceRequest::drop() {
   release();
 }
 
-/// Flags and credits know the epochs that kernels have opened: the next device request goes on behind them.
+/// Flags, credits and the other side know the epochs that kernels have opened: what follows goes on behind them. Of a
+/// send whose kernels have not marked all of its last epoch that one is lost. Throws Error where the GPU works no
+/// longer.
 void DeviceRequest::take_over_epoch() {
-  if (device_driven() && !failed()) half_.set_epoch(side_->newest_epoch());
+  if (!device_driven() || failed()) return;
+  const auto [epoch, has_left] = side_->last_epoch();
+  half_.set_epoch(epoch);
+  if (has_left || half_.given_up()) return;
+  half_.give_up();
+  half_.say(epoch, "gave its request up",
+            Error(ErrorClass::request, "it was freed before its kernels had marked all of epoch {}. {}", epoch,
+                  owner_.name()));
 }
 
 void DeviceRequest::release() {
@@ -129,8 +138,7 @@ void DeviceRequest::watch_kernels(KernelFindings& findings) {
 /// Why kernels wait in vain, if they do.
 std::optional<Error> DeviceRequest::why_in_vain(KernelFindings& findings) {
   if (const Error* fault = findings.fault_of(half_.terms().place.device)) return *fault;
-  // The host does not know which epoch is open where kernels open them: after a free it may be one that completes.
-  const bool lost = device_driven() ? half_.ending.has_failed() : half_.is_lost();
+  const bool lost = epoch_is_lost();
   if ((!lost && !findings.has_ended(half_.peer())) || !owner_.kernels_can_wait()) {
     looks_in_vain_ = 0;
     return {};
@@ -141,6 +149,17 @@ std::optional<Error> DeviceRequest::why_in_vain(KernelFindings& findings) {
   return Error(ErrorClass::other,
                "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
                half_.peer(), owner_.name());
+}
+
+/// Whether the other side has ended so that the open epoch cannot complete. Which one that is, where kernels open them,
+/// the GPU is asked.
+bool DeviceRequest::epoch_is_lost() const {
+  if (!device_driven()) return half_.is_lost();
+  try {
+    return half_.ending.heard() && half_.ending.loses(side_->last_epoch().epoch);
+  } catch (const Error&) {
+    return false;  // the GPU works no longer, as the next look finds
+  }
 }
 
 void DeviceRequest::fail_kernels(const Error& error, Mail::Caller caller) {

@@ -77,6 +77,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   void check_can_be_made() const;
   void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Error> why_in_vain(KernelFindings& findings);
+  bool epoch_is_lost() const;
   void take_over_epoch();
   void leave_engine();
   void release();

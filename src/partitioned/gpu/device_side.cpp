@@ -114,10 +114,12 @@ void DeviceSide::start(Epoch epoch) {
   std::atomic_ref(words().promise).store(std::uint64_t{epoch} << 32 | epoch, std::memory_order_release);
 }
 
-Epoch DeviceSide::newest_epoch() const {
-  partita_u64 head = 0;
-  device_memory_.copy(&head, &view_.state->head, sizeof(head));
-  return device::low_half(head);
+DeviceSide::LastEpoch DeviceSide::last_epoch() const {
+  Partita_Prequest_state state{};
+  device_memory_.copy(&state, view_.state, sizeof(state));
+  const bool receives = (view_.flags & PARTITA_PREQUEST_RECV) != 0;
+  return {device::low_half(state.head),
+          receives || state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

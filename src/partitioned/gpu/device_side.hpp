@@ -32,8 +32,13 @@ class DeviceSide {
 
   /// The host opens `epoch`.
   void start(Epoch epoch);
-  /// Of a device-driven request: the epoch that its kernels have opened last.
-  Epoch newest_epoch() const;
+  struct LastEpoch {
+    Epoch epoch = no_epoch;
+    bool has_left = true;  ///< all of a send, as its kernels have marked it
+  };
+  /// Of a device-driven request: the epoch that its kernels have opened last. Copies from the GPU. Throws Error where
+  /// that no longer works.
+  LastEpoch last_epoch() const;
   /// Whether the kernel has decided how every transport partition of `epoch` leaves.
   bool completed(Epoch epoch) const;
   /// Whether the kernel may have left transport partitions of `epoch` to the host: not, as long as it copies them all.
