@@ -30,6 +30,14 @@ struct NotMappable {
   std::string reason;
 };
 
+/// Which unused mappings of peers' memory are closed.
+enum class Closing {
+  /// All. The driver closes a mapping of cudaMalloc memory once every running kernel of this process has ended, and lets
+  /// no thread launch or copy until then: only while no kernel can be waiting for this process.
+  all,
+  without_blocking,  ///< those of memory that came by descriptors
+};
+
 /// CUDA is first touched by the first call that is not place_of, or by place_of itself where the program has touched it
 /// before: a program chooses its GPU first. Throws Error where CUDA fails. Any thread may call.
 class DeviceMemory {
@@ -76,8 +84,8 @@ class DeviceMemory {
   virtual void check(int device) = 0;
 
   /// Closes the mappings of import() that nobody holds any more, if they keep more than `allowed_bytes` of peers'
-  /// memory. Then it blocks behind running kernels: only while no kernel can be waiting for this process.
-  virtual void trim(std::size_t allowed_bytes) = 0;
+  /// memory: those of `closing`.
+  virtual void trim(std::size_t allowed_bytes, Closing closing) = 0;
 
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.

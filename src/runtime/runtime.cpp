@@ -147,9 +147,11 @@ void Runtime::free(Operation& operation) {
   const bool in_gpu_memory = operation.in_gpu_memory();
   operations.free(operation);
   // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
-  // owner has freed from being used. Unmapping blocks behind kernels: no request may have an epoch that kernels mark,
-  // and none may be driven by them, whose epochs the host does not see. What is left now goes with a later request.
-  if (in_gpu_memory && engine.idle() && device_watch.idle()) device_memory->trim(unused_mapped_bytes);
+  // owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch that kernels
+  // mark then, and none may be driven by them, whose epochs the host does not see. These go with a later request.
+  if (!in_gpu_memory) return;
+  const bool no_kernel_waits = engine.idle() && device_watch.idle();
+  device_memory->trim(unused_mapped_bytes, no_kernel_waits ? memory::Closing::all : memory::Closing::without_blocking);
 }
 
 void* Runtime::allocate_memory(std::size_t size_bytes) {

@@ -2,10 +2,13 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -164,16 +167,48 @@ TEST_F(DeviceMemoryContract, unused_mappings_close_and_open_again) {
   const MappedBuffer by_hand(1);
   for (std::byte* data : {plain.data(), by_hand.data()}) {
     const auto held = imported(exchange(exported(data, 100)));
-    device_memory().trim(0);
+    device_memory().trim(0, memory::Closing::all);
     write(data, pattern(100, 5));
     harness_barrier();
     EXPECT_EQ(read(held.get(), 100), pattern(100, 5));
     harness_barrier();
   }
-  device_memory().trim(std::size_t{1} << 30);  // they are smaller, so they stay
-  device_memory().trim(0);
+  device_memory().trim(std::size_t{1} << 30, memory::Closing::all);  // they are smaller, so they stay
+  device_memory().trim(0, memory::Closing::all);
   share(plain.data(), 5000, 10, 100);
   share(by_hand.data(), by_hand.size_bytes(), 10, 100);
+}
+
+/// As beside a kernel that waits for this process.
+TEST_F(DeviceMemoryContract, what_came_by_descriptors_closes_beside_work_that_waits) {
+  const CudaBuffer plain(5000);
+  const MappedBuffer by_hand(1);
+  const auto their_plain = exchange(exported(plain.data(), 100));
+  const auto theirs = exchange(exported(by_hand.data(), 100));
+  imported(their_plain);
+  imported(theirs);
+
+  std::atomic<bool> released{false};
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  const auto wait_for_the_host = [](void* flag) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!static_cast<std::atomic<bool>*>(flag)->load() && std::chrono::steady_clock::now() < give_up) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  ASSERT_EQ(cudaLaunchHostFunc(stream, wait_for_the_host, &released), cudaSuccess);
+  const auto begin = std::chrono::steady_clock::now();
+  device_memory().trim(0, memory::Closing::without_blocking);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+  released = true;
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  cudaStreamDestroy(stream);
+
+  EXPECT_THROW(device_memory().import(peer(), theirs, gpu()), Error) << "its descriptor went with the mapping";
+  EXPECT_NE(imported(their_plain), nullptr);
+  harness_barrier();
 }
 
 TEST_F(DeviceMemoryContract, an_address_used_again_is_mapped_anew) {

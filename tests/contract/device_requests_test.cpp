@@ -275,6 +275,20 @@ long wake_ups_of_other_threads() {
   return sum;
 }
 
+/// A kernel of the live one may wait for this process, which could launch and copy nothing while some mappings close.
+TEST_F(DeviceRequests, a_free_beside_a_device_driven_request_closes_only_mappings_that_close_at_once) {
+  using memory::Closing;
+  FakeGpu::instance().take_trimmed();
+  OwnPair live(2, 64);
+  live.create();
+  OwnPair other(2, 64);
+  other.free_requests();
+  EXPECT_EQ(FakeGpu::instance().take_trimmed(), std::vector<Closing>(2, Closing::without_blocking));
+  live.free_device_requests();
+  live.free_requests();
+  EXPECT_EQ(FakeGpu::instance().take_trimmed(), std::vector<Closing>(2, Closing::all));
+}
+
 TEST_F(DeviceRequests, no_thread_wakes_while_no_epoch_of_a_device_request_is_open) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer has a thread of its own, which wakes";

@@ -57,7 +57,7 @@ TEST_F(NoDeviceMemory, what_needs_a_gpu_says_that_there_is_none) {
   } catch (const Error& error) {
     EXPECT_NE(error.sentence().find("CUDA"), std::string::npos) << error.sentence();
   }
-  device_memory_->trim(0);
+  device_memory_->trim(0, memory::Closing::all);
   host_memory_.free_block(exported, 64);
 }
 

@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "memory/device.hpp"
 
@@ -38,6 +40,11 @@ class FakeGpu final : public memory::DeviceMemory {
   bool holds(const void* from) const { return held_ == from; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
+  /// What trim() was called with since the last time.
+  std::vector<memory::Closing> take_trimmed() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(trimmed_, {});
+  }
   /// As no real one can, for the tests after it.
   void mend(Gpu gpu);
 
@@ -55,7 +62,10 @@ class FakeGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int gpu) override;
   void copy(void* to, const void* from, std::size_t size_bytes) override;
   void check(int gpu) override;
-  void trim(std::size_t) override {}
+  void trim(std::size_t, memory::Closing closing) override {
+    const std::lock_guard lock(mutex_);
+    trimmed_.push_back(closing);
+  }
   void make_current(int) override {}
 
  private:
@@ -74,6 +84,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
   std::set<int> failed_;
+  std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
 };
 

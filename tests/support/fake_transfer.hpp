@@ -75,7 +75,7 @@ class NoDeviceMemory final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int) override { none(); }
   void copy(void*, const void*, std::size_t) override { none(); }
   void check(int) override { none(); }
-  void trim(std::size_t) override {}
+  void trim(std::size_t, memory::Closing) override {}
   void make_current(int) override { none(); }
 
  private:

@@ -32,7 +32,7 @@ class CudaMemory final : public DeviceMemory {
     return imports_.import(peer, memory, device);
   }
   void check(int device) override;
-  void trim(std::size_t allowed_bytes) override { imports_.trim(allowed_bytes); }
+  void trim(std::size_t allowed_bytes, Closing closing) override { imports_.trim(allowed_bytes, closing); }
 
   std::byte* allocate_block(int device, std::size_t size_bytes) override {
     return blocks_.allocate(device, size_bytes);

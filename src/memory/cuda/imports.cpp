@@ -115,7 +115,7 @@ Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& des
   if (pieces.front().way == Way::file_descriptor) return map_by_descriptors(pieces, descriptors, device, context);
   Mapped mapped = map_by_ipc(pieces.front(), device, context);
   if (!std::holds_alternative<AlreadyMapped>(mapped)) return mapped;
-  close_unused();
+  close_unused(Closing::all);
   return map_by_ipc(pieces.front(), device, context);
 }
 
@@ -129,18 +129,21 @@ int Imports::device_for(const void* address) {
   return -1;
 }
 
-void Imports::trim(std::size_t allowed_bytes) {
+void Imports::trim(std::size_t allowed_bytes, Closing closing) {
   const std::lock_guard lock(mutex_);
   std::uint64_t unused_bytes = 0;
   for (const auto& [key, mapping] : mappings_) {
     if (mapping.use_count() == 1) unused_bytes += std::max(size_bytes_of(key), least_kept_bytes);
   }
-  if (unused_bytes > allowed_bytes) close_unused();
+  if (unused_bytes > allowed_bytes) close_unused(closing);
 }
 
 /// Nobody can take hold of one meanwhile, since that needs the lock.
-void Imports::close_unused() {
-  std::erase_if(mappings_, [](const auto& entry) { return entry.second.use_count() == 1; });
+void Imports::close_unused(Closing closing) {
+  std::erase_if(mappings_, [&](const auto& entry) {
+    const std::shared_ptr<Mapping>& mapping = entry.second;
+    return mapping.use_count() == 1 && (closing == Closing::all || !mapping->blocks());
+  });
 }
 
 }  // namespace partita::memory::cuda

@@ -27,7 +27,7 @@ class Imports {
   /// See DeviceMemory::import.
   Imported import(int peer, const DeviceExport& pieces, int device);
   /// See DeviceMemory::trim.
-  void trim(std::size_t allowed_bytes);
+  void trim(std::size_t allowed_bytes, Closing closing);
   /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
   int device_for(const void* address);
 
@@ -41,7 +41,7 @@ class Imports {
   /// Those of pieces that are descriptors; -1 for one that has been taken already.
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
   Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device);
-  void close_unused();
+  void close_unused(Closing closing);
 
   World& world_;
   Contexts& contexts_;

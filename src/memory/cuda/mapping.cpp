@@ -15,6 +15,7 @@ class IpcMapping final : public Mapping {
     const InContext in_context(context_);
     PARTITA_CU_QUIETLY(cuIpcCloseMemHandle, reinterpret_cast<CUdeviceptr>(base_));
   }
+  bool blocks() const override { return true; }
 
  private:
   CUcontext context_;
@@ -30,6 +31,7 @@ class DescriptorMapping final : public Mapping {
     for (const Part& part : parts_) PARTITA_CU_QUIETLY(cuMemUnmap, part.address, part.size_bytes);
     PARTITA_CU_QUIETLY(cuMemAddressFree, first_, reserved_bytes_);
   }
+  bool blocks() const override { return false; }
 
   CUresult reserve(std::size_t size_bytes) {
     const CUresult result = driver().cuMemAddressReserve(&first_, size_bytes, 0, 0, 0);

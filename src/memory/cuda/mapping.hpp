@@ -12,7 +12,7 @@
 
 namespace partita::memory::cuda {
 
-/// Unmaps when it goes away, which blocks behind running kernels.
+/// Unmaps when it goes away.
 class Mapping {
  public:
   virtual ~Mapping() = default;
@@ -20,6 +20,8 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   std::byte* base() const { return base_; }
+  /// Whether its end waits for every running kernel of this process, which no thread can launch or copy beside then.
+  virtual bool blocks() const = 0;
 
  protected:
   Mapping() = default;
