@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -36,6 +37,13 @@ Address address_of(const std::string& path) {
   std::memcpy(address.un.sun_path, path.data(), path.size());
   address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   return address;
+}
+
+/// Whether somebody else has bound the socket at `path`. The folder is this user's alone, so that nobody puts another
+/// one there between this look and what is sent.
+bool is_another_users(const std::string& path) {
+  struct stat found{};
+  return ::lstat(path.c_str(), &found) == 0 && (!S_ISSOCK(found.st_mode) || found.st_uid != ::geteuid());
 }
 
 int open_socket() {
@@ -143,6 +151,7 @@ bool NodeSocket::flush(int peer) {
 }
 
 bool NodeSocket::try_pass(int peer, const Waiting& waiting) {
+  if (is_another_users(path_of(peer))) return true;  // who gets nothing; the rank itself is not there any more
   NodeDatagram datagram{rank_, waiting.kind, waiting.segment, waiting.size_bytes};
   iovec part{&datagram, sizeof datagram};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -269,7 +278,7 @@ std::string NodeSocket::why_lost(DescriptorKind kind, int peer, std::uint64_t se
 bool NodeSocket::reaches(int peer) const {
   const UniqueFd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const Address address = address_of(path_of(peer));
-  return probe.get() >= 0 &&
+  return probe.get() >= 0 && !is_another_users(path_of(peer)) &&
          ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.un), address.length) == 0;
 }
 

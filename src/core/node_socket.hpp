@@ -53,7 +53,8 @@ class NodeSocket {
   NodeSocket(const NodeSocket&) = delete;
   NodeSocket& operator=(const NodeSocket&) = delete;
 
-  /// Passes a duplicate of `fd` to `peer`, at once or, where the peer's queue is full, in a later flush().
+  /// Passes a duplicate of `fd` to `peer`, at once or, where the peer's queue is full, in a later flush(). A socket
+  /// that another user has bound gets nothing.
   void pass(int peer, DescriptorKind kind, std::uint64_t segment, std::uint64_t size_bytes, int fd);
   /// Sends what had to wait. True if nothing for `peer` waits any more.
   bool flush(int peer);

@@ -252,6 +252,21 @@ TEST_F(NodeSockets, take_no_descriptor_of_another_user) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST_F(NodeSockets, pass_nothing_to_another_user) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  const std::string path = folder_ + "/2";
+  const UniqueFd theirs(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = address_of(path);
+  ASSERT_EQ(::bind(theirs.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::lchown(path.c_str(), nobody, nobody), 0);
+  EXPECT_FALSE(from_.reaches(2));
+  from_.pass(2, DescriptorKind::device_memory, 7, 4096, file_.get());
+  EXPECT_TRUE(from_.flush(2));
+  char byte = 0;
+  EXPECT_LT(::recv(theirs.get(), &byte, sizeof byte, 0), 0) << "it was sent a descriptor";
+  ::unlink(path.c_str());
+}
+
 TEST_F(NodeSockets, close_what_is_not_wanted) {
   const std::size_t before = open_descriptors();
   for (const std::size_t count : {2U, 3U, 40U}) ASSERT_EQ(send_descriptors(folder_ + "/1", file_.get(), count), 0);
