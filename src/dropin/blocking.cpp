@@ -31,17 +31,6 @@ int issue_and_poll(Issue issue, MPI_Status* status = MPI_STATUS_IGNORE) {
   return code == MPI_SUCCESS ? wait_polling(&request, status) : code;
 }
 
-/// Looks for a message until there is one.
-template <class Look>
-int look_until_found(Look look) {
-  Polling polling;
-  while (true) {
-    int found = 0;
-    if (const int code = look(&found); code != MPI_SUCCESS || found != 0) return code;
-    polling.pause();
-  }
-}
-
 /// Waits for a send and a receive together; the status is the receive's.
 int wait_for_pair(MPI_Request sending, MPI_Request receiving, MPI_Status* status) {
   const int code = wait_polling(&receiving, status);

@@ -153,6 +153,11 @@ INTERPOSE(Intercomm_create)(MPI_Comm local_comm, int local_leader, MPI_Comm peer
                 newintercomm);
 }
 
+INTERPOSE(Comm_disconnect)(MPI_Comm* comm) {
+  if (const int code = comm == nullptr ? MPI_SUCCESS : gather_all(*comm); code != MPI_SUCCESS) return code;
+  return native().Comm_disconnect(comm);
+}
+
 /* What these give stays unknown. */
 
 INTERPOSE(Comm_spawn)(const char* command, char* argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,

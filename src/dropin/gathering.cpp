@@ -37,18 +37,20 @@ int private_tag(Meeting kind, int tag) {
   return kinds * (std::max(tag, 0) % free_of_kind) + static_cast<int>(kind);
 }
 
-/// World ranks of `group`; empty where one is not of this world.
-std::vector<int> world_ranks(MPI_Group group) {
+/// The processes of `group` as ranks of `within`; empty where one is not of that.
+std::vector<int> ranks_within(MPI_Group within, MPI_Group group) {
   int size = 0;
   if (native().Group_size(group, &size) != MPI_SUCCESS || size == 0) return {};
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::vector<int> translated(ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (native().Group_translate_ranks(group, size, ranks.data(), meetings().world, translated.data()) != MPI_SUCCESS) {
-    return {};
-  }
+  if (native().Group_translate_ranks(group, size, ranks.data(), within, translated.data()) != MPI_SUCCESS) return {};
   const bool foreign = std::find(translated.begin(), translated.end(), MPI_UNDEFINED) != translated.end();
   return foreign ? std::vector<int>() : translated;
+}
+
+std::vector<int> world_ranks(MPI_Group group) {
+  return ranks_within(meetings().world, group);
 }
 
 using GroupOf = int (*)(MPI_Comm, MPI_Group*);
@@ -84,6 +86,20 @@ int exchange_words(int to, int from, int tag) {
     if (code == MPI_SUCCESS) code = one_code;
   }
   return code;
+}
+
+/// Calls `body` with each process of `group` as a rank of `comm`, until one call fails.
+template <class Body>
+int for_each_rank(MPI_Comm comm, MPI_Group group, Body body) {
+  if (comm == MPI_COMM_NULL) return MPI_SUCCESS;
+  MPI_Group whole = MPI_GROUP_NULL;
+  if (const int code = native().Comm_group(comm, &whole); code != MPI_SUCCESS) return code;
+  const std::vector<int> ranks = ranks_within(whole, group);
+  native().Group_free(&whole);
+  for (const int rank : ranks) {
+    if (const int code = body(rank); code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
 }
 
 std::string name_of(const void* handle, std::size_t handle_bytes) {
@@ -191,6 +207,24 @@ MPI_Comm take_kept(const void* handle, std::size_t handle_bytes) {
   const std::lock_guard lock(meetings().mutex);
   meetings().kept.erase(name_of(handle, handle_bytes));
   return comm;
+}
+
+int tell_group(MPI_Comm comm, MPI_Group group) {
+  return for_each_rank(comm, group, [&](int rank) {
+    static const char none = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = native().Isend(&none, 0, MPI_CHAR, rank, 0, comm, &request);
+    return code == MPI_SUCCESS ? native().Request_free(&request) : code;
+  });
+}
+
+int hear_group(MPI_Comm comm, MPI_Group group) {
+  return for_each_rank(comm, group, [&](int rank) {
+    char none = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = native().Irecv(&none, 0, MPI_CHAR, rank, 0, comm, &request);
+    return code == MPI_SUCCESS ? wait_polling(&request, MPI_STATUS_IGNORE) : code;
+  });
 }
 
 }  // namespace partita::dropin

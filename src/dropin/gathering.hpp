@@ -36,4 +36,10 @@ MPI_Comm kept_for(const void* handle, std::size_t handle_bytes);
 /// Takes it away, for the caller to free.
 MPI_Comm take_kept(const void* handle, std::size_t handle_bytes);
 
+/// Sends a word to each process of `group`; does not wait. All of them are in `comm`, which was kept for an object:
+/// nothing is done where that is MPI_COMM_NULL.
+int tell_group(MPI_Comm comm, MPI_Group group);
+/// Waits for a word from each, polling.
+int hear_group(MPI_Comm comm, MPI_Group group);
+
 }  // namespace partita::dropin

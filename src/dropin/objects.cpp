@@ -1,11 +1,12 @@
-// Windows and files (MPI-4, sections 12.2, 12.5.1 and 14.2): calls that wait for all ranks in the MPI and have no
-// nonblocking twin. Where only callers make progress for Partita, all ranks gather before them.
+// Windows and files (MPI-4, chapters 12 and 14): calls that wait for other ranks in the MPI and have no nonblocking
+// twin. Where only callers make progress for Partita, those ranks gather before them.
 #include <mpi.h>
 #include <partita/partita.h>
 
 #include "dropin/gathering.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
+#include "dropin/polling.hpp"
 
 namespace {
 
@@ -55,6 +56,23 @@ INTERPOSE(Win_fence)(int assert, MPI_Win win) {
   return gathered == MPI_SUCCESS ? native().Win_fence(assert, win) : gathered;
 }
 
+/* Between MPI_Win_post and MPI_Win_start goes a word, so that the origin never waits in the MPI for the target. */
+
+INTERPOSE(Win_post)(MPI_Group group, int assert, MPI_Win win) {
+  const int code = native().Win_post(group, assert, win);
+  return code == MPI_SUCCESS ? tell_group(kept_for(&win, sizeof win), group) : code;
+}
+
+INTERPOSE(Win_start)(MPI_Group group, int assert, MPI_Win win) {
+  const int heard = hear_group(kept_for(&win, sizeof win), group);
+  return heard == MPI_SUCCESS ? native().Win_start(group, assert, win) : heard;
+}
+
+INTERPOSE(Win_wait)(MPI_Win win) {
+  if (!progress_by_caller()) return native().Win_wait(win);
+  return look_until_found([&](int* complete) { return native().Win_test(win, complete); });
+}
+
 INTERPOSE(Win_free)(MPI_Win* win) {
   return end_of(win, [&] { return native().Win_free(win); });
 }
@@ -62,6 +80,29 @@ INTERPOSE(Win_free)(MPI_Win* win) {
 INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info info, MPI_File* fh) {
   return make_on(comm, fh, [&] { return native().File_open(comm, filename, amode, info, fh); });
 }
+
+/// NAMED is expanded first.
+#define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
+#define FILE_CALL(NAME, PARAMETERS, ...)                                             \
+  INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                     \
+    const int gathered = gather_all(kept_for(&fh, sizeof fh));                       \
+    return gathered == MPI_SUCCESS ? native().NAMED(, NAME)(__VA_ARGS__) : gathered; \
+  }
+
+#define NAMED(PREFIX, NAME) PREFIX##NAME
+#define COUNT int
+#include "dropin/file_calls.inc"
+#include "dropin/file_calls_without_count.inc"
+#undef NAMED
+#undef COUNT
+
+#if PARTITA_HAS_LARGE_COUNTS
+#define NAMED(PREFIX, NAME) PREFIX##NAME##_c
+#define COUNT MPI_Count
+#include "dropin/file_calls.inc"
+#undef NAMED
+#undef COUNT
+#endif
 
 INTERPOSE(File_close)(MPI_File* fh) {
   return end_of(fh, [&] { return native().File_close(fh); });

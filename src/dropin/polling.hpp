@@ -26,14 +26,20 @@ class Polling {
   unsigned looks_ = 0;
 };
 
-/// Waits for a request of the MPI's as MPI_Wait does.
-inline int wait_polling(MPI_Request* request, MPI_Status* status) {
+/// Calls `look(&found)`, which returns a code of the MPI's, until it finds what it looks for or fails.
+template <class Look>
+int look_until_found(Look look) {
   Polling polling;
   while (true) {
-    int done = 0;
-    if (const int code = native().Test(request, &done, status); code != MPI_SUCCESS || done != 0) return code;
+    int found = 0;
+    if (const int code = look(&found); code != MPI_SUCCESS || found != 0) return code;
     polling.pause();
   }
+}
+
+/// Waits for a request of the MPI's as MPI_Wait does.
+inline int wait_polling(MPI_Request* request, MPI_Status* status) {
+  return look_until_found([&](int* done) { return native().Test(request, done, status); });
 }
 
 /// Calls `look` until it returns true. While requests of ours are among what is waited for, the wait is watched as

@@ -253,6 +253,87 @@ TEST_P(Crossing, ends_around_windows) {
   MPI_Win_free(&window);
 }
 
+TEST_P(Crossing, ends_around_epochs_of_windows_that_only_two_ranks_open) {
+  int* words = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window);
+  MPI_Group all = MPI_GROUP_NULL, peer = MPI_GROUP_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  const int other = rank() == 0 ? 1 : 0;
+  MPI_Group_incl(all, 1, &other, &peer);
+  const auto put = [&] {
+    const int value = 40 + rank();
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_start(peer, 0, window));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Put(&value, 1, MPI_INT, other, 3, 1, MPI_INT, window));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_complete(window));
+  };
+  const auto take = [&] {
+    words[3] = 0;
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_post(peer, 0, window));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_wait(window));
+    ASSERT_EQ(40 + other, words[3]);
+  };
+  for (const int origin : {0, 1}) {
+    cross([&] {
+      if (rank() > 1) return;
+      rank() == origin ? put() : take();
+    });
+  }
+  MPI_Group_free(&peer);
+  MPI_Group_free(&all);
+  MPI_Win_free(&window);
+}
+
+TEST_P(Crossing, ends_around_disconnecting) {
+  cross([] {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    ASSERT_EQ(MPI_SUCCESS, MPI_Comm_disconnect(&comm));
+    ASSERT_EQ(MPI_COMM_NULL, comm);
+  });
+}
+
+/// A file of four bytes a rank, open on all of them.
+class SharedFile {
+ public:
+  SharedFile() {
+    const std::string name = testing::TempDir() + "partita_shared_" + std::to_string(from_rank_zero(getpid()));
+    EXPECT_EQ(MPI_SUCCESS,
+              MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                            MPI_INFO_NULL, &file));
+    MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  }
+  ~SharedFile() { EXPECT_EQ(MPI_SUCCESS, MPI_File_close(&file)); }
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  MPI_File file = MPI_FILE_NULL;
+};
+
+TEST_P(Crossing, ends_around_collective_access_to_files) {
+  const SharedFile shared;
+  MPI_File file = shared.file;
+  MPI_Status status{};
+  cross([&] {
+    const int own = rank() + 5;
+    ASSERT_EQ(MPI_SUCCESS, MPI_File_write_at_all(file, rank(), &own, 1, MPI_INT, &status));
+  });
+  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_sync(file)); });
+  cross([&] {
+    int read = -1;
+    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all(file, rank(), &read, 1, MPI_INT, &status));
+    ASSERT_EQ(rank() + 5, read);
+  });
+  cross([&] {
+    int read = -1;
+    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all_begin(file, rank(), &read, 1, MPI_INT));
+    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all_end(file, &read, &status));
+    ASSERT_EQ(rank() + 5, read);
+  });
+  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL)); });
+  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_set_size(file, 4 * static_cast<MPI_Offset>(ranks()))); });
+}
+
 TEST_P(Crossing, ends_around_files) {
   const std::string name = testing::TempDir() + "partita_crossing_" + std::to_string(from_rank_zero(getpid()));
   cross([&] {
