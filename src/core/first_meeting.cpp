@@ -7,8 +7,10 @@
 #include <system_error>
 #include <thread>
 
+#include "core/launch.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "core/roll_call.hpp"
 
 namespace partita {
 namespace {
@@ -17,8 +19,7 @@ using Seconds = std::chrono::duration<double>;
 
 /// Whether the launcher tells that it has started more than one program.
 bool several_programs_are_known() {
-  const char* programs = std::getenv("OMPI_NUM_APP_CTX");
-  if (programs != nullptr && std::strtol(programs, nullptr, 10) > 1) return true;
+  if (several_programs_of_open_mpi()) return true;
   int* number = nullptr;
   int found = 0;
   return native::Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &found) == MPI_SUCCESS && found != 0 && *number > 0;
@@ -82,6 +83,7 @@ MPI_Comm private_duplicate_of(MPI_Comm comm, double timeout_s) {
   PARTITA_MPI(Comm_group(comm, &group));
   {
     const Watchman watchman(Seconds(several_programs_are_known() ? 2 : 10), Seconds(timeout_s));
+    const RollCall everybody(comm);
     PARTITA_MPI(Comm_create_group(comm, group, tag, &duplicate));
   }
   native::Group_free(&group);

@@ -45,6 +45,10 @@ std::optional<AnnouncedJob> announced_job(const std::function<const char*(const 
   return job.size > 1 ? std::optional(job) : std::nullopt;
 }
 
+bool several_programs_of_open_mpi() {
+  return number(std::getenv("OMPI_NUM_APP_CTX")) > 1;
+}
+
 void warn_if_launched_by_another_mpi() {
   const auto job = announced_job([](const char* name) -> const char* { return std::getenv(name); });
   if (!job || job->rank != 0) return;

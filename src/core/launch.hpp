@@ -22,4 +22,7 @@ std::optional<AnnouncedJob> announced_job(const std::function<const char*(const 
 /// environment announces more.
 void warn_if_launched_by_another_mpi();
 
+/// Whether Open MPI's launcher has started this process, and more than one program.
+bool several_programs_of_open_mpi();
+
 }  // namespace partita
