@@ -32,8 +32,8 @@ struct NotMappable {
 
 /// Which unused mappings of peers' memory are closed.
 enum class Closing {
-  /// All. The driver closes a mapping of cudaMalloc memory once every running kernel of this process has ended, and lets
-  /// no thread launch or copy until then: only while no kernel can be waiting for this process.
+  /// All. The driver closes a mapping of cudaMalloc memory once every running kernel of this process has ended, and
+  /// lets no thread launch or copy until then: only while no kernel can be waiting for this process.
   all,
   without_blocking,  ///< those of memory that came by descriptors
 };
