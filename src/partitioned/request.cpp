@@ -93,7 +93,7 @@ void Request::check_startable() {
   half_.throw_if_failed();
   half_.throw_if_given_up();
   if (const auto mistake = device_.untold_mistake()) {
-    abandon(*mistake);
+    abandon(mistake);
     throw Error(*mistake);
   }
   if (half_.ending.loses(next(epoch()))) throw half_.why_lost();
