@@ -38,7 +38,7 @@ HalfTerms Message::half_terms() const {
   terms.peer = arguments_.peer;
   terms.communicator = arguments_.communicator;
   terms.tag = arguments_.tag;
-  terms.shape = {arguments_.partitions, total_bytes(), arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
+  terms.shape = {{arguments_.partitions, total_bytes()}, arguments_.transport_partitions, in_gpu_memory() ? 1 : 0};
   terms.link = arguments_.link;
   terms.data = data();
   terms.packed_apart = !contiguous() && !null_peer();

@@ -20,13 +20,13 @@ std::int32_t between_1_and(std::int64_t most, std::int64_t number) {
 
 std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver) {
   const std::int64_t wish = wish_of(sender, receiver);
-  return between_1_and(sender.partitions, wish > 0 ? wish : sender.total_bytes / least_transport_bytes);
+  return between_1_and(sender.partitions(), wish > 0 ? wish : sender.total_bytes() / least_transport_bytes);
 }
 
 std::int32_t choose_transfers(const SideShape& sender, const SideShape& receiver, std::int32_t transport_partitions,
                               std::int64_t transfer_bytes) {
   if (wish_of(sender, receiver) > 0) return transport_partitions;
-  return between_1_and(transport_partitions, sender.total_bytes / transfer_bytes);
+  return between_1_and(transport_partitions, sender.total_bytes() / transfer_bytes);
 }
 
 }  // namespace partita

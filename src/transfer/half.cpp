@@ -8,12 +8,12 @@ namespace partita {
 
 Half::~Half() {
   if (host_copy_ != nullptr) {
-    services_.host_blocks.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes));
+    services_.host_blocks.free_block(host_copy_, static_cast<std::size_t>(shape().total_bytes()));
   }
 }
 
 std::vector<link::Endpoint> Half::endpoints() const {
-  const std::int64_t total_bytes = shape().total_bytes;
+  const std::int64_t total_bytes = shape().total_bytes();
   link::Endpoint own{peer(),        packed(),       total_bytes, terms_.place.kind, terms_.place.device,
                      terms_.driver, terms_.in_place};
   if (!in_gpu_memory()) {

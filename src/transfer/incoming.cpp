@@ -6,14 +6,14 @@ namespace partita {
 
 Incoming::Incoming(const Services& services, User& user, HalfTerms terms) : Half(services, user, std::move(terms)) {
   if (terms_.packed_apart) {
-    packed_apart_ = services_.host_blocks.allocate_block(static_cast<std::size_t>(shape().total_bytes));
+    packed_apart_ = services_.host_blocks.allocate_block(static_cast<std::size_t>(shape().total_bytes()));
   }
 }
 
 Incoming::~Incoming() {
   link_.reset();
   if (packed_apart_ != nullptr) {
-    services_.host_blocks.free_block(packed_apart_, static_cast<std::size_t>(shape().total_bytes));
+    services_.host_blocks.free_block(packed_apart_, static_cast<std::size_t>(shape().total_bytes()));
   }
 }
 

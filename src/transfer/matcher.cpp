@@ -13,12 +13,15 @@ std::string joined(const std::string& list, const std::string& item) {
   return list.empty() || item.empty() ? list + item : list + "; " + item;
 }
 
-/// Throws Error unless the receiver's plan is one of this send.
-void check_plan(const Outgoing& half, const link::Plan& plan) {
-  const SideShape mine = half.shape();
-  if (plan.send_partitions() == mine.partitions && plan.total_bytes() == mine.total_bytes) return;
-  throw wire::malformed("of rank {} plans {} bytes in {} partitions for a send of {} bytes in {}", half.peer(),
-                        plan.total_bytes(), plan.send_partitions(), mine.total_bytes, mine.partitions);
+/// Throws Error unless what the receiver chose is possible for this send.
+link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
+  const link::Partitioning& mine = half.shape().partitioning;
+  if (choice.receiver.total_bytes() != mine.total_bytes() || choice.transport_partitions > mine.count()) {
+    throw wire::malformed(
+        "of rank {} plans {} bytes in {} transport partitions for a send of {} bytes in {} partitions", half.peer(),
+        choice.receiver.total_bytes(), choice.transport_partitions, mine.total_bytes(), mine.count());
+  }
+  return {mine, choice.receiver, choice.transport_partitions};
 }
 
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
@@ -241,9 +244,8 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     if (unread != nullptr) throw Error(*unread);
     if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
     Answer::Choice& choice = *answer.choice;
-    check_plan(*half, choice.plan);
-    half->connect(choice.plan, choice.transfers, answered.take(choice.link, choice.kind), choice.kind, choice.link,
-                  std::move(choice.reason), choice.bytes);
+    half->connect(plan_of(*half, choice), choice.transfers, answered.take(choice.link, choice.kind), choice.kind,
+                  choice.link, std::move(choice.reason), choice.bytes);
     link_report_.matched(true, from, half->link_name(), half->link_reason());
     half->send_last_word();  // it may have given up before
   } catch (const std::exception&) {
@@ -253,12 +255,12 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
 
 /// The program has freed `half`, a send's, before it was matched to the receive `peer_id`, which hears of that.
 void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
-  const SideShape shape = half.shape();
+  const SideShape& shape = half.shape();
   half.peer_id = peer_id;
   half.ending.say(
       {half.first_epoch_after_free(), ErrorClass::request,
        fmt::format("the sender, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was matched",
-                   services_.rank, half.key.tag, shape.total_bytes, shape.partitions)});
+                   services_.rank, half.key.tag, shape.total_bytes(), shape.partitions())});
   half.send_last_word();
   post_bye(half);
 }
@@ -308,8 +310,8 @@ bool Matcher::take_drop(const Offer& offer) {
                Error(ErrorClass::request,
                      "the receiver, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was "
                      "matched with this send of {} bytes in {} partitions",
-                     offer.key.receiver, offer.key.tag, shape.total_bytes, shape.partitions, offer.shape.total_bytes,
-                     offer.shape.partitions));
+                     offer.key.receiver, offer.key.tag, shape.total_bytes(), shape.partitions(),
+                     offer.shape.total_bytes(), offer.shape.partitions()));
   dropped_.erase(dropped);
   services_.progress.unwant();
   return true;
@@ -343,8 +345,8 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
     Choice& choice = std::get<Choice>(outcome);
     const Answer answer{offer.sender_id,
                         half.id,
-                        Answer::Choice{choice.plan, choice.transfers, choice.link, choice.sender_kind, choice.reason,
-                                       choice.receiver->answer()},
+                        Answer::Choice{choice.plan.recv(), choice.plan.transport_partitions(), choice.transfers,
+                                       choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
                         {}};
     half.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
@@ -359,14 +361,14 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
 }
 
 std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(Incoming& half, const Offer& offer) {
-  const SideShape mine = half.shape();
-  if (mine.total_bytes != offer.shape.total_bytes) {
+  const SideShape& mine = half.shape();
+  if (mine.total_bytes() != offer.shape.total_bytes()) {
     throw Error(ErrorClass::truncate,
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, rank "
                 "{} receives {} "
                 "bytes in {} partitions (tag {}); expected are equal sizes",
-                offer.key.sender, offer.shape.total_bytes, offer.shape.partitions, services_.rank, mine.total_bytes,
-                mine.partitions, half.key.tag);
+                offer.key.sender, offer.shape.total_bytes(), offer.shape.partitions(), services_.rank,
+                mine.total_bytes(), mine.partitions(), half.key.tag);
   }
   std::string refusals;
   for (const auto& link : services_.links) {
@@ -417,8 +419,7 @@ Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer
 Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
                                     const SideShape& mine, const SideShape& theirs) {
   const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
-  const link::Plan plan(theirs.partitions, mine.partitions, choose_transport_partitions(theirs, mine),
-                        mine.total_bytes);
+  const link::Plan plan(theirs.partitioning, mine.partitioning, choose_transport_partitions(theirs, mine));
   const std::int32_t transfers =
       choose_transfers(theirs, mine, plan.transport_partitions(), link.transfer_bytes(endpoint, in_gpu_memory));
   try {
@@ -446,11 +447,11 @@ void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiv
 std::string Matcher::explain_unmatched(const Half& half) const {
   constexpr int most = 8;
   const MatchKey& mine = half.key;
-  const SideShape shape = half.shape();
+  const SideShape& shape = half.shape();
   const bool sends = half.side() == Side::send;
   std::string text =
       fmt::format("not matched yet, rank {} has not made (or not answered for) the {}: number {} of this tag, {} bytes",
-                  half.peer(), sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes);
+                  half.peer(), sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
   if (sends) return text;
 
   const std::lock_guard lock(mutex_);
@@ -460,7 +461,7 @@ std::string Matcher::explain_unmatched(const Half& half) const {
     if (++offers > most) continue;
     text += fmt::format("{} tag {}, {} bytes in {} partitions, number {} of this tag{}",
                         offers == 1 ? "; what it offers and nobody here receives:" : ";", key.tag,
-                        offer.shape.total_bytes, offer.shape.partitions, key.ordinal + 1,
+                        offer.shape.total_bytes(), offer.shape.partitions(), key.ordinal + 1,
                         key.comm_id == mine.comm_id ? "" : ", on another communicator");
   }
   if (offers > most) text += fmt::format("; and {} more", offers - most);

@@ -26,9 +26,9 @@ class ShortLock {
 }  // namespace
 
 Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
-    : Half(services, user, std::move(terms)), gathering_(shape().partitions) {
+    : Half(services, user, std::move(terms)), gathering_(shape().partitions()) {
   if (terms_.packed_apart) {
-    packed_memory_.resize(static_cast<std::size_t>(shape().total_bytes));
+    packed_memory_.resize(static_cast<std::size_t>(shape().total_bytes()));
     packed_apart_ = packed_memory_.data();
   }
 }
@@ -194,8 +194,10 @@ void Outgoing::put(link::Range run) {
 
 void Outgoing::put_staged(std::int32_t t) {
   const link::Range bytes = plan().bytes(t);
-  services_.device_memory.copy(host_copy_ + bytes.begin, terms_.data + bytes.begin,
-                               static_cast<std::size_t>(bytes.size()));
+  if (bytes.size() > 0) {
+    services_.device_memory.copy(host_copy_ + bytes.begin, terms_.data + bytes.begin,
+                                 static_cast<std::size_t>(bytes.size()));
+  }
   link_->put({t, t + 1}, epoch());
 }
 

@@ -29,42 +29,57 @@ MatchKey read_key(wire::Reader& message) {
   return key;
 }
 
+void write_partitioning(wire::Writer& message, const link::Partitioning& partitioning) {
+  message.put(partitioning.even());
+  if (partitioning.even()) {
+    message.put(partitioning.count()).put(partitioning.total_bytes());
+    return;
+  }
+  message.put(static_cast<std::uint64_t>(partitioning.count()));
+  for (std::int64_t p = 0; p < partitioning.count(); ++p) message.put(partitioning.bytes({p, p + 1}).size());
+}
+
+link::Partitioning read_even_partitioning(wire::Reader& message) {
+  const auto partitions = message.get<std::int32_t>();
+  const auto total_bytes = message.get<std::int64_t>();
+  if (partitions < 1 || total_bytes < 0 || total_bytes % partitions != 0) {
+    throw wire::malformed("divides {} bytes into {} partitions of one size", total_bytes, partitions);
+  }
+  return {partitions, total_bytes};
+}
+
+link::Partitioning read_uneven_partitioning(wire::Reader& message) {
+  std::vector<std::int64_t> sizes_bytes(message.get_count(sizeof(std::int64_t)));
+  for (std::int64_t& size_bytes : sizes_bytes) size_bytes = message.get<std::int64_t>();
+  try {
+    link::Partitioning partitioning(sizes_bytes);
+    if (!partitioning.even()) return partitioning;
+  } catch (const Error& error) {
+    throw wire::malformed("divides bytes into partitions where {}", error.sentence());
+  }
+  throw wire::malformed("lists the sizes of {} partitions, which are all the same", sizes_bytes.size());
+}
+
+link::Partitioning read_partitioning(wire::Reader& message) {
+  return message.get_bool() ? read_even_partitioning(message) : read_uneven_partitioning(message);
+}
+
 SideShape read_shape(wire::Reader& message) {
   SideShape shape;
-  shape.partitions = message.get<std::int32_t>();
-  shape.total_bytes = message.get<std::int64_t>();
+  shape.partitioning = read_partitioning(message);
   shape.wished_transport_partitions = message.get<std::int32_t>();
   shape.in_gpu_memory = message.get_bool() ? 1 : 0;
-  if (shape.partitions < 1 || shape.total_bytes < 0 || shape.total_bytes % shape.partitions != 0 ||
-      shape.wished_transport_partitions < 0) {
-    throw wire::malformed("describes a request of {} bytes in {} partitions, {} of them wished on the wire",
-                          shape.total_bytes, shape.partitions, shape.wished_transport_partitions);
+  if (shape.wished_transport_partitions < 0) {
+    throw wire::malformed("wishes {} transport partitions", shape.wished_transport_partitions);
   }
   return shape;
 }
 
-void write_plan(wire::Writer& message, const link::Plan& plan) {
-  message.put(plan.send_partitions()).put(plan.recv_partitions());
-  message.put(plan.transport_partitions()).put(plan.total_bytes());
-}
-
-link::Plan read_plan(wire::Reader& message) {
-  const auto send = message.get<std::int32_t>();
-  const auto recv = message.get<std::int32_t>();
-  const auto transport = message.get<std::int32_t>();
-  const auto total_bytes = message.get<std::int64_t>();
-  if (send < 1 || recv < 1 || transport < 1 || transport > send || total_bytes < 0 || total_bytes % send != 0 ||
-      total_bytes % recv != 0) {
-    throw wire::malformed("plans {} bytes in {} send, {} receive and {} transport partitions", total_bytes, send, recv,
-                          transport);
-  }
-  return {send, recv, transport, total_bytes};
-}
-
-std::int32_t read_transfers(wire::Reader& message, const link::Plan& plan) {
+/// From 1 to `most`.
+std::int32_t read_transfers(wire::Reader& message, std::int32_t most) {
   const auto transfers = message.get<std::int32_t>();
-  if (transfers < 1 || transfers > plan.transport_partitions()) {
-    throw wire::malformed("names {} transfers of {} transport partitions", transfers, plan.transport_partitions());
+  if (transfers < 1 || transfers > most) {
+    throw wire::malformed("names {} transfers of {} transport partitions", transfers, most);
   }
   return transfers;
 }
@@ -82,7 +97,7 @@ wire::Bytes write(const Offer& offer) {
   wire::Writer message = begin(SetupKind::offer);
   write_key(message, offer.key);
   message.put(offer.sender_id);
-  message.put(offer.shape.partitions).put(offer.shape.total_bytes);
+  write_partitioning(message, offer.shape.partitioning);
   message.put(offer.shape.wished_transport_partitions).put(offer.shape.in_gpu_memory != 0);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
   for (const LinkOffer& link : offer.links) {
@@ -129,8 +144,8 @@ wire::Bytes write(const Answer& answer) {
   wire::Writer message = begin(SetupKind::answer);
   message.put(answer.sender_id).put(answer.receiver_id).put(answer.choice.has_value());
   if (const auto& choice = answer.choice) {
-    write_plan(message, choice->plan);
-    message.put(choice->transfers);
+    write_partitioning(message, choice->receiver);
+    message.put(choice->transport_partitions).put(choice->transfers);
     message.put_string(choice->link).put(choice->kind).put_string(choice->reason).put_bytes(choice->bytes);
   } else {
     message.put(answer.verdict.error_class).put_string(answer.verdict.sentence);
@@ -150,8 +165,9 @@ Answer read_answer(wire::Reader& message) {
   if (message.get_bool()) {
     // Made here: clang does not see inside Answer that a Choice can be made of nothing.
     Answer::Choice& choice = answer.choice.emplace(Answer::Choice{});
-    choice.plan = read_plan(message);
-    choice.transfers = read_transfers(message, choice.plan);
+    choice.receiver = read_partitioning(message);
+    choice.transport_partitions = message.get<std::int32_t>();
+    choice.transfers = read_transfers(message, choice.transport_partitions);
     choice.link = message.get_string();
     choice.kind = message.get_enum(memory::Kind::managed);
     choice.reason = message.get_string();

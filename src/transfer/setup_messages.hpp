@@ -10,7 +10,7 @@
 #include "core/epoch.hpp"
 #include "core/error.hpp"
 #include "core/wire.hpp"
-#include "link/plan.hpp"
+#include "link/partitioning.hpp"
 #include "memory/memory.hpp"
 #include "transfer/key.hpp"
 
@@ -21,10 +21,12 @@ enum class SetupKind : std::uint8_t { offer = 1, answer = 2, bye = 3, ask = 4, f
 
 /// How one side describes itself to the other.
 struct SideShape {
-  std::int32_t partitions = 1;
-  std::int64_t total_bytes = 0;
+  link::Partitioning partitioning;
   std::int32_t wished_transport_partitions = 0;
   std::int32_t in_gpu_memory = 0;  ///< a truth value
+
+  std::int32_t partitions() const { return partitioning.count(); }
+  std::int64_t total_bytes() const { return partitioning.total_bytes(); }
 };
 
 enum class Availability : std::uint8_t {
@@ -63,7 +65,8 @@ struct Verdict {
 struct Answer {
   /// What the receiver chose.
   struct Choice {
-    link::Plan plan;
+    link::Partitioning receiver;  ///< of the same bytes as the sender's
+    std::int32_t transport_partitions = 1;
     std::int32_t transfers = 1;  ///< in so many runs leaves what is complete together
     std::string link;
     memory::Kind kind{};  ///< of the form that the sender offered

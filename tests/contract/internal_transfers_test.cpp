@@ -37,7 +37,7 @@ class InternalTransfers : public testing::Test {
     terms.space = space;
     terms.communicator = runtime_.communicators.find(MPI_COMM_WORLD);
     terms.tag = tag;
-    terms.shape = {partitions, total_bytes, 0, 0};
+    terms.shape = {{partitions, total_bytes}, 0, 0};
     terms.link = runtime_.settings.link;
     return terms;
   }

@@ -1,5 +1,6 @@
 #include "contract/job_links.hpp"
 
+#include <fmt/ranges.h>
 #include <mpi.h>
 
 #include <cstdlib>
@@ -142,8 +143,9 @@ std::pair<std::int64_t, int> Buffer::first_wrong(const std::byte* landed, Epoch 
 }
 
 std::string to_string(const Shape& shape) {
-  return fmt::format("{} send, {} receive, {} transport partitions, {} transfers, {} bytes", shape.send_partitions,
-                     shape.recv_partitions, shape.transport_partitions, shape.transfers_or_all(), shape.total_bytes);
+  return fmt::format("{} send, {} receive, {} transport partitions, {} transfers, {} bytes{}", shape.send_partitions,
+                     shape.recv_partitions, shape.transport_partitions, shape.transfers_or_all(), shape.total_bytes,
+                     shape.send_sizes.empty() ? "" : fmt::format(", sent as {}", fmt::join(shape.send_sizes, " + ")));
 }
 
 Pair::Pair(JobLinks& links, const std::string& link_name, const Shape& shape, Kinds kinds, int from, int to)

@@ -79,9 +79,13 @@ struct Shape {
   std::int32_t transport_partitions = 1;
   std::int64_t total_bytes = 0;
   std::int32_t transfers = 0;  ///< where all is complete together; 0: as many as there are transport partitions
+  std::vector<std::int64_t> send_sizes = {};  ///< where the sender's partitions differ in size
 
   std::int32_t transfers_or_all() const { return transfers > 0 ? transfers : transport_partitions; }
-  link::Plan plan() const { return {send_partitions, recv_partitions, transport_partitions, total_bytes}; }
+  link::Plan plan() const {
+    if (send_sizes.empty()) return {send_partitions, recv_partitions, transport_partitions, total_bytes};
+    return {link::Partitioning(send_sizes), {recv_partitions, total_bytes}, transport_partitions};
+  }
 };
 std::string to_string(const Shape& shape);
 

@@ -9,7 +9,7 @@
 namespace partita::test {
 namespace {
 
-constexpr Shape shape{16, 16, 16, 128 * 1024, 2};  // blocks of eight
+const Shape shape{16, 16, 16, 128 * 1024, 2};  // blocks of eight
 constexpr int plain_tag = 5;
 
 class MpiParts : public testing::Test {

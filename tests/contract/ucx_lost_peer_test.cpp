@@ -9,7 +9,7 @@
 namespace partita::test {
 namespace {
 
-constexpr Shape shape{4, 4, 4, 4'000'000};
+const Shape shape{4, 4, 4, 4'000'000};
 
 /// Calls `step` until it throws, and returns the sentence.
 template <class Step>

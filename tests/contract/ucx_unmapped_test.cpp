@@ -165,7 +165,7 @@ TEST_F(UcxUnmapped, what_happens_beside_it_does_not_count) {
   EXPECT_TRUE(neighbour.unmapped());
 }
 
-constexpr Shape shape{4, 4, 4, 4'000'000};
+const Shape shape{4, 4, 4, 4'000'000};
 
 TEST_F(UcxUnmapped, the_next_epoch_is_put_with_a_new_key) {
   JobLinks links;

@@ -2,8 +2,12 @@
 // the process, refuse or fail as the test says.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,8 +26,39 @@ struct Letter {
   wire::Bytes bytes;
 };
 
-/// All letters that were posted and not delivered.
-using Post = std::deque<Letter>;
+/// All letters that were posted and not delivered. Any thread.
+class Post {
+ public:
+  void add(Letter letter) {
+    const std::lock_guard lock(mutex_);
+    letters_.push_back(std::move(letter));
+  }
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return letters_.size();
+  }
+  bool empty() const { return size() == 0; }
+  /// Takes out the letter before which there are `older` ones.
+  Letter take(std::size_t older) {
+    const std::lock_guard lock(mutex_);
+    Letter letter = std::move(letters_.at(older));
+    letters_.erase(letters_.begin() + static_cast<std::ptrdiff_t>(older));
+    return letter;
+  }
+  /// The oldest one to `rank`, if there is one.
+  std::optional<Letter> take_to(int rank) {
+    const std::lock_guard lock(mutex_);
+    const auto oldest = std::ranges::find(letters_, rank, &Letter::to);
+    if (oldest == letters_.end()) return std::nullopt;
+    std::optional letter(std::move(*oldest));
+    letters_.erase(oldest);
+    return letter;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<Letter> letters_;
+};
 
 class FakeMail final : public Mail {
  public:
@@ -31,7 +66,7 @@ class FakeMail final : public Mail {
   void on(std::uint8_t kind, Handler handler) override { handlers_[kind] = std::move(handler); }
   void post(int peer, wire::Bytes message, Caller) override {
     if (is_full) throw std::bad_alloc();
-    post_.push_back({rank_, peer, std::move(message)});
+    post_.add({rank_, peer, std::move(message)});
   }
   void take(const Letter& letter) {
     wire::Reader reader(letter.bytes);
@@ -86,9 +121,13 @@ class NoDeviceMemory final : public memory::DeviceMemory {
 struct Script {
   std::string refusal;           ///< of the sender's half, if not empty
   std::string receiver_refusal;  ///< of the receiver's
-  bool connect_throws = false;   ///< at the sender, once the receiver has answered
-  bool put_throws = false;       ///< from now on
-  std::atomic<int> puts{0};      ///< runs of transport partitions
+  bool costly_to_start = false;
+  bool sender_throws = false;   ///< when it is made
+  bool connect_throws = false;  ///< at the sender, once the receiver has answered
+  bool open_throws = false;     ///< at the receiver
+  bool put_throws = false;      ///< from now on
+  std::atomic<int> senders{0};  ///< so many were made
+  std::atomic<int> puts{0};     ///< runs of transport partitions
   std::atomic<bool> sender_released{false};
   std::atomic<bool> receiver_released{false};
 };
@@ -115,6 +154,7 @@ class FakeSender final : public link::Sender {
   bool ready(Epoch epoch) const override { return reached(wire_->credit.load(std::memory_order_acquire), epoch); }
   bool prepared(Epoch epoch) const override { return ready(epoch); }
   void put(link::Range run, Epoch epoch) override {
+    if (released_) throw std::logic_error("memory that the program has back is read");
     if (script_.put_throws) throw Error(ErrorClass::other, "the fake link cannot put");
     ++script_.puts;
     for (std::int64_t t = run.begin; t < run.end; ++t) {
@@ -125,13 +165,17 @@ class FakeSender final : public link::Sender {
     }
   }
   bool finished() override { return true; }
-  void release_memory() override { script_.sender_released = true; }
+  void release_memory() override {
+    released_ = true;
+    script_.sender_released = true;
+  }
 
  private:
   Script& script_;
   FakeWire* wire_ = nullptr;
   link::Plan plan_;
   std::byte* data_ = nullptr;
+  bool released_ = false;
 };
 
 class FakeReceiver final : public link::Receiver {
@@ -145,7 +189,10 @@ class FakeReceiver final : public link::Receiver {
     writer.put(reinterpret_cast<std::uint64_t>(&wire_));
     return writer.take();
   }
-  void open(Epoch epoch) override { wire_.credit.store(epoch, std::memory_order_release); }
+  void open(Epoch epoch) override {
+    if (script_.open_throws) throw Error(ErrorClass::other, "the fake link cannot open");
+    wire_.credit.store(epoch, std::memory_order_release);
+  }
   bool arrived(std::int32_t t, Epoch epoch) override {
     return wire_.flags[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
   }
@@ -161,8 +208,11 @@ class FakeLink final : public link::Link {
  public:
   FakeLink(std::string name, Script& script) : name_(std::move(name)), script_(script) {}
   std::string_view name() const override { return name_; }
+  bool costly_to_start() const override { return script_.costly_to_start; }
   std::variant<std::unique_ptr<link::Sender>, link::Refusal> sender(const link::Endpoint&) override {
     if (!script_.refusal.empty()) return link::Refusal{script_.refusal};
+    if (script_.sender_throws) throw Error(ErrorClass::other, "the fake link cannot start");
+    ++script_.senders;
     return std::make_unique<FakeSender>(script_);
   }
   std::variant<std::unique_ptr<link::Receiver>, link::Refusal> receiver(const link::Endpoint& endpoint,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -17,7 +18,8 @@ template <class Kind>
 class Party final : public Half::User {
  public:
   Party(const Services& services, HalfTerms terms)
-      : buffer(static_cast<std::size_t>(terms.shape.total_bytes)), half(services, *this, with_data(std::move(terms))) {}
+      : buffer(static_cast<std::size_t>(terms.shape.total_bytes())),
+        half(services, *this, with_data(std::move(terms))) {}
   void before_match() override {
     if (half.active()) half.open();
   }
@@ -26,9 +28,17 @@ class Party final : public Half::User {
 
   /// As a request's start.
   void start() {
-    half.set_epoch(next(half.epoch()));
+    std::unique_lock lock(half.setup_mutex(), std::defer_lock);
+    if (!half.matched()) lock.lock();
+    const Epoch before = half.epoch();
+    half.set_epoch(next(before));
     if constexpr (std::is_same_v<Kind, Outgoing>) half.begin();
-    if (half.matched()) half.open();
+    try {
+      if (half.matched()) half.open();
+    } catch (...) {
+      half.set_epoch(before);
+      throw;
+    }
     half.set_active(true);
   }
 

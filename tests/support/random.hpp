@@ -1,7 +1,9 @@
 // Random choices that all ranks make alike and that a seed repeats.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -44,6 +46,16 @@ class Random {
  private:
   std::mt19937_64 engine_;
 };
+
+/// `total` cut into `count` parts at random places, of which some are the same: then parts are 0.
+inline std::vector<std::int64_t> random_parts(Random& random, std::int64_t count, std::int64_t total) {
+  std::vector<std::int64_t> cuts{0, total};
+  while (std::ssize(cuts) < count + 1) cuts.push_back(random.between(0, total));
+  std::sort(cuts.begin(), cuts.end());
+  std::adjacent_difference(cuts.begin(), cuts.end(), cuts.begin());
+  cuts.erase(cuts.begin());
+  return cuts;
+}
 
 /// The job's seed, the same on all ranks: PARTITEST_SEED, or a new one every run. Printed once by rank 0. Collective at
 /// first.

@@ -1,6 +1,7 @@
 // Every reader of messages between ranks, with one good message for each: what tests of garbled messages go through.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -70,14 +71,19 @@ inline std::vector<SetupReader> setup_readers() {
   using detail::bytes_of;
   using detail::link_reader;
   using detail::mailbox_reader;
-  const Offer offer{{Space::queue, 77, 3, 4, 12, 5},
-                    9,
-                    {16, 65536, 4, 1},
-                    {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},
-                     {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
-                     {"mpi", memory::Kind::host, Availability::refused, {}, "link direct is demanded"}}};
+  Offer offer;
+  offer.key = {Space::queue, 77, 3, 4, 12, 5};
+  offer.sender_id = 9;
+  offer.shape = {{16, 65536}, 4, 1};
+  offer.links = {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},
+                 {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
+                 {"mpi", memory::Kind::host, Availability::refused, {}, "link direct is demanded"}};
   const Answer chosen{
-      9, 11, Answer::Choice{{16, 8, 4, 65536}, 2, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
+      9, 11, Answer::Choice{{8, 65536}, 4, 2, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
+  const link::Partitioning uneven(std::vector<std::int64_t>{70, 0, 65466});
+  Offer uneven_offer = offer;
+  uneven_offer.shape.partitioning = uneven;
+  const Answer uneven_chosen{9, 11, Answer::Choice{uneven, 2, 1, "mpi", memory::Kind::host, "why", {}}, {}};
   const Answer refused{9, 0, std::nullopt, {ErrorClass::truncate, "the sizes differ"}};
   const link::direct::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
   const memory::DevicePiece piece{
@@ -93,6 +99,8 @@ inline std::vector<SetupReader> setup_readers() {
       mailbox_reader("offer", offer, read_offer),
       mailbox_reader("ask", Ask{9, "ucx"}, read_ask),
       mailbox_reader("answer", chosen, read_answer),
+      mailbox_reader("uneven_offer", uneven_offer, read_offer),
+      mailbox_reader("uneven_answer", uneven_chosen, read_answer),
       mailbox_reader("refusal", refused, read_answer),
       mailbox_reader("failure", Failure{11, 7, {ErrorClass::other, "rank 3 has failed"}}, read_failure),
       mailbox_reader("bye", Bye{11, 7}, read_bye),

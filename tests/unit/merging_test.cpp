@@ -37,7 +37,7 @@ class Merging : public testing::Test {
     terms.peer = at.rank == 0 ? 1 : 0;
     terms.communicator = at.communicator;
     terms.tag = 7;
-    terms.shape = {count, count * partition_bytes, wish, 0};
+    terms.shape = {{count, count * partition_bytes}, wish, 0};
     return terms;
   }
   void connect(std::int32_t count, std::int32_t wish = 0) {
@@ -46,8 +46,7 @@ class Merging : public testing::Test {
     receiver.matcher.add(to->half);
     sender.matcher.add(from->half);
     while (!post.empty()) {
-      const Letter letter = post.front();
-      post.pop_front();
+      const Letter letter = post.take(0);
       (letter.to == 0 ? sender : receiver).mail.take(letter);
     }
     ASSERT_TRUE(from->half.matched());

@@ -122,7 +122,7 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
     terms.side = side;
     terms.peer = peer.rank;
     terms.communicator = at.communicator;
-    terms.shape = {partitions, bytes, partitions, 0};
+    terms.shape = {{partitions, bytes}, partitions, 0};
     return terms;
   }
 
@@ -147,8 +147,7 @@ class OperationsTable : public testing::Test {
   Operations& table_of(const FakeRank& at) { return at.rank == 0 ? zeroth_table : first_table; }
   void deliver_all() {
     while (!post.empty()) {
-      const Letter letter = post.front();
-      post.pop_front();
+      const Letter letter = post.take(0);
       (letter.to == 0 ? zeroth : first).mail.take(letter);
     }
   }
@@ -203,8 +202,7 @@ TEST_F(OperationsTable, an_operation_goes_when_the_peers_of_all_its_halves_are_d
   first_table.free(there);
   EXPECT_TRUE(lives[1].gone);  // all that its peer had of it was over
   ASSERT_EQ(post.size(), 2U);
-  zeroth.mail.take(post.front());
-  post.pop_front();
+  zeroth.mail.take(post.take(0));
   EXPECT_FALSE(lives[0].gone);  // the other half's peer may still touch its memory
   deliver_all();
   EXPECT_TRUE(lives[0].gone);

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
+#include "support/random.hpp"
+
 namespace partita::link {
 namespace {
 
@@ -72,7 +75,7 @@ TEST(Plan, every_byte_travels_once_and_with_its_send_partition) {
   for_all_small_plans(2, [](const Plan& plan) {
     const auto carrier = carrier_of_each_byte(plan);
     for (std::size_t byte = 0; byte < carrier.size(); ++byte) {
-      const auto send_partition = static_cast<std::int64_t>(byte) / plan.send_partition_bytes();
+      const auto send_partition = static_cast<std::int64_t>(byte) / plan.send().partition_bytes();
       ASSERT_EQ(carrier[byte], plan.transport_of_send(send_partition)) << name(plan) << ", byte " << byte;
     }
   });
@@ -82,9 +85,9 @@ TEST(Plan, a_receive_partition_waits_for_exactly_the_transports_that_carry_its_b
   for_all_small_plans(1, [](const Plan& plan) {
     const auto carrier = carrier_of_each_byte(plan);
     for (int r = 0; r < plan.recv_partitions(); ++r) {
-      const std::int64_t first = r * plan.recv_partition_bytes();
+      const std::int64_t first = r * plan.recv().partition_bytes();
       std::set<int> carriers;
-      for (std::int64_t byte = first; byte < first + plan.recv_partition_bytes(); ++byte) {
+      for (std::int64_t byte = first; byte < first + plan.recv().partition_bytes(); ++byte) {
         carriers.insert(carrier[static_cast<std::size_t>(byte)]);
       }
       const Range expected{*carriers.begin(), *carriers.rbegin() + std::int64_t{1}};
@@ -136,6 +139,134 @@ TEST(Plan, the_largest_counts_do_not_overflow) {
       EXPECT_GT(plan.bytes(carriers.end - 1).end, last) << name(plan);
     }
   }
+}
+
+/// Kernels know plans of even sides only.
+TEST(Plan, kernels_and_hosts_agree) {
+  for_all_small_plans(3, [](const Plan& plan) {
+    const device::Plan kernels(plan.send_partitions(), plan.recv_partitions(), plan.transport_partitions(),
+                               plan.total_bytes());
+    for (int t = 0; t < plan.transport_partitions(); ++t) ASSERT_EQ(kernels.bytes(t), plan.bytes(t)) << name(plan);
+    ASSERT_EQ(kernels.send_partition_bytes(), plan.send().partition_bytes()) << name(plan);
+    ASSERT_EQ(kernels.recv_partition_bytes(), plan.recv().partition_bytes()) << name(plan);
+  });
+}
+
+// ---- Sides whose partitions differ in size ----
+
+using test::Random;
+using test::random_parts;
+using Sizes = std::vector<std::int64_t>;
+
+std::string listed(const Sizes& sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "{" + text + "}";
+}
+
+std::int64_t sum(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+
+/// The partition in which each byte lies, counted out.
+std::vector<std::int64_t> owner_of_each_byte(const Sizes& sizes) {
+  std::vector<std::int64_t> owner;
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    owner.insert(owner.end(), static_cast<std::size_t>(sizes[p]), static_cast<std::int64_t>(p));
+  }
+  return owner;
+}
+
+/// All that a plan says, against bytes that are counted one by one.
+void expect_as_counted(const Sizes& send, const Sizes& recv, std::int32_t transports) {
+  SCOPED_TRACE("send " + listed(send) + ", receive " + listed(recv) + ", " + std::to_string(transports) +
+               " transport partitions");
+  const Plan plan(Partitioning(send), Partitioning(recv), transports);
+  ASSERT_EQ(plan.total_bytes(), sum(send));
+  const auto senders = owner_of_each_byte(send);
+  const auto receivers = owner_of_each_byte(recv);
+  const auto carrier = carrier_of_each_byte(plan);
+  std::vector<std::set<std::int64_t>> carriers(recv.size());
+  for (std::size_t byte = 0; byte < carrier.size(); ++byte) {
+    ASSERT_EQ(carrier[byte], plan.transport_of_send(senders[byte])) << "byte " << byte;
+    carriers[static_cast<std::size_t>(receivers[byte])].insert(carrier[byte]);
+  }
+  std::int64_t next_send = 0;
+  std::int64_t next_byte = 0;
+  for (std::int64_t t = 0; t < transports; ++t) {
+    ASSERT_EQ(plan.send_run(t).begin, next_send);
+    ASSERT_EQ(plan.bytes(t).begin, next_byte);
+    next_send = plan.send_run(t).end;
+    next_byte = plan.bytes(t).end;
+  }
+  ASSERT_EQ(next_send, plan.send_partitions());
+  ASSERT_EQ(next_byte, plan.total_bytes());
+  if (plan.send().even() && plan.recv().even()) return;  // then partitions of no bytes have a place
+  for (std::size_t r = 0; r < recv.size(); ++r) {
+    const Range expected = carriers[r].empty() ? Range{} : Range{*carriers[r].begin(), *carriers[r].rbegin() + 1};
+    ASSERT_EQ(plan.transports_of_recv(static_cast<std::int64_t>(r)), expected) << "receive partition " << r;
+  }
+}
+
+TEST(UnevenPlan, says_what_counting_bytes_says) {
+  Random random(20261201);
+  for (int round = 0; round < 4000; ++round) {
+    const std::int64_t send = random.between(1, 12);
+    const std::int64_t total_bytes = random.between(0, round % 3 == 0 ? 4 : 200);
+    expect_as_counted(random_parts(random, send, total_bytes), random_parts(random, random.between(1, 12), total_bytes),
+                      static_cast<std::int32_t>(random.between(1, send)));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(UnevenPlan, one_side_may_be_even_or_a_single_partition) {
+  Random random(20261202);
+  for (int round = 0; round < 1000; ++round) {
+    const std::int64_t count = random.between(1, 9);
+    const std::int64_t even_count = random.between(1, 9);
+    const Sizes even(static_cast<std::size_t>(even_count), random.between(0, 20));
+    const Sizes uneven = random_parts(random, count, sum(even));
+    expect_as_counted(uneven, even, static_cast<std::int32_t>(count));
+    expect_as_counted(even, uneven, static_cast<std::int32_t>(random.between(1, even_count)));
+    expect_as_counted(uneven, {sum(even)}, static_cast<std::int32_t>(random.between(1, count)));
+    expect_as_counted({sum(even)}, uneven, 1);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(UnevenPlan, bytes_may_all_lie_in_one_partition) {
+  for (std::size_t full = 0; full < 5; ++full) {
+    Sizes sizes(5, 0);
+    sizes[full] = 70;
+    for (std::int32_t transports = 1; transports <= 5; ++transports) {
+      expect_as_counted(sizes, {0, 70}, transports);
+      expect_as_counted(sizes, {7, 63}, transports);
+      expect_as_counted(sizes, {70, 0, 0}, transports);
+    }
+  }
+}
+
+TEST(UnevenPlan, sizes_that_are_all_the_same_are_even) {
+  const Plan listed_plan(Partitioning(Sizes{6, 6, 6, 6}), Partitioning(Sizes{12, 12}), 3);
+  EXPECT_TRUE(listed_plan.send().even());
+  EXPECT_EQ(listed_plan.recv().partition_bytes(), 12);
+  EXPECT_EQ(listed_plan, Plan(4, 2, 3, 24));
+  EXPECT_NE(listed_plan, Plan(Partitioning(Sizes{6, 6, 5, 7}), Partitioning(2, 24), 3));
+  EXPECT_TRUE(Partitioning(Sizes{0, 0, 0}).even());
+}
+
+TEST(UnevenPlan, the_largest_sizes_do_not_overflow) {
+  const std::int64_t most = INT64_MAX;
+  const Plan plan(Partitioning(Sizes{most - 5, 0, 5}), Partitioning(Sizes{1, most - 1}), 3);
+  EXPECT_EQ(plan.bytes(2), (Range{most - 5, most}));
+  EXPECT_EQ(plan.transports_of_recv(0), (Range{0, 1}));
+  EXPECT_EQ(plan.transports_of_recv(1), (Range{0, 3}));
+}
+
+TEST(UnevenPlan, sizes_that_cannot_be_are_refused) {
+  EXPECT_THROW(Partitioning(Sizes{}), Error);
+  EXPECT_THROW(Partitioning(Sizes{4, -1}), Error);
+  EXPECT_THROW(Partitioning(Sizes{INT64_MAX, 1}), Error);
 }
 
 }  // namespace

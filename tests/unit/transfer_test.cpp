@@ -1,91 +1,15 @@
-// Transfers without an MPI: which halves meet, what waits for whom, and how the end of one side reaches the other.
+// Transfers without an MPI: which halves meet, over which link, and what waits for whom.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "support/fake_transfer.hpp"
-#include "support/party.hpp"
+#include "support/fake_pair.hpp"
 
 namespace partita::test {
 namespace {
 
-constexpr int tag = 7;
-constexpr std::int64_t bytes = 1024;
-
-class Transfer : public testing::Test {
- protected:
-  HalfTerms terms(Side side, std::int64_t total_bytes = bytes, std::int32_t partitions = 4,
-                  Space space = Space::point_to_point) {
-    HalfTerms terms;
-    terms.side = side;
-    terms.peer = side == Side::send ? 1 : 0;
-    terms.space = space;
-    terms.communicator = (side == Side::send ? sender : receiver).communicator;
-    terms.tag = tag;
-    terms.shape = {partitions, total_bytes, partitions, 0};
-    return terms;
-  }
-  std::shared_ptr<SendParty> send(HalfTerms terms) {
-    auto made = std::make_shared<SendParty>(sender.services, std::move(terms));
-    sender.matcher.add(made->half);
-    return made;
-  }
-  std::shared_ptr<RecvParty> recv(HalfTerms terms) {
-    auto made = std::make_shared<RecvParty>(receiver.services, std::move(terms));
-    receiver.matcher.add(made->half);
-    return made;
-  }
-  std::shared_ptr<SendParty> send(std::int64_t total_bytes = bytes, std::int32_t partitions = 4) {
-    return send(terms(Side::send, total_bytes, partitions));
-  }
-  std::shared_ptr<RecvParty> recv(std::int64_t total_bytes = bytes, std::int32_t partitions = 4) {
-    return recv(terms(Side::recv, total_bytes, partitions));
-  }
-  std::shared_ptr<SendParty> send_in(Space space) { return send(terms(Side::send, bytes, 4, space)); }
-  std::shared_ptr<RecvParty> recv_in(Space space) { return recv(terms(Side::recv, bytes, 4, space)); }
-  /// Delivers letter `which` of those that wait.
-  void deliver(std::size_t which) {
-    const Letter letter = post[which];
-    post.erase(post.begin() + static_cast<std::ptrdiff_t>(which));
-    (letter.to == 0 ? sender : receiver).mail.take(letter);
-  }
-  void deliver_all() {
-    while (!post.empty()) deliver(0);
-  }
-  template <class Kind>
-  void free(FakeRank& at, std::shared_ptr<Party<Kind>>& party) {
-    party->half.set_active(false);
-    Half* half = &party->half;
-    at.matcher.free(std::shared_ptr<Half>(std::move(party), half));
-  }
-  static std::string failure_of(const Half& half) {
-    try {
-      half.throw_if_failed();
-    } catch (const Error& error) {
-      return error.sentence();
-    }
-    return {};
-  }
-  static void fill(std::vector<std::byte>& buffer, int seed) {
-    for (std::size_t i = 0; i < buffer.size(); ++i)
-      buffer[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(seed));
-  }
-
-  Post post;
-  FakeRank sender{post, 0};
-  FakeRank receiver{post, 1};
-};
-
-/// Whether the two were matched, and with each other.
-void expect_pair(const std::shared_ptr<SendParty>& from, const std::shared_ptr<RecvParty>& to) {
-  ASSERT_TRUE(from->half.matched());
-  ASSERT_TRUE(to->half.matched());
-  EXPECT_EQ(from->half.peer_id, to->half.id);
-  EXPECT_EQ(to->half.peer_id, from->half.id);
-  EXPECT_EQ(from->matches, 1);
-  EXPECT_EQ(to->matches, 1);
-}
+class Transfer : public FakePair {};
 
 TEST_F(Transfer, halves_meet_in_the_order_in_which_they_were_added_however_offers_arrive) {
   const std::vector sends{send(), send(), send()};
@@ -204,15 +128,6 @@ TEST_F(Transfer, epochs_that_were_open_before_the_match_are_opened_by_it) {
   EXPECT_EQ(to->buffer, from->buffer);
 }
 
-TEST_F(Transfer, sizes_that_differ_fail_both_sides_alike) {
-  const auto to = recv(bytes * 2);
-  const auto from = send();
-  deliver_all();
-  EXPECT_NE(failure_of(to->half).find("sends 1024 bytes"), std::string::npos) << failure_of(to->half);
-  EXPECT_NE(failure_of(to->half).find("receives 2048 bytes"), std::string::npos) << failure_of(to->half);
-  EXPECT_EQ(failure_of(from->half), failure_of(to->half));
-}
-
 TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
   sender.first.refusal = "too far";
   const auto to = recv();
@@ -230,139 +145,129 @@ TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
   EXPECT_NE(from_again->half.link_reason().find("first: too full"), std::string::npos);
 }
 
-TEST_F(Transfer, no_link_fails_both_sides_with_all_reasons) {
-  sender.first.refusal = "too far";
-  receiver.second.receiver_refusal = "too full";
+// ---- Links that the sender holds back ----
+
+TEST_F(Transfer, a_costly_link_is_not_started_where_another_serves) {
+  sender.second.costly_to_start = true;
+  const auto from = send();
+  const auto to = recv();
+  deliver_all();
+  expect_pair(from, to);
+  EXPECT_EQ(from->half.link_name(), "first");
+  EXPECT_EQ(sender.second.senders, 0);
+}
+
+TEST_F(Transfer, a_link_that_is_held_back_starts_when_the_receiver_demands_it) {
+  sender.second.costly_to_start = true;
+  const auto from = send();
+  HalfTerms demanding = terms(Side::recv);
+  demanding.link = "second";
+  const auto to = recv(demanding);
+  deliver_all();
+  expect_pair(from, to);
+  EXPECT_EQ(to->half.link_name(), "second");
+  EXPECT_EQ(sender.second.senders, 1);
+  EXPECT_FALSE(receiver.progress.wanted());
+}
+
+TEST_F(Transfer, a_link_that_is_held_back_starts_where_those_before_it_refuse) {
+  sender.second.costly_to_start = true;
+  receiver.first.receiver_refusal = "too full";
+  const auto to = recv();
+  const auto from = send();
+  deliver_all();
+  expect_pair(from, to);
+  EXPECT_EQ(to->half.link_name(), "second");
+  EXPECT_NE(to->half.link_reason().find("first: too full"), std::string::npos) << to->half.link_reason();
+}
+
+TEST_F(Transfer, a_link_that_cannot_start_when_it_is_asked_for_fails_both_sides) {
+  sender.second.costly_to_start = true;
+  sender.second.sender_throws = true;
+  receiver.first.receiver_refusal = "too full";
   const auto to = recv();
   const auto from = send();
   deliver_all();
   for (const std::string& sentence : {failure_of(from->half), failure_of(to->half)}) {
-    EXPECT_NE(sentence.find("first: too far; second: too full"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("first: too full; second: the fake link cannot start"), std::string::npos) << sentence;
   }
-}
-
-TEST_F(Transfer, a_put_that_fails_ends_the_other_side) {
-  const auto to = recv();
-  const auto from = send();
-  deliver_all();
-  from->start();
-  to->start();
-  from->half.submit({0, 1});
-  sender.first.put_throws = true;
-  EXPECT_THROW(from->half.submit({1, 2}), Error);
-  EXPECT_TRUE(from->half.failed());
-  EXPECT_FALSE(to->half.is_lost());
-  deliver_all();
-  ASSERT_TRUE(to->half.is_lost());
-  const std::string why = to->half.why_lost().sentence();
-  EXPECT_NE(why.find("the sender, rank 0, could not send: the fake link cannot put"), std::string::npos) << why;
-}
-
-TEST_F(Transfer, a_deferred_put_that_fails_ends_the_other_side) {
-  const auto to = recv();
-  const auto from = send();
-  deliver_all();
-  from->start();
-  from->half.submit({0, 4});
-  sender.first.put_throws = true;
-  to->start();
-  sender.deferred.flush();
-  EXPECT_TRUE(from->half.failed());
-  EXPECT_FALSE(sender.progress.wanted()) << "nothing is put again and again";
-  deliver_all();
-  EXPECT_TRUE(to->half.is_lost());
-}
-
-TEST_F(Transfer, a_connection_that_fails_ends_the_other_side) {
-  sender.first.connect_throws = true;
-  const auto to = recv();
-  const auto from = send();
-  deliver_all();
-  EXPECT_NE(failure_of(from->half).find("cannot connect"), std::string::npos);
-  to->start();
-  ASSERT_TRUE(to->half.is_lost());
-  EXPECT_NE(to->half.why_lost().sentence().find("the sender, rank 0, could not connect"), std::string::npos);
-}
-
-TEST_F(Transfer, a_receive_that_is_freed_before_its_offer_fails_the_send) {
-  auto to = recv();
-  free(receiver, to);
-  const auto from = send();
-  deliver_all();
-  EXPECT_NE(failure_of(from->half).find("the receiver, rank 1, freed its request"), std::string::npos)
-      << failure_of(from->half);
   EXPECT_FALSE(receiver.progress.wanted());
 }
 
-TEST_F(Transfer, a_send_that_is_freed_before_its_answer_ends_the_receive) {
-  auto from = send();
-  const std::weak_ptr<SendParty> kept = from;
-  free(sender, from);
-  EXPECT_FALSE(kept.expired()) << "the answer must still find it";
+TEST_F(Transfer, an_ask_that_nobody_can_mean_is_refused) {
+  const auto from = send();
+  EXPECT_THROW(hand_over({1, 0, write(Ask{from->half.id + 1, "second"})}), Error) << "no such send";
+  EXPECT_THROW(hand_over({0, 0, write(Ask{from->half.id, "second"})}), Error) << "of another rank's receive";
   const auto to = recv();
   deliver_all();
-  to->start();
-  ASSERT_TRUE(to->half.is_lost());
-  EXPECT_NE(to->half.why_lost().sentence().find("the sender, rank 0, freed its request"), std::string::npos);
+  EXPECT_THROW(hand_over({1, 0, write(Ask{from->half.id, "second"})}), Error) << "it is matched";
 }
 
-TEST_F(Transfer, a_freed_half_stays_until_its_peer_is_freed_too) {
-  auto to = recv();
-  auto from = send();
-  deliver_all();
-  const std::weak_ptr<SendParty> kept = from;
-  const std::weak_ptr<RecvParty> other = to;
-  free(sender, from);
-  EXPECT_TRUE(sender.first.sender_released) << "the program's buffer may go";
-  EXPECT_FALSE(kept.expired());
-  deliver_all();
-  EXPECT_TRUE(to->half.peer_freed);
-  free(receiver, to);
-  EXPECT_TRUE(other.expired()) << "the sender was done before";
-  deliver_all();
-  EXPECT_TRUE(kept.expired());
+TEST_F(Transfer, an_answer_that_does_not_fit_the_send_fails_it) {
+  for (const auto& [partitioning, transports] :
+       {std::pair{link::Partitioning(4, 2 * bytes), 4}, std::pair{link::Partitioning(4, bytes), 5}}) {
+    const auto from = send();
+    const Answer::Choice choice{partitioning, transports, 1, "first", memory::Kind::host, {}, {}};
+    hand_over({1, 0, write(Answer{from->half.id, 77, choice, {}})});
+    EXPECT_FALSE(from->half.matched());
+    EXPECT_NE(failure_of(from->half).find("for a send of 1024 bytes in 4 partitions"), std::string::npos)
+        << failure_of(from->half);
+  }
 }
 
-TEST_F(Transfer, nothing_is_submitted_to_a_receiver_that_was_freed) {
-  auto to = recv();
+// ---- Deferral ----
+
+TEST_F(Transfer, each_deferred_send_waits_for_its_own_receiver) {
+  const std::vector sends{send(), send(), send()};
+  const std::vector receives{recv(), recv(), recv()};
+  deliver_all();
+  for (const auto& from : sends) {
+    from->start();
+    from->half.submit({0, 4});
+  }
+  receives[1]->start();
+  EXPECT_TRUE(sender.deferred.flush());
+  EXPECT_TRUE(sender.progress.wanted());
+  EXPECT_TRUE(receives[1]->half.all_arrived());
+  EXPECT_EQ(sends[0]->half.deferred_count(), 4);
+  EXPECT_EQ(sends[2]->half.deferred_count(), 4);
+  receives[2]->start();
+  receives[0]->start();
+  EXPECT_TRUE(sender.deferred.flush());
+  EXPECT_TRUE(receives[0]->half.all_arrived());
+  EXPECT_TRUE(receives[2]->half.all_arrived());
+  EXPECT_FALSE(sender.progress.wanted());
+}
+
+TEST_F(Transfer, no_step_finds_a_deferred_send_that_was_withdrawn) {
   const auto from = send();
-  deliver_all();
-  from->start();
-  free(receiver, to);
-  deliver_all();
-  EXPECT_THROW(from->half.submit({0, 1}), Error);
-  EXPECT_EQ(sender.first.puts, 0);
-}
-
-TEST_F(Transfer, what_was_given_up_does_not_leave_later) {
   const auto to = recv();
-  const auto from = send();
   deliver_all();
   from->start();
-  from->half.submit({0, 2});
-  from->half.give_up();
-  from->half.give_up_epoch();
+  from->half.submit({0, 4});
+  from->half.withdraw();
   to->start();
+  EXPECT_FALSE(sender.progress.wanted());
   sender.deferred.flush();
-  from->half.submit({2, 4});
   EXPECT_EQ(sender.first.puts, 0);
-  EXPECT_FALSE(to->half.arrived({0, 1}));
 }
 
-TEST_F(Transfer, packed_bytes_apart_go_with_the_half) {
-  HalfTerms apart = terms(Side::recv);
-  apart.packed_apart = true;
-  auto to = recv(apart);
-  EXPECT_EQ(receiver.blocks.live, 1);
-  auto from = send();
+TEST_F(Transfer, what_is_deferred_again_and_again_arrives_in_each_epoch) {
+  const auto from = send();
+  const auto to = recv();
   deliver_all();
-  EXPECT_NE(to->half.packed(), to->buffer.data());
-  EXPECT_EQ(to->half.landing(), to->half.packed());
-  free(receiver, to);
-  EXPECT_EQ(receiver.blocks.live, 1) << "the sender may write there still";
-  free(sender, from);
-  deliver_all();
-  EXPECT_EQ(receiver.blocks.live, 0);
+  for (int round = 0; round < 20; ++round) {
+    fill(from->buffer, round);
+    from->start();
+    from->half.submit({1, 3});
+    EXPECT_FALSE(sender.deferred.flush()) << "the receiver is an epoch behind";
+    to->start();
+    from->half.submit({0, 1});
+    from->half.submit({3, 4});
+    EXPECT_TRUE(from->half.flush());
+    ASSERT_TRUE(to->half.all_arrived());
+    ASSERT_EQ(to->buffer, from->buffer);
+  }
 }
 
 /// FakeSender throws where a transport partition travels twice.

@@ -49,8 +49,8 @@ bool aligned_for_packets(const Endpoint& endpoint) {
 bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Offer& offer) {
   return receiver.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
          aligned_for_packets(receiver) && plan.total_bytes() > 0 && plan.total_bytes() <= packet_limit_bytes &&
-         plan.send_partition_bytes() % packet_payload_bytes == 0 &&
-         plan.recv_partition_bytes() % packet_payload_bytes == 0;
+         plan.send().even() && plan.send().partition_bytes() % packet_payload_bytes == 0 && plan.recv().even() &&
+         plan.recv().partition_bytes() % packet_payload_bytes == 0;
 }
 
 std::size_t flags_bytes(const Plan& plan) {

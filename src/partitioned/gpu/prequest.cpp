@@ -60,6 +60,9 @@ partita_u32 prequest_flags(const PrequestTerms& terms) {
 
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words) {
   const link::Plan& plan = terms.plan;
+  if (!plan.send().even() || !plan.recv().even()) {
+    throw Error(ErrorClass::other, "the partitions differ in size, and kernels can use only such of one size");
+  }
   Partita_Prequest request{};
   request.flags = prequest_flags(terms);
   request.state = words.state;
@@ -69,8 +72,8 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
 
   request.buffer = pointer(terms.half.data);
   request.total_bytes = plan.total_bytes();
-  request.send_partition_bytes = plan.send_partition_bytes();
-  request.recv_partition_bytes = plan.recv_partition_bytes();
+  request.send_partition_bytes = plan.send().partition_bytes();
+  request.recv_partition_bytes = plan.recv().partition_bytes();
   request.send_partitions = plan.send_partitions();
   request.recv_partitions = plan.recv_partitions();
   request.transport_partitions = plan.transport_partitions();

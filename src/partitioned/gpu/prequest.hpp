@@ -38,6 +38,7 @@ struct PrequestWords {
 /// PARTITA_PREQUEST_*, by which the words differ that a request has.
 partita_u32 prequest_flags(const PrequestTerms& terms);
 
+/// Throws Error where the partitions of a side differ in size.
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words);
 
 }  // namespace partita
