@@ -69,10 +69,11 @@ if(NOT PARTITA_HAVE_UCX)
   list(FILTER internal_headers EXCLUDE REGEX "^src/link/ucx/")
 endif()
 
-# The headers of the GPU parts' host side need CUDA's; the device API is plain C++ too, but for its platform of nvcc.
+# The headers of the GPU parts' host side need CUDA's; the device API and the bodies of the library's own kernels are
+# plain C++ too, but for the platform of nvcc.
 set(gpu_parts "/(cuda|gpu)/|^apps/support/nccl|^tests/contract/gpu_")
 set(device_api ${kernel_headers})
-list(FILTER device_api INCLUDE REGEX "^include/")
+list(FILTER device_api INCLUDE REGEX "^(include|src)/")
 list(FILTER device_api EXCLUDE REGEX "/platform_cuda\\.cuh$")
 set(gpu_headers ${internal_headers})
 list(FILTER gpu_headers INCLUDE REGEX "${gpu_parts}")

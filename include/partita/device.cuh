@@ -9,12 +9,16 @@
 // request, explains it. A refused mark is taken back, so that kernels can still complete the epoch. A Wait, Test or
 // Start that explains a failure gives the request up, as after every error: its kernels are released, and it can only
 // be freed. Every call may return
-//   PARTITA_DEVICE_ERR_FREED      the request was freed (not recorded)
+//   PARTITA_DEVICE_ERR_FREED      the request was freed, or the struct is cleared or was never made; of the latter two
+//                                 no memory is touched (not recorded)
 //   PARTITA_DEVICE_ERR_ABORTED    the host has released the request's kernels: a rank or the GPU is lost, or an
 //                                 error gave the request up
 // and those on one partition
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
 //   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round
+//
+// A request to or from MPI_PROC_NULL has calls that do nothing and succeed: MPIX_Parrived is true, MPIX_Pbuffer null.
+// Several requests are passed as an array, in GPU memory or in a struct that is a __grid_constant__ parameter.
 //
 // A buffer that a kernel awaits is read through plain pointers in that kernel: through `const T* __restrict__`, __ldg
 // or a texture the compiler may read it before the wait, and from a cache that no wait empties.

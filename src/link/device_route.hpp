@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/epoch.hpp"
+#include "partita/device/peer.h"
 
 namespace partita::link {
 
@@ -18,12 +19,14 @@ struct DeviceSendRoute {
   Epoch* arrival_device = nullptr;         ///< one a transport partition, in the receiver's GPU
   Epoch* arrival_host = nullptr;           ///< the same in the receiver's host memory; null where nobody reads them
   const std::uint64_t* promise = nullptr;  ///< low half: the receiver's newest epoch, high half: this side's
+  Partita_Peer peer{};                     ///< the receiver's window
 };
 
 struct DeviceRecvRoute {
   std::byte* slots = nullptr;             ///< of packets, in this GPU; null: the bytes land in the buffer
   const Epoch* arrival_device = nullptr;  ///< one a transport partition, in this GPU
   Epoch* credit = nullptr;                ///< where the sender looks for this side's newest epoch
+  Partita_Peer peer{};                    ///< the sender's window
 };
 
 }  // namespace partita::link

@@ -2,6 +2,7 @@
 // threads, what two copies may do at once, and who sleeps meanwhile. The whole library, without a GPU.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/device/peer.h>
 #include <partita/partita.h>
 #include <unistd.h>
 #include <partita/device.cuh>
@@ -310,6 +311,61 @@ TEST_F(DeviceRequests, no_thread_wakes_while_no_epoch_of_a_device_request_is_ope
     ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
   }
   EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+}
+
+/// Host memory will do, and the request need not be matched: there is nothing to reach.
+TEST_F(DeviceRequests, of_nobody_are_made_do_nothing_and_are_freed) {
+  const ReturnedErrors returned;
+  std::array<std::byte, 64> buffer{};
+  for (const bool sending : {true, false}) {
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    const int made = sending ? Partita_Psend_init(buffer.data(), 4, 16, MPI_BYTE, MPI_PROC_NULL, 1, MPI_COMM_WORLD,
+                                                  MPI_INFO_NULL, &request)
+                             : Partita_Precv_init(buffer.data(), 4, 16, MPI_BYTE, MPI_PROC_NULL, 1, MPI_COMM_WORLD,
+                                                  MPI_INFO_NULL, &request);
+    ASSERT_EQ(made, MPI_SUCCESS);
+    Partita_Prequest prequest{};
+    Partita_Prequest second{};
+    ASSERT_EQ(Partita_Prequest_create(&prequest, request), MPI_SUCCESS);
+    EXPECT_NE(Partita_Prequest_create(&second, request), MPI_SUCCESS);
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+      EXPECT_NE(Partita_Prequest_free(&prequest), MPI_SUCCESS) << "the request is active";
+      int flag = 0;
+      for (int p = 0; p < 4; ++p) EXPECT_EQ(MPIX_Pready(p, prequest), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(MPIX_Parrived(prequest, 0, &flag), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(flag, 1);
+      EXPECT_EQ(MPIX_Pwait(prequest), PARTITA_DEVICE_SUCCESS);
+      ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    }
+    const Partita_Prequest copy = prequest;
+    EXPECT_EQ(Partita_Prequest_free(&prequest), MPI_SUCCESS);
+    EXPECT_EQ(MPIX_Pready(0, prequest), PARTITA_DEVICE_ERR_FREED);
+    Partita_Prequest stale = copy;
+    EXPECT_NE(Partita_Prequest_free(&stale), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Prequest_create(&prequest, request), MPI_SUCCESS) << "another one, which goes with the request";
+    EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
+    EXPECT_NE(Partita_Prequest_free(&prequest), MPI_SUCCESS);
+  }
+}
+
+/// The table of peers names what the request's own fields name.
+TEST_F(DeviceRequests, name_their_peer_in_a_table) {
+  make(mapped);
+  Partita_Prequest prequest{};
+  ASSERT_EQ(Partita_Prequest_create(&prequest, request_), MPI_SUCCESS);
+  ASSERT_NE(prequest.peers, nullptr);
+  EXPECT_EQ(prequest.state->peers, 1u);
+  const Partita_Peer& peer = prequest.peers[0];
+  if (sends()) {
+    EXPECT_EQ(peer.buffer, prequest.remote);
+    EXPECT_EQ(peer.device_words, prequest.arrival_device);
+    EXPECT_EQ(peer.host_words, prequest.arrival_host);
+  } else {
+    EXPECT_EQ(peer.buffer, nullptr);
+    EXPECT_EQ(peer.host_words, prequest.credit);
+  }
+  EXPECT_EQ(Partita_Prequest_free(&prequest), MPI_SUCCESS);
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ class DevicePair {
     if (shape.in_place) send_.flags |= PARTITA_PREQUEST_IN_PLACE;
     for (Partita_Prequest* request : {&send_, &recv_}) {
       request->life = device::first_life;
+      request->flags |= PARTITA_PREQUEST_MADE;
       const Spot gpu = request == &send_ ? Spot::sender_gpu : Spot::receiver_gpu;
       const auto state_bytes =
           device::state_bytes(request->flags, shape.send_partitions, shape.recv_partitions, shape.transport_partitions);
@@ -134,7 +135,7 @@ class DevicePair {
     recv_.credit = promise_;
     recv_.buffer = recv_buffer_;
     recv_.remote = slots;
-    recv_.started = reinterpret_cast<const partita_u64*>(started_);
+    recv_.promise = reinterpret_cast<const partita_u64*>(started_);
     for (Partita_Prequest* request : {&send_, &recv_}) {
       request->unit_bytes = device::unit_bytes(*request);
       request->marks_each = device::marks_each(*request);

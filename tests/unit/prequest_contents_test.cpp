@@ -21,6 +21,10 @@ class Prequest : public testing::Test {
   Partita_Prequest made(const DeviceRoute& route) { return make_prequest({half, plan, route, 1.5}, words); }
   static DeviceRoute send(std::optional<link::DeviceSendRoute> route) { return route; }
   static DeviceRoute recv(std::optional<link::DeviceRecvRoute> route) { return route; }
+  /// But for the bits that tell of its origin.
+  static partita_u32 flags_of(const Partita_Prequest& request) {
+    return request.flags & ~partita_u32{PARTITA_PREQUEST_ORIGIN};
+  }
   template <class Kind>
   static Kind* address(std::uintptr_t value) {
     return reinterpret_cast<Kind*>(value);
@@ -56,12 +60,11 @@ TEST_F(Prequest, has_the_plan_the_buffer_and_the_words_of_its_own_on_either_side
 
 TEST_F(Prequest, of_a_send_without_a_route_leaves_all_to_the_host) {
   const Partita_Prequest request = made(send({}));
-  EXPECT_EQ(request.flags, 0U);
+  EXPECT_EQ(flags_of(request), 0U);
   EXPECT_EQ(request.promise, &epochs);
   EXPECT_EQ(request.remote, nullptr);
   EXPECT_EQ(request.arrival_device, nullptr);
   EXPECT_EQ(request.arrival_host, nullptr);
-  EXPECT_EQ(request.started, nullptr);
   EXPECT_EQ(request.marks_each, 2U);
 }
 
@@ -72,7 +75,7 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   route.arrival_host = address<Epoch>(0x3000);
   route.promise = address<std::uint64_t>(0x4000);
   Partita_Prequest request = made(send(route));
-  EXPECT_EQ(request.flags, 0U);
+  EXPECT_EQ(flags_of(request), 0U);
   EXPECT_EQ(request.remote, address<unsigned char>(0x1004));
   EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
   EXPECT_EQ(request.arrival_host, address<partita_u32>(0x3000));
@@ -82,12 +85,12 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   route.packets = true;
   half.driver = link::Driver::device;
   request = made(send(route));
-  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_PACKETS));
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_PACKETS));
 
   route.packets = false;
   half.driver = link::Driver::host;
   half.in_place = true;
-  EXPECT_EQ(made(send(route)).flags, static_cast<partita_u32>(PARTITA_PREQUEST_IN_PLACE));
+  EXPECT_EQ(flags_of(made(send(route))), static_cast<partita_u32>(PARTITA_PREQUEST_IN_PLACE));
 }
 
 TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {
@@ -95,11 +98,10 @@ TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {
   const PrequestTerms terms{half, plan, recv({}), 0};
   EXPECT_TRUE(terms.host_raises_flags());
   const Partita_Prequest request = make_prequest(terms, words);
-  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
   EXPECT_EQ(request.arrival_device, flags);
-  EXPECT_EQ(request.started, &epochs);
   EXPECT_EQ(request.credit, nullptr);
-  EXPECT_EQ(request.promise, nullptr);
+  EXPECT_EQ(request.promise, &epochs);
   EXPECT_EQ(request.marks_each, 0U);
 }
 
@@ -109,23 +111,52 @@ TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
   route.credit = address<Epoch>(0x3000);
   EXPECT_FALSE((PrequestTerms{half, plan, recv(route), 0}.host_raises_flags()));
   Partita_Prequest request = made(recv(route));
-  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
   EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
   EXPECT_EQ(request.credit, address<partita_u32>(0x3000));
-  EXPECT_EQ(request.started, &epochs);
+  EXPECT_EQ(request.promise, &epochs);
   EXPECT_EQ(request.remote, nullptr);
 
   route.slots = address<std::byte>(0x5000);
   half.driver = link::Driver::device;
   request = made(recv(route));
-  EXPECT_EQ(request.flags, static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN |
-                                                    PARTITA_PREQUEST_PACKETS));
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN |
+                                                        PARTITA_PREQUEST_PACKETS));
   EXPECT_EQ(request.remote, address<unsigned char>(0x5000));
-  EXPECT_EQ(request.started, nullptr);  // no host opens its epochs
+  EXPECT_EQ(request.promise, nullptr);  // no host opens its epochs
 }
 
 TEST_F(Prequest, of_a_send_needs_no_flags_of_its_own) {
   EXPECT_FALSE((PrequestTerms{half, plan, send({}), 0}.host_raises_flags()));
+}
+
+TEST_F(Prequest, tells_that_it_was_made) {
+  EXPECT_EQ(made(send({})).flags & PARTITA_PREQUEST_ORIGIN, static_cast<partita_u32>(PARTITA_PREQUEST_MADE));
+  EXPECT_NE(Partita_Prequest{}.flags & PARTITA_PREQUEST_ORIGIN, static_cast<partita_u32>(PARTITA_PREQUEST_MADE));
+}
+
+TEST_F(Prequest, to_nobody_names_no_memory) {
+  half.side = Side::recv;
+  half.driver = link::Driver::device;
+  const Partita_Prequest request = make_prequest_to_nobody(half, 42);
+  EXPECT_EQ(request.flags,
+            static_cast<partita_u32>(PARTITA_PREQUEST_NOBODY | PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN));
+  EXPECT_EQ(request.life, 42U);
+  EXPECT_EQ(request.state, nullptr);
+  EXPECT_EQ(request.host, nullptr);
+  EXPECT_EQ(request.buffer, nullptr);
+  EXPECT_EQ(request.send_partitions, 0);
+}
+
+TEST_F(Prequest, has_the_peers_of_its_words) {
+  const Partita_Peer peer{address<unsigned char>(0x1000), address<partita_u32>(0x2000), nullptr};
+  link::DeviceSendRoute route;
+  route.peer = peer;
+  words.peers = &peer;
+  EXPECT_EQ(made(send(route)).peers, &peer);
+  EXPECT_EQ(peer_of(send(route))->device_words, peer.device_words);
+  EXPECT_FALSE(peer_of(recv({})).has_value());
+  EXPECT_EQ(made(send({})).send_partitions, 8);
 }
 
 }  // namespace

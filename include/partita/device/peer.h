@@ -5,10 +5,11 @@
 
 #include <partita/device/prequest.h>
 
-typedef struct Partita_Peer {
+struct Partita_Peer {
   unsigned char* buffer;     /* the peer's; null: it shows none */
   partita_u32* device_words; /* flags, counters, slots in the peer's GPU; null: none */
   partita_u32* host_words;   /* the same in the peer's host memory; null: none */
-} Partita_Peer;
+};
+typedef struct Partita_Peer Partita_Peer;
 
 #endif

@@ -44,7 +44,7 @@ typedef struct Partita_Prequest_state {
                            once the host released its kernels */
   partita_u32 looking;  /* of a send: the epoch in which a thread is looking at the promise, else 0 */
   partita_u32 refusals; /* of a send: looks that did not find the receiver ready; lowest bit: the epoch not started */
-  partita_u32 reserved;
+  partita_u32 peers;    /* entries of Partita_Prequest.peers */
 } Partita_Prequest_state;
 
 /* Words in host memory that the GPU reads and writes. Behind it lie, of a send,
@@ -71,31 +71,38 @@ enum {
                                         the receiver is ready */
   PARTITA_DEVICE_ERR_SIDE = 6,       /* a call for sends on a receive or the other way round */
   PARTITA_DEVICE_ERR_DRIVER = 7,     /* a call for device-driven requests on a host-driven one */
-  PARTITA_DEVICE_ERR_FREED = 8,
-  PARTITA_DEVICE_ERR_TIMEOUT = 9, /* a wait passed PARTITA_TIMEOUT */
-  PARTITA_DEVICE_ERR_ABORTED = 10 /* the host released the kernels of the request */
+  PARTITA_DEVICE_ERR_FREED = 8,      /* freed, cleared, or never made */
+  PARTITA_DEVICE_ERR_TIMEOUT = 9,    /* a wait passed PARTITA_TIMEOUT */
+  PARTITA_DEVICE_ERR_ABORTED = 10    /* the host released the kernels of the request */
 };
 
-/* Partita_Prequest.flags */
+/* Partita_Prequest.flags. The upper half tells where it came from: of one that was cleared, or never made, kernels look
+ * at nothing else. */
 enum {
-  PARTITA_PREQUEST_RECV = 1,          /* of a receive; else of a send */
-  PARTITA_PREQUEST_DEVICE_DRIVEN = 2, /* kernels open the epochs; else the host does */
-  PARTITA_PREQUEST_PACKETS = 4,       /* the bytes travel as {data, epoch} packets; both sides are device-driven */
-  PARTITA_PREQUEST_IN_PLACE = 8       /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
+  PARTITA_PREQUEST_ORIGIN = 0x7fff0000, /* these bits */
+  PARTITA_PREQUEST_MADE = 0x50720000,   /* MPIX_Prequest_create */
+  PARTITA_PREQUEST_NOBODY = 0x4e6f0000, /* the same, of a request to or from MPI_PROC_NULL: calls do nothing */
+  PARTITA_PREQUEST_RECV = 1,            /* of a receive; else of a send */
+  PARTITA_PREQUEST_DEVICE_DRIVEN = 2,   /* kernels open the epochs; else the host does */
+  PARTITA_PREQUEST_PACKETS = 4,         /* the bytes travel as {data, epoch} packets; both sides are device-driven */
+  PARTITA_PREQUEST_IN_PLACE = 8         /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
 };
+
+struct Partita_Peer;
 
 typedef struct Partita_Prequest {
   Partita_Prequest_state* state;
   Partita_Prequest_host* host;
   const partita_u64* promise;  /* send: low half: newest epoch that the receiver has opened; high half: that this side's
-                                  host has started. In host memory, or, both sides device-driven, in GPU memory */
+                                  host has started. In host memory, or, both sides device-driven, in GPU memory.
+                                  Host-driven receive: high half: that this side's host has started; host memory */
   partita_u32* credit;         /* receive: the low half of the sender's promise */
   unsigned char* buffer;       /* the program's */
   unsigned char* remote;       /* send: the receive buffer, or its packet slots, as mapped here; null: every transfer is
                                   handed to the progress engine. Receive with packets: its slots */
   partita_u32* arrival_device; /* arrival flags, one a transport partition, in the receiver's GPU memory; null: none */
   partita_u32* arrival_host;   /* the same in the receiver's host memory; null: none (of a receive, always) */
-  const partita_u64* started;  /* receive, host-driven: high half: the epoch that the host has started; host memory */
+  const struct Partita_Peer* peers; /* state->peers of them (device/peer.h), in the memory of the request's own GPU */
   partita_i64 total_bytes;
   partita_i64 send_partition_bytes; /* a GPU divides in a tenth of a microsecond */
   partita_i64 recv_partition_bytes;

@@ -177,6 +177,7 @@ class DeviceSender final : public Sender {
     route.arrival_host = host_flags_;
     route.promise =
         reinterpret_cast<const std::uint64_t*>(both_device ? own_.device_words() : own_.host_words_on_gpu());
+    route.peer = theirs_.peer();
     return route;
   }
 
@@ -276,6 +277,7 @@ class DeviceReceiver final : public Receiver {
     route.arrival_device = reinterpret_cast<const Epoch*>(own_.device_words());
     if (packets_) route.slots = own_.device_words() + flags_bytes(plan_);
     route.credit = reinterpret_cast<Epoch*>(both_device ? sender_.device_words() : sender_.host_words_on_gpu());
+    route.peer = sender_.peer();
     return route;
   }
 

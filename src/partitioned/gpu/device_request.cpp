@@ -11,6 +11,7 @@ bool DeviceRequest::can_make_device_request() {
 
 const Partita_Prequest& DeviceRequest::make_device_request() {
   check_can_be_made();
+  if (half_.peer() < 0) return make_for_nobody();
   const PrequestTerms terms{half_.terms(), half_.plan(), owner_.device_route(), services_.settings.timeout_s};
   const Epoch before = half_.active() ? half_.epoch() - 1 : half_.epoch();
   side_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before);
@@ -28,13 +29,17 @@ const Partita_Prequest& DeviceRequest::make_device_request() {
   return side_->view();
 }
 
+const Partita_Prequest& DeviceRequest::make_for_nobody() {
+  to_nobody_ = std::make_unique<const Partita_Prequest>(make_prequest_to_nobody(half_.terms(), new_prequest_life()));
+  life_.store(to_nobody_->life, std::memory_order_relaxed);
+  return *to_nobody_;
+}
+
 void DeviceRequest::check_can_be_made() const {
-  if (half_.peer() < 0) {
-    throw Error(ErrorClass::request, "the peer is MPI_PROC_NULL, to which kernels have nothing to mark");
-  }
-  if (exists()) {
+  if (exists() || to_nobody_) {
     throw Error(ErrorClass::request, "the request has a device request already; expected is one at a time");
   }
+  if (half_.peer() < 0) return;
   if (half_.terms().place.kind != memory::Kind::device) {
     throw Error(ErrorClass::buffer,
                 "the buffer of the request is {} memory; expected is memory of one GPU (cudaMalloc or the like)",
@@ -45,10 +50,16 @@ void DeviceRequest::check_can_be_made() const {
 }
 
 std::optional<Error> DeviceRequest::free_device_request() {
-  if (!exists()) throw Error(ErrorClass::request, "the request has no device request; it was freed already");
+  if (!exists() && !to_nobody_) {
+    throw Error(ErrorClass::request, "the request has no device request; it was freed already");
+  }
   if (half_.active()) {
     throw Error(ErrorClass::request, "the request is active; complete it before its device request is freed. {}",
                 half_.explain());
+  }
+  if (to_nobody_) {
+    release();
+    return {};
   }
   services_.device_watch.remove(*this);  // it names epochs
   const std::optional<Error> untold = untold_mistake();
@@ -62,7 +73,7 @@ std::optional<Error> DeviceRequest::free_device_request() {
 }
 
 void DeviceRequest::drop() {
-  if (!exists()) return;
+  if (!exists()) return release();
   services_.device_watch.remove(*this);
   try {
     take_over_epoch();  // for the last word
@@ -90,6 +101,7 @@ void DeviceRequest::release() {
   leave_epoch();
   life_.store(0, std::memory_order_relaxed);
   side_.reset();
+  to_nobody_.reset();
 }
 
 void DeviceRequest::enter_epoch() {

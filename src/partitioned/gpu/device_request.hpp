@@ -52,6 +52,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   /// As free_device_request() where the request goes, whose kernels lose what they had of it.
   void drop();
 
+  /// Whether kernels use the request; to MPI_PROC_NULL they never do.
   bool exists() const { return side_ != nullptr; }
   /// What its kernels read and write; it exists.
   DeviceSide& side() const { return *side_; }
@@ -74,6 +75,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   void watch_kernels(KernelFindings& findings) override;
   void fail_kernels(const Error& error) override { fail_kernels(error, Mail::Caller::may_call_the_mpi); }
 
+  const Partita_Prequest& make_for_nobody();
   void check_can_be_made() const;
   void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Error> why_in_vain(KernelFindings& findings);
@@ -85,10 +87,11 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   const RequestServices& services_;
   Half& half_;
   Owner& owner_;
-  std::unique_ptr<DeviceSide> side_;  ///< while there is a device request
-  std::atomic<partita_u32> life_{0};  ///< of the device request, which is found by that
-  bool is_served_ = false;            ///< an epoch is open: the engine has it, and wants progress
-  int looks_in_vain_ = 0;             ///< by the watch
+  std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
+  std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
+  std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that
+  bool is_served_ = false;                             ///< an epoch is open: the engine has it, and wants progress
+  int looks_in_vain_ = 0;                              ///< by the watch
 };
 
 }  // namespace partita

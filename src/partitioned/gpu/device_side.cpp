@@ -27,13 +27,6 @@ std::size_t flag_bytes(const PrequestTerms& terms) {
   return static_cast<std::size_t>(terms.plan.transport_partitions()) * sizeof(Epoch);
 }
 
-/// Partita_Prequest.life of the next request.
-partita_u32 new_life() {
-  constexpr partita_u32 step = 2;  // they are even
-  static std::atomic<partita_u32> newest{device::first_life};
-  return device::first_life | newest.fetch_add(step, std::memory_order_relaxed);
-}
-
 const char* meaning(partita_u32 failure, const Partita_Prequest& request, partita_i32 partition) {
   const bool device_driven = (request.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
   const bool recv = (request.flags & PARTITA_PREQUEST_RECV) != 0;
@@ -64,6 +57,14 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
   }
 }
 
+/// None where kernels reach no peer's memory.
+std::unique_ptr<memory::PeerTable> make_peers(memory::DeviceMemory& device_memory, int device,
+                                              const DeviceRoute& route) {
+  const auto peer = peer_of(route);
+  if (!peer) return nullptr;
+  return std::make_unique<memory::PeerTable>(device_memory, device, std::span(&*peer, 1));
+}
+
 }  // namespace
 
 DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& device_memory, const PrequestTerms& terms,
@@ -74,6 +75,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
       flags_(terms.host_raises_flags()
                  ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
                  : nullptr),
+      peers_(make_peers(device_memory, state_block_.device(), terms.route)),
       view_(make_prequest(terms, words_for_gpu())) {
   if (raises_flags()) {
     const std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions), before);
@@ -82,7 +84,8 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   }
   start(before);
   std::vector<std::byte> initial(state_bytes(terms));
-  const Partita_Prequest_state state = device::first_state(view_.flags, before, view_.life);
+  Partita_Prequest_state state = device::first_state(view_.flags, before, view_.life);
+  if (peers_) state.peers = static_cast<partita_u32>(peers_->size());
   std::memcpy(initial.data(), &state, sizeof(state));
   device_memory.copy(state_block_.address(), initial.data(), initial.size());
 }
@@ -95,7 +98,8 @@ PrequestWords DeviceSide::words_for_gpu() const {
   words.host = &host->host;
   words.epochs = &host->promise;
   if (raises_flags()) words.flags = reinterpret_cast<partita_u32*>(flags_->address());
-  words.life = new_life();
+  if (peers_) words.peers = peers_->device();
+  words.life = new_prequest_life();
   return words;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/epoch.hpp"
 #include "memory/blocks.hpp"
+#include "memory/window.hpp"
 #include "partitioned/gpu/prequest.hpp"
 
 namespace partita {
@@ -76,6 +77,7 @@ class DeviceSide {
   memory::HostBlock host_block_;
   memory::DeviceBlock state_block_;
   std::unique_ptr<memory::DeviceBlock> flags_;     ///< where raises_flags()
+  std::unique_ptr<memory::PeerTable> peers_;       ///< where kernels reach the peer's memory
   std::mutex queue_mutex_;                         ///< of the next one
   std::unique_ptr<memory::CopyQueue> flag_queue_;  ///< that writes them, and the kernels' release
   const Partita_Prequest view_;

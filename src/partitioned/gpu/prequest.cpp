@@ -1,5 +1,7 @@
 #include "partitioned/gpu/prequest.hpp"
 
+#include <atomic>
+
 #include "partita/device/impl/words.hpp"
 
 namespace partita {
@@ -38,7 +40,7 @@ void set_route(Partita_Prequest& request, const PrequestTerms&, const std::optio
 
 void set_route(Partita_Prequest& request, const PrequestTerms& terms, const std::optional<link::DeviceRecvRoute>& route,
                const PrequestWords& words) {
-  if (!is_device_driven(terms)) request.started = words.epochs;
+  if (!is_device_driven(terms)) request.promise = words.epochs;
   request.arrival_device = words.flags;
   if (!route) return;
   request.arrival_device = const_cast<Epoch*>(route->arrival_device);
@@ -64,9 +66,10 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
     throw Error(ErrorClass::other, "the partitions differ in size, and kernels can use only such of one size");
   }
   Partita_Prequest request{};
-  request.flags = prequest_flags(terms);
+  request.flags = PARTITA_PREQUEST_MADE | prequest_flags(terms);
   request.state = words.state;
   request.host = words.host;
+  request.peers = words.peers;
   request.life = words.life;
   request.limit_ns = static_cast<partita_u64>(terms.timeout_s * 1e9);
 
@@ -82,6 +85,26 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
   request.unit_bytes = device::unit_bytes(request);  // these two go by what is set above
   request.marks_each = device::marks_each(request);
   return request;
+}
+
+Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life) {
+  Partita_Prequest request{};
+  request.flags = PARTITA_PREQUEST_NOBODY;
+  if (half.side == Side::recv) request.flags |= PARTITA_PREQUEST_RECV;
+  if (half.driver == link::Driver::device) request.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
+  request.life = life;
+  return request;
+}
+
+partita_u32 new_prequest_life() {
+  constexpr partita_u32 step = 2;  // they are even
+  static std::atomic<partita_u32> newest{device::first_life};
+  return device::first_life | newest.fetch_add(step, std::memory_order_relaxed);
+}
+
+std::optional<Partita_Peer> peer_of(const DeviceRoute& route) {
+  const auto peer = [](const auto& known) { return known ? std::optional(known->peer) : std::nullopt; };
+  return std::visit(peer, route);
 }
 
 }  // namespace partita

@@ -6,6 +6,7 @@
 
 #include "link/device_route.hpp"
 #include "link/plan.hpp"
+#include "partita/device/peer.h"
 #include "partita/device/prequest.h"
 #include "transfer/half.hpp"
 
@@ -31,6 +32,7 @@ struct PrequestWords {
   Partita_Prequest_state* state = nullptr;
   Partita_Prequest_host* host = nullptr;
   const partita_u64* epochs = nullptr;  ///< in host memory: the epoch that the host has opened, in both halves
+  const Partita_Peer* peers = nullptr;  ///< of the route, if there is one: a table
   partita_u32* flags = nullptr;         ///< one a transport partition, where host_raises_flags()
   partita_u32 life = 0;                 ///< Partita_Prequest.life
 };
@@ -40,5 +42,12 @@ partita_u32 prequest_flags(const PrequestTerms& terms);
 
 /// Throws Error where the partitions of a side differ in size.
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words);
+/// Of a request to or from MPI_PROC_NULL, with which kernels do nothing.
+Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life);
+
+/// Partita_Prequest.life of the next device request. Any thread.
+partita_u32 new_prequest_life();
+/// The peer as the route names it, if there is a route.
+std::optional<Partita_Peer> peer_of(const DeviceRoute& route);
 
 }  // namespace partita

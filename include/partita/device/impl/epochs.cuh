@@ -8,10 +8,19 @@
 
 namespace partita::device {
 
-/// Thread 0's part of every call: 0, or why the request does not take it. Stores the epoch that was opened last, and
-/// whether it is complete.
+/// Whether the calls that open and complete epochs are for this request.
+PARTITA_DEVICE_INLINE bool takes_epoch_calls(const Partita_Prequest& request) {
+  constexpr partita_u32 device_driven = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_DEVICE_DRIVEN;
+  return (request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_DEVICE_DRIVEN)) == device_driven;
+}
+/// The end of such a call where they are not.
+PARTITA_DEVICE_INLINE int refuse_epoch_call(const Partita_Prequest& request) {
+  return refuse_block_call(request, PARTITA_DEVICE_ERR_DRIVER, -1);
+}
+
+/// Thread 0's part of every call on a device-driven request: 0, or why it goes no further. Stores the epoch that was
+/// opened last, and whether it is complete.
 PARTITA_DEVICE_INLINE int check_epoch_call(const Partita_Prequest& request, Epoch* epoch, bool* complete) {
-  if (!has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) return fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch);
   Partita_Prequest_state& state = *request.state;
   const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   // These three were written by blocks with which the caller has synchronised.
@@ -63,6 +72,7 @@ PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
 
 /// All threads of a block: opens the next epoch. Nothing of the one before may still be under way.
 PARTITA_DEVICE_INLINE int pstart(const Partita_Prequest& request) {
+  if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
   block_barrier();  // every thread has done with the buffer
   return share_code(block_rank() == 0 ? open_epoch(request) : 0);
 }
@@ -86,6 +96,7 @@ PARTITA_DEVICE_INLINE int await_credit(const Partita_Prequest& request) {
 
 /// All threads of a block: waits until the receiver's buffer may be written in this epoch.
 PARTITA_DEVICE_INLINE int pbuf_prepare(const Partita_Prequest& request) {
+  if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }
 
@@ -110,9 +121,10 @@ PARTITA_DEVICE_INLINE int await_decided(const Partita_Prequest& request) {
 PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool first = block_rank() == 0;
-  if (!has(request, PARTITA_PREQUEST_RECV)) {
-    if (device_driven) return end_wait(first ? await_decided(request) : 0, -1, request);
-    return share_code(first ? fail(request, PARTITA_DEVICE_ERR_DRIVER, -1, no_epoch) : 0);
+  constexpr partita_u32 receive = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_RECV;
+  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != receive) {
+    if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
+    return end_wait(first ? await_decided(request) : 0, -1, request);
   }
   // Every thread looks for itself and none needs the others before it polls; but the host's word is read once. All
   // loads are on their way at once.

@@ -11,7 +11,7 @@ inline constexpr partita_i64 one_warp_bytes = 512;
 /// One thread, its own partition, with nobody's help.
 PARTITA_DEVICE_INLINE int pready_thread(int partition, const Partita_Prequest& request) {
   const Mark mark = make_mark(partition, request);
-  if (mark.code != 0) return mark.code;
+  if (mark.code != 0) return code_of_refusal(mark.code, request.flags);
   if (moves_bytes(request, mark.deferred)) {
     const partita_i64 bytes = request.send_partition_bytes;
     move(request, partition * bytes, bytes, mark.epoch, {0, 1});
@@ -49,6 +49,7 @@ PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request)
   if (mark.code == 0) mark = count_mark(partition, request);
   // The first vote comes before all else: its result is who runs along.
   lanes = lanes_where(lanes, mark.code == 0);
+  if (mark.code != 0 && !is_made(request)) return code_of_refusal(mark.code, request.flags);
   if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
   const Lanes curious = lanes_where(lanes, must_ask(mark, request));
   if (curious != 0) {
@@ -87,7 +88,7 @@ PARTITA_DEVICE_INLINE int pready_warp(int partition, const Partita_Prequest& req
   if (lane() == 0) mark = make_mark(partition, request);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes; shuffles order nothing
   const int code = static_cast<int>(value_of_lane(lanes, static_cast<partita_u32>(mark.code), 0));
-  if (code != 0) return code;
+  if (code != 0) return code_of_refusal(code, request.flags);
   const bool deferred = value_of_lane(lanes, mark.deferred ? 1 : 0, 0) != 0;
   mark.epoch = value_of_lane(lanes, mark.epoch, 0);
 
@@ -215,12 +216,9 @@ PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest&
 
 /// All threads of a block, the same partition.
 PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& request) {
+  if (const int code = refusal_of(partition, request, false)) return refuse_block_call(request, code, partition);
   block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
-  if (const int code = refusal_of(partition, request, false)) {
-    if (first) refuse_mark(partition, request, code, no_epoch);
-    return code;
-  }
   if (hands_over(request)) return hand_over_block(partition, request);
   Mark mark = move_block(partition, request);
   if (first) mark.code = code_of_count(mark, request);
@@ -234,7 +232,7 @@ PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& re
 /// One thread, partitions `first` to `last`, both included, of one epoch: where marks complete that and the host opens
 /// the next one, those that follow do not count. Marks that do not count are left out; the first such code comes back.
 PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Prequest& request) {
-  if (has(request, PARTITA_PREQUEST_RECV)) return fail(request, PARTITA_DEVICE_ERR_SIDE, first, no_epoch);
+  if (!is_made(request) || has(request, PARTITA_PREQUEST_RECV)) return refuse(request, PARTITA_DEVICE_ERR_SIDE, first);
   if (first < 0 || first > last || last >= request.send_partitions) {
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
   }
@@ -269,9 +267,8 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
 /// Where partition `partition` lies in the receiver's memory; null where kernels do not store there themselves.
 PARTITA_DEVICE_INLINE void* pbuffer(int partition, const Partita_Prequest& request) {
   const bool recv = has(request, PARTITA_PREQUEST_RECV);
-  const partita_i32 partitions = recv ? request.recv_partitions : request.send_partitions;
-  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(partitions)) {
-    fail(request, PARTITA_DEVICE_ERR_PARTITION, partition, no_epoch);
+  if (const int code = refusal_of(partition, request, recv)) {
+    refuse(request, code, partition);
     return nullptr;
   }
   if (recv) return request.buffer + partition * request.recv_partition_bytes;

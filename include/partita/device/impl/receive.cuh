@@ -46,7 +46,7 @@ PARTITA_DEVICE_INLINE bool packets_parrived(int partition, const Partita_Preques
 
 /// The epoch that the host of a host-driven receive has started last. A read of host memory: a microsecond.
 PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
-  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.started));
+  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.promise));
   const Epoch epoch = SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
   // For parrived. An older epoch, by a thread that comes late, only costs another look.
   DeviceWord<partita_u64>(request.state->head).store(epoch, order::memory_order_relaxed);
@@ -56,7 +56,10 @@ PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
 /// Any thread of a receive. Of a request without an open epoch everything has arrived.
 PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
-  if (const int code = refusal_of(partition, request, true)) return fail(request, code, partition, no_epoch);
+  if (const int code = refusal_of(partition, request, true)) {
+    *flag = is_to_nobody(request) ? 1 : 0;
+    return refuse(request, code, partition);
+  }
   // All words are on their way at once: nothing depends on one of them before the last is asked for.
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool packets = has(request, PARTITA_PREQUEST_PACKETS);
@@ -186,11 +189,12 @@ PARTITA_DEVICE_INLINE int await_packets_of(int partition, const Partita_Prequest
 
 /// All threads of a block: waits until `partition` has arrived.
 PARTITA_DEVICE_INLINE int pwait_partition(int partition, const Partita_Prequest& request) {
-  int code = refusal_of(partition, request, true);
-  const bool unpacks = code == 0 && has(request, PARTITA_PREQUEST_PACKETS);
+  if (const int code = refusal_of(partition, request, true)) return refuse_block_call(request, code, partition);
+  int code = 0;
+  const bool unpacks = has(request, PARTITA_PREQUEST_PACKETS);
   if (unpacks) {
     code = await_packets_of(partition, request);
-  } else if (code == 0 && block_rank() == 0) {
+  } else if (block_rank() == 0) {
     code = await_partition(partition, request);
   }
   code = end_wait(code, partition, request);

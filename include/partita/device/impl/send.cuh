@@ -30,7 +30,8 @@ struct Mark {
 
 /// Why a call for a partition of a receive (`of_recv`) or of a send cannot be made at all; 0 if it can.
 PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& request, bool of_recv) {
-  if (has(request, PARTITA_PREQUEST_RECV) != of_recv) return PARTITA_DEVICE_ERR_SIDE;
+  const partita_u32 side = PARTITA_PREQUEST_MADE | (of_recv ? PARTITA_PREQUEST_RECV : 0);
+  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != side) return PARTITA_DEVICE_ERR_SIDE;
   const partita_i32 partitions = of_recv ? request.recv_partitions : request.send_partitions;
   return static_cast<partita_u32>(partition) < static_cast<partita_u32>(partitions) ? 0 : PARTITA_DEVICE_ERR_PARTITION;
 }
@@ -210,8 +211,11 @@ PARTITA_DEVICE_INLINE Mark judge(Mark mark, Promise promise, const Partita_Prequ
 
 /// Steps 1 and 2 for one thread.
 PARTITA_DEVICE_INLINE Mark make_mark(int partition, const Partita_Prequest& request) {
-  Mark mark{refusal_of(partition, request, false), no_epoch, false, false, 0, 0};
-  if (mark.code == 0) mark = count_mark(partition, request);
+  if (const int code = refusal_of(partition, request, false)) {
+    refuse(request, code, partition);
+    return {code, no_epoch, false, false, 0, 0};
+  }
+  Mark mark = count_mark(partition, request);
   if (must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
   if (mark.code != 0) refuse_mark(partition, request, mark.code, mark.epoch);
   return mark;
