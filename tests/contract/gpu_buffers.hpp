@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <vector>
 
-#include "contract/gpu_program.hpp"
-
 namespace partita::test {
 
 /// Fails the process where CUDA fails.
 void must(cudaError_t result, const char* what);
 
+/// This rank's GPU: ranks take turns, and share where there are fewer than ranks.
+int gpu();
 int gpu_count();
 
 /// cudaMalloc, cudaMallocManaged or cudaMallocAsync.
