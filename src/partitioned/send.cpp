@@ -48,13 +48,13 @@ void SendRequest::before_match() {
 }
 
 void SendRequest::after_match() {
-  marks_go_on_.store(!out_.terms().packed_apart, std::memory_order_release);
+  marks_go_on_.store(!out_.terms().packed_apart && !services_.trace.enabled(), std::memory_order_release);
 }
 
 /// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
 void SendRequest::mark(std::int64_t partition) {
-  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() &&
-                     partition >= 0 && partition < message_.partitions();
+  const bool in_range = static_cast<std::uint64_t>(partition) < static_cast<std::uint32_t>(message_.partitions());
+  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() && in_range;
   if (!usual || !out_.complete(partition)) mark(partition, partition);
 }
 

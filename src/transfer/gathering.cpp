@@ -58,13 +58,16 @@ void Gathering::connect(const link::Plan& plan, std::int32_t transfers) {
   singles_ = Groups(plan, plan.transport_partitions());
   together_ = Groups(plan, transfers);
   if (may_hold()) left_ = PartitionSet(plan.transport_partitions());
+  masks_ = singles_.masks();
 }
 
 void Gathering::begin(bool holds) {
   complete_.clear();
   if (holds_) left_.clear();
   holds_ = holds;
-  (holds ? together_ : singles_).begin();
+  Groups& groups = holds ? together_ : singles_;
+  masks_ = groups.masks();
+  groups.begin();
 }
 
 std::vector<link::Range> Gathering::take_kept() {

@@ -37,13 +37,11 @@ class Groups {
   void begin();
   /// The same where `complete` has partitions already.
   void begin(const PartitionSet& complete);
-  /// The caller has added `partition`, whose word is `word` then: whether the group is complete by that. True for one
-  /// caller only, who acquires the bytes of all that have added to the group.
-  bool completes(std::int64_t partition, std::uint64_t word) {
-    if (masks_.empty()) return true;
-    return PartitionSet::complete(word, masks_[static_cast<std::size_t>(partition)]) &&
-           (missing_.empty() || completes_last_word(partition));
-  }
+  /// Per partition: the bits in its word of its group; null where each partition is a group.
+  const std::uint64_t* masks() const { return masks_.empty() ? nullptr : masks_.data(); }
+  /// The caller has completed the bits of the group of `partition` that lie in one word: whether the group is complete
+  /// by that. True for one caller only, who acquires the bytes of all that have added to the group.
+  bool completes(std::int64_t partition) { return missing_.empty() || completes_last_word(partition); }
 
  private:
   bool completes_last_word(std::int64_t partition);
@@ -60,6 +58,8 @@ class Groups {
 class Gathering {
  public:
   explicit Gathering(std::int32_t partitions) : complete_(partitions) {}
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
 
   /// The plan, and in how many transfers all leaves where partitions are completed together. Throws std::bad_alloc.
   void connect(const link::Plan& plan, std::int32_t transfers);
@@ -83,14 +83,33 @@ class Gathering {
   /// After connect(), before others add: what was kept begins the epoch. Returns what it completes.
   std::vector<link::Range> take_kept();
 
-  /// Adds `partition`; false, without effect, if it is complete already. Calls `leave` with the transport partitions
-  /// that leave by that, or `hold` where they wait. Any thread.
-  template <class Leave, class Hold>
-  bool add(std::int64_t partition, Leave leave, Hold hold) {
+  /// What has come of adding a partition.
+  enum class Added {
+    already_there,  ///< without effect
+    waits,          ///< for others of its group: nothing is to be done
+    held,           ///< the same in an epoch that holds: somebody must look after it
+    completes,      ///< what is to follow is leave_with()
+  };
+  /// Adds `partition`. Any thread.
+  Added add(std::int64_t partition) {
     const std::uint64_t word = complete_.add(partition);
-    if (word == 0) return false;
-    after(partition, word, leave, hold);
-    return true;
+    if (word == 0) return Added::already_there;
+    if (masks_ == nullptr || PartitionSet::complete(word, masks_[partition])) return Added::completes;
+    return holds_ ? Added::held : Added::waits;
+  }
+  /// After Added::completes: calls `leave` with the transport partitions that leave with `partition`, or `hold` where
+  /// they wait for bits in other words.
+  template <class Leave, class Hold>
+  void leave_with(std::int64_t partition, Leave leave, Hold hold) {
+    if (!holds_) {
+      if (!singles_.completes(partition)) return;
+      const std::int64_t t = plan_.transport_of_send(partition);
+      leave(link::Range{t, t + 1});
+    } else if (together_.completes(partition)) {
+      leave_group(together_.of(partition), leave);
+    } else {
+      hold();
+    }
   }
   /// Adds up to the first partition of `range` that is complete already, which it returns, or to its end. `added` is
   /// called with each part of the range before it can leave.
@@ -102,7 +121,9 @@ class Gathering {
     };
     const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
       added(step.added);
-      for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) after(p, step.word, gather, [] {});
+      for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) {
+        if (masks_ == nullptr || PartitionSet::complete(step.word, masks_[p])) leave_with(p, gather, [] {});
+      }
     });
     if (run.size() > 0) leave(run);
     if (holds_ && end > range.begin) hold();
@@ -122,18 +143,6 @@ class Gathering {
   std::uint64_t held() const;
 
  private:
-  template <class Leave, class Hold>
-  void after(std::int64_t partition, std::uint64_t word, Leave leave, Hold hold) {
-    if (!holds_) {
-      if (!singles_.completes(partition, word)) return;
-      const std::int64_t t = plan_.transport_of_send(partition);
-      leave(link::Range{t, t + 1});
-    } else if (together_.completes(partition, word)) {
-      leave_group(together_.of(partition), leave);
-    } else {
-      hold();
-    }
-  }
   template <class Leave>
   void leave_group(std::int32_t group, Leave leave) {
     link::Range run;
@@ -161,6 +170,7 @@ class Gathering {
   PartitionSet left_;      ///< transport partitions that have left, in an epoch that holds
   Groups singles_;         ///< one a transport partition
   Groups together_;
+  const std::uint64_t* masks_ = nullptr;  ///< of the groups of this epoch
   bool holds_ = false;
 };
 

@@ -55,7 +55,9 @@ void Outgoing::connect(const link::Plan& plan, std::int32_t transfers, std::uniq
 
 void Outgoing::begin() {
   put_count_.store(0, std::memory_order_relaxed);
-  const bool holds = holds_next_epoch();
+  const bool may_hold = matched() && gathering_.may_hold() && services_.holds.possible();
+  const bool holds = may_hold && holds_next_epoch();
+  measures_ = may_hold && !holds;
   if (!is_listed_) return gathering_.begin(holds);
   const ShortLock lock(looking_);
   epochs_opened_.store(epochs_opened() + 1, std::memory_order_relaxed);
@@ -65,7 +67,6 @@ void Outgoing::begin() {
 /// Whether the partitions of the next epoch wait for their neighbours: they are expected soon, and somebody ends the
 /// wait where they do not come.
 bool Outgoing::holds_next_epoch() {
-  if (!matched() || !gathering_.may_hold() || !services_.holds.possible()) return false;
   if (!pace_.next_epoch_holds(gathering_.holds())) {
     stop_holding();
     return false;
@@ -82,9 +83,13 @@ void Outgoing::stop_holding() {
   services_.holds.remove(*this);
 }
 
-bool Outgoing::complete(std::int64_t partition) {
-  if (!matched() || services_.trace.enabled()) return complete({partition, partition + 1}) > partition;
-  return gathering_.add(partition, [this](link::Range run) { leave(run); }, [this] { look_after_held(); });
+/// What follows when `partition` was added, unless nothing does.
+bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
+  const auto leave_now = [this](link::Range run) { leave(run); };
+  const auto hold = [this] { look_after_held(); };
+  if (added == Gathering::Added::held) hold();
+  if (added == Gathering::Added::completes) gathering_.leave_with(partition, leave_now, hold);
+  return added != Gathering::Added::already_there;
 }
 
 std::int64_t Outgoing::complete(link::Range range) {
@@ -103,9 +108,7 @@ void Outgoing::trace_ready(link::Range partitions) const {
   }
 }
 
-/// What is complete leaves; in an epoch that does not hold, how far apart that is for the next ones.
-void Outgoing::leave(link::Range run) {
-  if (gathering_.holds() || !gathering_.may_hold() || !services_.holds.possible()) return submit(run);
+void Outgoing::leave_measured(link::Range run) {
   pace_.before_leaving();
   submit(run);
   pace_.after_leaving();

@@ -33,10 +33,14 @@ class Outgoing final : public Half, private Deferring, private Holding {
   /// Opens the epoch on the link. Matched, or in User::before_match.
   void open() { link_->start(epoch()); }
 
-  /// The bytes of send partition `partition` lie in packed(): it leaves, if need be after the match. False, without
-  /// effect, if it was complete already. Any thread. Never blocks.
-  bool complete(std::int64_t partition);
-  /// The same for partitions of `range` up to the first that was complete already, which it returns, or to the end.
+  /// The bytes of send partition `partition` lie in packed(): it leaves. False, without effect, if it was complete
+  /// already. Matched, and nothing is traced. Any thread. Never blocks.
+  bool complete(std::int64_t partition) {
+    const Gathering::Added added = gathering_.add(partition);
+    return added == Gathering::Added::waits || go_on(partition, added);
+  }
+  /// The same for partitions of `range` up to the first that was complete already, which it returns, or to the end;
+  /// matched or not, and traced.
   std::int64_t complete(link::Range range);
   bool is_complete(std::int64_t partition) const { return gathering_.is_complete(partition); }
   /// The first partition of `range` that is complete, or range.end.
@@ -75,7 +79,13 @@ class Outgoing final : public Half, private Deferring, private Holding {
   bool holds_next_epoch();
   void stop_holding();
   std::int64_t keep(link::Range range);
-  void leave(link::Range run);
+  bool go_on(std::int64_t partition, Gathering::Added added);
+  /// What is complete leaves; where it is measured, how far apart that is.
+  void leave(link::Range run) {
+    if (measures_) return leave_measured(run);
+    submit(run);
+  }
+  void leave_measured(link::Range run);
   void look_after_held();
   void leave_held();
   void trace_ready(link::Range partitions) const;
@@ -93,6 +103,7 @@ class Outgoing final : public Half, private Deferring, private Holding {
   Gathering gathering_;
   Pace pace_;
   bool is_listed_ = false;  ///< by services_.holds
+  bool measures_ = false;   ///< an epoch that does not hold, of a request that may
   /// Keeps a look at what is held within one epoch.
   std::atomic<bool> looking_{false};
   std::atomic<std::uint32_t> epochs_opened_{0};

@@ -52,7 +52,7 @@ class PartitionSet {
   }
 
   bool contains(std::int64_t partition) const {
-    return (word_of(partition).load(std::memory_order_relaxed) >> (partition % bits) & 1) != 0;
+    return (word_of(partition).load(std::memory_order_relaxed) & bit_of(partition)) != 0;
   }
   /// The first partition of `range` that is in the set, or range.end.
   std::int64_t first_of(Range range) const {
@@ -73,7 +73,7 @@ class PartitionSet {
   /// Adds one partition; the word then, or 0 if it was there already. As `add` of a range.
   std::uint64_t add(std::int64_t partition) {
     std::atomic<std::uint64_t>& word = word_of(partition);
-    const std::uint64_t wish = std::uint64_t{1} << (partition % bits);
+    const std::uint64_t wish = bit_of(partition);
     std::uint64_t before = word.load(std::memory_order_relaxed);
     do {
       if ((before & wish) != 0) return 0;
@@ -120,11 +120,14 @@ class PartitionSet {
   std::uint64_t word(std::int64_t partition) const { return word_of(partition).load(std::memory_order_seq_cst); }
 
  private:
+  static std::uint64_t bit_of(std::int64_t partition) {
+    return std::uint64_t{1} << (static_cast<std::uint64_t>(partition) % bits);
+  }
   std::atomic<std::uint64_t>& word_of(std::int64_t partition) {
-    return words_[static_cast<std::size_t>(partition / bits)];
+    return words_[static_cast<std::size_t>(partition) / bits];
   }
   const std::atomic<std::uint64_t>& word_of(std::int64_t partition) const {
-    return words_[static_cast<std::size_t>(partition / bits)];
+    return words_[static_cast<std::size_t>(partition) / bits];
   }
 
   std::vector<std::atomic<std::uint64_t>> words_;

@@ -53,6 +53,13 @@ bool all_in(const std::vector<bool>& complete, Range partitions) {
   return true;
 }
 
+template <class Leave>
+bool add(Gathering& gathering, std::int64_t partition, Leave leave) {
+  const Gathering::Added added = gathering.add(partition);
+  if (added == Gathering::Added::completes) gathering.leave_with(partition, leave, [] {});
+  return added != Gathering::Added::already_there;
+}
+
 /// The transport partitions that leave with `t` in an epoch that holds.
 Range group_of(const Shape& shape, std::int64_t t) {
   const std::int64_t group = ((t + 1) * shape.transfers - 1) / shape.transports;
@@ -79,7 +86,7 @@ TEST(Gathering, lets_each_transport_partition_leave_once_when_it_or_its_group_is
         while (expected_end < end && !complete[static_cast<std::size_t>(expected_end)]) ++expected_end;
         const auto leave = [&](Range run) { left(run); };
         const std::int64_t told = end == first + 1 && random.one_in(2)
-                                      ? first + (gathering.add(first, leave, [] {}) ? 1 : 0)
+                                      ? first + (add(gathering, first, leave) ? 1 : 0)
                                       : gathering.add(Range{first, end}, [](Range) {}, leave, [] {});
         ASSERT_EQ(told, expected_end);
         for (std::int64_t p = first; p < told; ++p) complete[static_cast<std::size_t>(p)] = true;
@@ -131,7 +138,7 @@ TEST(Gathering, of_what_was_kept_all_that_is_complete_leaves_at_the_match) {
       EXPECT_EQ(left.times(t), all_in(complete, plan.send_run(t)) ? 1 : 0);
     }
     for (std::int64_t p = 0; p < shape.partitions; ++p) {
-      EXPECT_EQ(gathering.add(p, [&](Range run) { left(run); }, [] {}), !complete[static_cast<std::size_t>(p)]);
+      EXPECT_EQ(add(gathering, p, [&](Range run) { left(run); }), !complete[static_cast<std::size_t>(p)]);
     }
     for (std::int64_t t = 0; t < shape.transports; ++t) EXPECT_EQ(left.times(t), 1);
   }
@@ -166,7 +173,7 @@ TEST(Gathering, threads_and_looks_at_what_waits_let_each_leave_once_with_all_its
         workers.emplace_back([&, thread] {
           for (std::int32_t p = thread; p < shape.partitions; p += threads) {
             bytes[static_cast<std::size_t>(p)] = epoch;
-            gathering.add(p, leave, [] {});
+            add(gathering, p, leave);
           }
         });
       }

@@ -156,6 +156,7 @@ TEST(ProgressThread, whoever_finds_it_prompt_is_looked_at) {
         if (round % 100 == 0) {
           std::this_thread::sleep_for(milliseconds(2));  // past the moment for which the thread goes on
           progress.want_prompt();
+          within(seconds(10), [&] { return progress.prompt(); });
         }
         flag.set.store(1);
         if (progress.prompt()) {
