@@ -176,7 +176,7 @@ TEST_F(TransferEnds, a_failure_of_a_half_that_is_gone_is_heard_by_nobody) {
   deliver_all();
   EXPECT_NO_THROW(hand_over({0, 1, write(Failure{to->half.id + 100, 5, {ErrorClass::other, "late"}})}));
   EXPECT_NO_THROW(hand_over({1, 1, write(Failure{to->half.id, 5, {ErrorClass::other, "of another rank"}})}));
-  EXPECT_FALSE(to->half.ending.has_failed());
+  EXPECT_FALSE(to->half.ending.heard());
   EXPECT_THROW(hand_over({1, 1, write(Bye{to->half.id, 5})}), Error) << "none of its";
 }
 
