@@ -10,6 +10,8 @@
 #include <map>
 #include <optional>
 
+#include "link/names.hpp"
+
 namespace partita::bench {
 
 std::string_view name(Memory memory) {
@@ -113,6 +115,11 @@ CLI::IsMember is_name_of(const std::array<Enum, Count>& values) {
   return CLI::IsMember(names);
 }
 
+/// Empty where `text` is auto or names a link.
+std::string fault_of_link(const std::string& text) {
+  return link::is_choice(text) ? "" : fmt::format("{} is none of: {}", text, link::choices());
+}
+
 /// The value that is called `text`, which is_name_of has let pass.
 template <class Enum, std::size_t Count>
 Enum named(const std::string& text, const std::array<Enum, Count>& values) {
@@ -176,9 +183,9 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   app.add_option("--face", faces, "Faces of Partita to measure, a list: c (the C API), mpi (the drop-in), or none")
       ->delimiter(',')
       ->check(CLI::IsMember({"c", "mpi", "none"}));
-  app.add_option("--link", options.links, "Links to measure, a list: auto, direct, ucx, mpi")
+  app.add_option("--link", options.links, "Links to measure, a list: " + link::choices())
       ->delimiter(',')
-      ->check(CLI::IsMember({"auto", "direct", "ucx", "mpi"}));
+      ->check(fault_of_link);
   app.add_option("--transport-partitions", options.transport_partitions,
                  "Transfers for each message; 0: Partita's choice")
       ->check(CLI::Range(0, most_partitions))

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "core/mpi_check.hpp"
+#include "link/names.hpp"
 
 namespace partita::capi {
 namespace {
@@ -78,14 +79,11 @@ std::string info_value(MPI_Info info, const char* key) {
   return value;
 }
 
-void set_link(const Runtime& runtime, const std::string& value, RequestArguments& arguments) {
-  bool known = value == "auto";
-  std::string names = "auto";
-  for (const auto& link : runtime.links) {
-    known = known || value == link->name();
-    names += fmt::format(", {}", link->name());
+void set_link(const Runtime&, const std::string& value, RequestArguments& arguments) {
+  if (!link::is_choice(value)) {
+    throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; expected is one of: {}", value,
+                link::choices());
   }
-  if (!known) throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; this build has: {}", value, names);
   arguments.link = value;
 }
 

@@ -5,10 +5,9 @@
 //   sender's init      Link::sender()        -> offer() travels to the receiver
 //   receiver, matched  Link::receiver()      -> answer() travels back
 //   sender             Sender::connect()     both sides now hold the same Plan
-//   each epoch         Receiver::open, Sender::ready/put … arrived, finished, complete
+//   each epoch         Receiver::open, Sender::ready/put … arrived, finished
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 
 #include "core/epoch.hpp"
 #include "core/wire.hpp"
+#include "link/capabilities.hpp"
 #include "link/device_route.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
@@ -41,6 +41,14 @@ struct Endpoint {
   Driver driver = Driver::host;  ///< who opens the epochs of this side
   bool in_place = false;         ///< sending: kernels compute in the receive buffer itself
 };
+
+/// Where the bytes of a request into `receiver` go, as far as the cost of transfers is concerned. `rank`: the
+/// receiver's own. `in_gpu_memory`: one side's buffer at least.
+inline Target target_of(const Endpoint& receiver, int rank, bool in_gpu_memory) {
+  if (receiver.kind == memory::Kind::device) return Target::gpu;
+  if (in_gpu_memory) return Target::staged;
+  return receiver.peer == rank || receiver.kind == memory::Kind::host_exported ? Target::mapped : Target::plain;
+}
 
 /// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by
 /// several threads at once; everything else by one thread at a time. Nothing blocks.
@@ -80,8 +88,7 @@ class Sender {
   virtual bool needs_progress() const { return false; }
 };
 
-/// The receiving half. `arrived` and `complete` may be called by several threads at once, everything else by one at a
-/// time.
+/// The receiving half. `arrived` may be called by several threads at once, everything else by one at a time.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -108,23 +115,14 @@ class Receiver {
 /// A way between ranks. One instance a process, owned by the registry.
 class Link {
  public:
+  /// `capabilities` outlive the link.
+  explicit Link(const Capabilities& capabilities) : capabilities_(capabilities) {}
   virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 
-  virtual std::string_view name() const = 0;
-  /// Whether `auto` should hold this link back, until the receiver asks for it, where a link before it can serve the
-  /// sender: starting it takes milliseconds and threads.
-  virtual bool costly_to_start() const { return false; }
-
-  /// Whether this link itself moves bytes between such memories; GPU memory is staged in host memory otherwise.
-  virtual bool moves(memory::Kind from, memory::Kind to) const { return memory::is_host(from) && memory::is_host(to); }
-
-  /// The smallest transfer into `receiver` that is worth its own start and flag, as measured for each link. Smaller
-  /// partitions are aggregated, unless the program asks otherwise. `in_gpu_memory`: one side's buffer at least, so that
-  /// this link copies GPU memory, or what stages it does: that is slow to start.
-  virtual std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const {
-    if (in_gpu_memory) return gpu_transfer_bytes(receiver);
-    return receiver.size_bytes <= 1024 * 1024 ? 16 * 1024 : 64 * 1024;
-  }
+  const Capabilities& capabilities() const { return capabilities_; }
+  std::string_view name() const { return capabilities_.name; }
 
   /// The sending half towards `endpoint.peer`, or why not. Local.
   virtual std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) = 0;
@@ -139,12 +137,8 @@ class Link {
   /// Takes the host steps that wait; called by one thread at a time. True if something moved.
   virtual bool progress() { return false; }
 
- protected:
-  /// Of links between nodes, and of what is staged.
-  static std::int64_t gpu_transfer_bytes(const Endpoint& receiver) {
-    const std::int64_t total_bytes = receiver.size_bytes;
-    return total_bytes <= 32 * 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 1024 * 1024) : total_bytes / 4;
-  }
+ private:
+  const Capabilities& capabilities_;
 };
 
 }  // namespace partita::link

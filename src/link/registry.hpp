@@ -1,8 +1,7 @@
-// The links of this build, in the order in which `auto` prefers them.
+// The links of this process.
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "link/context.hpp"
@@ -10,10 +9,13 @@
 
 namespace partita::link {
 
-/// Their names, in the same order.
-std::vector<std::string_view> link_names();
+// Each link's own source has its function: make_direct, ...
+#define PARTITA_LINK(name) std::unique_ptr<Link> make_##name(const Context& context);
+#include "link/links.inc"
+#undef PARTITA_LINK
 
-/// Makes one instance of every link. Local; links that need a library or a device open it at first use.
+/// Makes one instance of every link, in the order of links.inc. Local; links that need a library or a device open it at
+/// first use.
 std::vector<std::unique_ptr<Link>> make_links(const Context& context);
 
 }  // namespace partita::link

@@ -1,9 +1,7 @@
 #include "runtime/runtime.hpp"
 
-#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "core/native.hpp"
+#include "link/names.hpp"
 
 namespace partita {
 namespace {
@@ -20,10 +19,9 @@ namespace {
 constexpr std::size_t unused_mapped_bytes = std::size_t{256} << 20;
 
 void check_link(const std::string& wish) {
-  const auto names = link::link_names();
-  if (wish == "auto" || std::find(names.begin(), names.end(), wish) != names.end()) return;
-  throw Error(ErrorClass::arg, "the environment sets PARTITA_LINK={}, but this build has only: auto, {}", wish,
-              fmt::join(names, ", "));
+  if (link::is_choice(wish)) return;
+  throw Error(ErrorClass::arg, "the environment sets PARTITA_LINK={}, but expected is one of: {}", wish,
+              link::choices());
 }
 
 /// Better at the start of a job than at its end.

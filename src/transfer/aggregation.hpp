@@ -14,8 +14,9 @@ inline constexpr std::int64_t least_transport_bytes = 1024;
 /// of the sender of at least `least_transport_bytes`. Between 1 and the sender's partitions.
 std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver);
 
-/// In how many transfers all of that travels where it is complete together: each at least `transfer_bytes` (see Link).
-/// Who wishes for a number of transport partitions has each of them travel alone. Between 1 and `transport_partitions`.
+/// In how many transfers all of that travels where it is complete together: each at least `transfer_bytes`, the
+/// smallest that is worth its start over the link. Who wishes for a number of transport partitions has each of them
+/// travel alone. Between 1 and `transport_partitions`.
 std::int32_t choose_transfers(const SideShape& sender, const SideShape& receiver, std::int32_t transport_partitions,
                               std::int64_t transfer_bytes);
 

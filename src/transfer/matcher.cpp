@@ -160,12 +160,12 @@ void Matcher::post_offer(Outgoing& half) {
   unanswered.offer = {half.key, half.id, half.shape(), {}};
   for (const auto& link : services_.links) {
     for (const link::Endpoint& endpoint : half.endpoints()) {
-      if (!memory::is_host(endpoint.kind) && !link->moves(endpoint.kind, endpoint.kind)) continue;
+      if (!memory::is_host(endpoint.kind) && !link->capabilities().moves(endpoint.kind, endpoint.kind)) continue;
       LinkOffer& offered = unanswered.offer.links.emplace_back(
           LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});
       if (wish != "auto" && wish != link->name()) {
         offered.reason = fmt::format("link {} is demanded", wish);
-      } else if (wish == "auto" && link->costly_to_start() && !unanswered.opened.empty()) {
+      } else if (wish == "auto" && link->capabilities().costly_to_start && !unanswered.opened.empty()) {
         offered.availability = Availability::held_back;
       } else {
         unanswered.open(offered, *link, endpoint);
@@ -401,7 +401,7 @@ Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer
       continue;
     }
     for (const link::Endpoint& endpoint : half.endpoints()) {
-      if (!link.moves(form.kind, endpoint.kind)) continue;
+      if (!link.capabilities().moves(form.kind, endpoint.kind)) continue;
       Outcome outcome = try_forms(link, form, half.allocated(endpoint), half.shape(), offer.shape);
       if (auto* choice = std::get_if<Choice>(&outcome)) {
         // Forms of GPU memory come before the one that is staged in host memory.
@@ -417,11 +417,12 @@ Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer
 }
 
 Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
-                                    const SideShape& mine, const SideShape& theirs) {
+                                    const SideShape& mine, const SideShape& theirs) const {
   const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
   const link::Plan plan(theirs.partitioning, mine.partitioning, choose_transport_partitions(theirs, mine));
-  const std::int32_t transfers =
-      choose_transfers(theirs, mine, plan.transport_partitions(), link.transfer_bytes(endpoint, in_gpu_memory));
+  const link::Target target = link::target_of(endpoint, services_.rank, in_gpu_memory);
+  const std::int32_t transfers = choose_transfers(theirs, mine, plan.transport_partitions(),
+                                                  link.capabilities().smallest_transfer(target, plan.total_bytes()));
   try {
     auto made = link.receiver(endpoint, plan, transfers, form.bytes);
     if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);

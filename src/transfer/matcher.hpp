@@ -91,8 +91,8 @@ class Matcher {
   using Outcome = std::variant<Choice, Wanted, link::Refusal>;
   std::variant<Choice, Wanted> choose(Incoming& half, const Offer& offer);
   Outcome try_link(link::Link& link, Incoming& half, const Offer& offer) const;
-  static Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
-                           const SideShape& mine, const SideShape& theirs);
+  Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint, const SideShape& mine,
+                    const SideShape& theirs) const;
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(const Half& half);
 

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "core/world.hpp"
+#include "link/names.hpp"
 #include "link/registry.hpp"
 #include "memory/host.hpp"
 #include "support/job.hpp"
@@ -69,7 +71,7 @@ struct Message {
 std::vector<std::string> links_under_test() {
   const char* wanted = std::getenv("PARTITA_LINK");
   if (wanted != nullptr && std::string(wanted) != "auto") return {wanted};
-  return {"direct", "mpi", "ucx"};
+  return {std::begin(link::names), std::end(link::names)};
 }
 
 JobLinks::JobLinks(Epoch first_epoch) {

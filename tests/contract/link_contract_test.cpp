@@ -71,7 +71,7 @@ class LinkContract : public testing::TestWithParam<Case> {
     };
     const memory::Kind from = kind_of(kinds().send), to = kind_of(kinds().recv);
     JobLinks links;
-    if (!links.named(link()).moves(from, to)) {
+    if (!links.named(link()).capabilities().moves(from, to)) {
       GTEST_SKIP() << fmt::format("link {} itself moves nothing between {} and {} memory", link(),
                                   memory::name_of(from), memory::name_of(to));
     }
@@ -407,6 +407,21 @@ TEST_P(LinkContract, requests_freed_and_made_again_find_no_old_flags) {
       pair.finish();
     }
     harness_barrier();
+  }
+}
+
+TEST_P(LinkContract, kernels_put_where_the_link_says_so) {
+  JobLinks links;
+  Pair pair(links, link(), {4, 4, 4, 4096}, kinds());
+  PARTITA_SKIP_IF_REFUSED(pair, "4 KiB");
+  harness_barrier();  // neither side goes before the other has connected
+  const bool on_gpus = kinds().send == MemoryKind::gpu && kinds().recv == MemoryKind::gpu;
+  const bool expected = on_gpus && pair.link().capabilities().kernels_put;
+  if (pair.sends()) {
+    EXPECT_EQ(pair.sender->device_route().has_value(), expected);
+  }
+  if (pair.receives()) {
+    EXPECT_EQ(pair.receiver->device_route().has_value(), expected);
   }
 }
 

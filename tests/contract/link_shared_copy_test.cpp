@@ -204,7 +204,7 @@ TEST_F(SharedCopy, takes_runs_of_any_length_from_several_threads_and_early_ones_
   if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
   JobLinks links;
   constexpr std::int32_t transports = 500;
-  Pair pair(links, "direct", {transports, 20, transports, transports * 3001}, MemoryKind::plain);
+  Pair pair(links, "direct", {transports, 20, transports, transports * 3001, 2}, MemoryKind::plain);
   PARTITA_SKIP_IF_NOT_SHARED(pair, 1);
   for (Epoch epoch = 1; epoch <= 30 && !HasFailure(); ++epoch) {
     Random random(job_seed(), epoch);

@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <partita/mpix.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -35,13 +36,8 @@ std::string info_of(Request request, const char* key) {
   return value;
 }
 
-#if defined(PARTITEST_HAVE_UCX)
-constexpr bool has_ucx = true;
-const std::vector<std::string> links = {"direct", "ucx", "mpi"};
-#else
-constexpr bool has_ucx = false;
-const std::vector<std::string> links = {"direct", "mpi"};
-#endif
+const std::vector<std::string> links = {PARTITEST_LINKS};
+const bool has_ucx = std::find(links.begin(), links.end(), "ucx") != links.end();
 
 /// The longest of the ranks' texts; they are of 31 characters at most.
 std::string from_any_rank(const std::string& text) {

@@ -121,7 +121,7 @@ class NoDeviceMemory final : public memory::DeviceMemory {
 struct Script {
   std::string refusal;           ///< of the sender's half, if not empty
   std::string receiver_refusal;  ///< of the receiver's
-  bool costly_to_start = false;
+  link::Capabilities can;
   bool sender_throws = false;   ///< when it is made
   bool connect_throws = false;  ///< at the sender, once the receiver has answered
   bool open_throws = false;     ///< at the receiver
@@ -206,9 +206,7 @@ class FakeReceiver final : public link::Receiver {
 
 class FakeLink final : public link::Link {
  public:
-  FakeLink(std::string name, Script& script) : name_(std::move(name)), script_(script) {}
-  std::string_view name() const override { return name_; }
-  bool costly_to_start() const override { return script_.costly_to_start; }
+  FakeLink(std::string_view name, Script& script) : Link(script.can), script_(script) { script.can.name = name; }
   std::variant<std::unique_ptr<link::Sender>, link::Refusal> sender(const link::Endpoint&) override {
     if (!script_.refusal.empty()) return link::Refusal{script_.refusal};
     if (script_.sender_throws) throw Error(ErrorClass::other, "the fake link cannot start");
@@ -224,7 +222,6 @@ class FakeLink final : public link::Link {
   std::string describe(const link::Receiver&) const override { return "a test's"; }
 
  private:
-  std::string name_;
   Script& script_;
 };
 

@@ -374,6 +374,22 @@ TEST_F(SharedCopy, takes_several_threads_of_the_receiver_and_any_delay) {
   }
 }
 
+TEST_F(SharedCopy, carries_partitions_of_no_bytes) {
+  const std::vector<std::int64_t> sizes{0, 300 * kib, 0, 0, 7, 0};
+  const Partitioning sender{sizes};
+  Pair pair(Plan(sender, sender, 6));
+  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+    pair.fill(epoch);
+    for (std::int32_t t = 0; t < 6; ++t) {
+      EXPECT_FALSE(pair.pulls.arrived(t, epoch));
+      pair.put(t, epoch);
+      EXPECT_TRUE(pair.pulls.arrived(t, epoch)) << t;
+    }
+    EXPECT_TRUE(pair.puts.finished());
+    EXPECT_TRUE(pair.right(epoch));
+  }
+}
+
 /// One of 3 KB, of which some lie in runs of a chunk, some in runs of many.
 constexpr std::int32_t many_transports = 400;
 constexpr std::int64_t many_bytes = many_transports * std::int64_t{3001};

@@ -249,7 +249,7 @@ TEST_F(TransferEnds, packed_bytes_apart_go_with_the_half) {
 }
 
 TEST_F(TransferEnds, a_send_that_is_freed_when_it_is_asked_for_a_link_fails_the_receive) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   receiver.first.receiver_refusal = "too full";
   auto from = send();
   auto to = recv();
@@ -264,7 +264,7 @@ TEST_F(TransferEnds, a_send_that_is_freed_when_it_is_asked_for_a_link_fails_the_
 }
 
 TEST_F(TransferEnds, a_receive_that_is_freed_when_it_has_asked_for_a_link_fails_the_send) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   receiver.first.receiver_refusal = "too full";
   auto from = send();
   auto to = recv();
@@ -350,7 +350,7 @@ TEST_F(TransferEnds, freed_at_any_time_nothing_is_left) {
     sender.first.refusal = random.one_in(6) ? "too far" : "";
     sender.first.connect_throws = random.one_in(8);
     sender.first.put_throws = random.one_in(8);
-    sender.second.costly_to_start = random.one_in(2);
+    sender.second.can.costly_to_start = random.one_in(2);
     receiver.first.receiver_refusal = random.one_in(4) ? "too full" : "";
     receiver.first.open_throws = random.one_in(8);
     HalfTerms sending = terms(Side::send);

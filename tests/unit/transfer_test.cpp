@@ -148,7 +148,7 @@ TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
 // ---- Links that the sender holds back ----
 
 TEST_F(Transfer, a_costly_link_is_not_started_where_another_serves) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   const auto from = send();
   const auto to = recv();
   deliver_all();
@@ -158,7 +158,7 @@ TEST_F(Transfer, a_costly_link_is_not_started_where_another_serves) {
 }
 
 TEST_F(Transfer, a_link_that_is_held_back_starts_when_the_receiver_demands_it) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   const auto from = send();
   HalfTerms demanding = terms(Side::recv);
   demanding.link = "second";
@@ -171,7 +171,7 @@ TEST_F(Transfer, a_link_that_is_held_back_starts_when_the_receiver_demands_it) {
 }
 
 TEST_F(Transfer, a_link_that_is_held_back_starts_where_those_before_it_refuse) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   receiver.first.receiver_refusal = "too full";
   const auto to = recv();
   const auto from = send();
@@ -182,7 +182,7 @@ TEST_F(Transfer, a_link_that_is_held_back_starts_where_those_before_it_refuse) {
 }
 
 TEST_F(Transfer, a_link_that_cannot_start_when_it_is_asked_for_fails_both_sides) {
-  sender.second.costly_to_start = true;
+  sender.second.can.costly_to_start = true;
   sender.second.sender_throws = true;
   receiver.first.receiver_refusal = "too full";
   const auto to = recv();

@@ -1,5 +1,5 @@
-#include "link/direct/direct.hpp"
-
+// Link `direct`: the thread that marks a partition stores its bytes into the receiver's memory itself. Between ranks of
+// one node, and of a rank with itself.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -9,6 +9,7 @@
 #include "link/direct/first_epoch.hpp"
 #include "link/direct/host.hpp"
 #include "link/direct/shared_copy.hpp"
+#include "link/registry.hpp"
 
 namespace partita::link {
 namespace {
@@ -22,27 +23,24 @@ using direct::Way;
 /// waiting for a receiver that has not started.
 constexpr std::int64_t prefer_slots_bytes = 4 * 1024;
 
+constexpr Kinds gpu_memory{memory::Kind::device};
+constexpr Movement movements[] = {{host_memory, host_memory}, {gpu_memory, gpu_memory}};
+constexpr SmallestTransfer into_mapped[] = {{64 * kib, 4 * kib}, {1 * mib, 8 * kib}, {any_size, 32 * kib}};
+/// A remote copy costs a system call, and one that both ranks make two.
+constexpr SmallestTransfer into_plain[] = {{1 * mib, 64 * kib, 2}, {any_size, 512 * kib}};
+/// Every piece costs a copy engine its start and its flags, so that little is gained by more or smaller ones.
+constexpr SmallestTransfer into_gpu[] = {{any_size, 8 * mib, 4}};
+
+constexpr Capabilities can{.name = "direct",
+                           .movements = movements,
+                           .kernels_put = true,
+                           .into_mapped = into_mapped,
+                           .into_plain = into_plain,
+                           .into_gpu = into_gpu};
+
 class Direct final : public Link {
  public:
-  explicit Direct(const Context& context) : context_(context) {}
-
-  std::string_view name() const override { return "direct"; }
-
-  bool moves(memory::Kind from, memory::Kind to) const override {
-    const bool between_gpus = from == memory::Kind::device && to == memory::Kind::device;
-    return between_gpus || Link::moves(from, to);
-  }
-
-  std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const override {
-    const std::int64_t total_bytes = receiver.size_bytes;
-    // Every piece costs a copy engine its start and its flags, so that little is gained by more or smaller ones.
-    if (receiver.kind == memory::Kind::device) return std::max<std::int64_t>(total_bytes / 4, 8 * 1024 * 1024);
-    if (in_gpu_memory) return gpu_transfer_bytes(receiver);
-    if (mappable(receiver))
-      return total_bytes <= 64 * 1024 ? 4 * 1024 : total_bytes <= 1024 * 1024 ? 8 * 1024 : 32 * 1024;
-    // A remote copy costs a system call, and one that both ranks make two.
-    return total_bytes <= 1024 * 1024 ? std::max<std::int64_t>(total_bytes / 2, 64 * 1024) : 512 * 1024;
-  }
+  explicit Direct(const Context& context) : Link(can), context_(context) {}
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     if (!context_.world.on_my_node(endpoint.peer)) return Refusal{"the ranks are on different nodes"};
@@ -54,7 +52,8 @@ class Direct final : public Link {
     return std::make_unique<HostSender>(context_, endpoint);
   }
 
-  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan, std::int32_t,
+  std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
+                                                            std::int32_t transfers,
                                                             std::span<const std::byte> message) override {
     if (endpoint.kind == memory::Kind::device) {
       if (const auto& refusal = probe(endpoint).refusal) return *refusal;
@@ -62,7 +61,7 @@ class Direct final : public Link {
     }
     const auto offer = Offer::unpack(message);
     check_first_epoch(context_, endpoint.peer, offer.first_epoch);
-    const auto way = choose_way(endpoint, plan, offer);
+    const auto way = choose_way(endpoint, plan, transfers, offer);
     if (!way) {
       return Refusal{fmt::format(
           "the receive buffer is plain host memory, which other ranks cannot map, its {} bytes are more than "
@@ -101,26 +100,16 @@ class Direct final : public Link {
     return probe;
   }
 
-  bool mappable(const Endpoint& receiver) const {
-    return receiver.peer == context_.world.rank() || receiver.kind == memory::Kind::host_exported;
-  }
-
-  /// Where ranks have to share cores the receiver's help only takes the sender's core away.
-  bool shares_copies(const Endpoint& receiver, const Plan& plan) const {
-    return direct::worth_sharing(run_bytes(receiver, plan)) && context_.world.spare_cores() >= 0;
-  }
-
-  /// What transport partitions that are marked together make up, at least.
-  std::int64_t run_bytes(const Endpoint& receiver, const Plan& plan) const {
-    const std::int64_t worth_a_start = std::min(transfer_bytes(receiver, false), plan.total_bytes());
-    return std::max(worth_a_start, plan.total_bytes() / plan.transport_partitions());
-  }
-
-  std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, const Offer& offer) const {
+  std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
+                                const Offer& offer) const {
     const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
     if (plan.total_bytes() <= std::min(prefer_slots_bytes, slot_limit)) return Way::slots;
-    if (mappable(endpoint)) return Way::mapped;
-    if (direct::can_reach(offer.probe)) return shares_copies(endpoint, plan) ? Way::shared_copy : Way::remote_copy;
+    if (target_of(endpoint, context_.world.rank(), false) == Target::mapped) return Way::mapped;
+    if (direct::can_reach(offer.probe)) {
+      // Where ranks have to share cores the receiver's help only takes the sender's core away.
+      const bool shared = direct::worth_sharing(plan.total_bytes() / transfers) && context_.world.spare_cores() >= 0;
+      return shared ? Way::shared_copy : Way::remote_copy;
+    }
     if (plan.total_bytes() <= slot_limit) return Way::slots;
     return std::nullopt;
   }

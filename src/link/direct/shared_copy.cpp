@@ -25,7 +25,7 @@ std::int32_t part_of(std::int32_t chunks, std::int32_t share) {
 }
 
 std::int64_t chunk_bytes_of(std::int64_t size_bytes) {
-  if (!worth_sharing(size_bytes)) return size_bytes;
+  if (!worth_sharing(size_bytes)) return std::max<std::int64_t>(size_bytes, 1);
   constexpr std::int64_t most_chunks = std::numeric_limits<std::uint16_t>::max();
   const std::int64_t half = (size_bytes / 2 + page_bytes - 1) / page_bytes * page_bytes;
   return std::max(std::min(half, longest_chunk_bytes), (size_bytes + most_chunks - 1) / most_chunks);

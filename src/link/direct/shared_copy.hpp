@@ -15,7 +15,7 @@ namespace partita::link::direct {
 /// Whether a run of so many bytes is so large that a second core pays.
 bool worth_sharing(std::int64_t run_bytes);
 
-/// How the `size_bytes` > 0 of a run are cut; in one where they are not worth sharing. Both ranks cut alike.
+/// How the `size_bytes` of a run are cut: into one at most where they are not worth sharing. Both ranks cut alike.
 class Chunks {
  public:
   explicit Chunks(std::int64_t size_bytes);

@@ -1,5 +1,5 @@
-#include "link/mpi/mpi.hpp"
-
+// Link `mpi`: internal messages of the MPI itself, on a private communicator (docs/design/link.md). Works between any
+// two ranks and needs nothing else.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -7,6 +7,7 @@
 #include "link/mpi/copied_sends.hpp"
 #include "link/mpi/receiver.hpp"
 #include "link/mpi/sender.hpp"
+#include "link/registry.hpp"
 
 namespace partita::link {
 namespace mpi {
@@ -22,15 +23,12 @@ std::int32_t count_blocks(const Plan& plan, std::int32_t transfers) {
          static_cast<std::int32_t>(std::clamp<std::int64_t>(each, 1, plan.transport_partitions() / transfers));
 }
 
+constexpr SmallestTransfer into_host[] = {{any_size, least_block_bytes}};
+constexpr Capabilities can{.name = "mpi", .into_mapped = into_host, .into_plain = into_host};
+
 class MpiLink final : public Link {
  public:
-  explicit MpiLink(const Context& context) : world_(context.world), copied_(context) {}
-
-  std::string_view name() const override { return "mpi"; }
-
-  std::int64_t transfer_bytes(const Endpoint& receiver, bool in_gpu_memory) const override {
-    return in_gpu_memory ? gpu_transfer_bytes(receiver) : least_block_bytes;
-  }
+  explicit MpiLink(const Context& context) : Link(can), world_(context.world), copied_(context) {}
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     return std::make_unique<MpiSender>(world_, copied_, endpoint.peer);

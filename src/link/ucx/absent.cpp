@@ -1,12 +1,14 @@
 // Link ucx in a build without UCX.
-#include "link/ucx/ucx.hpp"
+#include "link/registry.hpp"
 
 namespace partita::link {
 namespace {
 
+constexpr Capabilities can{.name = "ucx"};
+
 class AbsentUcxLink final : public Link {
  public:
-  std::string_view name() const override { return "ucx"; }
+  AbsentUcxLink() : Link(can) {}
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint&) override { return refusal(); }
   std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint&, const Plan&, std::int32_t,
                                                             std::span<const std::byte>) override {

@@ -1,9 +1,10 @@
-#include "link/ucx/ucx.hpp"
-
+// Link `ucx`: puts and small messages of UCX, within a node and between nodes (docs/design/link-ucx.md). UCX itself
+// starts with the first request.
 #include <atomic>
 #include <mutex>
 #include <optional>
 
+#include "link/registry.hpp"
 #include "link/ucx/library.hpp"
 #include "link/ucx/messages.hpp"
 #include "link/ucx/process.hpp"
@@ -14,16 +15,16 @@ namespace partita::link {
 namespace ucx {
 namespace {
 
+/// Whether the UCX of this process moves GPU memory is known once it runs: sender() and receiver() refuse where it does
+/// not.
+constexpr Kinds all_but_managed{memory::Kind::host, memory::Kind::host_exported, memory::Kind::device};
+constexpr Movement movements[] = {{all_but_managed, all_but_managed}};
+constexpr Capabilities can{.name = "ucx", .costly_to_start = true, .movements = movements};
+
 class UcxLink final : public Link {
  public:
-  explicit UcxLink(const link::Context& context) : device_memory_(context.device_memory), progress_(context.progress) {}
-
-  std::string_view name() const override { return "ucx"; }
-  bool costly_to_start() const override { return true; }
-  /// Whether the UCX of this process can is known once it runs: sender() and receiver() refuse where it cannot.
-  bool moves(memory::Kind from, memory::Kind to) const override {
-    return from != memory::Kind::managed && to != memory::Kind::managed;
-  }
+  explicit UcxLink(const link::Context& context)
+      : Link(can), device_memory_(context.device_memory), progress_(context.progress) {}
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
     std::shared_ptr<Region> gpu_region;
