@@ -43,6 +43,10 @@ int gpu_count() {
   return count;
 }
 
+int gpu() {
+  return rank() % gpu_count();
+}
+
 CudaBuffer::CudaBuffer(std::size_t size_bytes, From from) : from_(from) {
   void* data = nullptr;
   switch (from) {

@@ -117,13 +117,21 @@ PARTITA_DEVICE_INLINE int await_decided(const Partita_Prequest& request) {
   return 0;
 }
 
+/// The end of a pwait that the request does not take, as refuse_epoch_call. Only thread 0 makes a call here: one by all
+/// of them makes kernels of 1,024 threads spill.
+PARTITA_DEVICE_INLINE int refuse_wait(const Partita_Prequest& request) {
+  block_barrier();
+  if (block_rank() == 0) refuse(request, PARTITA_DEVICE_ERR_DRIVER, -1);
+  return code_of_refusal(PARTITA_DEVICE_ERR_DRIVER, request.flags);
+}
+
 /// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
 PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool first = block_rank() == 0;
   constexpr partita_u32 receive = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_RECV;
   if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != receive) {
-    if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
+    if (!takes_epoch_calls(request)) return refuse_wait(request);
     return end_wait(first ? await_decided(request) : 0, -1, request);
   }
   // Every thread looks for itself and none needs the others before it polls; but the host's word is read once. All
