@@ -125,7 +125,9 @@ TEST(DeviceNvrtc, no_call_takes_the_address_of_a_kernels_parameter_nor_copies_it
   ASSERT_EQ(failure, "");
   ASSERT_NE(ptx.find("ld.param"), std::string::npos);
   EXPECT_EQ(ptx.find("cvta.param"), std::string::npos);
-  if (!atomics_take_the_stack()) EXPECT_EQ(ptx.find("__local_depot"), std::string::npos);
+  if (!atomics_take_the_stack()) {
+    EXPECT_EQ(ptx.find("__local_depot"), std::string::npos);
+  }
 }
 
 /// What a mark spills it reads again behind an acquire fence, which has emptied the cache.
