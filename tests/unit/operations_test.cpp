@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <vector>
 
 #include "support/fake_transfer.hpp"
 #include "support/party.hpp"
@@ -138,6 +140,8 @@ class OperationsTable : public testing::Test {
   Exchange& add_exchange(FakeRank& at, Life& life) {
     return added(at, std::make_unique<Exchange>(life, at, at.rank == 0 ? first : zeroth));
   }
+  /// Outlives the tables, which may own the operation to their end.
+  std::vector<Life>& new_lives(std::size_t count) { return lives_.emplace_back(count); }
   template <class Kind>
   Kind& added(FakeRank& at, std::unique_ptr<Kind> operation) {
     Kind& made = *operation;
@@ -152,6 +156,10 @@ class OperationsTable : public testing::Test {
     }
   }
 
+ private:
+  std::deque<std::vector<Life>> lives_;
+
+ protected:
   Post post;
   FakeRank zeroth{post, 0};
   FakeRank first{post, 1};
@@ -160,7 +168,7 @@ class OperationsTable : public testing::Test {
 };
 
 TEST_F(OperationsTable, an_operation_may_be_marked_and_awaited) {
-  Life lives[2];
+  std::vector<Life>& lives = new_lives(2);
   Exchange& here = add_exchange(zeroth, lives[0]);
   Exchange& there = add_exchange(first, lives[1]);
   deliver_all();
@@ -187,7 +195,7 @@ TEST_F(OperationsTable, an_operation_may_be_marked_and_awaited) {
 }
 
 TEST_F(OperationsTable, an_operation_goes_when_the_peers_of_all_its_halves_are_done) {
-  Life lives[2];
+  std::vector<Life>& lives = new_lives(2);
   Exchange& here = add_exchange(zeroth, lives[0]);
   Exchange& there = add_exchange(first, lives[1]);
   deliver_all();
@@ -209,7 +217,7 @@ TEST_F(OperationsTable, an_operation_goes_when_the_peers_of_all_its_halves_are_d
 }
 
 TEST_F(OperationsTable, an_operation_without_halves_goes_at_once) {
-  Life life;
+  Life& life = new_lives(1).front();
   BareOperation& operation = add_bare(life);
   EXPECT_EQ(life.sought, 1);
   zeroth_table.free(operation);
@@ -219,7 +227,7 @@ TEST_F(OperationsTable, an_operation_without_halves_goes_at_once) {
 }
 
 TEST_F(OperationsTable, an_operation_that_cannot_look_for_its_peers_leaves_nothing_behind) {
-  Life life;
+  Life& life = new_lives(1).front();
   life.peers_throw = true;
   EXPECT_THROW(add_bare(life), Error);
   EXPECT_TRUE(life.gone);
@@ -227,7 +235,7 @@ TEST_F(OperationsTable, an_operation_that_cannot_look_for_its_peers_leaves_nothi
 }
 
 TEST_F(OperationsTable, a_device_request_is_found_until_it_is_freed) {
-  Life lives[3];
+  std::vector<Life>& lives = new_lives(3);
   add_bare(lives[0]);
   add_exchange(first, lives[1]);
   Exchange& operation = add_exchange(zeroth, lives[2]);
@@ -257,7 +265,7 @@ TEST_F(OperationsTable, what_the_program_has_left_is_freed_in_the_order_in_which
     std::size_t place_;
     std::vector<std::size_t>& freed_;
   };
-  Life lives[count];
+  std::vector<Life>& lives = new_lives(count);
   for (std::size_t i = 0; i < count; ++i) {
     BareOperation& made = added(zeroth, std::make_unique<Noting>(lives[i], i, freed));
     if (i % 3 == 1) made.start();
@@ -274,7 +282,8 @@ TEST_F(OperationsTable, what_the_program_has_left_is_freed_in_the_order_in_which
 }
 
 TEST_F(OperationsTable, what_cannot_be_completed_is_told_and_what_soon_can_is_not) {
-  Life soon, failed, never;
+  std::vector<Life>& lives = new_lives(3);
+  Life &soon = lives[0], &failed = lives[1], &never = lives[2];
   soon.looks_until_done = 5;
   failed.done_throws = true;
   never.looks_until_done = std::numeric_limits<int>::max();
