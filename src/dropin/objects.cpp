@@ -85,7 +85,7 @@ INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info in
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
 #define FILE_CALL(NAME, PARAMETERS, ...)                                             \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                     \
-    const int gathered = gather_all(kept_for(&fh, sizeof fh));                       \
+    const int gathered = gather_all(kept_for(&fh, sizeof(MPI_File)));                \
     return gathered == MPI_SUCCESS ? native().NAMED(, NAME)(__VA_ARGS__) : gathered; \
   }
 
