@@ -390,7 +390,7 @@ TEST_F(SharedCopy, carries_partitions_of_no_bytes) {
   }
 }
 
-/// One of 3 KB, of which some lie in runs of a chunk, some in runs of many.
+/// Transport partitions of 3 KB; some of their runs are one chunk, some are many.
 constexpr std::int32_t many_transports = 400;
 constexpr std::int64_t many_bytes = many_transports * std::int64_t{3001};
 
