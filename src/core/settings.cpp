@@ -97,8 +97,7 @@ void assign(Settings& settings, const std::string& name, const std::string& valu
   for (const auto& setting : settings_table()) {
     if (name != setting.description.name) continue;
     if (!setting.assign(settings, value)) {
-      throw Error(ErrorClass::arg, "the environment sets {}={}, but expected is {}; the known settings are:{}", name,
-                  value, setting.description.expected, list_of_known());
+      throw malformed_setting(name, value, setting.description.expected);
     }
     return;
   }
@@ -139,6 +138,11 @@ const std::vector<SettingDescription>& known_settings() {
     return list;
   }();
   return descriptions;
+}
+
+Error malformed_setting(const std::string& name, const std::string& value, const std::string& expected) {
+  return Error(ErrorClass::arg, "the environment sets {}={}, but expected is {}; the known settings are:{}", name,
+               value, expected, list_of_known());
 }
 
 Settings read_settings(const char* const* environment) {

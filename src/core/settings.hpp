@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/epoch.hpp"
+#include "core/error.hpp"
 
 namespace partita {
 
@@ -41,8 +42,12 @@ struct SettingDescription {
 /// All known variables, for `partita info` and for the error on a malformed one.
 const std::vector<SettingDescription>& known_settings();
 
-/// Reads PARTITA_* from `environment` ("NAME=value" strings, null-terminated). Throws Error on a malformed value. Names
-/// of no setting are kept in `unknown`, but for those that systems of modules set for every package (PARTITA_ROOT).
+/// That the environment sets `name` to something else than is `expected`; lists the known settings.
+Error malformed_setting(const std::string& name, const std::string& value, const std::string& expected);
+
+/// Reads PARTITA_* from `environment` ("NAME=value" strings, null-terminated). Throws malformed_setting; but which
+/// links there are, only layers above know: `link` may name none. Names of no setting are kept in `unknown`, but for
+/// those that systems of modules set for every package (PARTITA_ROOT).
 Settings read_settings(const char* const* environment);
 
 /// What to say of the `unknown` names: each with the known one that is nearest to it, and that the job goes on.

@@ -20,8 +20,7 @@ constexpr std::size_t unused_mapped_bytes = std::size_t{256} << 20;
 
 void check_link(const std::string& wish) {
   if (link::is_choice(wish)) return;
-  throw Error(ErrorClass::arg, "the environment sets PARTITA_LINK={}, but expected is one of: {}", wish,
-              link::choices());
+  throw malformed_setting("PARTITA_LINK", wish, "one of " + link::choices());
 }
 
 /// Better at the start of a job than at its end.
