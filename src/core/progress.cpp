@@ -30,6 +30,16 @@ void Progress::stop_thread() {
   thread_.join();
 }
 
+void Progress::activate(ActiveStep& step) {
+  if (active_.activate(step)) want();
+}
+
+void Progress::dismiss(ActiveStep& step) {
+  if (!ActiveSteps::knows(step)) return;
+  const auto lock = exclusive();
+  if (active_.dismiss(step)) unwant();
+}
+
 void Progress::want() {
   if (wanted_.fetch_add(1) == 0) doze_.wake_sleeper();
 }
@@ -55,7 +65,9 @@ bool Progress::take_steps() {
       step.last_failure = error.sentence();
     }
   }
-  return moved;
+  const ActiveSteps::Taken taken = active_.take();
+  for (int left = 0; left < taken.left; ++left) unwant();
+  return moved || taken.moved;
 }
 
 /// A caller in a wait polls by itself and faster; the thread is there for ranks that are busy elsewhere.

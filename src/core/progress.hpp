@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/active_steps.hpp"
 #include "core/doze.hpp"
 
 namespace partita {
@@ -18,7 +19,8 @@ namespace partita {
 /// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). The thread sleeps while nothing is wanted.
 class Progress {
  public:
-  /// One kind of step; returns whether something moved. Steps run one at a time, under the engine's lock.
+  /// A step that is taken at all times, the mailbox's or a link's; returns whether something moved. Steps run one at a
+  /// time, under the engine's lock.
   using Step = std::function<bool()>;
   /// What the thread looks at however long another thread's step takes: not under the engine's lock. Throws nothing.
   using Look = std::function<void()>;
@@ -29,12 +31,19 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Adds a kind of step. Before the thread starts.
+  /// Adds a step for good. Before the thread starts.
   void add(Step step) { steps_.push_back({std::move(step), {}}); }
   /// Adds a look, which the thread takes whenever it wakes while promptness is wanted. Before the thread starts.
   void add_look(Look look) { looks_.push_back(std::move(look)); }
   void start_thread();
   void stop_thread();
+
+  /// `step` is taken, which is a reason for steps, until it finds nothing left to do. Any thread, several at once;
+  /// takes no lock and wakes the thread.
+  void activate(ActiveStep& step);
+  /// It is taken no more, and may end. Nobody activates it meanwhile. Blocks while another thread takes steps, if it is
+  /// active.
+  void dismiss(ActiveStep& step);
 
   /// One more, or one fewer, reason for host steps. Any thread; wakes the thread.
   void want();
@@ -79,6 +88,7 @@ class Progress {
 
   int spare_cores_;
   std::vector<Known> steps_;
+  ActiveSteps active_;
   std::vector<Look> looks_;
   std::recursive_mutex mutex_;
   std::atomic<int> wanted_{0};

@@ -3,7 +3,6 @@
 
 #include "core/world.hpp"
 #include "memory/host.hpp"
-#include "partitioned/gpu/device_engine.hpp"
 #include "partitioned/gpu/device_watch.hpp"
 #include "transfer/matcher.hpp"
 #include "transfer/services.hpp"
@@ -15,7 +14,6 @@ struct RequestServices : Services {
   World& world;
   memory::HostMemory& host_memory;
   Matcher& matcher;
-  DeviceEngine& engine;
   DeviceWatch& device_watch;
 };
 

@@ -101,21 +101,17 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
                         [this] { return link::make_links({settings, world, host_memory, *device_memory, progress}); })),
       communicators(world, comm),
       link_report(settings),
-      deferred(progress),
       holds(progress),
-      services{{settings, world.rank(), trace, progress, mailbox, host_memory, *device_memory, links, deferred, holds},
+      services{{settings, world.rank(), trace, progress, mailbox, host_memory, *device_memory, links, holds},
                world,
                host_memory,
                matcher,
-               engine,
                device_watch},
       matcher(services, link_report),
       operations(matcher, progress) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
-  progress.add([this] { return deferred.flush(); });
-  progress.add([this] { return engine.step(); });
   for (const auto& link : links) {
     progress.add([&link = *link] { return link.progress(); });
   }
@@ -147,8 +143,8 @@ void Runtime::free(Operation& operation) {
   // owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch that kernels
   // mark then, and none may be driven by them, whose epochs the host does not see. These go with a later request.
   if (!in_gpu_memory) return;
-  const bool no_kernel_waits = engine.idle() && device_watch.idle();
-  device_memory->trim(unused_mapped_bytes, no_kernel_waits ? memory::Closing::all : memory::Closing::without_blocking);
+  device_memory->trim(unused_mapped_bytes,
+                      device_watch.idle() ? memory::Closing::all : memory::Closing::without_blocking);
 }
 
 void* Runtime::allocate_memory(std::size_t size_bytes) {

@@ -16,12 +16,10 @@
 #include "link/registry.hpp"
 #include "memory/device.hpp"
 #include "memory/host.hpp"
-#include "partitioned/gpu/device_engine.hpp"
 #include "partitioned/gpu/device_watch.hpp"
 #include "partitioned/request_services.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
-#include "transfer/deferred.hpp"
 #include "transfer/holds.hpp"
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
@@ -57,10 +55,8 @@ class Runtime {
   std::vector<std::unique_ptr<link::Link>> links;
   Communicators communicators;
   LinkReport link_report;
-  DeferredList deferred;
   Holds holds;
-  DeviceEngine engine{progress};
-  DeviceWatch device_watch{world, *device_memory, engine, progress};
+  DeviceWatch device_watch{world, *device_memory, progress};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;
   Operations operations;

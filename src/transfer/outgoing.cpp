@@ -164,7 +164,7 @@ void Outgoing::submit(link::Range run) {
     PartitionSet::for_each_part(run,
                                 [this](link::Range part) { deferred_.claim(part.begin, PartitionSet::mask(part)); });
     deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
-    services_.deferred.push(*this);
+    services_.progress.activate(*this);
   });
 }
 
@@ -211,11 +211,11 @@ bool Outgoing::flush() {
   return or_fail([this] { return flush_deferred(); });
 }
 
-bool Outgoing::flush_or_fail() noexcept {
+ActiveStep::Outcome Outgoing::step() noexcept {
   try {
-    return flush();
+    return flush() ? Outcome::idle : Outcome::waiting;
   } catch (const std::exception&) {
-    return true;  // the half has failed, on both sides
+    return Outcome::idle;  // the half has failed, on both sides
   }
 }
 
@@ -249,7 +249,7 @@ void Outgoing::give_up_epoch() {
 }
 
 void Outgoing::withdraw() {
-  services_.deferred.remove(*this);
+  services_.progress.dismiss(*this);
   stop_holding();
 }
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "transfer/deferred.hpp"
 #include "transfer/gathering.hpp"
 #include "transfer/half.hpp"
 #include "transfer/holds.hpp"
@@ -19,7 +18,8 @@ namespace partita {
 
 /// A partition's way: complete → its transport partition leaves at once, or, in an epoch that holds, a moment later
 /// with its neighbours → submitted → put, or, where the receiver is not ready, deferred → a later flush puts.
-class Outgoing final : public Half, private Deferring, private Holding {
+/// While something is deferred it has steps taken, so that the engine looks at no others.
+class Outgoing final : public Half, private ActiveStep, private Holding {
  public:
   Outgoing(const Services& services, User& user, HalfTerms terms);
   ~Outgoing() override;
@@ -89,7 +89,7 @@ class Outgoing final : public Half, private Deferring, private Holding {
   void look_after_held();
   void leave_held();
   void trace_ready(link::Range partitions) const;
-  bool flush_or_fail() noexcept override;
+  Outcome step() noexcept override;
   bool flush_deferred();
   void check_receiver() const;
   template <class Body>

@@ -11,7 +11,6 @@
 #include "link/link.hpp"
 #include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
-#include "transfer/deferred.hpp"
 #include "transfer/holds.hpp"
 
 namespace partita {
@@ -26,7 +25,6 @@ struct Services {
   memory::HostBlocks& host_blocks;
   memory::DeviceMemory& device_memory;
   const std::vector<std::unique_ptr<link::Link>>& links;  ///< the best first
-  DeferredList& deferred;
   Holds& holds;
 };
 

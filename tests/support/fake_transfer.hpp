@@ -242,10 +242,9 @@ struct FakeRank {
   NoDeviceMemory device_memory;
   Script first, second;
   std::vector<std::unique_ptr<link::Link>> links;
-  DeferredList deferred{progress};
   Holds holds{progress};
   LinkReport report{settings};
-  Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, deferred, holds};
+  Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, holds};
   Matcher matcher{services, report};
   std::shared_ptr<Communicator> communicator = std::make_shared<Communicator>();
 };

@@ -38,7 +38,7 @@ TEST_F(TransferEnds, a_deferred_put_that_fails_ends_the_other_side) {
   from->half.submit({0, 4});
   sender.first.put_throws = true;
   to->start();
-  sender.deferred.flush();
+  sender.progress.poll();
   EXPECT_TRUE(from->half.failed());
   EXPECT_FALSE(sender.progress.wanted()) << "nothing is put again and again";
   deliver_all();
@@ -65,7 +65,7 @@ TEST_F(TransferEnds, what_was_given_up_does_not_leave_later) {
   from->half.give_up();
   from->half.give_up_epoch();
   to->start();
-  sender.deferred.flush();
+  sender.progress.poll();
   from->half.submit({2, 4});
   EXPECT_EQ(sender.first.puts, 0);
   EXPECT_FALSE(to->half.arrived({0, 1}));
@@ -384,7 +384,7 @@ TEST_F(TransferEnds, freed_at_any_time_nothing_is_left) {
           free(receiver, life.to);
           break;
         case 4:
-          sender.deferred.flush();
+          sender.progress.poll();
           break;
         case 5:
           deliver_to(0);
@@ -437,7 +437,7 @@ TEST_F(TransferEnds, threads_of_programs_and_threads_that_take_steps_meet_anywhe
     const Postman to_sender([this] {
       const auto exclusive = sender.progress.exclusive();
       deliver_to(0);
-      sender.deferred.flush();
+      sender.progress.poll();
     });
     const Postman to_receiver([this] {
       const auto exclusive = receiver.progress.exclusive();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/current_error.hpp"
+
 namespace partita {
 
 bool DeviceRequest::can_make_device_request() {
@@ -105,16 +107,32 @@ void DeviceRequest::release() {
 }
 
 void DeviceRequest::enter_epoch() {
-  services_.engine.add(*this);
-  services_.device_watch.wake();
-  services_.progress.want();  // a kernel may leave a transfer to the host
+  services_.device_watch.enter_epoch(*this);
+  services_.progress.activate(*this);  // a kernel may leave a transfer to the host
   is_served_ = true;
 }
 
-void DeviceRequest::leave_engine() {
+void DeviceRequest::end_service() {
   is_served_ = false;
-  services_.engine.remove(*this);
-  services_.progress.unwant();
+  services_.progress.dismiss(*this);
+  services_.device_watch.leave_epoch(*this);
+}
+
+ActiveStep::Outcome DeviceRequest::step() noexcept {
+  try {
+    return !failed() && owner_.device_step() ? Outcome::moved : Outcome::waiting;
+  } catch (const std::exception&) {
+    fail_in_step();
+    return Outcome::waiting;
+  }
+}
+
+void DeviceRequest::fail_in_step() noexcept {
+  try {
+    fail_kernels(current_error(), Mail::Caller::may_call_the_mpi);
+  } catch (const std::exception&) {
+    // There is no memory even for that; the next step fails as well.
+  }
 }
 
 bool DeviceRequest::has_news() const {

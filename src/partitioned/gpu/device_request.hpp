@@ -17,7 +17,7 @@ namespace partita {
 
 /// Each request has one of these, most of which never exist: then kernels do not use the request, and a look at
 /// exists() is all it costs. Unless said otherwise a member is called by one thread at a time. Members throw Error.
-class DeviceRequest final : public KernelUsable, private ServedRequest {
+class DeviceRequest final : public KernelUsable, private ServedRequest, private ActiveStep {
  public:
   /// The request that it belongs to.
   class Owner {
@@ -25,7 +25,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
     /// The match has been made. Throws Error where kernels cannot use the request.
     virtual DeviceRoute device_route() = 0;
     /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells
-    /// them. Returns whether something moved. Any thread.
+    /// them. Returns whether something moved.
     virtual bool device_step() = 0;
     /// Whether a kernel that waits now would wait for something of the peer's that has not come. Any thread.
     virtual bool kernels_can_wait() const = 0;
@@ -65,15 +65,14 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   void enter_epoch();
   /// The epoch is closed.
   void leave_epoch() {
-    if (is_served_) leave_engine();
+    if (is_served_) end_service();
   }
 
  private:
-  bool failed() const override { return half_.failed(); }
+  bool failed() const { return half_.failed(); }
   bool device_driven() const override { return half_.terms().driver == link::Driver::device; }
-  bool device_step() override { return owner_.device_step(); }
+  Outcome step() noexcept override;
   void watch_kernels(KernelFindings& findings) override;
-  void fail_kernels(const Error& error) override { fail_kernels(error, Mail::Caller::may_call_the_mpi); }
 
   const Partita_Prequest& make_for_nobody();
   void check_can_be_made() const;
@@ -81,7 +80,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   std::optional<Error> why_in_vain(KernelFindings& findings);
   bool epoch_is_lost() const;
   void take_over_epoch();
-  void leave_engine();
+  void end_service();
+  void fail_in_step() noexcept;
   void release();
 
   const RequestServices& services_;
@@ -90,7 +90,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest {
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
   std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that
-  bool is_served_ = false;                             ///< an epoch is open: the engine has it, and wants progress
+  bool is_served_ = false;                             ///< an epoch of the host's is open: it is active, and watched
   int looks_in_vain_ = 0;                              ///< by the watch
 };
 

@@ -30,15 +30,22 @@ void DeviceWatch::remove(ServedRequest& request) {
   std::erase(device_driven_, &request);
 }
 
-void DeviceWatch::wake() {
-  if (!asleep_.load()) return;  // in the one order of all: see sleep()
+void DeviceWatch::enter_epoch(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
-  changed_.notify_all();
+  in_epoch_.push_back(&request);
+  progress_.want_prompt();
+  if (asleep_) changed_.notify_all();
+}
+
+void DeviceWatch::leave_epoch(ServedRequest& request) {
+  const std::lock_guard lock(mutex_);
+  std::erase(in_epoch_, &request);
+  progress_.unwant_prompt();
 }
 
 bool DeviceWatch::idle() {
   const std::lock_guard lock(mutex_);
-  return device_driven_.empty();
+  return device_driven_.empty() && in_epoch_.empty();
 }
 
 void DeviceWatch::thread_main() {
@@ -62,16 +69,15 @@ void DeviceWatch::hear_of_peers(std::unique_lock<std::mutex>& lock) {
 /// Until there is something to look at. An epoch that opens meanwhile costs its Start a notification; one that opens
 /// later, before the next look, costs it nothing.
 void DeviceWatch::sleep(std::unique_lock<std::mutex>& lock) {
-  asleep_.store(true);
-  // Either this sees the request that has come to the engine, or wake() sees that this sleeps.
-  changed_.wait(lock, [this] { return stopping_ || !device_driven_.empty() || !engine_.idle(); });
-  asleep_.store(false, std::memory_order_relaxed);
+  asleep_ = true;
+  changed_.wait(lock, [this] { return stopping_ || !device_driven_.empty() || !in_epoch_.empty(); });
+  asleep_ = false;
 }
 
 void DeviceWatch::look() {
   KernelFindings findings(world_, device_memory_);
   for (ServedRequest* request : device_driven_) request->watch_kernels(findings);
-  engine_.for_each([&](ServedRequest& request) { request.watch_kernels(findings); });
+  for (ServedRequest* request : in_epoch_) request->watch_kernels(findings);
 }
 
 }  // namespace partita

@@ -1,7 +1,6 @@
 // Releases kernels that wait for what can no longer come, while the hosts sleep.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -10,7 +9,6 @@
 #include "core/progress.hpp"
 #include "core/world.hpp"
 #include "memory/device.hpp"
-#include "partitioned/gpu/device_engine.hpp"
 #include "partitioned/gpu/served_request.hpp"
 
 namespace partita {
@@ -19,8 +17,8 @@ namespace partita {
 /// the host does not see, and at the others while an epoch is open; where there are neither it sleeps. Any thread.
 class DeviceWatch {
  public:
-  DeviceWatch(World& world, memory::DeviceMemory& device_memory, DeviceEngine& engine, Progress& progress)
-      : world_(world), device_memory_(device_memory), engine_(engine), progress_(progress) {}
+  DeviceWatch(World& world, memory::DeviceMemory& device_memory, Progress& progress)
+      : world_(world), device_memory_(device_memory), progress_(progress) {}
   ~DeviceWatch();
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
@@ -29,9 +27,12 @@ class DeviceWatch {
   void add(ServedRequest& request);
   /// None any more. Blocks while a look is taken.
   void remove(ServedRequest& request);
-  /// A request has come to the engine.
-  void wake();
-  /// Whether there is no device-driven request with a device side.
+  /// The host has opened an epoch of `request`, which has a device side. While one is open the progress thread looks
+  /// promptly: a host that waits for the GPU takes no steps itself.
+  void enter_epoch(ServedRequest& request);
+  /// It is closed. Blocks while a look is taken.
+  void leave_epoch(ServedRequest& request);
+  /// Whether no epoch can be open in which kernels take part: none of the host's, and no request is device-driven.
   bool idle();
 
  private:
@@ -42,13 +43,13 @@ class DeviceWatch {
 
   World& world_;
   memory::DeviceMemory& device_memory_;
-  DeviceEngine& engine_;
   Progress& progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ServedRequest*> device_driven_;
+  std::vector<ServedRequest*> in_epoch_;  ///< of the host's
   bool stopping_ = false;
-  std::atomic<bool> asleep_{false};
+  bool asleep_ = false;
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// A request that kernels use, as the threads of the host see it that serve those kernels.
+// A request that kernels use, as the thread of the host sees it that looks after those kernels.
 #pragma once
 
 #include <map>
@@ -30,15 +30,10 @@ class KernelFindings {
 
 class ServedRequest {
  public:
-  virtual bool failed() const = 0;
   /// Whether kernels open its epochs, so that the host does not see them.
   virtual bool device_driven() const = 0;
-  /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells them.
-  virtual bool device_step() = 0;
   /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
   virtual void watch_kernels(KernelFindings& findings) = 0;
-  /// The request fails on both sides, and kernels that wait are released. Any thread, while there is a device side.
-  virtual void fail_kernels(const Error& error) = 0;
 
  protected:
   ~ServedRequest() = default;
