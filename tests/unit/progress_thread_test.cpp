@@ -28,9 +28,9 @@ bool within(seconds limit, Condition condition) {
 }
 
 TEST(ProgressThread, takes_no_look_and_no_step_while_nothing_is_wanted) {
-  Progress progress(1);
   std::atomic<int> steps{0};
   std::atomic<int> looks{0};
+  Progress progress(1);
   progress.add([&] { return ++steps, false; });
   progress.add_look([&] { ++looks; });
   progress.start_thread();
@@ -41,8 +41,8 @@ TEST(ProgressThread, takes_no_look_and_no_step_while_nothing_is_wanted) {
 }
 
 TEST(ProgressThread, a_reason_for_steps_wakes_it) {
-  Progress progress(0);
   std::atomic<int> steps{0};
+  Progress progress(0);
   progress.add([&] { return ++steps, false; });
   progress.start_thread();
   for (int round = 0; round < 100; ++round) {
@@ -54,9 +54,9 @@ TEST(ProgressThread, a_reason_for_steps_wakes_it) {
 }
 
 TEST(ProgressThread, promptness_alone_takes_looks_and_no_steps) {
-  Progress progress(1);
   std::atomic<int> steps{0};
   std::atomic<int> looks{0};
+  Progress progress(1);
   progress.add([&] { return ++steps, false; });
   progress.add_look([&] { ++looks; });
   progress.start_thread();
@@ -68,8 +68,8 @@ TEST(ProgressThread, promptness_alone_takes_looks_and_no_steps) {
 }
 
 TEST(ProgressThread, looks_do_not_wait_for_a_long_step_of_another_thread) {
-  Progress progress(1);
   std::atomic<int> looks{0};
+  Progress progress(1);
   progress.add_look([&] { ++looks; });
   progress.start_thread();
   progress.want();
@@ -84,9 +84,9 @@ TEST(ProgressThread, looks_do_not_wait_for_a_long_step_of_another_thread) {
 }
 
 TEST(ProgressThread, is_not_prompt_while_it_takes_a_step) {
-  Progress progress(1);
   std::atomic<bool> was_prompt{false};
   std::atomic<int> steps{0};
+  Progress progress(1);
   progress.add([&] {
     if (progress.prompt()) was_prompt = true;
     return ++steps, false;
@@ -105,8 +105,8 @@ TEST(ProgressThread, promises_nothing_without_a_thread_or_a_spare_core) {
   without_thread.want_prompt();
   EXPECT_FALSE(without_thread.prompt());
 
-  Progress without_core(0);
   std::atomic<int> looks{0};
+  Progress without_core(0);
   without_core.add_look([&] { ++looks; });
   without_core.start_thread();
   without_core.want_prompt();
@@ -116,8 +116,8 @@ TEST(ProgressThread, promises_nothing_without_a_thread_or_a_spare_core) {
 }
 
 TEST(ProgressThread, goes_on_for_a_moment_when_nobody_wants_it_prompt_any_more_and_then_sleeps) {
-  Progress progress(1);
   std::atomic<int> looks{0};
+  Progress progress(1);
   progress.add_look([&] { ++looks; });
   progress.start_thread();
   progress.want_prompt();
@@ -140,8 +140,8 @@ TEST(ProgressThread, whoever_finds_it_prompt_is_looked_at) {
   struct alignas(64) Flag {
     std::atomic<int> set{0};
   };
-  Progress progress(1);
   std::vector<Flag> flags(threads);
+  Progress progress(1);
   progress.add_look([&] {
     for (Flag& flag : flags) {
       if (flag.set.load() != 0) flag.set.store(0);
@@ -175,8 +175,8 @@ TEST(ProgressThread, whoever_finds_it_prompt_is_looked_at) {
 
 /// The median of many, since other processes use the cores as well.
 TEST(ProgressThread, a_prompt_nap_takes_20_microseconds) {
-  Progress progress(1);
   std::atomic<int> looks{0};
+  Progress progress(1);
   progress.add_look([&] { ++looks; });
   progress.start_thread();
   progress.want_prompt();
