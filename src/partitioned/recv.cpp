@@ -116,12 +116,7 @@ void RecvRequest::copy_out(std::int64_t piece) {
   if (message_.contiguous()) {
     const link::Range bytes = in_.plan().bytes(piece);
     if (bytes.size() == 0) return;
-    const auto size = static_cast<std::size_t>(bytes.size());
-    if (in_gpu_memory()) {
-      services_.device_memory.copy(message_.data() + bytes.begin, packed + bytes.begin, size);
-    } else {
-      std::memcpy(message_.data() + bytes.begin, packed + bytes.begin, size);
-    }
+    std::memcpy(message_.data() + bytes.begin, packed + bytes.begin, static_cast<std::size_t>(bytes.size()));
   } else {
     message_.unpack({piece, piece + 1}, packed);
   }

@@ -54,9 +54,14 @@ std::optional<Epoch> Request::end_epoch() {
   } catch (const std::exception&) {
     // Not that anybody knows.
   }
-  give_up_epoch();
+  half_.give_up_epoch();
   close();
   return over ? next(epoch()) : epoch();
+}
+
+void Request::withdraw() {
+  half_.withdraw();
+  device_.drop();
 }
 
 void Request::fill_status(MPI_Status* status) const {

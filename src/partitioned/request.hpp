@@ -30,7 +30,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   void fill_status(MPI_Status* status) const final;
   void fail(const Error& error) final { half_.fail_on_both_sides("gave its request up", error); }
   void abandon(const std::optional<Error>& cause) final;
-  void withdraw() override { device_.drop(); }
+  void withdraw() final;
   std::vector<Half*> halves() final { return {&half_}; }
   bool in_gpu_memory() const final { return message_.in_gpu_memory(); }
   std::vector<InfoEntry> info() const final;
@@ -41,9 +41,6 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
  protected:
   /// Of the open epoch of a matched request: whether everything has left, or arrived. May throw.
   virtual bool epoch_is_over() = 0;
-  /// The open epoch ends with an error: nothing more of it may leave. The half was given up, and no step of the
-  /// progress engine runs meanwhile.
-  virtual void give_up_epoch() {}
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
   /// The same as a number, of a matched request.

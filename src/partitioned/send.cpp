@@ -92,17 +92,8 @@ void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
               first, last, message_.partitions() - 1);
 }
 
-void SendRequest::give_up_epoch() {
-  out_.give_up_epoch();
-}
-
 void SendRequest::seek_peers() {
   services_.matcher.add(out_);
-}
-
-void SendRequest::withdraw() {
-  out_.withdraw();
-  Request::withdraw();
 }
 
 bool SendRequest::done() {

@@ -18,7 +18,6 @@ class SendRequest final : public Request, public Markable {
   bool done() override;
   bool prepared() override;
   void seek_peers() override;
-  void withdraw() override;
 
   void mark(std::int64_t partition) override;
   void mark(std::int64_t first, std::int64_t last) override;
@@ -28,7 +27,6 @@ class SendRequest final : public Request, public Markable {
   void after_match() override;
   DeviceRoute device_route() override;
   bool device_step() override;
-  void give_up_epoch() override;
   bool epoch_is_over() override;
   /// Marks never wait.
   bool kernels_can_wait() const override { return message_.is_device_driven(); }

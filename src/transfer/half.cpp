@@ -35,6 +35,11 @@ link::Endpoint Half::allocated(link::Endpoint endpoint) {
   return endpoint;
 }
 
+std::optional<Stage> Half::stage(memory::Kind form) const {
+  if (!in_gpu_memory() || !memory::is_host(form)) return {};
+  return Stage{terms_.data, host_copy_, terms_.place.device};
+}
+
 void Half::take_match(const link::Plan& plan, std::string link_name, std::string link_reason) {
   plan_ = plan;
   link_name_ = std::move(link_name);

@@ -18,6 +18,7 @@
 #include "transfer/key.hpp"
 #include "transfer/services.hpp"
 #include "transfer/setup_messages.hpp"
+#include "transfer/staging.hpp"
 
 namespace partita {
 
@@ -82,6 +83,12 @@ class Half {
   const link::Plan& plan() const { return plan_; }
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }
+  /// The program frees its request: no step of the progress engine, and no look at what waits, finds the half any more.
+  /// Blocks while another thread takes steps, and until no copy of a GPU's reads or writes the program's buffer.
+  virtual void withdraw() = 0;
+  /// The open epoch ends with an error: nothing more of it leaves or is taken. The half was given up, and no step of
+  /// the progress engine runs meanwhile.
+  virtual void give_up_epoch() = 0;
   /// The program has freed its request: its buffer may go before the half does.
   virtual void release_memory() = 0;
 
@@ -138,7 +145,9 @@ class Half {
   Ending ending;
 
  protected:
-  /// Under setup_mutex().
+  /// What is copied where the link serves memory of kind `form`; none where that is the program's buffer itself.
+  std::optional<Stage> stage(memory::Kind form) const;
+  /// Under setup_mutex(), as the next.
   void take_match(const link::Plan& plan, std::string link_name, std::string link_reason);
   void finish_match();
 

@@ -11,25 +11,50 @@ Incoming::Incoming(const Services& services, User& user, HalfTerms terms) : Half
 }
 
 Incoming::~Incoming() {
+  staged_.reset();
   link_.reset();
   if (packed_apart_ != nullptr) {
     services_.host_blocks.free_block(packed_apart_, static_cast<std::size_t>(shape().total_bytes()));
   }
 }
 
-void Incoming::connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name,
-                       std::string reason) {
+void Incoming::connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link,
+                       memory::Kind form, std::string link_name, std::string reason) {
   const std::lock_guard lock(setup_mutex());
   take_match(plan, std::move(link_name), std::move(reason));
   link_ = std::move(link);
+  const auto stage = this->stage(form);
+  is_staged_ = stage.has_value();
+  if (is_staged_ || wire != plan) {
+    StagedArrivals::Owner& owner = *this;
+    staged_ = std::make_unique<StagedArrivals>(services_, owner, *link_, Pieces(plan, wire), stage);
+  }
   finish_match();
 }
 
+void Incoming::open() {
+  link_->open(epoch());
+  if (staged_ != nullptr) staged_->open(epoch());
+}
+
 bool Incoming::arrived(link::Range transports) const {
+  if (staged_ != nullptr) return staged_->arrived(transports, epoch());
   for (std::int64_t t = transports.begin; t < transports.end; ++t) {
     if (!link_->arrived(static_cast<std::int32_t>(t), epoch())) return false;
   }
   return true;
+}
+
+void Incoming::could_not_take() noexcept {
+  try {
+    fail_with_current("could not take what has arrived");
+  } catch (const std::exception&) {
+    // There is no memory to tell it.
+  }
+}
+
+void Incoming::withdraw() {
+  if (staged_ != nullptr) staged_->close();
 }
 
 void Incoming::release_memory() {

@@ -9,28 +9,37 @@
 
 namespace partita {
 
-class Incoming final : public Half {
+class Incoming final : public Half, private StagedArrivals::Owner {
  public:
   Incoming(const Services& services, User& user, HalfTerms terms);
   ~Incoming() override;
 
   /// The Matcher found the sender. Once, any thread.
-  void connect(const link::Plan& plan, std::unique_ptr<link::Receiver> link, std::string link_name, std::string reason);
+  /// `wire`: what the link moves `plan` in, where one side is staged. `form`: the kind of the endpoint that `link` was
+  /// made for.
+  void connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link, memory::Kind form,
+               std::string link_name, std::string reason);
   /// Promises the sender that the memory may be written in this epoch. Matched, or in User::before_match.
-  void open() { link_->open(epoch()); }
-  /// Whether these transport partitions of the epoch have arrived: their bytes are visible then. Several threads at
-  /// once. Makes progress.
+  void open();
+  /// Whether these transport partitions of the epoch have arrived: their bytes are visible then, in the program's
+  /// buffer where that is staged. Several threads at once. Makes progress.
   bool arrived(link::Range transports) const;
   bool all_arrived() const { return arrived({0, plan().transport_partitions()}); }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.
-  const std::byte* landing() const { return link_->landing(epoch()); }
+  const std::byte* landing() const { return is_staged_ ? terms_.data : link_->landing(epoch()); }
   bool needs_progress() const { return link_->needs_progress(); }
   std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
+  void withdraw() override;
+  void give_up_epoch() override { withdraw(); }
   void release_memory() override;
 
  private:
+  void could_not_take() noexcept override;
+
   std::unique_ptr<link::Receiver> link_;
+  std::unique_ptr<StagedArrivals> staged_;  ///< where one side is staged
+  bool is_staged_ = false;                  ///< this one is
 };
 
 }  // namespace partita

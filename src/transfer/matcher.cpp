@@ -5,6 +5,7 @@
 #include "core/current_error.hpp"
 #include "core/log.hpp"
 #include "transfer/aggregation.hpp"
+#include "transfer/pieces.hpp"
 
 namespace partita {
 namespace {
@@ -22,6 +23,11 @@ link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
         choice.receiver.total_bytes(), choice.transport_partitions, mine.total_bytes(), mine.count());
   }
   return {mine, choice.receiver, choice.transport_partitions};
+}
+
+/// What a link is given to move `plan`, of which one side at least is `staged`, or none.
+link::Plan wire_of(const link::Plan& plan, bool staged) {
+  return staged ? cut_for_staging(plan) : plan;
 }
 
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
@@ -244,8 +250,9 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     if (unread != nullptr) throw Error(*unread);
     if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
     Answer::Choice& choice = *answer.choice;
-    half->connect(plan_of(*half, choice), choice.transfers, answered.take(choice.link, choice.kind), choice.kind,
-                  choice.link, std::move(choice.reason), choice.bytes);
+    const link::Plan plan = plan_of(*half, choice);
+    half->connect(plan, wire_of(plan, choice.staged), choice.transfers, answered.take(choice.link, choice.kind),
+                  choice.kind, choice.link, std::move(choice.reason), choice.bytes);
     link_report_.matched(true, from, half->link_name(), half->link_reason());
     half->send_last_word();  // it may have given up before
   } catch (const std::exception&) {
@@ -343,12 +350,14 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
       return;
     }
     Choice& choice = std::get<Choice>(outcome);
-    const Answer answer{offer.sender_id,
-                        half.id,
-                        Answer::Choice{choice.plan.recv(), choice.plan.transport_partitions(), choice.transfers,
-                                       choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
-                        {}};
-    half.connect(choice.plan, std::move(choice.receiver), choice.link, choice.reason);
+    const Answer answer{
+        offer.sender_id,
+        half.id,
+        Answer::Choice{choice.plan.recv(), choice.plan.transport_partitions(), choice.transfers, choice.staged,
+                       choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
+        {}};
+    half.connect(choice.plan, wire_of(choice.plan, choice.staged), std::move(choice.receiver), choice.kind, choice.link,
+                 choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
     mail_.post(offer.key.sender, write(answer));
     half.peer_id = offer.sender_id;
@@ -423,12 +432,17 @@ Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, con
   const link::Target target = link::target_of(endpoint, services_.rank, in_gpu_memory);
   const std::int32_t transfers = choose_transfers(theirs, mine, plan.transport_partitions(),
                                                   link.capabilities().smallest_transfer(target, plan.total_bytes()));
+  const bool staged = (mine.in_gpu_memory != 0 && memory::is_host(endpoint.kind)) ||
+                      (theirs.in_gpu_memory != 0 && memory::is_host(form.kind));
+  const link::Plan wire = wire_of(plan, staged);
+  // Pieces are put as their copies end, whatever was complete together.
+  const std::int32_t runs = wire == plan ? transfers : wire.transport_partitions();
   try {
-    auto made = link.receiver(endpoint, plan, transfers, form.bytes);
+    auto made = link.receiver(endpoint, wire, runs, form.bytes);
     if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
     auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
     std::string reason = link.describe(*receiver);
-    return Choice{plan, transfers, std::move(receiver), form.link, form.kind, std::move(reason)};
+    return Choice{plan, transfers, staged, std::move(receiver), form.link, endpoint.kind, form.kind, std::move(reason)};
   } catch (const std::exception&) {
     return link::Refusal{current_error().sentence()};  // another link may serve
   }

@@ -43,8 +43,10 @@ class Matcher {
   struct Choice {
     link::Plan plan;
     std::int32_t transfers = 1;
+    bool staged = false;  ///< one side at least is
     std::unique_ptr<link::Receiver> receiver;
     std::string link;
+    memory::Kind kind{};         ///< of this side's form
     memory::Kind sender_kind{};  ///< of the form that the sender offered
     std::string reason;
   };

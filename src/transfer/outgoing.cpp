@@ -37,13 +37,17 @@ Outgoing::~Outgoing() {
   stop_holding();
 }
 
-void Outgoing::connect(const link::Plan& plan, std::int32_t transfers, std::unique_ptr<link::Sender> link,
-                       memory::Kind form, std::string link_name, std::string reason,
+void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
+                       std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name, std::string reason,
                        std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex());
   take_match(plan, std::move(link_name), std::move(reason));
   link_ = std::move(link);
-  link_->connect(plan, packed_data(form), answer);
+  link_->connect(wire, packed_data(form), answer);
+  if (const auto stage = this->stage(form); stage || wire != plan) {
+    StagedPuts::Owner& owner = *this;
+    staged_ = std::make_unique<StagedPuts>(services_, owner, Pieces(plan, wire), stage);
+  }
   deferred_ = PartitionSet(plan.transport_partitions());
   gathering_.connect(plan, transfers);
   const std::vector<link::Range> kept = active() ? gathering_.take_kept() : std::vector<link::Range>{};
@@ -187,21 +191,22 @@ void Outgoing::put(link::Range run) {
   if (run.size() == 0) return;
   if (in_gpu_memory()) services_.device_memory.make_current(terms_.place.device);
   for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
-  if (host_copy_ == nullptr) {
-    link_->put(run, epoch());
-  } else {
-    for (std::int64_t t = run.begin; t < run.end; ++t) put_staged(static_cast<std::int32_t>(t));
-  }
-  put_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
+  if (staged_ != nullptr) return staged_->put(run, epoch());
+  link_->put(run, epoch());
+  count_put(static_cast<std::int32_t>(run.size()));
 }
 
-void Outgoing::put_staged(std::int32_t t) {
-  const link::Range bytes = plan().bytes(t);
-  if (bytes.size() > 0) {
-    services_.device_memory.copy(host_copy_ + bytes.begin, terms_.data + bytes.begin,
-                                 static_cast<std::size_t>(bytes.size()));
+void Outgoing::put_pieces(link::Range pieces, Epoch epoch) {
+  check_receiver();
+  link_->put(pieces, epoch);
+}
+
+void Outgoing::could_not_put() noexcept {
+  try {
+    fail_with_current("could not send");
+  } catch (const std::exception&) {
+    // There is no memory to tell it.
   }
-  link_->put({t, t + 1}, epoch());
 }
 
 bool Outgoing::flush() {
@@ -251,6 +256,7 @@ void Outgoing::give_up_epoch() {
 void Outgoing::withdraw() {
   services_.progress.dismiss(*this);
   stop_holding();
+  if (staged_ != nullptr) staged_->close();
 }
 
 void Outgoing::release_memory() {

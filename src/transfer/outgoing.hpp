@@ -19,15 +19,17 @@ namespace partita {
 /// A partition's way: complete → its transport partition leaves at once, or, in an epoch that holds, a moment later
 /// with its neighbours → submitted → put, or, where the receiver is not ready, deferred → a later flush puts.
 /// While something is deferred it has steps taken, so that the engine looks at no others.
-class Outgoing final : public Half, private ActiveStep, private Holding {
+class Outgoing final : public Half, private ActiveStep, private Holding, private StagedPuts::Owner {
  public:
   Outgoing(const Services& services, User& user, HalfTerms terms);
   ~Outgoing() override;
 
   /// The receiver has answered. Once, any thread. `transfers`: in how many runs it wants what leaves together. `form`:
-  /// the kind of the endpoint that `link` was made for.
-  void connect(const link::Plan& plan, std::int32_t transfers, std::unique_ptr<link::Sender> link, memory::Kind form,
-               std::string link_name, std::string reason, std::span<const std::byte> answer);
+  /// the kind of the endpoint that `link` was made for. `wire`: what the link moves `plan` in, where one side is
+  /// staged.
+  void connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
+               std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name, std::string reason,
+               std::span<const std::byte> answer);
   /// Nothing of the next epoch is complete. Before it opens, matched or not; under setup_mutex() if not.
   void begin();
   /// Opens the epoch on the link. Matched, or in User::before_match.
@@ -64,10 +66,8 @@ class Outgoing final : public Half, private ActiveStep, private Holding {
   bool needs_progress() const { return link_->needs_progress(); }
   std::optional<link::DeviceSendRoute> device_route() { return link_->device_route(); }
 
-  /// The open epoch ends with an error. It was given up, and no step of the progress engine runs meanwhile.
-  void give_up_epoch();
-  /// No step of the progress engine, and no look at what waits, finds it any more.
-  void withdraw();
+  void give_up_epoch() override;
+  void withdraw() override;
   void release_memory() override;
 
  private:
@@ -95,11 +95,14 @@ class Outgoing final : public Half, private ActiveStep, private Holding {
   template <class Body>
   auto or_fail(Body body) -> decltype(body());
   void put(link::Range run);
-  void put_staged(std::int32_t t);
+  void put_pieces(link::Range pieces, Epoch epoch) override;
+  void count_put(std::int32_t transports) override { put_count_.fetch_add(transports, std::memory_order_release); }
+  void could_not_put() noexcept override;
   std::byte* packed_data(memory::Kind form);
 
   std::vector<std::byte> packed_memory_;
   std::unique_ptr<link::Sender> link_;
+  std::unique_ptr<StagedPuts> staged_;  ///< where one side is staged
   Gathering gathering_;
   Pace pace_;
   bool is_listed_ = false;  ///< by services_.holds

@@ -145,7 +145,7 @@ wire::Bytes write(const Answer& answer) {
   message.put(answer.sender_id).put(answer.receiver_id).put(answer.choice.has_value());
   if (const auto& choice = answer.choice) {
     write_partitioning(message, choice->receiver);
-    message.put(choice->transport_partitions).put(choice->transfers);
+    message.put(choice->transport_partitions).put(choice->transfers).put(choice->staged);
     message.put_string(choice->link).put(choice->kind).put_string(choice->reason).put_bytes(choice->bytes);
   } else {
     message.put(answer.verdict.error_class).put_string(answer.verdict.sentence);
@@ -168,6 +168,7 @@ Answer read_answer(wire::Reader& message) {
     choice.receiver = read_partitioning(message);
     choice.transport_partitions = message.get<std::int32_t>();
     choice.transfers = read_transfers(message, choice.transport_partitions);
+    choice.staged = message.get_bool();
     choice.link = message.get_string();
     choice.kind = message.get_enum(memory::Kind::managed);
     choice.reason = message.get_string();

@@ -68,6 +68,7 @@ struct Answer {
     link::Partitioning receiver;  ///< of the same bytes as the sender's
     std::int32_t transport_partitions = 1;
     std::int32_t transfers = 1;  ///< in so many runs leaves what is complete together
+    bool staged = false;         ///< one side at least is, so the link moves cut_for_staging() of the plan
     std::string link;
     memory::Kind kind{};  ///< of the form that the sender offered
     std::string reason;

@@ -57,6 +57,28 @@ TEST_F(NoIpc, so_is_memory_of_gpus_without_a_path_between_them) {
   expect_staged_since("the two GPUs do not reach each other's memory: cuIpcOpenMemHandle fails");
 }
 
+TEST_F(NoIpc, marks_return_and_nothing_arrives_while_the_copy_into_host_memory_is_held) {
+  make(nothing);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    step("round " + std::to_string(round));
+    if (sends()) FakeGpu::instance().hold(buffer_->data());
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    int flag = 0;
+    if (sends()) {
+      write_pattern(buffer_->data(), round, 0, total_bytes);
+      ASSERT_EQ(Partita_Pready_range(0, partitions - 1, request_), MPI_SUCCESS);
+      ASSERT_EQ(Partita_Test(&request_, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    } else {
+      ASSERT_EQ(Partita_Parrived(request_, 0, &flag), MPI_SUCCESS);
+    }
+    EXPECT_EQ(flag, 0);
+    harness_barrier();
+    FakeGpu::instance().hold(nullptr);
+    ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (!sends()) expect_contents(round);
+  }
+}
+
 /// A kernel hands every partition to its host, which stages them; another one sees them arrive.
 TEST_F(NoIpc, kernels_mark_through_the_progress_engine) {
   make(nothing);

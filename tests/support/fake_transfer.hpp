@@ -1,4 +1,4 @@
-// Two ranks in one process, without an MPI: their mail waits until the test delivers it, and their links copy within
+// Ranks in one process, without an MPI: their mail waits until the test delivers it, and their links copy within
 // the process, refuse or fail as the test says.
 #pragma once
 
@@ -95,7 +95,7 @@ class FakeBlocks final : public memory::HostBlocks {
 };
 
 /// There is no GPU.
-class NoDeviceMemory final : public memory::DeviceMemory {
+class NoDeviceMemory : public memory::DeviceMemory {
  public:
   memory::Place place_of(const void*, std::size_t) override { return {}; }
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int, const void*, std::size_t) override { none(); }
@@ -227,7 +227,12 @@ class FakeLink final : public link::Link {
 
 /// A rank with two links, "first" and "second".
 struct FakeRank {
-  FakeRank(Post& post, int which, int spare_cores = 0) : rank(which), progress(spare_cores), mail(post, which) {
+  /// `gpu`: for halves in its memory.
+  FakeRank(Post& post, int which, int spare_cores = 0, memory::DeviceMemory* gpu = nullptr)
+      : rank(which),
+        progress(spare_cores),
+        mail(post, which),
+        device_memory(gpu != nullptr ? *gpu : static_cast<memory::DeviceMemory&>(no_gpu)) {
     links.push_back(std::make_unique<FakeLink>("first", first));
     links.push_back(std::make_unique<FakeLink>("second", second));
     communicator->id = 1;
@@ -239,7 +244,8 @@ struct FakeRank {
   Progress progress;
   FakeMail mail;
   FakeBlocks blocks;
-  NoDeviceMemory device_memory;
+  NoDeviceMemory no_gpu;
+  memory::DeviceMemory& device_memory;
   Script first, second;
   std::vector<std::unique_ptr<link::Link>> links;
   Holds holds{progress};

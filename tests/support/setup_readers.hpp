@@ -79,11 +79,11 @@ inline std::vector<SetupReader> setup_readers() {
                  {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
                  {"mpi", memory::Kind::host, Availability::refused, {}, "link direct is demanded"}};
   const Answer chosen{
-      9, 11, Answer::Choice{{8, 65536}, 4, 2, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
+      9, 11, Answer::Choice{{8, 65536}, 4, 2, true, "direct", memory::Kind::host, "why", bytes_of("answer")}, {}};
   const link::Partitioning uneven(std::vector<std::int64_t>{70, 0, 65466});
   Offer uneven_offer = offer;
   uneven_offer.shape.partitioning = uneven;
-  const Answer uneven_chosen{9, 11, Answer::Choice{uneven, 2, 1, "mpi", memory::Kind::host, "why", {}}, {}};
+  const Answer uneven_chosen{9, 11, Answer::Choice{uneven, 2, 1, false, "mpi", memory::Kind::host, "why", {}}, {}};
   const Answer refused{9, 0, std::nullopt, {ErrorClass::truncate, "the sizes differ"}};
   const link::direct::ReachProbe probe{4711, 0x7f0000001000, 0x123456789abcdef};
   const memory::DevicePiece piece{

@@ -208,7 +208,7 @@ TEST_F(Transfer, an_answer_that_does_not_fit_the_send_fails_it) {
   for (const auto& [partitioning, transports] :
        {std::pair{link::Partitioning(4, 2 * bytes), 4}, std::pair{link::Partitioning(4, bytes), 5}}) {
     const auto from = send();
-    const Answer::Choice choice{partitioning, transports, 1, "first", memory::Kind::host, {}, {}};
+    const Answer::Choice choice{partitioning, transports, 1, false, "first", memory::Kind::host, {}, {}};
     hand_over({1, 0, write(Answer{from->half.id, 77, choice, {}})});
     EXPECT_FALSE(from->half.matched());
     EXPECT_NE(failure_of(from->half).find("for a send of 1024 bytes in 4 partitions"), std::string::npos)
