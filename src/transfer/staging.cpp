@@ -120,7 +120,7 @@ StagedArrivals::StagedArrivals(const Services& services, Owner& owner, link::Rec
       owner_(owner),
       link_(link),
       pieces_(pieces),
-      stage_(stage),
+      on_gpu_(stage ? stage->on_gpu : nullptr),
       copies_(copies_of(services, pieces, stage)),
       begun_(static_cast<std::size_t>(pieces.count()), no_epoch) {}
 
@@ -129,7 +129,7 @@ StagedArrivals::~StagedArrivals() {
 }
 
 void StagedArrivals::open(Epoch epoch) {
-  if (!stage_) return;
+  if (copies_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;
   next_ = 0;
@@ -139,7 +139,7 @@ void StagedArrivals::open(Epoch epoch) {
 
 bool StagedArrivals::arrived(link::Range transports, Epoch epoch) {
   const link::Range pieces = pieces_.of(transports);
-  if (!stage_) {
+  if (copies_ == nullptr) {
     for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
       if (!link_.arrived(static_cast<std::int32_t>(piece), epoch)) return false;
     }
@@ -183,7 +183,7 @@ bool StagedArrivals::begin_copies(link::Range pieces) {
 void StagedArrivals::begin_copy(link::Range pieces) {
   if (pieces.size() == 0) return;
   const link::Range bytes = pieces_.bytes(pieces);
-  copies_->begin(pieces.begin, pieces.end, epoch_, stage_->on_gpu + bytes.begin, link_.landing(epoch_) + bytes.begin,
+  copies_->begin(pieces.begin, pieces.end, epoch_, on_gpu_ + bytes.begin, link_.landing(epoch_) + bytes.begin,
                  static_cast<std::size_t>(bytes.size()));
   std::fill(begun_.begin() + pieces.begin, begun_.begin() + pieces.end, epoch_);
 }

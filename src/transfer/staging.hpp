@@ -113,13 +113,13 @@ class StagedArrivals final : private ActiveStep {
   Owner& owner_;
   link::Receiver& link_;
   const Pieces pieces_;
-  const std::optional<Stage> stage_;
-  std::unique_ptr<memory::Copies> copies_;
-  std::mutex mutex_;          ///< of the copies that begin, and the next ones
-  std::vector<Epoch> begun_;  ///< per piece
-  Epoch epoch_ = no_epoch;    ///< the open one
-  std::int64_t next_ = 0;     ///< the copies of all pieces before it have begun
-  std::int64_t arrived_ = 0;  ///< those of all before it have ended
+  std::byte* const on_gpu_;
+  std::unique_ptr<memory::Copies> copies_;  ///< where this side is staged
+  std::mutex mutex_;                        ///< of the copies that begin, and the next ones
+  std::vector<Epoch> begun_;                ///< per piece
+  Epoch epoch_ = no_epoch;                  ///< the open one
+  std::int64_t next_ = 0;                   ///< the copies of all pieces before it have begun
+  std::int64_t arrived_ = 0;                ///< those of all before it have ended
   bool is_closed_ = false;
 };
 
