@@ -3,7 +3,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "support/allocations.hpp"
@@ -19,9 +21,9 @@ class Allocation : public testing::Test {
  protected:
   static constexpr int partitions = 8;
 
-  /// Allocations in an epoch of `pairs` sends and as many receives: the least of several, since setup messages of other
-  /// requests may come in during some.
-  long in_an_epoch(int pairs, std::int64_t partition_bytes) {
+  /// Allocations in an epoch of `pairs` sends and as many receives, with `between` from one mark to the next: the least
+  /// of several epochs, since setup messages of other requests may come in during some.
+  long in_an_epoch(int pairs, std::int64_t partition_bytes, std::chrono::microseconds between = {}) {
     std::vector<Sending<Face>> sends(static_cast<std::size_t>(pairs));
     std::vector<Receiving<Face>> recvs(static_cast<std::size_t>(pairs));
     std::vector<typename Face::Request> requests;
@@ -37,7 +39,10 @@ class Allocation : public testing::Test {
       const long before = allocations();
       codes += Face::startall(count, requests.data());
       for (auto& send : sends) {
-        for (int p = 0; p < partitions; ++p) codes += Face::pready(p, send.request);
+        for (int p = 0; p < partitions; ++p) {
+          if (between.count() > 0) std::this_thread::sleep_for(between);
+          codes += Face::pready(p, send.request);
+        }
       }
       for (auto& recv : recvs) codes += Face::parrived(recv.request, 0, &flag);
       codes += Face::testall(count, requests.data(), &flag, statuses.data());
@@ -65,6 +70,10 @@ TYPED_TEST(Allocation, an_epoch_of_up_to_64_requests_allocates_nothing) {
     EXPECT_EQ(this->in_an_epoch(1, partition_bytes), 0) << partition_bytes << " bytes a partition";
   }
   EXPECT_EQ(this->in_an_epoch(32, 100), 0);
+}
+
+TYPED_TEST(Allocation, partitions_that_leave_one_by_one_allocate_nothing) {
+  EXPECT_EQ(this->in_an_epoch(4, 5000, std::chrono::milliseconds(1)), 0);
 }
 
 TYPED_TEST(Allocation, an_epoch_of_more_requests_allocates_once_a_call) {

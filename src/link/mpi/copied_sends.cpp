@@ -24,8 +24,8 @@ void CopiedSends::send(int peer, int tag, std::span<const std::byte> head, std::
   if (!under_way_.empty()) see_off();
   if (free_.empty()) free_.emplace_back();
   const auto copy = free_.begin();
-  copy->bytes.resize(head.size() + bytes.size());
-  std::copy(bytes.begin(), bytes.end(), std::copy(head.begin(), head.end(), copy->bytes.begin()));
+  copy->bytes.assign(head.begin(), head.end());
+  copy->bytes.insert(copy->bytes.end(), bytes.begin(), bytes.end());
   PARTITA_MPI(Isend(copy->bytes.data(), static_cast<int>(copy->bytes.size()), MPI_BYTE, peer, tag,
                     context_.world.data(), &copy->request));
   under_way_.splice(under_way_.end(), free_, copy);

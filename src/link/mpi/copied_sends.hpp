@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "link/context.hpp"
+#include "link/mpi/messages.hpp"
 
 namespace partita::link::mpi {
 
@@ -23,14 +24,16 @@ class CopiedSends {
   CopiedSends(const CopiedSends&) = delete;
   CopiedSends& operator=(const CopiedSends&) = delete;
 
-  /// Sends `head` and `bytes` as one message to world rank `peer`, on the communicator for data. Does not block. Throws
-  /// Error where the MPI does not begin; of a failure that shows later nobody hears.
+  /// Sends `head` and `bytes` as one message to world rank `peer`, on the communicator for data. Does
+  /// not block. Throws Error where the MPI does not begin; of a failure that shows later nobody hears.
   void send(int peer, int tag, std::span<const std::byte> head, std::span<const std::byte> bytes);
   /// Sees off what the MPI has not taken yet. True if something moved.
   bool progress();
 
  private:
   struct Copy {
+    Copy() { bytes.reserve(Piece::head_bytes + Piece::most_bytes); }  // so that any piece fits one used again
+
     std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
