@@ -33,6 +33,9 @@ class Holding {
 /// that outlasts a look: within 50 us in all.
 class Holds {
  public:
+  /// So long a wait may last that a look finds, before it is ended.
+  static constexpr std::chrono::microseconds patience{4};
+
   explicit Holds(Progress& progress);
   Holds(const Holds&) = delete;
   Holds& operator=(const Holds&) = delete;
@@ -54,8 +57,6 @@ class Holds {
   void end_what_lasts();
   bool in_use();
 
-  /// So long a wait may last that a look finds, before it is ended.
-  static constexpr std::chrono::microseconds patience{4};
   /// So long nobody opens an epoch before the looks stop.
   static constexpr std::chrono::milliseconds idle_after{20};
 
