@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <variant>
 
 #include "core/epoch.hpp"
 #include "partita/device/peer.h"
@@ -28,5 +30,8 @@ struct DeviceRecvRoute {
   Epoch* credit = nullptr;                ///< where the sender looks for this side's newest epoch
   Partita_Peer peer{};                    ///< the sender's window
 };
+
+/// Of either side. None: the host moves what kernels mark, and tells them what has arrived.
+using DeviceRoute = std::variant<std::optional<DeviceSendRoute>, std::optional<DeviceRecvRoute>>;
 
 }  // namespace partita::link

@@ -164,7 +164,7 @@ bool RecvRequest::device_step() {
   return delivered;
 }
 
-DeviceRoute RecvRequest::device_route() {
+link::DeviceRoute RecvRequest::device_route() {
   const auto route = in_.device_route();
   if (!route && message_.is_device_driven()) {
     throw Error(

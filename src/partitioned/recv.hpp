@@ -25,7 +25,7 @@ class RecvRequest final : public Request, public Awaitable {
  private:
   /// Opens the epoch that is active by now.
   void before_match() override;
-  DeviceRoute device_route() override;
+  link::DeviceRoute device_route() override;
   bool device_step() override;
   bool kernels_can_wait() const override;
   bool epoch_is_over() override { return in_.all_arrived(); }

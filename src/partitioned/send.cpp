@@ -142,7 +142,7 @@ bool SendRequest::device_step() {
   return out_.put_count() != before;
 }
 
-DeviceRoute SendRequest::device_route() {
+link::DeviceRoute SendRequest::device_route() {
   if (out_.active() && out_.first_complete({0, message_.partitions()}) < message_.partitions()) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");

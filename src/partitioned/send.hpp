@@ -25,7 +25,7 @@ class SendRequest final : public Request, public Markable {
  private:
   void before_match() override;
   void after_match() override;
-  DeviceRoute device_route() override;
+  link::DeviceRoute device_route() override;
   bool device_step() override;
   bool epoch_is_over() override;
   /// Marks never wait.

@@ -18,9 +18,9 @@ class Prequest : public testing::Test {
     words.life = 42;
   }
 
-  Partita_Prequest made(const DeviceRoute& route) { return make_prequest({half, plan, route, 1.5}, words); }
-  static DeviceRoute send(std::optional<link::DeviceSendRoute> route) { return route; }
-  static DeviceRoute recv(std::optional<link::DeviceRecvRoute> route) { return route; }
+  Partita_Prequest made(const link::DeviceRoute& route) { return make_prequest({half, plan, route, 1.5}, words); }
+  static link::DeviceRoute send(std::optional<link::DeviceSendRoute> route) { return route; }
+  static link::DeviceRoute recv(std::optional<link::DeviceRecvRoute> route) { return route; }
   /// But for the bits that tell of its origin.
   static partita_u32 flags_of(const Partita_Prequest& request) {
     return request.flags & ~partita_u32{PARTITA_PREQUEST_ORIGIN};
@@ -41,7 +41,7 @@ class Prequest : public testing::Test {
 };
 
 TEST_F(Prequest, has_the_plan_the_buffer_and_the_words_of_its_own_on_either_side) {
-  for (const DeviceRoute& route : {send({}), recv({})}) {
+  for (const link::DeviceRoute& route : {send({}), recv({})}) {
     const Partita_Prequest request = made(route);
     EXPECT_EQ(request.state, &state);
     EXPECT_EQ(request.host, &host);

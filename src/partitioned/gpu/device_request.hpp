@@ -23,7 +23,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   class Owner {
    public:
     /// The match has been made. Throws Error where kernels cannot use the request.
-    virtual DeviceRoute device_route() = 0;
+    virtual link::DeviceRoute device_route() = 0;
     /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells
     /// them. Returns whether something moved.
     virtual bool device_step() = 0;

@@ -59,7 +59,7 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
 
 /// None where kernels reach no peer's memory.
 std::unique_ptr<memory::PeerTable> make_peers(memory::DeviceMemory& device_memory, int device,
-                                              const DeviceRoute& route) {
+                                              const link::DeviceRoute& route) {
   const auto peer = peer_of(route);
   if (!peer) return nullptr;
   return std::make_unique<memory::PeerTable>(device_memory, device, std::span(&*peer, 1));

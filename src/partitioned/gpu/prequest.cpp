@@ -102,7 +102,7 @@ partita_u32 new_prequest_life() {
   return device::first_life | newest.fetch_add(step, std::memory_order_relaxed);
 }
 
-std::optional<Partita_Peer> peer_of(const DeviceRoute& route) {
+std::optional<Partita_Peer> peer_of(const link::DeviceRoute& route) {
   const auto peer = [](const auto& known) { return known ? std::optional(known->peer) : std::nullopt; };
   return std::visit(peer, route);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <variant>
 
 #include "link/device_route.hpp"
 #include "link/plan.hpp"
@@ -12,16 +11,12 @@
 
 namespace partita {
 
-/// How kernels put, or see arrivals, by themselves. None: the host moves what they mark, and tells them what has
-/// arrived.
-using DeviceRoute = std::variant<std::optional<link::DeviceSendRoute>, std::optional<link::DeviceRecvRoute>>;
-
 /// What a device request is made for.
 struct PrequestTerms {
   const HalfTerms& half;
   const link::Plan& plan;
-  DeviceRoute route;  ///< of the half's side
-  double timeout_s;   ///< of waits in kernels; 0: none
+  link::DeviceRoute route;  ///< of the half's side
+  double timeout_s;         ///< of waits in kernels; 0: none
 
   /// Whether it is of a receive of which the host must tell the kernels.
   bool host_raises_flags() const;
@@ -48,6 +43,6 @@ Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life
 /// Partita_Prequest.life of the next device request. Any thread.
 partita_u32 new_prequest_life();
 /// The peer as the route names it, if there is a route.
-std::optional<Partita_Peer> peer_of(const DeviceRoute& route);
+std::optional<Partita_Peer> peer_of(const link::DeviceRoute& route);
 
 }  // namespace partita
