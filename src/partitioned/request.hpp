@@ -26,7 +26,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
 
   bool active() const final { return half_.active(); }
   bool open() const final { return active() || device_.has_news(); }
-  void close() final;
+  void close() override;
   void fill_status(MPI_Status* status) const final;
   void fail(const Error& error) final { half_.fail_on_both_sides("gave its request up", error); }
   void abandon(const std::optional<Error>& cause) final;

@@ -33,6 +33,12 @@ void SendRequest::start() {
     device_.enter_epoch();
   }
   out_.set_active(true);
+  if (out_.matched()) open_short_way();
+}
+
+void SendRequest::close() {
+  short_way_.store(0, std::memory_order_relaxed);
+  Request::close();
 }
 
 /// Both sides are known, under the half's lock or by the one thread that starts.
@@ -44,17 +50,20 @@ void SendRequest::open_epoch() {
 void SendRequest::before_match() {
   link_wants_progress_ = out_.needs_progress();
   hand_overs_.set_up(out_.plan().transport_partitions());
-  if (out_.active()) open_epoch();
+  if (!out_.active()) return;
+  open_epoch();
+  open_short_way();
 }
 
-void SendRequest::after_match() {
-  marks_go_on_.store(!out_.terms().packed_apart && !services_.trace.enabled(), std::memory_order_release);
+/// The epoch is open on the link.
+void SendRequest::open_short_way() {
+  if (out_.terms().packed_apart || services_.trace.enabled() || device_.exists()) return;
+  short_way_.store(static_cast<std::uint32_t>(message_.partitions()), std::memory_order_release);
 }
 
-/// The short way of a mark. Whatever is unusual, a mistake too, takes the other.
+/// Whatever is unusual, a mistake too, goes the other way.
 void SendRequest::mark(std::int64_t partition) {
-  const bool in_range = static_cast<std::uint64_t>(partition) < static_cast<std::uint32_t>(message_.partitions());
-  const bool usual = marks_go_on_.load(std::memory_order_acquire) && out_.active() && !device_.exists() && in_range;
+  const bool usual = static_cast<std::uint64_t>(partition) < short_way_.load(std::memory_order_acquire);
   if (!usual || !out_.complete(partition)) mark(partition, partition);
 }
 
@@ -147,6 +156,7 @@ link::DeviceRoute SendRequest::device_route() {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
+  short_way_.store(0, std::memory_order_relaxed);
   auto route = out_.device_route();
   const bool kernel_copy = route && message_.arguments().gpu_copy != GpuCopy::engine;
   const auto need = [&](bool wanted, const char* what) {

@@ -15,6 +15,7 @@ class SendRequest final : public Request, public Markable {
   SendRequest(const RequestServices& services, RequestArguments arguments);
 
   void start() override;
+  void close() override;
   bool done() override;
   bool prepared() override;
   void seek_peers() override;
@@ -24,7 +25,6 @@ class SendRequest final : public Request, public Markable {
 
  private:
   void before_match() override;
-  void after_match() override;
   link::DeviceRoute device_route() override;
   bool device_step() override;
   bool epoch_is_over() override;
@@ -39,10 +39,13 @@ class SendRequest final : public Request, public Markable {
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
   void open_epoch();
+  void open_short_way();
 
   Outgoing out_;
-  std::atomic<bool> marks_go_on_{false};  ///< matched, and nothing is to be done before a mark
-  HandOvers hand_overs_;                  ///< by kernels
+  /// Partitions below it go the short way when they are marked: all of them in an open epoch after the match, if there
+  /// is nothing to be done but to let them leave, and none otherwise.
+  std::atomic<std::uint32_t> short_way_{0};
+  HandOvers hand_overs_;  ///< by kernels
 };
 
 }  // namespace partita

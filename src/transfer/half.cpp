@@ -49,7 +49,6 @@ void Half::take_match(const link::Plan& plan, std::string link_name, std::string
 void Half::finish_match() {
   user_.before_match();
   matched_.store(true, std::memory_order_release);
-  user_.after_match();
 }
 
 void Half::fail(const Error& error) {

@@ -47,9 +47,9 @@ class Half {
   /// Whoever uses the half and lives as long as it.
   class User {
    public:
-    /// The plan is known, and the link there. The half is matched once this returns; until then no partition is marked.
+    /// The plan is known, and the link there: partitions of the open epoch may leave from here on. The half is matched
+    /// once this returns.
     virtual void before_match() = 0;
-    virtual void after_match() {}
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
 

@@ -21,9 +21,9 @@ class Party final : public Half::User {
       : buffer(static_cast<std::size_t>(terms.shape.total_bytes())),
         half(services, *this, with_data(std::move(terms))) {}
   void before_match() override {
+    ++matches;
     if (half.active()) half.open();
   }
-  void after_match() override { ++matches; }
   std::string explain() const override { return "A test's half"; }
 
   /// As a request's start.
