@@ -103,6 +103,12 @@ class Receiver {
   /// Whether transport partition `t` of `epoch` has arrived; its bytes are visible to the calling thread if so. Makes
   /// progress.
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
+  /// The first transport partition of `run` that has not arrived, or run.end: as arrived() of one after the other.
+  virtual std::int64_t first_missing(Range run, Epoch epoch) {
+    std::int64_t t = run.begin;
+    while (t < run.end && arrived(static_cast<std::int32_t>(t), epoch)) ++t;
+    return t;
+  }
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
   /// caller copies before it opens the next epoch.
   virtual const std::byte* landing(Epoch epoch) const = 0;

@@ -1,6 +1,5 @@
 #include "partitioned/recv.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -19,7 +18,7 @@ void RecvRequest::start() {
   if (!in_.matched()) lock.lock();
   const Epoch before = in_.epoch();
   in_.set_epoch(next(before));
-  next_ = 0;
+  begin_delivery();
   // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
   if (device_.exists()) device_.side().start(in_.epoch());
   try {
@@ -41,11 +40,16 @@ void RecvRequest::open_epoch() {
 
 void RecvRequest::before_match() {
   link_wants_progress_ = in_.needs_progress();
-  const auto pieces =
-      static_cast<std::size_t>(message_.contiguous() ? in_.plan().transport_partitions() : message_.partitions());
-  claimed_ = std::vector<std::atomic<Epoch>>(pieces);
-  delivered_ = std::vector<std::atomic<Epoch>>(pieces);
+  pieces_ = message_.contiguous() ? in_.plan().transport_partitions() : message_.partitions();
+  claimed_ = PartitionSet(static_cast<std::int32_t>(pieces_));
+  delivered_ = PartitionSet(static_cast<std::int32_t>(pieces_));
   if (in_.active()) open_epoch();
+}
+
+void RecvRequest::begin_delivery() {
+  next_ = 0;
+  claimed_.clear();
+  delivered_.clear();
 }
 
 bool RecvRequest::arrived(std::int64_t partition) {
@@ -78,11 +82,7 @@ auto RecvRequest::or_fail(Body body) -> decltype(body()) {
 
 /// Whether it has arrived and lies in the user's buffer by now.
 bool RecvRequest::deliver_partition(std::int64_t partition) {
-  if (!in_.arrived(in_.plan().transports_of_recv(partition))) return false;
-  bool all = true;
-  const link::Range pieces = pieces_of(partition);
-  for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) all &= deliver(piece);
-  return all;
+  return in_.arrived(in_.plan().transports_of_recv(partition)) && deliver(pieces_of(partition));
 }
 
 void RecvRequest::check_partition(std::int64_t partition) const {
@@ -94,35 +94,46 @@ link::Range RecvRequest::pieces_of(std::int64_t partition) const {
   return message_.contiguous() ? in_.plan().transports_of_recv(partition) : link::Range{partition, partition + 1};
 }
 
-bool RecvRequest::piece_arrived(std::int64_t piece) {
-  return in_.arrived(message_.contiguous() ? link::Range{piece, piece + 1} : in_.plan().transports_of_recv(piece));
+/// The first of `pieces` that has not arrived, or pieces.end.
+std::int64_t RecvRequest::first_missing(link::Range pieces) {
+  if (message_.contiguous()) return in_.first_missing(pieces);
+  std::int64_t piece = pieces.begin;
+  while (piece < pieces.end && in_.arrived(in_.plan().transports_of_recv(piece))) ++piece;
+  return piece;
 }
 
-/// The piece has arrived; returns whether it lies in the user's buffer, which it does not while another thread copies.
-bool RecvRequest::deliver(std::int64_t piece) {
+/// These pieces have arrived; returns whether they lie in the user's buffer, which they do not while another thread
+/// copies.
+bool RecvRequest::deliver(link::Range pieces) {
   if (lands_in_place() && !tells_kernels()) return true;
-  const auto p = static_cast<std::size_t>(piece);
-  if (claimed_[p].exchange(in_.epoch(), std::memory_order_relaxed) == in_.epoch()) {
-    return delivered_[p].load(std::memory_order_acquire) == in_.epoch();
-  }
-  if (!lands_in_place()) copy_out(piece);
-  if (tells_kernels()) device_.side().raise(static_cast<std::int32_t>(piece), in_.epoch());
-  delivered_[p].store(in_.epoch(), std::memory_order_release);
-  return true;
+  link::Range run;
+  const auto move = [this](link::Range claimed) { move_out(claimed); };
+  PartitionSet::for_each_part(pieces, [&](link::Range part) {
+    PartitionSet::join_all(run, part.begin, claimed_.claim(part.begin, PartitionSet::mask(part)), move);
+  });
+  if (run.size() > 0) move(run);
+  return delivered_.contains_all(pieces);
 }
 
-void RecvRequest::copy_out(std::int64_t piece) {
+/// The calling thread has claimed these.
+void RecvRequest::move_out(link::Range pieces) {
+  if (!lands_in_place()) copy_out(pieces);
+  if (tells_kernels()) device_.side().raise(pieces, in_.epoch());
+  PartitionSet::for_each_part(pieces,
+                              [&](link::Range part) { delivered_.claim(part.begin, PartitionSet::mask(part)); });
+}
+
+void RecvRequest::copy_out(link::Range pieces) {
   const std::byte* packed = in_.landing();
   if (message_.contiguous()) {
-    const link::Range bytes = in_.plan().bytes(piece);
+    const link::Range bytes = link::bytes_of(in_.plan(), pieces);
     if (bytes.size() == 0) return;
     std::memcpy(message_.data() + bytes.begin, packed + bytes.begin, static_cast<std::size_t>(bytes.size()));
   } else {
-    message_.unpack({piece, piece + 1}, packed);
+    message_.unpack(pieces, packed);
   }
 }
 
-/// Delivers piece by piece, in step with a sender that still copies the next one.
 bool RecvRequest::done() {
   enter_gpu();
   if (message_.null_peer()) return true;
@@ -136,12 +147,14 @@ bool RecvRequest::done() {
   return all;
 }
 
+/// Delivers in step with a sender that still copies what comes next.
 bool RecvRequest::all_arrived() {
-  const auto pieces = static_cast<std::int64_t>(claimed_.size());
-  or_fail([&] {
-    while (next_ < pieces && piece_arrived(next_) && deliver(next_)) ++next_;
+  const bool all = or_fail([this] {
+    const link::Range arrived{next_, first_missing({next_, pieces_})};
+    if (arrived.size() > 0 && deliver(arrived)) next_ = arrived.end;
+    return next_ == pieces_;
   });
-  if (next_ < pieces) return false;
+  if (!all) return false;
   if (tells_kernels() && !device_.side().told_kernels()) return false;
   for (std::int64_t p = 0; services_.trace.enabled() && p < message_.partitions(); ++p) trace_arrival(p);
   return true;
@@ -156,10 +169,10 @@ bool RecvRequest::device_step() {
   enter_gpu();
   if (!tells_kernels()) return false;
   bool delivered = false;
-  for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(claimed_.size()); ++piece) {
-    const auto p = static_cast<std::size_t>(piece);
-    if (claimed_[p].load(std::memory_order_relaxed) == in_.epoch() || !piece_arrived(piece)) continue;
-    delivered |= deliver(piece);
+  for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+    const link::Range one{piece, piece + 1};
+    if (claimed_.contains(piece) || first_missing(one) == piece) continue;
+    delivered |= deliver(one);
   }
   return delivered;
 }
@@ -173,8 +186,7 @@ link::DeviceRoute RecvRequest::device_route() {
         in_.link_name(), in_.link_reason());
   }
   if (!route) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
-    for (auto& claimed : claimed_) claimed.store(no_epoch, std::memory_order_relaxed);
-    next_ = 0;
+    begin_delivery();
   }
   return route;
 }
@@ -183,8 +195,7 @@ link::DeviceRoute RecvRequest::device_route() {
 bool RecvRequest::kernels_can_wait() const {
   if (message_.is_device_driven()) return true;
   if (!tells_kernels()) return !in_.all_arrived();
-  return std::any_of(delivered_.begin(), delivered_.end(),
-                     [this](const auto& piece) { return piece.load(std::memory_order_acquire) != in_.epoch(); });
+  return !delivered_.contains_all({0, pieces_});
 }
 
 /// Once per partition and epoch, whoever sees it first.

@@ -5,6 +5,7 @@
 
 #include "partitioned/request.hpp"
 #include "transfer/incoming.hpp"
+#include "transfer/partition_set.hpp"
 
 namespace partita {
 
@@ -34,23 +35,26 @@ class RecvRequest final : public Request, public Awaitable {
 
   void check_partition(std::int64_t partition) const;
   void open_epoch();
+  void begin_delivery();
   link::Range pieces_of(std::int64_t partition) const;
-  bool piece_arrived(std::int64_t piece);
+  std::int64_t first_missing(link::Range pieces);
   template <class Body>
   auto or_fail(Body body) -> decltype(body());
   bool all_arrived();
   bool deliver_partition(std::int64_t partition);
-  bool deliver(std::int64_t piece);
+  bool deliver(link::Range pieces);
+  void move_out(link::Range pieces);
   bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
-  void copy_out(std::int64_t piece);
+  void copy_out(link::Range pieces);
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == message_.data(); }
 
   Incoming in_;
-  std::int64_t next_ = 0;                      ///< done(): pieces below this one are delivered
-  std::vector<std::atomic<Epoch>> claimed_;    ///< per piece: a thread delivers or has delivered it
-  std::vector<std::atomic<Epoch>> delivered_;  ///< per piece: it lies in the user's buffer
-  std::vector<std::atomic<Epoch>> traced_;     ///< per user partition, only with a trace: its arrival was recorded
+  std::int64_t pieces_ = 0;
+  std::int64_t next_ = 0;                   ///< done(): pieces below this one are delivered
+  PartitionSet claimed_;                    ///< pieces that a thread delivers or has delivered
+  PartitionSet delivered_;                  ///< pieces that lie in the user's buffer
+  std::vector<std::atomic<Epoch>> traced_;  ///< per user partition, only with a trace: its arrival was recorded
 };
 
 }  // namespace partita

@@ -1,7 +1,6 @@
 // From the partitions of a send that are complete to runs of transport partitions that leave together.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -9,16 +8,6 @@
 #include "transfer/partition_set.hpp"
 
 namespace partita {
-
-/// Adds `t` to `run`, or lets the run leave by `leave` and begins another: neighbours leave together.
-template <class Leave>
-void join(link::Range& run, std::int64_t t, Leave leave) {
-  if (run.end != t) {
-    if (run.size() > 0) leave(run);
-    run.begin = t;
-  }
-  run.end = t + 1;
-}
 
 /// Partitions that leave together once all of them are complete: those of one transport partition, or of several
 /// neighbours.
@@ -153,11 +142,7 @@ class Gathering {
   /// Joins to `run` those of `wanted`, transport partitions in the word of `t`, that nobody else has taken.
   template <class Leave>
   void take(std::int64_t t, std::uint64_t wanted, link::Range& run, Leave leave) {
-    if (wanted == 0) return;
-    const std::int64_t first = PartitionSet::word_around(t).begin;
-    for (std::uint64_t taken = left_.claim(t, wanted); taken != 0; taken &= taken - 1) {
-      join(run, first + std::countr_zero(taken), leave);
-    }
+    if (wanted != 0) PartitionSet::join_all(run, t, left_.claim(t, wanted), leave);
   }
   std::uint64_t held_in(std::int64_t first) const;
   std::int64_t group_end(std::int64_t partition) const {

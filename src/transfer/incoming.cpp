@@ -37,12 +37,11 @@ void Incoming::open() {
   if (staged_ != nullptr) staged_->open(epoch());
 }
 
-bool Incoming::arrived(link::Range transports) const {
-  if (staged_ != nullptr) return staged_->arrived(transports, epoch());
-  for (std::int64_t t = transports.begin; t < transports.end; ++t) {
-    if (!link_->arrived(static_cast<std::int32_t>(t), epoch())) return false;
-  }
-  return true;
+std::int64_t Incoming::first_missing(link::Range transports) const {
+  if (staged_ == nullptr) return link_->first_missing(transports, epoch());
+  std::int64_t t = transports.begin;
+  while (t < transports.end && staged_->arrived({t, t + 1}, epoch())) ++t;
+  return t;
 }
 
 void Incoming::could_not_take() noexcept {

@@ -21,9 +21,10 @@ class Incoming final : public Half, private StagedArrivals::Owner {
                std::string link_name, std::string reason);
   /// Promises the sender that the memory may be written in this epoch. Matched, or in User::before_match.
   void open();
-  /// Whether these transport partitions of the epoch have arrived: their bytes are visible then, in the program's
-  /// buffer where that is staged. Several threads at once. Makes progress.
-  bool arrived(link::Range transports) const;
+  /// The first of these transport partitions of the epoch that has not arrived, or transports.end: the bytes of those
+  /// before it are visible, in the program's buffer where that is staged. Several threads at once. Makes progress.
+  std::int64_t first_missing(link::Range transports) const;
+  bool arrived(link::Range transports) const { return first_missing(transports) == transports.end; }
   bool all_arrived() const { return arrived({0, plan().transport_partitions()}); }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.

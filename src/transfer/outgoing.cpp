@@ -229,7 +229,7 @@ bool Outgoing::flush_deferred() {
   const auto leave = [this](link::Range complete) { put(complete); };
   link::Range run;
   for (std::int64_t first = 0; first < plan().transport_partitions(); first += PartitionSet::bits) {
-    std::uint64_t taken = deferred_.take(first);
+    const std::uint64_t taken = deferred_.take(first);
     if (taken == 0) continue;
     // Whoever has taken them asks: another thread may have put all of the last epoch meanwhile, and these are the next
     // one's, for which an answer from before says nothing.
@@ -239,7 +239,7 @@ bool Outgoing::flush_deferred() {
       return false;
     }
     deferred_count_.fetch_sub(std::popcount(taken), std::memory_order_relaxed);
-    for (; taken != 0; taken &= taken - 1) join(run, first + std::countr_zero(taken), leave);
+    PartitionSet::join_all(run, first, taken, leave);
   }
   put(run);
   return deferred_count_.load(std::memory_order_acquire) == 0;

@@ -12,6 +12,16 @@
 
 namespace partita {
 
+/// Adds `t` to `run`, or calls `use` with the run and begins another: neighbours go together.
+template <class Use>
+void join(link::Range& run, std::int64_t t, Use use) {
+  if (run.end != t) {
+    if (run.size() > 0) use(run);
+    run.begin = t;
+  }
+  run.end = t + 1;
+}
+
 class PartitionSet {
  public:
   using Range = link::Range;
@@ -59,6 +69,12 @@ class PartitionSet {
     std::int64_t p = range.begin;
     while (p < range.end && !contains(p)) ++p;
     return p;
+  }
+  /// Joins to `run` what `bits` has of the word of `partition`.
+  template <class Use>
+  static void join_all(Range& run, std::int64_t partition, std::uint64_t bits, Use use) {
+    const std::int64_t first = word_around(partition).begin;
+    for (; bits != 0; bits &= bits - 1) join(run, first + std::countr_zero(bits), use);
   }
   /// Whether all partitions of `run` are in the set. Acquires what those who have added them released.
   bool contains_all(Range run) const {

@@ -57,6 +57,7 @@ class HostReceiver final : public Receiver {
   // Pairs with the load in HostSender::has_opened.
   void open(Epoch epoch) override { EpochWord(words_.credit).store(epoch, std::memory_order_release); }
   bool arrived(std::int32_t t, Epoch epoch) override { return arrivals_->arrived(t, epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) override { return arrivals_->first_missing(run, epoch); }
   const std::byte* landing(Epoch epoch) const override { return arrivals_->landing(epoch); }
 
   std::string description() const { return arrivals_->description(); }

@@ -52,6 +52,9 @@ class SlotArrivals final : public Arrivals {
   explicit SlotArrivals(SlotBlock block) : block_(block) {}
 
   bool arrived(std::int32_t t, Epoch epoch) override { return block_.flags(epoch).raised(t, epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) override {
+    return block_.flags(epoch).first_not_raised(run, epoch);
+  }
   const std::byte* landing(Epoch epoch) const override { return block_.data(epoch); }
   std::string description() const override { return "same node, small enough for slots: two copies"; }
 

@@ -29,13 +29,19 @@ class Flags {
     return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16;
   }
 
-  /// Releases the bytes of `run` to whoever finds a flag of it raised.
+  /// Releases the bytes of `run` to whoever finds a flag of it raised. A receiver waits for the first one: once it sees
+  /// that, all others are there, and it need not fetch their cache line again.
   void raise(Range run, Epoch epoch) const {
-    for (std::int64_t t = run.begin; t < run.end; ++t) EpochWord(first_[t]).store(epoch, std::memory_order_release);
+    for (std::int64_t t = run.end; t > run.begin; --t) EpochWord(first_[t - 1]).store(epoch, std::memory_order_release);
   }
   /// Acquires what raise has released.
   bool raised(std::int32_t t, Epoch epoch) const {
     return EpochWord(first_[t]).load(std::memory_order_acquire) == epoch;
+  }
+  std::int64_t first_not_raised(Range run, Epoch epoch) const {
+    std::int64_t t = run.begin;
+    while (t < run.end && raised(static_cast<std::int32_t>(t), epoch)) ++t;
+    return t;
   }
 
  private:
@@ -56,6 +62,7 @@ class Arrivals {
  public:
   virtual ~Arrivals() = default;
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
+  virtual std::int64_t first_missing(Range run, Epoch epoch) = 0;
   virtual const std::byte* landing(Epoch epoch) const = 0;
   /// How the bytes move; a clause for `partita info`.
   virtual std::string description() const = 0;
@@ -66,6 +73,7 @@ class ArrivalsInPlace : public Arrivals {
  public:
   ArrivalsInPlace(Flags flags, const std::byte* buffer) : flags_(flags), buffer_(buffer) {}
   bool arrived(std::int32_t t, Epoch epoch) final { return flags_.raised(t, epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) final { return flags_.first_not_raised(run, epoch); }
   const std::byte* landing(Epoch) const final { return buffer_; }
 
  private:

@@ -141,9 +141,9 @@ bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
   return Word(device::handed_over(&words().host)[t]).load(std::memory_order_acquire) == epoch;
 }
 
-void DeviceSide::raise(std::int32_t t, Epoch epoch) {
+void DeviceSide::raise(link::Range run, Epoch epoch) {
   const std::lock_guard lock(queue_mutex_);
-  flag_queue_->write(view_.arrival_device + t, epoch);
+  for (std::int64_t t = run.begin; t < run.end; ++t) flag_queue_->write(view_.arrival_device + t, epoch);
 }
 
 void DeviceSide::forget_hand_overs() {

@@ -51,8 +51,8 @@ class DeviceSide {
   void forget_hand_overs();
   /// Whether the link does not tell the kernels of a receive what has arrived: then these two do.
   bool raises_flags() const { return flags_ != nullptr; }
-  /// Tells them that transport partition `t` lies in the buffer.
-  void raise(std::int32_t t, Epoch epoch);
+  /// Tells them that the transport partitions `run` lie in the buffer.
+  void raise(link::Range run, Epoch epoch);
   /// Whether the kernels see everything that was raised. Throws Error where the GPU no longer works.
   bool told_kernels();
   /// Whether a kernel found something wrong that nobody was told yet.
