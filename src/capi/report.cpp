@@ -74,9 +74,13 @@ int code_of(ErrorClass error_class) {
   return codes[static_cast<std::size_t>(error_class)];
 }
 
-int remember(const char* call, const Error& error) {
-  sentences()[static_cast<std::size_t>(error.error_class())] =
-      fmt::format("{}: {}", call_as_made(call), error.sentence());
+int remember(const char* call, const Error& error) noexcept {
+  std::string& kept = sentences()[static_cast<std::size_t>(error.error_class())];
+  try {
+    kept = fmt::format("{}: {}", call_as_made(call), error.sentence());
+  } catch (const std::bad_alloc&) {
+    kept = out_of_memory().sentence();
+  }
   return code_of(error.error_class());
 }
 

@@ -22,8 +22,8 @@ void prepare_codes();
 int code_of(ErrorClass error_class);
 
 /// Keeps `error`'s sentence, with the call as the program made it in front, for this thread's Partita_Error_string;
-/// returns the code.
-int remember(const char* call, const Error& error);
+/// returns the code. Where there is no memory for that, it is "out of memory".
+int remember(const char* call, const Error& error) noexcept;
 
 /// The same for an error that a layer above found, with its MPI error class and its own sentence.
 int remember(int error_class, const char* sentence);

@@ -40,7 +40,7 @@ void Mailbox::post(int peer, wire::Bytes message, Caller caller) {
   if (caller == Caller::may_not) return;
   try {
     send_held();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // The message is kept: the next step tries again, and says what fails.
   }
 }
@@ -65,7 +65,7 @@ bool Mailbox::send_held() {
         send_first(queue);
         moved = true;
       }
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       failure = std::current_exception();
     }
     entry = queue.empty() ? held_.erase(entry) : std::next(entry);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "core/current_error.hpp"
 #include "core/log.hpp"
@@ -59,15 +60,24 @@ bool Progress::take_steps() {
     try {
       moved |= step.take();
     } catch (const std::exception&) {
-      const Error error = current_error();
       // No request to blame; whoever waits for the outcome is watched.
-      if (error.sentence() != step.last_failure) log("progress failed: {}", error.sentence());
-      step.last_failure = error.sentence();
+      tell_failure(step, current_error());
     }
   }
   const ActiveSteps::Taken taken = active_.take();
   for (int left = 0; left < taken.left; ++left) unwant();
   return moved || taken.moved;
+}
+
+/// Once, until another one comes.
+void Progress::tell_failure(Known& step, const Error& error) noexcept {
+  if (error.sentence() == step.last_failure) return;
+  log("progress failed: {}", error.sentence());
+  try {
+    step.last_failure = error.sentence();
+  } catch (const std::bad_alloc&) {
+    step.last_failure.clear();
+  }
 }
 
 /// A caller in a wait polls by itself and faster; the thread is there for ranks that are busy elsewhere.

@@ -12,6 +12,7 @@
 
 #include "core/active_steps.hpp"
 #include "core/doze.hpp"
+#include "core/error.hpp"
 
 namespace partita {
 
@@ -85,6 +86,7 @@ class Progress {
     Step take;
     std::string last_failure;  ///< said already
   };
+  static void tell_failure(Known& step, const Error& error) noexcept;
 
   int spare_cores_;
   std::vector<Known> steps_;

@@ -11,8 +11,10 @@ void Ending::say(LastWord word) {
 
 std::optional<LastWord> Ending::take_unsent() {
   const std::lock_guard lock(mutex_);
-  if (!said_ || heard() || std::exchange(is_sent_, true)) return {};
-  return said_;
+  if (!said_ || heard() || is_sent_) return {};
+  std::optional<LastWord> word = said_;
+  is_sent_ = true;  // where there is no memory for a copy, the next call sends it
+  return word;
 }
 
 void Ending::hear(LastWord word) {

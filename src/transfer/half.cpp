@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/current_error.hpp"
+#include "core/insist.hpp"
 
 namespace partita {
 
@@ -60,7 +61,7 @@ void Half::fail(const Error& error) {
 }
 
 void Half::fail_on_both_sides(const char* what, const Error& error, Mail::Caller caller) {
-  fail(error);
+  insist([&] { fail(error); });
   // Before the match the program's thread may open an epoch meanwhile, and none has completed.
   say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
 }
@@ -89,18 +90,22 @@ void Half::throw_if_given_up() const {
 }
 
 void Half::say(Epoch first_lost, const char* what, const Error& error, Mail::Caller caller) {
-  ending.say({first_lost, error.error_class(),
-              fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver", services_.rank, what,
-                          error.sentence())});
+  insist([&] {
+    ending.say({first_lost, error.error_class(),
+                fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver", services_.rank,
+                            what, error.sentence())});
+  });
   send_last_word(caller);
 }
 
 void Half::send_last_word(Mail::Caller caller) {
   const std::uint64_t to = peer_id;
   if (to == 0) return;
-  if (const auto word = ending.take_unsent()) {
+  const auto word = insist([&] { return ending.take_unsent(); });
+  if (!word) return;
+  insist([&] {
     services_.mail.post(peer(), write(Failure{to, word->first_lost, {word->error_class, word->cause}}), caller);
-  }
+  });
 }
 
 Error Half::why_lost(const std::string& state) const {

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/current_error.hpp"
+#include "core/insist.hpp"
 #include "core/log.hpp"
 #include "transfer/aggregation.hpp"
 #include "transfer/pieces.hpp"
@@ -197,12 +198,13 @@ void Matcher::take_ask(int from, const Ask& ask) {
     open_wanted(unanswered, sender_id, wanted);
     mail_.post(from, write(unanswered.offer));
   } catch (const std::bad_alloc&) {
+    // Then both sides say so.
     for (LinkOffer& offered : unanswered.offer.links) {
       offered.availability = Availability::refused;
       offered.bytes.clear();
       offered.reason = "out of memory";
     }
-    mail_.post(from, write(unanswered.offer));  // then both sides say so
+    insist([&] { mail_.post(from, write(unanswered.offer)); });
   }
 }
 
@@ -226,23 +228,24 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
   const std::uint64_t sender_id = answer.sender_id;
 
   const std::lock_guard lock(mutex_);
-  const auto waiting = unanswered_.find(sender_id);
-  if (waiting == unanswered_.end() || !is_between(sender_id, Side::send, from)) {
+  if (!unanswered_.contains(sender_id) || !is_between(sender_id, Side::send, from)) {
     throw wire::malformed("of rank {} answers send {}, which waits for no answer of it", from, sender_id);
   }
   services_.progress.unwant();
-  Unanswered answered = std::move(waiting->second);
-  unanswered_.erase(waiting);
+  auto waiting = unanswered_.extract(sender_id);
+  Unanswered& answered = waiting.mapped();
   Outgoing* const half = answered.half;
   if (answer.receiver_id == 0) {
-    half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
+    insist([&] {
+      half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
+    });
     retired_.erase(sender_id);
     return;
   }
   if (retired_.contains(sender_id)) {
     // Freed before it was matched: the link's half stays until the receiver says bye.
-    retire_unmatched(*half, answer.receiver_id);
-    unanswered_[sender_id] = std::move(answered);
+    unanswered_.insert(std::move(waiting));
+    insist([&] { retire_unmatched(*half, answer.receiver_id); });
     return;
   }
   half->peer_id = answer.receiver_id;
@@ -328,16 +331,18 @@ bool Matcher::take_drop(const Offer& offer) {
 void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
   const std::lock_guard lock(mutex_);
   if (head.key.sender != from || head.key.receiver != services_.rank) return;
-  const Error reason(error.error_class(), "the receiver, rank {}, could not take the offer: {}", services_.rank,
-                     error.sentence());
+  const Error reason = insist([&] {
+    return Error(error.error_class(), "the receiver, rank {}, could not take the offer: {}", services_.rank,
+                 error.sentence());
+  });
   post_failure(from, head.sender_id, 0, reason);
   if (const auto waiting = receives_.extract(head.key); !waiting.empty()) {
     services_.progress.unwant();
-    waiting.mapped()->fail(reason);
+    insist([&] { waiting.mapped()->fail(reason); });
   } else if (dropped_.erase(head.key) > 0) {
     services_.progress.unwant();
   } else {
-    refused_.emplace(head.key, reason);
+    insist([&] { refused_.emplace(head.key, reason); });
   }
 }
 
@@ -364,7 +369,8 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
     half.send_last_word();  // it may have given up before
   } catch (const std::exception&) {
     const Error error = current_error();
-    half.fail(error);
+    if (receives_.erase(half.key) > 0) services_.progress.unwant();  // it waits for no other offer
+    insist([&] { half.fail(error); });
     post_failure(offer.key.sender, offer.sender_id, 0, error);
   }
 }
@@ -456,7 +462,9 @@ void Matcher::take_failure(int from, Failure failure) {
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {
-  mail_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
+  insist([&] {
+    mail_.post(to, write(Answer{sender_id, receiver_id, std::nullopt, {error.error_class(), error.sentence()}}));
+  });
 }
 
 std::string Matcher::explain_unmatched(const Half& half) const {

@@ -196,8 +196,13 @@ TEST_F(OtherSide, an_epoch_that_the_sender_was_ahead_with_completes_after_its_fr
   free();
 }
 
+/// How many allocations fail in a row: with a second one what tells of the first has no memory either. The most come
+/// first, while no failure has been told yet.
+class WantOfMemory : public OtherSide, public testing::WithParamInterface<long> {};
+INSTANTIATE_TEST_SUITE_P(InARow, WantOfMemory, testing::Values(5, 2, 1));
+
 /// Whichever allocation of the match fails: both sides end alike, and the next pair has nothing to do with it.
-TEST_F(OtherSide, want_of_memory_at_the_match_ends_both_sides) {
+TEST_P(WantOfMemory, at_the_match_ends_both_sides) {
   for (const bool late_receiver : {false, true}) {
     for (const int failing : {0, 1}) {
       bool failed = true;
@@ -210,9 +215,10 @@ TEST_F(OtherSide, want_of_memory_at_the_match_ends_both_sides) {
           made = sends() ? Partita_Psend_init(out_, 4, 25, MPI_BYTE, 1, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request())
                          : Partita_Precv_init(in_, 4, 25, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &request());
         };
-        if (rank() == failing) fail_allocation(which);
+        if (rank() == failing) fail_allocations(which, GetParam());
         make();
-        if (made != MPI_SUCCESS) {  // it has used up no place in the order
+        for (long tries = 0; made != MPI_SUCCESS && tries < GetParam();
+             ++tries) {  // it has used up no place in the order
           EXPECT_EQ(class_of(made), MPI_ERR_NO_MEM);
           make();
         }

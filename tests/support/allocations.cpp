@@ -8,8 +8,17 @@ namespace {
 
 thread_local long allocations_of_thread = 0;
 
-/// Counts down at each allocation of this process; the one that comes to 0 fails.
-std::atomic<long> allocations_left{-1};
+constexpr long none = -1'000'000'000;
+
+/// Counts down at each allocation of this process. Those that find it between 1 - failures and 1 fail.
+std::atomic<long> allocations_left{none};
+std::atomic<long> failures{1};
+
+bool fails() {
+  if (allocations_left.load(std::memory_order_relaxed) == none) return false;
+  const long left = allocations_left.fetch_sub(1);
+  return left <= 1 && left > 1 - failures.load(std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -19,12 +28,13 @@ long allocations() {
   return allocations_of_thread;
 }
 
-void fail_allocation(long count) {
-  allocations_left.store(count);
+void fail_allocations(long first, long in_a_row) {
+  failures.store(in_a_row);
+  allocations_left.store(first);
 }
 
 bool end_failing() {
-  return allocations_left.exchange(-1) > 0;
+  return allocations_left.exchange(none) > 0;
 }
 
 }  // namespace partita::test
@@ -34,8 +44,7 @@ bool end_failing() {
 // NOLINTBEGIN: all forms of these end here
 [[gnu::noinline]] void* operator new(std::size_t size_bytes) {
   ++allocations_of_thread;
-  if (allocations_left.load(std::memory_order_relaxed) > 0 && allocations_left.fetch_sub(1) == 1)
-    throw std::bad_alloc();
+  if (fails()) throw std::bad_alloc();
   if (void* memory = std::malloc(size_bytes == 0 ? 1 : size_bytes)) return memory;
   throw std::bad_alloc();
 }

@@ -7,9 +7,9 @@ namespace partita::test {
 /// Allocations of the calling thread so far; the progress thread's are its own.
 long allocations();
 
-/// The `count`-th allocation of the process from here on fails, and no other; none where `count` is not positive.
-void fail_allocation(long count);
-/// Ends that. Whether the allocation was still to come.
+/// The `first`-th allocation of the process from here on fails, and the next ones, `in_a_row` in all.
+void fail_allocations(long first, long in_a_row = 1);
+/// Ends that. Whether the first one was still to come.
 bool end_failing();
 
 }  // namespace partita::test
