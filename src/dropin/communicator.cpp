@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/aside.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/interpose.hpp"
@@ -158,7 +159,21 @@ INTERPOSE(Comm_disconnect)(MPI_Comm* comm) {
   return native().Comm_disconnect(comm);
 }
 
-/* What these give stays unknown. */
+/* What these give stays unknown. Accept, connect and join wait for processes that nothing is known of. */
+
+INTERPOSE(Comm_accept)(const char* port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm* newcomm) {
+  if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
+  return call_aside([&] { return native().Comm_accept(port_name, info, root, comm, newcomm); });
+}
+
+INTERPOSE(Comm_connect)(const char* port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm* newcomm) {
+  if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
+  return call_aside([&] { return native().Comm_connect(port_name, info, root, comm, newcomm); });
+}
+
+INTERPOSE(Comm_join)(int fd, MPI_Comm* intercomm) {
+  return call_aside([&] { return native().Comm_join(fd, intercomm); });
+}
 
 INTERPOSE(Comm_spawn)(const char* command, char* argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
                       MPI_Comm* intercomm, int array_of_errcodes[]) {

@@ -7,6 +7,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/window_locks.hpp"
 
 namespace {
 
@@ -18,6 +19,13 @@ int make_on(MPI_Comm comm, const Handle* result, Make make) {
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   const int code = make();
   return code == MPI_SUCCESS ? keep_for(result, sizeof *result, comm) : code;
+}
+
+/// The same for a window, whose locks have to be waited for, too.
+template <class Make>
+int make_window(MPI_Comm comm, const MPI_Win* result, Make make) {
+  const int code = make_on(comm, result, make);
+  return code == MPI_SUCCESS ? open_locks(*result, kept_for(result, sizeof *result)) : code;
 }
 
 /// Ends one.
@@ -35,20 +43,21 @@ int end_of(const Handle* handle, End end) {
 extern "C" {
 
 INTERPOSE(Win_create)(void* base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-  return make_on(comm, win, [&] { return native().Win_create(base, size, disp_unit, info, comm, win); });
+  return make_window(comm, win, [&] { return native().Win_create(base, size, disp_unit, info, comm, win); });
 }
 
 INTERPOSE(Win_allocate)(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win) {
-  return make_on(comm, win, [&] { return native().Win_allocate(size, disp_unit, info, comm, baseptr, win); });
+  return make_window(comm, win, [&] { return native().Win_allocate(size, disp_unit, info, comm, baseptr, win); });
 }
 
 INTERPOSE(Win_allocate_shared)(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
                                MPI_Win* win) {
-  return make_on(comm, win, [&] { return native().Win_allocate_shared(size, disp_unit, info, comm, baseptr, win); });
+  return make_window(comm, win,
+                     [&] { return native().Win_allocate_shared(size, disp_unit, info, comm, baseptr, win); });
 }
 
 INTERPOSE(Win_create_dynamic)(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-  return make_on(comm, win, [&] { return native().Win_create_dynamic(info, comm, win); });
+  return make_window(comm, win, [&] { return native().Win_create_dynamic(info, comm, win); });
 }
 
 INTERPOSE(Win_fence)(int assert, MPI_Win win) {
@@ -74,7 +83,30 @@ INTERPOSE(Win_wait)(MPI_Win win) {
 }
 
 INTERPOSE(Win_free)(MPI_Win* win) {
-  return end_of(win, [&] { return native().Win_free(win); });
+  return end_of(win, [&] {
+    const int code = close_locks(*win);
+    return code == MPI_SUCCESS ? native().Win_free(win) : code;
+  });
+}
+
+INTERPOSE(Win_lock)(int lock_type, int rank, int assert, MPI_Win win) {
+  const int taken = take_lock(win, lock_type, rank);
+  return taken == MPI_SUCCESS ? native().Win_lock(lock_type, rank, assert, win) : taken;
+}
+
+INTERPOSE(Win_unlock)(int rank, MPI_Win win) {
+  const int code = native().Win_unlock(rank, win);
+  return code == MPI_SUCCESS ? give_lock(win, rank) : code;
+}
+
+INTERPOSE(Win_lock_all)(int assert, MPI_Win win) {
+  const int taken = take_all_locks(win);
+  return taken == MPI_SUCCESS ? native().Win_lock_all(assert, win) : taken;
+}
+
+INTERPOSE(Win_unlock_all)(MPI_Win win) {
+  const int code = native().Win_unlock_all(win);
+  return code == MPI_SUCCESS ? give_all_locks(win) : code;
 }
 
 INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info info, MPI_File* fh) {

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "dropin_ring.hpp"
 #include "limited_mpi.hpp"
+#include "support/errors.hpp"
 
 namespace partita::test {
 namespace {
@@ -56,6 +59,38 @@ class Crossing : public testing::TestWithParam<int> {
     if (request != MPI_REQUEST_NULL) {
       ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
     }
+  }
+
+  /// Rank 0 marks, then `block`s until rank 1 does `release`. Rank 1 makes its request only when rank 0 is in `block`,
+  /// and releases when it has the message. Must end.
+  template <class Block, class Release>
+  void cross_while_held(Block block, Release release) {
+    std::vector<char> data(static_cast<std::size_t>(GetParam()), rank() == 0 ? 'p' : '-');
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank() == 0) {
+      MPI_Psend_init(data.data(), 1, GetParam(), MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      MPI_Start(&request);
+      MPI_Pready(0, request);
+      harness_barrier();
+      step("rank 0 blocks");
+      block();
+      step("rank 0 waits");
+    } else {
+      harness_barrier();
+      if (rank() != 1) return harness_barrier();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      MPI_Precv_init(data.data(), 1, GetParam(), MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      MPI_Start(&request);
+      step("rank 1 waits");
+    }
+    ASSERT_EQ(MPI_SUCCESS, MPI_Wait(&request, MPI_STATUS_IGNORE));
+    ASSERT_EQ(GetParam(), std::count(data.begin(), data.end(), 'p'));
+    ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
+    if (rank() == 1) {
+      step("rank 1 releases");
+      release();
+    }
+    harness_barrier();
   }
 };
 
@@ -282,6 +317,149 @@ TEST_P(Crossing, ends_around_epochs_of_windows_that_only_two_ranks_open) {
   MPI_Group_free(&peer);
   MPI_Group_free(&all);
   MPI_Win_free(&window);
+}
+
+/// A window of 16 words a rank.
+class Window {
+ public:
+  Window() { MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window); }
+  ~Window() { MPI_Win_free(&window); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  void put(int target, int value) const {
+    ASSERT_EQ(MPI_SUCCESS, MPI_Put(&value, 1, MPI_INT, target, 3, 1, MPI_INT, window));
+  }
+  int get(int target) const {
+    int value = -1;
+    MPI_Get(&value, 1, MPI_INT, target, 3, 1, MPI_INT, window);
+    MPI_Win_flush(target, window);
+    return value;
+  }
+
+  int* words = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+};
+
+TEST_P(Crossing, ends_though_rank_1_holds_a_lock_that_rank_0_wants) {
+  const Window window;
+  MPI_Win win = window.window;
+  for (int target = 0; target < ranks(); ++target) {
+    for (const int type : {MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED}) {
+      if (rank() == 1) {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(type, target, 0, win));
+        window.put(target, 70 + target);
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_flush(target, win));
+      }
+      cross_while_held(
+          [&] {
+            ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win));
+            EXPECT_EQ(80 + target, window.get(target)) << "what the holder of the lock put last";
+            ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(target, win));
+          },
+          [&] {
+            window.put(target, 80 + target);
+            ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(target, win));
+          });
+    }
+  }
+}
+
+TEST_P(Crossing, ends_though_rank_1_holds_a_lock_of_all_that_rank_0_wants) {
+  const Window window;
+  MPI_Win win = window.window;
+  const int last = ranks() - 1;
+  if (rank() == 1) {
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock_all(0, win));
+    window.put(last, 70);
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_flush(last, win));
+  }
+  cross_while_held(
+      [&] {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, last, 0, win));
+        window.put(last, 90);
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(last, win));
+      },
+      [&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock_all(win)); });
+  if (rank() == 1) {
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+  }
+  cross_while_held(
+      [&] {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock_all(0, win));
+        EXPECT_EQ(90, window.get(last));
+        ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock_all(win));
+      },
+      [&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, win)); });
+}
+
+/// Locks hold as before: each rank adds to a word that it reads and writes apart.
+TEST(Locks, keep_others_out) {
+  const Window window;
+  *(window.words + 3) = 0;
+  harness_barrier();
+  constexpr int rounds = 200;
+  for (int round = 0; round < rounds; ++round) {
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window.window));
+    window.put(0, window.get(0) + 1);
+    ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, window.window));
+  }
+  harness_barrier();
+  ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window.window));
+  EXPECT_EQ(rounds * ranks(), window.get(0));
+  ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, window.window));
+  harness_barrier();
+}
+
+/// Whether only callers make progress, in an MPI that no other thread may call: then there is none in a call that
+/// another thread would have to make.
+bool is_alone() {
+  const char* progress = std::getenv("PARTITA_PROGRESS");
+  const bool by_caller = progress != nullptr && std::string_view(progress) == "caller";
+  return most_of_mpi() < MPI_THREAD_MULTIPLE || (by_caller && thread_level() < MPI_THREAD_MULTIPLE);
+}
+
+TEST_P(Crossing, ends_around_the_detaching_of_a_buffer) {
+  const bool has_iflush = MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1);
+  if (is_alone() && !has_iflush) GTEST_SKIP() << "this MPI has no MPI_Buffer_iflush, and one thread calls it";
+  std::vector<char> message(1024 * 1024, 'b');
+  std::vector<char> buffer(message.size() + MPI_BSEND_OVERHEAD);
+  const int bytes = static_cast<int>(message.size());
+  cross_while_held(
+      [&] {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Buffer_attach(buffer.data(), static_cast<int>(buffer.size())));
+        ASSERT_EQ(MPI_SUCCESS, MPI_Bsend(message.data(), bytes, MPI_CHAR, 1, 5, MPI_COMM_WORLD));
+        void* detached = nullptr;
+        int size = 0;
+        ASSERT_EQ(MPI_SUCCESS, MPI_Buffer_detach(&detached, &size));
+        EXPECT_EQ(buffer.data(), detached);
+        EXPECT_EQ(static_cast<int>(buffer.size()), size);
+      },
+      [&] {
+        ASSERT_EQ(MPI_SUCCESS, MPI_Recv(message.data(), bytes, MPI_CHAR, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      });
+}
+
+/// While rank 0 accepts, and while it connects.
+TEST_P(Crossing, ends_around_the_meeting_of_two_jobs) {
+  if (is_alone()) GTEST_SKIP() << "one thread calls this MPI";
+  const ErrorsReturn handler(MPI_COMM_SELF);
+  for (const int accepting : {0, 1}) {
+    char port[MPI_MAX_PORT_NAME] = "";
+    if (rank() == accepting && MPI_Open_port(MPI_INFO_NULL, port) != MPI_SUCCESS) port[0] = '\0';
+    PMPI_Bcast(port, sizeof port, MPI_CHAR, accepting, harness_comm());
+    if (port[0] == '\0') GTEST_SKIP() << "this MPI could not open a port";
+    const auto meet = [&] {
+      MPI_Comm other = MPI_COMM_NULL;
+      ASSERT_EQ(MPI_SUCCESS, rank() == accepting ? MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other)
+                                                 : MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other));
+      ASSERT_EQ(MPI_SUCCESS, MPI_Comm_disconnect(&other));
+    };
+    cross_while_held(meet, meet);
+    if (rank() == accepting) {
+      EXPECT_EQ(MPI_SUCCESS, MPI_Close_port(port));
+    }
+  }
 }
 
 TEST_P(Crossing, ends_around_disconnecting) {
