@@ -120,7 +120,9 @@ void DeviceRequest::end_service() {
 
 ActiveStep::Outcome DeviceRequest::step() noexcept {
   try {
-    return !failed() && owner_.device_step() ? Outcome::moved : Outcome::waiting;
+    if (!failed()) return owner_.device_step() ? Outcome::moved : Outcome::waiting;
+    side_->abort();  // another step has failed the half, or a call of the program
+    return Outcome::idle;
   } catch (const std::exception&) {
     fail_in_step();
     return Outcome::waiting;
