@@ -33,7 +33,9 @@ Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
   }
 }
 
+/// A step, or a look at what waits, may still have it, though nothing of it is left to leave.
 Outgoing::~Outgoing() {
+  services_.progress.dismiss(*this);
   stop_holding();
 }
 

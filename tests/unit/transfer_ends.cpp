@@ -221,6 +221,25 @@ TEST_F(TransferEnds, a_freed_half_stays_until_its_peer_is_freed_too) {
   EXPECT_TRUE(kept.expired());
 }
 
+TEST_F(TransferEnds, a_send_that_goes_leaves_the_list_of_active_steps) {
+  auto to = recv();
+  auto from = send();
+  deliver_all();
+  from->start();
+  from->half.submit({0, 4});  // deferred, so a step is to put it
+  to->start();
+  EXPECT_TRUE(from->half.flush()) << "by the caller";
+  EXPECT_TRUE(to->half.all_arrived());
+  ASSERT_TRUE(sender.progress.wanted()) << "the step has nothing left to do, which it finds when it is taken";
+  free(receiver, to);
+  deliver_all();
+  const std::weak_ptr<SendParty> kept = from;
+  free(sender, from);
+  ASSERT_TRUE(kept.expired());
+  EXPECT_FALSE(sender.progress.wanted());
+  sender.progress.poll();
+}
+
 TEST_F(TransferEnds, nothing_is_submitted_to_a_receiver_that_was_freed) {
   auto to = recv();
   const auto from = send();
