@@ -3,29 +3,17 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <variant>
 
-#include "core/wire.hpp"
 #include "memory/blocks.hpp"
 #include "memory/device.hpp"
 #include "memory/device_export.hpp"
 #include "memory/host.hpp"
-#include "memory/host_address.hpp"
+#include "memory/window_name.hpp"
 #include "partita/device/peer.h"
 
 namespace partita::memory {
-
-/// A window as it travels in messages; what it leaves out it does not show.
-struct WindowName {
-  std::optional<DeviceExport> buffer;
-  std::optional<DeviceExport> device_words;
-  std::optional<HostAddress> host_words;
-};
-wire::Writer& put_window(wire::Writer& message, const WindowName& name);
-/// Throws Error.
-WindowName get_window(wire::Reader& message);
 
 /// This rank's side: words of its own, zeroed, in host memory and in that of one GPU. What it shows besides, its
 /// buffer, is the program's. It lives as long as any peer may write there: a request's end at both sides.

@@ -6,7 +6,7 @@
 #include "core/epoch.hpp"
 #include "core/wire.hpp"
 #include "link/device_route.hpp"
-#include "memory/window.hpp"
+#include "memory/window_name.hpp"
 
 namespace partita::link::direct {
 

@@ -16,7 +16,7 @@ struct Attribute {
 /// False where CUDA has ended, or not begun.
 template <std::size_t count>
 bool query(const void* address, const std::array<Attribute, count>& wanted) {
-  std::array<CUpointer_attribute, count> which{};
+  std::array<CUpointer_attribute, count> which;  // its type has no zero value
   std::array<void*, count> values{};
   for (std::size_t i = 0; i < count; ++i) {
     which[i] = wanted[i].which;
