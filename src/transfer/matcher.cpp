@@ -1,19 +1,16 @@
 #include "transfer/matcher.hpp"
 
 #include <new>
+#include <utility>
 
 #include "core/current_error.hpp"
 #include "core/insist.hpp"
 #include "core/log.hpp"
-#include "transfer/aggregation.hpp"
+#include "transfer/link_choice.hpp"
 #include "transfer/pieces.hpp"
 
 namespace partita {
 namespace {
-
-std::string joined(const std::string& list, const std::string& item) {
-  return list.empty() || item.empty() ? list + item : list + "; " + item;
-}
 
 /// Throws Error unless what the receiver chose is possible for this send.
 link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
@@ -24,11 +21,6 @@ link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
         choice.receiver.total_bytes(), choice.transport_partitions, mine.total_bytes(), mine.count());
   }
   return {mine, choice.receiver, choice.transport_partitions};
-}
-
-/// What a link is given to move `plan`, of which one side at least is `staged`, or none.
-link::Plan wire_of(const link::Plan& plan, bool staged) {
-  return staged ? cut_for_staging(plan) : plan;
 }
 
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
@@ -120,7 +112,7 @@ void Matcher::add_with(Kind& half, Seek seek) {
     if (seeks) seek();
   } catch (...) {
     unanswered_.erase(half.id);
-    live_.erase(half.id);
+    live_.erase(std::exchange(half.id, 0));
     if (seeks) give_place_back(half);
     throw;
   }
@@ -348,21 +340,20 @@ void Matcher::refuse_offer(int from, const Offer& head, const Error& error) {
 
 void Matcher::settle(Incoming& half, const Offer& offer) {
   try {
-    auto outcome = choose(half, offer);
-    if (const auto* wanted = std::get_if<Wanted>(&outcome)) {
+    auto outcome = choose_link(services_, half, offer);
+    if (const auto* wanted = std::get_if<WantedLink>(&outcome)) {
       await_offer(half);
       mail_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
       return;
     }
-    Choice& choice = std::get<Choice>(outcome);
+    LinkChoice& choice = std::get<LinkChoice>(outcome);
     const Answer answer{
         offer.sender_id,
         half.id,
         Answer::Choice{choice.plan.recv(), choice.plan.transport_partitions(), choice.transfers, choice.staged,
                        choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
         {}};
-    half.connect(choice.plan, wire_of(choice.plan, choice.staged), std::move(choice.receiver), choice.kind, choice.link,
-                 choice.reason);
+    half.connect(choice.plan, choice.wire, std::move(choice.receiver), choice.kind, choice.link, choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
     mail_.post(offer.key.sender, write(answer));
     half.peer_id = offer.sender_id;
@@ -372,85 +363,6 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
     if (receives_.erase(half.key) > 0) services_.progress.unwant();  // it waits for no other offer
     insist([&] { half.fail(error); });
     post_failure(offer.key.sender, offer.sender_id, 0, error);
-  }
-}
-
-std::variant<Matcher::Choice, Matcher::Wanted> Matcher::choose(Incoming& half, const Offer& offer) {
-  const SideShape& mine = half.shape();
-  if (mine.total_bytes() != offer.shape.total_bytes()) {
-    throw Error(ErrorClass::truncate,
-                "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, rank "
-                "{} receives {} "
-                "bytes in {} partitions (tag {}); expected are equal sizes",
-                offer.key.sender, offer.shape.total_bytes(), offer.shape.partitions(), services_.rank,
-                mine.total_bytes(), mine.partitions(), half.key.tag);
-  }
-  std::string refusals;
-  for (const auto& link : services_.links) {
-    Outcome outcome = try_link(*link, half, offer);
-    if (auto* wanted = std::get_if<Wanted>(&outcome)) return std::move(*wanted);
-    if (auto* choice = std::get_if<Choice>(&outcome)) {
-      choice->reason = joined(choice->reason, refusals);
-      return std::move(*choice);
-    }
-    refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
-  }
-  throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
-              offer.key.sender, services_.rank, half.key.tag, refusals);
-}
-
-/// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
-Matcher::Outcome Matcher::try_link(link::Link& link, Incoming& half, const Offer& offer) const {
-  const std::string& wish = half.terms().link;
-  if (wish != "auto" && wish != link.name()) {
-    return link::Refusal{fmt::format("rank {} demands link {}", services_.rank, wish)};
-  }
-  std::string refusals;
-  bool offered = false;
-  for (const LinkOffer& form : offer.links) {
-    if (form.link != link.name()) continue;
-    offered = true;
-    if (form.availability == Availability::held_back) return Wanted{form.link};
-    if (form.availability == Availability::refused) {
-      refusals = joined(refusals, form.reason);
-      continue;
-    }
-    for (const link::Endpoint& endpoint : half.endpoints()) {
-      if (!link.capabilities().moves(form.kind, endpoint.kind)) continue;
-      Outcome outcome = try_forms(link, form, half.allocated(endpoint), half.shape(), offer.shape);
-      if (auto* choice = std::get_if<Choice>(&outcome)) {
-        // Forms of GPU memory come before the one that is staged in host memory.
-        if (!refusals.empty()) {
-          choice->reason = joined(choice->reason, fmt::format("staged in host memory, since {}", refusals));
-        }
-        return outcome;
-      }
-      refusals = joined(refusals, std::get<link::Refusal>(outcome).reason);
-    }
-  }
-  return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.key.sender)};
-}
-
-Matcher::Outcome Matcher::try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
-                                    const SideShape& mine, const SideShape& theirs) const {
-  const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
-  const link::Plan plan(theirs.partitioning, mine.partitioning, choose_transport_partitions(theirs, mine));
-  const link::Target target = link::target_of(endpoint, services_.rank, in_gpu_memory);
-  const std::int32_t transfers = choose_transfers(theirs, mine, plan.transport_partitions(),
-                                                  link.capabilities().smallest_transfer(target, plan.total_bytes()));
-  const bool staged = (mine.in_gpu_memory != 0 && memory::is_host(endpoint.kind)) ||
-                      (theirs.in_gpu_memory != 0 && memory::is_host(form.kind));
-  const link::Plan wire = wire_of(plan, staged);
-  // Pieces are put as their copies end, whatever was complete together.
-  const std::int32_t runs = wire == plan ? transfers : wire.transport_partitions();
-  try {
-    auto made = link.receiver(endpoint, wire, runs, form.bytes);
-    if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
-    auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
-    std::string reason = link.describe(*receiver);
-    return Choice{plan, transfers, staged, std::move(receiver), form.link, endpoint.kind, form.kind, std::move(reason)};
-  } catch (const std::exception&) {
-    return link::Refusal{current_error().sentence()};  // another link may serve
   }
 }
 

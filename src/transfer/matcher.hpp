@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <variant>
 
 #include "transfer/incoming.hpp"
 #include "transfer/link_report.hpp"
@@ -39,21 +38,6 @@ class Matcher {
   void free(std::shared_ptr<Half> freed);
 
  private:
-  /// What the receiver chose.
-  struct Choice {
-    link::Plan plan;
-    std::int32_t transfers = 1;
-    bool staged = false;  ///< one side at least is
-    std::unique_ptr<link::Receiver> receiver;
-    std::string link;
-    memory::Kind kind{};         ///< of this side's form
-    memory::Kind sender_kind{};  ///< of the form that the sender offered
-    std::string reason;
-  };
-  /// A link that the sender holds back must be asked for first.
-  struct Wanted {
-    std::string link;
-  };
   /// A send without an answer.
   struct Unanswered {
     /// The link's sender of one offer.
@@ -89,12 +73,6 @@ class Matcher {
 
   void settle(Incoming& half, const Offer& offer);
   void await_offer(Incoming& half);
-  /// What has come of looking at one link.
-  using Outcome = std::variant<Choice, Wanted, link::Refusal>;
-  std::variant<Choice, Wanted> choose(Incoming& half, const Offer& offer);
-  Outcome try_link(link::Link& link, Incoming& half, const Offer& offer) const;
-  Outcome try_forms(link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint, const SideShape& mine,
-                    const SideShape& theirs) const;
   void post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error);
   void post_bye(const Half& half);
 

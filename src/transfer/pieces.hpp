@@ -10,6 +10,10 @@ namespace partita {
 /// 1 MiB or more, at most 64 of them unless `plan` has more transfers. Each transport partition is some whole pieces.
 /// It is `plan` itself where that is fine enough. Both sides cut alike.
 link::Plan cut_for_staging(const link::Plan& plan);
+/// The same where one side at least is `staged`; `plan` itself where none is.
+inline link::Plan wire_of(const link::Plan& plan, bool staged) {
+  return staged ? cut_for_staging(plan) : plan;
+}
 
 /// How the transport partitions of one plan lie in the pieces of another.
 class Pieces {

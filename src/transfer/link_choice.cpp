@@ -1,0 +1,100 @@
+#include "transfer/link_choice.hpp"
+
+#include <utility>
+
+#include "core/current_error.hpp"
+#include "transfer/aggregation.hpp"
+#include "transfer/pieces.hpp"
+
+namespace partita {
+namespace {
+
+/// What has come of looking at one link.
+using Outcome = std::variant<LinkChoice, WantedLink, link::Refusal>;
+
+std::string joined(const std::string& list, const std::string& item) {
+  return list.empty() || item.empty() ? list + item : list + "; " + item;
+}
+
+Outcome try_forms(int rank, link::Link& link, const LinkOffer& form, const link::Endpoint& endpoint,
+                  const SideShape& mine, const SideShape& theirs) {
+  const bool in_gpu_memory = theirs.in_gpu_memory != 0 || mine.in_gpu_memory != 0;
+  const link::Plan plan(theirs.partitioning, mine.partitioning, choose_transport_partitions(theirs, mine));
+  const link::Target target = link::target_of(endpoint, rank, in_gpu_memory);
+  const std::int32_t transfers = choose_transfers(theirs, mine, plan.transport_partitions(),
+                                                  link.capabilities().smallest_transfer(target, plan.total_bytes()));
+  const bool staged = (mine.in_gpu_memory != 0 && memory::is_host(endpoint.kind)) ||
+                      (theirs.in_gpu_memory != 0 && memory::is_host(form.kind));
+  const link::Plan wire = wire_of(plan, staged);
+  // Pieces are put as their copies end, whatever was complete together.
+  const std::int32_t runs = wire == plan ? transfers : wire.transport_partitions();
+  try {
+    auto made = link.receiver(endpoint, wire, runs, form.bytes);
+    if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
+    auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
+    std::string reason = link.describe(*receiver);
+    return LinkChoice{plan,      wire,          transfers, staged,           std::move(receiver),
+                      form.link, endpoint.kind, form.kind, std::move(reason)};
+  } catch (const std::exception&) {
+    return link::Refusal{current_error().sentence()};  // another link may serve
+  }
+}
+
+/// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
+Outcome try_link(const Services& services, link::Link& link, Incoming& half, const Offer& offer) {
+  const std::string& wish = half.terms().link;
+  if (wish != "auto" && wish != link.name()) {
+    return link::Refusal{fmt::format("rank {} demands link {}", services.rank, wish)};
+  }
+  std::string refusals;
+  bool offered = false;
+  for (const LinkOffer& form : offer.links) {
+    if (form.link != link.name()) continue;
+    offered = true;
+    if (form.availability == Availability::held_back) return WantedLink{form.link};
+    if (form.availability == Availability::refused) {
+      refusals = joined(refusals, form.reason);
+      continue;
+    }
+    for (const link::Endpoint& endpoint : half.endpoints()) {
+      if (!link.capabilities().moves(form.kind, endpoint.kind)) continue;
+      Outcome outcome = try_forms(services.rank, link, form, half.allocated(endpoint), half.shape(), offer.shape);
+      if (auto* choice = std::get_if<LinkChoice>(&outcome)) {
+        // Forms of GPU memory come before the one that is staged in host memory.
+        if (!refusals.empty()) {
+          choice->reason = joined(choice->reason, fmt::format("staged in host memory, since {}", refusals));
+        }
+        return outcome;
+      }
+      refusals = joined(refusals, std::get<link::Refusal>(outcome).reason);
+    }
+  }
+  return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.key.sender)};
+}
+
+}  // namespace
+
+std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
+  const SideShape& mine = half.shape();
+  if (mine.total_bytes() != offer.shape.total_bytes()) {
+    throw Error(ErrorClass::truncate,
+                "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, "
+                "rank {} receives {} bytes in {} partitions (tag {}); expected are equal sizes",
+                offer.key.sender, offer.shape.total_bytes(), offer.shape.partitions(), services.rank,
+                mine.total_bytes(), mine.partitions(), half.key.tag);
+  }
+  std::string refusals;
+  for (const auto& link : services.links) {
+    Outcome outcome = try_link(services, *link, half, offer);
+    if (auto* wanted = std::get_if<WantedLink>(&outcome)) return std::move(*wanted);
+    if (auto* choice = std::get_if<LinkChoice>(&outcome)) {
+      choice->reason = joined(choice->reason, refusals);
+      return std::move(*choice);
+    }
+    refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
+  }
+  throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
+              offer.key.sender, services.rank, half.key.tag, refusals);
+}
+
+}  // namespace partita
