@@ -41,7 +41,7 @@ struct Options {
   int transport_partitions = 0;            ///< 0: Partita's own choice
   std::vector<std::string> peers;          ///< "native" or "library:PATH"
 
-  // Of GPU benchmarks.
+  // For GPU benchmarks.
   int device = -1;                 ///< the GPU of this rank; -1: its rank on the node modulo the number of GPUs
   std::vector<int> blocks;         ///< of copying kernels; empty: by size
   std::vector<int> block_threads;  ///< threads of a block; empty: by size

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds asleep(200);
 
-/// Of all threads of the process.
+/// The processor time of all threads of the process.
 std::int64_t processor_ns() {
   std::timespec spent{};
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent) != 0) {

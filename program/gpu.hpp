@@ -15,7 +15,8 @@ struct GpuUse {
 /// used.
 GpuUse choose_gpu(int rank_on_node);
 
-/// Of the chosen GPU, by cudaMalloc or from its pool (cudaMallocAsync). Throws std::runtime_error where CUDA fails.
+/// Memory of the chosen GPU, by cudaMalloc or from its pool (cudaMallocAsync). Throws std::runtime_error where CUDA
+/// fails.
 void* allocate_on_gpu(std::size_t size_bytes);
 void free_on_gpu(void* memory);
 void* allocate_in_pool(std::size_t size_bytes);

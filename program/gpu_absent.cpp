@@ -1,4 +1,4 @@
-// Of a build without CUDA: no GPU can be used, so nobody allocates.
+// A build without CUDA: no GPU can be used, so nobody allocates.
 #include <stdexcept>
 
 #include "program/gpu.hpp"

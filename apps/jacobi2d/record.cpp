@@ -52,7 +52,7 @@ double gflops_with_setup(const Result& run) {
   return all_s > 0.0 ? run.gflops * run.time_s / all_s : 0.0;
 }
 
-/// Of a step: what it takes beyond computing, the copies of the halo to and from the host included.
+/// The share of a step that is not computing, the copies of the halo to and from the host included.
 double halo_share(const Result& run) {
   return run.time_s > 0.0 ? std::max(0.0, 1.0 - run.sweep_s * run.iterations / run.time_s) : 0.0;
 }

@@ -75,7 +75,7 @@ class Goodput : public GpuMeasurement {
   std::byte* sum() const { return sum_.get(); }
   std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
 
-  // Of MPI_Send and MPI_Recv.
+  // For MPI_Send and MPI_Recv.
   static constexpr int mpi_tag = 77;
   int count() const { return static_cast<int>(size_bytes()); }
   static void check_count(const Case& c) {

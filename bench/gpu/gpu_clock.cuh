@@ -27,7 +27,7 @@ __device__ inline double clock_step_ns() {
   return static_cast<double>(end_ns - begin_ns) / static_cast<double>(clock64() - begin);
 }
 
-/// Of `steps` of clock64(), measured now.
+/// Nanoseconds of `steps` of clock64(), measured now.
 __device__ inline std::uint64_t clock_steps_to_ns(long long steps) {
   return static_cast<std::uint64_t>(static_cast<double>(steps) * clock_step_ns() + 0.5);
 }

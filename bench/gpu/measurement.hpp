@@ -37,7 +37,7 @@ class GpuMeasurement : public Measurement {
   Stream stream_;
 };
 
-/// Of bytes that go from rank 0's region into rank 1's.
+/// A measurement of bytes that go from rank 0's region into rank 1's.
 class OneWayMeasurement : public GpuMeasurement {
  public:
   using GpuMeasurement::GpuMeasurement;

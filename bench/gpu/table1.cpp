@@ -103,7 +103,7 @@ class CallCost final : public GpuMeasurement {
     check(Partita_Request_free(&request), "Partita_Request_free");
   }
 
-  /// Of the sender's calls only; its second Start counts, by then the request is matched.
+  /// Times the sender's calls only; its second Start counts, by then the request is matched.
   void start(Partita_Request& request, bool first) {
     const auto call = [&] { check(Partita_Start(&request), "Partita_Start"); };
     if (first || !sends()) {

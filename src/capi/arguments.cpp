@@ -68,7 +68,7 @@ int peer_of(const Runtime& runtime, Communicator& communicator, int rank) {
   return peer;
 }
 
-/// Of a key that `info` has.
+/// The value of a key that `info` has.
 std::string info_value(MPI_Info info, const char* key) {
   int length = 0;
   int found = 0;

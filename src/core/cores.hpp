@@ -27,7 +27,7 @@ struct CoreShare {
   CpuQuota quota;
 };
 
-/// Of this process.
+/// The share of this process.
 CoreShare own_core_share();
 
 /// Cores that ranks with these `shares` have together: those on which any of them may run, but no more than their

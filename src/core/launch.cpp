@@ -14,11 +14,11 @@ struct Variables {
   const char* size;
   const char* rank;
 };
-/// Of MPIs' launchers: Open MPI's, and Hydra and its like.
+/// What MPIs' launchers set: Open MPI's, and Hydra and its like.
 constexpr std::array<Variables, 2> launchers = {
     {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}}};
-/// Of a batch system's step, in which an MPI's launcher may start jobs of its own. (SLURM_NTASKS speaks of the whole
-/// allocation, and stands in the batch script too, which is one process.)
+/// What a batch system sets in a step, where an MPI's launcher may start jobs of its own. (SLURM_NTASKS speaks of the
+/// whole allocation, and stands in the batch script too, which is one process.)
 constexpr Variables step = {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"};
 
 /// 0 where the variable is not set, or holds no number.

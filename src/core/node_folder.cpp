@@ -24,8 +24,8 @@ namespace {
 /// "/" and a rank, and the zero behind it.
 constexpr std::size_t socket_name_bytes = 12;
 
-/// Of this start of this machine: on a file system that several machines share, and after a restart, sockets of another
-/// one answer nobody here. Nothing where the system does not tell it.
+/// Names this start of this machine: on a file system that several machines share, and after a restart, sockets of
+/// another one answer nobody here. Nothing where the system does not tell it.
 std::string machine_mark() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

@@ -55,7 +55,7 @@ std::vector<int> world_ranks(MPI_Comm comm) {
   return translated;
 }
 
-/// Of this job alone: a launcher may keep names for several.
+/// Begins the names of this job alone: a launcher may keep names for several.
 std::string prefix() {
   const char* job = std::getenv("PMIX_NAMESPACE");
   return fmt::format("partita-{}", job == nullptr ? "" : job);

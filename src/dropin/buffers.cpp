@@ -22,13 +22,13 @@ int after_flush(Flush flush, Call call) {
   return code == MPI_SUCCESS ? call() : code;
 }
 
-/// Of the process' buffer.
+/// Makes `call` once everything in the process's buffer was sent.
 template <class Call>
 int when_sent(Call call) {
   return after_flush(native().Buffer_iflush, call);
 }
 
-/// Of a communicator's.
+/// The same for a communicator's buffer.
 template <class Call>
 int when_sent(MPI_Comm comm, Call call) {
   return after_flush([&](MPI_Request* request) { return native().Comm_iflush_buffer(comm, request); }, call);

@@ -139,7 +139,7 @@ bool all_are_ours(MPI_Comm comm) {
   if (comm == MPI_COMM_WORLD) return true;
   char* answer = nullptr;
   int found = 0;
-  // Of a handle that is no communicator the call itself complains, in which the answer is of no use.
+  // The call that asks complains itself of a handle that is no communicator, and has no use for the answer.
   if (native().Comm_get_attr(comm, all.keyval, &answer, &found) != MPI_SUCCESS) return false;
   if (found != 0) return *answer != 0;
   const bool ours = compare_all(comm);

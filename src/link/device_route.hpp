@@ -31,7 +31,7 @@ struct DeviceRecvRoute {
   Partita_Peer peer{};                    ///< the sender's window
 };
 
-/// Of either side. None: the host moves what kernels mark, and tells them what has arrived.
+/// The route of either side. None: the host moves what kernels mark, and tells them what has arrived.
 using DeviceRoute = std::variant<std::optional<DeviceSendRoute>, std::optional<DeviceRecvRoute>>;
 
 }  // namespace partita::link

@@ -22,7 +22,7 @@ class Plan {
       : runs_(send.count(), recv.count(), transport_partitions, send.total_bytes()),
         send_(std::move(send)),
         recv_(std::move(recv)) {}
-  /// Of even sides.
+  /// A plan whose partitions are of one size on each side.
   Plan(std::int32_t send_partitions, std::int32_t recv_partitions, std::int32_t transport_partitions,
        std::int64_t total_bytes)
       : Plan(Partitioning(send_partitions, total_bytes), Partitioning(recv_partitions, total_bytes),

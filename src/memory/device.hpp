@@ -44,8 +44,8 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  /// Of the first byte. Asks the driver, so a freed and re-used address is noticed. Host where this build or this
-  /// machine has no CUDA.
+  /// Where the first byte lies. Asks the driver, so a freed and re-used address is noticed. Host where this build or
+  /// this machine has no CUDA.
   virtual Place place_of(const void* address, std::size_t size_bytes) = 0;
 
   /// Makes device memory mappable for `peer`, which may be this rank, and names it; or why that cannot be (pools,
@@ -99,7 +99,7 @@ class DeviceMemory {
 /// another; or why there are none. Makes no context.
 std::string describe_gpus();
 
-/// Of this build: CUDA's, or one that knows host memory only and throws for the rest.
+/// What this build has: CUDA's, or one that knows host memory only and throws for the rest.
 std::unique_ptr<DeviceMemory> make_device_memory(World& world, HostMemory& host_memory);
 
 }  // namespace partita::memory

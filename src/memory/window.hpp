@@ -19,7 +19,7 @@ namespace partita::memory {
 /// buffer, is the program's. It lives as long as any peer may write there: a request's end at both sides.
 class Window {
  public:
-  /// Of 0 bytes there are none.
+  /// Words of 0 bytes are none.
   Window(HostMemory& host_memory, DeviceMemory& device_memory, int device, std::size_t host_bytes,
          std::size_t device_bytes);
 

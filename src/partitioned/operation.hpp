@@ -40,7 +40,7 @@ class Operation : public Waiting {
   const Facets& facets() const { return facets_; }
   /// Its error handler hears of the operation's errors.
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
-  /// Of the tests, and other looks that do not wait, which have found it open or a partition not arrived.
+  /// Counts tests, and other looks that do not wait, which have found it open or a partition not arrived.
   LoopWatch& loop_watch() { return loop_watch_; }
 
   /// Looks for the peers. Once, by the thread that made the operation.

@@ -39,7 +39,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   std::uint64_t how_far() const final;
 
  protected:
-  /// Of the open epoch of a matched request: whether everything has left, or arrived. May throw.
+  /// Whether everything of the open epoch has left, or arrived. The request is matched. May throw.
   virtual bool epoch_is_over() = 0;
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;

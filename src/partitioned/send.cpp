@@ -73,7 +73,7 @@ void SendRequest::mark(std::int64_t first, std::int64_t last) {
   // marks: another thread may have completed it.
   if (message_.null_peer()) return;
   check_markable();
-  // Of a partition that was marked before this call the bytes may be on their way: they are not packed again.
+  // The bytes of a partition that was marked before this call may be on their way: they are not packed again.
   const link::Range unmarked{first, out_.first_complete({first, last + 1})};
   if (out_.terms().packed_apart && unmarked.size() > 0) message_.pack(unmarked, out_.packed());
   const std::int64_t end = out_.complete(unmarked);

@@ -15,7 +15,7 @@
 namespace partita {
 namespace {
 
-/// Of peers' GPU memory, kept mapped for requests to come.
+/// So much of peers' GPU memory stays mapped for requests to come.
 constexpr std::size_t unused_mapped_bytes = std::size_t{256} << 20;
 
 void check_link(const std::string& wish) {

@@ -18,7 +18,7 @@ struct LastWord {
   std::string cause;  ///< a sentence; empty where the request was freed
 };
 
-/// Of each side the first word counts. Any thread.
+/// The first word of each side counts. Any thread.
 class Ending {
  public:
   /// This side's.

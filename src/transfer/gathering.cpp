@@ -82,7 +82,7 @@ std::vector<link::Range> Gathering::take_kept() {
   return kept;
 }
 
-/// Of the transport partitions in the word that `first` begins: those that are complete and have not left.
+/// The transport partitions in the word that `first` begins that are complete and have not left.
 std::uint64_t Gathering::held_in(std::int64_t first) const {
   const std::uint64_t left = left_.word(first);
   const std::int64_t end = std::min<std::int64_t>(first + PartitionSet::bits, plan_.transport_partitions());

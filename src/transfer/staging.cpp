@@ -160,7 +160,7 @@ bool StagedArrivals::filled(link::Range pieces, Epoch epoch) const {
   return true;
 }
 
-/// Of those that have arrived; returns whether there was one. Under the lock, as the next ones.
+/// Begins those of pieces that have arrived; returns whether there was one. Under the lock, as the next ones.
 bool StagedArrivals::begin_copies(link::Range pieces) {
   link::Range run;
   bool one = false;

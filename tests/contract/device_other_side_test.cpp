@@ -15,7 +15,7 @@
 namespace partita::test {
 namespace {
 
-/// Of the watch over kernels, which acts on the second.
+/// Longer than several looks of the watch over kernels, which acts on the second.
 constexpr auto several_looks = std::chrono::milliseconds(700);
 
 class DeviceOtherSide : public FakeGpuRequest {

@@ -196,7 +196,7 @@ TEST_F(DeviceRequests, what_is_computed_in_place_travels_in_no_packets) {
   EXPECT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
 }
 
-/// Of what hosts mark, two copies are under way at once; the send is complete when both are.
+/// Two copies of what hosts mark are under way at once; the send is complete when both are.
 TEST_F(DeviceRequests, a_copy_overtakes_one_that_takes_longer) {
   make(mapped, "partita_transport_partitions", "4");
   ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);

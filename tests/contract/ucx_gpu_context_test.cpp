@@ -19,7 +19,7 @@ namespace {
 
 using link::ucx::Worker;
 
-/// Of the calling thread.
+/// The one that is current for the calling thread.
 thread_local int current_gpu = -1;
 
 /// A driver that keeps what is current and can do nothing else.

@@ -34,7 +34,7 @@ thread_local Locks locks;
 struct Code {
   std::uintptr_t begin = 0, end = 0;
 };
-/// Of libpartita and libpartita_mpi; written before `counting` is set.
+/// Where the code of libpartita and libpartita_mpi lies; written before `counting` is set.
 Code partitas_code[8];
 std::atomic<bool> counting{false};
 

@@ -76,7 +76,7 @@ void expect_flat(const Footprint& warm, const std::string& over) {
       << "Partita's shared memory grew from " << warm.segments << " KiB to " << end.segments << " KiB over " << over;
 }
 
-/// Of a partition, in plain memory: where ranks of a node have cores for it, both copy (docs/design/link.md).
+/// The size of a partition in plain memory: where ranks of a node have cores for it, both copy (docs/design/link.md).
 constexpr std::int64_t shared_copy_bytes = 512 * 1024;
 
 template <class Face>

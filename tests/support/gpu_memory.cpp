@@ -1,4 +1,4 @@
-// Of a build with CUDA.
+// GPU memory in tests of a build with CUDA.
 #include "support/gpu_memory.hpp"
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// Of a build without CUDA.
+// GPU memory in tests of a build without CUDA: there is none.
 #include <stdexcept>
 
 #include "support/gpu_memory.hpp"

@@ -22,7 +22,7 @@ constexpr std::int64_t mebi = 1024 * 1024;
 
 // ---- pieces ------------------------------------------------------------------------------------------------
 
-/// Of the packed bytes and of the order, whatever the plan.
+/// Pieces hold all packed bytes, in their order, whatever the plan.
 void expect_whole_pieces(const link::Plan& plan, const std::string& which) {
   const Pieces pieces(plan, cut_for_staging(plan));
   const std::int32_t transports = plan.transport_partitions();

@@ -34,7 +34,7 @@ Outcome solve_traditional_device(const Rank& rank, const Limits& limits) {
       exchange[static_cast<std::size_t>(i)] =
           std::make_unique<HaloSet>(rank.plate, rank.cells, i, "host", "auto", false);
     }
-    // Of the set that the first iteration fills, which matches it; the other one is answered for meanwhile.
+    // The set that the first iteration fills: this matches it. The other one is answered for meanwhile.
     open(*exchange[1]);
     exchange[1]->prepare_sends();
   });

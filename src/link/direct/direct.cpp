@@ -84,7 +84,7 @@ class Direct final : public Link {
     std::optional<Refusal> refusal;  ///< where they cannot: flags and counters would lie in such memory
   };
 
-  /// Of the endpoint's GPU, towards its peer: this rank itself maps nothing.
+  /// The probe in the endpoint's GPU, for its peer to map: this rank itself maps nothing.
   const Probe& probe(const Endpoint& endpoint) {
     const std::lock_guard lock(probes_mutex_);
     const bool own = endpoint.peer == context_.world.rank();

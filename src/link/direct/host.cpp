@@ -8,7 +8,7 @@
 namespace partita::link::direct {
 namespace {
 
-/// Of the receiver's block.
+/// The size of the receiver's block.
 std::size_t block_bytes(Way way, const Plan& plan) {
   switch (way) {
     case Way::slots:

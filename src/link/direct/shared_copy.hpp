@@ -70,9 +70,9 @@ class CopyBoard {
   CopyBoard(std::byte* block, const Plan& plan) : block_(block), transports_(plan.transport_partitions()) {}
   static std::size_t size_bytes(const Plan& plan);
 
-  /// Of the packed data in the sender's process; written once, before the first put.
+  /// The address of the packed data in the sender's process; written once, before the first put.
   std::uint64_t& sender_data() const { return *reinterpret_cast<std::uint64_t*>(block_); }
-  /// Of the run whose first transport partition is `first`.
+  /// How far the copy of the run is whose first transport partition is `first`.
   CopyProgress progress(std::int64_t first) const {
     return CopyProgress(reinterpret_cast<CopyProgress::Word*>(block_ + sizeof(std::uint64_t))[first]);
   }

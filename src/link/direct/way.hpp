@@ -24,7 +24,7 @@ struct SenderWords {
 class Flags {
  public:
   explicit Flags(std::byte* first) : first_(reinterpret_cast<Epoch*>(first)) {}
-  /// Of the flags of `plan`, so that data may follow.
+  /// What the flags of `plan` take, rounded up so that data may follow.
   static std::size_t size_bytes(const Plan& plan) {
     return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16;
   }

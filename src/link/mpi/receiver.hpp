@@ -28,7 +28,7 @@ class MpiReceiver final : public Receiver {
   const std::byte* landing(Epoch) const override { return data_; }
 
  private:
-  /// Of a block in the open epoch.
+  /// What is still to come of a block in the open epoch.
   struct Awaited {
     bool message = false;         ///< of the block
     std::int64_t transports = 0;  ///< partitions that have not come in pieces

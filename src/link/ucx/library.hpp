@@ -17,7 +17,7 @@ struct Version {
 /// All that is called here exists since this version.
 inline constexpr Version oldest_version{1, 13};
 
-/// Of the library that is loaded, which may be another one than that of the headers: an MPI may bring its own.
+/// The version of the library that is loaded. It may be another one than that of the headers: an MPI may bring its own.
 Version loaded_version();
 std::string to_string(Version version);
 

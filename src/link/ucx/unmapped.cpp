@@ -3,7 +3,8 @@
 namespace partita::link::ucx {
 namespace {
 
-/// Of host memory, and of GPUs where UCX has its hooks into their runtime. One of them may be had without the other.
+/// The first tells of host memory, the second of GPUs, where UCX has its hooks into their runtime. One of them may be
+/// had without the other.
 constexpr ucm_event_type_t watched_events[] = {UCM_EVENT_VM_UNMAPPED, UCM_EVENT_MEM_TYPE_FREE};
 constexpr int priority = 1000;  // as UCX's own caches
 

@@ -78,7 +78,7 @@ bool cuda_in_use() {
     without.store(loads, std::memory_order_relaxed);
     return false;
   }
-  // Of an uninitialised driver every call but cuInit fails.
+  // Every call but cuInit fails while the driver is not initialised.
   const auto get_count = reinterpret_cast<decltype(&::cuDeviceGetCount)>(::dlsym(library, "cuDeviceGetCount"));
   int count = 0;
   const bool initialised = get_count != nullptr && get_count(&count) == CUDA_SUCCESS;

@@ -13,7 +13,7 @@ namespace partita::memory::cuda {
 /// answers would have to ask it for the buffer's id, which takes as long.
 Place place_of(const void* address);
 
-/// Of an address of GPU memory.
+/// What the driver knows of an address of GPU memory.
 struct Allocation {
   Place place;
   bool ipc_capable = false;  ///< cudaIpcGetMemHandle takes it

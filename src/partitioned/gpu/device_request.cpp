@@ -148,7 +148,7 @@ void DeviceRequest::check() const {
 }
 
 std::optional<Error> DeviceRequest::untold_mistake() const {
-  // Of one that has failed or was given up, kernels say no more than that they were released.
+  // The kernels of one that has failed or was given up say no more than that they were released.
   if (!exists() || failed() || half_.given_up() || !side_->has_news()) return {};
   try {
     check();

@@ -27,7 +27,7 @@ class DeviceSide {
   DeviceSide& operator=(const DeviceSide&) = delete;
 
   const Partita_Prequest& view() const { return view_; }
-  /// Of a send: whether kernels move the bytes themselves, wherever the receiver is ready.
+  /// Whether the kernels of a send move the bytes themselves, wherever the receiver is ready.
   bool kernel_copies() const { return view_.remote != nullptr; }
   bool in_packets() const { return (view_.flags & PARTITA_PREQUEST_PACKETS) != 0; }
 
@@ -37,7 +37,7 @@ class DeviceSide {
     Epoch epoch = no_epoch;
     bool has_left = true;  ///< all of a send, as its kernels have marked it
   };
-  /// Of a device-driven request: the epoch that its kernels have opened last. Copies from the GPU. Throws Error where
+  /// The epoch that the kernels of a device-driven request have opened last. Copies from the GPU. Throws Error where
   /// that no longer works.
   LastEpoch last_epoch() const;
   /// Whether the kernel has decided how every transport partition of `epoch` leaves.
@@ -47,7 +47,7 @@ class DeviceSide {
   /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
   /// completed() is.
   bool handed_over(std::int32_t t, Epoch epoch) const;
-  /// Of a send: as if kernels had never left a transport partition to the host. No epoch is open.
+  /// As if the kernels of a send had never left a transport partition to the host. No epoch is open.
   void forget_hand_overs();
   /// Whether the link does not tell the kernels of a receive what has arrived: then these two do.
   bool raises_flags() const { return flags_ != nullptr; }

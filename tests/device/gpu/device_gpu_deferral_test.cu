@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of the transport partitions of a run: moved by kernels alone; by the engine alone; and by the engine, after kernels
-/// had copied a part of them already.
+/// How many transport partitions of a run were moved by kernels alone; by the engine alone; and by the engine, after
+/// kernels had copied a part of them already.
 struct Counts {
   int kernel = 0;
   int engine = 0;

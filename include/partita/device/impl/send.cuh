@@ -44,7 +44,7 @@ struct Standing {
   partita_u32 live;
 };
 
-/// Of a host-driven request. `head_order`: acquire, where the receiver's memory is stored into afterwards; else
+/// Reads a host-driven request. `head_order`: acquire, where the receiver's memory is stored into afterwards; else
 /// relaxed.
 PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state,
                                                 order::memory_order head_order = order::memory_order_acquire) {
@@ -56,7 +56,7 @@ PARTITA_DEVICE_INLINE Standing read_host_driven(Partita_Prequest_state& state,
   return standing;
 }
 
-/// Of a device-driven request, whose caller has synchronised with the block whose Pbuf_prepare saw the credit.
+/// Reads a device-driven request, whose caller has synchronised with the block whose Pbuf_prepare saw the credit.
 PARTITA_DEVICE_INLINE Standing read_device_driven(Partita_Prequest_state& state) {
   Standing standing{};
   standing.head = DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed);

@@ -17,29 +17,28 @@ PARTITA_HOST_DEVICE constexpr partita_u64 pair_of(partita_u32 low, partita_u32 h
   return (partita_u64{high} << 32) | low;
 }
 
-/// Of a send: marks and deferred marks of a transport partition in this epoch.
+/// Marks and deferred marks of each transport partition of a send in this epoch.
 PARTITA_HOST_DEVICE inline partita_u64* counters(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
 }
-/// Of a send: what `decided` comes to when all transport partitions of `round` epochs are decided.
+/// What a send's `decided` comes to when all transport partitions of `round` epochs are decided.
 PARTITA_HOST_DEVICE constexpr partita_u32 all_decided(partita_u32 round, partita_i32 transport_partitions) {
   return round * static_cast<partita_u32>(transport_partitions);
 }
-/// Of a send: marks of each partition since the request was made.
+/// Marks of each partition of a send since the request was made.
 PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, partita_i32 transport_partitions) {
   return reinterpret_cast<partita_u32*>(counters(state) + transport_partitions);
 }
-/// Of a receive with packets, one a receive partition: low half, the newest epoch in which an MPIX_Parrived took it on
-/// itself to unpack the partition; high half, in which that was done.
+/// A word a partition of a receive with packets: low half, the newest epoch in which an MPIX_Parrived took it on itself
+/// to unpack the partition; high half, in which that was done.
 PARTITA_HOST_DEVICE inline partita_u64* unpacked(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
 }
-/// Of a receive with packets, one a receive partition: the newest epoch in which a block waited, not in vain, to
-/// unpack it.
+/// A word a partition of a receive with packets: the newest epoch in which a block waited, not in vain, to unpack it.
 PARTITA_HOST_DEVICE inline partita_u32* awaited(const Partita_Prequest& request) {
   return reinterpret_cast<partita_u32*>(unpacked(request.state) + request.recv_partitions);
 }
-/// Of a send: the newest epoch in which the kernel gave transport partition t to the progress engine.
+/// The newest epoch in which a send's kernel gave transport partition t to the progress engine.
 PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host) {
   return reinterpret_cast<partita_u32*>(host + 1);
 }
