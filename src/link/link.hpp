@@ -105,9 +105,7 @@ class Receiver {
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
   /// The first transport partition of `run` that has not arrived, or run.end: as arrived() of one after the other.
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
-    std::int64_t t = run.begin;
-    while (t < run.end && arrived(static_cast<std::int32_t>(t), epoch)) ++t;
-    return t;
+    return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
   /// caller copies before it opens the next epoch.

@@ -63,6 +63,14 @@ class Plan {
   Partitioning recv_;
 };
 
+/// The first of `run` for which `passes` is false, or run.end; asked one after the other, and no further.
+template <class Passes>
+std::int64_t first_not(Range run, Passes passes) {
+  std::int64_t t = run.begin;
+  while (t < run.end && passes(t)) ++t;
+  return t;
+}
+
 /// The packed bytes of neighbouring transport partitions, at least one.
 inline Range bytes_of(const Plan& plan, Range run) {
   return {plan.bytes(run.begin).begin, plan.bytes(run.end - 1).end};

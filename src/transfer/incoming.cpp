@@ -39,9 +39,7 @@ void Incoming::open() {
 
 std::int64_t Incoming::first_missing(link::Range transports) const {
   if (staged_ == nullptr) return link_->first_missing(transports, epoch());
-  std::int64_t t = transports.begin;
-  while (t < transports.end && staged_->arrived({t, t + 1}, epoch())) ++t;
-  return t;
+  return link::first_not(transports, [this](std::int64_t t) { return staged_->arrived({t, t + 1}, epoch()); });
 }
 
 void Incoming::could_not_take() noexcept {

@@ -66,9 +66,7 @@ class PartitionSet {
   }
   /// The first partition of `range` that is in the set, or range.end.
   std::int64_t first_of(Range range) const {
-    std::int64_t p = range.begin;
-    while (p < range.end && !contains(p)) ++p;
-    return p;
+    return link::first_not(range, [this](std::int64_t p) { return !contains(p); });
   }
   /// Joins to `run` what `bits` has of the word of `partition`.
   template <class Use>

@@ -140,10 +140,7 @@ void StagedArrivals::open(Epoch epoch) {
 bool StagedArrivals::arrived(link::Range transports, Epoch epoch) {
   const link::Range pieces = pieces_.of(transports);
   if (copies_ == nullptr) {
-    for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
-      if (!link_.arrived(static_cast<std::int32_t>(piece), epoch)) return false;
-    }
-    return true;
+    return link_.first_missing(pieces, epoch) == pieces.end;
   }
   if (filled(pieces, epoch)) return true;
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -154,10 +151,7 @@ bool StagedArrivals::arrived(link::Range transports, Epoch epoch) {
 }
 
 bool StagedArrivals::filled(link::Range pieces, Epoch epoch) const {
-  for (std::int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
-    if (!copies_->filled(piece, epoch)) return false;
-  }
-  return true;
+  return link::first_not(pieces, [&](std::int64_t piece) { return copies_->filled(piece, epoch); }) == pieces.end;
 }
 
 /// Begins those of pieces that have arrived; returns whether there was one. Under the lock, as the next ones.

@@ -193,12 +193,6 @@ bool SharedArrivals::arrived(std::int32_t t, Epoch epoch) {
   return progress.complete(epoch) || (pull_chunk(place.first, epoch) && progress.complete(epoch));
 }
 
-std::int64_t SharedArrivals::first_missing(Range run, Epoch epoch) {
-  std::int64_t t = run.begin;
-  while (t < run.end && arrived(static_cast<std::int32_t>(t), epoch)) ++t;
-  return t;
-}
-
 /// Copies a chunk of the run from `first` on, if one is left; whether one was, and counts.
 bool SharedArrivals::pull_chunk(std::int64_t first, Epoch epoch) {
   if (sender_gone_.load(std::memory_order_relaxed)) return false;

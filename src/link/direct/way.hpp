@@ -39,9 +39,7 @@ class Flags {
     return EpochWord(first_[t]).load(std::memory_order_acquire) == epoch;
   }
   std::int64_t first_not_raised(Range run, Epoch epoch) const {
-    std::int64_t t = run.begin;
-    while (t < run.end && raised(static_cast<std::int32_t>(t), epoch)) ++t;
-    return t;
+    return first_not(run, [&](std::int64_t t) { return raised(static_cast<std::int32_t>(t), epoch); });
   }
 
  private:
@@ -62,7 +60,9 @@ class Arrivals {
  public:
   virtual ~Arrivals() = default;
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
-  virtual std::int64_t first_missing(Range run, Epoch epoch) = 0;
+  virtual std::int64_t first_missing(Range run, Epoch epoch) {
+    return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
+  }
   virtual const std::byte* landing(Epoch epoch) const = 0;
   /// How the bytes move; a clause for `partita info`.
   virtual std::string description() const = 0;
