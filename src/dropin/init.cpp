@@ -3,8 +3,11 @@
 #include <partita/partita.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdlib>
 
+#include "core/which_mpi.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
@@ -18,10 +21,24 @@ namespace {
 /// the MPI was not started here.
 constinit std::atomic<int> reported_level{-1};
 
+/// Makes an Open MPI that is not yet started access files by ROMIO rather than by OMPIO. In OMPIO (4.1, 5.0) two
+/// threads that call the MPI while a nonblocking or split access is under way free the same memory. Only a preference:
+/// what the user has chosen (OMPI_MCA_io) stays, and an Open MPI without ROMIO takes no notice.
+void prefer_file_access_that_takes_threads() {
+  if constexpr (partita::built_for != partita::MpiFamily::open_mpi) return;
+  constexpr std::array priorities = {"OMPI_MCA_io_romio314_priority", "OMPI_MCA_io_romio321_priority",
+                                     "OMPI_MCA_io_romio341_priority"};
+  constexpr const char* above_the_other = "100";
+  constexpr int if_not_set = 0;
+  for (const char* priority : priorities) setenv(priority, above_the_other, if_not_set);
+}
+
 /// The MPI is asked for MPI_THREAD_MULTIPLE, so that a thread of Partita's can make progress beside the program's;
 /// where the program's calls shall do that, for no more than the program asks for.
 int start(int* argc, char*** argv, int required, int* provided) {
-  const int level = partita::dropin::caller_progress_is_set() ? required : MPI_THREAD_MULTIPLE;
+  const bool by_caller = partita::dropin::caller_progress_is_set();
+  if (!by_caller) prefer_file_access_that_takes_threads();
+  const int level = by_caller ? required : MPI_THREAD_MULTIPLE;
   if (const int code = native().Init_thread(argc, argv, level, provided); code != MPI_SUCCESS) return code;
   *provided = std::min(*provided, required);
   reported_level.store(*provided, std::memory_order_relaxed);

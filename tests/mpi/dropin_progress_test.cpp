@@ -1,98 +1,17 @@
 // MPI's progress rule (MPI-4, section 2.9): a partitioned message moves while its ranks are in any blocking call. Runs
 // with the progress thread, and with progress by the calls alone.
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <string>
 #include <string_view>
-#include <thread>
+#include <vector>
 
-#include "dropin_ring.hpp"
+#include "crossing.hpp"
 #include "limited_mpi.hpp"
 #include "support/errors.hpp"
 
 namespace partita::test {
 namespace {
-
-/// A partitioned message from rank 0 to rank 1 that rank 1 waits for before it enters the blocking call in which rank 0
-/// is.
-class Crossing : public testing::TestWithParam<int> {
- protected:
-  /// Rank 0 marks, then `block`s, then waits; rank 1 waits, then `block`s. Must end.
-  template <class Block>
-  void cross(Block block) {
-    std::vector<char> data(static_cast<std::size_t>(GetParam()), rank() == 0 ? 'p' : '-');
-    MPI_Request request = MPI_REQUEST_NULL;
-    constexpr int partitions = 4;
-    if (rank() == 0) {
-      MPI_Psend_init(data.data(), partitions, GetParam() / partitions, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
-                     &request);
-    } else if (rank() == 1) {
-      MPI_Precv_init(data.data(), partitions, GetParam() / partitions, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
-                     &request);
-    }
-    for (int epoch = 0; epoch < 3; ++epoch) {
-      if (rank() == 0) {
-        step("rank 0 starts and marks");
-        MPI_Start(&request);
-        for (int partition = 0; partition < partitions; ++partition) MPI_Pready(partition, request);
-        step("rank 0 blocks");
-        block();
-        step("rank 0 waits");
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-      } else {
-        if (rank() == 1) {
-          step("rank 1 starts and waits");
-          MPI_Start(&request);
-          MPI_Wait(&request, MPI_STATUS_IGNORE);
-          ASSERT_EQ(GetParam(), std::count(data.begin(), data.end(), 'p'));
-          data.assign(data.size(), '-');
-        }
-        step("the others block");
-        block();
-      }
-    }
-    if (request != MPI_REQUEST_NULL) {
-      ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
-    }
-  }
-
-  /// Rank 0 marks, then `block`s until rank 1 does `release`. Rank 1 makes its request only when rank 0 is in `block`,
-  /// and releases when it has the message. Must end.
-  template <class Block, class Release>
-  void cross_while_held(Block block, Release release) {
-    std::vector<char> data(static_cast<std::size_t>(GetParam()), rank() == 0 ? 'p' : '-');
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (rank() == 0) {
-      MPI_Psend_init(data.data(), 1, GetParam(), MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-      MPI_Start(&request);
-      MPI_Pready(0, request);
-      harness_barrier();
-      step("rank 0 blocks");
-      block();
-      step("rank 0 waits");
-    } else {
-      harness_barrier();
-      if (rank() != 1) return harness_barrier();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      MPI_Precv_init(data.data(), 1, GetParam(), MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-      MPI_Start(&request);
-      step("rank 1 waits");
-    }
-    ASSERT_EQ(MPI_SUCCESS, MPI_Wait(&request, MPI_STATUS_IGNORE));
-    ASSERT_EQ(GetParam(), std::count(data.begin(), data.end(), 'p'));
-    ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
-    if (rank() == 1) {
-      step("rank 1 releases");
-      release();
-    }
-    harness_barrier();
-  }
-};
 
 TEST_P(Crossing, ends_around_a_barrier) {
   cross([] { ASSERT_EQ(MPI_SUCCESS, MPI_Barrier(MPI_COMM_WORLD)); });
@@ -274,143 +193,6 @@ TEST_P(Crossing, ends_around_constructors_of_a_few) {
   MPI_Comm_free(&half);
 }
 
-TEST_P(Crossing, ends_around_windows) {
-  cross([] {
-    int* words = nullptr;
-    MPI_Win window = MPI_WIN_NULL;
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window));
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_free(&window));
-  });
-  int* words = nullptr;
-  MPI_Win window = MPI_WIN_NULL;
-  MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window);
-  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_fence(0, window)); });
-  MPI_Win_free(&window);
-}
-
-TEST_P(Crossing, ends_around_epochs_of_windows_that_only_two_ranks_open) {
-  int* words = nullptr;
-  MPI_Win window = MPI_WIN_NULL;
-  MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window);
-  MPI_Group all = MPI_GROUP_NULL, peer = MPI_GROUP_NULL;
-  MPI_Comm_group(MPI_COMM_WORLD, &all);
-  const int other = rank() == 0 ? 1 : 0;
-  MPI_Group_incl(all, 1, &other, &peer);
-  const auto put = [&] {
-    const int value = 40 + rank();
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_start(peer, 0, window));
-    ASSERT_EQ(MPI_SUCCESS, MPI_Put(&value, 1, MPI_INT, other, 3, 1, MPI_INT, window));
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_complete(window));
-  };
-  const auto take = [&] {
-    words[3] = 0;
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_post(peer, 0, window));
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_wait(window));
-    ASSERT_EQ(40 + other, words[3]);
-  };
-  for (const int origin : {0, 1}) {
-    cross([&] {
-      if (rank() > 1) return;
-      rank() == origin ? put() : take();
-    });
-  }
-  MPI_Group_free(&peer);
-  MPI_Group_free(&all);
-  MPI_Win_free(&window);
-}
-
-/// A window of 16 words a rank.
-class Window {
- public:
-  Window() { MPI_Win_allocate(64, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &words, &window); }
-  ~Window() { MPI_Win_free(&window); }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-
-  void put(int target, int value) const {
-    ASSERT_EQ(MPI_SUCCESS, MPI_Put(&value, 1, MPI_INT, target, 3, 1, MPI_INT, window));
-  }
-  int get(int target) const {
-    int value = -1;
-    MPI_Get(&value, 1, MPI_INT, target, 3, 1, MPI_INT, window);
-    MPI_Win_flush(target, window);
-    return value;
-  }
-
-  int* words = nullptr;
-  MPI_Win window = MPI_WIN_NULL;
-};
-
-TEST_P(Crossing, ends_though_rank_1_holds_a_lock_that_rank_0_wants) {
-  const Window window;
-  MPI_Win win = window.window;
-  for (int target = 0; target < ranks(); ++target) {
-    for (const int type : {MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED}) {
-      if (rank() == 1) {
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(type, target, 0, win));
-        window.put(target, 70 + target);
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_flush(target, win));
-      }
-      cross_while_held(
-          [&] {
-            ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win));
-            EXPECT_EQ(80 + target, window.get(target)) << "what the holder of the lock put last";
-            ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(target, win));
-          },
-          [&] {
-            window.put(target, 80 + target);
-            ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(target, win));
-          });
-    }
-  }
-}
-
-TEST_P(Crossing, ends_though_rank_1_holds_a_lock_of_all_that_rank_0_wants) {
-  const Window window;
-  MPI_Win win = window.window;
-  const int last = ranks() - 1;
-  if (rank() == 1) {
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock_all(0, win));
-    window.put(last, 70);
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_flush(last, win));
-  }
-  cross_while_held(
-      [&] {
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, last, 0, win));
-        window.put(last, 90);
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(last, win));
-      },
-      [&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock_all(win)); });
-  if (rank() == 1) {
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
-  }
-  cross_while_held(
-      [&] {
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock_all(0, win));
-        EXPECT_EQ(90, window.get(last));
-        ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock_all(win));
-      },
-      [&] { ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, win)); });
-}
-
-/// Locks hold as before: each rank adds to a word that it reads and writes apart.
-TEST(Locks, keep_others_out) {
-  const Window window;
-  *(window.words + 3) = 0;
-  harness_barrier();
-  constexpr int rounds = 200;
-  for (int round = 0; round < rounds; ++round) {
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window.window));
-    window.put(0, window.get(0) + 1);
-    ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, window.window));
-  }
-  harness_barrier();
-  ASSERT_EQ(MPI_SUCCESS, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window.window));
-  EXPECT_EQ(rounds * ranks(), window.get(0));
-  ASSERT_EQ(MPI_SUCCESS, MPI_Win_unlock(0, window.window));
-  harness_barrier();
-}
-
 /// Whether only callers make progress, in an MPI that no other thread may call: then there is none in a call that
 /// another thread would have to make.
 bool is_alone() {
@@ -469,72 +251,6 @@ TEST_P(Crossing, ends_around_disconnecting) {
     ASSERT_EQ(MPI_SUCCESS, MPI_Comm_disconnect(&comm));
     ASSERT_EQ(MPI_COMM_NULL, comm);
   });
-}
-
-/// A file of four bytes a rank, open on all of them.
-class SharedFile {
- public:
-  SharedFile() {
-    const std::string name = testing::TempDir() + "partita_shared_" + std::to_string(from_rank_zero(getpid()));
-    EXPECT_EQ(MPI_SUCCESS,
-              MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-                            MPI_INFO_NULL, &file));
-    MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
-  }
-  ~SharedFile() { EXPECT_EQ(MPI_SUCCESS, MPI_File_close(&file)); }
-  SharedFile(const SharedFile&) = delete;
-  SharedFile& operator=(const SharedFile&) = delete;
-
-  MPI_File file = MPI_FILE_NULL;
-};
-
-TEST_P(Crossing, ends_around_collective_access_to_files) {
-  const SharedFile shared;
-  MPI_File file = shared.file;
-  MPI_Status status{};
-  cross([&] {
-    const int own = rank() + 5;
-    ASSERT_EQ(MPI_SUCCESS, MPI_File_write_at_all(file, rank(), &own, 1, MPI_INT, &status));
-  });
-  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_sync(file)); });
-  cross([&] {
-    int read = -1;
-    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all(file, rank(), &read, 1, MPI_INT, &status));
-    ASSERT_EQ(rank() + 5, read);
-  });
-  cross([&] {
-    int read = -1;
-    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all_begin(file, rank(), &read, 1, MPI_INT));
-    ASSERT_EQ(MPI_SUCCESS, MPI_File_read_at_all_end(file, &read, &status));
-    ASSERT_EQ(rank() + 5, read);
-  });
-  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL)); });
-  cross([&] { ASSERT_EQ(MPI_SUCCESS, MPI_File_set_size(file, 4 * static_cast<MPI_Offset>(ranks()))); });
-}
-
-TEST_P(Crossing, ends_around_files) {
-  const std::string name = testing::TempDir() + "partita_crossing_" + std::to_string(from_rank_zero(getpid()));
-  cross([&] {
-    MPI_File file = MPI_FILE_NULL;
-    ASSERT_EQ(MPI_SUCCESS,
-              MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-                            MPI_INFO_NULL, &file));
-    ASSERT_EQ(MPI_SUCCESS, MPI_File_close(&file));
-  });
-}
-
-/// As MPIs report it, whatever the drop-in asks its MPI for.
-TEST(ThreadLevel, is_the_lesser_of_what_the_mpi_gives_and_the_program_asks_for) {
-  const char* name = std::getenv("PARTITEST_THREAD_LEVEL");
-  const std::string_view asked = name == nullptr ? "multiple" : name;
-  const int asked_level = asked == "single"       ? MPI_THREAD_SINGLE
-                          : asked == "funneled"   ? MPI_THREAD_FUNNELED
-                          : asked == "serialized" ? MPI_THREAD_SERIALIZED
-                                                  : MPI_THREAD_MULTIPLE;
-  EXPECT_EQ(std::min(asked_level, most_of_mpi()), thread_level());
-  int level = -1;
-  ASSERT_EQ(MPI_SUCCESS, MPI_Query_thread(&level));
-  EXPECT_EQ(level, thread_level());
 }
 
 INSTANTIATE_TEST_SUITE_P(SmallAndHuge, Crossing, testing::Values(64, 64 * 1024, 4 * 1024 * 1024));
