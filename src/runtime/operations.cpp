@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/current_error.hpp"
+#include "core/insist.hpp"
 
 namespace partita {
 namespace {
@@ -31,7 +32,7 @@ void Operations::add(std::unique_ptr<Operation> operation) {
   try {
     added.seek_peers();
   } catch (...) {
-    take(added);
+    free(added);  // peers may know of some of its halves
     throw;
   }
 }
@@ -43,9 +44,12 @@ std::shared_ptr<Operation> Operations::take(Operation& operation) {
 
 void Operations::free(Operation& operation) {
   operation.withdraw();
-  const std::vector<Half*> halves = operation.halves();
+  const std::vector<Half*> halves = insist([&] { return operation.halves(); });
   const std::shared_ptr<Operation> freed = take(operation);
-  for (Half* half : halves) matcher_.free(std::shared_ptr<Half>(freed, half));
+  for (Half* half : halves) {
+    const bool was_added = half->id != 0;
+    if (was_added) matcher_.free(std::shared_ptr<Half>(freed, half));
+  }
 }
 
 KernelUsable& Operations::kernel_usable_with(const Partita_Prequest& view) const {

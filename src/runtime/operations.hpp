@@ -22,7 +22,8 @@ class Operations {
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
-  /// Takes `operation` over and lets it look for its peers. Where that throws, nothing is left of it.
+  /// Takes `operation` over and lets it look for its peers. Where that throws, the operation is freed: the matcher may
+  /// keep it for peers that know of some of its halves.
   void add(std::unique_ptr<Operation> operation);
   /// The program freed `operation`; the matcher keeps it until its peers can no longer touch its memory.
   void free(Operation& operation);

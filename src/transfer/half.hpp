@@ -139,7 +139,7 @@ class Half {
 
   /// These are the Matcher's.
   MatchKey key;                           ///< once it looks for its peer
-  std::uint64_t id = 0;                   ///< names this half in messages to this rank
+  std::uint64_t id = 0;                   ///< names this half in messages to this rank; 0: it was not added
   std::atomic<std::uint64_t> peer_id{0};  ///< names the peer's half; 0 while unknown
   std::atomic<bool> peer_freed{false};
   Ending ending;

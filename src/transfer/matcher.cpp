@@ -427,13 +427,14 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
   if (unanswered) offered->second.release_memory();
 
   if (half.side() == Side::recv && receives_.erase(half.key) > 0) {
-    dropped_.emplace(half.key, half.shape());  // and progress is wanted until its offer is answered
+    // Progress is wanted until its offer is answered.
+    insist([&] { dropped_.emplace(half.key, half.shape()); });
     return freed;
   }
   const bool matched = half.peer_id != 0;
-  if (matched) post_bye(half);
+  if (matched) insist([&] { post_bye(half); });
   if (matched ? half.peer_freed.load() : !unanswered) return freed;
-  retired_.emplace(id, std::move(freed));
+  insist([&] { retired_.emplace(id, freed); });
   return nullptr;
 }
 

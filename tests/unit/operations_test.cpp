@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/allocations.hpp"
 #include "support/fake_transfer.hpp"
 #include "support/party.hpp"
 
@@ -21,6 +22,7 @@ constexpr std::int32_t partitions = 4;
 /// What an operation shall do, and what was done with it, which survives it.
 struct Life {
   bool peers_throw = false;
+  int allocations_fail = 0;  ///< so many in a row, when the second half is added
   int looks_until_done = 0;
   bool done_throws = false;
 
@@ -82,6 +84,7 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
   void seek_peers() override {
     BareOperation::seek_peers();
     matcher_.add(to_.half);
+    if (life_.allocations_fail > 0) fail_allocations(1, life_.allocations_fail);
     matcher_.add(from_.half);
   }
   void start() override {
@@ -232,6 +235,28 @@ TEST_F(OperationsTable, an_operation_that_cannot_look_for_its_peers_leaves_nothi
   EXPECT_THROW(add_bare(life), Error);
   EXPECT_TRUE(life.gone);
   EXPECT_EQ(zeroth_table.free_all().live, 0U);
+}
+
+TEST_F(OperationsTable, an_operation_of_which_one_half_could_not_be_added_is_freed_as_a_whole) {
+  for (const int failures : {1, 4}) {
+    SCOPED_TRACE(failures);
+    std::vector<Life>& lives = new_lives(2);
+    lives[0].allocations_fail = failures;
+    EXPECT_THROW(add_exchange(zeroth, lives[0]), std::bad_alloc);
+    end_failing();
+    EXPECT_EQ(lives[0].withdrawn, 1);
+    EXPECT_EQ(zeroth_table.free_all().live, 0U);
+    ASSERT_FALSE(lives[0].gone);  // rank 1 has the offer of the half that was added
+
+    Exchange& there = add_exchange(first, lives[1]);
+    deliver_all();
+    const Half& receive = *there.halves()[1];
+    EXPECT_TRUE(receive.ending.loses(next(receive.epoch())));  // its send was freed
+    EXPECT_FALSE(lives[0].gone);
+    first_table.free(there);
+    deliver_all();
+    EXPECT_TRUE(lives[0].gone);
+  }
 }
 
 TEST_F(OperationsTable, a_device_request_is_found_until_it_is_freed) {
