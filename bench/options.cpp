@@ -176,7 +176,9 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   app.add_option("--noise-percent", options.delay.noise_percent, "Size of the differences, in percent of --compute-us")
       ->check(CLI::Range(0.0, 10000.0))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "Seed of the delays")->capture_default_str();
+  app.add_option("--seed", options.seed,
+                 "Seed of the delays and of the order in which the contenders of a round take turns")
+      ->capture_default_str();
   app.add_option("--memory", memory, "Buffers from malloc (plain) or MPI_Alloc_mem / Partita_Alloc (alloc)")
       ->check(is_name_of(memories))
       ->capture_default_str();

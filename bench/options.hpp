@@ -33,7 +33,7 @@ struct Options {
   std::vector<int> partitions{8};
   int threads = 1;
   DelayShape delay;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of the delays, and of the contenders' order in each round
 
   Memory memory = Memory::plain;
   std::vector<Face> faces{Face::c};

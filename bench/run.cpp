@@ -5,6 +5,7 @@
 
 #include "bench/function_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/order.hpp"
 
 namespace partita::bench {
 
@@ -45,14 +46,13 @@ int choose_batch(const Benchmark& benchmark, Job& job, std::vector<Contender>& c
   return std::clamp(static_cast<int>(std::ceil(wanted_us / std::max(shortest_us, 0.001))), 1, largest_batch);
 }
 
-/// Takes samples in rounds, each contender once a round, beginning with another one each time.
+/// Takes samples in rounds, each contender once a round, in an order drawn anew for each.
 std::vector<std::vector<double>> alternate(Job& job, std::vector<Contender>& contenders, int batch) {
   const std::size_t count = contenders.size();
   std::vector<std::vector<double>> samples(count);
   for (int i = -job.options.warmup; i < job.options.iterations; ++i) {
     const Round round{static_cast<std::uint64_t>(job.options.warmup + i) + verified_epochs, batch};
-    for (std::size_t turn = 0; turn < count; ++turn) {
-      const std::size_t index = (turn + round.epoch) % count;
+    for (const std::size_t index : draw_order(count, job.options.seed, round.epoch)) {
       Contender& contender = contenders[index];
       if (job.options.check_every_sample) contender.measurement->prepare(round.epoch);
       const double sample = contender.measurement->sample(round);

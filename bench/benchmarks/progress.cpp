@@ -112,7 +112,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
 Benchmark progress_benchmark() {
   Benchmark benchmark = progress_benchmark_of(
       "progress", "What a step of the progress engine costs, and a process that sleeps, with requests open");
-  benchmark.lacks = {"--window", "--threads", "--delay", "--compute-us", "--noise-percent",       "--seed",
+  benchmark.lacks = {"--window", "--threads", "--delay", "--compute-us", "--noise-percent",
                      "--memory", "--face",    "--link",  "--peer",       "--transport-partitions"};
   benchmark.contenders = make_contenders;
   return benchmark;

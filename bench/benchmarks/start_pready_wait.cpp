@@ -62,7 +62,7 @@ Benchmark start_pready_wait_benchmark() {
   return {.name = "start-pready-wait",
           .what = "What Start, all Pready and Wait of a send cost the caller, the receiver having started before",
           .unit = "us",
-          .lacks = {"--window", "--threads", "--delay", "--compute-us", "--noise-percent", "--seed"},
+          .lacks = {"--window", "--threads", "--delay", "--compute-us", "--noise-percent"},
           .set_defaults = batches_of_twenty,
           .contenders = one_per_subject<CallCost>,
           .metric_title = "x_persistent",

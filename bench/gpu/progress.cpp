@@ -161,14 +161,21 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
 Benchmark progress_benchmark() {
   Benchmark benchmark = progress_benchmark_of(progress_naming.name, progress_naming.what);
   benchmark.on_gpu = true;
-  benchmark.lacks = {"--window",        "--threads",
-                     "--delay",         "--compute-us",
-                     "--noise-percent", "--seed",
-                     "--memory",        "--face",
-                     "--link",          "--peer",
-                     "placement",       "--blocks",
-                     "--nccl",          "--transport-partitions",
-                     "--block-threads", "--nvshmem",
+  benchmark.lacks = {"--window",
+                     "--threads",
+                     "--delay",
+                     "--compute-us",
+                     "--noise-percent",
+                     "--memory",
+                     "--face",
+                     "--link",
+                     "--peer",
+                     "placement",
+                     "--blocks",
+                     "--nccl",
+                     "--transport-partitions",
+                     "--block-threads",
+                     "--nvshmem",
                      "--gpu-aware-mpi"};
   benchmark.contenders = make_contenders;
   return benchmark;

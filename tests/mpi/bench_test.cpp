@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "bench/function_calls.hpp"
 #include "bench/persistent_subject.hpp"
@@ -146,6 +147,64 @@ TEST(Harness, wrong_data_ends_the_benchmark_on_both_ranks) {
   } catch (const Failure& failure) {
     EXPECT_NE(std::string(failure.what()).find("corrupting delivered wrong data"), std::string::npos) << failure.what();
   }
+}
+
+/// Notes whose turn it is and measures nothing.
+class Noting final : public Measurement {
+ public:
+  explicit Noting(int number) : number_(number) {}
+  void prepare(std::uint64_t) override {}
+  double sample(const Round&) override {
+    turns.push_back(number_);
+    return 1;
+  }
+  bool compare(std::uint64_t) const override { return true; }
+
+  static inline std::vector<int> turns;  ///< the numbers in the order of the calls
+
+ private:
+  int number_;
+};
+
+/// Whose turn it was on this rank, round after round, without the check and the warm-up before.
+std::vector<std::vector<int>> rounds_of(std::uint64_t seed) {
+  constexpr int contenders = 5;
+  Benchmark noting = benchmarks().front();
+  noting.timed_in_batches = false;
+  noting.contenders = [](Job&, const Subjects&, const Case&) {
+    std::vector<Contender> all;
+    for (int i = 0; i < contenders; ++i) all.push_back({std::to_string(i), "0", std::make_unique<Noting>(i)});
+    return all;
+  };
+  Options options = few_samples(noting);
+  options.check_every_sample = false;
+  options.partitions = {1};
+  options.max_bytes = options.min_bytes;
+  options.iterations = 20;
+  options.seed = seed;
+  Noting::turns.clear();
+  Job job(MPI_COMM_WORLD, options);
+  run(noting, job, {});
+  std::vector<std::vector<int>> rounds;
+  for (std::size_t at = Noting::turns.size() - contenders * 20; at < Noting::turns.size(); ++at) {
+    if (rounds.empty() || rounds.back().size() == contenders) rounds.emplace_back();
+    rounds.back().push_back(Noting::turns[at]);
+  }
+  return rounds;
+}
+
+TEST(Harness, rounds_have_orders_of_their_own_which_the_seed_decides_and_all_ranks_share) {
+  const std::vector<std::vector<int>> rounds = rounds_of(7);
+  ASSERT_EQ(rounds.size(), 20U);
+  std::set<std::vector<int>> orders(rounds.begin(), rounds.end());
+  EXPECT_GT(orders.size(), 10U);  // of 120
+  EXPECT_EQ(rounds_of(7), rounds);
+  EXPECT_NE(rounds_of(8), rounds);
+  std::vector<int> mine;
+  for (const auto& round : rounds) mine.insert(mine.end(), round.begin(), round.end());
+  std::vector<int> first = mine;
+  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_INT, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(mine, first);
 }
 
 TEST(Harness, sizes_that_do_not_divide_are_noted_and_left_out) {

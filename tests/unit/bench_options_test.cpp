@@ -59,6 +59,14 @@ TEST(BenchOptions, what_a_benchmark_lacks_is_an_option_that_exists) {
   }
 }
 
+TEST(BenchOptions, every_benchmark_draws_its_orders_from_a_seed) {
+  for (const Benchmark& benchmark : benchmarks()) {
+    if (!benchmark.unavailable.empty()) continue;
+    EXPECT_EQ(refusal({"--seed", "5"}, benchmark.lacks, benchmark.on_gpu), "") << benchmark.name;
+  }
+  EXPECT_EQ(parse({"--seed", "5"}).seed, 5U);
+}
+
 TEST(BenchOptions, the_options_of_gpu_benchmarks_mean_nothing_to_the_others) {
   EXPECT_EQ(parse({"--blocks", "64,128", "--block-threads", "256"}, {}, true).blocks, (std::vector<int>{64, 128}));
   for (const char* option : {"--device", "--blocks", "--block-threads", "--nccl", "--nvshmem"}) {
