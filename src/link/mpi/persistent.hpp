@@ -85,6 +85,19 @@ class PersistentRequests {
     naming_peer(peer_, [&] { PARTITA_MPI(Test(&requests_[static_cast<std::size_t>(index)], &done, status)); });
     return done != 0;
   }
+  /// One look at two that were started: the one that is done, or nothing.
+  enum class Done { neither, first, second };
+  static Done test_either(PersistentRequests& first, std::int64_t index, PersistentRequests& second,
+                          std::int64_t second_index, MPI_Status* status) {
+    // The handle of a persistent request stays as it is when that is done.
+    MPI_Request both[] = {first.requests_[static_cast<std::size_t>(index)],
+                          second.requests_[static_cast<std::size_t>(second_index)]};
+    int which = MPI_UNDEFINED;
+    int done = 0;
+    naming_peer(first.peer_, [&] { PARTITA_MPI(Testany(2, both, &which, &done, status)); });
+    if (done == 0 || which == MPI_UNDEFINED) return Done::neither;
+    return which == 0 ? Done::first : Done::second;
+  }
   bool test_all() {
     if (requests_.size() == 1) return test(0, MPI_STATUS_IGNORE);
     int done = 0;

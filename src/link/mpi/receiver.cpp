@@ -69,8 +69,9 @@ bool MpiReceiver::arrived(std::int32_t t, Epoch epoch) {
   // One thread looks; another that comes meanwhile sees the outcome at its next look.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
-  look_for_block(blocks_.of(t), epoch);
-  if (!has_arrived(t, epoch) && !piece_message_.empty()) look_for_pieces(epoch);
+  const std::int64_t block = blocks_.of(t);
+  while (!has_arrived(t, epoch) && take_next(block, epoch)) {
+  }
   return has_arrived(t, epoch);
 }
 
@@ -84,11 +85,38 @@ void MpiReceiver::say_arrived(Range run, Epoch epoch) {
   }
 }
 
-/// The message of a block is all of its bytes; or it is empty, and these come in pieces.
-void MpiReceiver::look_for_block(std::int64_t block, Epoch epoch) {
-  Awaited& awaited = awaited_[static_cast<std::size_t>(block)];
+/// Takes the message of `block` or a piece. False: neither has come, as far as this epoch is concerned.
+bool MpiReceiver::take_next(std::int64_t block, Epoch epoch) {
+  if (piece_bytes_ && take_piece(*piece_bytes_, epoch)) return true;
   MPI_Status status;
-  if (!awaited.message || !block_receives_.test(block, &status)) return;
+  switch (look(block, &status)) {
+    case PersistentRequests::Done::neither:
+      return false;
+    case PersistentRequests::Done::first:
+      take_message(block, epoch, status);
+      break;
+    case PersistentRequests::Done::second:
+      piece_bytes_ = static_cast<std::size_t>(received_bytes(status));
+      take_piece(*piece_bytes_, epoch);
+      break;
+  }
+  return true;
+}
+
+/// One look at the MPI, for all that a partition of `block` waits for: its message is the first, a piece the second.
+PersistentRequests::Done MpiReceiver::look(std::int64_t block, MPI_Status* status) {
+  using Done = PersistentRequests::Done;
+  const bool message = awaited_[static_cast<std::size_t>(block)].message;
+  const bool piece = !piece_message_.empty() && !piece_bytes_;
+  if (message && piece) return PersistentRequests::test_either(block_receives_, block, piece_receive_, 0, status);
+  if (message && block_receives_.test(block, status)) return Done::first;
+  if (piece && piece_receive_.test(0, status)) return Done::second;
+  return Done::neither;
+}
+
+/// The message of a block is all of its bytes; or it is empty, and these come in pieces.
+void MpiReceiver::take_message(std::int64_t block, Epoch epoch, const MPI_Status& status) {
+  Awaited& awaited = awaited_[static_cast<std::size_t>(block)];
   awaited.message = false;
   const Range all = blocks_.transports(block);
   if (all.size() > 1 && received_bytes(status) == 0) {
@@ -101,18 +129,9 @@ void MpiReceiver::look_for_block(std::int64_t block, Epoch epoch) {
   }
 }
 
-void MpiReceiver::look_for_pieces(Epoch epoch) {
-  while (take_piece(epoch)) piece_receive_.start(0);
-}
-
-/// One of a later epoch stays where it is until that is open.
-bool MpiReceiver::take_piece(Epoch epoch) {
-  if (!piece_bytes_) {
-    MPI_Status status;
-    if (!piece_receive_.test(0, &status)) return false;
-    piece_bytes_ = static_cast<std::size_t>(received_bytes(status));
-  }
-  const auto message = std::span(piece_message_).first(*piece_bytes_);
+/// Takes the piece that has come, and waits for the next. One of a later epoch stays where it is until that is open.
+bool MpiReceiver::take_piece(std::size_t size_bytes, Epoch epoch) {
+  const auto message = std::span(piece_message_).first(size_bytes);
   Piece piece;
   naming_peer(peer_, [&] { piece = Piece::unpack(message, blocks_); });
   if (piece.epoch != epoch) return false;
@@ -123,6 +142,7 @@ bool MpiReceiver::take_piece(Epoch epoch) {
     std::memcpy(data_ + bytes.begin, message.data() + Piece::head_bytes, static_cast<std::size_t>(bytes.size()));
   }
   if (piece.is_last(of_run)) take_run(piece.run(), epoch);
+  piece_receive_.start(0);
   return true;
 }
 

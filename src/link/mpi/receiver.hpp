@@ -36,9 +36,10 @@ class MpiReceiver final : public Receiver {
 
   bool has_arrived(std::int32_t t, Epoch epoch) const;
   void say_arrived(Range run, Epoch epoch);
-  void look_for_block(std::int64_t block, Epoch epoch);
-  void look_for_pieces(Epoch epoch);
-  bool take_piece(Epoch epoch);
+  bool take_next(std::int64_t block, Epoch epoch);
+  PersistentRequests::Done look(std::int64_t block, MPI_Status* status);
+  void take_message(std::int64_t block, Epoch epoch, const MPI_Status& status);
+  bool take_piece(std::size_t size_bytes, Epoch epoch);
   void take_run(Range run, Epoch epoch);
   void create_receives(World& world);
 
