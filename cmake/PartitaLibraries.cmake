@@ -18,4 +18,5 @@ if(PARTITA_BUILD_PROGRAM)
 endif()
 if(PARTITA_BUILD_TESTS)
   find_package(GTest REQUIRED)             # GTest::gtest
+  include(PartitaPytest)                   # PARTITA_PYTEST
 endif()

@@ -19,6 +19,10 @@
 
 set(PARTITA_TEST_TIME_FACTOR 1 CACHE STRING "Multiplies the time limits of all tests (slow machines, valgrind)")
 
+# What a file of pytest is given to start jobs: the launcher.
+list(JOIN PARTITA_MPIEXEC_FLAGS " " _flags)
+set(PARTITA_PYTEST_LAUNCHER "mpiexec=${PARTITA_MPIEXEC}" "mpiexec_flags=${_flags}")
+
 # What every test process finds in its environment, beside what its own line adds.
 set(PARTITA_TEST_ENVIRONMENT ${PARTITA_MPI_ENVIRONMENT})
 if(PARTITA_MPI_VENDOR STREQUAL "openmpi")
@@ -71,6 +75,25 @@ function(partita_add_test_entry name)
   if("gpu" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpus)
   endif()
+endfunction()
+
+# partita_add_pytest(NAME FILE [CASES expression] [GIVEN name=value ...] and what partita_add_test_entry takes but COMMAND): one
+# ctest entry for the cases of FILE, a file of pytest in this folder, whose names `expression` takes (pytest -k); all without it.
+# They find the values of GIVEN by the fixture `given` (tests/support/given.py).
+function(partita_add_pytest name file)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PROCESSORS;TIMEOUT;CASES" "GIVEN;LABELS;ENV")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "partita_add_pytest(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(command ${PARTITA_PYTEST} "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  if(arg_CASES)
+    list(APPEND command -k "${arg_CASES}")
+  endif()
+  foreach(value IN LISTS arg_GIVEN)
+    list(APPEND command --given "${value}")
+  endforeach()
+  partita_add_test_entry(${name} PROCESSORS "${arg_PROCESSORS}" TIMEOUT "${arg_TIMEOUT}" LABELS ${arg_LABELS} ENV ${arg_ENV}
+                         COMMAND ${command})
 endfunction()
 
 # partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [ENV ...]): more entries of the

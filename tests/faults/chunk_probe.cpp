@@ -1,6 +1,6 @@
-// The program that fault_test.py runs for large transfers into plain memory, which both ranks of a node copy in chunks:
-// one of two ranks is killed or stopped while it holds a chunk, in the call that copies it. What the ranks find they
-// print as lines "probe: ...".
+// The program that chunk_fault_test.py runs for large transfers into plain memory, which both ranks of a node copy in
+// chunks: one of two ranks is killed or stopped while it holds a chunk, in the call that copies it. What the ranks find
+// they print as lines "probe: ...".
 //
 //   chunk_probe ACTION VICTIM   ACTION: kill stop; VICTIM: 0, which sends, or 1, which receives
 #include <mpi.h>
@@ -77,8 +77,8 @@ bool reaches_other() {
   return reached;
 }
 
-/// A survivor says what it was told, and writes its buffer, which is its own again. It lives on until fault_test.py
-/// ends it: the other rank may still come to read there.
+/// A survivor says what it was told, and writes its buffer, which is its own again. It lives on until
+/// chunk_fault_test.py ends it: the other rank may still come to read there.
 [[noreturn]] void report(int code, Clock::time_point since, std::vector<unsigned char>& data) {
   std::fill(data.begin(), data.end(), 0xee);
   const double waited_s = std::chrono::duration<double>(Clock::now() - since).count();

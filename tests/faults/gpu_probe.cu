@@ -22,6 +22,8 @@ __global__ void square(int* value) {
 
 class Cuda {
  public:
+  static constexpr auto until_all_wait = std::chrono::seconds(1);
+
   Cuda() {
     CUDA(cudaHostAlloc(&outcome_, sizeof *outcome_, cudaHostAllocMapped));
     CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));

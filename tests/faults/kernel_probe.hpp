@@ -1,5 +1,5 @@
-// The program that fault_test.py runs on two ranks: rank 1 is killed while a kernel of rank 0 waits for it. What rank 0
-// finds it prints as lines "probe: ...". gpu_probe.cu runs it on GPUs, thread_probe.cpp on CPU threads.
+// The program that kernel_fault_test.py runs on two ranks: rank 1 is killed while a kernel of rank 0 waits for it. What
+// rank 0 finds it prints as lines "probe: ...". gpu_probe.cu runs it on GPUs, thread_probe.cpp on CPU threads.
 //
 //   PROBE MODE BYTES
 //
@@ -39,7 +39,7 @@ constexpr int victim = 1;
 constexpr int partitions = 4;
 constexpr int good_rounds = 5;
 constexpr int endless = 1 << 30;
-/// Longer than fault_test.py lets a wait take; a loop that nobody ended ends by itself.
+/// Longer than kernel_fault_test.py lets a wait take; a loop that nobody ended ends by itself.
 constexpr partita_u64 kernel_limit_ns = 40'000'000'000;
 constexpr auto host_limit = std::chrono::seconds(45);
 /// Several times what the library takes to notice a death.
@@ -137,8 +137,9 @@ MPIX_Device inline void perform(const Work& work) {
 
 // ---- The two ranks ----------------------------------------------------------------------------------------------
 
-/// `Gpu` has: static void choose(int); unsigned char* allocate(size_bytes); Outcome* outcome(); void launch(Work);
-/// bool ended(); int twelve_squared(); void synchronize().
+/// `Gpu` has: until_all_wait, in which a kernel is launched on a crowded machine; static void choose(int);
+/// unsigned char* allocate(size_bytes); Outcome* outcome(); void launch(Work); bool ended(); int twelve_squared();
+/// void synchronize().
 template <class Gpu>
 class Job {
  public:
@@ -221,7 +222,7 @@ void Job<Gpu>::die() {
     Partita_Pready_range(0, marked - 1, requests_[0]);
     if (is("host_all")) Partita_Wait(&requests_[0], MPI_STATUS_IGNORE);
   }
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::this_thread::sleep_for(Gpu::until_all_wait);
   strike();
 }
 

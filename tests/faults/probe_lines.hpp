@@ -1,4 +1,4 @@
-// The lines "probe: ..." that the probes print and fault_test.py looks at.
+// The lines "probe: ..." that the probes print and the tests look at.
 #pragma once
 
 #include <mpi.h>

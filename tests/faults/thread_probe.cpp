@@ -10,6 +10,8 @@ namespace {
 
 class Threads {
  public:
+  static constexpr auto until_all_wait = std::chrono::milliseconds(400);
+
   static void choose(int) {}
   unsigned char* allocate(std::size_t size_bytes) {
     return reinterpret_cast<unsigned char*>(

@@ -1,5 +1,5 @@
-// The program that fault_test.py runs on two ranks: rank 0 launches a kernel that marks on another GPU than the one of
-// its send buffer, a mistake that no kernel can notice. What the ranks find they print as lines "probe: ...".
+// The program that kernel_fault_test.py runs on two ranks: rank 0 launches a kernel that marks on another GPU than the
+// one of its send buffer, a mistake that no kernel can notice. What the ranks find they print as lines "probe: ...".
 #include <cuda_runtime.h>
 #include <mpi.h>
 #include <partita/partita.h>
