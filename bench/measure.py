@@ -62,6 +62,8 @@ def planned_runs(options):
                         *shape, *peers))
         runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", "8",
                         *shape, *peers))
+    runs.append(run("late-neighbours", "late-neighbours", "-m", "64K:64K" if options.quick else "8K:8M", "--partitions",
+                    "8", *links, *peers))
     return [each for each in runs if not options.only or each.name in options.only]
 
 

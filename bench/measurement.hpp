@@ -71,6 +71,8 @@ struct Benchmark {
   double (*value)(double sample, const Case&, const Options&) = [](double sample, const Case&, const Options&) {
     return sample;
   };
+  /// Samples below this are early and counted as such; null: there is no such moment.
+  double (*early_below)(const Options&) = nullptr;
   /// The benchmark's own figure from a contender's median and its reference's; titled `metric_title`.
   std::string_view metric_title;
   double (*metric)(double median, double reference_median);

@@ -78,24 +78,34 @@ std::vector<double> rounded(std::vector<double> samples) {
 
 nlohmann::ordered_json row_json(const Row& row) {
   const Statistics& s = row.statistics;
-  return {{"bytes", row.size_bytes},
-          {"partitions", row.partitions},
-          {"subject", row.subject},
-          {"reference", row.reference},
-          {"link", row.link.link},
-          {"link_reason", row.link.reason},
-          {"transport_partitions", row.link.transport_partitions},
-          {"gpu_copy", row.link.gpu_copy},
-          {"batch", row.batch},
-          {"median", s.median},
-          {"p99", s.p99},
-          {"spread_percent", s.spread_percent},
-          {"min", s.min},
-          {"max", s.max},
-          {"mean", s.mean},
-          {"deviation", s.deviation},
-          {"metric", row.metric},
-          {"samples", rounded(row.samples)}};
+  nlohmann::ordered_json json{{"bytes", row.size_bytes},
+                              {"partitions", row.partitions},
+                              {"subject", row.subject},
+                              {"reference", row.reference},
+                              {"link", row.link.link},
+                              {"link_reason", row.link.reason},
+                              {"transport_partitions", row.link.transport_partitions},
+                              {"gpu_copy", row.link.gpu_copy},
+                              {"batch", row.batch},
+                              {"median", s.median},
+                              {"p99", s.p99},
+                              {"spread_percent", s.spread_percent},
+                              {"min", s.min},
+                              {"max", s.max},
+                              {"mean", s.mean},
+                              {"deviation", s.deviation},
+                              {"metric", row.metric}};
+  if (row.early) json["early"] = *row.early;
+  json["samples"] = rounded(row.samples);
+  return json;
+}
+
+/// What the table's last columns hold beside the benchmark's figure.
+std::string more_columns(const Row& row, bool shows_deviation) {
+  std::string text;
+  if (row.early) text += fmt::format("{:>12}", fmt::format("{} of {}", *row.early, row.statistics.count));
+  if (shows_deviation) text += fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation);
+  return text;
 }
 
 }  // namespace
@@ -109,14 +119,13 @@ std::string to_table(const Results& results) {
   std::string text = heading(results);
   text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}{}\n", "# Size", "Partitions", "Subject",
                       subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width,
-                      results.shows_deviation ? "    Mean +- deviation" : "");
+                      fmt::format("{}{}", !results.rows.empty() && results.rows.front().early ? "       Early" : "",
+                                  results.shows_deviation ? "    Mean +- deviation" : ""));
   for (const Row& row : results.rows) {
-    text += fmt::format(
-        "{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{} {:>{}.3f}{}\n", row.size_bytes, row.partitions,
-        row.subject, subject_width, shown_link(row), row.batch, row.statistics.median, row.statistics.p99,
-        row.statistics.spread_percent, row.statistics.readable() ? ' ' : '~', row.metric, metric_width,
-        results.shows_deviation ? fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation)
-                                : std::string());
+    text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{} {:>{}.3f}{}\n", row.size_bytes,
+                        row.partitions, row.subject, subject_width, shown_link(row), row.batch, row.statistics.median,
+                        row.statistics.p99, row.statistics.spread_percent, row.statistics.readable() ? ' ' : '~',
+                        row.metric, metric_width, more_columns(row, results.shows_deviation));
     unreadable = unreadable || !row.statistics.readable();
   }
   if (unreadable) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Row {
   std::vector<double> samples;  ///< values in the benchmark's unit, in the order of measuring
   Statistics statistics;
   double metric = 0;
+  std::optional<int> early;  ///< samples that came before the benchmark's moment, where it has one
 };
 
 struct Results {

@@ -102,8 +102,14 @@ std::vector<Row> measure(const Benchmark& benchmark, Job& job, const Subjects& s
             batch,
             slowest_values(benchmark, job, c, samples[i]),
             {},
-            0};
+            0,
+            {}};
     row.statistics = summarize(row.samples, benchmark.larger_is_better);
+    if (benchmark.early_below != nullptr) {
+      const double moment = benchmark.early_below(job.options);
+      row.early = static_cast<int>(
+          std::count_if(row.samples.begin(), row.samples.end(), [&](double sample) { return sample < moment; }));
+    }
     rows.push_back(std::move(row));
   }
   set_metrics(benchmark, rows);

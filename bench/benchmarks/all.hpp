@@ -11,6 +11,7 @@ Benchmark overhead_benchmark();
 Benchmark perceived_bandwidth_benchmark();
 Benchmark availability_benchmark();
 Benchmark early_bird_benchmark();
+Benchmark late_neighbours_benchmark();
 Benchmark foreign_benchmark();
 Benchmark start_pready_wait_benchmark();
 Benchmark progress_benchmark();

@@ -84,6 +84,22 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// The neighbours are so late that even a slow machine sees a partition that does not wait for them.
+TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
+  test::step("late-neighbours");
+  const Benchmark& benchmark = *std::find_if(benchmarks().begin(), benchmarks().end(),
+                                             [](const Benchmark& b) { return b.name == "late-neighbours"; });
+  Options options = few_samples(benchmark);
+  options.min_bytes = options.max_bytes;
+  options.partitions = {8};
+  options.delay.compute_us = 200'000;
+  for (const Row& row : measure(benchmark, options).rows) {
+    const bool whole = row.subject == persistent_name;
+    EXPECT_EQ(row.early, whole ? 0 : options.iterations) << row.subject;
+    if (test::rank() == 0 && whole) EXPECT_GE(row.statistics.min, options.delay.compute_us);
+  }
+}
+
 /// A generous limit: what was measured on an idle machine is a thousandth of it.
 TEST(ProgressBenchmark, sees_a_process_with_a_thousand_idle_requests_sleep) {
   test::step("progress");

@@ -52,6 +52,15 @@ TEST(BenchResults, json_holds_raw_samples_in_order_and_the_link_that_was_used) {
   EXPECT_EQ(json.at("machine").at("thread_level"), "multiple");
 }
 
+TEST(BenchResults, early_samples_are_told_where_the_benchmark_counts_them) {
+  Results counted = results();
+  for (Row& row : counted.rows) row.early = 2;
+  EXPECT_EQ(to_json(counted).at("rows")[0].at("early"), 2);
+  EXPECT_NE(to_table(counted).find("2 of 3"), std::string::npos) << to_table(counted);
+  EXPECT_FALSE(to_json(results()).at("rows")[0].contains("early"));
+  EXPECT_EQ(to_table(results()).find("Early"), std::string::npos);
+}
+
 TEST(BenchResults, json_tells_of_which_sources_the_program_is) {
   const auto json = to_json(results());
   EXPECT_TRUE(json.contains("partita"));
