@@ -52,6 +52,11 @@ endforeach()
 if(PARTITA_BUILD_PROGRAM)
   install(TARGETS partita_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
+if(TARGET partita_bench)
+  install(FILES bench/report.py DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
+  install(DIRECTORY bench/partita_report DESTINATION "${CMAKE_INSTALL_DATADIR}/partita" FILES_MATCHING PATTERN "*.py"
+          PATTERN __pycache__ EXCLUDE)
+endif()
 
 # The pages link to one another, to the results, and to these sources beside them.
 install(FILES LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -28,7 +28,7 @@ constexpr std::array commands{
     Command{"run", "APP [options]", "runs an app", run_command},
 #ifdef PARTITA_HAVE_BENCH
     Command{"bench", "NAME [options]", "measures", bench_command},
-    Command{"report", "FILES --output DIR", "draws what bench --json wrote", bench::report},
+    Command{"report", "FILES [options]", "draws, summarises and compares what bench --json wrote", bench::report},
 #endif
     Command{"info", "", "what this job has, and which link each pair of ranks uses and why", info_command},
 };

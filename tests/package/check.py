@@ -178,6 +178,8 @@ def main(build, work):
     needs_nothing_of_the_checkout(installed)
     for link in ["auto", "ucx"] if installed.has_own_mpi else ["auto"]:
         installed.run(installed.prefix / "bin/partita", "info", PARTITA_LINK=link)
+    if "--compare" not in installed.run(installed.prefix / "bin/partita", "report", "--help"):
+        raise AssertionError("partita report --help does not name --compare")
     build_with_cmake(installed, "cmake", work / "by-cmake")
     run_programs(installed, work / "by-cmake")
     system_cmake = shutil.which("cmake", path=os.defpath) or "cmake"  # Debian 12's is the oldest that will do

@@ -1,13 +1,11 @@
-// What is written of a run, and what is drawn from it.
+// What is written of a run.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "apps/support/revision.hpp"
 #include "bench/failure.hpp"
-#include "bench/report.hpp"
 #include "bench/results.hpp"
 
 namespace partita::bench {
@@ -106,70 +104,6 @@ TEST(BenchResults, the_table_shows_notes_and_every_row) {
 
 TEST(BenchResults, a_file_that_cannot_be_written_is_a_failure) {
   EXPECT_THROW(write_file("/no/such/folder/file.json", "{}"), Failure);
-}
-
-TEST(BenchReport, there_is_one_chart_for_each_partition_count_and_one_line_for_each_subject) {
-  const auto charts = charts_of(to_json(results()), "latency");
-  ASSERT_EQ(charts.size(), 2U);
-  EXPECT_EQ(charts[0].name, "latency-8-partitions");
-  ASSERT_EQ(charts[0].chart.series.size(), 2U);
-  EXPECT_EQ(charts[0].chart.series[0].points.size(), 2U);
-  EXPECT_EQ(charts[1].chart.series.size(), 1U);
-}
-
-TEST(BenchReport, where_the_size_fixes_the_partitions_there_is_one_chart_over_size) {
-  Results fixed = results();
-  fixed.benchmark = "partitioned.fig4";
-  fixed.rows = {row(8192, 1, "traditional", {1}), row(8192, 1, "kernel", {2}), row(16384, 2, "traditional", {2}),
-                row(16384, 2, "kernel", {3})};
-  const auto charts = charts_of(to_json(fixed), "fig4");
-  ASSERT_EQ(charts.size(), 1U);
-  EXPECT_EQ(charts[0].name, "fig4");
-  EXPECT_EQ(charts[0].chart.title, "partitioned.fig4, 1 to 2 partitions by size");
-  ASSERT_EQ(charts[0].chart.series.size(), 2U);
-  EXPECT_EQ(charts[0].chart.series[1].points.size(), 2U);
-}
-
-TEST(BenchReport, one_size_in_several_partition_counts_has_a_chart_for_each) {
-  Results one_size = results();
-  one_size.rows = {row(16, 1, "persistent", {1}), row(16, 8, "persistent", {1})};
-  EXPECT_EQ(charts_of(to_json(one_size), "latency").size(), 2U);
-}
-
-TEST(BenchReport, a_measured_figure_whose_grids_grow_is_one_chart) {
-  std::ifstream in(PARTITA_SOURCE_DIR "/docs/measurements/h200-2-gpus/fig4.json");
-  const auto charts = charts_of(nlohmann::ordered_json::parse(in), "fig4");
-  ASSERT_EQ(charts.size(), 1U);
-  for (const Series& series : charts[0].chart.series) EXPECT_GT(series.points.size(), 1U) << series.name;
-}
-
-TEST(BenchReport, something_else_than_results_is_refused) {
-  EXPECT_THROW(charts_of(nlohmann::ordered_json::parse("{}"), "x"), nlohmann::json::exception);
-  EXPECT_THROW(charts_of(nlohmann::ordered_json::parse(R"({"rows": [{}]})"), "x"), nlohmann::json::exception);
-}
-
-TEST(BenchReport, text_is_escaped_and_every_point_drawn) {
-  const auto charts = charts_of(to_json(results()), "latency");
-  const std::string svg = to_svg(charts[0].chart);
-  EXPECT_NE(svg.find("A &lt;CPU&gt; &amp; more"), std::string::npos);
-  std::size_t circles = 0;
-  for (std::size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) ++circles;
-  EXPECT_EQ(circles, 3U);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-}
-
-TEST(BenchReport, points_that_a_logarithmic_axis_cannot_show_are_left_out) {
-  Chart chart{"zeros", "", "us", true, {{"a", {{8, 0}, {16, 0}}}}};
-  const std::string svg = to_svg(chart);
-  EXPECT_EQ(svg.find("<circle"), std::string::npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-}
-
-TEST(BenchReport, sizes_are_named_in_powers_of_1024_where_they_are_whole) {
-  EXPECT_EQ(short_bytes(8), "8");
-  EXPECT_EQ(short_bytes(65536), "64K");
-  EXPECT_EQ(short_bytes(4 << 20), "4M");
-  EXPECT_EQ(short_bytes(1536), "1536");
 }
 
 }  // namespace

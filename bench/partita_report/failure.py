@@ -1,0 +1,2 @@
+class Failure(Exception):
+    """A sentence: what was wrong, where, and what was expected."""

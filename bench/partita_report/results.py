@@ -1,0 +1,133 @@
+"""Reads result files: JSON of `partita bench`, of the app jacobi2d, and the CSV of summary.py."""
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+
+from partita_report import intervals
+from partita_report.failure import Failure
+from partita_report.summary import figure_of, from_csv, meta_text
+
+JACOBI_YARDSTICKS = ("traditional-device", "traditional", "nonblocking")  # the first that a record has
+
+
+@dataclasses.dataclass
+class Row:
+    """One subject in one case of one job. Without samples, as in files that keep none, the median stands for them."""
+    subject: str
+    reference: str
+    samples: list
+    case: str = ""
+    size: int = 0
+    partitions: int = 0
+    link: str = ""
+    gpu_copy: str = ""
+    transport_partitions: int = 0
+    batch: int = 1
+    halo_share: float = None
+
+    def __post_init__(self):
+        self.median = statistics.median(self.samples)
+        self.interval = intervals.median_interval(self.samples)
+        self.known = (self.median, *self.interval)
+        self.spread_percent = intervals.spread_percent(self.samples)
+
+    @property
+    def place(self):
+        return self.case, self.size, self.partitions
+
+
+@dataclasses.dataclass
+class Job:
+    source: str
+    meta: dict
+    rows: list
+
+
+def read_figures(files, *, as_jobs=False, as_cases=False):
+    """The figures of the files: one each, or a single one of which the files are jobs or cases."""
+    contents = [(pathlib.Path(file), read(pathlib.Path(file))) for file in files]
+    if not (as_jobs or as_cases):
+        return [found if not isinstance(found, list) else figure_of(file.stem, found) for file, found in contents]
+    shared = len(os.path.commonprefix([file.stem for file, _ in contents])) if len(contents) > 1 else 0
+    jobs = []
+    for file, found in contents:
+        if not isinstance(found, list):
+            raise Failure(f"{file} is a summary; jobs and cases are put together from JSON files with their samples")
+        for job in found:
+            for row in job.rows if as_cases else ():
+                row.case = file.stem[shared:] or file.stem
+        jobs += found
+    return [figure_of(contents[0][0].stem, jobs)]
+
+
+def read(file):
+    """A list of Job, or of a CSV file a Figure."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if file.suffix == ".csv":
+        return from_csv(file.stem, text, file)
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Failure(f"{file} is not JSON: {error}") from None
+    try:
+        jobs = [job for each in jobs_in(found) for job in read_job(str(file), each)]
+    except (KeyError, TypeError, AttributeError, IndexError, statistics.StatisticsError) as error:
+        raise Failure(f"{file} is not what partita bench --json writes: {type(error).__name__} {error}") from None
+    if not jobs or not all(job.rows for job in jobs):
+        raise Failure(f"{file} has no rows")
+    return jobs
+
+
+def jobs_in(found):
+    """Of a file the records, each of one job: the file itself, its elements, or those of its "jobs" with what they share."""
+    if isinstance(found, list):
+        return found
+    if "jobs" in found:
+        shared = {key: value for key, value in found.items() if key != "jobs"}
+        return [{**shared, **job} for job in found["jobs"]]
+    return [found]
+
+
+def read_job(source, found):
+    if found.get("app") == "jacobi2d":
+        return [jacobi_job(source, found)]
+    rows = {}
+    for row in found["rows"]:
+        rows.setdefault(row.get("job", 0), []).append(bench_row(row))
+    meta = bench_meta(found)
+    return [Job(source, meta, own) for own in rows.values()]
+
+
+def bench_row(row):
+    return Row(row["subject"], row["reference"], row.get("samples") or [row["median"]], size=row["bytes"],
+               partitions=row["partitions"], link=row.get("link", ""), gpu_copy=row.get("gpu_copy", ""),
+               transport_partitions=row.get("transport_partitions", 0), batch=row.get("batch", 1))
+
+
+def bench_meta(found):
+    machine = found.get("machine", {})
+    meta = {"benchmark": found["benchmark"], "unit": found["unit"]}
+    if machine.get("gpus"):
+        meta["gpus"] = f"{machine['gpus']} x {machine['gpu']}"
+    meta |= {key: meta_text(machine[key]) for key in ("cpu", "cores", "mpi", "thread_level") if key in machine}
+    meta |= {key: meta_text(found[key]) for key in ("ranks", "revision", "options") if key in found}
+    if found.get("notes"):
+        meta["notes"] = " ".join(found["notes"])
+    return {key: " ".join(value.split()) for key, value in meta.items()}
+
+
+def jacobi_job(source, found):
+    job, runs = found["job"], found["runs"]
+    reference = next((mode for mode in JACOBI_YARDSTICKS if mode in runs), "")
+    meta = {"benchmark": "jacobi2d", "unit": "s", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"])}
+    meta |= {key: meta_text(job[key]) for key in ("threads_per_rank", "rank_grid", "gpus") if key in job}
+    meta |= {"revision": found["revision"]} if "revision" in found else {}
+    rows = [Row(mode, reference, [run["time_s"] for run in each], size=job["cells"][0],
+                halo_share=statistics.median(run["halo_share"] for run in each) if "halo_share" in each[0] else None)
+            for mode, each in runs.items()]
+    return Job(source, {key: " ".join(value.split()) for key, value in meta.items()}, rows)
