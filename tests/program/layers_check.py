@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-LAYERS = ["core", "memory", "link", "transfer", "partitioned", "runtime", "capi", "dropin"]
+LAYERS = ["core", "memory", "link", "transfer", "partitioned", "collective", "runtime", "capi", "dropin"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 KEY = r"(?:class|struct|enum(?:\s+(?:class|struct))?)\s+"
 # The last two alternatives are a type in a declaration of something else. A template's parameter is none of these.

@@ -1,0 +1,39 @@
+#include "collective/algorithms.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace partita::collective {
+
+#define ALGORITHM(NAME) extern const Algorithm NAME;
+#include "collective/algorithms.inc"
+#undef ALGORITHM
+
+std::span<const Algorithm* const> algorithms() {
+#define ALGORITHM(NAME) &NAME,
+  static const std::array all = {
+#include "collective/algorithms.inc"
+  };
+#undef ALGORITHM
+  return all;
+}
+
+const Algorithm& choose(const Problem& problem, std::string_view name) {
+  std::vector<std::string_view> serving;
+  for (const Algorithm* algorithm : algorithms()) {
+    const bool serves = std::ranges::find(algorithm->kinds, problem.kind) != algorithm->kinds.end();
+    if (!serves || !algorithm->serves(problem)) continue;
+    if (name == "auto" || name == algorithm->name) return *algorithm;
+    serving.push_back(algorithm->name);
+  }
+  throw Error(ErrorClass::arg, "no algorithm '{}' serves this collective; expected is auto or one of {}", name,
+              fmt::join(serving, ", "));
+}
+
+}  // namespace partita::collective

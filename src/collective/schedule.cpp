@@ -1,0 +1,50 @@
+#include "collective/schedule.hpp"
+
+#include <utility>
+
+namespace partita::collective {
+
+Region Writer::slot(std::int64_t bytes) {
+  schedule_.slot_bytes.push_back(bytes);
+  return {Buffer::slots, static_cast<int>(schedule_.slot_bytes.size()) - 1, 0, bytes};
+}
+
+int Writer::mark() {
+  if (mark_ == nothing) mark_ = add({.deed = Deed::mark}, {});
+  return mark_;
+}
+
+int Writer::send(int peer, Region from, const After& after) {
+  return from.bytes == 0 ? nothing : add({.deed = Deed::send, .peer = peer, .from = from}, after);
+}
+
+int Writer::receive(int peer, Region to) {
+  return to.bytes == 0 ? nothing : add({.deed = Deed::receive, .peer = peer, .to = to}, {});
+}
+
+int Writer::copy(Region from, Region to, const After& after) {
+  return from.bytes == 0 ? nothing : add({.deed = Deed::copy, .from = from, .to = to}, after);
+}
+
+int Writer::reduce(Region from, Region to, const After& after) {
+  return from.bytes == 0 ? nothing : add({.deed = Deed::reduce, .from = from, .to = to}, after);
+}
+
+int Writer::add(Action action, const After& after) {
+  for (const int place : after) {
+    if (place != nothing) action.after.push_back(place);
+  }
+  schedule_.actions.push_back(std::move(action));
+  return static_cast<int>(schedule_.actions.size()) - 1;
+}
+
+Order::Order(const Schedule& schedule) : next(schedule.actions.size()), awaited(schedule.actions.size()) {
+  for (std::size_t a = 0; a < schedule.actions.size(); ++a) {
+    for (const int earlier : schedule.actions[a].after) {
+      next[static_cast<std::size_t>(earlier)].push_back(static_cast<int>(a));
+      ++awaited[a];
+    }
+  }
+}
+
+}  // namespace partita::collective

@@ -1,0 +1,120 @@
+// What one rank does for one partition of a collective, and in which order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace partita::collective {
+
+/// Whose memory a region lies in.
+enum class Buffer : std::uint8_t {
+  sent,      ///< the caller's send buffer
+  received,  ///< the caller's receive buffer
+  slots,     ///< memory of the collective's own: slot 0, slot 1, …
+};
+
+/// Bytes of one partition. A partition has a slice of each block of a buffer, and a piece of each slot.
+struct Region {
+  Buffer buffer = Buffer::sent;
+  int block = 0;           ///< of the buffer, or the slot's number
+  std::int64_t first = 0;  ///< bytes before it in the partition's slice
+  std::int64_t bytes = 0;
+
+  /// `count` bytes of it from its `at`-th on.
+  Region part(std::int64_t at, std::int64_t count) const { return {buffer, block, first + at, count}; }
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+enum class Deed : std::uint8_t {
+  mark,     ///< the caller marks the partition: what it sends is there
+  send,     ///< `from` goes to rank `peer`
+  receive,  ///< `to` comes from rank `peer`
+  copy,     ///< to = from
+  reduce,   ///< to = from ⊕ to, so `from` comes of lower ranks than `to` where ⊕ does not commute
+};
+
+/// What is done in one go, once all of `after` is done.
+struct Action {
+  Deed deed{};
+  int peer = -1;
+  Region from{};
+  Region to{};
+  std::vector<int> after{};  ///< places of earlier actions in the schedule
+};
+
+/// The actions of one rank. Each partition walks them by itself, as far as data and marks let it. It generalises the
+/// steps (I, R, ⊕, O, A) of gpu-initiated-partitioned-mpi (section IV-B): a step there is a receive, a reduction after
+/// it and a send after that, and the next step waits for all of it; here an action waits only for what it needs.
+///
+/// What `a` sends to `b` comes in the order of the sends in a's schedule and of the receives in b's. A receive may
+/// write its region at any time from the start of the epoch on, and a send may read its own until the end. So a region
+/// that is received is not used but by actions after the receive, and one that is sent is not written after it.
+struct Schedule {
+  std::vector<Action> actions;
+  std::vector<std::int64_t> slot_bytes;  ///< of a partition's piece of each slot
+};
+
+/// Writes a schedule, one action after the other; each call but slot() returns the action's place. Actions that would
+/// move no bytes are left out: nobody waits for the place that is returned for them.
+class Writer {
+ public:
+  using After = std::vector<int>;
+  /// The place of an action that was left out.
+  static constexpr int nothing = -1;
+
+  /// A region of its own, in a slot of its own.
+  Region slot(std::int64_t bytes);
+  /// The caller's mark, the same place each time: it comes before what reads the caller's send buffer.
+  int mark();
+  int send(int peer, Region from, const After& after);
+  int receive(int peer, Region to);
+  int copy(Region from, Region to, const After& after);
+  int reduce(Region from, Region to, const After& after);
+
+  Schedule finished() && { return std::move(schedule_); }
+
+ private:
+  int add(Action action, const After& after);
+
+  Schedule schedule_;
+  int mark_ = nothing;
+};
+
+/// The actions that wait for each action, and for how many each waits: what a walk goes by.
+struct Order {
+  explicit Order(const Schedule& schedule);
+
+  std::vector<std::vector<int>> next;
+  std::vector<int> awaited;
+};
+
+/// How far one partition has come in one epoch.
+class Walk {
+ public:
+  explicit Walk(const Order& order) : order_(order) {}
+  /// A new epoch: calls begin(action) for each action that waits for none.
+  template <class Begin>
+  void restart(Begin begin) {
+    awaited_ = order_.awaited;
+    left_ = static_cast<int>(awaited_.size());
+    for (std::size_t a = 0; a < awaited_.size(); ++a) {
+      if (awaited_[a] == 0) begin(static_cast<int>(a));
+    }
+  }
+  /// `action` is done: calls begin(other) for each one that waited for nothing else.
+  template <class Begin>
+  void finish(int action, Begin begin) {
+    --left_;
+    for (const int other : order_.next[static_cast<std::size_t>(action)]) {
+      if (--awaited_[static_cast<std::size_t>(other)] == 0) begin(other);
+    }
+  }
+  bool is_over() const { return left_ == 0; }
+
+ private:
+  const Order& order_;
+  std::vector<int> awaited_;
+  int left_ = 0;
+};
+
+}  // namespace partita::collective
