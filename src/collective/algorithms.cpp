@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <string>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -16,7 +15,7 @@ namespace partita::collective {
 #undef ALGORITHM
 
 std::span<const Algorithm* const> algorithms() {
-#define ALGORITHM(NAME) &NAME,
+#define ALGORITHM(NAME) &(NAME),
   static const std::array all = {
 #include "collective/algorithms.inc"
   };
@@ -27,8 +26,7 @@ std::span<const Algorithm* const> algorithms() {
 const Algorithm& choose(const Problem& problem, std::string_view name) {
   std::vector<std::string_view> serving;
   for (const Algorithm* algorithm : algorithms()) {
-    const bool serves = std::ranges::find(algorithm->kinds, problem.kind) != algorithm->kinds.end();
-    if (!serves || !algorithm->serves(problem)) continue;
+    if (!algorithm->kinds.contain(problem.kind) || !algorithm->serves(problem)) continue;
     if (name == "auto" || name == algorithm->name) return *algorithm;
     serving.push_back(algorithm->name);
   }

@@ -1,19 +1,34 @@
 // The algorithms: each writes the schedule of one rank for a problem, without communication.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "collective/problem.hpp"
 
 namespace partita::collective {
 
-/// `write` and `serves` are pure functions of the problem, so that all ranks choose alike: `serves` looks at what is the
-/// same on all of them only.
+/// A set of collectives.
+class Kinds {
+ public:
+  constexpr Kinds(std::initializer_list<Kind> kinds) noexcept {
+    for (const Kind kind : kinds) bits_ |= bit_of(kind);
+  }
+  constexpr bool contain(Kind kind) const { return (bits_ & bit_of(kind)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit_of(Kind kind) noexcept { return std::uint32_t{1} << static_cast<int>(kind); }
+
+  std::uint32_t bits_ = 0;
+};
+
+/// `write` and `serves` are pure functions of the problem, so that all ranks choose alike: `serves` looks at what is
+/// the same on all of them only.
 struct Algorithm {
   std::string_view name;
-  std::vector<Kind> kinds;
+  Kinds kinds;
   /// Whether it solves this problem of one of the kinds.
   bool (*serves)(const Problem& problem);
   Schedule (*write)(const Problem& problem);

@@ -8,8 +8,8 @@
 
 namespace partita::collective {
 
-/// The collectives of MPI-4 that move data (chapters 6 and 8). The v and w forms differ from the plain ones in the sizes
-/// of their blocks only.
+/// The collectives of MPI-4 that move data (chapters 6 and 8). The v and w forms differ from the plain ones in the
+/// sizes of their blocks only.
 enum class Kind : std::uint8_t {
   bcast,
   gather,
@@ -43,20 +43,20 @@ struct Problem {
   int size = 1;  ///< ranks of the communicator
   int root = 0;
   /// Of the blocks of the send buffer, in the order of the ranks, or of the neighbours, that they are for. One block
-  /// where all get the same; none where this rank sends nothing of its own.
-  std::vector<std::int64_t> sent;
+  /// where all get the same; none where this rank sends nothing of its own. A schedule has a mark where there is one.
+  std::vector<std::int64_t> sent{};
   /// Of the blocks of the receive buffer, likewise by their sources. One block where a reduction or one rank fills it;
   /// none where this rank receives nothing.
-  std::vector<std::int64_t> received;
+  std::vector<std::int64_t> received{};
   /// Of every block that is reduced and scattered, by ranks: the same on all of them. Else empty.
-  std::vector<std::int64_t> scattered;
+  std::vector<std::int64_t> scattered{};
   /// What this rank sends lies in its receive buffer (MPI_IN_PLACE): where a block of its own is asked for there, it
   /// lies in its place already.
   bool in_place = false;
   std::int64_t unit_bytes = 1;  ///< an element of a reduction: regions that are reduced are of whole ones
   bool commutative = true;
-  std::vector<int> sources;       ///< neighbours that send to this rank, in the order of the blocks; MPI_PROC_NULL is -1
-  std::vector<int> destinations;  ///< to which it sends
+  std::vector<int> sources{};  ///< neighbours that send to this rank, in the order of the blocks; MPI_PROC_NULL is -1
+  std::vector<int> destinations{};  ///< to which it sends
   /// The neighbours come in pairs, the lower and the upper of a dimension, and what goes to one side comes from the
   /// other: in a periodic dimension of two ranks or one both are the same rank (MPI-4, section 8.6).
   bool cartesian = false;

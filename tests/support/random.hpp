@@ -24,6 +24,8 @@ class Random {
     return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
   }
   int integer(int least, int most) { return static_cast<int>(between(least, most)); }
+  /// All 64 bits are random; the cheapest choice.
+  std::uint64_t bits() { return engine_(); }
   bool one_in(int n) { return between(1, n) == 1; }
   template <class T>
   const T& of(const std::vector<T>& choices) {

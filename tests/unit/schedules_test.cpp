@@ -1,0 +1,191 @@
+// Every algorithm for every collective that it serves, on all ranks at once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ostream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collective/algorithms.hpp"
+#include "core/error.hpp"
+#include "support/collective_case.hpp"
+#include "support/collective_result.hpp"
+#include "support/random.hpp"
+#include "support/schedule_simulator.hpp"
+
+namespace partita::collective {
+
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << "kind " << static_cast<int>(kind);
+}
+
+namespace {
+
+using test::Case;
+using test::Contents;
+using test::Random;
+using test::Shape;
+using test::Simulator;
+
+std::vector<Schedule> schedules_of(const Algorithm& algorithm, const std::vector<Problem>& problems) {
+  std::vector<Schedule> schedules;
+  for (const Problem& problem : problems) schedules.push_back(algorithm.write(problem));
+  return schedules;
+}
+
+bool serves(const Algorithm& algorithm, const Case& made) {
+  const auto count = std::ranges::count_if(made.problems, algorithm.serves);
+  // All ranks choose alike.
+  EXPECT_TRUE(count == 0 || count == std::ssize(made.problems)) << algorithm.name;
+  return count > 0;
+}
+
+/// What is wrong with an algorithm's way to do a case of this shape, or nothing.
+std::string try_out(const Algorithm& algorithm, const Shape& shape, const Case& made, Random& random) {
+  const std::vector<Schedule> schedules = schedules_of(algorithm, made.problems);
+  const std::string fault = test::fault_of_all(made.problems, schedules);
+  if (!fault.empty()) return fault;
+  const int partitions = random.integer(1, 3);
+  const int epochs = random.one_in(4) ? 2 : 1;
+  Simulator simulator(made.problems, schedules, partitions, random);
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    const Contents contents = test::contents_of(shape, epoch);
+    const std::string stuck = simulator.run(contents);
+    if (!stuck.empty()) return stuck;
+    const std::string wrong = test::wrong_result(made, simulator, partitions, contents);
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+struct Pair {
+  const Algorithm* algorithm;
+  Kind kind;
+};
+
+std::vector<Pair> pairs() {
+  std::vector<Pair> all;
+  for (const Algorithm* algorithm : algorithms()) {
+    for (int kind = 0; kind < kind_count; ++kind) {
+      if (algorithm->kinds.contain(static_cast<Kind>(kind))) all.push_back({algorithm, static_cast<Kind>(kind)});
+    }
+  }
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<Pair>& info) {
+  static const char* const kinds[] = {"bcast",
+                                      "gather",
+                                      "gatherv",
+                                      "scatter",
+                                      "scatterv",
+                                      "allgather",
+                                      "allgatherv",
+                                      "alltoall",
+                                      "alltoallv",
+                                      "alltoallw",
+                                      "reduce",
+                                      "allreduce",
+                                      "reduce_scatter",
+                                      "reduce_scatter_block",
+                                      "scan",
+                                      "exscan",
+                                      "neighbor_allgather",
+                                      "neighbor_allgatherv",
+                                      "neighbor_alltoall",
+                                      "neighbor_alltoallv",
+                                      "neighbor_alltoallw"};
+  return std::string(info.param.algorithm->name) + "_" + kinds[static_cast<int>(info.param.kind)];
+}
+
+/// Every root of few ranks, and of many the first, the last and one between.
+std::vector<int> roots(Kind kind, int size, Random& random) {
+  if (!test::has_root(kind)) return {0};
+  if (size > 9) return {0, random.integer(1, size - 2), size - 1};
+  std::vector<int> all;
+  for (int root = 0; root < size; ++root) all.push_back(root);
+  return all;
+}
+
+class SchedulesOf : public testing::TestWithParam<Pair> {};
+
+TEST_P(SchedulesOf, do_their_collective_on_any_number_of_ranks_without_a_race) {
+  const auto& [algorithm, kind] = GetParam();
+  Random random(20260301, static_cast<std::uint64_t>(kind));
+  int tried = 0;
+  for (int size = 1; size <= 33; ++size) {
+    for (const int root : roots(kind, size, random)) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && !test::has_in_place(kind)) continue;
+        for (const bool commutative : {false, true}) {
+          if (commutative && !test::is_reduction(kind)) continue;
+          const Shape shape = {kind, size, root, in_place, commutative, commutative ? random.between(1, 3) : 2};
+          const Case made = test::make_case(shape, random);
+          if (!serves(*algorithm, made)) continue;
+          ++tried;
+          ASSERT_EQ(try_out(*algorithm, shape, made, random), "")
+              << size << " ranks, root " << root << (in_place ? ", in place" : "")
+              << (commutative ? ", commutative" : "");
+        }
+      }
+    }
+  }
+  EXPECT_GT(tried, 0);
+}
+
+/// Commutes as the addition of floating-point numbers does, and is no more associative.
+void add_rounded(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>((from[i] + to[i]) * 5 / 4);
+}
+
+TEST(Schedules, give_all_ranks_of_an_allreduce_the_same_bits) {
+  Random random(20260302);
+  for (const Algorithm* algorithm : algorithms()) {
+    if (!algorithm->kinds.contain(Kind::allreduce)) continue;
+    for (int size = 2; size <= 33; ++size) {
+      const Shape shape = {.kind = Kind::allreduce, .size = size};
+      const Case made = test::make_case(shape, random);
+      const std::vector<Schedule> schedules = schedules_of(*algorithm, made.problems);
+      Simulator simulator(made.problems, schedules, 1, random);
+      Contents contents = test::contents_of(shape, 0);
+      contents.reduce = add_rounded;
+      ASSERT_EQ(simulator.run(contents), "");
+      for (int rank = 1; rank < size; ++rank) {
+        ASSERT_EQ(simulator.received(rank, 0, 0), simulator.received(0, 0, 0)) << algorithm->name << ", rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(Schedules, of_one_collective_have_a_name_each) {
+  std::set<std::pair<Kind, std::string_view>> names;
+  for (const auto& [algorithm, kind] : pairs()) {
+    EXPECT_TRUE(names.emplace(kind, algorithm->name).second) << algorithm->name;
+    EXPECT_NE(algorithm->name, "auto");
+  }
+}
+
+TEST(Schedules, are_chosen_by_name_or_by_preference) {
+  Random random(1);
+  const Problem problem = test::make_case({.kind = Kind::bcast, .size = 3}, random).problems[0];
+  EXPECT_EQ(choose(problem, "binomial").name, "binomial");
+  EXPECT_TRUE(choose(problem).kinds.contain(Kind::bcast));
+  try {
+    choose(problem, "bruck");
+    ADD_FAILURE() << "an algorithm of another collective was chosen";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.error_class(), ErrorClass::arg);
+    EXPECT_NE(std::string(error.what()).find("'bruck' serves this collective; expected is auto or one of binomial"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SchedulesOf, testing::ValuesIn(pairs()), name_of);
+
+}  // namespace
+}  // namespace partita::collective
