@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the whole measured comparison and writes the results, and a page about them, into a folder.
+"""Runs the whole measured comparison and writes into a folder the results, as JSON with all samples and as CSV summaries, and a
+page that quotes these. The JSON stays out of the repository.
 
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
                    [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
@@ -11,15 +12,19 @@ With valgrind installed it also counts Partita's instructions per epoch (design 
 
 import argparse
 import collections
+import csv
 import json
 import pathlib
 import re
 import shlex
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
+
+import pages
+from partita_report.results import Job, Row, keep_summaries
+from partita_report.summary import figure_of, to_csv
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
@@ -151,9 +156,15 @@ def counted_foreign_run(folder, call, alive, program="partita_foreign_calls"):
             f"--callgrind-out-file={folder}/out.%p", str(program), *(["alive"] if alive else [])]
 
 
+def write_table(file, heading, rows):
+    with open(file, "w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([heading, *([f"{cell:g}" if isinstance(cell, float) else cell for cell in row]
+                                                                   for row in rows)])
+
+
 def measure_small_costs(options):
     """Instructions of the drop-in for a call on a request of the MPI's own, and what a copy into another process's memory and
-    the look before it take: small-costs.json."""
+    the look before it take: small-costs.csv."""
     programs = pathlib.Path(options.program).resolve().parent
     found = {"command": shlex.join(counted_foreign_run(".", "test", True)), "instructions_per_call": {}, "remote_copy_ns": {}}
     for call in ("test", "wait"):
@@ -167,8 +178,19 @@ def measure_small_costs(options):
                 found["instructions_per_call"][f"{call}, {'requests of ours alive' if alive else 'none of ours'}"] = counted / COUNTED_CALLS
     ended = subprocess.run([str(programs / "partita_remote_copy_cost")], capture_output=True, text=True, timeout=RUN_LIMIT_S, check=True)
     found["remote_copy_ns"] = json.loads(ended.stdout)
-    (options.output / "small-costs.json").write_text(json.dumps(found, indent=1) + "\n")
+    write_table(options.output / "small-costs.csv", ("what", "unit", "value"),
+                [(call, "instructions a call", value) for call, value in found["instructions_per_call"].items()]
+                + [("look" if size == "look" else f"copy of {size} bytes and look", "ns", value)
+                   for size, value in found["remote_copy_ns"].items()])
     print(json.dumps(found, indent=1))
+
+
+def write_preload(file, times):
+    """A summary in which every job is one, with one sample of each size."""
+    jobs = [Job(file.name, {"benchmark": "preload", "unit": "us"},
+                [Row(subject, "plain", [both[number][job]], size=size) for size, both in times.items()
+                 for number, subject in enumerate(("plain", "preloaded"))]) for job in range(PRELOAD_JOBS)]
+    file.write_text(to_csv(figure_of("preload", jobs)), encoding="utf-8")
 
 
 def measure_preload(options):
@@ -190,50 +212,12 @@ def measure_preload(options):
         for line in ended.stdout.splitlines():
             size, time_us = line.split()
             times[int(size)][preloaded].append(float(time_us))
-    (options.output / "preload.json").write_text(json.dumps(
-        {"unit": "us", "plain": {size: both[0] for size, both in times.items()},
-         "preloaded": {size: both[1] for size, both in times.items()}}, indent=1) + "\n")
+    write_preload(options.output / "preload.csv", times)
     return times
-
-
-def preload_table(options, times):
-    sizes = " ".join(map(str, PRELOAD_SIZES))
-    lines = [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
-             f"    {shlex.join(shown_launcher(options))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
-             "| bytes | plain | preloaded | preloaded over plain |", "|---:|---:|---:|---:|"]
-    for size, both in times.items():
-        plain, preloaded = (statistics.median(each) for each in both)
-        lines.append(f"| {size_name(size)} | {plain:.4g} | {preloaded:.4g} | {preloaded / plain:.2f} |")
-    return [*lines, ""]
 
 
 def results(options, run):
     return json.loads((options.output / f"{run.name}.json").read_text())
-
-
-def size_name(size):
-    for unit in ("", "K", "M", "G"):
-        if size < 1024 or size % 1024:
-            return f"{size}{unit}"
-        size //= 1024
-    return f"{size}T"
-
-
-def table(found):
-    """Markdown: a line for each size and partition count, a column for each subject."""
-    subjects = list(dict.fromkeys(row["subject"] for row in found["rows"]))
-    lines = [f"| bytes | partitions | {' | '.join(subjects)} |", "|" + "---:|" * (2 + len(subjects))]
-    cases = dict.fromkeys((row["partitions"], row["bytes"]) for row in found["rows"])
-    for partitions, size in cases:
-        cells = []
-        for subject in subjects:
-            row = next(r for r in found["rows"] if (r["partitions"], r["bytes"], r["subject"]) == (partitions, size, subject))
-            cell = f"{row['median']:.4g}"
-            if subject != row["reference"]:
-                cell += f" ({row['metric']:.2f})"
-            cells.append(cell)
-        lines.append(f"| {size_name(size)} | {partitions} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def links_used(found):
@@ -244,32 +228,43 @@ def links_used(found):
     return "; ".join(f"{subject}: {', '.join(sorted(links))}" for subject, links in used.items())
 
 
+def table_of(name):
+    return [f"<!--= table('{name}') --><!--/-->", ""]
+
+
+def preload_section(options):
+    sizes = " ".join(map(str, PRELOAD_SIZES))
+    return [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
+            f"    {shlex.join(shown_launcher(options))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
+            *table_of("preload")]
+
+
+def instructions_section(options):
+    return ["## Instructions of Start + 8 × Pready + Wait (send, matched, receiver started)", "",
+            f"    {shown_count_command(options)}", "", "By function: instructions.csv.", "",
+            "<!--= instructions('instructions') --><!--/-->", ""]
+
+
 def page(options, done, failed, counts, preload):
-    """The page that states every figure, with the command that made it."""
+    """The page of the folder, with the command that made each figure; pages.py fills in the figures, from the CSV files."""
     machine = results(options, done[0])["machine"] if done else {}
     text = ["# Measured comparison", ""]
     if machine:
         text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}; 2 ranks of one "
-                 "node. Medians; in parentheses the figure named in the heading, against the persistent send of the same job.", ""]
-    if counts:
-        text += ["## Instructions of Start + 8 × Pready + Wait (send, matched, receiver started)", "",
-                 f"    {shown_count_command(options)}", "", "By function: instructions.json.", "",
-                 "| link | Partita's own | in its links |", "|---|---:|---:|"]
-        text += [f"| {link} | {sum(parts['own'].values()):.0f} | {sum(parts['links'].values()):.0f} |"
-                 for link, parts in counts.items()]
-        text += [""]
-    if preload:
-        text += preload_table(options, preload)
+                 "node. Medians; in parentheses how many times as good as the persistent send of the same job: above 1 is better. The "
+                 "intervals stand in the CSV files.", ""]
+    text += instructions_section(options) if counts else []
+    text += preload_section(options) if preload else []
     for run in done:
         found = results(options, run)
-        text += [f"## {run.name}: {found['unit']} ({found['metric']})", "", f"    {shown_command(options, run)}", ""]
+        text += [f"## {run.name}: {found['unit']}", "", f"    {shown_command(options, run)}", ""]
         if links_used(found):
             text += [f"Links: {links_used(found)}.", ""]
         text += [f"- {note}" for note in found["notes"]] + ([""] if found["notes"] else [])
-        text += [table(found), ""]
+        text += table_of(run.name)
     if failed:
         text += ["## Failed", ""] + [f"- `{shown_command(options, run)}`" for run in failed] + [""]
-    return "\n".join(text)
+    return pages.filled(options.output / "README.md", "\n".join(text))
 
 
 def parse_arguments():
@@ -292,11 +287,13 @@ def main():
         (done if measure(options, run) else failed).append(run)
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
     if counts:
-        found = {"command": shown_count_command(options), "epochs": COUNTED_EPOCHS, "instructions_per_epoch": counts}
-        (options.output / "instructions.json").write_text(json.dumps(found, indent=1) + "\n")
+        write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
+                    [(link, part, function, count) for link, parts in counts.items() for part, functions in parts.items()
+                     for function, count in functions.items()])
     preload = measure_preload(options) if not options.only or "preload" in options.only else {}
     if "small-costs" in options.only:
         return measure_small_costs(options)
+    keep_summaries(options.output, [run.name for run in done])
     (options.output / "README.md").write_text(page(options, done, failed, counts, preload))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0

@@ -1,0 +1,216 @@
+"""What a page may quote of result files: the functions that the expressions of pages.py call. Each gives text, or values for
+`span` and `each` to show.
+
+FILE is a summary (docs/measurements/FILE.csv, or one in the page's own folder), or a list of them. `sizes` is "8:1K", both ends
+included, "1K" alone, or "16M:"; `at` names partition counts, `case` a case."""
+import csv
+import functools
+import pathlib
+
+from partita_report import summary
+from partita_report.charts import short_bytes
+from partita_report.failure import Failure
+from partita_report.results import read
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MEASUREMENTS = ROOT / "docs/measurements"
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@functools.lru_cache(maxsize=None)
+def load(path):
+    return read(path)
+
+
+@functools.lru_cache(maxsize=None)
+def lines(path):
+    """Of a CSV file that is no summary, as dictionaries."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def in_bytes(text):
+    return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def takes(sizes, at, case):
+    """Whether a point lies where the reader asked."""
+    low, colon, high = (sizes or ":").partition(":")
+    least = in_bytes(low) if low else 0
+    most = in_bytes(high) if high else None if colon else least
+    counts = None if at is None else {at} if isinstance(at, int) else set(at)
+    return lambda point: (point.size >= least and (most is None or point.size <= most)
+                          and (counts is None or point.partitions in counts) and (case is None or point.case == case))
+
+
+def number(value):
+    """Three digits, or as many as stand before the point."""
+    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
+
+
+def span(values, digits=None, between=" to "):
+    """From the least to the largest, or one of them where they read alike."""
+    shown = [number(value) if digits is None else f"{value:,.{digits}f}" for value in (min(values), max(values))]
+    return between.join(dict.fromkeys(shown))
+
+
+def each(values, digits=None, between=" / "):
+    return between.join(number(value) if digits is None else f"{value:,.{digits}f}" for value in values)
+
+
+def worst(values, digits=None):
+    return each([min(values)], digits)
+
+
+def best(values, digits=None):
+    return each([max(values)], digits)
+
+
+def percent(values):
+    """Ratios as what they are above 1, in percent."""
+    return [100 * (value - 1) for value in values]
+
+
+class Quotes:
+    """The functions for the pages of one folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def path(self, file):
+        return (MEASUREMENTS if "/" in file else self.folder) / f"{file}.csv"
+
+    def figure(self, file):
+        return load(self.path(file))
+
+    def files(self, file):
+        return [self.figure(one) for one in ([file] if isinstance(file, str) else file)]
+
+    def points(self, file, subject, sizes="", at=None, case=None):
+        """By place, ascending in size."""
+        chosen = takes(sizes, at, case)
+        found = [point for figure in self.files(file) for point in figure.points if point.subject == subject and chosen(point)]
+        if not found:
+            raise Failure(f"{file} has no point of {subject} at {sizes or 'any size'}, {at or 'any'} partitions, case {case}")
+        return sorted(found, key=lambda point: (point.size, point.partitions))
+
+    def medians(self, file, subject, sizes="", at=None, case=None, scale=1):
+        return [scale * point.median for point in self.points(file, subject, sizes, at, case)]
+
+    def over(self, file, subject, reference, sizes="", at=None, case=None):
+        """The median over that of `reference` at the same place of the same file: what share of its time, of its rate."""
+        chosen, found = takes(sizes, at, case), []
+        for figure in self.files(file):
+            known = {(point.place, point.subject): point.median for point in figure.points if chosen(point)}
+            found += [(point.size, point.partitions, point.median / known[point.place, reference]) for point in figure.points
+                      if chosen(point) and point.subject == subject and (point.place, reference) in known]
+        if not found:
+            raise Failure(f"{file} has no place with both {subject} and {reference} at {sizes or 'any size'}")
+        return [value for *_, value in sorted(found)]
+
+    def times(self, file, subject, reference, sizes="", at=None, case=None):
+        """How many times as good as `reference`: above 1 is better, of times and of rates."""
+        larger = self.files(file)[0].larger_is_better
+        return [value if larger else 1 / value for value in self.over(file, subject, reference, sizes, at, case)]
+
+    def ratios(self, file, subject, sizes="", at=None, case=None):
+        """To the row's own yardstick, within each job."""
+        return [point.ratio for point in self.points(file, subject, sizes, at, case)]
+
+    def balance(self, *rows):
+        """A table of wins and losses. A row is (words, file, subject, references, partition count or None): how many times as good
+        as each reference, how many sizes are better, alike and worse by the intervals, and which are worse."""
+        written = []
+        for words, file, subject, references, at in rows:
+            for reference in references:
+                found = self.compared(file, subject, reference, at)
+                better = [place for place, known in found if known[1] > 1]
+                worse = [place for place, known in found if known[2] < 1]
+                written.append([words, f"`{subject}`", f"`{reference}`", span([known[0] for _, known in found]),
+                                f"{len(better)} / {len(found) - len(better) - len(worse)} / {len(worse)}",
+                                runs_of([place for place, _ in found], worse) or "-"])
+        return markdown(["figure", "subject", "against", "times as good", "better / alike / worse, sizes", "worse at"], written)
+
+    def compared(self, file, subject, reference, at=None):
+        """[(place, (times as good, lower end, upper end))] wherever both are positive."""
+        figure, chosen, found = self.figure(file), takes("", at, None), []
+        theirs = {point.place: point for point in figure.points if point.subject == reference}
+        for point in self.points(file, subject, "", at):
+            other = theirs.get(point.place)
+            known = other and chosen(point) and summary.goodness(*((each.median, each.low, each.high) for each in (point, other)),
+                                                                 figure.larger_is_better)
+            if known:
+                found.append((point.place, known))
+        return found
+
+    # ---- Tables -------------------------------------------------------------------------------------------------------
+
+    def table(self, file):
+        """A line for each place, a column for each subject: the median, in parentheses the ratio to its yardstick."""
+        figure = self.figure(file)
+        subjects = list(dict.fromkeys(point.subject for point in figure.points))
+        places = dict.fromkeys(sorted({point.place for point in figure.points}, key=lambda place: (place[0], place[2], place[1])))
+        found = {(point.place, point.subject): point for point in figure.points}
+        counted = any(place[2] for place in places)
+        heading = [figure.meta.get("size", "bytes"), *(["partitions"] if counted else []), *subjects]
+        rows = [[short_bytes(place[1]), *([str(place[2])] if counted else []), *(cell(found.get((place, subject))) for subject in subjects)]
+                for place in places]
+        return markdown(heading, rows, right=True)
+
+    def grid(self, file, columns, sizes="", digits=2, first="bytes", label=short_bytes):
+        """A line for each size; `columns` is {heading: (subject, reference or None, case)}: medians or how many times as good."""
+        tables = {}
+        for heading, (subject, reference, case) in columns.items():
+            points = {point.size: point for point in self.points(file, subject, sizes, None, case)}
+            theirs = {point.size: point for point in self.points(file, reference, sizes, None, case)} if reference else {}
+            larger = self.figure(file).larger_is_better
+            tables[heading] = {size: point.median if not reference else point.median / theirs[size].median if larger
+                               else theirs[size].median / point.median for size, point in points.items() if not reference or size in theirs}
+        all_sizes = sorted({size for column in tables.values() for size in column})
+        return markdown([first, *columns], [[label(size), *(f"{column[size]:.{digits}f}" if size in column else "" for column in tables.values())]
+                                            for size in all_sizes], right=True)
+
+    def instructions(self, file):
+        """Per link, of Partita's own functions and of its links'."""
+        found = {}
+        for row in lines(self.path(file)):
+            found.setdefault(row["link"], {}).setdefault(row["part"], []).append(float(row["instructions"]))
+        return markdown(["link", "Partita's own", "in its links"], [[link, *(f"{sum(parts[part]):.0f}" for part in ("own", "links"))]
+                                                                   for link, parts in found.items()], right=True)
+
+    def counted(self, file, **wanted):
+        """The sum of the last column of the rows that have what is wanted."""
+        rows = [row for row in lines(self.path(file)) if all(row[key] == value for key, value in wanted.items())]
+        if not rows:
+            raise Failure(f"{file} has no row with {wanted}")
+        return sum(float(list(row.values())[-1]) for row in rows)
+
+    def revisions(self):
+        """Of which sources each file of the folder is."""
+        named = {}
+        for path in sorted(self.folder.glob("*.csv")):
+            if path.read_text(encoding="utf-8").startswith(summary.META):
+                named.setdefault(load(path).meta.get("revision", "not told"), []).append(f"`{path.stem}`")
+        return "\n".join(f"- revision {revision}: {', '.join(names)}" for revision, names in named.items())
+
+
+def runs_of(places, chosen):
+    """The sizes of the chosen places, neighbours among all places as "8 to 4K"."""
+    runs = []
+    for number, place in enumerate(places):
+        if place in chosen and number and places[number - 1] in chosen:
+            runs[-1][1:] = [place]
+        elif place in chosen:
+            runs.append([place])
+    return ", ".join(" to ".join(short_bytes(size) for _, size, _ in run) for run in runs)
+
+
+def cell(point):
+    if point is None:
+        return ""
+    return f"{point.median:.4g}" + ("" if point.ratio is None else f" ({point.ratio:.2f})")
+
+
+def markdown(heading, rows, right=False):
+    first, *written = [f"| {' | '.join(row)} |".replace("|  |", "| |").replace("|  |", "| |") for row in [heading, *rows]]
+    return "\n".join([first, "|" + ("---:|" if right else "---|") * len(heading), *written])

@@ -1,0 +1,137 @@
+"""The pages say what the result files say, and a page that does not is found."""
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCES / "bench"))
+import goals  # noqa: E402
+import pages  # noqa: E402
+import quoted  # noqa: E402
+from partita_report.failure import Failure  # noqa: E402
+from partita_report.results import bench_row, Job, keep_summaries  # noqa: E402
+from partita_report.summary import figure_of  # noqa: E402
+
+MEASURED = SOURCES / "docs/measurements/h200-2-gpus"
+
+
+def page(text, folder=MEASURED):
+    """What is wrong with a page of this text in the folder."""
+    place = folder / "page.md"
+    return [*pages.differences(place, text), *pages.untied(place, text)]
+
+
+def figure(rows, unit="us"):
+    rows = [{"bytes": size, "partitions": 1, "subject": subject, "reference": subject, "median": median, "samples": [median],
+             "gpu_copy": "packets"} for size, subject, median in rows]
+    return figure_of("latency", [Job("latency.json", {"benchmark": "b", "unit": unit}, [bench_row(row) for row in rows])])
+
+
+def test_every_page_says_what_its_result_files_say():
+    found = [complaint for each in pages.pages() for complaint in pages.differences(each, each.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+def test_no_figure_of_the_measurements_is_without_a_result_file():
+    found = [complaint for each in quoted.MEASUREMENTS.rglob("*.md") for complaint in pages.untied(each, each.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+def test_the_repository_keeps_summaries_and_no_samples():
+    kept = subprocess.run(["git", "-C", SOURCES, "ls-files", "docs/measurements"], capture_output=True, text=True).stdout.split()
+    assert not [file for file in kept if not file.endswith((".csv", ".md"))]
+    for file in quoted.MEASUREMENTS.rglob("*.csv"):
+        assert file.stat().st_size < 64 * 1024, f"{file} is no small summary"
+
+
+def test_a_digit_that_was_changed_is_found_wherever_it_stands():
+    """The last digit of the first places of every page."""
+    changed = 0
+    for each in pages.pages():
+        text = each.read_text(encoding="utf-8")
+        for place in pages.places(text)[:12]:  # more of a page would take long
+            digits = list(re.finditer(r"\d", place["text"]))
+            if digits:
+                at = place.start("text") + digits[-1].start()
+                wrong = text[:place.start()] + place[0][:at - place.start()] + str((int(text[at]) + 1) % 10) + place[0][at - place.start() + 1:]
+                assert list(pages.differences(each, wrong[place.start():])), f"{each}: {place['expression']}"
+                changed += 1
+    assert changed > 60
+
+
+def test_a_figure_in_a_cell_of_a_table_is_compared():
+    text = pages.filled(MEASURED / "page.md", "<!--= table('table1') --><!--/-->")
+    assert not page(text)
+    at = text.index("(", text.index("\n"))
+    assert page(text[:at] + "(9" + text[at + 1:])
+
+
+def test_a_verdict_by_prose_is_found():
+    text = pages.filled(MEASURED / "page.md", "packets: <!--= verdict('packets') --><!--/-->")
+    assert "missed: 3 of 8 sizes reach it" in text and not page(text)
+    assert page(text.replace("missed: 3 of 8 sizes reach it", "reached"))
+
+
+def test_a_figure_that_is_tied_to_nothing_is_found():
+    for figures in ("it takes 1.2 µs", "1.2 to 1.3 µs", "moves 370 GB/s", "1.41 ×", "2.1 times as fast", "| 4 % |", "893 instructions"):
+        assert page(figures), figures
+    for nominal in ("`1.2 µs`", "    mpirun -n 2 # 1.2 us", "8 KiB in 16 partitions", "MPICH 5.0.2", "2 × 2 GPUs", "500 iterations"):
+        assert not page(nominal), nominal
+
+
+def test_expressions_that_give_nothing_are_refused_with_page_and_expression():
+    for expression in ("span(medians('latency', 'nobody'))", "medians('latency', 'nccl')", "table('none')", "nothing()"):
+        try:
+            page(f"<!--= {expression} --><!--/-->")
+        except Failure as failure:
+            assert "page.md" in str(failure) and expression in str(failure)
+        else:
+            raise AssertionError(expression)
+
+
+def test_sizes_and_numbers_are_read_and_shown_as_told():
+    assert (quoted.in_bytes("8"), quoted.in_bytes("64K"), quoted.in_bytes("4M")) == (8, 65536, 4 << 20)
+    assert [quoted.number(value) for value in (0.123, 9.996, 99.96, 1234.5)] == ["0.12", "10.0", "100", "1,234"]
+    assert quoted.span([2, 1]) == "1.00 to 2.00" and quoted.span([1.001, 1.002]) == "1.00"
+    places = [("", size, 8) for size in (1, 2, 4, 8, 16)]
+    assert quoted.runs_of(places, [places[0], places[1], places[2], places[4]]) == "1 to 4, 16"
+
+
+def test_a_goal_is_reached_where_all_its_sizes_reach_it():
+    goal = goals.read_goals()["packets"]
+    assert goals.judge(goal, figure([(8, "device-packets", 1.3), (16, "device-packets", 1.2)])).said == "reached"
+    assert goals.judge(goal, figure([(8, "device-packets", 1.3), (16, "device-packets", 1.31)])).said == "missed: 1 of 2 sizes reach it"
+    assert goals.judge(goal, figure([(8, "device-packets", 2.0), (2048, "device-packets", 1.0)])).said == "missed"
+    assert goals.judge(goal, figure([(8, "nccl", 1.0)])).said == goals.judge(goal, None).said == "not measured"
+    other_way = figure([(8, "device-packets", 1.0)])
+    other_way.points[0].gpu_copy = "kernel"
+    assert goals.judge(goal, other_way).said == "not measured"
+
+
+def test_goals_of_ratios_differences_and_the_best_of_several():
+    known = goals.read_goals()
+    rates = figure([(1 << 20, "put-8x512", 100), (1 << 20, "put-128x512", 220)], "GB/s")
+    assert goals.judge(known["bandwidth-1M"], rates).values == [220]
+    rates = figure([(8, "kernel", 6), (8, "traditional", 2), (16, "kernel", 1), (16, "traditional", 2)], "GB/s")
+    assert goals.judge(known["kernel-smallest"], rates).values == [3] and goals.judge(known["kernel-largest"], rates).values == [0.5]
+    seconds = figure([(64, "kernel", 1), (64, "traditional", 2)], "s")
+    assert goals.judge(known["jacobi-kernel"], seconds).said == "reached"
+    asleep = figure([(8, "asleep-idle", 900), (8, "asleep-bare", 800)])
+    assert goals.judge(known["asleep"], asleep).values == [100] and goals.judge(known["asleep"], asleep).said == "missed"
+    plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
+    assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
+
+
+def test_the_measuring_program_judges_a_folder(tmp_path):
+    def judged(folder):
+        ended = subprocess.run([sys.executable, "-B", SOURCES / "bench/gpu_measure.py", "--from", folder], capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+    text = judged(MEASURED)
+    assert re.search(r"device-driven packets.*<= 1\.3 us +1\.34  missed: 3 of 8 sizes reach it", text), text
+    (tmp_path / "table1.json").write_text('{"benchmark": "t", "unit": "us", "rows": [{"bytes": 8, "partitions": 1, "subject": "psend_init", '
+                                          '"reference": "psend_init", "median": 4, "samples": [9, 4, 1]}]}')
+    keep_summaries(tmp_path, ["table1"])
+    assert re.search(r"Psend_init +<= 5 us +4\.00  reached", judged(tmp_path))
