@@ -117,6 +117,17 @@ class Quotes:
         """To the row's own yardstick, within each job."""
         return [point.ratio for point in self.points(file, subject, sizes, at, case)]
 
+    def over_cases(self, file, subject, case, other, sizes=""):
+        """The medians in one case over those in another one, by size."""
+        known = {point.size: point.median for point in self.points(file, subject, sizes, None, other)}
+        return [point.median / known[point.size] for point in self.points(file, subject, sizes, None, case)]
+
+    def us_per_transfer(self, file, subject, few, many, sizes=""):
+        """What a transfer more costs an epoch: `few` and `many` are cases named by their number of transfers; the file has GB/s."""
+        times = [{point.size: point.size / point.median / 1e3 for point in self.points(file, subject, sizes, None, str(count))}
+                 for count in (few, many)]
+        return [(time - times[0][size]) / (many - few) for size, time in times[1].items()]
+
     def balance(self, *rows):
         """A table of wins and losses. A row is (words, file, subject, references, partition count or None): how many times as good
         as each reference, how many sizes are better, alike and worse by the intervals, and which are worse."""

@@ -1,4 +1,7 @@
 """The pages say what the result files say, and a page that does not is found."""
+import argparse
+import csv
+import json
 import pathlib
 import re
 import subprocess
@@ -8,6 +11,7 @@ sys.dont_write_bytecode = True
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / "bench"))
 import goals  # noqa: E402
+import measure  # noqa: E402
 import pages  # noqa: E402
 import quoted  # noqa: E402
 from partita_report.failure import Failure  # noqa: E402
@@ -34,9 +38,32 @@ def test_every_page_says_what_its_result_files_say():
     assert not found, "\n".join(found)
 
 
-def test_no_figure_of_the_measurements_is_without_a_result_file():
-    found = [complaint for each in quoted.MEASUREMENTS.rglob("*.md") for complaint in pages.untied(each, each.read_text(encoding="utf-8"))]
+def test_no_figure_is_without_a_result_file():
+    found = [complaint for each in pages.pages() for complaint in pages.untied(each, each.read_text(encoding="utf-8"))]
     assert not found, "\n".join(found)
+
+
+def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
+    with open(pages.NOMINAL, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert row["figure"] in pages.blanked((SOURCES / row["page"]).read_text(encoding="utf-8")), row
+
+
+def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
+    measure.write_preload(tmp_path / "preload.csv", {8: ([2.0] * 9, [1.0] * 9)})
+    measure.write_table(tmp_path / "instructions.csv", ("link", "part", "function", "instructions"),
+                        [("auto", "own", "f(int, int)", 800.0), ("auto", "own", "g", 93.0), ("auto", "links", "h", 84.0)])
+    run = measure.Run("latency", ["latency", "-m", "8:8"])
+    rows = [{"bytes": 8, "partitions": 8, "subject": subject, "reference": "persistent", "link": "", "median": median, "samples": [median]}
+            for subject, median in (("persistent", 3.0), ("partita-c", 2.0))]
+    machine = {"cpu": "A CPU", "cores": 2, "mpi": "Some MPI", "thread_level": "multiple"}
+    (tmp_path / "latency.json").write_text(json.dumps({"benchmark": "latency", "unit": "us", "machine": machine, "notes": [], "rows": rows}))
+    keep_summaries(tmp_path, ["latency"])
+    options = argparse.Namespace(output=tmp_path, mpirun="mpirun -n 2")
+    text = measure.page(options, [run], [], {"auto": {}}, {8: ()})
+    for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |"):
+        assert line in text, text
+    assert not list(pages.differences(tmp_path / "README.md", text))
 
 
 def test_the_repository_keeps_summaries_and_no_samples():
