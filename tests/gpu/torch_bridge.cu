@@ -1,4 +1,4 @@
-// What torch_check.py cannot say by ctypes: calls whose arguments are handles of the MPI, and a kernel. All else it
+// What torch_rank.py cannot say by ctypes: calls whose arguments are handles of the MPI, and a kernel. All else it
 // calls itself. Each returns an MPI error code, or a negative number where CUDA fails.
 #include <cuda_runtime.h>
 #include <mpi.h>

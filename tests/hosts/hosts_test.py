@@ -1,20 +1,16 @@
-#!/usr/bin/env python3
-"""Two hosts on one machine: network namespaces joined by a bridge, ranks in each, TCP between them.
+"""A suite on two hosts on one machine: network namespaces joined by a bridge, half of the ranks in each, TCP between them. Needs
+root and `ip`. What the suite prints is its own report, lines `skipped: ...` among it."""
 
-    hosts_test.py --mpiexec mpirun --family mpich PROGRAM [ARGUMENT...]
-
-Runs PROGRAM on --ranks ranks, half of them on each host. Needs root and `ip`. Exit codes: PROGRAM's, or 77 with a line
-"skipped: ..." where this machine cannot do it."""
-
-import argparse
 import os
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
+import pytest
+
+SKIPPED_EXIT_CODE = 77  # of the suite
+LIMIT_S = 100
 BRIDGE = "ptbr"
 HOSTS = {"pthost1": "10.213.7.11", "pthost2": "10.213.7.12"}
 BRIDGE_ADDRESS = "10.213.7.1"
@@ -78,60 +74,60 @@ def set_up():
         sh("ip", "-n", host, "link", "set", "lo", "up")
 
 
-def command_for(options, shell):
-    half = options.ranks // 2
+@pytest.fixture
+def shell(tmp_path):
+    """A file that takes the place of ssh."""
+    (first, first_address), (second, second_address) = HOSTS.items()
+    file = tmp_path / "node_shell"
+    file.write_text(NODE_SHELL.format(first=first, first_address=first_address, second=second, second_address=second_address),
+                    encoding="ascii")
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.fixture
+def hosts(given):
+    reason = missing() or ("this launcher's ssh options are not known" if given["vendor"] == "other" else None)
+    if reason:
+        pytest.skip(reason)
+    try:
+        set_up()
+        yield
+    finally:
+        for host in HOSTS:
+            for pid in sh("ip", "netns", "pids", host, check=False).stdout.split():
+                try:
+                    os.kill(int(pid), signal.SIGKILL)
+                except (ProcessLookupError, ValueError):
+                    pass
+        tear_down()
+
+
+def command_for(given, shell):
+    half = int(given["ranks"]) // 2
     addresses = list(HOSTS.values())
-    if options.family == "openmpi":
-        return [options.mpiexec, "-n", str(options.ranks), *options.mpiexec_flags.split(),
-                "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1",
+    if given["vendor"] == "openmpi":
+        return [*given.launcher(), "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1",
                 "--mca", "oob_tcp_if_include", "10.213.7.0/24", "--mca", "btl_tcp_if_include", "10.213.7.0/24",
                 "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
-                "--host", ",".join(f"{address}:{half}" for address in addresses), *options.program]
-    return [options.mpiexec, "-launcher", "ssh", "-launcher-exec", shell, "-localhost", BRIDGE_ADDRESS,
-            "-hosts", ",".join(f"{address}:{half}" for address in addresses), "-n", str(options.ranks), *options.program]
+                "--host", ",".join(f"{address}:{half}" for address in addresses), given["program"]]
+    return [given["mpiexec"], "-launcher", "ssh", "-launcher-exec", shell, "-localhost", BRIDGE_ADDRESS,
+            "-hosts", ",".join(f"{address}:{half}" for address in addresses), "-n", given["ranks"], given["program"]]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mpiexec", required=True)
-    parser.add_argument("--mpiexec-flags", default="")
-    parser.add_argument("--family", choices=["mpich", "openmpi", "other"], required=True)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--limit-s", type=float, default=100)
-    parser.add_argument("program", nargs=argparse.REMAINDER)
-    options = parser.parse_args()
-    reason = missing() or ("this launcher's ssh options are not known" if options.family == "other" else None)
-    if reason:
-        print(f"skipped: {reason}")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="partita-hosts-") as folder:
-        shell = os.path.join(folder, "node_shell")
-        (first, first_address), (second, second_address) = HOSTS.items()
-        with open(shell, "w", encoding="ascii") as file:
-            file.write(NODE_SHELL.format(first=first, first_address=first_address, second=second, second_address=second_address))
-        os.chmod(shell, 0o755)
+def test_hosts_run_the_suite(given, shell, hosts, capfd):
+    """The suite passes, or says itself why it skips."""
+    environment = {"UCX_NET_DEVICES": "eth0", "UCX_TLS": "tcp,self", **os.environ}
+    with capfd.disabled():  # also what it says of its own skipped cases
+        process = subprocess.Popen(command_for(given, shell), env=environment, start_new_session=True)
         try:
-            set_up()
-            environment = dict(os.environ)
-            environment.setdefault("UCX_NET_DEVICES", "eth0")
-            environment.setdefault("UCX_TLS", "tcp,self")
-            process = subprocess.Popen(command_for(options, shell), env=environment, start_new_session=True)
-            try:
-                return process.wait(options.limit_s)
-            except subprocess.TimeoutExpired:
-                print(f"FAILED: still running after {options.limit_s} s", flush=True)
-                os.killpg(process.pid, signal.SIGTERM)
-                time.sleep(2)
-                return 1
-        finally:
-            for host in HOSTS:
-                for pid in sh("ip", "netns", "pids", host, check=False).stdout.split():
-                    try:
-                        os.kill(int(pid), signal.SIGKILL)
-                    except (ProcessLookupError, ValueError):
-                        pass
-            tear_down()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(2)
+            process.kill()
+            process.wait()
+            pytest.fail(f"still running after {LIMIT_S} s")
+    if code == SKIPPED_EXIT_CODE:
+        pytest.skip("every case of the suite was skipped")
+    assert code == 0

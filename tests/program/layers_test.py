@@ -1,6 +1,4 @@
-"""Checks that the layers of the sources point down, and that no units need each other in a circle.
-
-    layers_check.py SOURCES
+"""The layers of the sources point down, and no units need each other in a circle.
 
 A unit is a header and the source of the same name. It needs the units that either of the two includes, and those whose
 classes and enumerations they declare in advance: such a declaration is an arrow as good as an include. A friend must not
@@ -9,8 +7,8 @@ lie in a higher layer, but makes no circle.
 import pathlib
 import posixpath
 import re
-import sys
-import tempfile
+
+import pytest
 
 LAYERS = ["core", "memory", "link", "transfer", "partitioned", "collective", "runtime", "capi", "dropin"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
@@ -127,42 +125,37 @@ def faults_of(texts):
     return faults
 
 
-def check_itself():
-    """Faults that are planted must be found."""
-    below = {"core/a.hpp": "class A {};", "link/b.hpp": '#include "core/a.hpp"\nclass B {};'}
-    planted = {
-        "nothing": ({}, False),
-        "an include that points up": ({"core/a.cpp": '#include "link/b.hpp"'}, True),
-        "an include in angle brackets": ({"core/a.cpp": "#include <link/b.hpp>"}, True),
-        "an include by a relative path": ({"core/a.cpp": '#include "../link/b.hpp"'}, True),
-        "an include of a kernel's header": ({"core/a.cu": '#include "link/k.cuh"', "link/k.cuh": "class K {};"}, True),
-        "a declaration that points up": ({"core/c.hpp": "class B;"}, True),
-        "a declaration in a namespace on one line": ({"core/c.hpp": "namespace link { class B; }"}, True),
-        "a declared template": ({"core/c.hpp": "template <class T> class V;", "link/v.hpp": "template <class T>\nclass V {};"}, True),
-        "a declared enumeration": ({"core/c.hpp": "enum class N : int;", "link/n.hpp": "enum class N : int { one };"}, True),
-        "a class declared in an argument": ({"core/c.hpp": "void f(class B& b);"}, True),
-        "a friend above": ({"core/c.hpp": "class C { friend class B; };"}, True),
-        "a friend beside": ({"link/c.hpp": "class C { friend class B; };", "link/b.hpp": '#include "link/c.hpp"\nclass B {};'}, False),
-        "a template's parameter": ({"core/c.hpp": "template <class A, class B> void f(B* b);"}, False),
-        "a circle": ({"core/d.hpp": "class E;\nclass D {};", "core/e.hpp": '#include "core/d.hpp"\nclass E {};'}, True),
-        "a circle by way of a source": ({"core/d.hpp": "class D {};", "core/d.cpp": '#include "core/e.hpp"',
-                                         "core/e.hpp": '#include "core/d.hpp"'}, True),
-        "a folder that is no layer": ({"hall/f.hpp": "class F {};"}, True),
-        "comments": ({"core/g.hpp": '// class B;\n// #include "link/b.hpp"\n/*\nclass B;\n*/'}, False),
-    }
-    for what, (files, expected) in planted.items():
-        with tempfile.TemporaryDirectory() as place:
-            for name, text in {**below, **files}.items():
-                path = pathlib.Path(place) / name
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(text + "\n", encoding="utf-8")
-            found = bool(faults_of(read(pathlib.Path(place))))
-        if found != expected:
-            sys.exit(f"layers_check finds {'a fault' if found else 'none'} in {what}")
+BELOW = {"core/a.hpp": "class A {};", "link/b.hpp": '#include "core/a.hpp"\nclass B {};'}
+PLANTED = {
+    "nothing": ({}, False),
+    "an include that points up": ({"core/a.cpp": '#include "link/b.hpp"'}, True),
+    "an include in angle brackets": ({"core/a.cpp": "#include <link/b.hpp>"}, True),
+    "an include by a relative path": ({"core/a.cpp": '#include "../link/b.hpp"'}, True),
+    "an include of a kernel's header": ({"core/a.cu": '#include "link/k.cuh"', "link/k.cuh": "class K {};"}, True),
+    "a declaration that points up": ({"core/c.hpp": "class B;"}, True),
+    "a declaration in a namespace on one line": ({"core/c.hpp": "namespace link { class B; }"}, True),
+    "a declared template": ({"core/c.hpp": "template <class T> class V;", "link/v.hpp": "template <class T>\nclass V {};"}, True),
+    "a declared enumeration": ({"core/c.hpp": "enum class N : int;", "link/n.hpp": "enum class N : int { one };"}, True),
+    "a class declared in an argument": ({"core/c.hpp": "void f(class B& b);"}, True),
+    "a friend above": ({"core/c.hpp": "class C { friend class B; };"}, True),
+    "a friend beside": ({"link/c.hpp": "class C { friend class B; };", "link/b.hpp": '#include "link/c.hpp"\nclass B {};'}, False),
+    "a template's parameter": ({"core/c.hpp": "template <class A, class B> void f(B* b);"}, False),
+    "a circle": ({"core/d.hpp": "class E;\nclass D {};", "core/e.hpp": '#include "core/d.hpp"\nclass E {};'}, True),
+    "a circle by way of a source": ({"core/d.hpp": "class D {};", "core/d.cpp": '#include "core/e.hpp"',
+                                     "core/e.hpp": '#include "core/d.hpp"'}, True),
+    "a folder that is no layer": ({"hall/f.hpp": "class F {};"}, True),
+    "comments": ({"core/g.hpp": '// class B;\n// #include "link/b.hpp"\n/*\nclass B;\n*/'}, False),
+}
 
 
-check_itself()
-found = faults_of(read(pathlib.Path(sys.argv[1]) / "src"))
-for fault in found:
-    print(fault)
-sys.exit(1 if found else 0)
+@pytest.mark.parametrize("files, faulty", PLANTED.values(), ids=[what.replace(" ", "_") for what in PLANTED])
+def test_faults_that_are_planted_are_found(files, faulty, tmp_path):
+    for name, text in {**BELOW, **files}.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    assert bool(faults_of(read(tmp_path))) == faulty
+
+
+def test_the_sources_have_no_fault(sources):
+    assert faults_of(read(sources / "src")) == []

@@ -1,0 +1,181 @@
+"""The program partita from outside: exit codes, where errors go, and what info tells. The cases on GPUs are about what info
+tells of GPU memory, which must be there."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from gpus import gpu_count
+
+LIMIT_S = 60
+on_gpus = pytest.mark.skipif(gpu_count() == 0, reason="needs a GPU, this machine has none")
+WRONG_COMMANDS = [[], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "--frobnicate"], ["info", "leftover"],
+                  ["run", "jacobi2d", "--frobnicate"], ["run", "jacobi2d", "--mode", "kernel"],
+                  ["run", "jacobi2d", "--device", "gpu", "--mode", "nonblocking"], ["run", "jacobi2d", "--reference", "gpu"],
+                  ["run", "jacobi2d", "--multiplier", "2"]]
+
+
+@pytest.fixture(scope="module")
+def ranks(given):
+    return int(given["ranks"])
+
+
+@pytest.fixture(scope="module")
+def run(given):
+    """Runs the program with these arguments, in an environment with these variables."""
+    def started(*arguments, **environment):
+        return subprocess.run([*given.launcher(), given["program"], *arguments], capture_output=True, text=True,
+                              timeout=LIMIT_S, env={**os.environ, **environment})
+    return started
+
+
+# ---- Help, version and wrong commands ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shown_help(run):
+    return run("--help")
+
+
+def test_host_help_lists_the_commands_once(shown_help):
+    assert shown_help.returncode == 0, shown_help
+    for name in ("run", "info"):
+        assert f"\n  {name} " in shown_help.stdout
+    assert shown_help.stdout.count("Usage:") == 1, "--help is printed by one rank"
+
+
+def test_host_help_of_run_lists_the_apps(run):
+    apps = run("run", "--help")
+    assert apps.returncode == 0 and "jacobi2d" in apps.stdout, apps
+
+
+def test_host_help_of_a_benchmark_goes_on_to_json(run, shown_help):
+    if "\n  bench " not in shown_help.stdout:
+        pytest.skip("this build has no benchmarks")
+    latency = run("bench", "latency", "--help")
+    assert latency.returncode == 0 and "--json" in latency.stdout, latency
+
+
+def test_host_help_of_a_gpu_benchmark_lists_its_options_or_says_why_it_cannot(run, shown_help):
+    if "\n  bench " not in shown_help.stdout:
+        pytest.skip("this build has no benchmarks")
+    fig4 = run("bench", "partitioned.fig4", "--help")
+    assert fig4.returncode == 0 and ("no CUDA" in fig4.stdout) != ("--json" in fig4.stdout), fig4
+
+
+def test_host_version_tells_the_version_and_the_revision_once(run):
+    result = run("--version")
+    assert result.returncode == 0, result
+    assert re.fullmatch(r"partita \d+\.\d+\.\d+ \(revision [-A-Za-z0-9._+/]+\)\n", result.stdout)
+
+
+@pytest.mark.parametrize("arguments", WRONG_COMMANDS, ids=lambda arguments: "_".join(arguments) or "nothing")
+def test_host_a_wrong_command_says_what_is_wrong(run, arguments):
+    result = run(*arguments)
+    assert result.returncode == 2, result
+    assert "partita" in result.stderr or "jacobi2d" in result.stderr, result
+    if arguments and arguments[-1] in ("frobnicate", "--frobnicate", "leftover"):
+        assert result.stderr.count(arguments[-1]) == 1, "the wrong word is named, once"
+
+
+# ---- What info tells --------------------------------------------------------------------------------------------------
+
+
+def link_lines(result):
+    """What info tells of each link, as (memory, line), under what its pairs of ranks are called."""
+    groups, group = {}, None
+    for line in result.stdout.splitlines():
+        if line.startswith("    ") and " transfer" in line:
+            groups.setdefault(group, []).append((line[11:25].strip(), line))
+        elif line.startswith("  "):
+            group = line.strip()
+    return groups
+
+
+def expect_gpu_links(result, ranks):
+    groups = link_lines(result)
+    assert len(groups) == min(ranks, 2), f"the ranks' pairs are grouped by themselves and others: {result.stdout}"
+    for pairs, lines in groups.items():
+        own = pairs == "every rank to itself"
+        plain = [line for memory, line in lines if memory == "GPU"]
+        pool = [line for memory, line in lines if memory == "GPU pool"]
+        assert len(plain) == 2, f"the links of GPU memory, two sizes, from {pairs}: {result.stdout}"
+        if own or "reaches no other" not in result.stdout:
+            assert all(" direct " in line and "maps the receive buffer" in line for line in plain), f"GPU memory is mapped, from {pairs}"
+        assert len(pool) == 1, f"the link of memory from pools, from {pairs}: {result.stdout}"
+        if own:
+            assert all("maps the receive buffer" in line for line in pool), "a rank writes its own pool"
+        else:
+            assert all("staged in host memory, since" in line and "stream-ordered pool (cudaMallocAsync)" in line
+                       for line in pool), "info tells why memory of a pool is staged"
+
+
+@pytest.fixture(scope="module")
+def info(run):
+    result = run("info")
+    assert result.returncode == 0, result
+    return result
+
+
+@pytest.fixture(scope="module")
+def info_of_link_mpi(run):
+    result = run("info", PARTITA_LINK="mpi")
+    assert result.returncode == 0, result
+    return result
+
+
+@pytest.mark.parametrize("words", ["MPI_THREAD_", "PARTITA_LINK ", "every rank to itself", "GPUs of rank"])
+def test_host_info_tells_of(info, words):
+    assert words in info.stdout
+
+
+def test_host_info_counts_the_ranks(info, ranks):
+    assert f"job: {ranks} rank" in info.stdout
+
+
+def test_host_info_tells_of_gpus_or_why_there_are_none(info, ranks):
+    if "GPU 0: " in info.stdout:
+        expect_gpu_links(info, ranks)
+    else:
+        assert "no GPUs: " in info.stdout
+
+
+def test_host_info_tells_the_links_of_a_node(info, ranks):
+    assert ranks == 1 or "every rank to the others of its node" in info.stdout
+
+
+def test_host_a_forced_link_decides_for_every_pair(info_of_link_mpi):
+    links = [line for line in info_of_link_mpi.stdout.splitlines() if " transfer" in line and line.startswith("    ")]
+    assert links
+    assert all(" mpi " in line for line in links), links
+    assert "every rank to itself" in info_of_link_mpi.stdout, "pairs whose reasons name their ranks are grouped"
+
+
+@on_gpus
+def test_gpu_info_sees_the_gpus_and_their_links(info, ranks):
+    assert "GPU 0: " in info.stdout
+    expect_gpu_links(info, ranks)
+
+
+@on_gpus
+def test_gpu_a_forced_link_decides_for_gpu_memory_too(info_of_link_mpi):
+    lines = [line for lines in link_lines(info_of_link_mpi).values() for memory, line in lines if memory.startswith("GPU")]
+    assert lines
+    assert all(" mpi " in line for line in lines), lines
+
+
+# ---- Settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_host_a_wrong_value_of_a_setting_is_an_error_that_names_it(run):
+    result = run("info", PARTITA_PARTITIONS="many")
+    assert result.returncode != 0, result
+    assert "PARTITA_PARTITIONS=many" in result.stderr + result.stdout
+
+
+def test_host_an_unknown_setting_is_a_warning_that_names_it(run):
+    result = run("info", PARTITA_FROBNICATE="1")
+    assert result.returncode == 0, result
+    assert "PARTITA_FROBNICATE" in result.stderr + result.stdout
