@@ -51,7 +51,14 @@ class PinnedMemory {
 /// A stream that does not wait for the default stream.
 class Stream {
  public:
-  Stream() { JACOBI2D_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  enum class Priority { usual, highest };
+
+  explicit Stream(Priority priority = Priority::usual) {
+    int least = 0, highest = 0;
+    JACOBI2D_CUDA(cudaDeviceGetStreamPriorityRange(&least, &highest));
+    JACOBI2D_CUDA(
+        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority == Priority::highest ? highest : least));
+  }
   ~Stream() { cudaStreamDestroy(stream_); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -62,6 +69,22 @@ class Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// A mark in a stream, for which another stream waits; the host does not.
+class StreamEvent {
+ public:
+  StreamEvent() { JACOBI2D_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  ~StreamEvent() { cudaEventDestroy(event_); }
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
+
+  void record(const Stream& stream) { JACOBI2D_CUDA(cudaEventRecord(event_, stream.get())); }
+  /// What is put into `stream` from now on waits for the mark as it was recorded last; for nothing if it never was.
+  void hold_back(const Stream& stream) const { JACOBI2D_CUDA(cudaStreamWaitEvent(stream.get(), event_, 0)); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
 
 /// A mark in a stream; who waits for it sleeps.

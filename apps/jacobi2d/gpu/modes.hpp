@@ -30,7 +30,7 @@ Outcome solve_partitioned(const Rank& rank, const Limits& limits, const std::str
 /// The whole solve is one kernel on each GPU.
 Outcome solve_persistent(const Rank& rank, const Limits& limits);
 std::optional<std::string> problem_with_persistent(const Rank& rank);
-/// NCCL's send and receive in the stream.
+/// NCCL's send and receive of the edges, in a stream of their own beside the interior's.
 Outcome solve_nccl(const Rank& rank, const Limits& limits, partita::apps::Nccl& nccl);
 
 /// The largest change of an iteration, which the kernel leaves in host memory.

@@ -49,6 +49,16 @@ Tiling tile_for_launches(const Shape& shape, int multiprocessors);
 /// For `blocks` thread blocks that stay on such a GPU.
 Tiling tile_for_residents(const Shape& shape, int blocks, int multiprocessors);
 
+/// The pieces of the edge alone, and the tiles of the interior alone: launched side by side they are one iteration.
+inline Tiling edges_of(Tiling tiling) {
+  tiling.tiles = 0;
+  return tiling;
+}
+inline Tiling interior_of(Tiling tiling) {
+  tiling.pieces = 0;
+  return tiling;
+}
+
 /// The device requests of one iteration; unused where there is no neighbour.
 struct HaloRequests {
   MPIX_Prequest send[sides];  ///< marked as their partitions are computed
@@ -58,7 +68,7 @@ struct HaloRequests {
   unsigned int* awaited_vainly;  ///< becomes 1 when a wait passes it
 };
 
-/// Starts one iteration on `stream`; does not wait.
+/// Starts one iteration, or the part of it that `tiling` has, on `stream`; does not wait.
 void launch_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, cudaStream_t stream);
 /// The same, with the kernel marking what the neighbours wait for as soon as it is there.
 void launch_marking_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, const HaloRequests& requests,
