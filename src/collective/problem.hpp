@@ -51,7 +51,9 @@ struct Problem {
   /// Of every block that is reduced and scattered, by ranks: the same on all of them. Else empty.
   std::vector<std::int64_t> scattered{};
   /// What this rank sends lies in its receive buffer (MPI_IN_PLACE): where a block of its own is asked for there, it
-  /// lies in its place already.
+  /// lies in its place already. A collective with a root is in place on the root alone. A schedule keeps its own
+  /// partition's slices apart; the result of a reduce_scatter whose blocks differ lies over other partitions' slices of
+  /// them, which whoever runs the schedules must have read before.
   bool in_place = false;
   std::int64_t unit_bytes = 1;  ///< an element of a reduction: regions that are reduced are of whole ones
   bool commutative = true;

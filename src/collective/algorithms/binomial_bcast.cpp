@@ -1,23 +1,20 @@
 // Broadcast along a binomial tree: log2 of the ranks in steps, for messages whose start-up counts.
+#include <ranges>
+
 #include "collective/algorithms.hpp"
+#include "collective/shares.hpp"
 
 namespace partita::collective {
 namespace {
 
 Schedule write(const Problem& problem) {
   Writer writer;
-  // Ranks count from the root on.
-  const int own = (problem.rank - problem.root + problem.size) % problem.size;
-  const auto rank_of = [&](int other) { return (other + problem.root) % problem.size; };
-  const bool is_root = own == 0;
+  const BinomialTree tree(problem, problem.root);
+  const bool is_root = problem.rank == problem.root;
   const Region data = is_root ? problem.sent_block() : problem.received_block();
-  // The parent is the rank without the lowest bit that is set, the children those with one bit below it.
-  int lowest = 1;
-  while (lowest < problem.size && (own & lowest) == 0) lowest <<= 1;
-  const int there = is_root ? writer.mark() : writer.receive(rank_of(own - lowest), data);
-  for (int bit = lowest >> 1; bit > 0; bit >>= 1) {
-    if (own + bit < problem.size) writer.send(rank_of(own + bit), data, {there});
-  }
+  const int there = is_root ? writer.mark() : writer.receive(tree.rank_of(tree.parent()), data);
+  // The largest subtree has the longest way to go.
+  for (const int child : std::views::reverse(tree.children())) writer.send(tree.rank_of(child), data, {there});
   return std::move(writer).finished();
 }
 
