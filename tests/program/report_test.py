@@ -1,8 +1,8 @@
-"""What `partita report` reads, keeps, compares and draws. For pytest; `report_test.py [PROGRAM]` runs the same without it, and also
-starts PROGRAM, the program partita. Charts are left out where there is no matplotlib, which ends the run with 77."""
+"""What `partita report` reads, keeps, compares and draws.
+
+given: program, the program partita
+"""
 import contextlib
-import importlib.util
-import inspect
 import io
 import json
 import math
@@ -13,7 +13,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
+
+import pytest
 
 sys.dont_write_bytecode = True
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
@@ -21,7 +22,8 @@ sys.path.insert(0, str(SOURCES / "bench"))
 from partita_report import charts, command, compare, intervals, results, summary  # noqa: E402
 from partita_report.failure import Failure  # noqa: E402
 
-HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+# matplotlib's own business; what it deprecates fails no test of ours.
+draws = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def row(size, subject, samples, *, partitions=8, reference="persistent", **more):
@@ -50,12 +52,16 @@ def report(*arguments):
 
 
 def fails(call, *words):
-    try:
+    with pytest.raises(Failure) as failure:
         call()
-    except Failure as failure:
-        assert all(word in str(failure) for word in words), str(failure)
-        return
-    raise AssertionError(f"there was no failure that says {words}")
+    assert all(word in str(failure.value) for word in words)
+
+
+def need_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        pytest.skip("charts need matplotlib, which this Python does not have")
 
 
 # ---- Intervals --------------------------------------------------------------------------------------------------------
@@ -264,9 +270,9 @@ def test_sizes_are_named_in_powers_of_1024_where_they_are_whole():
     assert [charts.short_bytes(size) for size in (8, 65536, 4 << 20, 1536)] == ["8", "64K", "4M", "1536"]
 
 
+@draws
 def test_a_chart_has_lines_bands_and_the_limit_of_the_hardware(tmp_path):
-    if not HAS_MATPLOTLIB:
-        return
+    need_matplotlib()
     rows = [row(size, subject, [times * size * (1 + number / 20) for number in range(9)])
             for subject, times in (("persistent", 2), ("partita-c", 1)) for size in (8, 16, 32)]
     file = write(tmp_path / "latency.json", record(rows))
@@ -283,9 +289,9 @@ def test_a_chart_has_lines_bands_and_the_limit_of_the_hardware(tmp_path):
     assert (tmp_path / "again/latency-8-partitions.svg").read_bytes() == drawn.read_bytes()
 
 
+@draws
 def test_zeros_are_drawn_on_a_plain_axis_and_ratios_of_nothing_are_refused(tmp_path):
-    if not HAS_MATPLOTLIB:
-        return
+    need_matplotlib()
     file = write(tmp_path / "zeros.json", record([row(8, "persistent", [0]), row(16, "persistent", [3])], unit="%"))
     assert report(file, "-o", tmp_path)[0] == 0
     code, said = report(file, "-o", tmp_path, "--ratio")
@@ -303,8 +309,8 @@ def test_without_matplotlib_it_says_how_to_get_it(tmp_path):
 # ---- The program ------------------------------------------------------------------------------------------------------
 
 
-def check_program(program, folder):
-    """`partita report` starts it, hands on its exit status, and says what it lacks."""
+def test_the_program_hands_on_the_exit_status_and_says_what_it_lacks(given, tmp_path):
+    program, folder = given["program"], tmp_path
     file = write(folder / "a.json", record([row(8, "persistent", [1])]))
 
     def run(*arguments, **environment):
@@ -328,21 +334,3 @@ def check_program(program, folder):
     shutil.copy(program, alone)
     done = subprocess.run([alone / "partita", "report", "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "report.py is not there" in done.stderr, done
-
-
-def main():
-    tests = [test for name, test in globals().items() if name.startswith("test_")]
-    for test in tests:
-        with tempfile.TemporaryDirectory() as place:
-            test(*([pathlib.Path(place)] if inspect.signature(test).parameters else []))
-    for program in sys.argv[1:]:
-        with tempfile.TemporaryDirectory() as place:
-            check_program(program, pathlib.Path(place))
-    if not HAS_MATPLOTLIB:
-        print("skipped: charts need matplotlib, which this Python does not have; all else was tested")
-        return 77
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
