@@ -24,7 +24,11 @@ def sources():
     return SOURCES
 
 
-# ---- Skips: ./dev reads these lines, and CTest the exit code ----------------------------------------------------------
+# ---- What ./dev reads, and the exit code for CTest --------------------------------------------------------------------
+
+
+def case_of(report):
+    return (report.nodeid.partition("::")[2] or report.nodeid).replace(" ", "_")
 
 
 def reason_of(report):
@@ -32,9 +36,13 @@ def reason_of(report):
 
 
 def pytest_terminal_summary(terminalreporter):
+    """./dev shows the end of what a failed test says, so cases that passed are silent where others failed."""
+    if not terminalreporter.getreports("failed") and not terminalreporter.getreports("error"):
+        for report in terminalreporter.getreports("passed"):
+            if report.capstdout.strip():
+                terminalreporter.write_line(f"{case_of(report)} says:\n{report.capstdout.rstrip()}")
     for report in terminalreporter.getreports("skipped"):
-        case = report.nodeid.partition("::")[2] or report.nodeid
-        terminalreporter.write_line(f"skipped: {case.replace(' ', '_')}: {reason_of(report)}")
+        terminalreporter.write_line(f"skipped: {case_of(report)}: {reason_of(report)}")
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -1,5 +1,9 @@
 """What ./dev reads in CTest's report, and what it says at its end of the tests and cases that were skipped."""
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 from dev_script import load_dev
@@ -95,3 +99,24 @@ def test_what_several_runs_of_ctest_skipped_is_one_leg(dev, leg):
     whole.add(leg)
     assert whole.skipped_cases["UCX may end a rank"] == 2 * ["fault.kill: test_killed[in_wait-ucx]", "fault.kill: test_killed[mid_epoch-ucx]"]
     assert whole.skipped["no CUDA device"] == ["device_stream_cuda", "device_stream_cuda"]
+
+
+SKIPS = "import pytest\ndef test_a(): pytest.skip('needs 2 GPUs: there are none')\n"
+PASSES = "def test_b(): print('moved 7 bytes')\n"
+FAILS = "def test_c(): assert 1 == 2\n"
+
+
+@pytest.mark.parametrize("text, code, skipped, shown", [
+    (SKIPS, 77, [("test_a", "needs 2 GPUs: there are none")], False),
+    (SKIPS + PASSES, 0, [("test_a", "needs 2 GPUs: there are none")], True),
+    (SKIPS + PASSES + FAILS, 1, [("test_a", "needs 2 GPUs: there are none")], False),
+    ("", 5, [], False)], ids=["skips", "passes", "fails", "holds_no_case"])
+def test_what_pytest_prints_is_read_and_its_exit_code_is_that_of_an_entry(dev, sources, tmp_path, text, code, skipped, shown):
+    for name in ("conftest.py", "pytest.ini"):
+        shutil.copy(sources / "tests" / name, tmp_path)
+    shutil.copytree(sources / "tests/support", tmp_path / "support", ignore=lambda *_: ["__pycache__"])
+    (tmp_path / "some_test.py").write_text(text)
+    ended = subprocess.run([sys.executable, "-m", "pytest", tmp_path / "some_test.py"], stdout=subprocess.PIPE, text=True)
+    assert ended.returncode == code, ended.stdout
+    assert dev.skipped_cases(ended.stdout) == skipped
+    assert ("moved 7 bytes" in ended.stdout) == shown, "what passes is silent where something fails"
