@@ -161,6 +161,36 @@ TEST(Schedules, give_all_ranks_of_an_allreduce_the_same_bits) {
   }
 }
 
+/// The sends that a rank begins though it never marks, when all that it receives has come.
+int sends_without_a_mark(const Schedule& schedule) {
+  const Order order(schedule);
+  Walk walk(order);
+  int sends = 0;
+  std::vector<int> begun;
+  const auto begin = [&](int action) { begun.push_back(action); };
+  walk.restart(begin);
+  while (!begun.empty()) {
+    const int action = begun.back();
+    begun.pop_back();
+    const Deed deed = schedule.actions[static_cast<std::size_t>(action)].deed;
+    if (deed == Deed::mark) continue;
+    if (deed == Deed::send) ++sends;
+    walk.finish(action, begin);
+  }
+  EXPECT_FALSE(walk.is_over());
+  return sends;
+}
+
+TEST(Schedules, pass_on_the_blocks_of_others_around_a_ring_before_the_own_mark) {
+  for (const int size : {2, 3, 8}) {
+    for (const bool in_place : {false, true}) {
+      Problem problem{.kind = Kind::allgather, .rank = 1, .size = size, .sent = {8}, .in_place = in_place};
+      problem.received.assign(static_cast<std::size_t>(size), 8);
+      EXPECT_EQ(sends_without_a_mark(choose(problem, "ring").write(problem)), size - 2);
+    }
+  }
+}
+
 TEST(Schedules, of_one_collective_have_a_name_each) {
   std::set<std::pair<Kind, std::string_view>> names;
   for (const auto& [algorithm, kind] : pairs()) {
