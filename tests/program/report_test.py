@@ -1,6 +1,6 @@
 """What `partita report` reads, keeps, compares and draws.
 
-given: program, the program partita
+given: program, the program partita; mpiexec and mpiexec_flags, the launcher
 """
 import contextlib
 import io
@@ -313,9 +313,10 @@ def test_the_program_hands_on_the_exit_status_and_says_what_it_lacks(given, tmp_
     program, folder = given["program"], tmp_path
     file = write(folder / "a.json", record([row(8, "persistent", [1])]))
 
-    def run(*arguments, **environment):
-        return subprocess.run([program, "report", *map(str, arguments)], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, **environment})
+    def run(*arguments, path=os.environ["PATH"], started=program):
+        """By the launcher, since an MPI may need its own programs on PATH to start one without."""
+        return subprocess.run([*given.launcher(1), "env", f"PATH={path}", started, "report", *map(str, arguments)], capture_output=True,
+                              text=True, timeout=120)
     assert "--compare" in run("--help").stdout
     done = run(file, "--csv", folder / "a.csv")
     assert done.returncode == 0 and (folder / "a.csv").exists(), done
@@ -323,14 +324,14 @@ def test_the_program_hands_on_the_exit_status_and_says_what_it_lacks(given, tmp_
     assert run("--frobnicate").returncode == 2
     empty = folder / "empty"
     empty.mkdir()
-    done = run(file, "--csv", folder / "b.csv", PATH=str(empty))
+    done = run(file, "--csv", folder / "b.csv", path=empty)
     assert done.returncode == 1 and "python3 cannot be started" in done.stderr, done
     (empty / "python3").write_text("#!/bin/sh\nkill -9 $$\n")
     (empty / "python3").chmod(0o755)
-    done = run(file, "--csv", folder / "b.csv", PATH=f"{empty}:{os.environ['PATH']}")
+    done = run(file, "--csv", folder / "b.csv", path=f"{empty}:{os.environ['PATH']}")
     assert done.returncode == 1 and "ended by signal 9" in done.stderr, done
     alone = folder / "bin"
     alone.mkdir()
     shutil.copy(program, alone)
-    done = subprocess.run([alone / "partita", "report", "--help"], capture_output=True, text=True, timeout=60)
+    done = run("--help", started=alone / "partita")
     assert done.returncode == 1 and "report.py is not there" in done.stderr, done
