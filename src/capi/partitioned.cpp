@@ -50,7 +50,7 @@ KernelUsable& kernel_usable_of(const Operation& operation) {
 
 template <class Body>
 int on_request(const char* call, Partita_Request handle, Body body) noexcept {
-  return guarded(call, [&] { return comm_of(handle); }, body);
+  return guarded(call, [handle] { return comm_of(handle); }, body);
 }
 
 /// Errors of an init call go to the communicator it was given, if that is one.

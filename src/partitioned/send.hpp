@@ -36,6 +36,7 @@ class SendRequest final : public Request, public Markable {
   bool all_left();
   bool device_done();
   std::int32_t take_handed_over();
+  [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
   void open_epoch();

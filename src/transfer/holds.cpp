@@ -4,16 +4,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/progress.hpp"
-
 namespace partita {
 
 Holds::Holds(Progress& progress) : progress_(progress) {
   progress.add_look([this] { look(); });
-}
-
-bool Holds::awake() const {
-  return progress_.prompt();
 }
 
 bool Holds::possible() const {

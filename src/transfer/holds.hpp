@@ -7,9 +7,9 @@
 #include <mutex>
 #include <vector>
 
-namespace partita {
+#include "core/progress.hpp"
 
-class Progress;
+namespace partita {
 
 /// A sender that may let complete partitions wait for their neighbours.
 class Holding {
@@ -46,7 +46,7 @@ class Holds {
   void remove(Holding& sender);
 
   /// Whether a look follows soon: whoever holds something, and then sees true, need not care. Any thread.
-  bool awake() const;
+  bool awake() const { return progress_.prompt(); }
   /// Whether the process can look at all: it has a thread and a core for it.
   bool possible() const;
   /// Asks for looks where the senders were idle for long. Any thread.

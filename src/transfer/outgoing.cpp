@@ -89,7 +89,6 @@ void Outgoing::stop_holding() {
   services_.holds.remove(*this);
 }
 
-/// What follows when `partition` was added, unless nothing does.
 bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
   const auto leave_now = [this](link::Range run) { leave(run); };
   const auto hold = [this] { look_after_held(); };

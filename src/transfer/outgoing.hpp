@@ -38,9 +38,17 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// The bytes of send partition `partition` lie in packed(): it leaves. False, without effect, if it was complete
   /// already. Matched, and nothing is traced. Any thread. Never blocks.
   bool complete(std::int64_t partition) {
-    const Gathering::Added added = gathering_.add(partition);
-    return added == Gathering::Added::waits || go_on(partition, added);
+    const Gathering::Added added = add(partition);
+    return !is_more_to_do(added) || go_on(partition, added);
   }
+  /// The same in steps: add; then, where there is more to do, go_on. Most partitions wait for others, and go the first
+  /// step only.
+  Gathering::Added add(std::int64_t partition) { return gathering_.add(partition); }
+  bool is_more_to_do(Gathering::Added added) const {
+    if (added == Gathering::Added::held) return !services_.holds.awake();
+    return added != Gathering::Added::waits;
+  }
+  bool go_on(std::int64_t partition, Gathering::Added added);
   /// The same for partitions of `range` up to the first that was complete already, which it returns, or to the end;
   /// matched or not, and traced.
   std::int64_t complete(link::Range range);
@@ -78,8 +86,6 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   std::uint64_t held_in_this_epoch() const;
   bool holds_next_epoch();
   void stop_holding();
-  std::int64_t keep(link::Range range);
-  bool go_on(std::int64_t partition, Gathering::Added added);
   /// What is complete leaves; where it is measured, how far apart that is.
   void leave(link::Range run) {
     if (measures_) return leave_measured(run);
