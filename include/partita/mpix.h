@@ -38,6 +38,114 @@ static inline int MPIX_Prequest_free(MPIX_Prequest* prequest) {
   return Partita_mpi_Prequest_free(prequest);
 }
 
+/* Partitioned collectives (gpu-initiated-partitioned-mpi, section IV-B): as Partita_Pbcast_init and the others, on an
+ * MPI_Request that every call on requests takes. */
+PARTITA_EXPORT int Partita_mpi_Pbcast_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype,
+                                           int root, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pgather_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                            MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                            MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                                            MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                             MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                             const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                             MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pscatter_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                             MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                             MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                                             MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pscatterv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                              const MPI_Aint displs[], MPI_Datatype sendtype, void* recvbuf,
+                                              MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                              MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pallgather_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                               MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                               MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                               MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pallgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                                const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                                                MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Palltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                              MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                              MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                              MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Palltoallv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                               const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                               const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                               MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                               MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Palltoallw_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                               const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void* recvbuf,
+                                               const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                               const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                               MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Preduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                            MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info,
+                                            MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pallreduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                               MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Preduce_scatter_init(const void* sendbuf, void* recvbuf, int partitions,
+                                                    const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op,
+                                                    MPI_Comm comm, MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Preduce_scatter_block_init(const void* sendbuf, void* recvbuf, int partitions,
+                                                          MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op,
+                                                          MPI_Comm comm, MPI_Info info, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                          MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pexscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                            MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pneighbor_allgather_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                        MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                                        MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                        MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pneighbor_allgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                         MPI_Datatype sendtype, void* recvbuf,
+                                                         const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                                         MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                         MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pneighbor_alltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                       MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                                       MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                       MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pneighbor_alltoallv_init(const void* sendbuf, int partitions,
+                                                        const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                                                        MPI_Datatype sendtype, void* recvbuf,
+                                                        const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                                        MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                        MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Pneighbor_alltoallw_init(const void* sendbuf, int partitions,
+                                                        const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                                                        const MPI_Datatype sendtypes[], void* recvbuf,
+                                                        const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                                        const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                                        MPI_Request* request);
+
+#define MPIX_Pbcast_init Partita_mpi_Pbcast_init
+#define MPIX_Pgather_init Partita_mpi_Pgather_init
+#define MPIX_Pgatherv_init Partita_mpi_Pgatherv_init
+#define MPIX_Pscatter_init Partita_mpi_Pscatter_init
+#define MPIX_Pscatterv_init Partita_mpi_Pscatterv_init
+#define MPIX_Pallgather_init Partita_mpi_Pallgather_init
+#define MPIX_Pallgatherv_init Partita_mpi_Pallgatherv_init
+#define MPIX_Palltoall_init Partita_mpi_Palltoall_init
+#define MPIX_Palltoallv_init Partita_mpi_Palltoallv_init
+#define MPIX_Palltoallw_init Partita_mpi_Palltoallw_init
+#define MPIX_Preduce_init Partita_mpi_Preduce_init
+#define MPIX_Pallreduce_init Partita_mpi_Pallreduce_init
+#define MPIX_Preduce_scatter_init Partita_mpi_Preduce_scatter_init
+#define MPIX_Preduce_scatter_block_init Partita_mpi_Preduce_scatter_block_init
+#define MPIX_Pscan_init Partita_mpi_Pscan_init
+#define MPIX_Pexscan_init Partita_mpi_Pexscan_init
+#define MPIX_Pneighbor_allgather_init Partita_mpi_Pneighbor_allgather_init
+#define MPIX_Pneighbor_allgatherv_init Partita_mpi_Pneighbor_allgatherv_init
+#define MPIX_Pneighbor_alltoall_init Partita_mpi_Pneighbor_alltoall_init
+#define MPIX_Pneighbor_alltoallv_init Partita_mpi_Pneighbor_alltoallv_init
+#define MPIX_Pneighbor_alltoallw_init Partita_mpi_Pneighbor_alltoallw_init
+
 /** What became of a request of MPI_Psend_init or MPI_Precv_init: Partita_Request_get_info. */
 PARTITA_EXPORT int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info);
 

@@ -119,6 +119,96 @@ PARTITA_EXPORT int Partita_Pbuf_prepare(Partita_Request request);
 /** Partita_Pbuf_prepare for each of `count` requests, together. */
 PARTITA_EXPORT int Partita_Pbuf_prepareall(int count, Partita_Request requests[]);
 
+/* ---- Partitioned collectives (gpu-initiated-partitioned-mpi, section IV-B) --------------------------------
+ *
+ * Persistent, as MPI-4's collectives of the same name are, and partitioned: `partitions` is the same on all ranks, a
+ * count is that of one partition, and a block of a buffer is `partitions` x count elements, of which partition p is
+ * the p-th slice. A rank that has data to send marks its partitions (Partita_Pready); each partition goes its way by
+ * itself, and Partita_Parrived tells, where data arrive, whether it is through. Collective over `comm`, an
+ * intracommunicator: all ranks make their requests in the same order. The init calls never block. Displacements count
+ * elements, in the w forms bytes. MPI_IN_PLACE as in MPI. Host memory. Info keys: partita_link, partita_algorithm.
+ * One page for all: docs/api/Partita_Pcollective_init.md. */
+
+PARTITA_EXPORT int Partita_Pbcast_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int root,
+                                       MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pgather_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
+                                        void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
+                                        MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                         MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                         const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                         MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pscatter_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                         MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                                         Partita_Request* request);
+PARTITA_EXPORT int Partita_Pscatterv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                          const MPI_Aint displs[], MPI_Datatype sendtype, void* recvbuf,
+                                          MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                          MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pallgather_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                           MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                           MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                           Partita_Request* request);
+PARTITA_EXPORT int Partita_Pallgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                            MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                            const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                                            MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Palltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                          MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                          MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                          Partita_Request* request);
+PARTITA_EXPORT int Partita_Palltoallv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                           const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                           const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                           MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                           Partita_Request* request);
+PARTITA_EXPORT int Partita_Palltoallw_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                           const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void* recvbuf,
+                                           const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                           const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                           Partita_Request* request);
+PARTITA_EXPORT int Partita_Preduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                        MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info,
+                                        Partita_Request* request);
+PARTITA_EXPORT int Partita_Pallreduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                           Partita_Request* request);
+PARTITA_EXPORT int Partita_Preduce_scatter_init(const void* sendbuf, void* recvbuf, int partitions,
+                                                const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op,
+                                                MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Preduce_scatter_block_init(const void* sendbuf, void* recvbuf, int partitions,
+                                                      MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op,
+                                                      MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                      Partita_Request* request);
+PARTITA_EXPORT int Partita_Pexscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count,
+                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                        Partita_Request* request);
+PARTITA_EXPORT int Partita_Pneighbor_allgather_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                    MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                    Partita_Request* request);
+PARTITA_EXPORT int Partita_Pneighbor_allgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                     MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                                     const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                                                     MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Pneighbor_alltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount,
+                                                   MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                   Partita_Request* request);
+PARTITA_EXPORT int Partita_Pneighbor_alltoallv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                                    const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                                    const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                    Partita_Request* request);
+PARTITA_EXPORT int Partita_Pneighbor_alltoallw_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
+                                                    const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                                    void* recvbuf, const MPI_Count recvcounts[],
+                                                    const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
+                                                    MPI_Comm comm, MPI_Info info, Partita_Request* request);
+
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
  *      and stay valid until Partita_Request_free. PARTITA_REQUEST_NULL and inactive requests are allowed. --- */
 

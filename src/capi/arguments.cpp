@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "capi/info.hpp"
 #include "core/mpi_check.hpp"
-#include "link/names.hpp"
 
 namespace partita::capi {
 namespace {
@@ -19,18 +19,6 @@ void check_tag(const Runtime& runtime, int tag) {
   const int bound = runtime.world.tag_upper_bound();
   if (tag < 0 || tag > bound) {
     throw Error(ErrorClass::tag, "argument tag is {}; expected is 0 to {}, and no wildcard", tag, bound);
-  }
-}
-
-/// No MPI says whether a type is committed, but they refuse to send an element of one that is not. Nothing is read from
-/// the buffer of a send to MPI_PROC_NULL.
-void check_datatype(const Runtime& runtime, MPI_Datatype datatype) {
-  if (datatype == MPI_DATATYPE_NULL) {
-    throw Error(ErrorClass::type, "argument datatype is MPI_DATATYPE_NULL; expected is a committed datatype");
-  }
-  static const char unread = 0;
-  if (native::Send(&unread, 1, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
-    throw Error(ErrorClass::type, "argument datatype is not committed; expected is a datatype after MPI_Type_commit");
   }
 }
 
@@ -68,37 +56,22 @@ int peer_of(const Runtime& runtime, Communicator& communicator, int rank) {
   return peer;
 }
 
-/// The value of a key that `info` has.
-std::string info_value(MPI_Info info, const char* key) {
-  int length = 0;
-  int found = 0;
-  PARTITA_MPI(Info_get_valuelen(info, key, &length, &found));
-  std::string value(static_cast<std::size_t>(length) + 1, '\0');
-  PARTITA_MPI(Info_get(info, key, length, value.data(), &found));
-  value.resize(static_cast<std::size_t>(length));
-  return value;
+void set_link(const std::string& value, RequestArguments& arguments) {
+  arguments.link = checked_link(value);
 }
 
-void set_link(const Runtime&, const std::string& value, RequestArguments& arguments) {
-  if (!link::is_choice(value)) {
-    throw Error(ErrorClass::info_value, "info key partita_link is \"{}\"; expected is one of: {}", value,
-                link::choices());
-  }
-  arguments.link = value;
-}
-
-void set_transport_partitions(const Runtime&, const std::string& value, RequestArguments& arguments) {
+void set_transport_partitions(const std::string& value, RequestArguments& arguments) {
   arguments.transport_partitions = parse_transport_partitions("info key partita_transport_partitions", value);
 }
 
-void set_driver(const Runtime&, const std::string& value, RequestArguments& arguments) {
+void set_driver(const std::string& value, RequestArguments& arguments) {
   if (value != "host" && value != "device") {
     throw Error(ErrorClass::info_value, "info key partita_driver is \"{}\"; expected is host or device", value);
   }
   arguments.driver = value == "device" ? link::Driver::device : link::Driver::host;
 }
 
-void set_gpu_copy(const Runtime&, const std::string& value, RequestArguments& arguments) {
+void set_gpu_copy(const std::string& value, RequestArguments& arguments) {
   const auto parsed = parse_gpu_copy(value);
   if (!parsed) {
     throw Error(ErrorClass::info_value, "info key partita_gpu_copy is \"{}\"; expected is auto, kernel or engine",
@@ -107,62 +80,45 @@ void set_gpu_copy(const Runtime&, const std::string& value, RequestArguments& ar
   arguments.gpu_copy = *parsed;
 }
 
-void set_in_place(const Runtime&, const std::string& value, RequestArguments& arguments) {
+void set_in_place(const std::string& value, RequestArguments& arguments) {
   if (value != "true" && value != "false") {
     throw Error(ErrorClass::info_value, "info key partita_in_place is \"{}\"; expected is true or false", value);
   }
   arguments.in_place = value == "true";
 }
 
-struct InfoKey {
-  std::string_view name;
-  void (*set)(const Runtime& runtime, const std::string& value, RequestArguments& arguments);
-};
-
-constexpr InfoKey info_keys[] = {
+constexpr InfoKey<RequestArguments> info_keys[] = {
     {"partita_link", set_link},         {"partita_transport_partitions", set_transport_partitions},
     {"partita_driver", set_driver},     {"partita_gpu_copy", set_gpu_copy},
     {"partita_in_place", set_in_place},
 };
 
-/// Keys of others are ignored, as the standard says; a misspelt one of ours must not be.
-const InfoKey* known_key(std::string_view name) {
-  if (!name.starts_with("partita_")) return nullptr;
-  for (const InfoKey& key : info_keys) {
-    if (key.name == name) return &key;
-  }
-  std::string names;
-  for (const InfoKey& key : info_keys) names += fmt::format("{}{}", names.empty() ? "" : ", ", key.name);
-  throw Error(ErrorClass::info_key, "argument info has the key {}; Partita knows {}", name, names);
-}
-
-void apply_info(const Runtime& runtime, MPI_Info info, RequestArguments& arguments) {
-  arguments.link = runtime.settings.link;
-  arguments.transport_partitions = runtime.settings.transport_partitions;
-  arguments.gpu_copy = runtime.settings.gpu_copy;
-  if (info == MPI_INFO_NULL) return;
-  int keys = 0;
-  if (const int code = native::Info_get_nkeys(info, &keys); code != MPI_SUCCESS) {
-    throw Error(ErrorClass::info, "argument info is no info object; the MPI says: {}", mpi_text(code));
-  }
-  for (int i = 0; i < keys; ++i) {
-    char name[MPI_MAX_INFO_KEY + 1] = "";
-    PARTITA_MPI(Info_get_nthkey(info, i, name));
-    if (const InfoKey* key = known_key(name)) key->set(runtime, info_value(info, name), arguments);
-  }
-}
-
 }  // namespace
+
+/// No MPI says whether a type is committed, but they refuse to send an element of one that is not. Nothing is read from
+/// the buffer of a send to MPI_PROC_NULL.
+void check_datatype(const Runtime& runtime, const char* name, MPI_Datatype datatype) {
+  if (datatype == MPI_DATATYPE_NULL) {
+    throw Error(ErrorClass::type, "argument {} is MPI_DATATYPE_NULL; expected is a committed datatype", name);
+  }
+  static const char unread = 0;
+  if (native::Send(&unread, 1, datatype, MPI_PROC_NULL, 0, runtime.world.control()) != MPI_SUCCESS) {
+    throw Error(ErrorClass::type, "argument {} is not committed; expected is a datatype after MPI_Type_commit", name);
+  }
+}
 
 RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
   RequestArguments arguments;
   arguments.communicator = runtime.communicators.find(raw.comm);
   check_numbers(raw);
-  check_datatype(runtime, raw.datatype);
+  check_datatype(runtime, "datatype", raw.datatype);
   check_total(raw);
   if (raw.rank != MPI_PROC_NULL) arguments.peer = peer_of(runtime, *arguments.communicator, raw.rank);
   check_tag(runtime, raw.tag);
-  apply_info(runtime, raw.info, arguments);
+  arguments.link = runtime.settings.link;
+  arguments.transport_partitions = runtime.settings.transport_partitions;
+  arguments.gpu_copy = runtime.settings.gpu_copy;
+  apply_info(raw.info, info_keys, arguments);
 
   arguments.side = side;
   arguments.buffer = static_cast<std::byte*>(raw.buffer);

@@ -20,6 +20,9 @@ struct RawArguments {
   MPI_Info info;
 };
 
+/// Throws Error unless argument `name` is a committed datatype.
+void check_datatype(const Runtime& runtime, const char* name, MPI_Datatype datatype);
+
 /// Throws Error on the first argument that is wrong; each sentence names it, its value and what was expected.
 RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw);
 

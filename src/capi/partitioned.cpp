@@ -20,26 +20,45 @@ MPI_Comm comm_of(Partita_Request handle) {
 
 namespace {
 
-[[noreturn]] void throw_not_markable() {
-  throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
+/// "send", "recv", "allreduce", …
+std::string kind_of(const Operation& operation) {
+  return operation.info().front().value;
 }
 
-[[noreturn]] void throw_not_awaitable() {
-  throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
+[[noreturn]] void throw_not_markable(const Operation& operation) {
+  const std::string kind = kind_of(operation);
+  if (kind == "recv") {
+    throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
+  }
+  throw Error(ErrorClass::request,
+              "argument request is a partitioned {} in which this rank sends nothing of its own; "
+              "expected is one in which it does",
+              kind);
+}
+
+[[noreturn]] void throw_not_awaitable(const Operation& operation) {
+  const std::string kind = kind_of(operation);
+  if (kind == "send") {
+    throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
+  }
+  throw Error(ErrorClass::request,
+              "argument request is a partitioned {} in which nothing arrives at this rank; "
+              "expected is one in which something does",
+              kind);
 }
 
 Markable& markable_of(Partita_Request handle) {
-  Markable* const markable = operation_of(handle).facets().markable;
-  if (markable == nullptr) [[unlikely]]
-    throw_not_markable();
-  return *markable;
+  const Operation& operation = operation_of(handle);
+  if (operation.facets().markable == nullptr) [[unlikely]]
+    throw_not_markable(operation);
+  return *operation.facets().markable;
 }
 
 Awaitable& awaitable_of(Partita_Request handle) {
-  Awaitable* const awaitable = operation_of(handle).facets().awaitable;
-  if (awaitable == nullptr) [[unlikely]]
-    throw_not_awaitable();
-  return *awaitable;
+  const Operation& operation = operation_of(handle);
+  if (operation.facets().awaitable == nullptr) [[unlikely]]
+    throw_not_awaitable(operation);
+  return *operation.facets().awaitable;
 }
 
 KernelUsable& kernel_usable_of(const Operation& operation) {

@@ -18,6 +18,9 @@ enum class ErrorClass : std::uint8_t {
   tag,
   comm,
   rank,
+  root,
+  op,
+  topology,
   request,
   arg,
   info,
@@ -28,7 +31,7 @@ enum class ErrorClass : std::uint8_t {
   other,
   internal
 };
-inline constexpr int error_class_count = 15;
+inline constexpr int error_class_count = 18;
 
 /// Thrown inside Partita and turned into a return code at the faces. The place that first knows an error writes
 /// the sentence; callers pass it on.

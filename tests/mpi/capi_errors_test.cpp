@@ -49,9 +49,10 @@ TEST_F(CapiErrors, a_second_init_changes_nothing) {
 }
 
 TEST_F(CapiErrors, raise_keeps_class_and_sentence) {
-  for (const int error_class : {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK,
-                                MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE,
-                                MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN}) {
+  for (const int error_class :
+       {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_ROOT, MPI_ERR_OP,
+        MPI_ERR_TOPOLOGY, MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE,
+        MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN}) {
     const std::string sentence = "a layer above found class " + std::to_string(error_class);
     EXPECT_ERROR(Partita_Raise(MPI_COMM_WORLD, error_class, sentence.c_str()), error_class, sentence);
   }

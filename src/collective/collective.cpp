@@ -1,0 +1,375 @@
+#include "collective/collective.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/current_error.hpp"
+#include "partitioned/listed.hpp"
+
+namespace partita::collective {
+
+const char* name_of(Kind kind) {
+  static constexpr std::array<const char*, kind_count> names = {
+      "bcast",
+      "gather",
+      "gatherv",
+      "scatter",
+      "scatterv",
+      "allgather",
+      "allgatherv",
+      "alltoall",
+      "alltoallv",
+      "alltoallw",
+      "reduce",
+      "allreduce",
+      "reduce_scatter",
+      "reduce_scatter_block",
+      "scan",
+      "exscan",
+      "neighbor_allgather",
+      "neighbor_allgatherv",
+      "neighbor_alltoall",
+      "neighbor_alltoallv",
+      "neighbor_alltoallw",
+  };
+  return names[static_cast<std::size_t>(kind)];
+}
+
+Collective::Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments)
+    : Operation({.markable = arguments.sent.empty() ? nullptr : this,
+                 .awaitable = arguments.received.empty() ? nullptr : this},
+                arguments.communicator),
+      services_(services),
+      matcher_(matcher),
+      arguments_(std::move(arguments)),
+      algorithm_(choose(arguments_.problem, arguments_.algorithm)),
+      schedule_(algorithm_.write(arguments_.problem)),
+      order_(schedule_),
+      memory_(services.host_blocks, arguments_.partitions, arguments_.form, arguments_.sent, arguments_.received,
+              schedule_.slot_bytes),
+      send_of_(schedule_.actions.size()),
+      receive_of_(schedule_.actions.size()) {
+  for (int p = 0; p < arguments_.partitions; ++p) courses_.emplace_back(order_);
+  make_legs();
+}
+
+Collective::~Collective() {
+  services_.progress.dismiss(*this);
+}
+
+void Collective::make_legs() {
+  for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
+    const Action& action = schedule_.actions[a];
+    const auto terms = [&](const char* what, const Region& region) {
+      const int peer = arguments_.world_ranks[static_cast<std::size_t>(action.peer)];
+      return LegTerms{fmt::format("{} rank {} (world rank {})", what, action.peer, peer), peer, arguments_.communicator,
+                      arguments_.link, region};
+    };
+    if (action.deed == Deed::send) {
+      auto leg = std::make_unique<SendLeg>(services_, memory_, terms("send to", action.from));
+      send_of_[a] = leg.get();
+      legs_.push_back(std::move(leg));
+    } else if (action.deed == Deed::receive) {
+      auto leg = std::make_unique<ReceiveLeg>(services_, memory_, terms("receive from", action.to));
+      receive_of_[a] = leg.get();
+      legs_.push_back(std::move(leg));
+    }
+  }
+}
+
+void Collective::seek_peers() {
+  for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
+    if (send_of_[a] != nullptr) matcher_.add(send_of_[a]->half());
+    if (receive_of_[a] != nullptr) matcher_.add(receive_of_[a]->half());
+  }
+}
+
+void Collective::check_startable() const {
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
+                explain());
+  }
+  throw_if_failed();
+  for (const auto& leg : legs_) {
+    leg->half().throw_if_given_up();
+    if (leg->half().ending.loses(next(leg->half().epoch()))) throw leg->half().why_lost(explain());
+  }
+}
+
+void Collective::start() {
+  check_startable();
+  for (Course& course : courses_) {
+    course.begun.clear();
+    course.walk.restart([&](int action) { course.begun.push_back(action); });
+    course.marked.store(false, std::memory_order_relaxed);
+    course.over.store(course.walk.is_over(), std::memory_order_relaxed);
+  }
+  try {
+    for (const auto& leg : legs_) leg->start();
+  } catch (const std::exception&) {
+    // Some legs have begun an epoch that the others will not.
+    fail_with_current();
+    for (const auto& leg : legs_) leg->half().set_active(false);
+    throw;
+  }
+  ++epochs_;
+  complete_.store(false, std::memory_order_relaxed);
+  active_.store(true, std::memory_order_release);
+  services_.progress.activate(*this);
+}
+
+void Collective::check_partitions(std::int64_t first, std::int64_t last) const {
+  if (first >= 0 && first <= last && last < arguments_.partitions) return;
+  if (first == last) {
+    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, arguments_.partitions - 1);
+  }
+  throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
+              first, last, arguments_.partitions - 1);
+}
+
+void Collective::mark(std::int64_t first, std::int64_t last) {
+  check_partitions(first, last);
+  if (!active()) {
+    throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  for (std::int64_t p = first; p <= last; ++p) {
+    if (courses_[static_cast<std::size_t>(p)].marked.exchange(true, std::memory_order_acq_rel)) {
+      throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
+    }
+    walk(static_cast<int>(p));
+  }
+}
+
+bool Collective::arrived(std::int64_t partition) {
+  check_partitions(partition, partition);
+  throw_if_failed();
+  if (!active()) {
+    for (const auto& leg : legs_) leg->half().throw_if_given_up();
+    return true;
+  }
+  const Course& course = courses_[static_cast<std::size_t>(partition)];
+  if (course.over.load(std::memory_order_acquire)) return true;
+  const bool lost = is_lost();
+  services_.progress.poll();
+  if (course.over.load(std::memory_order_acquire)) return true;
+  if (lost) done();  // says why
+  return false;
+}
+
+bool Collective::walk(int partition) {
+  Course& course = courses_[static_cast<std::size_t>(partition)];
+  if (course.over.load(std::memory_order_acquire) || course.calls.fetch_add(1, std::memory_order_acq_rel) != 0) {
+    return false;
+  }
+  bool moved = false;
+  int seen = 1;
+  do {
+    seen = course.calls.load(std::memory_order_acquire);
+    moved |= walk_on(partition, course);
+  } while (!course.calls.compare_exchange_strong(seen, 0, std::memory_order_acq_rel));
+  return moved;
+}
+
+bool Collective::walk_on(int partition, Course& course) {
+  bool moved = false;
+  try {
+    for (std::size_t i = 0; i < course.begun.size() && !failed_.load(std::memory_order_acquire);) {
+      const int action = course.begun[i];
+      if (!try_action(partition, course, action)) {
+        ++i;
+        continue;
+      }
+      moved = true;
+      course.begun[i] = course.begun.back();
+      course.begun.pop_back();
+      course.walk.finish(action, [&](int other) { course.begun.push_back(other); });
+    }
+  } catch (const std::exception&) {
+    fail_with_current();
+  }
+  if (course.walk.is_over()) course.over.store(true, std::memory_order_release);
+  return moved;
+}
+
+/// Whether the action is done now.
+bool Collective::try_action(int partition, Course& course, int place) {
+  const auto at = static_cast<std::size_t>(place);
+  const Action& action = schedule_.actions[at];
+  switch (action.deed) {
+    case Deed::mark:
+      return course.marked.load(std::memory_order_acquire);
+    case Deed::send:
+      send_of_[at]->send(partition);
+      return true;
+    case Deed::receive:
+      return receive_of_[at]->take(partition);
+    case Deed::copy:
+      memory_.copy(action.from, action.to, partition);
+      return true;
+    case Deed::reduce:
+      arguments_.reduction.apply(memory_.operand(action.from, partition), memory_.operand(action.to, partition),
+                                 action.from.bytes, arguments_.problem.unit_bytes);
+      return true;
+  }
+  return true;
+}
+
+ActiveStep::Outcome Collective::step() noexcept {
+  bool moved = false;
+  for (int p = 0; p < arguments_.partitions; ++p) moved |= walk(p);
+  if (failed_.load(std::memory_order_acquire)) return Outcome::idle;
+  try {
+    if (everything_is_over()) {
+      complete_.store(true, std::memory_order_release);
+      return Outcome::idle;
+    }
+  } catch (const std::exception&) {
+    fail_with_current();
+    return Outcome::idle;
+  }
+  return moved ? Outcome::moved : Outcome::waiting;
+}
+
+bool Collective::everything_is_over() {
+  return std::ranges::all_of(courses_, [](const Course& course) { return course.over.load(); }) &&
+         std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_over(); });
+}
+
+bool Collective::is_lost() const {
+  return std::ranges::any_of(legs_, [](const auto& leg) { return leg->half().is_lost(); });
+}
+
+bool Collective::done() {
+  throw_if_failed();
+  const bool lost = is_lost();
+  if (complete_.load(std::memory_order_acquire)) return true;
+  if (!lost) return false;
+  for (const auto& leg : legs_) {
+    if (leg->half().is_lost()) throw leg->half().why_lost(explain());
+  }
+  return false;
+}
+
+bool Collective::prepared() {
+  if (!active()) {
+    throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  throw_if_failed();
+  const bool lost = is_lost();
+  const bool prepared = std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
+  if (lost && !prepared) done();  // says why
+  return prepared;
+}
+
+void Collective::close() {
+  for (const auto& leg : legs_) {
+    leg->half().record(Trace::Event::completed);
+    leg->half().set_active(false);
+  }
+  active_.store(false, std::memory_order_release);
+}
+
+void Collective::fill_status(MPI_Status* status) const {
+  set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+}
+
+void Collective::throw_if_failed() const {
+  for (const auto& leg : legs_) leg->half().throw_if_failed();
+  if (!failed_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+void Collective::fail(const Error& error) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = error;
+  }
+  failed_.store(true, std::memory_order_release);
+  for (const auto& leg : legs_) leg->half().fail_on_both_sides("gave its request up", error);
+}
+
+void Collective::fail_with_current() noexcept {
+  const Error error = current_error();
+  try {
+    fail(error);
+  } catch (const std::exception&) {
+    // What could be told was.
+  }
+}
+
+void Collective::abandon(const std::optional<Error>& cause) {
+  if (!active()) return;
+  const auto exclusive = services_.progress.exclusive();
+  services_.progress.dismiss(*this);
+  for (const auto& leg : legs_) {
+    Half& half = leg->half();
+    Epoch first_lost = half.epoch();
+    {
+      const std::lock_guard lock(half.setup_mutex());
+      half.give_up();
+      try {
+        if (leg->is_over()) first_lost = next(first_lost);
+      } catch (const std::exception&) {
+        // Not that anybody knows.
+      }
+      half.give_up_epoch();
+    }
+    if (cause) half.say(first_lost, "gave its request up", *cause);
+  }
+  close();
+}
+
+void Collective::withdraw() {
+  services_.progress.dismiss(*this);
+  for (const auto& leg : legs_) leg->half().withdraw();
+}
+
+std::vector<Half*> Collective::halves() {
+  std::vector<Half*> halves;
+  halves.reserve(legs_.size());
+  for (const auto& leg : legs_) halves.push_back(&leg->half());
+  return halves;
+}
+
+std::vector<InfoEntry> Collective::info() const {
+  const bool matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+  return {{"partita_kind", name_of(arguments_.problem.kind)},
+          {"partita_active", active() ? "true" : "false"},
+          {"partita_matched", matched ? "true" : "false"},
+          {"partita_algorithm", std::string(algorithm_.name)}};
+}
+
+std::string Collective::explain() const {
+  const Problem& problem = arguments_.problem;
+  std::string text =
+      fmt::format("Partitioned {} of {} ranks, {} partitions, algorithm {}, epoch {}: ", name_of(problem.kind),
+                  problem.size, arguments_.partitions, algorithm_.name, epochs_);
+  if (!active()) return text + "inactive";
+  std::vector<std::int64_t> unmarked;
+  std::vector<std::int64_t> open;
+  for (std::size_t p = 0; p < courses_.size(); ++p) {
+    if (facets().markable != nullptr && !courses_[p].marked) unmarked.push_back(static_cast<std::int64_t>(p));
+    if (!courses_[p].over) open.push_back(static_cast<std::int64_t>(p));
+  }
+  text += fmt::format("{} of {} partitions not marked{}, {} not through{}", unmarked.size(), courses_.size(),
+                      listed(unmarked), open.size(), listed(open));
+  for (const auto& leg : legs_) {
+    if (!leg->half().matched()) text += "; " + leg->explain();
+  }
+  return text;
+}
+
+/// One peer after the other: any of them may have ended.
+int Collective::waits_for() const {
+  if (legs_.empty()) return -1;
+  return legs_[asked_.fetch_add(1, std::memory_order_relaxed) % legs_.size()]->half().peer();
+}
+
+std::uint64_t Collective::how_far() const {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(courses_, [](const Course& course) { return course.over.load(); }));
+}
+
+}  // namespace partita::collective

@@ -1,0 +1,114 @@
+// A partitioned collective: every partition walks the schedule of this rank by itself.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/algorithms.hpp"
+#include "collective/leg.hpp"
+#include "collective/memory.hpp"
+#include "collective/reduction.hpp"
+#include "partitioned/operation.hpp"
+#include "transfer/matcher.hpp"
+
+namespace partita::collective {
+
+/// The checked arguments of an init call.
+struct CollectiveArguments {
+  Problem problem;
+  int partitions = 1;
+  Form form{};
+  std::vector<Block> sent;
+  std::vector<Block> received;
+  Reduction reduction;
+  std::shared_ptr<Communicator> communicator;
+  std::vector<int> world_ranks;  ///< of the communicator's members
+  std::string link = "auto";
+  std::string algorithm = "auto";
+};
+
+/// "bcast", "alltoallv", …
+const char* name_of(Kind kind);
+
+/// A partition's way: marked, and whatever it needs of others received → copied, reduced, sent on, as the schedule says
+/// → over, and arrived. Marks and the progress engine walk: sends leave within the mark that they wait for, receives
+/// are looked at in the engine's steps.
+class Collective final : public Operation, public Markable, public Awaitable, private ActiveStep {
+ public:
+  Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments);
+  ~Collective() override;
+
+  void mark(std::int64_t partition) override { mark(partition, partition); }
+  void mark(std::int64_t first, std::int64_t last) override;
+  bool arrived(std::int64_t partition) override;
+
+  void seek_peers() override;
+  void start() override;
+  bool active() const override { return active_.load(std::memory_order_acquire); }
+  bool open() const override { return active(); }
+  bool done() override;
+  bool prepared() override;
+  void close() override;
+  void fill_status(MPI_Status* status) const override;
+  void fail(const Error& error) override;
+  void abandon(const std::optional<Error>& cause) override;
+  void withdraw() override;
+  std::vector<Half*> halves() override;
+  bool in_gpu_memory() const override { return false; }
+  std::vector<InfoEntry> info() const override;
+  std::string explain() const override;
+  int waits_for() const override;
+  std::uint64_t how_far() const override;
+
+ private:
+  /// One partition's.
+  struct Course {
+    explicit Course(const Order& order) : walk(order) {}
+    Walk walk;
+    std::vector<int> begun;     ///< actions that wait for nothing but themselves: receives, and the mark
+    std::atomic<int> calls{0};  ///< threads that want it walked; the first of them walks
+    std::atomic<bool> marked{false};
+    std::atomic<bool> over{false};
+  };
+
+  void make_legs();
+  void check_partitions(std::int64_t first, std::int64_t last) const;
+  void check_startable() const;
+  void throw_if_failed() const;
+  void fail_with_current() noexcept;
+  bool is_lost() const;
+  /// Does whatever of the partition can be done now, unless another thread does; returns whether it did something.
+  bool walk(int partition);
+  bool walk_on(int partition, Course& course);
+  bool try_action(int partition, Course& course, int action);
+  Outcome step() noexcept override;
+  bool everything_is_over();
+
+  const Services& services_;
+  Matcher& matcher_;
+  CollectiveArguments arguments_;
+  const Algorithm& algorithm_;
+  const Schedule schedule_;
+  const Order order_;
+  CollectiveMemory memory_;
+  std::vector<std::unique_ptr<Leg>> legs_;
+  std::vector<SendLeg*> send_of_;        ///< by action; null where it is none
+  std::vector<ReceiveLeg*> receive_of_;  ///< likewise
+  std::deque<Course> courses_;
+  std::atomic<bool> active_{false};
+  std::atomic<bool> complete_{false};
+  std::uint64_t epochs_ = 0;
+  mutable std::atomic<std::size_t> asked_{0};  ///< the leg whose peer waits_for() named last
+  mutable std::mutex failure_mutex_;
+  std::atomic<bool> failed_{false};
+  std::optional<Error> failure_;  ///< of an action, or of the program
+};
+
+}  // namespace partita::collective

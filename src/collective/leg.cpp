@@ -1,0 +1,91 @@
+#include "collective/leg.hpp"
+
+#include <cstring>
+
+namespace partita::collective {
+
+Leg::Leg(const Services& services, CollectiveMemory& memory, LegTerms terms)
+    : memory_(memory), terms_(std::move(terms)), data_([&] {
+        if (std::byte* const row = memory.row(terms_.region)) return row;
+        own_.emplace(services.host_blocks,
+                     static_cast<std::size_t>(terms_.region.bytes) * static_cast<std::size_t>(memory.partitions()));
+        return own_->data();
+      }()) {}
+
+/// A partition travels alone: another one may be marked only after this one has come back.
+HalfTerms Leg::half_terms(Side side) const {
+  HalfTerms terms;
+  terms.side = side;
+  terms.peer = terms_.peer;
+  terms.space = Space::collective;
+  terms.communicator = terms_.communicator;
+  terms.shape = {{memory_.partitions(), memory_.partitions() * terms_.region.bytes}, memory_.partitions(), 0};
+  terms.link = terms_.link;
+  terms.data = data_;
+  return terms;
+}
+
+std::string Leg::explain() const {
+  const Half& half = this->half();
+  std::string text = terms_.name;
+  if (half.peer_freed) text += ", which has freed its request";
+  if (!half.matched()) return text + " (not matched yet)";
+  return text + fmt::format(" (link {})", half.link_name());
+}
+
+template <class Begin, class Open>
+void Leg::start_epoch(Half& half, Begin begin, Open open) {
+  std::unique_lock lock(half.setup_mutex(), std::defer_lock);
+  if (!half.matched()) lock.lock();
+  const Epoch before = half.epoch();
+  half.set_epoch(next(before));
+  begin();
+  try {
+    if (half.matched()) open();
+  } catch (...) {
+    half.set_epoch(before);
+    throw;
+  }
+  half.record(Trace::Event::started);
+  half.set_active(true);
+}
+
+SendLeg::SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
+    : Leg(services, memory, std::move(terms)), out_(services, *this, half_terms(Side::send)) {}
+
+void SendLeg::before_match() {
+  if (out_.active()) out_.open();
+}
+
+void SendLeg::start() {
+  start_epoch(out_, [this] { out_.begin(); }, [this] { out_.open(); });
+}
+
+void SendLeg::send(int partition) {
+  if (own_) memory_.read(terms_.region, partition, data_ + partition * terms_.region.bytes);
+  out_.complete(link::Range{partition, partition + 1});
+}
+
+ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
+    : Leg(services, memory, std::move(terms)), in_(services, *this, half_terms(Side::recv)) {}
+
+void ReceiveLeg::before_match() {
+  if (in_.active()) in_.open();
+}
+
+void ReceiveLeg::start() {
+  start_epoch(in_, [] {}, [this] { in_.open(); });
+}
+
+bool ReceiveLeg::take(int partition) {
+  if (!in_.matched() || !in_.arrived(in_.plan().transports_of_recv(partition))) return false;
+  const std::byte* const landed = in_.landing() + partition * terms_.region.bytes;
+  if (own_) {
+    memory_.write(terms_.region, partition, landed);
+  } else if (std::byte* const place = data_ + partition * terms_.region.bytes; landed != place) {
+    std::memcpy(place, landed, static_cast<std::size_t>(terms_.region.bytes));
+  }
+  return true;
+}
+
+}  // namespace partita::collective

@@ -1,0 +1,84 @@
+// One send or receive of a schedule: a half of a transfer, which moves a region of every partition.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "collective/memory.hpp"
+#include "transfer/incoming.hpp"
+#include "transfer/outgoing.hpp"
+
+namespace partita::collective {
+
+/// What a leg does for its collective.
+struct LegTerms {
+  std::string name;  ///< how sentences about it begin
+  int peer = -1;     ///< world rank
+  std::shared_ptr<Communicator> communicator;
+  std::string link;
+  Region region;
+};
+
+/// What both sides have in common. A region that does not lie in a row travels by memory of the leg's own.
+class Leg : protected Half::User {
+ public:
+  virtual Half& half() = 0;
+  const Half& half() const { return const_cast<Leg*>(this)->half(); }
+  /// Opens the next epoch, matched or not. Throws Error; the half's epoch is the former one then.
+  virtual void start() = 0;
+  /// Whether nothing of the open epoch is still to be moved. Under the engine's lock.
+  virtual bool is_over() = 0;
+  /// Whether the other side is ready for what the open epoch sends, or, of a receive, is known.
+  virtual bool is_prepared() const = 0;
+  std::string explain() const final;
+  virtual ~Leg() = default;
+
+ protected:
+  Leg(const Services& services, CollectiveMemory& memory, LegTerms terms);
+  HalfTerms half_terms(Side side) const;
+  template <class Begin, class Open>
+  void start_epoch(Half& half, Begin begin, Open open);
+
+  CollectiveMemory& memory_;
+  const LegTerms terms_;
+  std::optional<MappableBytes> own_;
+  std::byte* const data_;  ///< the partitions' bytes in a row
+};
+
+class SendLeg final : public Leg {
+ public:
+  SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
+
+  Outgoing& half() override { return out_; }
+  void start() override;
+  bool is_over() override { return out_.matched() && out_.all_finished(); }
+  bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
+  /// The region of `partition` may travel. Any thread.
+  void send(int partition);
+
+ private:
+  void before_match() override;
+
+  Outgoing out_;
+};
+
+class ReceiveLeg final : public Leg {
+ public:
+  ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
+
+  Incoming& half() override { return in_; }
+  void start() override;
+  bool is_over() override { return in_.matched() && in_.all_arrived(); }
+  bool is_prepared() const override { return in_.matched(); }
+  /// Whether the region of `partition` is there by now. One thread at a time for each partition.
+  bool take(int partition);
+
+ private:
+  void before_match() override;
+
+  Incoming in_;
+};
+
+}  // namespace partita::collective

@@ -1,0 +1,107 @@
+#include "collective/memory.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace partita::collective {
+namespace {
+
+constexpr std::size_t line_bytes = 64;
+
+}  // namespace
+
+CollectiveMemory::CollectiveMemory(memory::HostBlocks& host_blocks, int partitions, Form form, std::vector<Block> sent,
+                                   std::vector<Block> received, const std::vector<std::int64_t>& slot_bytes)
+    : host_blocks_(host_blocks),
+      partitions_(partitions),
+      form_(form),
+      sent_(std::move(sent)),
+      received_(std::move(received)),
+      slot_bytes_(slot_bytes) {
+  for (const std::int64_t bytes : slot_bytes_) {
+    slot_offsets_.push_back(slots_bytes_);
+    const std::size_t all = static_cast<std::size_t>(bytes) * static_cast<std::size_t>(partitions);
+    slots_bytes_ += (all + line_bytes - 1) / line_bytes * line_bytes;
+  }
+  if (slots_bytes_ > 0) slots_ = host_blocks_.allocate_block(slots_bytes_);
+}
+
+CollectiveMemory::~CollectiveMemory() {
+  if (slots_ != nullptr) host_blocks_.free_block(slots_, slots_bytes_);
+}
+
+const Block& CollectiveMemory::block(const Region& region) const {
+  return (region.buffer == Buffer::sent ? sent_ : received_)[static_cast<std::size_t>(region.block)];
+}
+
+std::int64_t CollectiveMemory::unit_bytes(const Layout& layout) const {
+  return form_ == Form::packed ? layout.size_bytes() : layout.extent_bytes();
+}
+
+/// Where the region lies without gaps, or null.
+std::byte* CollectiveMemory::gapless(const Region& region, int partition) const {
+  if (region.buffer == Buffer::slots) {
+    const auto slot = static_cast<std::size_t>(region.block);
+    return slots_ + slot_offsets_[slot] + partition * slot_bytes_[slot] + region.first;
+  }
+  const Block& block = this->block(region);
+  if (!block.layout->contiguous()) return nullptr;
+  return block.address + block.layout->first_byte() + partition * block.count * block.layout->size_bytes() +
+         region.first;
+}
+
+std::byte* CollectiveMemory::row(const Region& region) const {
+  const std::int64_t slice_bytes = region.buffer == Buffer::slots
+                                       ? slot_bytes_[static_cast<std::size_t>(region.block)]
+                                       : block(region).count * block(region).layout->size_bytes();
+  const bool in_a_row = partitions_ == 1 || (region.first == 0 && region.bytes == slice_bytes);
+  return in_a_row ? gapless(region, 0) : nullptr;
+}
+
+std::byte* CollectiveMemory::operand(const Region& region, int partition) const {
+  if (region.buffer == Buffer::slots) return gapless(region, partition);
+  const Block& block = this->block(region);
+  return block.address + partition * block.count * block.layout->extent_bytes() + region.first;
+}
+
+void CollectiveMemory::read(const Region& region, int partition, std::byte* bytes) const {
+  if (const std::byte* from = gapless(region, partition)) {
+    std::memcpy(bytes, from, static_cast<std::size_t>(region.bytes));
+    return;
+  }
+  const Block& block = this->block(region);
+  const Layout& layout = *block.layout;
+  const std::int64_t unit = unit_bytes(layout);
+  const std::int64_t first = partition * block.count + region.first / unit;
+  const std::int64_t count = region.bytes / unit;
+  if (form_ == Form::packed) return layout.pack(block.address, first, count, bytes);
+  std::vector<std::byte> packed(static_cast<std::size_t>(count * layout.size_bytes()));
+  layout.pack(block.address, first, count, packed.data());
+  layout.unpack(packed.data(), bytes, 0, count);
+}
+
+void CollectiveMemory::write(const Region& region, int partition, const std::byte* bytes) const {
+  if (std::byte* to = gapless(region, partition)) {
+    std::memcpy(to, bytes, static_cast<std::size_t>(region.bytes));
+    return;
+  }
+  const Block& block = this->block(region);
+  const Layout& layout = *block.layout;
+  const std::int64_t unit = unit_bytes(layout);
+  const std::int64_t first = partition * block.count + region.first / unit;
+  const std::int64_t count = region.bytes / unit;
+  if (form_ == Form::packed) return layout.unpack(bytes, block.address, first, count);
+  std::vector<std::byte> packed(static_cast<std::size_t>(count * layout.size_bytes()));
+  layout.pack(bytes, 0, count, packed.data());
+  layout.unpack(packed.data(), block.address, first, count);
+}
+
+void CollectiveMemory::copy(const Region& from, const Region& to, int partition) const {
+  if (std::byte* into = gapless(to, partition)) return read(from, partition, into);
+  if (const std::byte* bytes = gapless(from, partition)) return write(to, partition, bytes);
+  std::vector<std::byte> between(static_cast<std::size_t>(from.bytes));
+  read(from, partition, between.data());
+  write(to, partition, between.data());
+}
+
+}  // namespace partita::collective

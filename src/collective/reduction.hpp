@@ -1,0 +1,27 @@
+// The ⊕ of a reduction.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace partita::collective {
+
+/// An operation of the MPI's, predefined or the program's, on elements of a datatype. Both stay valid until it goes:
+/// the program may free them before, as MPI-4 lets it (sections 5.1.9 and 6.9.5).
+class Reduction {
+ public:
+  /// None.
+  Reduction() = default;
+  Reduction(MPI_Op op, MPI_Datatype datatype) : op_(op), datatype_(datatype) {}
+
+  /// to = from ⊕ to, of `bytes` bytes of whole elements.
+  void apply(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t unit_bytes) const;
+
+ private:
+  MPI_Op op_ = MPI_OP_NULL;
+  MPI_Datatype datatype_ = MPI_DATATYPE_NULL;
+};
+
+}  // namespace partita::collective

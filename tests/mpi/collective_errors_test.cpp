@@ -1,0 +1,227 @@
+// Partitioned collectives: wrong arguments, wrong use, and what keeps them apart from everything else on a
+// communicator.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <array>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/job.hpp"
+#include "support/transfer.hpp"
+
+namespace partita::test {
+namespace {
+
+class CollectiveErrors : public testing::Test {
+ protected:
+  int allreduce(int partitions, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm = MPI_COMM_WORLD) {
+    return Partita_Pallreduce_init(in_.data(), out_.data(), partitions, count, datatype, op, comm, MPI_INFO_NULL,
+                                   &request_);
+  }
+  int bcast(int root, MPI_Info info = MPI_INFO_NULL) {
+    return Partita_Pbcast_init(in_.data(), 2, 3, MPI_INT, root, MPI_COMM_WORLD, info, &request_);
+  }
+  bool is_root() const { return rank() == 0; }
+
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+  std::vector<int> in_ = std::vector<int>(64, 1);
+  std::vector<int> out_ = std::vector<int>(64, -1);
+  Partita_Request request_ = PARTITA_REQUEST_NULL;
+};
+
+TEST_F(CollectiveErrors, init_refuses_wrong_numbers) {
+  EXPECT_ERROR(allreduce(0, 3, MPI_INT, MPI_SUM), MPI_ERR_ARG, "Pallreduce_init", "partitions", "0");
+  EXPECT_ERROR(allreduce(2, -3, MPI_INT, MPI_SUM), MPI_ERR_COUNT, "count", "-3");
+  EXPECT_ERROR(allreduce(2, (MPI_Count{1} << 60), MPI_DOUBLE, MPI_SUM), MPI_ERR_COUNT, "2^63");
+  EXPECT_ERROR(bcast(-1), MPI_ERR_ROOT, "Pbcast_init", "root", "-1");
+  EXPECT_ERROR(bcast(ranks()), MPI_ERR_ROOT, "root");
+  EXPECT_EQ(PARTITA_REQUEST_NULL, request_);
+}
+
+TEST_F(CollectiveErrors, init_refuses_operations_that_do_not_go_with_the_datatype) {
+  EXPECT_ERROR(allreduce(1, 1, MPI_DOUBLE, MPI_BAND), MPI_ERR_OP, "MPI_BAND", "integer");
+  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_MAXLOC), MPI_ERR_OP, "MPI_MAXLOC", "index");
+  EXPECT_ERROR(allreduce(1, 1, MPI_C_DOUBLE_COMPLEX, MPI_MAX), MPI_ERR_OP, "MPI_MAX");
+  EXPECT_ERROR(allreduce(1, 1, MPI_FLOAT, MPI_LAND), MPI_ERR_OP, "MPI_LAND");
+  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_REPLACE), MPI_ERR_OP, "one-sided");
+  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_OP_NULL), MPI_ERR_OP, "MPI_OP_NULL");
+  MPI_Datatype pair = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  EXPECT_ERROR(allreduce(1, 1, pair, MPI_SUM), MPI_ERR_TYPE, "not committed");
+  MPI_Type_commit(&pair);
+  EXPECT_ERROR(allreduce(1, 1, pair, MPI_SUM), MPI_ERR_OP, "MPI_SUM");
+  MPI_Type_free(&pair);
+  EXPECT_ERROR(allreduce(1, 1, MPI_DATATYPE_NULL, MPI_SUM), MPI_ERR_TYPE, "MPI_DATATYPE_NULL");
+}
+
+TEST_F(CollectiveErrors, init_refuses_buffers_and_places_that_are_none) {
+  EXPECT_ERROR(
+      Partita_Pallreduce_init(nullptr, out_.data(), 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request_),
+      MPI_ERR_BUFFER, "sendbuf", "null");
+  EXPECT_ERROR(Partita_Pallreduce_init(in_.data(), MPI_IN_PLACE, 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                       &request_),
+               MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE");
+  EXPECT_ERROR(Partita_Pbcast_init(MPI_IN_PLACE, 1, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request_),
+               MPI_ERR_BUFFER, "buffer", "MPI_IN_PLACE");
+  EXPECT_ERROR(
+      Partita_Pallreduce_init(in_.data(), out_.data(), 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, nullptr),
+      MPI_ERR_ARG, "request", "null");
+  EXPECT_ERROR(Partita_Pallgatherv_init(in_.data(), 1, 1, MPI_INT, out_.data(), nullptr, nullptr, MPI_INT,
+                                        MPI_COMM_WORLD, MPI_INFO_NULL, &request_),
+               MPI_ERR_ARG, "recvcounts", "null");
+}
+
+TEST_F(CollectiveErrors, init_refuses_communicators_that_will_not_do) {
+  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_SUM, MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
+  EXPECT_ERROR(Partita_Pneighbor_allgather_init(in_.data(), 1, 1, MPI_INT, out_.data(), 1, MPI_INT, MPI_COMM_WORLD,
+                                                MPI_INFO_NULL, &request_),
+               MPI_ERR_TOPOLOGY, "topology");
+  if (ranks() < 2) return;
+  MPI_Comm own = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  const bool first = rank() < ranks() / 2;
+  MPI_Comm_split(MPI_COMM_WORLD, first ? 0 : 1, 0, &own);
+  MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, first ? ranks() / 2 : 0, 1, &between);
+  ASSERT_EQ(MPI_SUCCESS, Partita_Comm_register(between));
+  const ErrorsReturn handler(between);
+  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_SUM, between), MPI_ERR_COMM, "intercommunicator");
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&own);
+}
+
+TEST_F(CollectiveErrors, init_refuses_unknown_algorithms_and_keys) {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "partita_algorithm", "bubble");
+  EXPECT_ERROR(bcast(0, info), MPI_ERR_ARG, "bubble", "binomial");
+  MPI_Info_delete(info, "partita_algorithm");
+  MPI_Info_set(info, "partita_algoritm", "binomial");
+  EXPECT_ERROR(bcast(0, info), MPI_ERR_INFO_KEY, "partita_algoritm", "partita_algorithm");
+  MPI_Info_free(&info);
+}
+
+TEST_F(CollectiveErrors, only_ranks_with_data_mark_and_only_those_that_receive_await) {
+  ASSERT_EQ(MPI_SUCCESS, bcast(0));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+  int flag = 0;
+  if (is_root()) {
+    EXPECT_ERROR(Partita_Parrived(request_, 0, &flag), MPI_ERR_REQUEST, "Parrived", "bcast", "nothing arrives");
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+  } else {
+    EXPECT_ERROR(Partita_Pready(0, request_), MPI_ERR_REQUEST, "Pready", "bcast", "sends nothing");
+  }
+  ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+TEST_F(CollectiveErrors, marks_are_checked) {
+  ASSERT_EQ(MPI_SUCCESS, allreduce(3, 2, MPI_INT, MPI_SUM));
+  EXPECT_ERROR(Partita_Pready(0, request_), MPI_ERR_REQUEST, "inactive");
+  ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+  EXPECT_ERROR(Partita_Start(&request_), MPI_ERR_REQUEST, "active already", "allreduce");
+  EXPECT_ERROR(Partita_Pready(3, request_), MPI_ERR_ARG, "partition", "3", "0 to 2");
+  EXPECT_ERROR(Partita_Pready(-1, request_), MPI_ERR_ARG, "partition", "-1");
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pready(1, request_));
+  EXPECT_ERROR(Partita_Pready(1, request_), MPI_ERR_ARG, "partition 1", "marked");
+  EXPECT_ERROR(Partita_Request_free(&request_), MPI_ERR_REQUEST, "active", "2 of 3 partitions not marked (0, 2)");
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pready(0, request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pready(2, request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  EXPECT_EQ(ranks(), out_[0]);
+  Partita_Prequest prequest{};
+  EXPECT_ERROR(Partita_Prequest_create(&prequest, request_), MPI_ERR_REQUEST, "kernels cannot use");
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+/// A partition is through though another one is not even marked.
+TEST_F(CollectiveErrors, a_partition_arrives_while_others_are_not_marked) {
+  ASSERT_EQ(MPI_SUCCESS, allreduce(8, 1, MPI_INT, MPI_SUM));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+    for (int partition = 7; partition >= 0; --partition) {
+      out_[static_cast<std::size_t>(partition)] = -1;
+      ASSERT_EQ(MPI_SUCCESS, Partita_Pready(partition, request_));
+      for (int flag = 0; flag == 0;) ASSERT_EQ(MPI_SUCCESS, Partita_Parrived(request_, partition, &flag));
+      ASSERT_EQ(ranks(), out_[static_cast<std::size_t>(partition)]);
+    }
+    ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  }
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+/// Requests of collectives and of sends and receives on one communicator, in different orders on the ranks where that
+/// is allowed.
+TEST_F(CollectiveErrors, collectives_keep_apart_from_each_other_and_from_messages) {
+  std::vector<int> sums(8, -1), greatest(8, -1), mine(8, rank() + 1), from_left(8, -1);
+  Partita_Request sum = PARTITA_REQUEST_NULL, maximum = PARTITA_REQUEST_NULL;
+  Partita_Request to = PARTITA_REQUEST_NULL, from = PARTITA_REQUEST_NULL;
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  const auto messages = [&] {
+    ASSERT_EQ(MPI_SUCCESS,
+              Partita_Psend_init(mine.data(), 2, 4, MPI_INT, right, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &to));
+    ASSERT_EQ(MPI_SUCCESS,
+              Partita_Precv_init(from_left.data(), 2, 4, MPI_INT, left, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &from));
+  };
+  if (rank() % 2 == 0) messages();
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pallreduce_init(mine.data(), sums.data(), 4, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                                                 MPI_INFO_NULL, &sum));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pallreduce_init(mine.data(), greatest.data(), 4, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD,
+                                                 MPI_INFO_NULL, &maximum));
+  if (rank() % 2 != 0) messages();
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::array all = {sum, maximum, to, from};
+    ASSERT_EQ(MPI_SUCCESS, Partita_Startall(4, all.data()));
+    for (int p = 0; p < 4; ++p) {
+      ASSERT_EQ(MPI_SUCCESS, Partita_Pready(p, rank() % 2 == 0 ? sum : maximum));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Pready(p, rank() % 2 == 0 ? maximum : sum));
+    }
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, to));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Waitall(4, all.data(), MPI_STATUSES_IGNORE));
+    EXPECT_EQ(std::vector<int>(8, ranks() * (ranks() + 1) / 2), sums);
+    EXPECT_EQ(std::vector<int>(8, ranks()), greatest);
+    EXPECT_EQ(std::vector<int>(8, left + 1), from_left);
+  }
+  for (Partita_Request* request : {&sum, &maximum, &to, &from}) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(request));
+  }
+}
+
+TEST_F(CollectiveErrors, pbuf_prepare_waits_for_those_that_this_rank_sends_to) {
+  ASSERT_EQ(MPI_SUCCESS, allreduce(2, 2, MPI_INT, MPI_SUM));
+  EXPECT_ERROR(Partita_Pbuf_prepare(request_), MPI_ERR_REQUEST, "inactive");
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pbuf_prepare(request_));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  }
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+/// Different sizes on the ranks: an error on all of them whose transfers that breaks, and no hang.
+TEST_F(CollectiveErrors, ranks_that_disagree_on_the_size_hear_of_it) {
+  if (ranks() != 2) return;
+  ASSERT_EQ(MPI_SUCCESS, allreduce(2, is_root() ? 2 : 3, MPI_INT, MPI_SUM));
+  int code = Partita_Start(&request_);
+  if (code == MPI_SUCCESS) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+    code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+  EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "bytes");
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+/// One that was made and is freed at once, on some ranks before the others have made theirs.
+TEST_F(CollectiveErrors, requests_that_were_never_started_may_be_freed) {
+  if (rank() % 2 != 0) harness_barrier();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(MPI_SUCCESS, allreduce(2, 2, MPI_INT, MPI_SUM));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+  }
+  if (rank() % 2 == 0) harness_barrier();
+}
+
+}  // namespace
+}  // namespace partita::test
