@@ -1,5 +1,6 @@
 #include "bench/lane.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "bench/contents.hpp"
@@ -80,18 +81,20 @@ void LaneMeasurement::prepare(std::uint64_t epoch) {
 }
 
 bool LaneMeasurement::compare(std::uint64_t epoch) const {
-  for (const auto& lane : lanes_) {
-    if (!lane->receiving) continue;
-    const auto mismatch = find_mismatch(lane->message.bytes, case_.partitions, epoch);
-    if (!mismatch) continue;
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [&](const auto& lane) { return !lane->receiving || received(lane->message, epoch); });
+}
+
+bool LaneMeasurement::received(const Message& message, std::uint64_t epoch) const {
+  const auto mismatch = find_mismatch(message.bytes, case_.partitions, epoch);
+  if (mismatch) {
     fmt::print(stderr,
                "partita bench: wrong data: rank {} offset {} (partition {} of {}): expected {:#04x}, got {:#04x}; {}, "
                "{} bytes, tag {}\n",
                job_.rank, mismatch->offset, mismatch->partition, case_.partitions, static_cast<int>(mismatch->expected),
-               static_cast<int>(mismatch->got), subject_.name(), case_.size_bytes, lane->message.tag);
-    return false;
+               static_cast<int>(mismatch->got), subject_.name(), case_.size_bytes, message.tag);
   }
-  return true;
+  return !mismatch;
 }
 
 LinkUsed LaneMeasurement::link_used() {

@@ -35,6 +35,8 @@ class LaneMeasurement : public Measurement {
  protected:
   /// Adds a lane; to be called by constructors, in the same order on both ranks.
   Lane& add_lane(int from);
+  /// Whether `message` holds the contents of `epoch`; prints where it does not.
+  bool received(const Message& message, std::uint64_t epoch) const;
 
   Job& job_;
   Subject& subject_;

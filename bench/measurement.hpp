@@ -44,6 +44,7 @@ struct Contender {
   std::string name;
   std::string reference;  ///< the name of the contender that this one is compared with
   std::unique_ptr<Measurement> measurement;
+  bool once = false;  ///< has one sample, before all rounds
 };
 
 using Subjects = std::vector<std::unique_ptr<Subject>>;
@@ -55,6 +56,7 @@ struct Benchmark {
   std::string_view unit;  ///< of a row's values
   bool larger_is_better = false;
   bool timed_in_batches = true;   ///< else each sample is one operation
+  bool verified_before = true;    ///< else its first samples count, and data is compared in every sample only
   bool compares_subjects = true;  ///< else it has contenders of its own and needs no subject
   bool compares_names = false;    ///< its contenders call the MPI by its standard names and past the drop-in
   Ranks ranks = Ranks::two;

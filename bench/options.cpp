@@ -18,6 +18,35 @@ std::string_view name(Memory memory) {
   return memory == Memory::plain ? "plain" : "alloc";
 }
 
+std::string PeerLibrary::shown(const std::string& file) const {
+  std::string text = file;
+  for (const auto& [key, value] : info) text += fmt::format("?{}={}", key, value);
+  return text;
+}
+
+PeerLibrary parse_peer_library(const std::string& peer) {
+  constexpr std::string_view library = "library:";
+  const auto refuse = [&] {
+    throw OptionError(
+        fmt::format("--peer {} is unknown: expected native, isend, library:PATH or library:PATH?KEY=VALUE with info "
+                    "keys for its requests",
+                    peer));
+  };
+  if (!peer.starts_with(library)) refuse();
+  const std::size_t path_end = std::min(peer.find('?'), peer.size());
+  PeerLibrary found{peer.substr(library.size(), path_end - library.size()), {}};
+  if (found.path.empty()) refuse();
+  for (std::size_t begin = path_end; begin < peer.size();) {
+    const std::size_t end = std::min(peer.find('?', begin + 1), peer.size());
+    const std::string pair = peer.substr(begin + 1, end - begin - 1);
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) refuse();
+    found.info.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+    begin = end;
+  }
+  return found;
+}
+
 namespace {
 
 /// A persistent send counts bytes in an int.
@@ -68,12 +97,8 @@ void refuse_device_memory(const std::vector<std::string>& placements) {
 }
 
 void check_peers(const std::vector<std::string>& peers) {
-  constexpr std::string_view library = "library:";
   for (const std::string& peer : peers) {
-    const bool has_path = peer.starts_with(library) && peer.size() > library.size();
-    if (peer != "native" && !has_path) {
-      throw OptionError(fmt::format("--peer {} is unknown: expected native or library:PATH", peer));
-    }
+    if (peer != "native" && peer != "isend") parse_peer_library(peer);
   }
 }
 
@@ -193,7 +218,8 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
       ->check(CLI::Range(0, most_partitions))
       ->capture_default_str();
   app.add_option("--peer", options.peers,
-                 "Measure beside: native (the MPI's own partitioned calls) or library:PATH; may be repeated")
+                 "Measure beside: native (the MPI's own partitioned calls), isend (a message for each partition) or "
+                 "library:PATH, with ?KEY=VALUE for an info key of its requests; may be repeated")
       ->delimiter(',');
   app.add_option("--csv", options.csv_file, "Write the table as CSV to this file");
   app.add_option("--json", options.json_file, "Write everything, raw samples included, as JSON to this file");

@@ -39,7 +39,7 @@ struct Options {
   std::vector<Face> faces{Face::c};
   std::vector<std::string> links{"auto"};  ///< one subject for each face and link
   int transport_partitions = 0;            ///< 0: Partita's own choice
-  std::vector<std::string> peers;          ///< "native" or "library:PATH"
+  std::vector<std::string> peers;          ///< "native", "isend" or "library:PATH?KEY=VALUE"
 
   // For GPU benchmarks.
   int device = -1;                 ///< the GPU of this rank; -1: its rank on the node modulo the number of GPUs
@@ -54,6 +54,18 @@ struct Options {
 };
 
 std::string_view name(Memory memory);
+
+/// What `library:PATH?KEY=VALUE?KEY=VALUE` says: a shared library and the info keys of its requests.
+struct PeerLibrary {
+  std::string path;
+  std::vector<std::pair<std::string, std::string>> info;
+
+  /// `file`, and the keys behind it as they were given.
+  std::string shown(const std::string& file) const;
+};
+
+/// Throws OptionError where `peer` is something else.
+PeerLibrary parse_peer_library(const std::string& peer);
 
 /// Wrong options (exit status 2); the message says which and what was expected.
 class OptionError : public std::runtime_error {

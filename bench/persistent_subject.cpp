@@ -2,6 +2,7 @@
 
 #include "apps/support/own_mpi.hpp"
 #include "bench/failure.hpp"
+#include "bench/own_buffer.hpp"
 #include "bench/owned.hpp"
 
 namespace partita::bench {
@@ -14,8 +15,6 @@ const struct {
   decltype(&PMPI_Start) start = PARTITA_OF_MPI(Start);
   decltype(&PMPI_Test) test = PARTITA_OF_MPI(Test);
   decltype(&PMPI_Wait) wait = PARTITA_OF_MPI(Wait);
-  decltype(&PMPI_Alloc_mem) alloc_mem = PARTITA_OF_MPI(Alloc_mem);
-  decltype(&PMPI_Free_mem) free_mem = PARTITA_OF_MPI(Free_mem);
 } own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
 
 int byte_count(const Message& message) {
@@ -72,12 +71,7 @@ class PersistentSubject final : public Subject {
   PersistentSubject(MPI_Comm comm, Memory memory) : comm_(duplicate(comm)), memory_(memory) {}
 
   std::string name() const override { return persistent_name; }
-  Buffer allocate(std::size_t size_bytes) override {
-    if (memory_ == Memory::plain) return plain_buffer(size_bytes);
-    void* base = nullptr;
-    check(own_mpi.alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
-    return {base, size_bytes, [](void* memory) { own_mpi.free_mem(memory); }};
-  }
+  Buffer allocate(std::size_t size_bytes) override { return own_mpi_buffer(memory_, size_bytes); }
   std::unique_ptr<Sending> sending(const Message& message) override {
     return std::make_unique<PersistentSending>(message, comm_.get());
   }

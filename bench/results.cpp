@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -39,7 +40,12 @@ nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
   std::vector<std::string> peers;
   peers.reserve(options.peers.size());
   for (const std::string& peer : options.peers) {
-    peers.push_back(peer == "native" ? peer : "library:" + peer.substr(peer.find_last_of("/:") + 1));
+    if (peer == "native" || peer == "isend") {
+      peers.push_back(peer);
+    } else {
+      const PeerLibrary library = parse_peer_library(peer);
+      peers.push_back("library:" + library.shown(std::filesystem::path(library.path).filename().string()));
+    }
   }
   nlohmann::ordered_json json{{"min_bytes", options.min_bytes},
                               {"max_bytes", options.max_bytes},

@@ -46,20 +46,31 @@ int choose_batch(const Benchmark& benchmark, Job& job, std::vector<Contender>& c
   return std::clamp(static_cast<int>(std::ceil(wanted_us / std::max(shortest_us, 0.001))), 1, largest_batch);
 }
 
-/// Takes samples in rounds, each contender once a round, in an order drawn anew for each.
+/// One sample, of which the data is compared if every sample's is.
+double take_sample(Job& job, Contender& contender, const Round& round) {
+  const bool compares = job.options.check_every_sample;
+  if (compares) contender.measurement->prepare(round.epoch);
+  const double sample = contender.measurement->sample(round);
+  if (compares && !job.on_both(contender.measurement->compare(round.epoch))) {
+    throw Failure("{} delivered wrong data in a sample (epoch {}).", contender.name, round.epoch);
+  }
+  return sample;
+}
+
+/// Takes samples in rounds, each contender once a round, in an order drawn anew for each. Those that have but one
+/// sample come before.
 std::vector<std::vector<double>> alternate(Job& job, std::vector<Contender>& contenders, int batch) {
   const std::size_t count = contenders.size();
   std::vector<std::vector<double>> samples(count);
+  for (const std::size_t index : draw_order(count, job.options.seed, 0)) {
+    if (contenders[index].once) samples[index].push_back(take_sample(job, contenders[index], {0, batch}));
+  }
   for (int i = -job.options.warmup; i < job.options.iterations; ++i) {
     const Round round{static_cast<std::uint64_t>(job.options.warmup + i) + verified_epochs, batch};
     for (const std::size_t index : draw_order(count, job.options.seed, round.epoch)) {
-      Contender& contender = contenders[index];
-      if (job.options.check_every_sample) contender.measurement->prepare(round.epoch);
-      const double sample = contender.measurement->sample(round);
+      if (contenders[index].once) continue;
+      const double sample = take_sample(job, contenders[index], round);
       if (i >= 0) samples[index].push_back(sample);
-      if (job.options.check_every_sample && !job.on_both(contender.measurement->compare(round.epoch))) {
-        throw Failure("{} delivered wrong data in sample {}.", contender.name, i);
-      }
     }
   }
   return samples;
@@ -86,7 +97,7 @@ void set_metrics(const Benchmark& benchmark, std::vector<Row>& rows) {
 
 std::vector<Row> measure(const Benchmark& benchmark, Job& job, const Subjects& subjects, const Case& c) {
   std::vector<Contender> contenders = benchmark.contenders(job, subjects, c);
-  for (int epoch = 0; epoch < verified_epochs; ++epoch) {
+  for (int epoch = 0; benchmark.verified_before && epoch < verified_epochs; ++epoch) {
     for (Contender& contender : contenders) verify(job, contender, static_cast<std::uint64_t>(epoch), 1);
   }
   const int batch = choose_batch(benchmark, job, contenders);

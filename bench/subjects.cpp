@@ -7,6 +7,7 @@
 
 #include "bench/failure.hpp"
 #include "bench/function_calls.hpp"
+#include "bench/isend_subject.hpp"
 #include "bench/partita_calls.hpp"
 #include "bench/partitioned_subject.hpp"
 #include "bench/persistent_subject.hpp"
@@ -82,12 +83,16 @@ std::unique_ptr<Subject> make_native(const Options& options, MPI_Comm comm) {
   return std::make_unique<PartitionedSubject<FunctionCalls<MPI_Request>>>(native_calls(), std::move(setup));
 }
 
-std::unique_ptr<Subject> make_library(const Options& options, const std::string& path, MPI_Comm comm) {
+std::unique_ptr<Subject> make_library(const Options& options, const PeerLibrary& library, MPI_Comm comm) {
   PartitionedSetup setup;
-  setup.name = std::filesystem::path(path).stem().string();
+  setup.name = library.shown(std::filesystem::path(library.path).stem().string());
+  if (!library.info.empty()) check(PMPI_Info_create(setup.info.out()), "MPI_Info_create");
+  for (const auto& [key, value] : library.info) {
+    check(PMPI_Info_set(setup.info.get(), key.c_str(), value.c_str()), "MPI_Info_set");
+  }
   setup.own_comm = duplicate(comm);
   setup.allocate = allocator(options.memory, mpi_buffer);
-  return std::make_unique<PartitionedSubject<FunctionCalls<void*>>>(library_calls(path), std::move(setup));
+  return std::make_unique<PartitionedSubject<FunctionCalls<void*>>>(library_calls(library.path), std::move(setup));
 }
 
 std::unique_ptr<Subject> make_partita(const Options& options, Face face, const std::string& link) {
@@ -97,7 +102,8 @@ std::unique_ptr<Subject> make_partita(const Options& options, Face face, const s
 
 std::unique_ptr<Subject> make_peer(const Options& options, const std::string& peer, MPI_Comm comm) {
   if (peer == "native") return make_native(options, comm);
-  return make_library(options, peer.substr(peer.find(':') + 1), comm);
+  if (peer == "isend") return make_isend(comm, options.memory);
+  return make_library(options, parse_peer_library(peer), comm);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ Benchmark perceived_bandwidth_benchmark();
 Benchmark availability_benchmark();
 Benchmark early_bird_benchmark();
 Benchmark late_neighbours_benchmark();
+Benchmark first_contact_benchmark();
 Benchmark foreign_benchmark();
 Benchmark start_pready_wait_benchmark();
 Benchmark progress_benchmark();

@@ -39,6 +39,10 @@ class EveryBenchmark : public testing::TestWithParam<std::string> {
   }
 };
 
+const Benchmark& benchmark_named(std::string_view name) {
+  return *std::find_if(benchmarks().begin(), benchmarks().end(), [&](const Benchmark& b) { return b.name == name; });
+}
+
 Results measure(const Benchmark& benchmark, const Options& options) {
   Job job(MPI_COMM_WORLD, options);
   Subjects subjects;
@@ -74,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
     [] {
       std::vector<std::string> names;
       for (const Benchmark& benchmark : benchmarks()) {
-        if (!benchmark.on_gpu && benchmark.name != "progress") names.emplace_back(benchmark.name);
+        const bool has_tests_of_its_own = benchmark.name == "progress" || benchmark.name == "first-contact";
+        if (!benchmark.on_gpu && !has_tests_of_its_own) names.emplace_back(benchmark.name);
       }
       return testing::ValuesIn(names);
     }(),
@@ -87,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// The neighbours are so late that even a slow machine sees a partition that does not wait for them.
 TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
   test::step("late-neighbours");
-  const Benchmark& benchmark = *std::find_if(benchmarks().begin(), benchmarks().end(),
-                                             [](const Benchmark& b) { return b.name == "late-neighbours"; });
+  const Benchmark& benchmark = benchmark_named("late-neighbours");
   Options options = few_samples(benchmark);
   options.min_bytes = options.max_bytes;
   options.partitions = {8};
@@ -100,11 +104,40 @@ TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
   }
 }
 
+TEST(FirstContact, is_one_sample_of_each_subject_beside_those_of_ranks_that_know_each_other) {
+  test::step("first-contact");
+  const Benchmark& benchmark = benchmark_named("first-contact");
+  Options options;
+  options.benchmark = benchmark.name;
+  benchmark.set_defaults(options);
+  EXPECT_TRUE(options.check_every_sample);
+  options.iterations = 4;
+  options.peers = {"isend"};
+  const Results results = measure(benchmark, options);
+  ASSERT_EQ(results.rows.size(), 6U);
+  for (const Row& row : results.rows) {
+    const bool again = row.subject.ends_with("-again");
+    EXPECT_EQ(row.samples.size(), again ? 4U : 1U) << row.subject;
+    EXPECT_EQ(row.reference, again ? "persistent-again" : "persistent");
+    EXPECT_EQ(row.link.link.empty(), !row.subject.starts_with("partita-c")) << row.subject;
+    if (test::rank() == 0) {
+      EXPECT_GT(row.statistics.min, 0) << row.subject;
+    }
+  }
+}
+
+TEST(FirstContact, several_sizes_are_refused_since_ranks_meet_once) {
+  const Benchmark& benchmark = benchmark_named("first-contact");
+  Options options;
+  benchmark.set_defaults(options);
+  options.min_bytes = options.max_bytes / 2;
+  EXPECT_THROW(measure(benchmark, options), Failure);
+}
+
 /// A generous limit: what was measured on an idle machine is a thousandth of it.
 TEST(ProgressBenchmark, sees_a_process_with_a_thousand_idle_requests_sleep) {
   test::step("progress");
-  const Benchmark& benchmark =
-      *std::find_if(benchmarks().begin(), benchmarks().end(), [](const Benchmark& b) { return b.name == "progress"; });
+  const Benchmark& benchmark = benchmark_named("progress");
   Options options;
   options.benchmark = benchmark.name;
   benchmark.set_defaults(options);
@@ -240,6 +273,48 @@ TEST(Harness, sizes_that_do_not_divide_are_noted_and_left_out) {
 TEST(Peers, a_library_that_is_missing_or_lacks_the_calls_is_a_failure) {
   EXPECT_THROW(library_calls("/no/such/library.so"), std::runtime_error);
   EXPECT_THROW(library_calls("libc.so.6"), std::runtime_error);
+}
+
+/// Each partition is a message of its own, so the first one does not wait for the others.
+TEST(Peers, messages_of_a_thread_each_go_when_they_are_marked) {
+  test::step("isend");
+  const Benchmark& benchmark = benchmark_named("late-neighbours");
+  Options options = few_samples(benchmark);
+  options.min_bytes = options.max_bytes = 8 * 1024;
+  options.partitions = {8};
+  options.delay.compute_us = 200'000;
+  options.faces.clear();
+  options.peers = {"isend"};
+  const Results results = measure(benchmark, options);
+  ASSERT_EQ(results.rows.size(), 2U);
+  EXPECT_EQ(results.rows[1].subject, "isend");
+  EXPECT_EQ(results.rows[1].early, options.iterations);
+}
+
+TEST(Peers, several_threads_send_their_partitions_side_by_side) {
+  test::step("isend, several threads");
+  const Benchmark& benchmark = benchmark_named("bw");
+  Options options = few_samples(benchmark);
+  options.min_bytes = options.max_bytes;
+  options.partitions = {32};
+  options.threads = 3;
+  options.memory = Memory::alloc;
+  options.peers = {"isend"};
+  for (const Row& row : measure(benchmark, options).rows) EXPECT_GT(row.statistics.min, 0) << row.subject;
+}
+
+TEST(Peers, a_library_gets_the_info_keys_behind_its_path) {
+  test::step("a library with info keys");
+  const Benchmark& benchmark = benchmark_named("latency");
+  Options options = few_samples(benchmark);
+  options.min_bytes = options.max_bytes;
+  options.faces.clear();
+  options.peers = {"library:" PARTITA_BENCH_PEER "?greeting=hello"};
+  const Results results = measure(benchmark, options);
+  ASSERT_EQ(results.rows.size(), 2U * 2U);
+  EXPECT_TRUE(results.rows[1].subject.ends_with("bench_peer?greeting=hello")) << results.rows[1].subject;
+  options.peers = {"library:" PARTITA_BENCH_PEER};
+  EXPECT_THROW(measure(benchmark, options), Failure);
 }
 
 TEST(Peers, the_standard_names_are_not_taken_for_partitas_without_the_drop_in) {

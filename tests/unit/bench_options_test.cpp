@@ -126,6 +126,21 @@ TEST(BenchOptions, options_that_contradict_one_another_are_refused) {
   EXPECT_NE(refusal({"--peer", "other"}).find("other"), std::string::npos);
 }
 
+TEST(BenchOptions, a_peer_library_may_have_info_keys) {
+  const PeerLibrary plain = parse_peer_library("library:/x/peer.so");
+  EXPECT_EQ(plain.path, "/x/peer.so");
+  EXPECT_TRUE(plain.info.empty());
+  const PeerLibrary keyed = parse_peer_library("library:/x/peer.so?PMODE=SENDER?SET=1=2");
+  EXPECT_EQ(keyed.path, "/x/peer.so");
+  EXPECT_EQ(keyed.info, (std::vector<std::pair<std::string, std::string>>{{"PMODE", "SENDER"}, {"SET", "1=2"}}));
+  EXPECT_EQ(keyed.shown("peer"), "peer?PMODE=SENDER?SET=1=2");
+  for (const char* wrong :
+       {"library:?A=B", "library:/x?", "library:/x?A", "library:/x?=B", "library:/x?A=", "library:/x?A=B?"}) {
+    EXPECT_NE(refusal({"--peer", wrong}).find("?KEY=VALUE"), std::string::npos) << wrong;
+  }
+  EXPECT_EQ(refusal({"--peer", "isend,native,library:/x.so?A=B"}), "");
+}
+
 /// What `--help` prints, without the empty lines at its end.
 std::string help(const Options& defaults, const Usage& usage) {
   try {

@@ -69,6 +69,10 @@ TEST(BenchResults, json_tells_of_which_sources_the_program_is) {
 TEST(BenchResults, json_names_a_peer_library_without_where_it_lies) {
   EXPECT_EQ(to_json(results()).at("options").at("peers")[1], "library:peer.so");
   EXPECT_EQ(to_json(results()).dump().find("/some/place"), std::string::npos);
+  Results keyed = results();
+  keyed.options.peers = {"isend", "library:/some/place/peer.so?WHERE=/x:y"};
+  EXPECT_EQ(to_json(keyed).at("options").at("peers"),
+            nlohmann::json::parse(R"(["isend", "library:peer.so?WHERE=/x:y"])"));
 }
 
 TEST(BenchResults, the_csv_has_as_many_fields_in_each_line_as_in_its_heading) {
