@@ -16,6 +16,7 @@
 
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/run.hpp"
+#include "bench/shown_command.hpp"
 #include "bench/subjects.hpp"
 
 namespace partita::bench {
@@ -116,8 +117,12 @@ Options read_options(const Benchmark& benchmark, std::span<char*> arguments) {
   Options defaults;
   defaults.benchmark = benchmark.name;
   benchmark.set_defaults(defaults);
-  return parse_options(std::vector<std::string>(arguments.begin(), arguments.end()), defaults,
-                       {benchmark.what, benchmark.lacks, benchmark.on_gpu, benchmark.unavailable});
+  const std::vector<std::string> words(arguments.begin(), arguments.end());
+  Options options =
+      parse_options(words, defaults, {benchmark.what, benchmark.lacks, benchmark.on_gpu, benchmark.unavailable});
+  options.command = fmt::format("partita bench {} {}", benchmark.name, shown_command(words));
+  if (words.empty()) options.command.pop_back();
+  return options;
 }
 
 /// Options are read again by every rank and answered by one.

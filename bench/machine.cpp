@@ -1,12 +1,12 @@
 #include "bench/machine.hpp"
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <array>
 #include <fstream>
 #include <thread>
 
+#include "bench/binding.hpp"
 #include "bench/failure.hpp"
 
 namespace partita::bench {
@@ -23,12 +23,6 @@ std::string cpu_model() {
   return "";
 }
 
-int count_allowed_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
-}
-
 std::string thread_level() {
   int level = MPI_THREAD_SINGLE;
   check(PMPI_Query_thread(&level), "MPI_Query_thread");
@@ -37,14 +31,14 @@ std::string thread_level() {
   return level >= MPI_THREAD_FUNNELED ? "funneled" : "single";
 }
 
-std::string library_version() {
+}  // namespace
+
+std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check(PMPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   return shorten_version(text.data());
 }
-
-}  // namespace
 
 std::string shorten_version(const std::string& text) {
   std::string version;
@@ -65,12 +59,14 @@ Machine describe_machine() {
   check(PMPI_Get_version(&version, &subversion), "MPI_Get_version");
   return {cpu_model(),
           static_cast<int>(std::thread::hardware_concurrency()),
-          count_allowed_cores(),
-          library_version(),
+          static_cast<int>(allowed_cores().size()),
+          mpi_library_version(),
           fmt::format("{}.{}", version, subversion),
           thread_level(),
           {},
-          0};
+          0,
+          {},
+          {}};
 }
 
 }  // namespace partita::bench

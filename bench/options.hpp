@@ -49,6 +49,7 @@ struct Options {
   std::string nvshmem = "none";    ///< none, or the path of libpartita_bench_nvshmem.so
   bool gpu_aware_mpi = false;      ///< the MPI may be handed GPU memory
 
+  std::string command;  ///< for readers, without the launcher and without this machine's paths
   std::string csv_file;
   std::string json_file;
 };

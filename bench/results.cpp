@@ -29,6 +29,10 @@ std::string heading(const Results& results) {
     text += fmt::format("# {} threads compute {} us, delay {}, noise {} %\n", results.options.threads, delay.compute_us,
                         name(delay.kind), delay.noise_percent);
   }
+  for (const RankPlace& place : results.binding) {
+    text += fmt::format("# rank {}: node {}, cores {}{}{}\n", place.rank, place.node, place.cores,
+                        place.gpu.empty() ? "" : ", GPU ", place.gpu);
+  }
   for (const std::string& note : results.notes) text += fmt::format("# {}\n", note);
   return text;
 }
@@ -114,6 +118,26 @@ std::string more_columns(const Row& row, bool shows_deviation) {
   return text;
 }
 
+/// Without what the system does not tell.
+nlohmann::ordered_json clocks_json(const ClockRates& rates) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (rates.cpu_least_mhz) json["cpu_least_mhz"] = *rates.cpu_least_mhz;
+  if (rates.cpu_most_mhz) json["cpu_most_mhz"] = *rates.cpu_most_mhz;
+  if (!rates.cpu_governor.empty()) json["cpu_governor"] = rates.cpu_governor;
+  if (rates.gpu_sm_mhz) json["gpu_sm_mhz"] = *rates.gpu_sm_mhz;
+  if (rates.gpu_sm_most_mhz) json["gpu_sm_most_mhz"] = *rates.gpu_sm_most_mhz;
+  return json;
+}
+
+nlohmann::ordered_json binding_json(const std::vector<RankPlace>& binding) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const RankPlace& place : binding) {
+    json.push_back({{"rank", place.rank}, {"node", place.node}, {"cores", place.cores}});
+    if (!place.gpu.empty()) json.back()["gpu"] = place.gpu;
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_table(const Results& results) {
@@ -160,11 +184,15 @@ nlohmann::ordered_json to_json(const Results& results) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : results.rows) rows.push_back(row_json(row));
   return {
+      {"schema", schema_version},
       {"benchmark", results.benchmark},
       {"unit", results.unit},
       {"metric", results.metric_title},
       {"partita", fmt::format("{}.{}.{}", PARTITA_VERSION_MAJOR, PARTITA_VERSION_MINOR, PARTITA_VERSION_PATCH)},
       {"revision", apps::revision()},
+      {"date", results.date},
+      {"command", results.options.command},
+      {"versions", results.versions},
       {"machine",
        {{"cpu", results.machine.cpu},
         {"cores", results.machine.cores},
@@ -174,7 +202,9 @@ nlohmann::ordered_json to_json(const Results& results) {
         {"thread_level", results.machine.thread_level},
         {"gpu", results.machine.gpu},
         {"gpus", results.machine.gpus}}},
+      {"clocks", clocks_json(results.clock_rates)},
       {"ranks", results.ranks},
+      {"binding", binding_json(results.binding)},
       {"timer",
        {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
       {"options", options_json(results.options, results.on_gpu)},

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/binding.hpp"
 #include "bench/clock.hpp"
+#include "bench/clock_rates.hpp"
 #include "bench/machine.hpp"
 #include "bench/options.hpp"
 #include "bench/statistics.hpp"
@@ -41,7 +44,14 @@ struct Results {
   int ranks = 2;
   std::vector<std::string> notes;  ///< sentences on what was left out or is to be kept in mind
   std::vector<Row> rows;
+  std::string date;                             ///< when the measuring began, UTC: 2026-01-31T23:59:00Z
+  std::map<std::string, std::string> versions;  ///< see find_versions()
+  ClockRates clock_rates;                       ///< at the end
+  std::vector<RankPlace> binding;               ///< of every rank
 };
+
+/// The version of what to_json makes; bench/results.schema.json describes it.
+inline constexpr int schema_version = 1;
 
 std::string to_table(const Results& results);
 std::string to_csv(const Results& results);

@@ -1,11 +1,14 @@
 #include "bench/run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <ctime>
 
 #include "bench/function_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/order.hpp"
+#include "bench/versions.hpp"
 
 namespace partita::bench {
 
@@ -141,6 +144,23 @@ void note_control_run(const Benchmark& benchmark, Results& results) {
   }
 }
 
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::array<char, 32> text{};
+  gmtime_r(&now, &utc);
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+/// What is known after the measurements only.
+void describe_end(const Benchmark& benchmark, Results& results) {
+  results.clock_rates = read_clock_rates(allowed_cores());
+  if (benchmark.on_gpu) gpu::read_clock_rates(results.clock_rates);
+  results.versions = find_versions();
+  if (!results.machine.cuda_runtime.empty()) results.versions["cuda_runtime"] = results.machine.cuda_runtime;
+}
+
 }  // namespace
 
 Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
@@ -154,8 +174,13 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
                   benchmark.shows_deviation,
                   job.ranks,
                   {},
+                  {},
+                  utc_now(),
+                  {},
+                  {},
                   {}};
   if (benchmark.on_gpu) gpu::describe(results.machine);
+  results.binding = gather_places(job.comm, results.machine.gpu_id);
   note_scarce_cores(job, results);
   note_control_run(benchmark, results);
   const std::vector<int> from_size{0};
@@ -171,6 +196,7 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
   }
   if (results.rows.empty())
     throw Failure("Nothing was measured: no message size divides into the partitions asked for.");
+  describe_end(benchmark, results);
   return results;
 }
 

@@ -29,5 +29,6 @@ void set_up(MPI_Comm, const Options&) {
 }
 
 void describe(Machine&) {}
+void read_clock_rates(ClockRates&) {}
 
 }  // namespace partita::bench::gpu

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/clock_rates.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 
@@ -40,5 +41,7 @@ void set_up(MPI_Comm comm, const Options& options);
 
 /// Adds the GPU to what a result file says.
 void describe(Machine& machine);
+/// Adds the clocks of this rank's GPU, as far as NVIDIA's management library tells them.
+void read_clock_rates(ClockRates& rates);
 
 }  // namespace partita::bench::gpu
