@@ -4,9 +4,11 @@ page that quotes these. The JSON stays out of the repository.
 
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
                    [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
-                   [--threads 4] [--only NAME]... [--quick]
+                   [--jobs 5] [--bind auto|none] [--threads 4] [--only NAME]... [--quick]
 
-Every comparison runs in one job, the subjects alternating. A run that fails is named on the page and in the exit status.
+Every comparison runs in one job, the subjects in an order drawn anew each round, and in several such jobs: NAME-1.json, NAME-2.json
+and so on, whose number is their seed. NAME.csv holds the jobs of NAME as one figure. Each rank is pinned to cores of its own where
+the launcher has words for that. A run of which a job fails is named on the page and in the exit status.
 With valgrind installed it also counts Partita's instructions per epoch (design page docs/design/measuring.md).
 """
 
@@ -14,7 +16,9 @@ import argparse
 import collections
 import csv
 import json
+import os
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -22,8 +26,9 @@ import subprocess
 import sys
 import tempfile
 
+import launch
 import pages
-from partita_report.results import Job, Row, keep_summaries
+from partita_report.results import Job, Row, read
 from partita_report.summary import figure_of, to_csv
 
 RUN_LIMIT_S = 1200
@@ -32,13 +37,14 @@ COUNTED_CALLS = 100  # as in bench/foreign_calls.c
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
+THREAD_LEVELS = ("single", "multiple")
 
 Run = collections.namedtuple("Run", "name arguments")
 
 
 def planned_runs(options):
-    """The comparison: what design.md asks for, one JSON file each."""
-    peers = [argument for peer in options.peer for argument in ("--peer", peer)]
+    """The comparison."""
+    peers = [argument for peer in ("isend", *options.peer) for argument in ("--peer", peer)]
     links = ["--link", "auto,mpi"]
     threads = ["--threads", str(options.threads)]
     overlap = ["--compute-us", "1000", "--noise-percent", "40"]
@@ -69,26 +75,28 @@ def planned_runs(options):
                         *shape, *peers))
     runs.append(run("late-neighbours", "late-neighbours", "-m", "64K:64K" if options.quick else "8K:8M", "--partitions",
                     "8", *links, *peers))
+    # Subjects of Partita share the way of their setup messages, so each link has jobs of its own.
+    runs += [run(f"first-contact-{link}", "first-contact", "--link", link, *peers) for link in ("auto", "mpi")]
     return [each for each in runs if not options.only or each.name in options.only]
 
 
-def shown_launcher(options):
-    """The launcher's words for readers: without this machine's paths."""
-    launcher = shlex.split(options.mpirun)
-    return [pathlib.Path(launcher[0]).name, *launcher[1:]]
+def file_of(options, run, job):
+    return options.output / f"{run.name}-{job}.json"
 
 
-def shown_command(options, run):
+def shown_command(options, run, job="JOB"):
     """The command for readers: without this machine's paths."""
-    arguments = [re.sub(r"library:.*/", "library:", argument) for argument in run.arguments]
-    return f"{shlex.join(shown_launcher(options))} partita bench {shlex.join(arguments)} --json {run.name}.json"
+    arguments = [re.sub(r"library:[^?]*/", "library:", argument) for argument in run.arguments]
+    return (f"{shlex.join(launch.shown_launcher(options.launcher))} partita bench {shlex.join(arguments)} --seed {job} "
+            f"--json {run.name}-{job}.json")
 
 
-def measure(options, run):
-    """True if the run ended well; its JSON file is then in the output folder."""
-    print(f"\n== {run.name}: {shown_command(options, run)}", flush=True)
-    command = [*shlex.split(options.mpirun), options.program, "bench", *run.arguments,
-               "--json", str(options.output / f"{run.name}.json")]
+def measure(options, run, job):
+    """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too."""
+    print(f"\n== {run.name}, job {job} of {options.jobs}: {shown_command(options, run, job)}", flush=True)
+    file = file_of(options, run, job)
+    file.unlink(missing_ok=True)
+    command = [*options.launcher, options.program, "bench", *run.arguments, "--seed", str(job), "--json", str(file)]
     try:
         code = subprocess.run(command, timeout=RUN_LIMIT_S, check=False).returncode
     except subprocess.TimeoutExpired:
@@ -96,7 +104,18 @@ def measure(options, run):
         return False
     if code != 0:
         print(f"== {run.name}: exit status {code}", flush=True)
-    return code == 0
+        return False
+    found = json.loads(file.read_text())
+    found["command"] = shown_command(options, run, job)
+    file.write_text(json.dumps(found, separators=(",", ":")) + "\n")
+    return True
+
+
+def measure_all(options, runs):
+    """All runs once, then all of them again: what changes on the machine meanwhile meets every run. The runs whose jobs all ended
+    well, and the others."""
+    failed = {run.name for job in range(1, options.jobs + 1) for run in runs if not measure(options, run, job)}
+    return [run for run in runs if run.name not in failed], [run for run in runs if run.name in failed]
 
 
 def counted_run(link):
@@ -109,7 +128,7 @@ def counted_run(link):
 def shown_count_command(options):
     """The command of the counts for readers: without this machine's paths."""
     valgrind, program = counted_run("LINK")
-    return shlex.join([*shown_launcher(options), "valgrind", *valgrind, "partita", *program])
+    return shlex.join([*launch.shown_launcher(options.launcher), "valgrind", *valgrind, "partita", *program])
 
 
 def count_instructions(options):
@@ -121,7 +140,7 @@ def count_instructions(options):
     for link in ("auto", "mpi"):
         with tempfile.TemporaryDirectory() as folder:
             valgrind, program = counted_run(link)
-            command = [*shlex.split(options.mpirun), "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
+            command = [*options.launcher, "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
                        options.program, *program]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
@@ -185,47 +204,98 @@ def measure_small_costs(options):
     print(json.dumps(found, indent=1))
 
 
-def write_preload(file, times):
-    """A summary in which every job is one, with one sample of each size."""
-    jobs = [Job(file.name, {"benchmark": "preload", "unit": "us"},
-                [Row(subject, "plain", [both[number][job]], size=size) for size, both in times.items()
-                 for number, subject in enumerate(("plain", "preloaded"))]) for job in range(PRELOAD_JOBS)]
-    file.write_text(to_csv(figure_of("preload", jobs)), encoding="utf-8")
+def write_ping_pongs(file, benchmark, times):
+    """`times`: for each subject {bytes: [us, one a job]}; the first subject is the yardstick of the others."""
+    reference = next(iter(times))
+    jobs = len(next(iter(times[reference].values())))
+    figure = figure_of(benchmark, [Job(file.name, {"benchmark": benchmark, "unit": "us"},
+                                       [Row(subject, reference, [by_size[size][job]], size=size) for size in times[reference]
+                                        for subject, by_size in times.items()]) for job in range(jobs)])
+    file.write_text(to_csv(figure), encoding="utf-8")
 
 
 def measure_preload(options):
     """One-way times of a program that knows nothing of Partita, plain and with the drop-in preloaded, in jobs that alternate:
-    {bytes: ([plain], [preloaded])} in microseconds."""
+    {"plain" or "preloaded": {bytes: [us, one a job]}}."""
     folder = pathlib.Path(options.program).resolve().parent
     program, library = folder / "partita_plain_ping_pong", folder.parent / "lib" / "libpartita_mpi.so"
     if not program.exists() or not library.exists():
         print(f"== preload: {program.name} or {library.name} is not beside the program; built from the same tree they are")
         return {}
-    times = {size: ([], []) for size in PRELOAD_SIZES}
+    times = {subject: {size: [] for size in PRELOAD_SIZES} for subject in ("plain", "preloaded")}
     for preloaded in (False, True) * PRELOAD_JOBS:
         setting = ["env", f"LD_PRELOAD={library}"] if preloaded else []
-        ended = subprocess.run([*shlex.split(options.mpirun), *setting, str(program), *map(str, PRELOAD_SIZES)],
+        ended = subprocess.run([*options.launcher, *setting, str(program), *map(str, PRELOAD_SIZES)],
                                capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if ended.returncode != 0:
             print(f"== preload: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
             return {}
         for line in ended.stdout.splitlines():
             size, time_us = line.split()
-            times[int(size)][preloaded].append(float(time_us))
-    write_preload(options.output / "preload.csv", times)
+            times["preloaded" if preloaded else "plain"][int(size)].append(float(time_us))
+    write_ping_pongs(options.output / "preload.csv", "preload", times)
+    return times
+
+
+def measure_thread_levels(options):
+    """One-way times of the same program after an MPI_Init_thread that asks for the lowest and for the highest level, in an order drawn
+    for each job: {level: {bytes: [us, one a job]}}; nothing where a job fails."""
+    program = pathlib.Path(options.program).resolve().parent / "partita_plain_ping_pong"
+    if not program.exists():
+        print(f"== thread-levels: {program.name} is not beside the program; built from the same tree it is")
+        return {}
+    times = {level: {size: [] for size in PRELOAD_SIZES} for level in THREAD_LEVELS}
+    for job in range(1, options.jobs + 1):
+        for level in random.Random(job).sample(THREAD_LEVELS, len(THREAD_LEVELS)):
+            ended = subprocess.run([*options.launcher, str(program), "--thread-level", level, *map(str, PRELOAD_SIZES)],
+                                   capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+            if ended.returncode != 0:
+                print(f"== thread-levels: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
+                return {}
+            for line in ended.stdout.splitlines():
+                size, time_us = line.split()
+                times[level][int(size)].append(float(time_us))
+    write_ping_pongs(options.output / "thread-levels.csv", "thread-levels", times)
     return times
 
 
 def results(options, run):
-    return json.loads((options.output / f"{run.name}.json").read_text())
+    """One for each job."""
+    return [json.loads(file_of(options, run, job).read_text()) for job in range(1, options.jobs + 1)]
 
 
-def links_used(found):
+def write_summary(options, run):
+    """All jobs of a run as one figure."""
+    jobs = [job for number in range(1, options.jobs + 1) for job in read(file_of(options, run, number))]
+    (options.output / f"{run.name}.csv").write_text(to_csv(figure_of(run.name, jobs)), encoding="utf-8")
+
+
+def links_used(jobs):
     used = collections.defaultdict(set)
-    for row in found["rows"]:
-        if row["link"]:
-            used[row["subject"]].add(row["link"])
+    for found in jobs:
+        for row in found["rows"]:
+            if row["link"]:
+                used[row["subject"]].add(row["link"])
     return "; ".join(f"{subject}: {', '.join(sorted(links))}" for subject, links in used.items())
+
+
+def early_samples(jobs):
+    """Lines that say how many samples of each row were early, of all jobs together, where the benchmark counts them."""
+    early, taken = collections.Counter(), collections.Counter()
+    for found in jobs:
+        for row in found["rows"]:
+            if "early" in row:
+                early[row["subject"], row["bytes"], row["partitions"]] += row["early"]
+                taken[row["subject"], row["bytes"], row["partitions"]] += len(row["samples"])
+    return [f"- {subject}, {size} bytes in {partitions} partitions: {early[subject, size, partitions]} of {count} samples early"
+            for (subject, size, partitions), count in taken.items()]
+
+
+def where_ranks_ran(jobs):
+    """The places of the ranks; those of the jobs in turn where they differ."""
+    places = dict.fromkeys(", ".join(f"rank {place['rank']} on node {place['node']}, cores {place['cores']}" for place in found["binding"])
+                           for found in jobs)
+    return "; in other jobs ".join(places)
 
 
 def table_of(name):
@@ -235,8 +305,16 @@ def table_of(name):
 def preload_section(options):
     sizes = " ".join(map(str, PRELOAD_SIZES))
     return [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
-            f"    {shlex.join(shown_launcher(options))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
+            f"    {shlex.join(launch.shown_launcher(options.launcher))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
             *table_of("preload")]
+
+
+def thread_levels_section(options):
+    sizes = " ".join(map(str, PRELOAD_SIZES))
+    return ["## thread-levels: us one way", "",
+            f"    {shlex.join(launch.shown_launcher(options.launcher))} partita_plain_ping_pong --thread-level LEVEL {sizes}", "",
+            "Without Partita: what the MPI itself takes for being ready for calls from several threads.", "",
+            *table_of("thread-levels")]
 
 
 def instructions_section(options):
@@ -245,26 +323,43 @@ def instructions_section(options):
             "<!--= instructions('instructions') --><!--/-->", ""]
 
 
-def page(options, done, failed, counts, preload):
+def page(options, done, failed, counts, preload, levels):
     """The page of the folder, with the command that made each figure; pages.py fills in the figures, from the CSV files."""
-    machine = results(options, done[0])["machine"] if done else {}
     text = ["# Measured comparison", ""]
-    if machine:
-        text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}; 2 ranks of one "
-                 "node. Medians; in parentheses how many times as good as the persistent send of the same job: above 1 is better. The "
-                 "intervals stand in the CSV files.", ""]
+    if done:
+        jobs = results(options, done[0])
+        machine = jobs[0]["machine"]
+        pinned = f"pinned by `{shlex.join(options.pinning)}`" if options.pinning else "not pinned by this program"
+        text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. Two ranks, "
+                 f"{pinned}: {where_ranks_ran(jobs)}. Medians of {options.jobs} jobs, `JOB` in the commands; in parentheses how many "
+                 "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", ""]
     text += instructions_section(options) if counts else []
     text += preload_section(options) if preload else []
+    text += thread_levels_section(options) if levels else []
     for run in done:
-        found = results(options, run)
+        jobs = results(options, run)
+        found = jobs[0]
         text += [f"## {run.name}: {found['unit']}", "", f"    {shown_command(options, run)}", ""]
-        if links_used(found):
-            text += [f"Links: {links_used(found)}.", ""]
+        if links_used(jobs):
+            text += [f"Links: {links_used(jobs)}.", ""]
         text += [f"- {note}" for note in found["notes"]] + ([""] if found["notes"] else [])
         text += table_of(run.name)
+        text += early_samples(jobs) + ([""] if early_samples(jobs) else [])
     if failed:
         text += ["## Failed", ""] + [f"- `{shown_command(options, run)}`" for run in failed] + [""]
     return pages.filled(options.output / "README.md", "\n".join(text))
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
+
+
+def cores_a_rank(options):
+    """Those of the marking threads and one for the progress thread, if two ranks can have as many."""
+    return max(1, min(options.threads + 1, len(os.sched_getaffinity(0)) // 2))
 
 
 def parse_arguments():
@@ -273,28 +368,37 @@ def parse_arguments():
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--mpirun", default="mpirun -n 2")
     parser.add_argument("--peer", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--jobs", type=positive, default=5, help="jobs behind each figure")
+    parser.add_argument("--bind", choices=["auto", "none"], default="auto", help="pin ranks by the launcher's words, if it has any")
+    parser.add_argument("--threads", type=positive, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    try:
+        options.launcher = launch.split_launcher(options.mpirun)
+    except ValueError as wrong:
+        parser.error(str(wrong))
+    options.pinning = launch.pinning_words(options.launcher, cores_a_rank(options)) if options.bind == "auto" else []
+    options.launcher += options.pinning
+    return options
 
 
 def main():
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    done, failed = [], []
-    for run in planned_runs(options):
-        (done if measure(options, run) else failed).append(run)
+    done, failed = measure_all(options, planned_runs(options))
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
     if counts:
         write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
                     [(link, part, function, count) for link, parts in counts.items() for part, functions in parts.items()
                      for function, count in functions.items()])
     preload = measure_preload(options) if not options.only or "preload" in options.only else {}
+    levels = measure_thread_levels(options) if not options.only or "thread-levels" in options.only else {}
     if "small-costs" in options.only:
         return measure_small_costs(options)
-    keep_summaries(options.output, [run.name for run in done])
-    (options.output / "README.md").write_text(page(options, done, failed, counts, preload))
+    for run in done:
+        write_summary(options, run)
+    (options.output / "README.md").write_text(page(options, done, failed, counts, preload, levels))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0
 

@@ -50,17 +50,19 @@ def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
 
 
 def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
-    measure.write_preload(tmp_path / "preload.csv", {8: ([2.0] * 9, [1.0] * 9)})
+    measure.write_ping_pongs(tmp_path / "preload.csv", "preload", {"plain": {8: [2.0] * 9}, "preloaded": {8: [1.0] * 9}})
     measure.write_table(tmp_path / "instructions.csv", ("link", "part", "function", "instructions"),
                         [("auto", "own", "f(int, int)", 800.0), ("auto", "own", "g", 93.0), ("auto", "links", "h", 84.0)])
     run = measure.Run("latency", ["latency", "-m", "8:8"])
     rows = [{"bytes": 8, "partitions": 8, "subject": subject, "reference": "persistent", "link": "", "median": median, "samples": [median]}
             for subject, median in (("persistent", 3.0), ("partita-c", 2.0))]
     machine = {"cpu": "A CPU", "cores": 2, "mpi": "Some MPI", "thread_level": "multiple"}
-    (tmp_path / "latency.json").write_text(json.dumps({"benchmark": "latency", "unit": "us", "machine": machine, "notes": [], "rows": rows}))
-    keep_summaries(tmp_path, ["latency"])
-    options = argparse.Namespace(output=tmp_path, mpirun="mpirun -n 2")
-    text = measure.page(options, [run], [], {"auto": {}}, {8: ()})
+    binding = [{"rank": 0, "node": 0, "cores": "0"}]
+    found = {"benchmark": "latency", "unit": "us", "machine": machine, "binding": binding, "notes": [], "rows": rows}
+    (tmp_path / "latency-1.json").write_text(json.dumps(found))
+    options = argparse.Namespace(output=tmp_path, launcher=["mpirun", "-n", "2"], pinning=[], jobs=1)
+    measure.write_summary(options, run)
+    text = measure.page(options, [run], [], {"auto": {}}, {8: ()}, {})
     for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |"):
         assert line in text, text
     assert not list(pages.differences(tmp_path / "README.md", text))

@@ -1,0 +1,133 @@
+"""bench/measure.py with programs that only write down how they were started: jobs, seeds, binding, figures and failures."""
+
+import csv
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+
+import pytest
+
+MPIRUN = """#!/bin/sh
+if [ "$1" = --version ]; then echo "{version}"; exit 0; fi
+printf '%s\\n' "$*" >> {folder}/started
+while [ "$1" != {folder}/partita ]; do shift; done
+exec "$@"
+"""
+
+# A benchmark whose median is 10 times its seed; with FAIL_JOB the job of that seed fails.
+PARTITA = """#!{python}
+import json, os, sys
+words = sys.argv[1:]
+seed, file = words[words.index("--seed") + 1], words[words.index("--json") + 1]
+if os.environ.get("FAIL_JOB") == seed:
+    sys.exit(1)
+row = {{"bytes": 8192, "partitions": 8, "reference": "persistent", "link": "direct"}}
+rows = [dict(row, subject="persistent", samples=[100, 100], early=0),
+        dict(row, subject="partita-c", samples=[10 * int(seed)] * 2, early=2)]
+place = {{"node": 0, "cores": "0-1"}}
+json.dump({{"benchmark": "late-neighbours", "unit": "us", "metric": "x_persistent", "notes": [], "rows": rows, "revision": "abc", "date": "2026-01-31T23:59:00Z",
+            "command": "partita bench", "binding": [dict(place, rank=0), dict(place, rank=1)],
+            "machine": {{"cpu": "A CPU", "cores": 4, "mpi": "Some MPI", "thread_level": "multiple"}}}}, open(file, "w"))
+"""
+
+
+class Measured:
+    def __init__(self, sources, folder, *words, version="HYDRA build details", mpirun="", **environment):
+        self.output = folder / "results"
+        for name, text in (("mpirun", MPIRUN.format(version=version, folder=folder)), ("partita", PARTITA.format(python=sys.executable))):
+            program = folder / name
+            program.write_text(text)
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.ended = subprocess.run(
+            [sys.executable, sources / "bench/measure.py", "--program", folder / "partita", "--output", self.output, "--mpirun",
+             mpirun or f"{folder}/mpirun -n 2", "--only", "late-neighbours", "--threads", "1", *words],
+            capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment})
+        started = folder / "started"
+        self.started = [shlex.split(line) for line in started.read_text().splitlines()] if started.exists() else []
+        page = self.output / "README.md"
+        self.page = page.read_text() if page.exists() else ""
+
+    def summary(self, subject):
+        lines = (self.output / "late-neighbours.csv").read_text().splitlines()
+        table = csv.DictReader(line for line in lines if not line.startswith("#"))
+        return next(row for row in table if row["subject"] == subject)
+
+
+@pytest.fixture
+def measure(sources, tmp_path):
+    return lambda *words, **more: Measured(sources, tmp_path, *words, **more)
+
+
+def test_five_jobs_stand_behind_each_figure_and_each_has_its_seed(measure):
+    measured = measure()
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert sorted(file.name for file in measured.output.glob("*.json")) == [f"late-neighbours-{job}.json" for job in range(1, 6)]
+    seeds = [words[words.index("--seed") + 1] for words in measured.started]
+    assert seeds == ["1", "2", "3", "4", "5"]
+
+
+def test_a_figure_is_the_median_of_the_jobs_beside_the_least_and_the_largest(measure):
+    measured = measure()
+    summary = measured.summary("partita-c")
+    assert [float(summary[column]) for column in ("jobs", "median", "min", "max")] == [5, 30, 10, 50]
+    assert "- partita-c, 8192 bytes in 8 partitions: 10 of 10 samples early" in measured.page
+    assert "- persistent, 8192 bytes in 8 partitions: 0 of 10 samples early" in measured.page
+
+
+def test_another_number_of_jobs_may_be_asked_for(measure):
+    measured = measure("--jobs", "2")
+    assert len(measured.started) == 2
+    assert float(measured.summary("partita-c")["median"]) == 15
+    assert "Medians of 2 jobs" in measured.page
+
+
+def test_no_jobs_at_all_are_refused(measure):
+    measured = measure("--jobs", "0")
+    assert measured.ended.returncode == 2
+    assert "0 is below 1" in measured.ended.stderr
+
+
+@pytest.mark.parametrize(("version", "words"), [("HYDRA build details", "-bind-to core:{}"),
+                                                ("mpirun (Open MPI) 5.0.5", "--map-by slot:PE={} --bind-to core"),
+                                                ("slurm 23.11", "--cpus-per-task={} --cpu-bind=cores")])
+def test_ranks_are_pinned_by_the_words_of_the_launcher_and_the_page_says_so(measure, version, words):
+    measured = measure(version=version)
+    cores = max(1, min(2, len(os.sched_getaffinity(0)) // 2))
+    pinned = words.format(cores)
+    assert measured.started
+    assert all(pinned in " ".join(started) for started in measured.started)
+    assert f"Two ranks, pinned by `{pinned}`: rank 0 on node 0, cores 0-1, rank 1 on node 0, cores 0-1." in measured.page
+    command = json.loads((measured.output / "late-neighbours-3.json").read_text())["command"]
+    assert command.startswith(f"mpirun -n 2 {pinned} partita bench late-neighbours")
+    assert command.endswith("--seed 3 --json late-neighbours-3.json")
+
+
+@pytest.mark.parametrize("version", ["HYDRA build details", "a launcher of another kind"])
+def test_a_launcher_is_left_alone_that_pins_already_or_is_not_known(measure, tmp_path, version):
+    known = version.startswith("HYDRA")
+    measured = measure(version=version, mpirun=f"{tmp_path}/mpirun -n 2{' -bind-to none' if known else ''}")
+    assert measured.started
+    for started in measured.started:
+        words = started[:started.index(str(tmp_path / "partita"))]
+        assert words == (["-n", "2", "-bind-to", "none"] if known else ["-n", "2"])
+
+
+def test_binding_can_be_left_to_others(measure):
+    assert all("-bind-to" not in words for words in measure("--bind", "none").started)
+
+
+def test_a_run_is_failed_if_one_of_its_jobs_is(measure):
+    measured = measure(FAIL_JOB="3")
+    assert measured.ended.returncode == 1
+    assert len(measured.started) == 5
+    assert "## Failed" in measured.page
+    assert not (measured.output / "late-neighbours.csv").exists()
+
+
+def test_no_launcher_is_refused_in_a_sentence(measure):
+    measured = measure(mpirun=" ")
+    assert measured.ended.returncode == 2
+    assert "--mpirun is empty" in measured.ended.stderr
