@@ -100,7 +100,9 @@ TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
   for (const Row& row : measure(benchmark, options).rows) {
     const bool whole = row.subject == persistent_name;
     EXPECT_EQ(row.early, whole ? 0 : options.iterations) << row.subject;
-    if (test::rank() == 0 && whole) EXPECT_GE(row.statistics.min, options.delay.compute_us);
+    if (test::rank() == 0 && whole) {
+      EXPECT_GE(row.statistics.min, options.delay.compute_us);
+    }
   }
 }
 
