@@ -61,17 +61,16 @@ Collective::~Collective() {
 void Collective::make_legs() {
   for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
     const Action& action = schedule_.actions[a];
-    const auto terms = [&](const char* what, const Region& region) {
-      const int peer = arguments_.world_ranks[static_cast<std::size_t>(action.peer)];
-      return LegTerms{fmt::format("{} rank {} (world rank {})", what, action.peer, peer), peer, arguments_.communicator,
-                      arguments_.link, region};
+    const auto terms = [&](const Region& region) {
+      return LegTerms{action.peer, arguments_.world_ranks[static_cast<std::size_t>(action.peer)],
+                      arguments_.communicator, arguments_.link, region};
     };
     if (action.deed == Deed::send) {
-      auto leg = std::make_unique<SendLeg>(services_, memory_, terms("send to", action.from));
+      auto leg = std::make_unique<SendLeg>(services_, memory_, terms(action.from));
       send_of_[a] = leg.get();
       legs_.push_back(std::move(leg));
     } else if (action.deed == Deed::receive) {
-      auto leg = std::make_unique<ReceiveLeg>(services_, memory_, terms("receive from", action.to));
+      auto leg = std::make_unique<ReceiveLeg>(services_, memory_, terms(action.to));
       receive_of_[a] = leg.get();
       legs_.push_back(std::move(leg));
     }
@@ -355,9 +354,13 @@ std::string Collective::explain() const {
   }
   text += fmt::format("{} of {} partitions not marked{}, {} not through{}", unmarked.size(), courses_.size(),
                       listed(unmarked), open.size(), listed(open));
+  constexpr int most = 8;
+  int waits = 0;
   for (const auto& leg : legs_) {
-    if (!leg->half().matched()) text += "; " + leg->explain();
+    const std::string wait = leg->describe_wait();
+    if (!wait.empty() && ++waits <= most) text += "; " + wait;
   }
+  if (waits > most) text += fmt::format("; and {} more", waits - most);
   return text;
 }
 

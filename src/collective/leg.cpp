@@ -26,11 +26,13 @@ HalfTerms Leg::half_terms(Side side) const {
 }
 
 std::string Leg::explain() const {
-  const Half& half = this->half();
-  std::string text = terms_.name;
-  if (half.peer_freed) text += ", which has freed its request";
-  if (!half.matched()) return text + " (not matched yet)";
-  return text + fmt::format(" (link {})", half.link_name());
+  const std::string wait = describe_wait();
+  return wait.empty() ? fmt::format("nothing is missing between this rank and rank {}", terms_.rank) : wait;
+}
+
+/// As sentences name it.
+std::string Leg::peer_name() const {
+  return fmt::format("rank {} (world rank {})", terms_.rank, terms_.peer);
 }
 
 template <class Begin, class Open>
@@ -61,6 +63,12 @@ void SendLeg::start() {
   start_epoch(out_, [this] { out_.begin(); }, [this] { out_.open(); });
 }
 
+std::string SendLeg::describe_wait() const {
+  if (!out_.matched()) return peer_name() + " has not made its request";
+  if (out_.receiver_has_started()) return {};
+  return peer_name() + (out_.peer_freed ? " has freed its request" : " has not started this epoch");
+}
+
 void SendLeg::send(int partition) {
   if (own_) memory_.read(terms_.region, partition, data_ + partition * terms_.region.bytes);
   out_.complete(link::Range{partition, partition + 1});
@@ -75,6 +83,12 @@ void ReceiveLeg::before_match() {
 
 void ReceiveLeg::start() {
   start_epoch(in_, [] {}, [this] { in_.open(); });
+}
+
+std::string ReceiveLeg::describe_wait() const {
+  if (!in_.matched()) return peer_name() + " has not made its request";
+  if (in_.all_arrived()) return {};
+  return fmt::format("{} has not sent all over link {}", peer_name(), in_.link_name());
 }
 
 bool ReceiveLeg::take(int partition) {

@@ -14,8 +14,8 @@ namespace partita::collective {
 
 /// What a leg does for its collective.
 struct LegTerms {
-  std::string name;  ///< how sentences about it begin
-  int peer = -1;     ///< world rank
+  int rank = -1;  ///< of the peer, in the communicator
+  int peer = -1;  ///< its world rank
   std::shared_ptr<Communicator> communicator;
   std::string link;
   Region region;
@@ -32,12 +32,15 @@ class Leg : protected Half::User {
   virtual bool is_over() = 0;
   /// Whether the other side is ready for what the open epoch sends, or, of a receive, is known.
   virtual bool is_prepared() const = 0;
+  /// Whose turn it is, if this leg is not over and waits for its peer; else nothing.
+  virtual std::string describe_wait() const = 0;
   std::string explain() const final;
   virtual ~Leg() = default;
 
  protected:
   Leg(const Services& services, CollectiveMemory& memory, LegTerms terms);
   HalfTerms half_terms(Side side) const;
+  std::string peer_name() const;
   template <class Begin, class Open>
   void start_epoch(Half& half, Begin begin, Open open);
 
@@ -55,6 +58,7 @@ class SendLeg final : public Leg {
   void start() override;
   bool is_over() override { return out_.matched() && out_.all_finished(); }
   bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
+  std::string describe_wait() const override;
   /// The region of `partition` may travel. Any thread.
   void send(int partition);
 
@@ -72,6 +76,7 @@ class ReceiveLeg final : public Leg {
   void start() override;
   bool is_over() override { return in_.matched() && in_.all_arrived(); }
   bool is_prepared() const override { return in_.matched(); }
+  std::string describe_wait() const override;
   /// Whether the region of `partition` is there by now. One thread at a time for each partition.
   bool take(int partition);
 

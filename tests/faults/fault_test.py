@@ -28,9 +28,10 @@ class Fault:
     action: str
     stage: str
     link: str
+    traffic: str = "ring"
 
     def __str__(self):
-        return f"{self.stage}-{self.link}"
+        return f"{self.traffic}-{self.stage}-{self.link}"
 
     @property
     def timeout_s(self):
@@ -38,7 +39,7 @@ class Fault:
         return TIMEOUT_S + 1 if self.action == "kill" else TIMEOUT_S
 
     def run(self, given):
-        job = Job(given, ["ring", self.stage, self.action, str(VICTIM)], RANKS, survive=True, PARTITA_TIMEOUT=str(self.timeout_s),
+        job = Job(given, [self.traffic, self.stage, self.action, str(VICTIM)], RANKS, survive=True, PARTITA_TIMEOUT=str(self.timeout_s),
                   PARTITA_WARN_AFTER="1", PARTITA_LINK=self.link)
         job.wait_until(lambda: all(rank in job.survivors() and rank in job.end_codes() for rank in OTHERS),
                        self.timeout_s + MARGIN_S)
@@ -93,8 +94,10 @@ def pytest_generate_tests(metafunc):
     links = given.get("links", "auto,mpi").split(",")
     places = [(stage, link) for link in links for stage in STAGES]
     ucx_version = tuple(int(number) for number in given.get("ucx_version", "").split(".") if number)
-    cases = {test_the_others_report_a_killed_rank: [kill_case(*place, ucx_version) for place in places],
-             test_the_others_report_a_stopped_rank: [Fault("stop", *place) for place in places],
+    # A collective has the transfers of the ring; what it adds is the same over every link.
+    allreduces = [Fault(action, stage, "auto", "allreduce") for action in ("kill", "stop") for stage in STAGES]
+    cases = {test_the_others_report_a_killed_rank: [*(kill_case(*place, ucx_version) for place in places), *allreduces[:len(STAGES)]],
+             test_the_others_report_a_stopped_rank: [*(Fault("stop", *place) for place in places), *allreduces[len(STAGES):]],
              test_the_others_wait_for_a_slow_rank: [Slow(*place) for place in places]}
     if metafunc.function in cases:
         metafunc.parametrize("case", cases[metafunc.function])

@@ -1,10 +1,12 @@
 // The program that fault_test.py runs: an unmodified MPI-4 program, in which one rank may be killed, stopped or slow at
 // a stage of its requests, or which misuses something on purpose. What it finds it prints as lines "probe: ...".
 //
-//   probe ring STAGE ACTION VICTIM   STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop
-//   slow probe live_finalize | incomplete_finalize | unmatched_finalize | late_finalize | fatal | fatal_abort |
-//   fatal_waitall | normal
+//   probe ring|allreduce STAGE ACTION VICTIM
+//     STAGE: before_init after_init after_start mid_epoch in_wait; ACTION: kill stop slow
+//   probe live_finalize | incomplete_finalize | unmatched_finalize | late_finalize | fatal | fatal_abort |
+//     fatal_waitall | normal
 #include <mpi.h>
+#include <partita/mpix.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -54,11 +56,13 @@ struct Fault {
   _exit(0);
 }
 
-/// One epoch of the ring; the fault may strike in it.
-void run_epoch(const Fault& fault, int epoch, MPI_Request requests[2]) {
+/// One epoch of all requests, the first of which is marked; the fault may strike in it.
+void run_epoch(const Fault& fault, int epoch, std::vector<MPI_Request>& requests) {
   const auto begin = Clock::now();
   const bool strikes = epoch == fault_epoch;
-  if (int code = MPI_Startall(2, requests); code != MPI_SUCCESS) report_and_end(code, begin);
+  if (int code = MPI_Startall(static_cast<int>(requests.size()), requests.data()); code != MPI_SUCCESS) {
+    report_and_end(code, begin);
+  }
   if (strikes) fault.at("after_start");
   if (strikes && fault.is_in_wait() && own_rank != fault.victim) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
@@ -77,26 +81,39 @@ void run_epoch(const Fault& fault, int epoch, MPI_Request requests[2]) {
     fault.at("in_wait");
   }
   // One by one, so that the error of each request can be told apart.
-  for (int i : {1, 0}) {
-    if (int code = MPI_Wait(&requests[i], MPI_STATUS_IGNORE); code != MPI_SUCCESS) report_and_end(code, begin);
+  for (auto request = requests.rbegin(); request != requests.rend(); ++request) {
+    if (int code = MPI_Wait(&*request, MPI_STATUS_IGNORE); code != MPI_SUCCESS) report_and_end(code, begin);
   }
   if (striker.joinable()) striker.join();
+}
+
+int run_epochs(const Fault& fault, std::vector<MPI_Request>& requests) {
+  fault.at("after_init");
+  for (int epoch = 1; epoch <= last_epoch; ++epoch) run_epoch(fault, epoch, requests);
+  for (MPI_Request& request : requests) MPI_Request_free(&request);
+  say("ends well");
+  return 0;
+}
+
+int allreduce(const Fault& fault) {
+  std::vector<char> in(partitions * partition_bytes, 1), out(in.size());
+  std::vector<MPI_Request> requests(1);
+  fault.at("before_init");
+  MPIX_Pallreduce_init(in.data(), out.data(), partitions, partition_bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD,
+                       MPI_INFO_NULL, requests.data());
+  return run_epochs(fault, requests);
 }
 
 int ring(const Fault& fault) {
   const int right = (own_rank + 1) % rank_count, left = (own_rank + rank_count - 1) % rank_count;
   std::vector<char> out(partitions * partition_bytes), in(out.size());
-  MPI_Request requests[2];
+  std::vector<MPI_Request> requests(2);
   fault.at("before_init");
   MPI_Psend_init(out.data(), partitions, partition_bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[0]);
   MPI_Precv_init(in.data(), partitions, partition_bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[1]);
-  fault.at("after_init");
-  for (int epoch = 1; epoch <= last_epoch; ++epoch) run_epoch(fault, epoch, requests);
-  for (int i = 0; i < 2; ++i) MPI_Request_free(&requests[i]);
-  say("ends well");
-  return 0;
+  return run_epochs(fault, requests);
 }
 
 MPI_Request made_send(std::vector<char>& data, int tag) {
@@ -191,8 +208,9 @@ int main(int argc, char** argv) {
   if (what == "fatal_abort") return fatal_abort();
   if (what == "fatal_waitall") return fatal_waitall();
   if (what == "normal") return MPI_Finalize();
-  if (what == "ring" && argc == 5) {
-    const int code = ring({argv[2], argv[3], std::atoi(argv[4])});
+  if ((what == "ring" || what == "allreduce") && argc == 5) {
+    const Fault fault{argv[2], argv[3], std::atoi(argv[4])};
+    const int code = what == "ring" ? ring(fault) : allreduce(fault);
     MPI_Finalize();
     return code;
   }

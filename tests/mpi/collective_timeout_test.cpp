@@ -57,7 +57,7 @@ TEST_F(CollectiveTimeout, a_rank_that_never_makes_its_request_is_named) {
     ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 3, request_));
     const int code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
     if (ranks() == 2) {
-      EXPECT_ERROR(code, MPI_ERR_OTHER, "rank 1", "not matched");
+      EXPECT_ERROR(code, MPI_ERR_OTHER, "rank 1", "has not made its request");
     } else {
       EXPECT_NE(MPI_SUCCESS, code);
     }
