@@ -62,6 +62,7 @@ endif()
 install(FILES LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs/api docs/design docs/guide docs/measurements DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES bench/results.schema.json DESTINATION "${CMAKE_INSTALL_DOCDIR}/bench")
 install(FILES include/partita/device.cuh DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/partita")
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
 
