@@ -16,5 +16,7 @@ Benchmark first_contact_benchmark();
 Benchmark foreign_benchmark();
 Benchmark start_pready_wait_benchmark();
 Benchmark progress_benchmark();
+/// One for each of some collectives.
+std::vector<Benchmark> collective_benchmarks();
 
 }  // namespace partita::bench

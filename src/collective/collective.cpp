@@ -1,7 +1,10 @@
 #include "collective/collective.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -334,10 +337,15 @@ std::vector<Half*> Collective::halves() {
 
 std::vector<InfoEntry> Collective::info() const {
   const bool matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
-  return {{"partita_kind", name_of(arguments_.problem.kind)},
-          {"partita_active", active() ? "true" : "false"},
-          {"partita_matched", matched ? "true" : "false"},
-          {"partita_algorithm", std::string(algorithm_.name)}};
+  std::vector<InfoEntry> entries{{"partita_kind", name_of(arguments_.problem.kind)},
+                                 {"partita_active", active() ? "true" : "false"},
+                                 {"partita_matched", matched ? "true" : "false"},
+                                 {"partita_algorithm", std::string(algorithm_.name)}};
+  if (!matched || legs_.empty()) return entries;
+  std::set<std::string> links;
+  for (const auto& leg : legs_) links.insert(leg->half().link_name());
+  entries.push_back({"partita_link", fmt::format("{}", fmt::join(links, ", "))});
+  return entries;
 }
 
 std::string Collective::explain() const {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <set>
 
@@ -29,6 +30,11 @@ Options few_samples(const Benchmark& benchmark) {
   if (benchmark.compares_subjects) options.partitions = {1, 8};
   if (options.delay.compute_us > 0) options.delay.compute_us = 50;
   return options;
+}
+
+/// They run on any number of ranks, and compare what no other benchmark does.
+bool is_of_a_collective(const Benchmark& benchmark) {
+  return benchmark.ranks == Ranks::any && benchmark.metric_title == "x_mpi";
 }
 
 class EveryBenchmark : public testing::TestWithParam<std::string> {
@@ -78,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
     [] {
       std::vector<std::string> names;
       for (const Benchmark& benchmark : benchmarks()) {
-        const bool has_tests_of_its_own = benchmark.name == "progress" || benchmark.name == "first-contact";
+        const bool has_tests_of_its_own =
+            benchmark.name == "progress" || benchmark.name == "first-contact" || is_of_a_collective(benchmark);
         if (!benchmark.on_gpu && !has_tests_of_its_own) names.emplace_back(benchmark.name);
       }
       return testing::ValuesIn(names);
@@ -104,6 +111,27 @@ TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
       EXPECT_GE(row.statistics.min, options.delay.compute_us);
     }
   }
+}
+
+TEST(BenchmarksOfCollectives, give_each_way_a_row_for_each_size) {
+  int collectives = 0;
+  for (const Benchmark& benchmark : benchmarks()) {
+    if (!is_of_a_collective(benchmark)) continue;
+    test::step(std::string(benchmark.name));
+    ++collectives;
+    Options options = few_samples(benchmark);
+    options.delay.compute_us = 20;
+    options.partitions = {4};
+    const Results results = measure(benchmark, options);
+    ASSERT_EQ(results.rows.size(), 12U * 3) << benchmark.name;
+    for (std::size_t i = 0; i < results.rows.size(); ++i) {
+      const Row& row = results.rows[i];
+      EXPECT_EQ(row.subject, (std::array{"mpi", "partita-c", "one-partition"})[i % 3]);
+      EXPECT_EQ(row.samples.size(), 4U);
+      EXPECT_EQ(row.link.link.empty(), row.subject == "mpi") << benchmark.name;
+    }
+  }
+  EXPECT_EQ(collectives, 5);
 }
 
 TEST(FirstContact, is_one_sample_of_each_subject_beside_those_of_ranks_that_know_each_other) {
