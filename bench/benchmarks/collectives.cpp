@@ -50,8 +50,8 @@ struct Collective {
 const std::array collectives = {
     Collective{"allreduce", "Allreduce of 32-bit integers", false, false, false, true,
                [](const Call& c, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-                 return Partita_Pallreduce_init(c.sent, c.received, c.partitions, c.count, element_type(), MPI_SUM, comm,
-                                                info, request);
+                 return Partita_Pallreduce_init(c.sent, c.received, c.partitions, c.count, element_type(), MPI_SUM,
+                                                comm, info, request);
                },
                [](const Call& c, MPI_Comm comm) {
                  return PMPI_Allreduce(c.sent, c.received, c.block(), element_type(), MPI_SUM, comm);
@@ -85,9 +85,7 @@ const std::array collectives = {
                [](const Call& c, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
                  return Partita_Pbcast_init(c.received, c.partitions, c.count, element_type(), 0, comm, info, request);
                },
-               [](const Call& c, MPI_Comm comm) {
-                 return PMPI_Bcast(c.received, c.block(), element_type(), 0, comm);
-               }},
+               [](const Call& c, MPI_Comm comm) { return PMPI_Bcast(c.received, c.block(), element_type(), 0, comm); }},
 };
 
 /// One epoch after the other on one rank; how it sends is the derived classes'.
@@ -118,7 +116,8 @@ class CollectiveMeasurement : public Measurement {
   bool compare(std::uint64_t epoch) const override {
     for (std::size_t i = 0; i < received_.size(); ++i) {
       if (received_[i] == expected(i, epoch)) continue;
-      fmt::print(stderr, "partita bench: wrong data: rank {} element {}: expected {}, got {}; {} of {} elements a block\n",
+      fmt::print(stderr,
+                 "partita bench: wrong data: rank {} element {}: expected {}, got {}; {} of {} elements a block\n",
                  job_.rank, i, expected(i, epoch), received_[i], collective_.name, block_);
       return false;
     }

@@ -133,7 +133,21 @@ class Call {
   }
   /// The extent of a block: the slices of all partitions.
   MPI_Aint block_extent(MPI_Count count, const Layout& layout) const {
-    return static_cast<MPI_Aint>(common_.partitions * count * layout.extent_bytes());
+    return product(product(common_.partitions, count), layout.extent_bytes());
+  }
+  static std::int64_t product(std::int64_t a, std::int64_t b) {
+    std::int64_t result = 0;
+    if (__builtin_mul_overflow(a, b, &result)) {
+      throw Error(ErrorClass::count, "a buffer spans more bytes than 2^63 - 1: {} times {}", a, b);
+    }
+    return result;
+  }
+  static std::int64_t sum(std::int64_t a, std::int64_t b) {
+    std::int64_t result = 0;
+    if (__builtin_add_overflow(a, b, &result)) {
+      throw Error(ErrorClass::count, "a buffer spans more bytes than 2^63 - 1: {} and {}", a, b);
+    }
+    return result;
   }
 
   void find_neighbours();
@@ -159,9 +173,11 @@ class Call {
       throw Error(ErrorClass::count, "{} partitions of {} elements of {} bytes are more bytes than 2^63 - 1",
                   common_.partitions, count, element);
     }
-    auto* const address = const_cast<std::byte*>(static_cast<const std::byte*>(buffer.address)) + offset;
+    // As numbers, since displacements from MPI_BOTTOM are addresses.
+    const auto number = reinterpret_cast<std::uintptr_t>(buffer.address) + static_cast<std::uintptr_t>(offset);
+    auto* const address = reinterpret_cast<std::byte*>(number);
     if (block_bytes > 0) {
-      if (buffer.address == nullptr && layout->first_byte() == 0) {
+      if (number + static_cast<std::uintptr_t>(layout->first_byte()) == 0) {
         throw Error(ErrorClass::buffer, "argument {} is null, but the request has {} bytes of it", buffer.name,
                     block_bytes);
       }
@@ -240,7 +256,7 @@ int init(const char* call, Kind kind, const Common& common, Body body) noexcept 
 constexpr const char* sendbuf_name = "sendbuf";
 constexpr const char* recvbuf_name = "recvbuf";
 
-/// gather and gatherv: `add_received` gives the root's blocks.
+/// gather and gatherv: `each_received` gives the root's blocks.
 template <class EachReceived>
 void gather(Call& call, const Given& sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, const Given& recvbuf,
             int root, const EachReceived& each_received) {
@@ -255,7 +271,7 @@ void gather(Call& call, const Given& sendbuf, MPI_Count sendcount, MPI_Datatype 
     auto layout = call.layout("sendtype", sendtype);
     return call.add_sent(sendbuf, 0, sendcount, std::move(layout));
   }
-  if (!call.is_root()) call.refuse_in_place(sendbuf, " but at the root");
+  if (!call.is_root()) call.refuse_in_place(sendbuf, "; only the root has it");
   call.set_in_place();
   each_received([&](int block, MPI_Aint offset, MPI_Count count, const std::shared_ptr<const Layout>& layout) {
     if (block == root) call.add_sent(recvbuf, offset, count, layout);
@@ -273,7 +289,7 @@ void scatter(Call& call, const Given& sendbuf, const Given& recvbuf, MPI_Count r
     });
   }
   if (recvbuf.in_place()) {
-    if (!call.is_root()) call.refuse_in_place(recvbuf, " but at the root");
+    if (!call.is_root()) call.refuse_in_place(recvbuf, "; only the root has it");
     return call.set_in_place();
   }
   auto layout = call.layout("recvtype", recvtype);
@@ -329,7 +345,7 @@ void neighbours(Call& call, const Given& sendbuf, const Given& recvbuf, const Ea
 auto equal(Call& call, const char* type_name, int blocks, MPI_Count count, MPI_Datatype datatype) {
   auto layout = call.layout(type_name, datatype);
   return [&call, blocks, count, layout](const auto& add) {
-    for (int b = 0; b < blocks; ++b) add(b, b * call.block_extent(count, *layout), count, layout);
+    for (int b = 0; b < blocks; ++b) add(b, Call::product(b, call.block_extent(count, *layout)), count, layout);
   };
 }
 
@@ -341,7 +357,7 @@ auto varying(Call& call, const char* counts_name, const char* displacements_name
   call.check_array(displacements_name, blocks, displacements);
   return [=](const auto& add) {
     for (int b = 0; b < blocks; ++b) {
-      add(b, static_cast<MPI_Aint>(displacements[b] * layout->extent_bytes()), counts[b], layout);
+      add(b, Call::product(displacements[b], layout->extent_bytes()), counts[b], layout);
     }
   };
 }
@@ -360,16 +376,17 @@ auto typed(Call& call, const char* counts_name, const char* displacements_name, 
   };
 }
 
-/// reduce, allreduce, scan and exscan: one block each, received where `receives`.
+/// reduce, allreduce, scan and exscan: one block each, received where `receives`; `may_be_in_place` where the receive
+/// buffer counts.
 void reduce(Call& call, const Given& sendbuf, const Given& recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-            bool receives) {
+            bool receives, bool may_be_in_place) {
   const auto layout = call.reduce_with(op, datatype);
   if (receives) {
     call.refuse_in_place(recvbuf, "");
     call.add_received(recvbuf, 0, count, layout);
   }
   if (sendbuf.in_place()) {
-    if (!receives) call.refuse_in_place(sendbuf, " but at the root");
+    if (!may_be_in_place) call.refuse_in_place(sendbuf, "; only the root has it");
     call.set_in_place();
   }
   call.add_sent(sendbuf.in_place() ? recvbuf : sendbuf, 0, count, layout);
@@ -393,7 +410,7 @@ void reduce_scatter(Call& call, const Given& sendbuf, const Given& recvbuf, cons
   for (const MPI_Count count : counts) {
     call.add_sent(sendbuf.in_place() ? recvbuf : sendbuf, offset, count, layout);
     call.problem().scattered.push_back(call.problem().sent.back());
-    offset += call.block_extent(count, *layout);
+    offset = Call::sum(offset, call.block_extent(count, *layout));
   }
   call.add_received(recvbuf, 0, own, layout);
 }
@@ -514,14 +531,14 @@ int Partita_Preduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI
                          MPI_Op op, int root, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
   return init("Preduce_init", Kind::reduce, {partitions, comm, info, request}, [&](Call& call) {
     call.set_root(root);
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.is_root());
+    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.is_root(), call.is_root());
   });
 }
 
 int Partita_Pallreduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
                             MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
   return init("Pallreduce_init", Kind::allreduce, {partitions, comm, info, request}, [&](Call& call) {
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true);
+    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
   });
 }
 
@@ -548,14 +565,15 @@ int Partita_Preduce_scatter_block_init(const void* sendbuf, void* recvbuf, int p
 int Partita_Pscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
                        MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
   return init("Pscan_init", Kind::scan, {partitions, comm, info, request}, [&](Call& call) {
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true);
+    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
   });
 }
 
 int Partita_Pexscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
                          MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
   return init("Pexscan_init", Kind::exscan, {partitions, comm, info, request}, [&](Call& call) {
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true);
+    // Nothing arrives at rank 0.
+    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.problem().rank != 0, true);
   });
 }
 

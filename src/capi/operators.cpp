@@ -10,38 +10,61 @@ namespace {
 
 using Types = std::vector<MPI_Datatype>;
 
-/// What the standard calls C integer, Fortran integer and multi-language types.
-const Types& integers() {
+const Types& c_integers() {
   static const Types types = {
-      MPI_INT,
-      MPI_LONG,
-      MPI_SHORT,
-      MPI_UNSIGNED_SHORT,
-      MPI_UNSIGNED,
-      MPI_UNSIGNED_LONG,
-      MPI_LONG_LONG_INT,
-      MPI_LONG_LONG,
-      MPI_UNSIGNED_LONG_LONG,
-      MPI_SIGNED_CHAR,
-      MPI_UNSIGNED_CHAR,
-      MPI_INT8_T,
-      MPI_INT16_T,
-      MPI_INT32_T,
-      MPI_INT64_T,
-      MPI_UINT8_T,
-      MPI_UINT16_T,
-      MPI_UINT32_T,
-      MPI_UINT64_T,
-      MPI_INTEGER,
-      MPI_AINT,
-      MPI_OFFSET,
-      MPI_COUNT,
+      MPI_INT,         MPI_LONG,          MPI_SHORT,     MPI_UNSIGNED_SHORT,
+      MPI_UNSIGNED,    MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG,
+      MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_INT8_T,    MPI_INT16_T,
+      MPI_INT32_T,     MPI_INT64_T,       MPI_UINT8_T,   MPI_UINT16_T,
+      MPI_UINT32_T,    MPI_UINT64_T,
   };
   return types;
 }
 
+/// Those of a size are not in every MPI.
+const Types& fortran_integers() {
+  static const Types types = {
+      MPI_INTEGER,
+#if defined(MPI_INTEGER1)
+      MPI_INTEGER1,
+#endif
+#if defined(MPI_INTEGER2)
+      MPI_INTEGER2,
+#endif
+#if defined(MPI_INTEGER4)
+      MPI_INTEGER4,
+#endif
+#if defined(MPI_INTEGER8)
+      MPI_INTEGER8,
+#endif
+#if defined(MPI_INTEGER16)
+      MPI_INTEGER16,
+#endif
+  };
+  return types;
+}
+
+const Types& multi_language_types() {
+  static const Types types = {MPI_AINT, MPI_OFFSET, MPI_COUNT};
+  return types;
+}
+
 const Types& reals() {
-  static const Types types = {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION};
+  static const Types types = {
+      MPI_FLOAT,  MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION,
+#if defined(MPI_REAL2)
+      MPI_REAL2,
+#endif
+#if defined(MPI_REAL4)
+      MPI_REAL4,
+#endif
+#if defined(MPI_REAL8)
+      MPI_REAL8,
+#endif
+#if defined(MPI_REAL16)
+      MPI_REAL16,
+#endif
+  };
   return types;
 }
 
@@ -85,14 +108,15 @@ struct Operator {
 
 const std::vector<Operator>& operators() {
   static const std::vector<Operator> all = [] {
-    const std::vector<const Types*> ordered = {&integers(), &reals()};
-    const std::vector<const Types*> numbers = {&integers(), &reals(), &complexes()};
-    const std::vector<const Types*> truths = {&integers(), &logicals()};
-    const std::vector<const Types*> bits = {&integers(), &bytes()};
+    const std::vector<const Types*> ordered = {&c_integers(), &fortran_integers(), &multi_language_types(), &reals()};
+    const std::vector<const Types*> numbers = {&c_integers(), &fortran_integers(), &multi_language_types(), &reals(),
+                                               &complexes()};
+    const std::vector<const Types*> truths = {&c_integers(), &logicals()};
+    const std::vector<const Types*> bits = {&c_integers(), &fortran_integers(), &multi_language_types(), &bytes()};
     const std::vector<const Types*> places = {&pairs()};
     constexpr std::string_view an_ordered = "an integer or floating-point type";
     constexpr std::string_view a_number = "an integer, floating-point or complex type";
-    constexpr std::string_view a_truth = "an integer or logical type";
+    constexpr std::string_view a_truth = "an integer type of C or a logical type";
     constexpr std::string_view a_bit = "an integer type or MPI_BYTE";
     constexpr std::string_view a_pair = "a type of a value and an index, as MPI_DOUBLE_INT";
     return std::vector<Operator>{

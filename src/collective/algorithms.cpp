@@ -30,8 +30,10 @@ const Algorithm& choose(const Problem& problem, std::string_view name) {
     if (name == "auto" || name == algorithm->name) return *algorithm;
     serving.push_back(algorithm->name);
   }
-  throw Error(ErrorClass::arg, "no algorithm '{}' serves this collective; expected is auto or one of {}", name,
-              fmt::join(serving, ", "));
+  throw Error(
+      ErrorClass::info_value,
+      "info key partita_algorithm is \"{}\"; expected is auto or, for this collective and its arguments, one of: {}",
+      name, fmt::join(serving, ", "));
 }
 
 }  // namespace partita::collective

@@ -132,14 +132,17 @@ void Collective::check_partitions(std::int64_t first, std::int64_t last) const {
 
 void Collective::mark(std::int64_t first, std::int64_t last) {
   check_partitions(first, last);
+  const Marking marking(marking_);
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
   for (std::int64_t p = first; p <= last; ++p) {
-    if (courses_[static_cast<std::size_t>(p)].marked.exchange(true, std::memory_order_acq_rel)) {
+    Course& course = courses_[static_cast<std::size_t>(p)];
+    if (course.marked.exchange(true, std::memory_order_acq_rel)) {
       throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
     }
-    walk(static_cast<int>(p));
+    // Whoever walks it now looks once more.
+    if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(static_cast<int>(p), course);
   }
 }
 
@@ -155,22 +158,30 @@ bool Collective::arrived(std::int64_t partition) {
   const bool lost = is_lost();
   services_.progress.poll();
   if (course.over.load(std::memory_order_acquire)) return true;
-  if (lost) done();  // says why
-  return false;
+  if (lost) done();  // says why, if it matters
+  return course.over.load(std::memory_order_acquire);
 }
 
-bool Collective::walk(int partition) {
-  Course& course = courses_[static_cast<std::size_t>(partition)];
-  if (course.over.load(std::memory_order_acquire) || course.calls.fetch_add(1, std::memory_order_acq_rel) != 0) {
-    return false;
-  }
+/// The calling thread has taken the course: its calls were none.
+bool Collective::walk(int partition, Course& course) {
   bool moved = false;
-  int seen = 1;
+  int seen = 0;
   do {
     seen = course.calls.load(std::memory_order_acquire);
     moved |= walk_on(partition, course);
   } while (!course.calls.compare_exchange_strong(seen, 0, std::memory_order_acq_rel));
   return moved;
+}
+
+/// The same of a course that nobody walks and that is not over: returns whether something was done.
+bool Collective::walk_if_free(int partition) {
+  Course& course = courses_[static_cast<std::size_t>(partition)];
+  int none = 0;
+  if (course.over.load(std::memory_order_acquire) ||
+      !course.calls.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
+    return false;
+  }
+  return walk(partition, course);
 }
 
 bool Collective::walk_on(int partition, Course& course) {
@@ -183,6 +194,7 @@ bool Collective::walk_on(int partition, Course& course) {
         continue;
       }
       moved = true;
+      actions_done_.fetch_add(1, std::memory_order_relaxed);
       course.begun[i] = course.begun.back();
       course.begun.pop_back();
       course.walk.finish(action, [&](int other) { course.begun.push_back(other); });
@@ -219,7 +231,7 @@ bool Collective::try_action(int partition, Course& course, int place) {
 
 ActiveStep::Outcome Collective::step() noexcept {
   bool moved = false;
-  for (int p = 0; p < arguments_.partitions; ++p) moved |= walk(p);
+  for (int p = 0; p < arguments_.partitions; ++p) moved |= walk_if_free(p);
   if (failed_.load(std::memory_order_acquire)) return Outcome::idle;
   try {
     if (everything_is_over()) {
@@ -233,8 +245,13 @@ ActiveStep::Outcome Collective::step() noexcept {
   return moved ? Outcome::moved : Outcome::waiting;
 }
 
+bool Collective::all_are_through() const {
+  return std::ranges::all_of(courses_, [](const Course& course) { return course.over.load(); });
+}
+
+/// Under the engine's lock. Marks that have not returned still look at their courses, which the next epoch changes.
 bool Collective::everything_is_over() {
-  return std::ranges::all_of(courses_, [](const Course& course) { return course.over.load(); }) &&
+  return all_are_through() && marking_.load(std::memory_order_acquire) == 0 &&
          std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_over(); });
 }
 
@@ -244,11 +261,21 @@ bool Collective::is_lost() const {
 
 bool Collective::done() {
   throw_if_failed();
-  const bool lost = is_lost();
   if (complete_.load(std::memory_order_acquire)) return true;
-  if (!lost) return false;
+  const bool lost = is_lost();
+  if (!lost && !all_are_through()) return false;
+  // A last look, in the place of a step.
+  const auto exclusive = services_.progress.exclusive();
+  if (complete_.load(std::memory_order_acquire)) return true;
+  for (int p = 0; p < arguments_.partitions; ++p) walk_if_free(p);
+  throw_if_failed();
+  if (everything_is_over()) {
+    services_.progress.dismiss(*this);
+    complete_.store(true, std::memory_order_release);
+    return true;
+  }
   for (const auto& leg : legs_) {
-    if (leg->half().is_lost()) throw leg->half().why_lost(explain());
+    if (lost && leg->half().is_lost() && !leg->is_over()) throw leg->half().why_lost(explain());
   }
   return false;
 }
@@ -372,15 +399,18 @@ std::string Collective::explain() const {
   return text;
 }
 
-/// One peer after the other: any of them may have ended.
+/// Peers from whom something is missing, one after the other: any of them may have ended. One that only receives is
+/// asked as well, since nobody knows what it still needs.
 int Collective::waits_for() const {
-  if (legs_.empty()) return -1;
-  return legs_[asked_.fetch_add(1, std::memory_order_relaxed) % legs_.size()]->half().peer();
+  for (std::size_t n = 0; n < legs_.size(); ++n) {
+    const auto& leg = legs_[asked_.fetch_add(1, std::memory_order_relaxed) % legs_.size()];
+    if (leg->half().side() == Side::send || !leg->describe_wait().empty()) return leg->half().peer();
+  }
+  return -1;
 }
 
 std::uint64_t Collective::how_far() const {
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(courses_, [](const Course& course) { return course.over.load(); }));
+  return actions_done_.load(std::memory_order_relaxed);
 }
 
 }  // namespace partita::collective

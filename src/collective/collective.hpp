@@ -79,16 +79,30 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   };
 
   void make_legs();
+  /// A thread is in mark().
+  class Marking {
+   public:
+    explicit Marking(std::atomic<int>& count) : count_(count) { count_.fetch_add(1, std::memory_order_acq_rel); }
+    ~Marking() { count_.fetch_sub(1, std::memory_order_release); }
+    Marking(const Marking&) = delete;
+    Marking& operator=(const Marking&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+
   void check_partitions(std::int64_t first, std::int64_t last) const;
   void check_startable() const;
   void throw_if_failed() const;
   void fail_with_current() noexcept;
   bool is_lost() const;
-  /// Does whatever of the partition can be done now, unless another thread does; returns whether it did something.
-  bool walk(int partition);
+  /// Does whatever of the partition can be done now; returns whether it did something.
+  bool walk(int partition, Course& course);
+  bool walk_if_free(int partition);
   bool walk_on(int partition, Course& course);
   bool try_action(int partition, Course& course, int action);
   Outcome step() noexcept override;
+  bool all_are_through() const;
   bool everything_is_over();
 
   const Services& services_;
@@ -103,6 +117,8 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   std::vector<ReceiveLeg*> receive_of_;  ///< likewise
   std::deque<Course> courses_;
   std::atomic<bool> active_{false};
+  std::atomic<int> marking_{0};  ///< threads that are in mark()
+  std::atomic<std::uint64_t> actions_done_{0};
   std::atomic<bool> complete_{false};
   std::uint64_t epochs_ = 0;
   mutable std::atomic<std::size_t> asked_{0};  ///< the leg whose peer waits_for() named last

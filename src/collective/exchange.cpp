@@ -5,6 +5,7 @@
 #include "collective/shares.hpp"
 
 namespace partita::collective {
+
 Schedule exchange(const Problem& problem, bool in_steps) {
   Writer writer;
   const int marked = writer.mark();
@@ -27,6 +28,7 @@ Schedule exchange(const Problem& problem, bool in_steps) {
     if (in_steps && received != Writer::nothing) last_received = received;
   }
   for (int from = 0; problem.in_place && from < problem.size; ++from) {
+    if (from == own) continue;
     const Share& share = landed[static_cast<std::size_t>(from)];
     writer.copy(share.region, problem.received_block(from), {share.there, read[static_cast<std::size_t>(from)]});
   }

@@ -8,8 +8,8 @@
 
 namespace partita::collective {
 
-/// An operation of the MPI's, predefined or the program's, on elements of a datatype. Both stay valid until it goes:
-/// the program may free them before, as MPI-4 lets it (sections 5.1.9 and 6.9.5).
+/// An operation of the MPI's, predefined or the program's, on elements of a datatype. The program frees neither before
+/// the request: an MPI_Op cannot be duplicated.
 class Reduction {
  public:
   /// None.

@@ -68,6 +68,7 @@ class Writer {
   int mark();
   int send(int peer, Region from, const After& after);
   int receive(int peer, Region to);
+  /// Throws Error (truncate) where the two differ in size, as arguments of the program's may.
   int copy(Region from, Region to, const After& after);
   int reduce(Region from, Region to, const After& after);
 

@@ -83,6 +83,14 @@ std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incom
                 offer.key.sender, offer.shape.total_bytes(), offer.shape.partitions(), services.rank,
                 mine.total_bytes(), mine.partitions(), half.key.tag);
   }
+  // The two sides of a message may divide it as they like; those of a collective walk by the same partitions.
+  if (offer.key.space == Space::collective && mine.partitions() != offer.shape.partitions()) {
+    throw Error(
+        ErrorClass::truncate,
+        "the numbers of partitions of a collective differ: rank {} has {}, rank {} has {}; expected is the same "
+        "number on all ranks",
+        offer.key.sender, offer.shape.partitions(), services.rank, mine.partitions());
+  }
   std::string refusals;
   for (const auto& link : services.links) {
     Outcome outcome = try_link(services, *link, half, offer);

@@ -85,8 +85,10 @@ TEST_F(CollectiveErrors, init_refuses_communicators_that_will_not_do) {
   MPI_Comm_split(MPI_COMM_WORLD, first ? 0 : 1, 0, &own);
   MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, first ? ranks() / 2 : 0, 1, &between);
   ASSERT_EQ(MPI_SUCCESS, Partita_Comm_register(between));
-  const ErrorsReturn handler(between);
-  EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_SUM, between), MPI_ERR_COMM, "intercommunicator");
+  {
+    const ErrorsReturn handler(between);
+    EXPECT_ERROR(allreduce(1, 1, MPI_INT, MPI_SUM, between), MPI_ERR_COMM, "intercommunicator");
+  }
   MPI_Comm_free(&between);
   MPI_Comm_free(&own);
 }
@@ -95,7 +97,7 @@ TEST_F(CollectiveErrors, init_refuses_unknown_algorithms_and_keys) {
   MPI_Info info = MPI_INFO_NULL;
   MPI_Info_create(&info);
   MPI_Info_set(info, "partita_algorithm", "bubble");
-  EXPECT_ERROR(bcast(0, info), MPI_ERR_ARG, "bubble", "binomial");
+  EXPECT_ERROR(bcast(0, info), MPI_ERR_INFO_VALUE, "partita_algorithm", "bubble", "binomial");
   MPI_Info_delete(info, "partita_algorithm");
   MPI_Info_set(info, "partita_algoritm", "binomial");
   EXPECT_ERROR(bcast(0, info), MPI_ERR_INFO_KEY, "partita_algoritm", "partita_algorithm");
@@ -211,6 +213,64 @@ TEST_F(CollectiveErrors, ranks_that_disagree_on_the_size_hear_of_it) {
   }
   EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "bytes");
   EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+TEST_F(CollectiveErrors, ranks_that_disagree_on_the_partitions_hear_of_it) {
+  if (ranks() != 2) return;
+  ASSERT_EQ(MPI_SUCCESS, allreduce(is_root() ? 1 : 2, is_root() ? 4 : 2, MPI_INT, MPI_SUM));
+  int code = Partita_Start(&request_);
+  if (code == MPI_SUCCESS) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, is_root() ? 0 : 1, request_));
+    code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+  EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "partitions", "same number");
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+TEST_F(CollectiveErrors, what_a_rank_sends_to_itself_fits) {
+  const std::vector<MPI_Count> sent(static_cast<std::size_t>(ranks()), 3), received(sent.size(), 2);
+  std::vector<MPI_Aint> places(sent.size(), 0);
+  EXPECT_ERROR(Partita_Palltoallv_init(in_.data(), 2, sent.data(), places.data(), MPI_INT, out_.data(), received.data(),
+                                       places.data(), MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request_),
+               MPI_ERR_TRUNCATE, "sends to itself", "12 bytes", "8");
+  EXPECT_EQ(PARTITA_REQUEST_NULL, request_);
+}
+
+/// MPI_BOTTOM, with addresses as displacements.
+TEST_F(CollectiveErrors, displacements_may_be_addresses) {
+  const auto size = static_cast<std::size_t>(ranks());
+  std::vector<MPI_Aint> from(size), to(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    MPI_Get_address(&in_[2 * i], &from[i]);
+    MPI_Get_address(&out_[2 * i], &to[i]);
+    in_[2 * i] = in_[2 * i + 1] = rank() * 10 + static_cast<int>(i);
+  }
+  const std::vector<MPI_Count> counts(size, 1);
+  const std::vector<MPI_Datatype> types(size, MPI_INT);
+  ASSERT_EQ(MPI_SUCCESS,
+            Partita_Palltoallw_init(MPI_BOTTOM, 2, counts.data(), from.data(), types.data(), MPI_BOTTOM, counts.data(),
+                                    to.data(), types.data(), MPI_COMM_WORLD, MPI_INFO_NULL, &request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  for (std::size_t i = 0; i < size; ++i) EXPECT_EQ(static_cast<int>(i) * 10 + rank(), out_[2 * i]);
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
+TEST_F(CollectiveErrors, nothing_arrives_at_the_first_rank_of_an_exscan) {
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pexscan_init(in_.data(), is_root() ? nullptr : out_.data(), 2, 2, MPI_INT, MPI_SUM,
+                                              MPI_COMM_WORLD, MPI_INFO_NULL, &request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+  int flag = 0;
+  if (is_root()) {
+    EXPECT_ERROR(Partita_Parrived(request_, 0, &flag), MPI_ERR_REQUEST, "exscan", "nothing arrives");
+  }
+  ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  if (!is_root()) {
+    EXPECT_EQ(std::vector<int>(4, rank()), std::vector<int>(out_.begin(), out_.begin() + 4));
+  }
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
 }
 
 /// One that was made and is freed at once, on some ranks before the others have made theirs.

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -61,7 +62,6 @@ struct Trial {
   Random random;
   int partitions;
   int root;
-  bool in_place;
   int epochs = 3;
   MPI_Comm comm = MPI_COMM_WORLD;
   int me = rank();
@@ -70,11 +70,8 @@ struct Trial {
   std::vector<int> sent, received;  ///< room for all blocks
   std::vector<int> expected;
 
-  Trial(std::uint64_t stream, bool in_place_form)
-      : random(job_seed(), stream),
-        partitions(random.integer(1, 5)),
-        root(random.integer(0, ranks() - 1)),
-        in_place(in_place_form) {}
+  explicit Trial(std::uint64_t stream)
+      : random(job_seed(), stream), partitions(random.integer(1, 5)), root(random.integer(0, ranks() - 1)) {}
 
   int count() { return random.of(std::vector<int>{0, 1, 2, 7, 300}); }
   std::vector<MPI_Count> counts(int blocks) {
@@ -106,6 +103,23 @@ std::vector<Offset> displacements(const std::vector<MPI_Count>& counts, int part
   return places;
 }
 
+/// Which ranks may give MPI_IN_PLACE.
+enum class InPlace { none, all, sending_root, receiving_root };
+
+/// What the init calls of the table below are given.
+MPI_Info chosen_algorithm = MPI_INFO_NULL;
+
+class ChosenAlgorithm {
+ public:
+  explicit ChosenAlgorithm(const char* name) {
+    MPI_Info_create(&chosen_algorithm);
+    MPI_Info_set(chosen_algorithm, "partita_algorithm", name);
+  }
+  ~ChosenAlgorithm() { MPI_Info_free(&chosen_algorithm); }
+  ChosenAlgorithm(const ChosenAlgorithm&) = delete;
+  ChosenAlgorithm& operator=(const ChosenAlgorithm&) = delete;
+};
+
 /// One collective: how its request is made, what the MPI's own call of it is, and who marks and awaits.
 struct Made {
   std::function<int(const void* sendbuf, void* recvbuf, Partita_Request*)> init;
@@ -115,14 +129,21 @@ struct Made {
   bool marks = true;
   bool receives = true;
   bool sends_from_received = false;  ///< one buffer for both, as a broadcast has
+  InPlace in_place = InPlace::none;
 };
 
 /// The epochs of a request beside the MPI's own.
 void expect_like_the_mpi(Trial& trial, const Made& made) {
   std::vector<int> sent(made.sent_ints + 1), received(made.received_ints + 1), expected(made.received_ints + 1);
-  const void* sendbuf = trial.in_place && made.marks ? MPI_IN_PLACE : sent.data();
+  const bool at_root = trial.me == trial.root;
+  const bool sends_in_place = made.in_place == InPlace::all || (made.in_place == InPlace::sending_root && at_root);
+  const bool receives_in_place = made.in_place == InPlace::receiving_root && at_root;
+  const void* sendbuf = sends_in_place ? MPI_IN_PLACE : sent.data();
   Partita_Request request = PARTITA_REQUEST_NULL;
-  ASSERT_EQ(MPI_SUCCESS, made.init(sendbuf, received.data(), &request));
+  const int code = made.init(sendbuf, receives_in_place ? MPI_IN_PLACE : received.data(), &request);
+  // An algorithm may not serve these arguments; then it serves them on no rank.
+  if (chosen_algorithm != MPI_INFO_NULL && class_of(code) == MPI_ERR_INFO_VALUE) return;
+  ASSERT_EQ(MPI_SUCCESS, code);
   for (int epoch = 0; epoch < trial.epochs; ++epoch) {
     const auto value = [&](std::size_t i) {
       return static_cast<int>((static_cast<std::size_t>(trial.me) * 7919 + i * 31 + static_cast<std::size_t>(epoch)) %
@@ -131,10 +152,10 @@ void expect_like_the_mpi(Trial& trial, const Made& made) {
     };
     for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = value(i);
     for (std::size_t i = 0; i < received.size(); ++i)
-      received[i] = trial.in_place || made.sends_from_received ? value(i) : -1;
+      received[i] = sends_in_place || made.sends_from_received ? value(i) : -1;
     expected = received;
     step("the MPI's own call");
-    ASSERT_EQ(MPI_SUCCESS, made.reference(sendbuf, expected.data()));
+    ASSERT_EQ(MPI_SUCCESS, made.reference(sendbuf, receives_in_place ? MPI_IN_PLACE : expected.data()));
     step("the partitioned call");
     ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request));
     if (made.marks) {
@@ -143,7 +164,7 @@ void expect_like_the_mpi(Trial& trial, const Made& made) {
         ASSERT_EQ(MPI_SUCCESS, Partita_Pready(partition, request));
       }
     }
-    if (made.receives && epoch == 1) {
+    if (made.receives && !receives_in_place && epoch == 1) {
       step("partitions arrive");
       for (int partition = 0; partition < trial.partitions; ++partition) {
         for (int flag = 0; flag == 0; sched_yield())
@@ -163,7 +184,8 @@ using Maker = std::function<Made(Trial&, const Handles&)>;
 
 struct Collective {
   const char* name;
-  bool has_in_place;
+  InPlace in_place;
+  std::vector<const char*> algorithms;
   Maker make;
 };
 
@@ -180,13 +202,15 @@ std::size_t room(const Counts& counts, int partitions) {
 
 const std::vector<Collective>& collectives() {
   static const std::vector<Collective> all = {
-      {"bcast", false,
+      {"bcast",
+       InPlace::none,
+       {"binomial", "linear", "binary_tree", "chain"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions, root = t.root;
          Made made;
          made.init = [=](const void*, void* buffer, Partita_Request* r) {
-           return Partita_Pbcast_init(buffer, p, count, h.gapped, root, MPI_COMM_WORLD, MPI_INFO_NULL, r);
+           return Partita_Pbcast_init(buffer, p, count, h.gapped, root, MPI_COMM_WORLD, chosen_algorithm, r);
          };
          made.reference = [=](const void*, void* buffer) {
            return PMPI_Bcast(buffer, in_blocks(count, p), h.gapped, root, MPI_COMM_WORLD);
@@ -197,14 +221,16 @@ const std::vector<Collective>& collectives() {
          made.sends_from_received = true;
          return made;
        }},
-      {"gather", false,
+      {"gather",
+       InPlace::sending_root,
+       {"linear", "binomial"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions, root = t.root, size = t.size;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pgather_init(s, p, 2 * count, MPI_INT, r, count, h.pair, root, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                       q);
+           return Partita_Pgather_init(s, p, 2 * count, MPI_INT, r, count, h.pair, root, MPI_COMM_WORLD,
+                                       chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Gather(s, in_blocks(2 * count, p), MPI_INT, r, in_blocks(count, p), h.pair, root,
@@ -215,7 +241,9 @@ const std::vector<Collective>& collectives() {
          made.receives = t.me == root;
          return made;
        }},
-      {"gatherv", false,
+      {"gatherv",
+       InPlace::sending_root,
+       {"linear"},
        [](Trial& t, const Handles&) {
          const auto counts = t.counts(t.size);
          const int p = t.partitions, root = t.root;
@@ -224,7 +252,7 @@ const std::vector<Collective>& collectives() {
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Pgatherv_init(s, p, own, MPI_INT, r, counts.data(), places.data(), MPI_INT, root,
-                                        MPI_COMM_WORLD, MPI_INFO_NULL, q);
+                                        MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Gatherv(s, in_blocks(own, p), MPI_INT, r, in_blocks(counts, p).data(),
@@ -235,14 +263,16 @@ const std::vector<Collective>& collectives() {
          made.receives = t.me == root;
          return made;
        }},
-      {"scatter", false,
+      {"scatter",
+       InPlace::receiving_root,
+       {"linear", "binomial"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions, root = t.root;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pscatter_init(s, p, count, h.pair, r, 2 * count, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                        q);
+           return Partita_Pscatter_init(s, p, count, h.pair, r, 2 * count, MPI_INT, root, MPI_COMM_WORLD,
+                                        chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Scatter(s, in_blocks(count, p), h.pair, r, in_blocks(2 * count, p), MPI_INT, root,
@@ -253,7 +283,9 @@ const std::vector<Collective>& collectives() {
          made.marks = t.me == root;
          return made;
        }},
-      {"scatterv", false,
+      {"scatterv",
+       InPlace::receiving_root,
+       {"linear"},
        [](Trial& t, const Handles&) {
          const auto counts = t.counts(t.size);
          const int p = t.partitions, root = t.root;
@@ -262,7 +294,7 @@ const std::vector<Collective>& collectives() {
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Pscatterv_init(s, p, counts.data(), places.data(), MPI_INT, r, own, MPI_INT, root,
-                                         MPI_COMM_WORLD, MPI_INFO_NULL, q);
+                                         MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Scatterv(s, in_blocks(counts, p).data(), displacements<int>(counts, p).data(), MPI_INT, r,
@@ -273,13 +305,15 @@ const std::vector<Collective>& collectives() {
          made.marks = t.me == root;
          return made;
        }},
-      {"allgather", true,
+      {"allgather",
+       InPlace::all,
+       {"linear", "recursive_doubling", "bruck", "ring"},
        [](Trial& t, const Handles&) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pallgather_init(s, p, count, MPI_INT, r, count, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Pallgather_init(s, p, count, MPI_INT, r, count, MPI_INT, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Allgather(s, in_blocks(count, p), MPI_INT, r, in_blocks(count, p), MPI_INT, MPI_COMM_WORLD);
@@ -288,7 +322,9 @@ const std::vector<Collective>& collectives() {
          made.received_ints = ints(count * p * t.size);
          return made;
        }},
-      {"allgatherv", true,
+      {"allgatherv",
+       InPlace::all,
+       {"linear", "recursive_doubling", "bruck", "ring"},
        [](Trial& t, const Handles&) {
          const auto counts = t.counts(t.size);
          const int p = t.partitions;
@@ -297,7 +333,7 @@ const std::vector<Collective>& collectives() {
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Pallgatherv_init(s, p, own, MPI_INT, r, counts.data(), places.data(), MPI_INT, MPI_COMM_WORLD,
-                                           MPI_INFO_NULL, q);
+                                           chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Allgatherv(s, in_blocks(own, p), MPI_INT, r, in_blocks(counts, p).data(),
@@ -307,13 +343,15 @@ const std::vector<Collective>& collectives() {
          made.received_ints = room(counts, p);
          return made;
        }},
-      {"alltoall", true,
+      {"alltoall",
+       InPlace::all,
+       {"linear", "pairwise", "bruck"},
        [](Trial& t, const Handles&) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Palltoall_init(s, p, count, MPI_INT, r, count, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Palltoall_init(s, p, count, MPI_INT, r, count, MPI_INT, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Alltoall(s, in_blocks(count, p), MPI_INT, r, in_blocks(count, p), MPI_INT, MPI_COMM_WORLD);
@@ -321,7 +359,9 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = ints(count * p * t.size);
          return made;
        }},
-      {"alltoallv", true,
+      {"alltoallv",
+       InPlace::all,
+       {"linear", "pairwise"},
        [](Trial& t, const Handles&) {
          // What i sends to j is the (i + j)-th count, so that both directions agree, as MPI_IN_PLACE asks for.
          const auto drawn = t.counts(2 * t.size);
@@ -331,7 +371,7 @@ const std::vector<Collective>& collectives() {
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Palltoallv_init(s, p, counts.data(), places.data(), MPI_INT, r, counts.data(), places.data(),
-                                          MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+                                          MPI_INT, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            const auto whole = in_blocks(counts, p);
@@ -342,7 +382,9 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = room(counts, p);
          return made;
        }},
-      {"alltoallw", true,
+      {"alltoallw",
+       InPlace::all,
+       {"linear", "pairwise"},
        [](Trial& t, const Handles&) {
          const auto drawn = t.counts(2 * t.size);
          const std::vector<MPI_Count> counts(drawn.begin() + t.me, drawn.begin() + t.me + t.size);
@@ -352,7 +394,7 @@ const std::vector<Collective>& collectives() {
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Palltoallw_init(s, p, counts.data(), places.data(), types.data(), r, counts.data(),
-                                          places.data(), types.data(), MPI_COMM_WORLD, MPI_INFO_NULL, q);
+                                          places.data(), types.data(), MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            const auto whole = in_blocks(counts, p);
@@ -363,13 +405,16 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = room(counts, p);
          return made;
        }},
-      {"reduce", false,
+      {"reduce",
+       InPlace::sending_root,
+       {"binomial", "linear", "chain"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions, root = t.root;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Preduce_init(s, r, p, count, h.pair, h.composition, root, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Preduce_init(s, r, p, count, h.pair, h.composition, root, MPI_COMM_WORLD, chosen_algorithm,
+                                       q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Reduce(s, r, in_blocks(count, p), h.pair, h.composition, root, MPI_COMM_WORLD);
@@ -378,13 +423,15 @@ const std::vector<Collective>& collectives() {
          made.receives = t.me == root;
          return made;
        }},
-      {"allreduce", true,
+      {"allreduce",
+       InPlace::all,
+       {"recursive_doubling"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pallreduce_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Pallreduce_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Allreduce(s, r, in_blocks(count, p), h.pair, h.composition, MPI_COMM_WORLD);
@@ -392,13 +439,15 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = ints(2 * count * p);
          return made;
        }},
-      {"allreduce_sum", true,
+      {"allreduce_sum",
+       InPlace::all,
+       {"recursive_doubling", "ring", "recursive_halving"},
        [](Trial& t, const Handles&) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pallreduce_init(s, r, p, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Pallreduce_init(s, r, p, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Allreduce(s, r, in_blocks(count, p), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -406,14 +455,16 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = ints(count * p);
          return made;
        }},
-      {"reduce_scatter", false,
+      {"reduce_scatter",
+       InPlace::none,
+       {"pairwise"},
        [](Trial& t, const Handles& h) {
          const auto counts = t.counts(t.size);
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
            return Partita_Preduce_scatter_init(s, r, p, counts.data(), h.pair, h.composition, MPI_COMM_WORLD,
-                                               MPI_INFO_NULL, q);
+                                               chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Reduce_scatter(s, r, in_blocks(counts, p).data(), h.pair, h.composition, MPI_COMM_WORLD);
@@ -422,13 +473,15 @@ const std::vector<Collective>& collectives() {
          made.received_ints = ints(2 * counts[static_cast<std::size_t>(t.me)] * p);
          return made;
        }},
-      {"reduce_scatter_block", false,
+      {"reduce_scatter_block",
+       InPlace::none,
+       {"pairwise", "recursive_halving", "ring"},
        [](Trial& t, const Handles&) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Preduce_scatter_block_init(s, r, p, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+           return Partita_Preduce_scatter_block_init(s, r, p, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, chosen_algorithm,
                                                      q);
          };
          made.reference = [=](const void* s, void* r) {
@@ -438,13 +491,15 @@ const std::vector<Collective>& collectives() {
          made.received_ints = ints(count * p);
          return made;
        }},
-      {"scan", true,
+      {"scan",
+       InPlace::all,
+       {"recursive_doubling", "chain"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pscan_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Pscan_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Scan(s, r, in_blocks(count, p), h.pair, h.composition, MPI_COMM_WORLD);
@@ -452,18 +507,21 @@ const std::vector<Collective>& collectives() {
          made.sent_ints = made.received_ints = ints(2 * count * p);
          return made;
        }},
-      {"exscan", true,
+      {"exscan",
+       InPlace::all,
+       {"recursive_doubling", "chain"},
        [](Trial& t, const Handles& h) {
          const int count = t.count();
          const int p = t.partitions;
          Made made;
          made.init = [=](const void* s, void* r, Partita_Request* q) {
-           return Partita_Pexscan_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+           return Partita_Pexscan_init(s, r, p, count, h.pair, h.composition, MPI_COMM_WORLD, chosen_algorithm, q);
          };
          made.reference = [=](const void* s, void* r) {
            return PMPI_Exscan(s, r, in_blocks(count, p), h.pair, h.composition, MPI_COMM_WORLD);
          };
          made.sent_ints = made.received_ints = ints(2 * count * p);
+         made.receives = t.me != 0;
          return made;
        }},
   };
@@ -478,9 +536,30 @@ TEST_P(Collectives, give_what_the_mpis_own_give) {
   const auto rounds = static_cast<std::uint64_t>(environment_number("PARTITEST_ROUNDS", 6));
   for (std::uint64_t round = 0; round < rounds; ++round) {
     for (const bool in_place : {false, true}) {
-      if (in_place && !collective.has_in_place) continue;
-      Trial trial(GetParam() * 100 + round * 2 + (in_place ? 1 : 0), in_place);
-      expect_like_the_mpi(trial, collective.make(trial, handles));
+      if (in_place && collective.in_place == InPlace::none) continue;
+      Trial trial(GetParam() * 100 + round * 2 + (in_place ? 1 : 0));
+      Made made = collective.make(trial, handles);
+      if (in_place) made.in_place = collective.in_place;
+      expect_like_the_mpi(trial, made);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Collectives, give_the_same_by_every_algorithm) {
+  const Collective& collective = collectives()[GetParam()];
+  const OwnedHandles handles;
+  const ErrorsReturn handler(MPI_COMM_WORLD);
+  std::uint64_t stream = 5000 + GetParam() * 100;
+  for (const char* name : collective.algorithms) {
+    SCOPED_TRACE(name);
+    const ChosenAlgorithm chosen(name);
+    for (const bool in_place : {false, true}) {
+      if (in_place && collective.in_place == InPlace::none) continue;
+      Trial trial(stream++);
+      Made made = collective.make(trial, handles);
+      if (in_place) made.in_place = collective.in_place;
+      expect_like_the_mpi(trial, made);
       if (HasFatalFailure()) return;
     }
   }
@@ -488,6 +567,69 @@ TEST_P(Collectives, give_what_the_mpis_own_give) {
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::Range(std::size_t{0}, collectives().size()),
                          [](const auto& info) { return std::string(collectives()[info.param].name); });
+
+/// Of a double and an index the MPI's type has a gap behind them, which is nobody's.
+TEST(CollectiveReductions, leave_the_gaps_of_elements_alone) {
+  struct Pair {
+    double value;
+    int index;
+    int gap;
+  };
+  static_assert(sizeof(Pair) == 16);
+  constexpr int partitions = 3, count = 5, elements = partitions * count;
+  for (const char* name : {"recursive_doubling", "ring", "recursive_halving"}) {
+    const ChosenAlgorithm chosen(name);
+    std::vector<Pair> in(elements), out(elements), expected(elements);
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pallreduce_init(in.data(), out.data(), partitions, count, MPI_DOUBLE_INT, MPI_MAXLOC,
+                                                   MPI_COMM_WORLD, chosen_algorithm, &request));
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (int i = 0; i < elements; ++i) {
+        in[static_cast<std::size_t>(i)] = {static_cast<double>((rank() * 7 + i + epoch) % 5), rank(), 1234};
+      }
+      out.assign(elements, {-1, -1, 77});
+      expected = out;
+      ASSERT_EQ(MPI_SUCCESS,
+                PMPI_Allreduce(in.data(), expected.data(), elements, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, partitions - 1, request));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request, MPI_STATUS_IGNORE));
+      for (std::size_t i = 0; i < elements; ++i) {
+        EXPECT_EQ(expected[i].value, out[i].value) << name;
+        EXPECT_EQ(expected[i].index, out[i].index) << name;
+        EXPECT_EQ(77, out[i].gap) << name;
+      }
+    }
+    ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
+  }
+}
+
+/// A thread that marks may come back after another one has waited, and started the next epoch.
+TEST(CollectiveThreads, wait_and_start_while_a_mark_returns) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "one thread calls this MPI";
+  constexpr int partitions = 2, epochs = 300;
+  std::vector<int> in(partitions), out(partitions);
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pallreduce_init(in.data(), out.data(), partitions, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                                                 MPI_INFO_NULL, &request));
+  std::atomic<int> open{0};
+  std::thread marking([&] {
+    for (int epoch = 1; epoch <= epochs; ++epoch) {
+      while (open.load() < epoch) sched_yield();
+      EXPECT_EQ(MPI_SUCCESS, Partita_Pready(1, request));
+    }
+  });
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    in = {epoch, 2 * epoch};
+    ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request));
+    open.store(epoch);
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready(0, request));
+    ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request, MPI_STATUS_IGNORE));
+    ASSERT_EQ((std::vector{epoch * ranks(), 2 * epoch * ranks()}), out);
+  }
+  marking.join();
+  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
+}
 
 /// Several threads mark, one of them waits meanwhile.
 TEST(CollectiveThreads, mark_at_once) {
@@ -577,7 +719,7 @@ class NeighbourCollectives : public testing::TestWithParam<int> {
  protected:
   const Topology topology_{GetParam()};
   MPI_Comm comm_ = topology_.comm;
-  Trial trial_{1000 + static_cast<std::uint64_t>(GetParam()), false};
+  Trial trial_{1000 + static_cast<std::uint64_t>(GetParam())};
   int p_ = trial_.partitions;
 };
 

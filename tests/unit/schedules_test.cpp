@@ -219,8 +219,9 @@ TEST(Schedules, are_chosen_by_name_or_by_preference) {
     choose(problem, "bruck");
     ADD_FAILURE() << "an algorithm of another collective was chosen";
   } catch (const Error& error) {
-    EXPECT_EQ(error.error_class(), ErrorClass::arg);
-    EXPECT_NE(std::string(error.what()).find("'bruck' serves this collective; expected is auto or one of binomial"),
+    EXPECT_EQ(error.error_class(), ErrorClass::info_value);
+    EXPECT_NE(std::string(error.what())
+                  .find("is \"bruck\"; expected is auto or, for this collective and its arguments, one of: binomial"),
               std::string::npos)
         << error.what();
   }

@@ -1,5 +1,6 @@
 // The neighbourhood collectives: to and from each neighbour, one step.
 #include "collective/algorithms.hpp"
+#include "core/error.hpp"
 
 namespace partita::collective {
 namespace {
@@ -22,6 +23,12 @@ Schedule write(const Problem& problem) {
   for (int place = 0; place < std::ssize(problem.sources); ++place) {
     const int from = problem.sources[static_cast<std::size_t>(place)];
     if (from == problem.rank) {
+      if (met == to_itself.size()) {
+        throw Error(ErrorClass::topology,
+                    "the topology of argument comm names rank {} among its own sources, but not as often among its own "
+                    "destinations",
+                    problem.rank);
+      }
       writer.copy(block_for(to_itself[met++]), problem.received_block(place), {marked});
     } else if (from >= 0) {
       writer.receive(from, problem.received_block(place));
