@@ -1,4 +1,4 @@
-// The C face of partitioned point-to-point: made, started, marked, asked, freed.
+// The C face of partitioned requests: sends and receives are made, all are started, marked, asked and freed.
 #include <optional>
 
 #include "capi/arguments.hpp"
