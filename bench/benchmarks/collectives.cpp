@@ -47,7 +47,7 @@ struct Collective {
   int (*of_mpi)(const Call&, MPI_Comm);
 };
 
-const std::array collectives = {
+constexpr std::array collectives = {
     Collective{"allreduce", "Allreduce of 32-bit integers", false, false, false, true,
                [](const Call& c, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
                  return Partita_Pallreduce_init(c.sent, c.received, c.partitions, c.count, element_type(), MPI_SUM,
