@@ -63,7 +63,7 @@ void Half::fail(const Error& error) {
 void Half::fail_on_both_sides(const char* what, const Error& error, Mail::Caller caller) {
   insist([&] { fail(error); });
   // Before the match the program's thread may open an epoch meanwhile, and none has completed.
-  say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch_ : next(epoch_), what, error, caller);
+  say(!matched() ? next(services_.settings.first_epoch) : active() ? epoch() : next(epoch()), what, error, caller);
 }
 
 Error Half::fail_with_current(const char* what) {

@@ -92,9 +92,9 @@ class Half {
   /// The program has freed its request: its buffer may go before the half does.
   virtual void release_memory() = 0;
 
-  /// The epoch that was opened last.
-  Epoch epoch() const { return epoch_; }
-  void set_epoch(Epoch epoch) { epoch_ = epoch; }
+  /// The epoch that was opened last. Any thread: a step of the progress engine may still look when the next one opens.
+  Epoch epoch() const { return epoch_.load(std::memory_order_relaxed); }
+  void set_epoch(Epoch epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
   /// Whether it is open still. Any thread.
   bool active() const { return active_.load(std::memory_order_acquire); }
   void set_active(bool active) { active_.store(active, std::memory_order_release); }
@@ -122,19 +122,19 @@ class Half {
   void send_last_word(Mail::Caller caller = Mail::Caller::may_call_the_mpi);
   /// Whether the other side has ended so that the open epoch cannot complete, unless it has by now: asked before the
   /// look at that.
-  bool is_lost() const { return ending.loses(epoch_); }
+  bool is_lost() const { return ending.loses(epoch()); }
   /// Why, and how far this side has come.
   Error why_lost() const { return why_lost(explain()); }
   Error why_lost(const std::string& state) const;
   /// The first epoch that is lost to the other side when this one is freed.
-  Epoch first_epoch_after_free() const { return next(epoch_); }
+  Epoch first_epoch_after_free() const { return next(epoch()); }
 
   /// As User::explain.
   std::string explain() const { return user_.explain(); }
 
   /// Traces an event of the open epoch.
   void record(Trace::Event event, std::int64_t partition = -1) const {
-    services_.trace.record(event, id, epoch_, partition);
+    services_.trace.record(event, id, epoch(), partition);
   }
 
   /// These are the Matcher's.
@@ -163,7 +163,7 @@ class Half {
   link::Plan plan_;
   std::string link_name_;
   std::string link_reason_;
-  Epoch epoch_;
+  std::atomic<Epoch> epoch_;
   std::atomic<bool> active_{false};
   std::atomic<bool> given_up_{false};
 
