@@ -1,6 +1,6 @@
 // The C face of partitioned collectives: the 21 init calls (after MPI-4, sections 6.13 and 8.8).
+#include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "capi/arguments.hpp"
 #include "capi/info.hpp"

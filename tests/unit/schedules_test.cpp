@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collective/algorithms.hpp"
+#include "collective/collective.hpp"
 #include "core/error.hpp"
 #include "support/collective_case.hpp"
 #include "support/collective_result.hpp"
@@ -77,29 +78,8 @@ std::vector<Pair> pairs() {
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Pair>& info) {
-  static const char* const kinds[] = {"bcast",
-                                      "gather",
-                                      "gatherv",
-                                      "scatter",
-                                      "scatterv",
-                                      "allgather",
-                                      "allgatherv",
-                                      "alltoall",
-                                      "alltoallv",
-                                      "alltoallw",
-                                      "reduce",
-                                      "allreduce",
-                                      "reduce_scatter",
-                                      "reduce_scatter_block",
-                                      "scan",
-                                      "exscan",
-                                      "neighbor_allgather",
-                                      "neighbor_allgatherv",
-                                      "neighbor_alltoall",
-                                      "neighbor_alltoallv",
-                                      "neighbor_alltoallw"};
-  return std::string(info.param.algorithm->name) + "_" + kinds[static_cast<int>(info.param.kind)];
+std::string pair_name(const testing::TestParamInfo<Pair>& info) {
+  return std::string(info.param.algorithm->name) + "_" + name_of(info.param.kind);
 }
 
 /// Every root of few ranks, and of many the first, the last and one between.
@@ -227,7 +207,7 @@ TEST(Schedules, are_chosen_by_name_or_by_preference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SchedulesOf, testing::ValuesIn(pairs()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, SchedulesOf, testing::ValuesIn(pairs()), pair_name);
 
 }  // namespace
 }  // namespace partita::collective
