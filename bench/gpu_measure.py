@@ -1,42 +1,38 @@
 #!/usr/bin/env python3
-"""Measures the GPU requests on two GPUs: a JSON file with all samples and a CSV summary a benchmark in a folder, and a table of what
+"""Measures the GPU requests on two GPUs: JSON files with all samples and a CSV summary a benchmark in a folder, and a table of what
 is to be reached (goals.csv). Pages quote the summaries (pages.py); the JSON stays out of the repository.
 
   bench/gpu_measure.py --program build/cuda/bin/partita --output docs/measurements/NAME
-                       [--mpirun "mpirun -n 2"] [--nccl PATH|none] [--nvshmem PATH] [--only NAME]... [--quick] [--tune]
-                       [--only transport-sweep] [--gpu-aware-mpi]
+                       [--mpirun "mpirun -n 2"] [--jobs 5] [--bind auto|none] [--samples N] [--nccl PATH|none] [--nvshmem PATH]
+                       [--only NAME]... [--quick] [--tune] [--only transport-sweep] [--gpu-aware-mpi]
   bench/gpu_measure.py --from docs/measurements/NAME
 
-One process a GPU. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
+One process a GPU. Every run is made in several jobs, all runs once before any is made again (comparison.py): NAME-k.json, and
+NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 --gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory (it is not left out where that
-fails). --from measures nothing and judges a folder that was measured before. A run that fails with a peer is
-repeated without it. One that fails without is named in the table and in the exit status.
+fails). --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
+repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
 
 import argparse
-import collections
 import importlib.util
-import json
 import os
 import pathlib
-import re
-import shlex
-import signal
-import subprocess
 import sys
-import time
 
+import comparison
 import goals
-from partita_report.results import keep_summaries, read_figures
+from comparison import Run
+from partita_report.results import read_figures
 
 RUN_LIMIT_S = 240
+CORES_A_RANK = 4  # for the marking host thread, progress, and what CUDA, NCCL and NVSHMEM have beside
 SWEEP = "transport-sweep"
 SWEPT = (1, 2, 4, 8, 16, 32, 64)  # transport partitions
 MIB = 1024 * 1024
-
-Run = collections.namedtuple("Run", "name arguments")
+PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 
 
 # ---- Running ----------------------------------------------------------------------------------------------------------
@@ -68,7 +64,8 @@ def planned_runs(options):
     nccl = ["--nccl", options.nccl]
     nvshmem = ["--nvshmem", options.nvshmem] if options.nvshmem else []
     gpu_aware_mpi = ["--gpu-aware-mpi"] if options.gpu_aware_mpi else []
-    samples = ["-i", "10", "-x", "2"] if options.quick else []
+    count = options.samples or (10 if options.quick else None)
+    samples = ["-i", str(count), "-x", "2"] if count else []
     runs = [
         Run("latency", ["partitioned.latency", *nccl, *nvshmem, *samples]),
         Run("bandwidth", ["partitioned.bandwidth", *nccl, *nvshmem, *samples]),
@@ -80,6 +77,8 @@ def planned_runs(options):
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
         Run("fig5", ["partitioned.fig5", "-m", "8K:64M" if options.quick else "8K:256M", *(samples or ["-i", "20"])]),
     ]
+    runs += [Run("jacobi", ["--device", "gpu", "--mode", "all", "--size", str(cells), str(cells), "--max-iterations", "500", "--repeat", "3",
+                            "--no-picture", *nccl], "jacobi2d", str(cells)) for cells in PLATES[:2 if options.quick else None]]
     if options.tune:
         runs.append(Run("bandwidth-tuning", ["partitioned.bandwidth", "-m", "1M:64M", "--blocks", "64,128,256",
                                              "--block-threads", "256,512,1024", "--nccl", "none", "-i", "10"]))
@@ -90,49 +89,19 @@ def planned_runs(options):
     return [run for run in runs if not options.only or run.name in options.only or run.name.startswith(SWEEP)]
 
 
-def shown_command(options, run):
-    """The command for readers: without this machine's paths."""
-    arguments = [re.sub(r"^/.*/", "", argument) for argument in run.arguments]
-    launcher = shlex.split(options.mpirun)
-    launcher[0] = pathlib.Path(launcher[0]).name
-    return f"{shlex.join(launcher)} partita bench {shlex.join(arguments)} --json {run.name}.json"
-
-
 def without(run, peer):
     """The run without the option `peer` and its value; the same run where it has none."""
     if peer not in run.arguments:
         return run
     at = run.arguments.index(peer)
-    left_out = ["--nccl", "none"] if peer == "--nccl" else []
-    return Run(run.name, [*run.arguments[:at], *run.arguments[at + 2:], *left_out])
+    left_out = ["--nccl", "none"] if peer == "--nccl" and not run.app else []
+    return run._replace(arguments=[*run.arguments[:at], *run.arguments[at + 2:], *left_out])
 
 
-def measure_with_peers(options, run):
-    """True if the run ended well, if need be without the peers."""
+def measure_with_peers(jobs, run, job):
+    """True if the job ended well, if need be without the peers."""
     tries = [run, without(run, "--nvshmem"), without(without(run, "--nvshmem"), "--nccl")]
-    for number, each in enumerate(tries):
-        if each not in tries[:number] and measure(options, each):
-            return True
-    return False
-
-
-def measure(options, run):
-    """True if the run ended well; its JSON file is then in the output folder."""
-    print(f"\n== {run.name}: {shown_command(options, run)}", flush=True)
-    file = options.output / f"{run.name}.json"
-    file.unlink(missing_ok=True)
-    command = [*shlex.split(options.mpirun), options.program, "bench", *run.arguments, "--json", str(file)]
-    begin = time.monotonic()
-    process = subprocess.Popen(command, start_new_session=True, env=environment())
-    try:
-        code = process.wait(timeout=RUN_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        print(f"== {run.name}: did not end within {RUN_LIMIT_S} s", flush=True)
-        return False
-    print(f"== {run.name}: {time.monotonic() - begin:.0f} s, exit status {code}", flush=True)
-    return code == 0 and file.exists()
+    return any(jobs.measure(each, job) for number, each in enumerate(tries) if each not in tries[:number])
 
 
 # ---- What is to be reached --------------------------------------------------------------------------------------------
@@ -175,7 +144,8 @@ def parse_arguments():
     parser.add_argument("--program")
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--from", dest="measured", metavar="FOLDER", type=pathlib.Path)
-    parser.add_argument("--mpirun", default="mpirun -n 2")
+    comparison.add_options(parser)
+    parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
     parser.add_argument("--nccl", default=None)
     parser.add_argument("--nvshmem", default=None)
     parser.add_argument("--gpu-aware-mpi", action="store_true")
@@ -188,20 +158,21 @@ def parse_arguments():
     if options.measured is not None and not options.measured.is_dir():
         parser.error(f"--from {options.measured}: there is no such folder")
     options.nccl = options.nccl or str(wheel_library("nvidia.nccl", "libnccl.so.2") or "auto")
-    return options
+    return parser, options
 
 
 def main():
-    options = parse_arguments()
+    parser, options = parse_arguments()
     if options.measured:
         print(summary(figures_of(options.measured)), end="")
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
-    runs = planned_runs(options)
-    failed = [run for run in runs if not measure_with_peers(options, run)]
-    keep_summaries(options.output, [run.name for run in runs if run not in failed])
+    jobs = comparison.Comparison(parser, options, cores=CORES_A_RANK, limit_s=RUN_LIMIT_S, environment=environment())
+    done, failed = jobs.measure_all(planned_runs(options), lambda run, job: measure_with_peers(jobs, run, job))
+    broken = {run.name for run in failed}
+    jobs.write_summaries([run for run in done if run.name not in broken])
     text = summary(figures_of(options.output))
-    text += "".join(f"failed: {shown_command(options, run)}\n" for run in failed)
+    text += "".join(f"failed: {jobs.shown_command(run)}\n" for run in failed)
     (options.output / "summary.txt").write_text(text)
     print(f"\n{text}", end="")
     return 1 if failed else 0

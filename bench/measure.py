@@ -16,7 +16,6 @@ import argparse
 import collections
 import csv
 import json
-import os
 import pathlib
 import random
 import re
@@ -26,9 +25,11 @@ import subprocess
 import sys
 import tempfile
 
+import comparison
 import launch
 import pages
-from partita_report.results import Job, Row, read
+from comparison import Run
+from partita_report.results import Job, Row
 from partita_report.summary import figure_of, to_csv
 
 RUN_LIMIT_S = 1200
@@ -38,8 +39,6 @@ VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
 THREAD_LEVELS = ("single", "multiple")
-
-Run = collections.namedtuple("Run", "name arguments")
 
 
 def planned_runs(options):
@@ -80,44 +79,6 @@ def planned_runs(options):
     return [each for each in runs if not options.only or each.name in options.only]
 
 
-def file_of(options, run, job):
-    return options.output / f"{run.name}-{job}.json"
-
-
-def shown_command(options, run, job="JOB"):
-    """The command for readers: without this machine's paths."""
-    arguments = [re.sub(r"library:[^?]*/", "library:", argument) for argument in run.arguments]
-    return (f"{shlex.join(launch.shown_launcher(options.launcher))} partita bench {shlex.join(arguments)} --seed {job} "
-            f"--json {run.name}-{job}.json")
-
-
-def measure(options, run, job):
-    """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too."""
-    print(f"\n== {run.name}, job {job} of {options.jobs}: {shown_command(options, run, job)}", flush=True)
-    file = file_of(options, run, job)
-    file.unlink(missing_ok=True)
-    command = [*options.launcher, options.program, "bench", *run.arguments, "--seed", str(job), "--json", str(file)]
-    try:
-        code = subprocess.run(command, timeout=RUN_LIMIT_S, check=False).returncode
-    except subprocess.TimeoutExpired:
-        print(f"== {run.name}: did not end within {RUN_LIMIT_S} s", flush=True)
-        return False
-    if code != 0:
-        print(f"== {run.name}: exit status {code}", flush=True)
-        return False
-    found = json.loads(file.read_text())
-    found["command"] = shown_command(options, run, job)
-    file.write_text(json.dumps(found, separators=(",", ":")) + "\n")
-    return True
-
-
-def measure_all(options, runs):
-    """All runs once, then all of them again: what changes on the machine meanwhile meets every run. The runs whose jobs all ended
-    well, and the others."""
-    failed = {run.name for job in range(1, options.jobs + 1) for run in runs if not measure(options, run, job)}
-    return [run for run in runs if run.name not in failed], [run for run in runs if run.name in failed]
-
-
 def counted_run(link):
     """Beside the folder, the arguments of valgrind and of the program in a run whose instructions are counted."""
     return (["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=partita::bench::counted_send*"],
@@ -128,7 +89,7 @@ def counted_run(link):
 def shown_count_command(options):
     """The command of the counts for readers: without this machine's paths."""
     valgrind, program = counted_run("LINK")
-    return shlex.join([*launch.shown_launcher(options.launcher), "valgrind", *valgrind, "partita", *program])
+    return shlex.join([*launch.shown_launcher(options.comparison.launcher), "valgrind", *valgrind, "partita", *program])
 
 
 def count_instructions(options):
@@ -140,7 +101,7 @@ def count_instructions(options):
     for link in ("auto", "mpi"):
         with tempfile.TemporaryDirectory() as folder:
             valgrind, program = counted_run(link)
-            command = [*options.launcher, "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
+            command = [*options.comparison.launcher, "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
                        options.program, *program]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
@@ -225,7 +186,7 @@ def measure_preload(options):
     times = {subject: {size: [] for size in PRELOAD_SIZES} for subject in ("plain", "preloaded")}
     for preloaded in (False, True) * PRELOAD_JOBS:
         setting = ["env", f"LD_PRELOAD={library}"] if preloaded else []
-        ended = subprocess.run([*options.launcher, *setting, str(program), *map(str, PRELOAD_SIZES)],
+        ended = subprocess.run([*options.comparison.launcher, *setting, str(program), *map(str, PRELOAD_SIZES)],
                                capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if ended.returncode != 0:
             print(f"== preload: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
@@ -247,7 +208,7 @@ def measure_thread_levels(options):
     times = {level: {size: [] for size in PRELOAD_SIZES} for level in THREAD_LEVELS}
     for job in range(1, options.jobs + 1):
         for level in random.Random(job).sample(THREAD_LEVELS, len(THREAD_LEVELS)):
-            ended = subprocess.run([*options.launcher, str(program), "--thread-level", level, *map(str, PRELOAD_SIZES)],
+            ended = subprocess.run([*options.comparison.launcher, str(program), "--thread-level", level, *map(str, PRELOAD_SIZES)],
                                    capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
                 print(f"== thread-levels: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
@@ -257,17 +218,6 @@ def measure_thread_levels(options):
                 times[level][int(size)].append(float(time_us))
     write_ping_pongs(options.output / "thread-levels.csv", "thread-levels", times)
     return times
-
-
-def results(options, run):
-    """One for each job."""
-    return [json.loads(file_of(options, run, job).read_text()) for job in range(1, options.jobs + 1)]
-
-
-def write_summary(options, run):
-    """All jobs of a run as one figure."""
-    jobs = [job for number in range(1, options.jobs + 1) for job in read(file_of(options, run, number))]
-    (options.output / f"{run.name}.csv").write_text(to_csv(figure_of(run.name, jobs)), encoding="utf-8")
 
 
 def links_used(jobs):
@@ -305,14 +255,14 @@ def table_of(name):
 def preload_section(options):
     sizes = " ".join(map(str, PRELOAD_SIZES))
     return [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
-            f"    {shlex.join(launch.shown_launcher(options.launcher))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
+            f"    {shlex.join(launch.shown_launcher(options.comparison.launcher))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
             *table_of("preload")]
 
 
 def thread_levels_section(options):
     sizes = " ".join(map(str, PRELOAD_SIZES))
     return ["## thread-levels: us one way", "",
-            f"    {shlex.join(launch.shown_launcher(options.launcher))} partita_plain_ping_pong --thread-level LEVEL {sizes}", "",
+            f"    {shlex.join(launch.shown_launcher(options.comparison.launcher))} partita_plain_ping_pong --thread-level LEVEL {sizes}", "",
             "Without Partita: what the MPI itself takes for being ready for calls from several threads.", "",
             *table_of("thread-levels")]
 
@@ -327,9 +277,9 @@ def page(options, done, failed, counts, preload, levels):
     """The page of the folder, with the command that made each figure; pages.py fills in the figures, from the CSV files."""
     text = ["# Measured comparison", ""]
     if done:
-        jobs = results(options, done[0])
+        jobs = options.comparison.results(done[0])
         machine = jobs[0]["machine"]
-        pinned = f"pinned by `{shlex.join(options.pinning)}`" if options.pinning else "not pinned by this program"
+        pinned = f"pinned by `{shlex.join(options.comparison.pinning)}`" if options.comparison.pinning else "not pinned by this program"
         text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. Two ranks, "
                  f"{pinned}: {where_ranks_ran(jobs)}. Medians of {options.jobs} jobs, `JOB` in the commands; in parentheses how many "
                  "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", ""]
@@ -337,56 +287,38 @@ def page(options, done, failed, counts, preload, levels):
     text += preload_section(options) if preload else []
     text += thread_levels_section(options) if levels else []
     for run in done:
-        jobs = results(options, run)
+        jobs = options.comparison.results(run)
         found = jobs[0]
-        text += [f"## {run.name}: {found['unit']}", "", f"    {shown_command(options, run)}", ""]
+        text += [f"## {run.name}: {found['unit']}", "", f"    {options.comparison.shown_command(run)}", ""]
         if links_used(jobs):
             text += [f"Links: {links_used(jobs)}.", ""]
         text += [f"- {note}" for note in found["notes"]] + ([""] if found["notes"] else [])
         text += table_of(run.name)
         text += early_samples(jobs) + ([""] if early_samples(jobs) else [])
     if failed:
-        text += ["## Failed", ""] + [f"- `{shown_command(options, run)}`" for run in failed] + [""]
+        text += ["## Failed", ""] + [f"- `{options.comparison.shown_command(run)}`" for run in failed] + [""]
     return pages.filled(options.output / "README.md", "\n".join(text))
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
-
-
-def cores_a_rank(options):
-    """Those of the marking threads and one for the progress thread, if two ranks can have as many."""
-    return max(1, min(options.threads + 1, len(os.sched_getaffinity(0)) // 2))
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
-    parser.add_argument("--mpirun", default="mpirun -n 2")
+    comparison.add_options(parser)
     parser.add_argument("--peer", action="append", default=[])
-    parser.add_argument("--jobs", type=positive, default=5, help="jobs behind each figure")
-    parser.add_argument("--bind", choices=["auto", "none"], default="auto", help="pin ranks by the launcher's words, if it has any")
-    parser.add_argument("--threads", type=positive, default=4)
+    parser.add_argument("--threads", type=comparison.positive, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    try:
-        options.launcher = launch.split_launcher(options.mpirun)
-    except ValueError as wrong:
-        parser.error(str(wrong))
-    options.pinning = launch.pinning_words(options.launcher, cores_a_rank(options)) if options.bind == "auto" else []
-    options.launcher += options.pinning
+    # A core for each thread that marks, and one for the progress thread.
+    options.comparison = comparison.Comparison(parser, options, cores=options.threads + 1, limit_s=RUN_LIMIT_S)
     return options
 
 
 def main():
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    done, failed = measure_all(options, planned_runs(options))
+    done, failed = options.comparison.measure_all(planned_runs(options))
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
     if counts:
         write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
@@ -396,8 +328,7 @@ def main():
     levels = measure_thread_levels(options) if not options.only or "thread-levels" in options.only else {}
     if "small-costs" in options.only:
         return measure_small_costs(options)
-    for run in done:
-        write_summary(options, run)
+    options.comparison.write_summaries(done)
     (options.output / "README.md").write_text(page(options, done, failed, counts, preload, levels))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0

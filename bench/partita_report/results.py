@@ -131,9 +131,3 @@ def jacobi_job(source, found):
                 halo_share=statistics.median(run["halo_share"] for run in each) if "halo_share" in each[0] else None)
             for mode, each in runs.items()]
     return Job(source, {key: " ".join(value.split()) for key, value in meta.items()}, rows)
-
-
-def keep_summaries(folder, names):
-    """Beside each NAME.json of the folder its summary, NAME.csv."""
-    for name in names:
-        (folder / f"{name}.csv").write_text(to_csv(read_figures([folder / f"{name}.json"])[0]), encoding="utf-8")

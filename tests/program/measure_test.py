@@ -1,4 +1,5 @@
-"""bench/measure.py with programs that only write down how they were started: jobs, seeds, binding, figures and failures."""
+"""bench/measure.py and gpu_measure.py with programs that only write down how they were started: jobs, seeds, binding, figures and
+failures."""
 
 import csv
 import json
@@ -21,6 +22,15 @@ exec "$@"
 PARTITA = """#!{python}
 import json, os, sys
 words = sys.argv[1:]
+if os.environ.get("FAIL_WITH") in words:
+    sys.exit(1)
+if words[:2] == ["run", "jacobi2d"]:
+    cells = int(words[words.index("--size") + 1])
+    run = {{"time_s": cells / 1000, "halo_share": 0.5}}
+    job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
+    json.dump({{"app": "jacobi2d", "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}},
+              open(words[words.index("--output") + 1] + ".json", "w"))
+    sys.exit(0)
 seed, file = words[words.index("--seed") + 1], words[words.index("--json") + 1]
 if os.environ.get("FAIL_JOB") == seed:
     sys.exit(1)
@@ -34,26 +44,31 @@ json.dump({{"benchmark": "late-neighbours", "unit": "us", "metric": "x_persisten
 """
 
 
+MEASURE = ["measure.py", "--only", "late-neighbours", "--threads", "1"]
+
+
 class Measured:
-    def __init__(self, sources, folder, *words, version="HYDRA build details", mpirun="", **environment):
+    def __init__(self, sources, folder, *words, tool=MEASURE, version="HYDRA build details", mpirun="", **environment):
         self.output = folder / "results"
         for name, text in (("mpirun", MPIRUN.format(version=version, folder=folder)), ("partita", PARTITA.format(python=sys.executable))):
             program = folder / name
             program.write_text(text)
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
         self.ended = subprocess.run(
-            [sys.executable, sources / "bench/measure.py", "--program", folder / "partita", "--output", self.output, "--mpirun",
-             mpirun or f"{folder}/mpirun -n 2", "--only", "late-neighbours", "--threads", "1", *words],
+            [sys.executable, sources / "bench" / tool[0], "--program", folder / "partita", "--output", self.output, "--mpirun",
+             mpirun or f"{folder}/mpirun -n 2", *tool[1:], *words],
             capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment})
         started = folder / "started"
         self.started = [shlex.split(line) for line in started.read_text().splitlines()] if started.exists() else []
         page = self.output / "README.md"
         self.page = page.read_text() if page.exists() else ""
 
+    def rows(self, name):
+        lines = (self.output / f"{name}.csv").read_text().splitlines()
+        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
     def summary(self, subject):
-        lines = (self.output / "late-neighbours.csv").read_text().splitlines()
-        table = csv.DictReader(line for line in lines if not line.startswith("#"))
-        return next(row for row in table if row["subject"] == subject)
+        return next(row for row in self.rows("late-neighbours") if row["subject"] == subject)
 
 
 @pytest.fixture
@@ -131,3 +146,33 @@ def test_no_launcher_is_refused_in_a_sentence(measure):
     measured = measure(mpirun=" ")
     assert measured.ended.returncode == 2
     assert "--mpirun is empty" in measured.ended.stderr
+
+
+def test_runs_on_gpus_have_jobs_and_pinned_ranks_too(measure):
+    measured = measure("--jobs", "3", "--only", "fig2", "--nccl", "none", "--samples", "7", tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert [words[words.index("--seed") + 1] for words in measured.started] == ["1", "2", "3"]
+    assert all("-bind-to core:" in " ".join(words) and "-i 7 -x 2" in " ".join(words) for words in measured.started)
+    assert [row["jobs"] for row in measured.rows("fig2")] == ["3", "3"]
+
+
+def test_plates_of_several_sizes_are_one_figure(measure):
+    measured = measure("--jobs", "2", "--only", "jacobi", "--quick", tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert sorted(file.name for file in measured.output.glob("*.json")) == [f"jacobi-{cells}-{job}.json" for cells in (256, 64) for job in (1, 2)]
+    rows = [(row["size"], row["subject"], float(row["median"])) for row in measured.rows("jacobi")]
+    assert rows == [(str(cells), mode, cells / 1000) for cells in (64, 256) for mode in ("traditional", "kernel")]
+
+
+def test_a_job_that_fails_with_a_peer_is_made_again_without(measure):
+    measured = measure("--jobs", "2", "--only", "latency", "--nccl", "none", "--nvshmem", "peer.so", tool=["gpu_measure.py"], FAIL_WITH="peer.so")
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert ["--nvshmem" in words for words in measured.started] == [True, False, True, False]
+    assert [row["jobs"] for row in measured.rows("latency")] == ["2", "2"]
+
+
+def test_a_run_on_gpus_that_fails_without_peers_too_is_named(measure):
+    measured = measure("--jobs", "2", "--only", "fig2", tool=["gpu_measure.py"], FAIL_JOB="2")
+    assert measured.ended.returncode == 1
+    assert "failed: mpirun -n 2 " in measured.ended.stdout and "partita bench partitioned.fig2" in measured.ended.stdout
+    assert not (measured.output / "fig2.csv").exists()

@@ -10,13 +10,14 @@ import sys
 sys.dont_write_bytecode = True
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / "bench"))
+import comparison  # noqa: E402
 import goals  # noqa: E402
 import measure  # noqa: E402
 import pages  # noqa: E402
 import quoted  # noqa: E402
 from partita_report.failure import Failure  # noqa: E402
-from partita_report.results import bench_row, Job, keep_summaries  # noqa: E402
-from partita_report.summary import figure_of  # noqa: E402
+from partita_report.results import bench_row, Job, read_figures  # noqa: E402
+from partita_report.summary import figure_of, to_csv  # noqa: E402
 
 MEASURED = SOURCES / "docs/measurements/h200-2-gpus"
 
@@ -60,8 +61,9 @@ def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
     binding = [{"rank": 0, "node": 0, "cores": "0"}]
     found = {"benchmark": "latency", "unit": "us", "machine": machine, "binding": binding, "notes": [], "rows": rows}
     (tmp_path / "latency-1.json").write_text(json.dumps(found))
-    options = argparse.Namespace(output=tmp_path, launcher=["mpirun", "-n", "2"], pinning=[], jobs=1)
-    measure.write_summary(options, run)
+    options = argparse.Namespace(program="partita", output=tmp_path, mpirun="mpirun -n 2", bind="none", jobs=1)
+    options.comparison = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=1)
+    options.comparison.write_summaries([run])
     text = measure.page(options, [run], [], {"auto": {}}, {8: ()}, {})
     for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |"):
         assert line in text, text
@@ -162,5 +164,5 @@ def test_the_measuring_program_judges_a_folder(tmp_path):
     assert re.search(r"device-driven packets.*<= 1\.3 us +1\.34  missed: 3 of 8 sizes reach it", text), text
     (tmp_path / "table1.json").write_text('{"benchmark": "t", "unit": "us", "rows": [{"bytes": 8, "partitions": 1, "subject": "psend_init", '
                                           '"reference": "psend_init", "median": 4, "samples": [9, 4, 1]}]}')
-    keep_summaries(tmp_path, ["table1"])
+    (tmp_path / "table1.csv").write_text(to_csv(read_figures([tmp_path / "table1.json"])[0]))
     assert re.search(r"Psend_init +<= 5 us +4\.00  reached", judged(tmp_path))

@@ -1,0 +1,106 @@
+"""Measures runs of a comparison, in several jobs each. Job k has the seed k, from which its subjects' order is drawn, and writes NAME-k.json;
+NAME.csv holds the jobs of NAME as one figure."""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+
+import launch
+from partita_report.results import read
+from partita_report.summary import figure_of, to_csv
+
+# `arguments` follow `partita bench`, or `partita run APP` where `app` names one, which writes a file a size: `size` is its part of the name.
+Run = collections.namedtuple("Run", "name arguments app size", defaults=("", ""))
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
+
+
+def add_options(parser, jobs=5):
+    """--mpirun, --jobs and --bind."""
+    parser.add_argument("--mpirun", default="mpirun -n 2", help="the command that starts the ranks")
+    parser.add_argument("--jobs", type=positive, default=jobs, help="jobs behind each figure")
+    parser.add_argument("--bind", choices=["auto", "none"], default="auto", help="pin ranks by the launcher's words, if it has any")
+
+
+def cores_a_rank(wanted, ranks=2):
+    """`wanted`, if all ranks can have as many."""
+    return max(1, min(wanted, len(os.sched_getaffinity(0)) // ranks))
+
+
+class Comparison:
+    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each rank."""
+
+    def __init__(self, parser, options, *, cores, limit_s, environment=None):
+        try:
+            self.launcher = launch.split_launcher(options.mpirun)
+        except ValueError as wrong:
+            parser.error(str(wrong))
+        self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores)) if options.bind == "auto" else []
+        self.launcher += self.pinning
+        self.program, self.output, self.jobs = options.program, options.output, options.jobs
+        self.limit_s, self.environment = limit_s, environment
+
+    def file_of(self, run, job):
+        return self.output / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
+
+    def words(self, run, job, file):
+        if run.app:  # the files of an app have a common beginning that --output gives
+            return ["run", run.app, *run.arguments, "--json", "--output", str(file)[:-len(".json")]]
+        return ["bench", *run.arguments, "--seed", str(job), "--json", str(file)]
+
+    def shown_command(self, run, job="JOB"):
+        """The command for readers: without this machine's paths."""
+        words = [re.sub(r"(^|:)/[^?]*/", r"\1", word) for word in self.words(run, job, pathlib.Path(self.file_of(run, job).name))]
+        return f"{shlex.join(launch.shown_launcher(self.launcher))} partita {shlex.join(words)}"
+
+    def measure(self, run, job):
+        """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too."""
+        print(f"\n== {run.name}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
+        file = self.file_of(run, job)
+        file.unlink(missing_ok=True)
+        process = subprocess.Popen([*self.launcher, self.program, *self.words(run, job, file)], start_new_session=True,
+                                   env=self.environment)
+        try:
+            code = process.wait(timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            print(f"== {run.name}: did not end within {self.limit_s} s", flush=True)
+            return False
+        if code != 0 or not file.exists():
+            print(f"== {run.name}: exit status {code}", flush=True)
+            return False
+        found = json.loads(file.read_text())
+        found["command"] = self.shown_command(run, job)
+        file.write_text(json.dumps(found, separators=(",", ":")) + "\n")
+        return True
+
+    def measure_all(self, runs, measure=None):
+        """All runs once, then all of them again: what changes on the machine meanwhile meets every run. The runs whose jobs all
+        ended well, and the others. `measure` is called in place of the method of that name."""
+        failed = [run for job in range(1, self.jobs + 1) for run in runs if not (measure or self.measure)(run, job)]
+        return [run for run in runs if run not in failed], [run for run in runs if run in failed]
+
+    def results(self, run):
+        """What the jobs wrote."""
+        return [json.loads(self.file_of(run, job).read_text()) for job in range(1, self.jobs + 1)]
+
+    def write_summaries(self, runs):
+        """Runs of one name become one figure."""
+        files = collections.defaultdict(list)
+        for run in runs:
+            files[run.name] += [self.file_of(run, job) for job in range(1, self.jobs + 1)]
+        for name, written in files.items():
+            jobs = [job for file in written for job in read(file)]
+            (self.output / f"{name}.csv").write_text(to_csv(figure_of(name, jobs)), encoding="utf-8")
