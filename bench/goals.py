@@ -52,9 +52,10 @@ def matches(goal, subject):
 
 
 def halo_share(figure, place):
-    """Of a step of mode traditional, what it takes beyond computing."""
-    medians = {point.subject: point.median for point in figure.points if point.place == place}
-    return 1 - medians["traditional"] / medians["sweeps-alone"]
+    """Of a step of mode traditional, what it takes beyond computing: as its row tells, or from the row that only computes."""
+    here = {point.subject: point for point in figure.points if point.place == place}
+    told = here["traditional"].halo_share
+    return told if told is not None else 1 - here["traditional"].median / here["sweeps-alone"].median
 
 
 def value_at(goal, figure, place):
