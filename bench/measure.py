@@ -4,7 +4,7 @@ page that quotes these. The JSON stays out of the repository.
 
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
                    [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
-                   [--jobs 5] [--bind auto|none] [--threads 4] [--only NAME]... [--quick]
+                   [--jobs 5] [--bind auto|none] [--threads 4] [--samples N] [--only NAME]... [--quick]
 
 Every comparison runs in one job, the subjects in an order drawn anew each round, and in several such jobs: NAME-1.json, NAME-2.json
 and so on, whose number is their seed. NAME.csv holds the jobs of NAME as one figure. Each rank is pinned to cores of its own where
@@ -47,7 +47,8 @@ def planned_runs(options):
     links = ["--link", "auto,mpi"]
     threads = ["--threads", str(options.threads)]
     overlap = ["--compute-us", "1000", "--noise-percent", "40"]
-    samples = ["-i", "20", "-x", "2"] if options.quick else []
+    count = options.samples or (20 if options.quick else None)
+    samples = ["-i", str(count), "-x", "2"] if count else []
     large = "1M:1M" if options.quick else "64K:16M"
 
     def run(name, *arguments):
@@ -307,6 +308,7 @@ def parse_arguments():
     comparison.add_options(parser)
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--threads", type=comparison.positive, default=4)
+    parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()

@@ -99,6 +99,10 @@ def test_another_number_of_jobs_may_be_asked_for(measure):
     assert "Medians of 2 jobs" in measured.page
 
 
+def test_the_samples_of_a_job_may_be_fewer(measure):
+    assert all("-i 7 -x 2" in " ".join(words) for words in measure("--samples", "7").started)
+
+
 def test_no_jobs_at_all_are_refused(measure):
     measured = measure("--jobs", "0")
     assert measured.ended.returncode == 2
