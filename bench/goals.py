@@ -1,8 +1,8 @@
 """Judges result files by what is to be reached (goals.csv), so that no page says "reached" by itself.
 
 A goal names a figure, subjects (of several, or of a pattern, the best at each size counts), the mechanism `by` which they must have
-gone, sizes, and a value: "median", "over X" or "times X" (quoted.py), or "less X", the difference. It is reached where every one of
-its sizes reaches it."""
+gone, sizes, a number of partitions where not all count, and a value: "median", "over X" or "times X" (quoted.py), or "less X", the
+difference. It is reached where every one of its sizes reaches it."""
 import collections
 import csv
 import fnmatch
@@ -11,7 +11,7 @@ import pathlib
 from quoted import each, span, takes
 
 FILE = pathlib.Path(__file__).with_name("goals.csv")
-Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what")
+Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions")
 Judged = collections.namedtuple("Judged", "goal values reached said")
 NOT_MEASURED = "not measured"
 
@@ -32,6 +32,9 @@ def places_of(goal, figure):
     """The places of the figure that the goal is about."""
     own = [point for point in figure.points if matches(goal, point.subject)]
     places = sorted({point.place for point in own}, key=lambda place: (place[1], place[2]))
+    if goal.partitions:
+        own = [point for point in own if point.partitions == int(goal.partitions)]
+        places = [place for place in places if place[2] == int(goal.partitions)]
     if goal.sizes == "smallest":
         return places[:1]
     if goal.sizes == "largest":

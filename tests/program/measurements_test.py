@@ -151,6 +151,10 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["jacobi-kernel"], seconds).said == "reached"
     asleep = figure([(8, "asleep-idle", 900), (8, "asleep-bare", 800)])
     assert goals.judge(known["asleep"], asleep).values == [100] and goals.judge(known["asleep"], asleep).said == "missed"
+    shares = figure([(1 << 16, "partita-c", 1), (1 << 16, "persistent", 1)], "MB/s")
+    assert goals.judge(known["perceived-bandwidth"], shares).said == "not measured"  # of another number of partitions
+    shares.points[0].partitions = shares.points[1].partitions = 4
+    assert goals.judge(known["perceived-bandwidth"], shares).said == "missed"
     plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
     assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
     runs = {"traditional": [{"time_s": 4, "halo_share": 0.2}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
