@@ -296,6 +296,42 @@ TEST_F(CapiWithoutRuntime, finalize_frees_idle_requests) {
   EXPECT_OK(Partita_Finalize());
 }
 
+/// A partitioned allreduce of one number in each of two partitions.
+struct Sum {
+  std::array<int, 2> in{1, 2}, out{};
+  Partita_Request request = PARTITA_REQUEST_NULL;
+
+  Sum() {
+    EXPECT_OK(Partita_Pallreduce_init(in.data(), out.data(), 2, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                      &request));
+  }
+  void start_and_mark(int last) const {
+    Partita_Request started = request;
+    EXPECT_OK(Partita_Start(&started));
+    EXPECT_OK(Partita_Pready_range(0, last, request));
+  }
+};
+
+TEST_F(CapiWithoutRuntime, finalize_frees_collectives_that_are_idle_or_complete) {
+  ASSERT_OK(Partita_Init(MPI_COMM_WORLD));
+  const Sum idle, complete;
+  complete.start_and_mark(1);
+  for (int partition = 0; partition < 2;) {
+    int arrived = 0;
+    ASSERT_OK(Partita_Parrived(complete.request, partition, &arrived));
+    partition += arrived;
+  }
+  EXPECT_OK(Partita_Finalize());
+  EXPECT_EQ(complete.out[1], 2 * ranks());
+}
+
+TEST_F(CapiWithoutRuntime, finalize_names_open_collectives_and_ends_all_the_same) {
+  ASSERT_OK(Partita_Init(MPI_COMM_WORLD));
+  const Sum open;
+  open.start_and_mark(0);
+  EXPECT_ERROR(Partita_Finalize(), MPI_ERR_REQUEST, "Finalize", "1 partitioned request", "allreduce", "not marked (1)");
+}
+
 TEST_F(CapiWithoutRuntime, finalize_names_open_requests_and_ends_all_the_same) {
   ASSERT_OK(Partita_Init(MPI_COMM_WORLD));
   Sending<CFace> send;
