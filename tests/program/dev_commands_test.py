@@ -1,0 +1,115 @@
+"""What the commands of ./dev bring, build and start, without doing any of it; and what they say of wrong words."""
+
+import json
+import os
+
+import pytest
+
+from dev_script import SOURCES, load_dev
+
+FOR_USERS = ["demo", "run", "bench", "install"]
+
+
+@pytest.fixture
+def dev(tmp_path, monkeypatch):
+    """./dev in an empty folder. `dev.brought` names what it would have installed, `dev.steps` what it would have called."""
+    dev = load_dev()
+    dev.BUILD, dev.LOGS, dev.brought, dev.steps = tmp_path / "build", tmp_path / "log", [], []
+    monkeypatch.setattr(dev, "install_system_packages", dev.brought.extend)
+    monkeypatch.setattr(dev, "make_venv", dev.brought.extend)
+    monkeypatch.setattr(dev, "venv_is_made", lambda: True)
+    monkeypatch.setattr(dev, "step", lambda title, *_more, **_options: dev.steps.append(title))
+    monkeypatch.setattr(dev, "mpi_wrapper", lambda: str(dev.VENV / "bin/mpicc"))
+    monkeypatch.setattr(dev, "find_nvcc", lambda: None)
+    return dev
+
+
+def commands():
+    dev = load_dev()
+    return [*dev.COMMANDS, *dev.LAUNCHERS]
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_help_and_does_nothing_else_then(dev, capsys, name):
+    assert dev.main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: ./dev {name}")
+    assert f"./dev {name}" in dev.__doc__
+    assert dev.brought == dev.steps == []
+
+
+@pytest.mark.parametrize("words, said", [(["tset"], "unknown command 'tset'; there are: demo, test"),
+                                         (["test", "--al"], "unknown option --al; there is --all"),
+                                         (["demo", "fast"], "unexpected argument 'fast'"), (["install"], "needs the prefix"),
+                                         (["run", "-n", "0"], "the number of ranks"), (["build", "debug"], "there is no preset 'debug'")],
+                         ids=lambda words: "_".join(words) if isinstance(words, list) else "")
+def test_wrong_words_are_told(dev, words, said):
+    with pytest.raises(dev.Failure) as told:
+        dev.main(words)
+    assert said in str(told.value)
+
+
+@pytest.mark.parametrize("name", [*FOR_USERS, "test", "format"])
+def test_tools_come_only_to_those_who_use_them(dev, monkeypatch, name):
+    monkeypatch.setattr(dev, "run_program", lambda *_: 0)
+    if name in dev.COMMANDS:
+        monkeypatch.setattr(dev.COMMANDS[name], "function", lambda *_: 0)
+    assert dev.main([name]) == 0
+    assert {"cmake", "mpich", "pkg-config"} <= set(dev.brought)
+    assert ("clang-format" in dev.brought) == (name == "format")
+    assert ("pytest" in dev.brought) == ("libgtest-dev" in dev.brought) == (name == "test")
+
+
+@pytest.mark.parametrize("nvcc, preset", [("/cuda/bin/nvcc", "release-cuda"), (None, "release")])
+def test_users_get_the_gpu_parts_where_nvcc_is_found_and_no_tests(dev, monkeypatch, nvcc, preset):
+    monkeypatch.setattr(dev, "find_nvcc", lambda: nvcc)
+    assert dev.build_for_users() == dev.BUILD / preset
+    assert dev.steps == [f"configure {preset}", f"build {preset}"]
+    presets = {each["name"]: each for each in json.loads((SOURCES / "CMakePresets.json").read_text())["configurePresets"]}
+    variables = {**presets["release"]["cacheVariables"], **presets[preset]["cacheVariables"]}
+    assert variables["PARTITA_BUILD_TESTS"] == "OFF"
+    assert variables.get("PARTITA_CUDA", "OFF") == ("ON" if nvcc else "OFF")
+
+
+@pytest.mark.parametrize("release, taken", [("12.3", False), ("12.4", True), ("13.0", True)])
+def test_an_nvcc_that_is_too_old_is_told(tmp_path, monkeypatch, capsys, release, taken):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("CUDACXX", str(nvcc))
+    assert load_dev().find_nvcc() == (str(nvcc) if taken else None)
+    assert ("they need CUDA 12.4" in capsys.readouterr().out) != taken
+
+
+def test_run_takes_what_was_built_last_and_builds_where_there_is_nothing(dev):
+    assert dev.built_last() == dev.BUILD / "release"
+    for age_s, preset in enumerate(["cuda", "dev", "release"]):
+        program = dev.BUILD / preset / "bin/partita"
+        program.parent.mkdir(parents=True)
+        program.touch()
+        os.utime(program, (1000 - age_s, 1000 - age_s))
+    dev.steps.clear()
+    assert dev.built_last() == dev.BUILD / "cuda"
+    assert dev.steps == ["build cuda"]
+
+
+def test_a_log_sees_how_far_a_build_is_from_time_to_time(dev, monkeypatch, capsys):
+    progress = dev.Progress("build release")
+    progress.see("[1/90] Building CXX object a.o")
+    monkeypatch.setattr(dev, "PROGRESS_EVERY_S", 0)
+    progress.see("[2/90] Building CXX object b.o")
+    progress.see("a warning")
+    assert capsys.readouterr().out == "[2/90] "
+
+
+def test_uninstall_removes_nothing_outside_the_prefix(dev, tmp_path):
+    prefix, other = tmp_path / "prefix", tmp_path / "letter"
+    with pytest.raises(dev.Failure, match="there is no Partita in"):
+        dev.main(["uninstall", str(prefix)])
+    (prefix / dev.RECORD).parent.mkdir(parents=True)
+    (prefix / "lib").mkdir()
+    (prefix / "lib/libpartita.so").touch()
+    other.touch()
+    (prefix / dev.RECORD).write_text("lib/libpartita.so\n../letter\n")
+    with pytest.raises(dev.Failure, match="is not inside the prefix; nothing was removed"):
+        dev.main(["uninstall", str(prefix)])
+    assert other.exists() and (prefix / "lib/libpartita.so").exists()
