@@ -100,8 +100,8 @@ std::string describe_places(const std::vector<RankPlace>& places) {
       break;
     }
     const RankPlace& place = places[static_cast<std::size_t>(first)];
-    text += fmt::format("  {}: {} from rank {} on, {} cores\n", place.host, counted(ranks.size(), "rank"), first,
-                        place.node_cores);
+    text += fmt::format("  {}: {} from rank {} on, {}\n", place.host, counted(ranks.size(), "rank"), first,
+                        counted(static_cast<std::size_t>(place.node_cores), "core"));
   }
   return text;
 }

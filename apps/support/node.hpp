@@ -9,8 +9,8 @@ struct Node {
   int first_rank = 0;  ///< the lowest rank of `comm` on this node
   int ranks = 1;
   int my_rank = 0;   ///< among those of this node
-  int cores = 1;     ///< that any of its ranks may run on
-  int my_cores = 1;  ///< that this rank may run on
+  int cores = 1;     ///< that its ranks have together, by their masks and by the quotas of their control groups
+  int my_cores = 1;  ///< that this rank would have alone
 };
 
 /// This rank's node. Collective over `comm`.

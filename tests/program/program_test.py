@@ -15,6 +15,9 @@ WRONG_COMMANDS = [[], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "
                   ["run", "jacobi2d", "--frobnicate"], ["run", "jacobi2d", "--mode", "kernel"],
                   ["run", "jacobi2d", "--device", "gpu", "--mode", "nonblocking"], ["run", "jacobi2d", "--reference", "gpu"],
                   ["run", "jacobi2d", "--multiplier", "2"]]
+# The words before a command that lay a control group around it which gives all its processes the time of one core.
+ONE_CORE = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && "
+            'echo 100000 100000 > /sys/fs/cgroup/cpu.max && exec "$@"', "one core"]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +27,9 @@ def ranks(given):
 
 @pytest.fixture(scope="module")
 def run(given):
-    """Runs the program with these arguments, in an environment with these variables."""
-    def started(*arguments, **environment):
-        return subprocess.run([*given.launcher(), given["program"], *arguments], capture_output=True, text=True,
+    """Runs the program with these arguments, in an environment with these variables; the launcher follows the words `before`."""
+    def started(*arguments, before=(), **environment):
+        return subprocess.run([*before, *given.launcher(), given["program"], *arguments], capture_output=True, text=True,
                               timeout=LIMIT_S, env={**os.environ, **environment})
     return started
 
@@ -151,6 +154,15 @@ def test_host_a_forced_link_decides_for_every_pair(info_of_link_mpi):
     assert links
     assert all(" mpi " in line for line in links), links
     assert "every rank to itself" in info_of_link_mpi.stdout, "pairs whose reasons name their ranks are grouped"
+
+
+def test_host_cores_are_those_of_the_quota_where_it_gives_fewer(run):
+    if subprocess.run([*ONE_CORE, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("needs mount namespaces, to show the program a quota")
+    told = run("info", before=ONE_CORE)
+    assert told.returncode == 0 and " on, 1 core\n" in told.stdout, told
+    solved = run("run", "jacobi2d", "--size", "16", "16", "--max-iterations", "10", "--threads", "2", before=ONE_CORE)
+    assert "share 1 core, so the times below mean nothing" in solved.stdout + solved.stderr, solved
 
 
 @on_gpus
