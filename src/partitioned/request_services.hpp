@@ -4,6 +4,7 @@
 #include "core/world.hpp"
 #include "memory/host.hpp"
 #include "partitioned/gpu/device_watch.hpp"
+#include "partitioned/gpu/ready_notes.hpp"
 #include "transfer/matcher.hpp"
 #include "transfer/services.hpp"
 
@@ -15,6 +16,7 @@ struct RequestServices : Services {
   memory::HostMemory& host_memory;
   Matcher& matcher;
   DeviceWatch& device_watch;
+  ReadyNotes& ready_notes;
 };
 
 }  // namespace partita

@@ -189,6 +189,7 @@ bool SendRequest::prepared() {
   const bool lost = out_.is_lost();
   const bool prepared = out_.receiver_has_started();
   if (lost && !prepared) throw out_.why_lost();
+  if (prepared && device_.exists()) device_.tell_ready();
   return prepared;
 }
 

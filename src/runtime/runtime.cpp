@@ -106,7 +106,8 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
                world,
                host_memory,
                matcher,
-               device_watch},
+               device_watch,
+               ready_notes},
       matcher(services, link_report),
       operations(matcher, progress) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),

@@ -17,6 +17,7 @@
 #include "memory/device.hpp"
 #include "memory/host.hpp"
 #include "partitioned/gpu/device_watch.hpp"
+#include "partitioned/gpu/ready_notes.hpp"
 #include "partitioned/request_services.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
@@ -57,6 +58,7 @@ class Runtime {
   LinkReport link_report;
   Holds holds;
   DeviceWatch device_watch{world, *device_memory, progress};
+  ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;
   Operations operations;

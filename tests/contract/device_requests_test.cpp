@@ -8,6 +8,7 @@
 #include <partita/device.cuh>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -77,6 +78,20 @@ class OwnPair {
   MPIX_Prequest send{};
   MPIX_Prequest recv{};
 };
+
+partita_u64 head_of(const MPIX_Prequest& device) {
+  return std::atomic_ref(device.state->head).load(std::memory_order_acquire);
+}
+
+template <class Done>
+bool comes_true(const Done& done) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 /// Flags, packets and credits know the epochs of the device request before.
 TEST_F(DeviceRequests, a_second_device_request_of_a_device_driven_pair_goes_on_behind_the_first) {
@@ -227,6 +242,39 @@ TEST_F(DeviceRequests, a_copy_overtakes_one_that_takes_longer) {
   }
   ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
   if (!sends()) expect_contents(1);
+}
+
+/// To kernels that would ask nevertheless the host's word says here that no epoch was started.
+TEST_F(DeviceRequests, what_the_host_has_seen_of_the_receiver_kernels_need_not_ask) {
+  for (const char* copy : {"kernel", "engine"}) {
+    step(copy);
+    make(mapped, "partita_gpu_copy", copy);
+    const partita_u64 never_started = 0;
+    MPIX_Prequest device{};
+    if (sends()) {
+      ASSERT_EQ(Partita_Prequest_create(&device, request_), MPI_SUCCESS);
+      EXPECT_EQ(told(request_, "partita_gpu_copy"), copy);
+    }
+    MPIX_Prequest no_word = device;
+    no_word.promise = &never_started;
+    for (std::uint64_t round = 1; round <= 5 && !HasFailure(); ++round) {
+      ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+      if (sends()) {
+        const Epoch epoch = device::low_half(head_of(device));
+        EXPECT_NE(device::high_half(head_of(device)), epoch) << "nobody has looked yet";
+        for (int times = 0; times < 3; ++times) ASSERT_EQ(Partita_Pbuf_prepare(request_), MPI_SUCCESS);
+        write_pattern(buffer_->data(), round, 0, total_bytes);
+        EXPECT_TRUE(comes_true([&] { return head_of(device) == device::pair_of(epoch, epoch); })) << "round " << round;
+        EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, no_word), PARTITA_DEVICE_SUCCESS);
+      }
+      ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      if (!sends()) expect_contents(round);
+    }
+    if (sends()) {
+      EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    }
+    TearDown();
+  }
 }
 
 /// In the entry device_requests.wrap epochs pass 2^32: what was handed over that long ago is not taken for new.

@@ -118,7 +118,57 @@ TEST(DeviceDeferral, without_mapped_memory_marks_are_counted_and_handed_over_bef
   }
 }
 
-/// Three threads mark, one is the receiver and opens epochs at random moments, one is the progress engine.
+TEST(DeviceDeferral, a_receiver_of_which_the_host_has_told_needs_no_look_at_the_hosts_word) {
+  for (const bool mapped : {true, false}) {
+    PairShape shape = shape_of(4, 2);
+    shape.mapped = mapped;
+    Pair pair(shape);
+    // What the host's word says now is that no epoch was started: a look would be told of.
+    for (Epoch epoch = 1; epoch < 4; ++epoch) {
+      pair.fill(epoch);
+      pair.note_ready(epoch);
+      EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+      EXPECT_TRUE(pair.send_is_decided(epoch));
+      for (int t = 0; t < 2; ++t) EXPECT_EQ(pair.handed_over(t, epoch), !mapped);
+      EXPECT_EQ(pair.all_arrived(epoch), mapped);
+      EXPECT_EQ(pair.holds(epoch, {0, shape.total_bytes}), mapped);
+      EXPECT_EQ(pair.failure(pair.send()), 0U);
+    }
+  }
+}
+
+TEST(DeviceDeferral, what_the_host_tells_of_an_older_epoch_says_nothing_of_a_newer_one) {
+  Pair pair(shape_of(4, 4));
+  const auto mark = [&](int partition) { EXPECT_EQ(MPIX_Pready(partition, pair.send()), PARTITA_DEVICE_SUCCESS); };
+  pair.start_recv(1);
+  pair.start_send(1);
+  EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
+  ASSERT_TRUE(pair.send_is_decided(1));
+
+  pair.start_send(2);
+  pair.note_ready(1);
+  mark(0);
+  EXPECT_TRUE(pair.handed_over(0, 2)) << "of epoch 2 the receiver has not been heard";
+  pair.start_recv(2);
+  mark(1);
+  EXPECT_TRUE(pair.host_sees_arrival(1, 2));
+  pair.note_ready(1);  // behind what a kernel has seen itself
+  mark(2);
+  EXPECT_TRUE(pair.host_sees_arrival(2, 2));
+  pair.note_ready(2);
+  mark(3);
+  EXPECT_TRUE(pair.host_sees_arrival(3, 2));
+  EXPECT_TRUE(pair.send_is_decided(2));
+
+  pair.note_ready(2);  // behind the end of its epoch
+  pair.start_send(3);
+  mark(0);
+  EXPECT_TRUE(pair.handed_over(0, 3));
+  EXPECT_EQ(pair.failure(pair.send()), 0U);
+}
+
+/// Three threads mark, one is the receiver and opens epochs at random moments, one is the progress engine, and one
+/// tells what the sender's host has seen, soon or much later.
 TEST(DeviceDeferral, with_readiness_at_random_moments_everything_arrives_once_and_rightly) {
   constexpr int markers = 3;
   constexpr int epochs = 150;
@@ -160,6 +210,15 @@ TEST(DeviceDeferral, with_readiness_at_random_moments_everything_arrives_once_an
         if (!pair.holds(epoch, {0, shape.total_bytes})) ++wrong;
       }
       done = true;
+    });
+    threads.emplace_back([&] {
+      Random delays(9, static_cast<std::uint64_t>(round));
+      while (!done) {
+        const Epoch opened = pair.opened_by_receiver();
+        for (int spins = delays.integer(1, 9); spins > 0; --spins) std::this_thread::yield();
+        // The receiver opens an epoch before the sender does, perhaps; the host tells of it from its own Start on.
+        if (reached(started.load(std::memory_order_acquire), opened)) pair.note_ready(opened);
+      }
     });
     // The sender's host: starts, moves what it is given, waits.
     Epoch epoch = shape.before;

@@ -5,9 +5,11 @@
 #include <partita/device.cuh>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -340,6 +342,79 @@ TEST_F(RandomPrequests, what_kernels_mark_arrives_whole_and_once) {
     free();
     if (HasFatalFailure()) return;
   }
+}
+
+/// Until `stop` is not 0, or for some seconds.
+__global__ void keep_busy(const volatile int* stop) {
+  const long long begin = clock64();
+  while (*stop == 0 && clock64() - begin < 20'000'000'000LL) continue;
+}
+
+/// The word of the host that `prequest` knows says that no epoch was started: kernels that ask it are refused.
+TEST_F(Prequests, what_the_host_has_seen_of_the_receiver_kernels_need_not_ask) {
+  constexpr int partitions = 8;
+  constexpr std::int64_t bytes = 1000;
+  const GpuBuffer out(partitions * bytes);
+  const GpuBuffer in(partitions * bytes);
+  Partita_Request send = PARTITA_REQUEST_NULL;
+  Partita_Request recv = PARTITA_REQUEST_NULL;
+  if (receives()) {
+    ASSERT_EQ(
+        Partita_Precv_init(in.data(), partitions, bytes, MPI_BYTE, sender(), 6, MPI_COMM_WORLD, MPI_INFO_NULL, &recv),
+        MPI_SUCCESS);
+  }
+  Partita_Prequest device{};
+  if (sends()) {
+    ASSERT_EQ(Partita_Psend_init(out.data(), partitions, bytes, MPI_BYTE, receiver(), 6, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                 &send),
+              MPI_SUCCESS);
+    ASSERT_EQ(Partita_Prequest_create(&device, send), MPI_SUCCESS);
+  }
+  const Managed<int> stop;
+  const Managed<int> failed;
+  const Managed<partita_u64> never_started;
+  const Managed<std::array<int, partitions>> order;
+  std::iota(order->begin(), order->end(), 0);
+  const Stream busy;
+  const Stream looking;
+  const Stream sending;
+  Partita_Prequest no_word = device;
+  no_word.promise = never_started.get();
+
+  for (std::uint64_t round = 1; round <= 6; ++round) {
+    SCOPED_TRACE(round);
+    if (receives()) ASSERT_EQ(Partita_Start(&recv), MPI_SUCCESS);
+    if (sends()) {
+      ASSERT_EQ(Partita_Start(&send), MPI_SUCCESS);
+      // On a stream of the program's, behind which nothing of the library's may stand.
+      *stop = 0;
+      if (round % 2 == 0) keep_busy<<<1, 1, 0, busy>>>(stop.get());
+      ASSERT_EQ(Partita_Pbuf_prepare(send), MPI_SUCCESS);
+      partita_u64 head = 0;
+      const double limit = PMPI_Wtime() + 5;
+      while (device::high_half(head) == 0 || device::high_half(head) != device::low_half(head)) {
+        ASSERT_LT(PMPI_Wtime(), limit) << "the GPU was not told";
+        CUDA_OK(cudaMemcpyAsync(&head, &device.state->head, sizeof head, cudaMemcpyDeviceToHost, looking));
+        CUDA_OK(cudaStreamSynchronize(looking));
+      }
+      write_and_mark<<<2, 64, 0, sending>>>(no_word, out.data(), bytes, order->data(), partitions, round,
+                                            grains[round % 5], failed.get());
+      CUDA_OK(cudaGetLastError());
+      CUDA_OK(cudaStreamSynchronize(sending));
+      *static_cast<volatile int*>(stop.get()) = 1;
+      EXPECT_EQ(*failed, 0);
+    }
+    if (receives()) ASSERT_EQ(Partita_Wait(&recv, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (sends()) ASSERT_EQ(Partita_Wait(&send, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    if (receives()) ASSERT_TRUE(in.holds(round, 0, partitions * bytes));
+    CUDA_OK(cudaStreamSynchronize(busy));
+  }
+  if (sends()) {
+    ASSERT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Request_free(&send), MPI_SUCCESS);
+  }
+  if (receives()) ASSERT_EQ(Partita_Request_free(&recv), MPI_SUCCESS);
+  harness_barrier();  // requests before buffers, on both sides
 }
 
 /// Hosts on both sides, or on one, and GPU memory on either side or both.

@@ -165,6 +165,19 @@ class DevicePair {
     store_word(started_ + 1, epoch);
     store_word(promise_, epoch);
   }
+  /// The sender's host tells the kernels that it has seen the receiver ready in `epoch`. On CPUs by an exchange of the
+  /// whole word, in which thread sanitizers see the order that a store of one half has, too.
+  void note_ready(Epoch epoch) {
+    if (dynamic_cast<HostPairMemory*>(&memory_) == nullptr) {
+      return memory_.copy(device::seen_ready(send_.state), &epoch, sizeof epoch);
+    }
+    std::atomic_ref<partita_u64> head(send_.state->head);
+    partita_u64 known = head.load(std::memory_order_relaxed);
+    while (!head.compare_exchange_weak(known, device::pair_of(device::low_half(known), epoch),
+                                       std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+  Epoch opened_by_receiver() const { return load_word(promise_); }
   bool send_is_decided(Epoch epoch) const { return load_word(&send_.host->completed) == epoch; }
   bool handed_over(int t, Epoch epoch) const { return load_word(device::handed_over(send_.host) + t) == epoch; }
   bool was_moved(int t, Epoch epoch) const { return moved_[static_cast<std::size_t>(t)] == epoch; }

@@ -33,7 +33,8 @@ extern "C" {
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
   partita_u64 head;      /* low half: the epoch that marks belong to; high half: newest epoch in which the receiver was
-                            seen ready */
+                            seen ready, by a kernel or by the host of a host-driven send, whose word may come late: then
+                            it names an older epoch, and kernels look once more */
   partita_u32 round;     /* epochs opened so far, modulo 2^32 */
   partita_u32 decided;   /* of a send: transport partitions that were put or handed over since the request was made,
                             modulo 2^32 (of a host-driven one with a single one: not counted); of a receive with packets:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/current_error.hpp"
+#include "partita/device/impl/words.hpp"
 
 namespace partita {
 
@@ -23,6 +24,8 @@ const Partita_Prequest& DeviceRequest::make_device_request() {
     enter_epoch();
   }
   try {
+    const bool is_told = half_.side() == Side::send && !device_driven();
+    if (is_told) services_.ready_notes.set_up(half_.terms().place.device);
     services_.device_watch.add(*this);
   } catch (...) {
     drop();
@@ -102,6 +105,8 @@ void DeviceRequest::take_over_epoch() {
 void DeviceRequest::release() {
   leave_epoch();
   life_.store(0, std::memory_order_relaxed);
+  if (told_ready_ != no_epoch) services_.ready_notes.drain(half_.terms().place.device);
+  told_ready_ = no_epoch;
   side_.reset();
   to_nobody_.reset();
 }
@@ -110,6 +115,12 @@ void DeviceRequest::enter_epoch() {
   services_.device_watch.enter_epoch(*this);
   services_.progress.activate(*this);  // a kernel may leave a transfer to the host
   is_served_ = true;
+}
+
+void DeviceRequest::tell_ready() {
+  if (told_ready_ == half_.epoch()) return;
+  told_ready_ = half_.epoch();
+  services_.ready_notes.send(half_.terms().place.device, device::seen_ready(side_->view().state), told_ready_);
 }
 
 void DeviceRequest::end_service() {

@@ -63,6 +63,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
 
   /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.
   void enter_epoch();
+  /// The host has seen that the receiver may be sent the open epoch: kernels that have not marked yet need not look.
+  void tell_ready();
   /// The epoch is closed.
   void leave_epoch() {
     if (is_served_) end_service();
@@ -90,6 +92,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
   std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that
+  Epoch told_ready_ = no_epoch;                        ///< the newest epoch of which tell_ready() has told
   bool is_served_ = false;                             ///< an epoch of the host's is open: it is active, and watched
   int looks_in_vain_ = 0;                              ///< by the watch
 };

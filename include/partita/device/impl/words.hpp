@@ -17,6 +17,11 @@ PARTITA_HOST_DEVICE constexpr partita_u64 pair_of(partita_u32 low, partita_u32 h
   return (partita_u64{high} << 32) | low;
 }
 
+/// The half of a send's `head` that names the newest epoch in which the receiver was seen ready. The host stores it
+/// alone, beside kernels that store the whole.
+PARTITA_HOST_DEVICE inline partita_u32* seen_ready(Partita_Prequest_state* state) {
+  return reinterpret_cast<partita_u32*>(&state->head) + 1;
+}
 /// Marks and deferred marks of each transport partition of a send in this epoch.
 PARTITA_HOST_DEVICE inline partita_u64* counters(Partita_Prequest_state* state) {
   return reinterpret_cast<partita_u64*>(state + 1);
