@@ -59,6 +59,11 @@ class Installed:
         return done.stdout
 
 
+def of_the_system(folder):
+    """Whether the loader looks there by itself."""
+    return folder.parts[1] in ("lib", "lib64") or folder.parts[1:3] in (("usr", "lib"), ("usr", "lib64"))
+
+
 def may_hide():
     return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], stderr=subprocess.DEVNULL).returncode == 0
 
@@ -144,6 +149,13 @@ def test_no_run_path_leads_into_the_checkout_and_the_loader_finds_no_library_the
         said += subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True, check=True).stdout
         assert "not found" not in said, path
         assert not (installed.has_own_mpi and str(ROOT) in said), f"{path} needs something outside the installed tree:\n{said}"
+
+
+def test_what_is_needed_beside_the_installed_tree_and_the_system_is_listed(installed):
+    used = subprocess.run(["ldd", *installed.libraries.glob("libpartita*.so")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    folders = {pathlib.Path(path).parent for path in re.findall(r"=> (/\S+)", used)}
+    outside = {str(folder) for folder in folders if installed.prefix not in folder.parents and not of_the_system(folder)}
+    assert set((installed.prefix / "share/partita/needs.txt").read_text().split()) == outside
 
 
 def test_the_installed_program_runs_over_the_links_that_are_installed_with_it(installed):

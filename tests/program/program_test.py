@@ -156,13 +156,28 @@ def test_host_a_forced_link_decides_for_every_pair(info_of_link_mpi):
     assert "every rank to itself" in info_of_link_mpi.stdout, "pairs whose reasons name their ranks are grouped"
 
 
-def test_host_cores_are_those_of_the_quota_where_it_gives_fewer(run):
+def test_host_cores_are_those_of_the_quota_where_it_gives_fewer(run, tmp_path):
     if subprocess.run([*ONE_CORE, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         pytest.skip("needs mount namespaces, to show the program a quota")
     told = run("info", before=ONE_CORE)
     assert told.returncode == 0 and " on, 1 core\n" in told.stdout, told
-    solved = run("run", "jacobi2d", "--size", "16", "16", "--max-iterations", "10", "--threads", "2", before=ONE_CORE)
+    solved = run("run", "jacobi2d", "--size", "16", "16", "--max-iterations", "10", "--threads", "2", "--output", tmp_path / "plate",
+                 before=ONE_CORE)
     assert "share 1 core, so the times below mean nothing" in solved.stdout + solved.stderr, solved
+
+
+@pytest.mark.parametrize("before", [ONE_CORE, ["taskset", "-c", str(min(os.sched_getaffinity(0)))]], ids=["by_quota", "by_mask"])
+def test_pair_of_ranks_sees_that_it_shares_a_core(run, before):
+    """Where they do the receiver does not help to copy, since that would only take the sender's core away."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores, of which one can be left out")
+    if subprocess.run([*before, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("needs mount namespaces, to show the program a quota")
+    apart, together = run("info"), run("info", before=before)
+    if "through the kernel" not in apart.stdout:
+        pytest.skip("no rank may reach another's memory here")
+    assert "the threads of both ranks copy through the kernel" in apart.stdout, apart
+    assert "the sender's thread copies through the kernel" in together.stdout, together
 
 
 @on_gpus
