@@ -71,6 +71,7 @@ def planned_runs(options):
         Run("bandwidth", ["partitioned.bandwidth", *nccl, *nvshmem, *samples]),
         Run("fig3", ["partitioned.fig3", *nvshmem, *samples]),
         Run("table1", ["partitioned.table1", *nccl, *nvshmem]),
+        Run("late-neighbours-kernels", ["partitioned.late-neighbours", *samples]),
         Run("progress", ["partitioned.progress"]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),

@@ -30,6 +30,9 @@ inline constexpr Naming fig5_naming{"partitioned.fig5",
 inline constexpr Naming table1_naming{"partitioned.table1",
                                       "What each call of a GPU request costs: mean and deviation"};
 
+inline constexpr Naming late_neighbours_naming{
+    "partitioned.late-neighbours",
+    "Time from a kernel's mark of one partition to its arrival, the others being marked --compute-us later"};
 inline constexpr Naming progress_naming{"partitioned.progress",
                                         "What a step of the progress engine costs, and a process that sleeps"};
 

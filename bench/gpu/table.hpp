@@ -12,6 +12,7 @@ Benchmark fig3_benchmark();
 Benchmark fig4_benchmark();
 Benchmark fig5_benchmark();
 Benchmark table1_benchmark();
+Benchmark late_neighbours_benchmark();
 Benchmark progress_benchmark();
 
 }  // namespace partita::bench::gpu
