@@ -51,6 +51,7 @@ Collective::Collective(const Services& services, Matcher& matcher, CollectiveArg
       order_(schedule_),
       memory_(services.host_blocks, arguments_.partitions, arguments_.form, arguments_.sent, arguments_.received,
               schedule_.slot_bytes),
+      meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()) {
   for (int p = 0; p < arguments_.partitions; ++p) courses_.emplace_back(order_);
@@ -80,11 +81,18 @@ void Collective::make_legs() {
   }
 }
 
+template <class Body>
+void Collective::for_each_leg(Body body) const {
+  for (const auto& leg : legs_) body(*leg);
+  for (const auto& leg : meeting_.legs()) body(*leg);
+}
+
 void Collective::seek_peers() {
   for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
     if (send_of_[a] != nullptr) matcher_.add(send_of_[a]->half());
     if (receive_of_[a] != nullptr) matcher_.add(receive_of_[a]->half());
   }
+  meeting_.seek_peers(matcher_);
 }
 
 void Collective::check_startable() const {
@@ -119,6 +127,7 @@ void Collective::start() {
   complete_.store(false, std::memory_order_relaxed);
   active_.store(true, std::memory_order_release);
   services_.progress.activate(*this);
+  meeting_.start();
 }
 
 void Collective::check_partitions(std::int64_t first, std::int64_t last) const {
@@ -286,7 +295,8 @@ bool Collective::prepared() {
   }
   throw_if_failed();
   const bool lost = is_lost();
-  const bool prepared = std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
+  const bool prepared =
+      meeting_.is_over() && std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
   if (lost && !prepared) done();  // says why
   return prepared;
 }
@@ -316,7 +326,7 @@ void Collective::fail(const Error& error) {
     if (!failure_) failure_ = error;
   }
   failed_.store(true, std::memory_order_release);
-  for (const auto& leg : legs_) leg->half().fail_on_both_sides("gave its request up", error);
+  for_each_leg([&](Leg& leg) { leg.half().fail_on_both_sides("gave its request up", error); });
 }
 
 void Collective::fail_with_current() noexcept {
@@ -332,33 +342,35 @@ void Collective::abandon(const std::optional<Error>& cause) {
   if (!active()) return;
   const auto exclusive = services_.progress.exclusive();
   services_.progress.dismiss(*this);
-  for (const auto& leg : legs_) {
-    Half& half = leg->half();
+  meeting_.stop();
+  for_each_leg([&](Leg& leg) {
+    Half& half = leg.half();
     Epoch first_lost = half.epoch();
     {
       const std::lock_guard lock(half.setup_mutex());
       half.give_up();
       try {
-        if (leg->is_over()) first_lost = next(first_lost);
+        if (leg.is_over()) first_lost = next(first_lost);
       } catch (const std::exception&) {
         // Not that anybody knows.
       }
       half.give_up_epoch();
     }
     if (cause) half.say(first_lost, "gave its request up", *cause);
-  }
+  });
   close();
 }
 
 void Collective::withdraw() {
   services_.progress.dismiss(*this);
-  for (const auto& leg : legs_) leg->half().withdraw();
+  meeting_.stop();
+  for_each_leg([](Leg& leg) { leg.half().withdraw(); });
 }
 
 std::vector<Half*> Collective::halves() {
   std::vector<Half*> halves;
-  halves.reserve(legs_.size());
-  for (const auto& leg : legs_) halves.push_back(&leg->half());
+  halves.reserve(legs_.size() + meeting_.legs().size());
+  for_each_leg([&](Leg& leg) { halves.push_back(&leg.half()); });
   return halves;
 }
 
@@ -395,6 +407,9 @@ std::string Collective::explain() const {
     const std::string wait = leg->describe_wait();
     if (!wait.empty() && ++waits <= most) text += "; " + wait;
   }
+  if (const Leg* leg = meeting_.awaited(); leg != nullptr && waits == 0) {
+    text += fmt::format("; not all ranks are known to have started this epoch: {}", leg->describe_wait());
+  }
   if (waits > most) text += fmt::format("; and {} more", waits - most);
   return text;
 }
@@ -402,15 +417,18 @@ std::string Collective::explain() const {
 /// Peers from whom something is missing, one after the other: any of them may have ended. One that only receives is
 /// asked as well, since nobody knows what it still needs.
 int Collective::waits_for() const {
-  for (std::size_t n = 0; n < legs_.size(); ++n) {
-    const auto& leg = legs_[asked_.fetch_add(1, std::memory_order_relaxed) % legs_.size()];
+  const std::size_t count = legs_.size() + 1;
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t asked = asked_.fetch_add(1, std::memory_order_relaxed) % count;
+    const Leg* leg = asked < legs_.size() ? legs_[asked].get() : meeting_.awaited();
+    if (leg == nullptr) continue;
     if (leg->half().side() == Side::send || !leg->describe_wait().empty()) return leg->half().peer();
   }
   return -1;
 }
 
 std::uint64_t Collective::how_far() const {
-  return actions_done_.load(std::memory_order_relaxed);
+  return actions_done_.load(std::memory_order_relaxed) + meeting_.how_far();
 }
 
 }  // namespace partita::collective

@@ -13,6 +13,7 @@
 
 #include "collective/algorithms.hpp"
 #include "collective/leg.hpp"
+#include "collective/meeting.hpp"
 #include "collective/memory.hpp"
 #include "collective/reduction.hpp"
 #include "partitioned/operation.hpp"
@@ -79,6 +80,9 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   };
 
   void make_legs();
+  /// Those of the schedule and of the meeting.
+  template <class Body>
+  void for_each_leg(Body body) const;
   /// A thread is in mark().
   class Marking {
    public:
@@ -113,6 +117,7 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   const Order order_;
   CollectiveMemory memory_;
   std::vector<std::unique_ptr<Leg>> legs_;
+  Meeting meeting_;
   std::vector<SendLeg*> send_of_;        ///< by action; null where it is none
   std::vector<ReceiveLeg*> receive_of_;  ///< likewise
   std::deque<Course> courses_;
@@ -121,7 +126,8 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   std::atomic<std::uint64_t> actions_done_{0};
   std::atomic<bool> complete_{false};
   std::uint64_t epochs_ = 0;
-  mutable std::atomic<std::size_t> asked_{0};  ///< the leg whose peer waits_for() named last
+  mutable std::atomic<std::size_t> asked_{
+      0};  ///< the leg whose peer waits_for() named last; one past them: the meeting's
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
   std::optional<Error> failure_;  ///< of an action, or of the program

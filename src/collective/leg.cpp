@@ -19,6 +19,7 @@ HalfTerms Leg::half_terms(Side side) const {
   terms.peer = terms_.peer;
   terms.space = Space::collective;
   terms.communicator = terms_.communicator;
+  terms.tag = terms_.tag;
   terms.shape = {{memory_.partitions(), memory_.partitions() * terms_.region.bytes}, memory_.partitions(), 0};
   terms.link = terms_.link;
   terms.data = data_;

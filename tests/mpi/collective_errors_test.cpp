@@ -190,18 +190,6 @@ TEST_F(CollectiveErrors, collectives_keep_apart_from_each_other_and_from_message
   }
 }
 
-TEST_F(CollectiveErrors, pbuf_prepare_waits_for_those_that_this_rank_sends_to) {
-  ASSERT_EQ(MPI_SUCCESS, allreduce(2, 2, MPI_INT, MPI_SUM));
-  EXPECT_ERROR(Partita_Pbuf_prepare(request_), MPI_ERR_REQUEST, "inactive");
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
-    ASSERT_EQ(MPI_SUCCESS, Partita_Pbuf_prepare(request_));
-    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
-    ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
-  }
-  ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
-}
-
 /// Different sizes on the ranks: an error on all of them whose transfers that breaks, and no hang.
 TEST_F(CollectiveErrors, ranks_that_disagree_on_the_size_hear_of_it) {
   if (ranks() != 2) return;

@@ -1,0 +1,123 @@
+#include "collective/meeting.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/current_error.hpp"
+
+namespace partita::collective {
+namespace {
+
+/// Keeps the legs apart from those that move data.
+constexpr int tag = 1;
+
+int round_count(const MeetingTerms& terms) {
+  return static_cast<int>(std::bit_width(terms.world_ranks.size() - 1));
+}
+
+}  // namespace
+
+/// Slot 0 is what is sent, in every round; slot 1 and so on are what comes.
+Meeting::Meeting(const Services& services, const MeetingTerms& terms)
+    : services_(services),
+      memory_(services.host_blocks, 1, Form::packed, {}, {},
+              std::vector<std::int64_t>(static_cast<std::size_t>(round_count(terms)) + 1, 1)) {
+  const int size = static_cast<int>(terms.world_ranks.size());
+  const auto leg_terms = [&](int rank, int slot) {
+    const int peer = terms.world_ranks[static_cast<std::size_t>(rank)];
+    return LegTerms{rank, peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, 1}, tag};
+  };
+  for (int round = 0; round < round_count(terms); ++round) {
+    const int distance = 1 << round;
+    auto to = std::make_unique<SendLeg>(services, memory_, leg_terms((terms.rank + distance) % size, 0));
+    auto from =
+        std::make_unique<ReceiveLeg>(services, memory_, leg_terms((terms.rank + size - distance) % size, round + 1));
+    rounds_.push_back({to.get(), from.get()});
+    legs_.push_back(std::move(to));
+    legs_.push_back(std::move(from));
+  }
+}
+
+Meeting::~Meeting() {
+  stop();
+}
+
+void Meeting::seek_peers(Matcher& matcher) {
+  for (const Round& round : rounds_) {
+    matcher.add(round.to->half());
+    matcher.add(round.from->half());
+  }
+}
+
+void Meeting::start() {
+  started_.fetch_add(1, std::memory_order_release);
+  if (!rounds_.empty()) services_.progress.activate(*this);
+}
+
+/// Of the epoch that was opened last.
+bool Meeting::all_have_left() const {
+  return opened_ == 0 || std::ranges::all_of(rounds_, [](const Round& round) { return round.to->is_over(); });
+}
+
+void Meeting::open_epoch() {
+  for (const auto& leg : legs_) leg->start();
+  ++opened_;
+  round_ = 0;
+  rounds_.front().to->send(0);
+}
+
+/// Under the engine's lock. Returns whether something happened.
+bool Meeting::go_on() {
+  bool moved = false;
+  for (;;) {
+    if (opened_ == met_.load(std::memory_order_relaxed)) {
+      if (opened_ == started_.load(std::memory_order_acquire) || !all_have_left()) return moved;
+      open_epoch();
+    }
+    if (!rounds_[round_].from->take(0)) return moved;
+    moved = true;
+    arrivals_.fetch_add(1, std::memory_order_relaxed);
+    if (++round_ < rounds_.size()) {
+      rounds_[round_].to->send(0);
+    } else {
+      met_.store(opened_, std::memory_order_release);
+    }
+  }
+}
+
+bool Meeting::is_over() {
+  if (rounds_.empty()) return true;
+  const auto exclusive = services_.progress.exclusive();
+  for (const Round& round : rounds_) {
+    round.to->half().throw_if_failed();
+    round.from->half().throw_if_failed();
+  }
+  if (failure_) throw Error(*failure_);
+  // Asked before the look, so that a peer which ends after its message is no loss.
+  const auto lost = std::ranges::find_if(legs_, [](const auto& leg) { return leg->half().is_lost(); });
+  go_on();
+  if (met_.load(std::memory_order_relaxed) == started_.load(std::memory_order_relaxed) && all_have_left()) return true;
+  if (lost != legs_.end()) throw(*lost)->half().why_lost();
+  return false;
+}
+
+const Leg* Meeting::awaited() const {
+  if (met_.load(std::memory_order_acquire) == started_.load(std::memory_order_relaxed)) return nullptr;
+  const auto exclusive = services_.progress.exclusive();
+  return round_ < rounds_.size() ? rounds_[round_].from : nullptr;
+}
+
+ActiveStep::Outcome Meeting::step() noexcept {
+  try {
+    if (failure_) return Outcome::idle;
+    const bool moved = go_on();
+    const bool is_behind = met_.load(std::memory_order_relaxed) != started_.load(std::memory_order_acquire);
+    if (!is_behind && all_have_left()) return Outcome::idle;
+    return moved ? Outcome::moved : Outcome::waiting;
+  } catch (const std::exception&) {
+    failure_ = current_error();
+    return Outcome::idle;
+  }
+}
+
+}  // namespace partita::collective
