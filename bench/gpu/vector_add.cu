@@ -1,3 +1,5 @@
+// Two blocks of 1,024 threads share a multiprocessor: 32 registers a thread.
+#define PARTITA_DEVICE_FEW_REGISTERS
 #include <partita/device.cuh>
 
 #include "bench/gpu/cuda_check.hpp"

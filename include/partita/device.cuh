@@ -23,6 +23,10 @@
 // A buffer that a kernel awaits is read through plain pointers in that kernel: through `const T* __restrict__`, __ldg
 // or a texture the compiler may read it before the wait, and from a cache that no wait empties.
 //
+// A source whose kernels have few registers, such as 32 where two blocks of 1,024 threads share a multiprocessor,
+// defines PARTITA_DEVICE_FEW_REGISTERS before it includes this file: MPIX_Pready_block then copies what lies behind the
+// first 16 bytes of each thread with one load of each on its way instead of four, and kernels that would spill do not.
+//
 // CUDA threads need not be converged for any call that a single thread makes. CPU threads form a block by joining a
 // partita::device::CpuBlock; one that has joined none is a block of its own, and a warp is one thread.
 #ifndef PARTITA_DEVICE_CUH
@@ -92,7 +96,7 @@ MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest preques
 // All threads of one block call, and all get the same result; each call is a barrier of the block. Other blocks see
 // what a call promises once they have synchronised with the calling block (a grid barrier; or a barrier of that block,
 // then a release by one of its threads, and an acquire, at device scope). All return PARTITA_DEVICE_ERR_DRIVER on a
-// host-driven request, but for MPIX_Pwait of a receive. The two that wait also return
+// host-driven request, but for MPIX_Pwait of a receive. Those that wait also return
 //   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
 
 /// Opens the next epoch. Of a receive, it tells the sender that the buffer may be written: the kernel has done with
@@ -109,6 +113,17 @@ MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest);
 /// this call and MPIX_Pwait_partition have returned when the host starts the next one.
 MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 
+/// MPIX_Pwait, MPIX_Pstart and MPIX_Pbuf_prepare of a send in one pass, with one barrier of the block. On return the
+/// next epoch is open, and its partitions may be written and marked.
+MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send);
+
+/// The same of an exchange: MPIX_Pwait of `recv` and `send`, MPIX_Pstart and MPIX_Pbuf_prepare of `next_send`, which is
+/// `send` or, where sends alternate, another one. Different threads wait for the two sides. The next epoch of a receive
+/// is opened by MPIX_Pstart, when what came has been read; the peer's call does not return before. A request to or from
+/// MPI_PROC_NULL is left out. A code is that of the receive's wait, or else of the sends; what belongs to the other
+/// side may have been done. PARTITA_DEVICE_ERR_SIDE: `recv` is a send, or another one is a receive.
+MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_Prequest next_send);
+
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------
 
 MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest);
@@ -122,6 +137,8 @@ MPIX_Device inline int Partita_Pwait_partition(int partition, Partita_Prequest p
 MPIX_Device inline int Partita_Pstart(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pnext(Partita_Prequest send);
+MPIX_Device inline int Partita_Pnext(Partita_Prequest send, Partita_Prequest recv, Partita_Prequest next_send);
 
 #include <partita/device/impl/names.cuh>
 

@@ -298,6 +298,201 @@ TEST(DeviceWaits, a_block_that_threads_join_again_remembers_nothing_of_its_calls
   }
 }
 
+/// Two ranks in one process, each with a send to the other.
+struct Exchange {
+  explicit Exchange(const PairShape& shape) : there(shape), back(shape) {}
+  void open_first() {
+    for (Pair* pair : {&there, &back}) {
+      ASSERT_EQ(MPIX_Pstart(pair->recv()), 0);
+    }
+    for (Pair* pair : {&there, &back}) {
+      ASSERT_EQ(MPIX_Pstart(pair->send()), 0);
+      ASSERT_EQ(MPIX_Pbuf_prepare(pair->send()), 0);
+    }
+  }
+  Pair there, back;
+};
+
+MPIX_Prequest to_nobody() {
+  MPIX_Prequest request{};
+  request.flags = PARTITA_PREQUEST_NOBODY;
+  return request;
+}
+
+/// One rank's epochs: it writes, marks, and turns to the next epoch; the receive is opened anew once it was read.
+void run_rank(Pair& out, Pair& in, Epoch epochs, int threads) {
+  device::CpuBlock block(static_cast<partita_u32>(threads));
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) {
+    running.emplace_back([&, i] {
+      const device::CpuBlockThread self(block, static_cast<partita_u32>(i));
+      const std::int64_t bytes = out.shape().total_bytes;
+      for (Epoch epoch = 1; epoch <= epochs && !testing::Test::HasFailure(); ++epoch) {
+        for (std::int64_t b = i; b < bytes; b += threads) out.send_buffer()[b] = DevicePair::expected(epoch, b);
+        for (int p = 0; p < out.shape().send_partitions; ++p) EXPECT_EQ(MPIX_Pready_block(p, out.send()), 0);
+        EXPECT_EQ(MPIX_Pwait(in.recv()), 0);
+        for (std::int64_t b = 0; b < bytes; ++b) EXPECT_EQ(in.recv_buffer()[b], DevicePair::expected(epoch, b));
+        EXPECT_EQ(MPIX_Pstart(in.recv()), 0);
+        EXPECT_EQ(MPIX_Pnext(out.send()), 0) << "epoch " << epoch;
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+}
+
+TEST(DeviceNext, a_send_turns_to_its_next_epoch_in_one_call) {
+  for (const bool packets : {false, true}) {
+    Exchange exchange(device_driven(packets, 10'000'000'000));
+    ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+    std::thread other([&] { run_rank(exchange.back, exchange.there, 200, 2); });
+    run_rank(exchange.there, exchange.back, 200, 3);
+    other.join();
+  }
+}
+
+/// Two sets of requests in turn, as where what came in one epoch is read while the next one is on its way.
+TEST(DeviceNext, an_exchange_turns_from_one_set_of_requests_to_the_other) {
+  for (const bool packets : {false, true}) {
+    const PairShape shape = device_driven(packets, 10'000'000'000);
+    Pair there[2] = {Pair(shape), Pair(shape)};
+    Pair back[2] = {Pair(shape), Pair(shape)};
+    const auto rank = [&](Pair* out, Pair* in, int threads) {
+      const int code = by_block_of(threads, [&] {
+        // The first epoch of both receives, and of the first send, are open.
+        for (Epoch round = 0; round < 400; ++round) {
+          Pair& mine = out[round % 2];
+          Pair& theirs = in[round % 2];
+          const Epoch epoch = round / 2 + 1;
+          const auto self = static_cast<std::int64_t>(device::block_rank());
+          for (std::int64_t b = self; b < shape.total_bytes; b += threads) {
+            mine.send_buffer()[b] = DevicePair::expected(epoch, b);
+          }
+          for (int p = 0; p < shape.send_partitions; ++p) {
+            if (const int refused = MPIX_Pready_block(p, mine.send())) return refused;
+          }
+          if (const int failed = MPIX_Pnext(mine.send(), theirs.recv(), out[(round + 1) % 2].send())) return failed;
+          bool right = true;
+          for (std::int64_t b = 0; b < shape.total_bytes; ++b) {
+            right = right && theirs.recv_buffer()[b] == DevicePair::expected(epoch, b);
+          }
+          if (device::block_any(!right)) return -1;
+          if (const int failed = MPIX_Pstart(theirs.recv())) return failed;
+        }
+        return 0;
+      });
+      EXPECT_EQ(code, 0) << (packets ? "packets" : "flags");
+    };
+    for (Pair* set : {there, back}) {
+      for (int i = 0; i < 2; ++i) ASSERT_EQ(MPIX_Pstart(set[i].recv()), 0);
+      ASSERT_EQ(MPIX_Pstart(set[0].send()), 0);
+      ASSERT_EQ(MPIX_Pbuf_prepare(set[0].send()), 0);
+    }
+    std::thread other([&] { rank(back, there, 1); });
+    rank(there, back, 3);
+    other.join();
+  }
+}
+
+TEST(DeviceNext, waits_end_at_the_time_limit_and_say_for_what) {
+  for (const bool packets : {false, true}) {
+    Exchange exchange(device_driven(packets, short_limit_ns));
+    ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+    const MPIX_Prequest& send = exchange.there.send();
+    const MPIX_Prequest& recv = exchange.back.recv();
+    // A partition is not marked: the send is not complete, and nothing is opened.
+    ASSERT_EQ(MPIX_Pready(0, send), 0);
+    EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(send); }), PARTITA_DEVICE_ERR_TIMEOUT);
+    EXPECT_EQ(exchange.there.failure(send), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+    EXPECT_EQ(send.host->failure_epoch, 1U);
+    // Now it is; but nothing comes, and the receiver does not open the next epoch.
+    ASSERT_EQ(MPIX_Pready(1, send), 0);
+    EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(send, recv, send); }), PARTITA_DEVICE_ERR_TIMEOUT);
+    EXPECT_EQ(exchange.back.failure(recv), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+    // The epoch was opened for all that: it is prepared when the receiver has opened it, and completed.
+    ASSERT_EQ(MPIX_Pwait(exchange.there.recv()), 0);
+    ASSERT_EQ(MPIX_Pstart(exchange.there.recv()), 0);
+    ASSERT_EQ(MPIX_Pbuf_prepare(send), 0);
+    ASSERT_EQ(MPIX_Pready_range(0, 1, send), 0);
+    EXPECT_EQ(MPIX_Pwait(send), 0);
+  }
+}
+
+TEST(DeviceNext, a_send_that_waits_in_vain_is_told_though_all_has_come) {
+  Exchange exchange(device_driven(false, short_limit_ns));
+  ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+  ASSERT_EQ(MPIX_Pready_range(0, 1, exchange.there.send()), 0);
+  ASSERT_EQ(MPIX_Pready_range(0, 1, exchange.back.send()), 0);
+  const MPIX_Prequest& send = exchange.there.send();
+  const MPIX_Prequest& recv = exchange.back.recv();
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(send, recv, send); }), PARTITA_DEVICE_ERR_TIMEOUT);
+  EXPECT_EQ(exchange.there.failure(send), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
+  EXPECT_EQ(send.host->failure_epoch, 2U);
+  EXPECT_EQ(exchange.back.failure(recv), 0U);
+}
+
+TEST(DeviceNext, the_host_releases_it) {
+  for (const Release where : {Release::gpu_memory, Release::host_memory}) {
+    Exchange exchange(device_driven(false, no_limit));
+    ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+    std::thread host([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      exchange.there.release_kernels(where);
+      exchange.back.release_kernels(where);
+    });
+    const int code =
+        by_block_of(2, [&] { return MPIX_Pnext(exchange.there.send(), exchange.back.recv(), exchange.there.send()); });
+    host.join();
+    EXPECT_EQ(code, PARTITA_DEVICE_ERR_ABORTED);
+  }
+}
+
+TEST(DeviceNext, wrong_requests_are_refused_and_nothing_is_opened) {
+  Exchange exchange(device_driven(false, no_limit));
+  ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+  ASSERT_EQ(MPIX_Pready_range(0, 1, exchange.there.send()), 0);
+  const MPIX_Prequest& send = exchange.there.send();
+  const MPIX_Prequest& recv = exchange.back.recv();
+  PairShape host_shape = device_driven(false, no_limit);
+  host_shape.send_device_driven = host_shape.recv_device_driven = false;
+  Pair by_host(host_shape);
+  const auto head = send.state->head;
+  const auto expect = [&](const MPIX_Prequest& first, const MPIX_Prequest& second, const MPIX_Prequest& third,
+                          int code) {
+    EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(first, second, third); }), code);
+    EXPECT_EQ(send.state->head, head);
+  };
+  expect(recv, recv, send, PARTITA_DEVICE_ERR_SIDE);
+  expect(send, send, send, PARTITA_DEVICE_ERR_SIDE);
+  expect(send, recv, recv, PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(recv); }), PARTITA_DEVICE_ERR_SIDE);
+  expect(by_host.send(), recv, send, PARTITA_DEVICE_ERR_DRIVER);
+  expect(send, by_host.recv(), send, PARTITA_DEVICE_ERR_DRIVER);
+  expect(send, recv, by_host.send(), PARTITA_DEVICE_ERR_DRIVER);
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(by_host.send()); }), PARTITA_DEVICE_ERR_DRIVER);
+  expect(send, recv, MPIX_Prequest{}, PARTITA_DEVICE_ERR_FREED);
+  expect(send, MPIX_Prequest{}, send, PARTITA_DEVICE_ERR_FREED);
+  EXPECT_EQ(exchange.there.failure(send), std::uint32_t{PARTITA_DEVICE_ERR_SIDE});
+  EXPECT_EQ(by_host.failure(by_host.recv()), std::uint32_t{PARTITA_DEVICE_ERR_DRIVER});
+
+  // The next send has an epoch open that is not complete.
+  EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pnext(send, to_nobody(), exchange.back.send()); }),
+            PARTITA_DEVICE_ERR_ACTIVE);
+  EXPECT_EQ(exchange.back.failure(exchange.back.send()), std::uint32_t{PARTITA_DEVICE_ERR_ACTIVE});
+}
+
+TEST(DeviceNext, what_is_to_nobody_is_left_out) {
+  const MPIX_Prequest nobody = to_nobody();
+  Exchange exchange(device_driven(true, no_limit));
+  ASSERT_NO_FATAL_FAILURE(exchange.open_first());
+  ASSERT_EQ(MPIX_Pready_range(0, 1, exchange.there.send()), 0);
+  ASSERT_EQ(MPIX_Pready_range(0, 1, exchange.back.send()), 0);
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pnext(nobody, exchange.there.recv(), nobody); }), 0);
+  EXPECT_EQ(MPIX_Pstart(exchange.there.recv()), 0) << "its epoch was completed";
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pnext(exchange.there.send(), nobody, nobody); }), 0);
+  EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pnext(nobody, nobody, exchange.there.send()); }), 0);
+  EXPECT_EQ(MPIX_Pready_range(0, 1, exchange.there.send()), 0) << "it was opened and prepared";
+}
+
 TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
   Pair pair(device_driven(true, no_limit));
   EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);

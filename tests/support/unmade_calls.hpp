@@ -17,9 +17,11 @@ enum class DeviceCall {
   start,
   prepare,
   wait,
+  next,
+  next_of_exchange,
   buffer
 };
-inline constexpr int device_calls = 11;
+inline constexpr int device_calls = 13;
 
 /// The code that `call` returns, or -1 where it stores or returns what a call that does nothing should not. All threads
 /// of a block, which may be one thread.
@@ -48,6 +50,10 @@ MPIX_Device inline int code_of(DeviceCall call, int partition, const MPIX_Preque
       return MPIX_Pbuf_prepare(prequest);
     case DeviceCall::wait:
       return MPIX_Pwait(prequest);
+    case DeviceCall::next:
+      return MPIX_Pnext(prequest);
+    case DeviceCall::next_of_exchange:
+      return MPIX_Pnext(prequest, prequest, prequest);
     case DeviceCall::buffer:
       if (MPIX_Pbuffer(partition, prequest) != nullptr) return -1;
       return to_nobody ? PARTITA_DEVICE_SUCCESS : PARTITA_DEVICE_ERR_FREED;

@@ -1,6 +1,8 @@
 #include "apps/jacobi2d/gpu/residents.hpp"
 
 #include <cooperative_groups.h>
+// Sweeps and marks of four blocks a multiprocessor.
+#define PARTITA_DEVICE_FEW_REGISTERS
 #include <partita/device.cuh>
 
 #include "apps/jacobi2d/gpu/cells.cuh"
@@ -19,12 +21,18 @@ __device__ void note(const Residents& residents, int code) {
   if (code != PARTITA_DEVICE_SUCCESS && threadIdx.x == 0) atomicCAS(&residents.result->failure, 0, code);
 }
 
+/// A block's times, which are its thread 0's. In shared memory: registers are scarce.
+struct Watch {
+  unsigned long long begin_ns;
+  unsigned long long waited_ns;  ///< for neighbours
+};
+
 /// One thread block's care for the requests of the sides that are its own: it opens, prepares and completes their
 /// epochs for all blocks, which see it after the next barrier of the grid. Whoever has met an error waits for nothing
 /// any more, so that the grid comes to its next look at the residual and ends there. All threads of the block call.
 class Keeper {
  public:
-  __device__ explicit Keeper(const Residents& residents) : residents_(residents) {}
+  __device__ Keeper(const Residents& residents, Watch& watch) : residents_(residents), watch_(watch) {}
 
   /// Neighbours may fill the halo that `iteration` produces.
   __device__ void start_receives(int iteration) {
@@ -43,7 +51,20 @@ class Keeper {
       const unsigned long long begin = now_ns();
       check(MPIX_Pstart(send));
       if (code_ == PARTITA_DEVICE_SUCCESS) check(Partita_Pbuf_prepare(send));
-      waited_ns_ += now_ns() - begin;
+      add_wait(begin);
+    }
+  }
+
+  /// Both of an iteration and the one after it: its halo has come, its edges have left, and every block may mark the
+  /// next ones from the next barrier on.
+  __device__ void turn(int iteration) {
+#pragma unroll 1
+    for (int side = 0; side < sides; ++side) {
+      if (!keeps(side)) continue;
+      const int set = iteration % resident_sets, next_set = (iteration + 1) % resident_sets;
+      const unsigned long long begin = now_ns();
+      check(MPIX_Pnext(residents_.send[set][side], residents_.recv[set][side], residents_.send[next_set][side]));
+      add_wait(begin);
     }
   }
 
@@ -55,12 +76,12 @@ class Keeper {
       const unsigned long long begin = now_ns();
       check(MPIX_Pwait(residents_.recv[iteration % resident_sets][side]));
       if (code_ == PARTITA_DEVICE_SUCCESS) check(MPIX_Pwait(residents_.send[iteration % resident_sets][side]));
-      waited_ns_ += now_ns() - begin;
+      add_wait(begin);
     }
   }
 
   __device__ void report() const {
-    if (threadIdx.x == 0) atomicMax(&residents_.result->waited_ns, waited_ns_);
+    if (threadIdx.x == 0) atomicMax(&residents_.result->waited_ns, watch_.waited_ns);
   }
 
  private:
@@ -69,14 +90,17 @@ class Keeper {
   __device__ bool keeps(int side) const {
     return code_ == PARTITA_DEVICE_SUCCESS && is_mine(side) && residents_.shape.neighbour[side];
   }
+  __device__ void add_wait(unsigned long long begin) {
+    if (threadIdx.x == 0) watch_.waited_ns += now_ns() - begin;
+  }
   __device__ void check(int code) {
     code_ = code;
     note(residents_, code);
   }
 
   const Residents& residents_;
+  Watch& watch_;
   int code_ = PARTITA_DEVICE_SUCCESS;
-  unsigned long long waited_ns_ = 0;
 };
 
 /// What one block does at every look for the whole rank: the residual of all ranks, and whether to stop. Every rank
@@ -87,7 +111,7 @@ __device__ bool is_judge() {
 }
 
 /// Ahead of time, so that the others find this rank ready. All threads of the block.
-__device__ __noinline__ int open_residuals(const Residents& residents) {
+__device__ int open_residuals(const Residents& residents) {
   int code = PARTITA_DEVICE_SUCCESS;
 #pragma unroll 1
   for (int other = 0; other < residents.other_ranks && code == PARTITA_DEVICE_SUCCESS; ++other) {
@@ -99,7 +123,7 @@ __device__ __noinline__ int open_residuals(const Residents& residents) {
 }
 
 /// All threads of the block; a barrier.
-__device__ __noinline__ int exchange_residuals(const Residents& residents, double own) {
+__device__ int exchange_residuals(const Residents& residents, double own) {
   if (threadIdx.x == 0) *residents.own_residual = own;
   __syncthreads();
   int code = PARTITA_DEVICE_SUCCESS;
@@ -118,55 +142,43 @@ __device__ __noinline__ int exchange_residuals(const Residents& residents, doubl
 }
 
 /// After a barrier of the grid behind the last cell of `iteration`. Another barrier must follow. All threads of the
-/// block.
-__device__ __noinline__ void decide(const Residents& residents, int iteration, unsigned long long begin_ns, int* code) {
+/// block. `code`: the first that went wrong before; gives the same with what it found.
+__device__ int decide(const Residents& residents, int iteration, const Watch& watch, int code) {
   unsigned long long* const change = residents.sweeps[0].change;
   double largest = __longlong_as_double(static_cast<long long>(*const_cast<volatile unsigned long long*>(change)));
-  if (*code == PARTITA_DEVICE_SUCCESS) *code = exchange_residuals(residents, largest);
-  if (threadIdx.x != 0) return;
+  if (code == PARTITA_DEVICE_SUCCESS) code = exchange_residuals(residents, largest);
+  if (threadIdx.x != 0) return code;
 
   for (int other = 0; other < residents.other_ranks; ++other) {
     largest = fmax(largest, *static_cast<const volatile double*>(&residents.residuals[other]));
   }
   ResidentsResult& result = *residents.result;
-  residents.looks[result.looks++] = {iteration, largest, now_ns() - begin_ns};
+  residents.looks[result.looks++] = {iteration, largest, now_ns() - watch.begin_ns};
   result.iterations = iteration;
   const bool failed = *static_cast<volatile int*>(&result.failure) != 0;
   result.converged = !failed && largest <= residents.tolerance ? 1 : 0;
   result.stop = failed || result.converged != 0 || iteration == residents.max_iterations ? 1 : 0;
   *change = 0;
-}
-
-__device__ void mark(const Residents& residents, int iteration, const Piece& piece) {
-  note(residents, MPIX_Pready_block(piece.partition, residents.send[iteration % resident_sets][piece.side]));
-}
-
-/// The same where the registers that it takes would be missing in the sweeps.
-__device__ __noinline__ void mark_out_of_line(const Residents& residents, int iteration, const Piece& piece) {
-  mark(residents, iteration, piece);
+  return code;
 }
 
 /// This block's share of one iteration: its pieces of the edge, which leave at once, and its tiles.
-template <int blocks_each>
 __device__ void compute(const Residents& residents, int iteration, bool measure) {
   const Shape& shape = residents.shape;
   const Tiling& tiling = residents.tiling;
   const Sweep& sweep = residents.sweeps[iteration % sweep_kinds];
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
-  double change = 0.0;
 #pragma unroll 1
   for (int index = block; index < tiling.pieces; index += blocks) {
     const Piece piece = piece_at(shape, index);
-    change = fmax(change, relax_piece<true>(shape, sweep, piece));
+    const double change = relax_piece<true>(shape, sweep, piece);
+    if (measure) take_largest(change, sweep.change);  // ahead of the mark, which has no register for it
     if (!shape.neighbour[piece.side]) continue;
-    if constexpr (blocks_each > few_blocks_each) {
-      mark_out_of_line(residents, iteration, piece);
-    } else {
-      mark(residents, iteration, piece);
-    }
+    note(residents, MPIX_Pready_block(piece.partition, residents.send[iteration % resident_sets][piece.side]));
   }
   const int first_tile = (block - tiling.pieces % blocks + blocks) % blocks;
   if (measure) {
+    double change = 0.0;
 #pragma unroll 1
     for (int index = first_tile; index < tiling.tiles; index += blocks) {
       change = fmax(change, relax_tile<true>(shape, tiling, sweep, index));
@@ -187,19 +199,23 @@ template <int blocks_each>
 __global__ void __launch_bounds__(block_threads, blocks_each)
     residents_kernel(const __grid_constant__ Residents residents) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
-  const unsigned long long begin_ns = now_ns();
-  Keeper keeper(residents);
+  __shared__ Watch watch;
+  if (threadIdx.x == 0) watch = {now_ns(), 0};
+  Keeper keeper(residents, watch);
   int judge_code = PARTITA_DEVICE_SUCCESS;
   bool computes = false;
   for (int iteration = 0;;) {
     const bool look = computes && (iteration % residents.check_every == 0 || iteration == residents.max_iterations);
     if (!look) keeper.start_receives(iteration + 1);
     if (look && is_judge() && judge_code == PARTITA_DEVICE_SUCCESS) judge_code = open_residuals(residents);
-    if (computes) {
-      compute<blocks_each>(residents, iteration, look);
+    if (computes) compute(residents, iteration, look);
+    if (!computes) {
+      keeper.open_sends(iteration + 1);
+    } else if (look) {
       keeper.complete(iteration);
+    } else {
+      keeper.turn(iteration);
     }
-    if (!look) keeper.open_sends(iteration + 1);
     grid.sync();
     if (!look) {
       ++iteration;
@@ -207,7 +223,7 @@ __global__ void __launch_bounds__(block_threads, blocks_each)
       continue;
     }
 
-    if (is_judge()) decide(residents, iteration, begin_ns, &judge_code);
+    if (is_judge()) judge_code = decide(residents, iteration, watch, judge_code);
     grid.sync();
     if (*static_cast<volatile int*>(&residents.result->stop) != 0) break;
     computes = false;

@@ -1,5 +1,7 @@
 #include "apps/jacobi2d/gpu/sweep.hpp"
 
+// Sweeps and marks of five blocks a multiprocessor.
+#define PARTITA_DEVICE_FEW_REGISTERS
 #include <partita/device.cuh>
 
 #include "apps/jacobi2d/gpu/cells.cuh"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -16,7 +17,7 @@ extern "C" __global__ void every_call(MPIX_Prequest send, MPIX_Prequest recv, in
   int codes = MPIX_Pstart(send) + MPIX_Pstart(recv) + MPIX_Pbuf_prepare(send);
   codes += MPIX_Pready(0, send) + MPIX_Pready_thread(1, send) + MPIX_Pready_warp(2, send) + MPIX_Pready_block(3, send);
   codes += MPIX_Pready_range(4, 5, send) + MPIX_Parrived(recv, 0, &flag) + MPIX_Pwait_partition(0, recv);
-  codes += MPIX_Pwait(send) + MPIX_Pwait(recv);
+  codes += MPIX_Pwait(send) + MPIX_Pwait(recv) + MPIX_Pnext(send) + MPIX_Pnext(send, recv, send);
   *out = codes + flag + (MPIX_Pbuffer(0, send) != nullptr);
 }
 )";
@@ -56,6 +57,33 @@ extern "C" __global__ void __launch_bounds__(1024) exchange(MPIX_Prequest send, 
     MPIX_Pready_block(0, send);
     MPIX_Pwait(recv);
     MPIX_Pwait(send);
+  }
+}
+)";
+
+/// Two blocks share a multiprocessor.
+const char* const crowded = R"(
+#define PARTITA_DEVICE_FEW_REGISTERS
+#include <partita/device.cuh>
+
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    crowded(MPIX_Prequest send, const unsigned long long* a, unsigned long long* c) {
+  const unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
+  c[i] = a[i];
+  MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
+}
+)";
+
+/// A persistent kernel of one block.
+const char* const persistent = R"(
+#include <partita/device.cuh>
+
+extern "C" __global__ void __launch_bounds__(1024)
+    persistent(MPIX_Prequest send, MPIX_Prequest recv, int epochs) {
+  for (int e = 0; e < epochs; ++e) {
+    MPIX_Pready_block(0, send);
+    MPIX_Pnext(send, recv, send);
+    MPIX_Pstart(recv);
   }
 }
 )";
@@ -130,17 +158,25 @@ TEST(DeviceNvrtc, no_call_takes_the_address_of_a_kernels_parameter_nor_copies_it
   }
 }
 
+/// What ptxas says of the stack and the spills of the kernel `name`.
+std::string frame_of(const std::string& log, const std::string& name) {
+  const std::size_t of_kernel = log.find("properties for " + name);
+  if (of_kernel == std::string::npos) return log;
+  const std::size_t line = log.find('\n', of_kernel) + 1;
+  return log.substr(line, log.find('\n', line) - line);
+}
+
 /// What a mark spills it reads again behind an acquire fence, which has emptied the cache.
-TEST(DeviceNvrtc, a_block_of_1024_threads_exchanges_partitions_without_spilling) {
-  const Compilation compilation = compile(exchange, "sm_90", "--std=c++17");
-  ASSERT_EQ(compilation.failure, "");
-  const std::size_t of_kernel = compilation.log.find("properties for exchange");
-  ASSERT_NE(of_kernel, std::string::npos) << compilation.log;
-  const std::size_t line = compilation.log.find('\n', of_kernel) + 1;
-  const std::string properties = compilation.log.substr(line, compilation.log.find('\n', line) - line);
+TEST(DeviceNvrtc, kernels_of_1024_threads_do_not_spill) {
   const char* const none =
       atomics_take_the_stack() ? " 0 bytes spill stores" : " 0 bytes stack frame, 0 bytes spill stores";
-  EXPECT_NE(properties.find(none), std::string::npos) << properties;
+  for (const auto& [source, name] :
+       {std::pair{exchange, "exchange"}, {crowded, "crowded"}, {persistent, "persistent"}}) {
+    const Compilation compilation = compile(source, "sm_90", "--std=c++17");
+    ASSERT_EQ(compilation.failure, "");
+    const std::string frame = frame_of(compilation.log, name);
+    EXPECT_NE(frame.find(none), std::string::npos) << name << ": " << frame;
+  }
 }
 
 }  // namespace

@@ -127,6 +127,36 @@ PARTITA_DEVICE_INLINE void copy(unsigned char* to, const unsigned char* from, pa
   for (partita_i64 i = before + 16 * vectors + team.rank; i < size_bytes; i += team.count) to[i] = from[i];
 }
 
+/// The team copies what lies from `begin` to `end` of a piece in its units, one of each thread on its way: for kernels
+/// that have few registers. No barrier at either end.
+PARTITA_DEVICE_INLINE void copy_in_units(unsigned char* to, const unsigned char* from, partita_i64 begin,
+                                         partita_i64 end, partita_u32 unit_bytes, Team team) {
+  const partita_i64 step = partita_i64{unit_bytes} * team.count;
+#pragma unroll 1
+  for (partita_i64 at = begin + partita_i64{unit_bytes} * team.rank; at < end; at += step) {
+    if (unit_bytes == 16) {
+      *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
+    } else if (unit_bytes == 8) {
+      *reinterpret_cast<partita_u64*>(to + at) = *reinterpret_cast<const partita_u64*>(from + at);
+    } else if (unit_bytes == 4) {
+      *reinterpret_cast<partita_u32*>(to + at) = *reinterpret_cast<const partita_u32*>(from + at);
+    } else {
+#pragma unroll 1
+      for (partita_u32 i = 0; i < unit_bytes; ++i) to[at + i] = from[at + i];
+    }
+  }
+}
+
+/// Copies what lies behind the first `done` bytes of a piece, which store_ahead has stored. No barrier at either end.
+PARTITA_DEVICE_INLINE void copy_rest(unsigned char* to, const unsigned char* from, partita_i64 done,
+                                     partita_i64 size_bytes, partita_u32 unit_bytes, Team team) {
+#if defined(PARTITA_DEVICE_FEW_REGISTERS)
+  copy_in_units(to, from, done, size_bytes, unit_bytes, team);
+#else
+  if (done < size_bytes) copy(to + done, from + done, size_bytes - done, team);
+#endif
+}
+
 #else
 
 /// Nothing is loaded ahead here.
@@ -144,6 +174,10 @@ inline void copy(unsigned char* to, const unsigned char* from, partita_i64 size_
   const partita_i64 begin = size_bytes * team.rank / team.count;
   const partita_i64 end = size_bytes * (team.rank + partita_i64{1}) / team.count;
   if (begin < end) ::std::memcpy(to + begin, from + begin, static_cast< ::std::size_t>(end - begin));
+}
+inline void copy_rest(unsigned char* to, const unsigned char* from, partita_i64 done, partita_i64 size_bytes,
+                      partita_u32, Team team) {
+  if (done < size_bytes) copy(to + done, from + done, size_bytes - done, team);
 }
 
 #endif

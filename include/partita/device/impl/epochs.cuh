@@ -125,6 +125,14 @@ PARTITA_DEVICE_INLINE int refuse_wait(const Partita_Prequest& request) {
   return code_of_refusal(PARTITA_DEVICE_ERR_DRIVER, request.flags);
 }
 
+/// This thread's part of waiting for everything that `epoch` brings, and of unpacking it: 0, or the code with which it
+/// ended. `some_unpacked` as in await_packets.
+PARTITA_DEVICE_INLINE int await_arrivals(const Partita_Prequest& request, Epoch epoch, bool some_unpacked) {
+  const Team team{block_rank(), block_threads()};
+  if (has(request, PARTITA_PREQUEST_PACKETS)) return await_packets(request, epoch, some_unpacked, team);
+  return await_flags(request, {0, request.transport_partitions}, epoch, team);
+}
+
 /// All threads of a block: waits until the open epoch is complete on this side; returns at once if none is open.
 PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
@@ -144,23 +152,117 @@ PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool asks = first && live == request.life;
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(asks ? look_at_started(request) : no_epoch);
+  // `completed` is written by pwait and pnext alone, behind a barrier of their block. Of a host-driven receive the host
+  // completes the epoch, and flags tell no less afterwards.
+  const bool open = !device_driven || completed != epoch;
   int code = live == request.life ? 0 : code_of_life(live, request);
-  if (code == 0) {
-    const Team team{block_rank(), block_threads()};
-    // `completed` is written by pwait alone, behind a barrier of its block. Of a host-driven receive the host completes
-    // the epoch, and flags tell no less afterwards.
-    const bool open = !device_driven || completed != epoch;
-    if (open && has(request, PARTITA_PREQUEST_PACKETS)) {
-      code = await_packets(request, epoch, some_unpacked, team);
-    } else if (open) {
-      code = await_flags(request, {0, request.transport_partitions}, epoch, team);
-    }
-  }
+  if (code == 0 && open) code = await_arrivals(request, epoch, some_unpacked);
 
   code = end_wait(code, -1, request);
   if (code != 0) return code;
   // For parrived and pstart after it. Every thread stores, so that each finds it there without one more barrier.
   if (device_driven) DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
+  return PARTITA_DEVICE_SUCCESS;
+}
+
+// ---- The end of one epoch and the beginning of the next in one pass ------------------------------------------------
+
+/// Why pnext cannot be called with `request` as its receive (`of_recv`) or as a send; 0 if it can. To nobody, it can.
+PARTITA_DEVICE_INLINE int refusal_of_next(const Partita_Prequest& request, bool of_recv) {
+  if (is_to_nobody(request)) return 0;
+  const partita_u32 side = PARTITA_PREQUEST_MADE | (of_recv ? PARTITA_PREQUEST_RECV : 0);
+  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != side) return PARTITA_DEVICE_ERR_SIDE;
+  return has(request, PARTITA_PREQUEST_DEVICE_DRIVEN) ? 0 : PARTITA_DEVICE_ERR_DRIVER;
+}
+
+/// The receiver's word that an epoch, or one after it, is open there.
+struct CreditPoll {
+  partita_u32* word;
+  Epoch epoch;
+
+  PARTITA_DEVICE_INLINE partita_u32 load() const { return SystemWord<partita_u32>(*word).load(order_before_fence); }
+  PARTITA_DEVICE_INLINE bool is_there(partita_u32 credit) const { return reached(credit, epoch); }
+};
+
+/// One thread's opening of the next epoch of a send, and its wait until the receiver has opened it: 0, or the code with
+/// which it ended, recorded.
+PARTITA_DEVICE_INLINE int open_prepared(const Partita_Prequest& send) {
+  Epoch before = no_epoch;
+  bool complete = false;
+  if (const int code = check_epoch_call(send, &before, &complete)) return fail(send, code, -1, before);
+  if (!complete) return fail(send, PARTITA_DEVICE_ERR_ACTIVE, -1, before);
+  Partita_Prequest_state& state = *send.state;
+  const Epoch epoch = next(before);
+  DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
+  // Open, whatever becomes of the wait: pbuf_prepare may repeat it.
+  DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
+  partita_u32* const word = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(send.promise));
+  partita_u32 credit = no_epoch;
+  Patience patience(send);
+  if (const int code = await(CreditPoll{word, epoch}, patience, &credit)) return fail(send, code, -1, epoch);
+  acquire_fence();  // pairs with the release store in open_epoch of the receiver's kernel, or with its host's
+  // For this block and whoever synchronises with it before it marks.
+  DeviceWord<partita_u64>(state.head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
+  return 0;
+}
+
+/// One thread's part of pnext on the sends: 0, or the code with which it ended, recorded.
+PARTITA_DEVICE_INLINE int turn_sends(const Partita_Prequest& send, const Partita_Prequest& next_send) {
+  if (!is_to_nobody(send)) {
+    if (const int code = await_decided(send)) {
+      return fail(send, code, -1,
+                  low_half(DeviceWord<partita_u64>(send.state->head).load(order::memory_order_relaxed)));
+    }
+  }
+  return is_to_nobody(next_send) ? 0 : open_prepared(next_send);
+}
+
+/// All threads of a block: pwait, pstart and pbuf_prepare of a send in one pass.
+PARTITA_DEVICE_INLINE int pnext(const Partita_Prequest& send) {
+  if (const int code = refusal_of_next(send, false)) return refuse_block_call(send, code, -1);
+  return share_code(block_rank() == 0 ? turn_sends(send, send) : 0);
+}
+
+/// The end of a pnext in which some thread's wait ended: one code for all. `sends_code`: what turn_sends gave to the
+/// thread that called it, 0 in the others. A barrier.
+PARTITA_DEVICE_INLINE int end_next(int receive_code, int sends_code, const Partita_Prequest& recv) {
+  const int code = end_wait(receive_code, -1, recv);
+  if (code != 0) return code;
+  int which = PARTITA_DEVICE_ERR_ABORTED;
+  while (which != 0 && !block_any(sends_code == which)) --which;
+  return which;
+}
+
+/// All threads of a block: pwait of `recv` and `send`, pstart and pbuf_prepare of `next_send` in one pass. The last
+/// thread cares for the sends, and for what it has of the receive afterwards; the others wait meanwhile.
+PARTITA_DEVICE_INLINE int pnext(const Partita_Prequest& send, const Partita_Prequest& recv,
+                                const Partita_Prequest& next_send) {
+  if (const int code = refusal_of_next(send, false)) return refuse_block_call(send, code, -1);
+  if (const int code = refusal_of_next(recv, true)) return refuse_block_call(recv, code, -1);
+  if (const int code = refusal_of_next(next_send, false)) return refuse_block_call(next_send, code, -1);
+  const int sends_code = block_rank() == block_threads() - 1 ? turn_sends(send, next_send) : 0;
+  int code = 0;
+  Epoch epoch = no_epoch;
+  const bool receives = !is_to_nobody(recv);
+  if (receives) {
+    // All loads are on their way at once.
+    Partita_Prequest_state& state = *recv.state;
+    const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
+    const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+    const bool some_unpacked = DeviceWord<partita_u32>(state.decided).load(order::memory_order_relaxed) != 0;
+    epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+    if (live != recv.life) {
+      code = code_of_life(live, recv);
+    } else if (completed != epoch) {
+      code = await_arrivals(recv, epoch, some_unpacked);
+    }
+  }
+  if (block_any(code != 0 || sends_code != 0)) {
+    code = end_next(code, sends_code, recv);
+    if (code != 0) return code;
+  }
+  // As in pwait.
+  if (receives) DeviceWord<partita_u32>(recv.state->completed).store(epoch, order::memory_order_relaxed);
   return PARTITA_DEVICE_SUCCESS;
 }
 

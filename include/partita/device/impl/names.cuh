@@ -40,6 +40,12 @@ PARTITA_DEVICE_INLINE int Partita_Pbuf_prepare(Partita_Prequest prequest) {
 PARTITA_DEVICE_INLINE int Partita_Pwait(Partita_Prequest prequest) {
   return partita::device::pwait(prequest);
 }
+PARTITA_DEVICE_INLINE int Partita_Pnext(Partita_Prequest send) {
+  return partita::device::pnext(send);
+}
+PARTITA_DEVICE_INLINE int Partita_Pnext(Partita_Prequest send, Partita_Prequest recv, Partita_Prequest next_send) {
+  return partita::device::pnext(send, recv, next_send);
+}
 
 PARTITA_DEVICE_INLINE int MPIX_Pready(int partition, MPIX_Prequest prequest) {
   return partita::device::pready(partition, prequest);
@@ -70,6 +76,12 @@ PARTITA_DEVICE_INLINE int MPIX_Pstart(MPIX_Prequest prequest) {
 }
 PARTITA_DEVICE_INLINE int MPIX_Pwait(MPIX_Prequest prequest) {
   return partita::device::pwait(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Pnext(MPIX_Prequest send) {
+  return partita::device::pnext(send);
+}
+PARTITA_DEVICE_INLINE int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_Prequest next_send) {
+  return partita::device::pnext(send, recv, next_send);
 }
 
 // partita/mpix.h has a host's call of this name on an MPI_Request; each is found by its argument.

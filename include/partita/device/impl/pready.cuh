@@ -135,7 +135,7 @@ class BlockCopy {
     const partita_i64 size_bytes = request_.send_partition_bytes;
     unsigned char* const to = request_.remote + offset_;
     const partita_i64 done = store_ahead(to, size_bytes, request_.unit_bytes, team_, ahead_);
-    if (done < size_bytes) copy(to + done, request_.buffer + offset_ + done, size_bytes - done, team_);
+    copy_rest(to, request_.buffer + offset_, done, size_bytes, request_.unit_bytes, team_);
   }
 
  private:
