@@ -1,7 +1,8 @@
 # The target partita_headers compiles every header by itself: the public ones as C and as C++, the internal ones as C++.
 # Where nvcc is, its part partita_cuda_headers does so for what only CUDA sources and the GPU parts include: nvcc compiles
 # the public headers, every .cuh and each header that a CUDA source names; the C++ compiler those of the host side.
-# Neither is part of `all`; ./dev test --all builds them.
+# Neither is part of `all`; ./dev test --all builds them. An internal header whose own source includes it before anything
+# else is left out: that source compiles it alone, and ./dev lint reads all sources without precompiled headers.
 
 # partita_header_units(LIST SUFFIX header...): appends to LIST a source of that suffix for each header, which it includes.
 function(partita_header_units list suffix)
@@ -12,6 +13,24 @@ function(partita_header_units list suffix)
     list(APPEND ${list} "${unit}")
   endforeach()
   set(${list} ${${list}} PARENT_SCOPE)
+endfunction()
+
+# partita_leave_out_proven(LIST): takes away the headers that the source of the same name includes first.
+function(partita_leave_out_proven list)
+  set(kept)
+  foreach(header IN LISTS ${list})
+    cmake_path(REPLACE_EXTENSION header LAST_ONLY cpp OUTPUT_VARIABLE source)
+    set(first "")
+    if(EXISTS "${PROJECT_SOURCE_DIR}/${source}")
+      file(STRINGS "${PROJECT_SOURCE_DIR}/${source}" first REGEX "^#include " LIMIT_COUNT 1)
+    endif()
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "/\\1" first "${first}")
+    string(FIND "/${header}|" "${first}|" place)
+    if(first STREQUAL "" OR place EQUAL -1)
+      list(APPEND kept "${header}")
+    endif()
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
 endfunction()
 
 # partita_header_library(NAME unit...): compiles the units with what any header of the project may include.
@@ -79,9 +98,11 @@ set(gpu_headers ${internal_headers})
 list(FILTER gpu_headers INCLUDE REGEX "${gpu_parts}")
 list(FILTER internal_headers EXCLUDE REGEX "${gpu_parts}")
 
+set(internal_alone ${internal_headers})
+partita_leave_out_proven(internal_alone)
 set(units)
 partita_header_units(units c ${public_headers})
-partita_header_units(units cpp ${public_headers} ${internal_headers} ${device_api})
+partita_header_units(units cpp ${public_headers} ${internal_alone} ${device_api})
 partita_header_library(partita_headers ${units})
 
 if(PARTITA_CUDA)
@@ -91,9 +112,15 @@ if(PARTITA_CUDA)
   list(APPEND nvcc_headers ${public_headers} ${kernel_headers} ${named_headers})
   list(REMOVE_DUPLICATES nvcc_headers)
   list(FILTER nvcc_headers EXCLUDE REGEX "/platform_cpu\\.cuh$")
+  partita_leave_out_proven(gpu_headers)
   set(units)
   partita_header_units(units cpp ${gpu_headers})
-  partita_header_units(units cu ${nvcc_headers})
   partita_header_library(partita_cuda_headers ${units})
+  set(units)
+  partita_header_units(units cu ${nvcc_headers})
+  partita_header_library(partita_nvcc_headers ${units})
+  # Up to PTX, which is half of the way: nvcc has read all of the header by then.
+  set_target_properties(partita_nvcc_headers PROPERTIES CUDA_PTX_COMPILATION ON)
+  add_dependencies(partita_cuda_headers partita_nvcc_headers)
   add_dependencies(partita_headers partita_cuda_headers)
 endif()
