@@ -350,18 +350,25 @@ TEST(DeviceNext, a_send_turns_to_its_next_epoch_in_one_call) {
   }
 }
 
+/// Two sets of requests to the same rank, which take turns.
+struct Sets {
+  explicit Sets(const PairShape& shape) : even(shape), odd(shape) {}
+  Pair& of(Epoch round) { return round % 2 == 0 ? even : odd; }
+  Pair even, odd;
+};
+
 /// Two sets of requests in turn, as where what came in one epoch is read while the next one is on its way.
 TEST(DeviceNext, an_exchange_turns_from_one_set_of_requests_to_the_other) {
   for (const bool packets : {false, true}) {
     const PairShape shape = device_driven(packets, 10'000'000'000);
-    Pair there[2] = {Pair(shape), Pair(shape)};
-    Pair back[2] = {Pair(shape), Pair(shape)};
-    const auto rank = [&](Pair* out, Pair* in, int threads) {
+    Sets there(shape);
+    Sets back(shape);
+    const auto rank = [&](Sets& out, Sets& in, int threads) {
       const int code = by_block_of(threads, [&] {
         // The first epoch of both receives, and of the first send, are open.
         for (Epoch round = 0; round < 400; ++round) {
-          Pair& mine = out[round % 2];
-          Pair& theirs = in[round % 2];
+          const Pair& mine = out.of(round);
+          const Pair& theirs = in.of(round);
           const Epoch epoch = round / 2 + 1;
           const auto self = static_cast<std::int64_t>(device::block_rank());
           for (std::int64_t b = self; b < shape.total_bytes; b += threads) {
@@ -370,7 +377,7 @@ TEST(DeviceNext, an_exchange_turns_from_one_set_of_requests_to_the_other) {
           for (int p = 0; p < shape.send_partitions; ++p) {
             if (const int refused = MPIX_Pready_block(p, mine.send())) return refused;
           }
-          if (const int failed = MPIX_Pnext(mine.send(), theirs.recv(), out[(round + 1) % 2].send())) return failed;
+          if (const int failed = MPIX_Pnext(mine.send(), theirs.recv(), out.of(round + 1).send())) return failed;
           bool right = true;
           for (std::int64_t b = 0; b < shape.total_bytes; ++b) {
             right = right && theirs.recv_buffer()[b] == DevicePair::expected(epoch, b);
@@ -382,10 +389,11 @@ TEST(DeviceNext, an_exchange_turns_from_one_set_of_requests_to_the_other) {
       });
       EXPECT_EQ(code, 0) << (packets ? "packets" : "flags");
     };
-    for (Pair* set : {there, back}) {
-      for (int i = 0; i < 2; ++i) ASSERT_EQ(MPIX_Pstart(set[i].recv()), 0);
-      ASSERT_EQ(MPIX_Pstart(set[0].send()), 0);
-      ASSERT_EQ(MPIX_Pbuf_prepare(set[0].send()), 0);
+    for (const Sets* sets : {&there, &back}) {
+      ASSERT_EQ(MPIX_Pstart(sets->even.recv()), 0);
+      ASSERT_EQ(MPIX_Pstart(sets->odd.recv()), 0);
+      ASSERT_EQ(MPIX_Pstart(sets->even.send()), 0);
+      ASSERT_EQ(MPIX_Pbuf_prepare(sets->even.send()), 0);
     }
     std::thread other([&] { rank(back, there, 1); });
     rank(there, back, 3);
