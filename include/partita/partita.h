@@ -28,6 +28,12 @@ extern "C" {
 typedef struct Partita_RequestImpl* Partita_Request;
 #define PARTITA_REQUEST_NULL ((Partita_Request)0)
 
+/** Floating-point numbers of 16 bits: IEEE 754's binary16, and bfloat16, the upper half of a binary32. From
+ *  Partita_Init to Partita_Finalize they are committed datatypes of MPI's, which partitioned reductions take with
+ * MPI_SUM, MPI_PROD, MPI_MAX and MPI_MIN; before and after that MPI_DATATYPE_NULL. */
+PARTITA_EXPORT extern MPI_Datatype Partita_FLOAT16;
+PARTITA_EXPORT extern MPI_Datatype Partita_BFLOAT16;
+
 /* ---- Runtime ------------------------------------------------------------------------------------------- */
 
 /** Starts the runtime over the processes of `world`. Collective over `world`; a second call is a no-op.

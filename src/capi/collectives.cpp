@@ -6,6 +6,7 @@
 #include "capi/info.hpp"
 #include "capi/operators.hpp"
 #include "capi/report.hpp"
+#include "capi/small_floats.hpp"
 #include "capi/state.hpp"
 #include "collective/collective.hpp"
 #include "core/mpi_check.hpp"
@@ -73,7 +74,6 @@ class Call {
   Problem& problem() { return arguments_.problem; }
   int size() { return problem().size; }
   bool is_root() { return problem().rank == problem().root; }
-  bool is_single_partition() const { return common_.partitions == 1; }
   int source_count() { return static_cast<int>(problem().sources.size()); }
   int destination_count() { return static_cast<int>(problem().destinations.size()); }
 
@@ -97,7 +97,7 @@ class Call {
   /// ⊕, and the datatype that it takes.
   std::shared_ptr<const Layout> reduce_with(MPI_Op op, MPI_Datatype datatype) {
     auto layout = this->layout("datatype", datatype);
-    check_operator(op, datatype);
+    const bool is_predefined = check_operator(op, datatype);
     MPI_Count lower = 0;
     MPI_Count extent = 0;
     MPI_Count true_lower = 0;
@@ -115,7 +115,7 @@ class Call {
     problem().commutative = commutes != 0;
     problem().unit_bytes = std::max<std::int64_t>(layout->extent_bytes(), 1);
     arguments_.form = Form::in_gaps;
-    arguments_.reduction = {op, datatype};
+    arguments_.reduction = {op, datatype, is_predefined ? small_float_of(datatype) : collective::SmallFloat::none};
     return layout;
   }
 
@@ -397,15 +397,7 @@ void reduce_scatter(Call& call, const Given& sendbuf, const Given& recvbuf, cons
   const auto layout = call.reduce_with(op, datatype);
   call.refuse_in_place(recvbuf, "");
   const MPI_Count own = counts[static_cast<std::size_t>(call.problem().rank)];
-  if (sendbuf.in_place()) {
-    for (const MPI_Count count : counts) {
-      if (count == own || call.is_single_partition()) continue;
-      throw Error(ErrorClass::buffer,
-                  "argument sendbuf is MPI_IN_PLACE and the counts differ: the result of one partition would lie over "
-                  "what another one has not sent yet; expected is a send buffer, or one partition");
-    }
-    call.set_in_place();
-  }
+  if (sendbuf.in_place()) call.set_in_place();
   MPI_Aint offset = 0;
   for (const MPI_Count count : counts) {
     call.add_sent(sendbuf.in_place() ? recvbuf : sendbuf, offset, count, layout);

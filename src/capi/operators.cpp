@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capi/small_floats.hpp"
 #include "core/error.hpp"
 
 namespace partita::capi {
@@ -133,7 +134,7 @@ const std::vector<Operator>& operators() {
 
 }  // namespace
 
-void check_operator(MPI_Op op, MPI_Datatype datatype) {
+bool check_operator(MPI_Op op, MPI_Datatype datatype) {
   if (op == MPI_OP_NULL) throw Error(ErrorClass::op, "argument op is MPI_OP_NULL; expected is a reduction operation");
   if (op == MPI_REPLACE || op == MPI_NO_OP) {
     throw Error(ErrorClass::op, "argument op is MPI_REPLACE or MPI_NO_OP, which are for one-sided communication only");
@@ -141,11 +142,13 @@ void check_operator(MPI_Op op, MPI_Datatype datatype) {
   for (const Operator& each : operators()) {
     if (each.op != op) continue;
     for (const Types* types : each.takes) {
-      if (has(*types, datatype)) return;
+      const bool is_small_float = types == &reals() && small_float_of(datatype) != collective::SmallFloat::none;
+      if (is_small_float || has(*types, datatype)) return true;
     }
     throw Error(ErrorClass::op, "argument op is {}, which does not go with argument datatype; expected is {}",
                 each.name, each.expected);
   }
+  return false;
 }
 
 }  // namespace partita::capi

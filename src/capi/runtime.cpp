@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "capi/report.hpp"
+#include "capi/small_floats.hpp"
 #include "capi/state.hpp"
 #include "core/agreement.hpp"
 #include "core/launch.hpp"
@@ -75,6 +76,7 @@ int Partita_Init(MPI_Comm world) {
     prepare_codes();
     try {
       current_runtime() = new Runtime(world);
+      make_small_floats();
       warn_if_launched_by_another_mpi();
     } catch (const SharedError& error) {
       shared = error;
@@ -95,6 +97,7 @@ int Partita_Finalize(void) {
     std::unique_ptr<Runtime> ending(&runtime());
     current_runtime() = nullptr;
     const Operations::Leftovers left = ending->operations.free_all();
+    free_small_floats();
     ending->finalize();
     ending.reset();
     if (left.incomplete > 0) {

@@ -39,6 +39,21 @@ const char* name_of(Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+namespace {
+
+/// How often a partition reads what the result of another one lies over: the shares of a reduce_scatter in place whose
+/// blocks differ.
+std::int64_t reads_under_results(const CollectiveArguments& arguments, const Schedule& schedule) {
+  const std::vector<std::int64_t>& blocks = arguments.problem.scattered;
+  const bool differ = std::ranges::adjacent_find(blocks, std::ranges::not_equal_to()) != blocks.end();
+  if (!arguments.problem.in_place || !differ || arguments.partitions == 1) return 0;
+  return std::ranges::count_if(schedule.actions, [](const Action& action) {
+    return (action.deed == Deed::copy || action.deed == Deed::reduce) && action.from.buffer == Buffer::sent;
+  });
+}
+
+}  // namespace
+
 Collective::Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments)
     : Operation({.markable = arguments.sent.empty() ? nullptr : this,
                  .awaitable = arguments.received.empty() ? nullptr : this},
@@ -53,7 +68,8 @@ Collective::Collective(const Services& services, Matcher& matcher, CollectiveArg
               schedule_.slot_bytes),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link}),
       send_of_(schedule_.actions.size()),
-      receive_of_(schedule_.actions.size()) {
+      receive_of_(schedule_.actions.size()),
+      reads_under_results_(reads_under_results(arguments_, schedule_)) {
   for (int p = 0; p < arguments_.partitions; ++p) courses_.emplace_back(order_);
   make_legs();
 }
@@ -115,6 +131,7 @@ void Collective::start() {
     course.marked.store(false, std::memory_order_relaxed);
     course.over.store(course.walk.is_over(), std::memory_order_relaxed);
   }
+  unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
   try {
     for (const auto& leg : legs_) leg->start();
   } catch (const std::exception&) {
@@ -228,14 +245,26 @@ bool Collective::try_action(int partition, Course& course, int place) {
     case Deed::receive:
       return receive_of_[at]->take(partition);
     case Deed::copy:
+      if (!may_write(action.to)) return false;
       memory_.copy(action.from, action.to, partition);
+      count_read(action.from);
       return true;
     case Deed::reduce:
       arguments_.reduction.apply(memory_.operand(action.from, partition), memory_.operand(action.to, partition),
                                  action.from.bytes, arguments_.problem.unit_bytes);
+      count_read(action.from);
       return true;
   }
   return true;
+}
+
+/// Whether no partition will read there what is now to be written over.
+bool Collective::may_write(const Region& region) const {
+  return region.buffer != Buffer::received || unread_.load(std::memory_order_acquire) == 0;
+}
+
+void Collective::count_read(const Region& region) {
+  if (reads_under_results_ > 0 && region.buffer == Buffer::sent) unread_.fetch_sub(1, std::memory_order_release);
 }
 
 ActiveStep::Outcome Collective::step() noexcept {

@@ -105,6 +105,8 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   bool walk_if_free(int partition);
   bool walk_on(int partition, Course& course);
   bool try_action(int partition, Course& course, int action);
+  bool may_write(const Region& region) const;
+  void count_read(const Region& region);
   Outcome step() noexcept override;
   bool all_are_through() const;
   bool everything_is_over();
@@ -122,7 +124,10 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   std::vector<ReceiveLeg*> receive_of_;  ///< likewise
   std::deque<Course> courses_;
   std::atomic<bool> active_{false};
-  std::atomic<int> marking_{0};  ///< threads that are in mark()
+  /// So many times a partition reads what the results of others are written over; see Problem::in_place.
+  const std::int64_t reads_under_results_;
+  std::atomic<std::int64_t> unread_{0};  ///< of all partitions, in the open epoch
+  std::atomic<int> marking_{0};          ///< threads that are in mark()
   std::atomic<std::uint64_t> actions_done_{0};
   std::atomic<bool> complete_{false};
   std::uint64_t epochs_ = 0;
