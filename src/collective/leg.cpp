@@ -94,6 +94,7 @@ std::string ReceiveLeg::describe_wait() const {
 
 bool ReceiveLeg::take(int partition) {
   if (!in_.matched() || !in_.arrived(in_.plan().transports_of_recv(partition))) return false;
+  in_.record(Trace::Event::arrived, partition);
   const std::byte* const landed = in_.landing() + partition * terms_.region.bytes;
   if (own_) {
     memory_.write(terms_.region, partition, landed);

@@ -80,6 +80,7 @@ bool Meeting::go_on() {
     if (++round_ < rounds_.size()) {
       rounds_[round_].to->send(0);
     } else {
+      for (const auto& leg : legs_) leg->half().record(Trace::Event::completed);
       met_.store(opened_, std::memory_order_release);
     }
   }
