@@ -16,7 +16,8 @@ struct ClockRates {
   std::optional<int> gpu_sm_most_mhz;  ///< that the GPU can have
 };
 
-/// Of this moment, so ask right after the measurements, while the cores are still awake. Without the GPU's.
+/// The rates are those of this moment, so ask right after the measurements, while the cores are still awake. The GPU's
+/// are left out.
 ClockRates read_clock_rates(const std::vector<int>& cores);
 
 }  // namespace partita::bench

@@ -18,7 +18,7 @@ struct Problem {
   /// The fixed temperatures next to the cells of the four sides of the whole grid.
   std::vector<double> north, south;  ///< per column
   std::vector<double> west, east;    ///< per row
-  /// The same plate solved on a few cells, with its halo: field_in(coarse.data(), coarse_rows, coarse_columns).
+  /// This plate solved on a few cells, with its halo: field_in(coarse.data(), coarse_rows, coarse_columns).
   std::vector<double> coarse;
   int coarse_rows = 0, coarse_columns = 0;
 };

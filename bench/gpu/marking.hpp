@@ -20,8 +20,8 @@ struct MarkingBlock {
 std::unique_ptr<Measurement> marking(Job& job, std::string name, const Case& c, const MarkingBlock& block,
                                      const char* copy);
 
-/// The same of NVSHMEM's put and signal. Null with --nvshmem none, and where NVSHMEM has no such call: for the default
-/// granularity, and for warps that are not whole.
+/// Measures NVSHMEM's put and signal likewise. Null with --nvshmem none, and where NVSHMEM has no such call: for the
+/// default granularity, and for warps that are not whole.
 std::unique_ptr<Measurement> nvshmem_marking(Job& job, std::string name, const Case& c, const MarkingBlock& block);
 
 }  // namespace partita::bench::gpu

@@ -52,7 +52,7 @@ class Request {
   /// Blocks until the receiver has started.
   void prepare() { check(Partita_Pbuf_prepare(request_), "Partita_Pbuf_prepare"); }
   void ready_all() { check(Partita_Pready_range(0, partitions_ - 1, request_), "Partita_Pready_range"); }
-  /// Of a receive: whether its host may read `partition`.
+  /// Whether the host may read `partition` of this receive.
   bool arrived(int partition) const {
     int flag = 0;
     check(Partita_Parrived(request_, partition, &flag), "Partita_Parrived");

@@ -22,11 +22,11 @@ int vector_add_blocks(std::int64_t size_bytes);
 
 void launch_vector_add(const Addends& addends, std::byte* c, int blocks, cudaStream_t stream);
 
-/// The same, and block i then marks partition i of `send`, whose buffer is `c`. Errors go to the request's host.
+/// Adds likewise, and block i then marks partition i of `send`, whose buffer is `c`. Errors go to the request's host.
 void launch_vector_add_and_mark(const Addends& addends, std::byte* c, int blocks, const MPIX_Prequest& send,
                                 cudaStream_t stream);
 
-/// The same with the sums stored straight into the receiver's memory (a send in place).
+/// Adds and marks likewise, with the sums stored straight into the receiver's memory (a send in place).
 void launch_vector_add_in_place(const Addends& addends, int blocks, const MPIX_Prequest& send, cudaStream_t stream);
 
 }  // namespace partita::bench::gpu

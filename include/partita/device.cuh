@@ -54,7 +54,7 @@
 /// (gpu-initiated-partitioned-mpi, section IV)
 MPIX_Device inline int MPIX_Pready(int partition, MPIX_Prequest prequest);
 
-/// The same without help from other threads: the baseline of the paper's figure 3.
+/// Marks `partition` without help from other threads: the baseline of the paper's figure 3.
 MPIX_Device inline int MPIX_Pready_thread(int partition, MPIX_Prequest prequest);
 
 /// Marks `partition`. All threads of a warp (those that the block has of it) call with the same arguments; what they
@@ -117,7 +117,7 @@ MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 /// next epoch is open, and its partitions may be written and marked.
 MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send);
 
-/// The same of an exchange: MPIX_Pwait of `recv` and `send`, MPIX_Pstart and MPIX_Pbuf_prepare of `next_send`, which is
+/// Goes on in an exchange: MPIX_Pwait of `recv` and `send`, MPIX_Pstart and MPIX_Pbuf_prepare of `next_send`, which is
 /// `send` or, where sends alternate, another one. Different threads wait for the two sides. The next epoch of a receive
 /// is opened by MPIX_Pstart, when what came has been read; the peer's call does not return before. A request to or from
 /// MPI_PROC_NULL is left out. A code is that of the receive's wait, or else of the sends; what belongs to the other

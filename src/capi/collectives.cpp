@@ -349,7 +349,7 @@ auto equal(Call& call, const char* type_name, int blocks, MPI_Count count, MPI_D
   };
 }
 
-/// Of sizes and, in elements, at places of their own.
+/// Each block has a size and a place of its own, both in elements.
 auto varying(Call& call, const char* counts_name, const char* displacements_name, const char* type_name, int blocks,
              const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype datatype) {
   auto layout = call.layout(type_name, datatype);

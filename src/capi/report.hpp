@@ -25,7 +25,7 @@ int code_of(ErrorClass error_class);
 /// returns the code. Where there is no memory for that, it is "out of memory".
 int remember(const char* call, const Error& error) noexcept;
 
-/// The same for an error that a layer above found, with its MPI error class and its own sentence.
+/// Keeps the sentence of an error that a layer above found, with its MPI error class.
 int remember(int error_class, const char* sentence);
 
 /// Prints the sentence of `code` where the handler of `comm` is fatal: it ends the job, so that nobody could ask for
@@ -39,8 +39,7 @@ void call_handler(MPI_Comm comm, int code);
 /// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
 int raise(MPI_Comm comm, int code);
 
-/// The same with MPI_ERR_IN_STATUS, for a call on many requests, one of which failed with `code`: prints that one's
-/// sentence.
+/// Raises MPI_ERR_IN_STATUS for a call on many requests, one of which failed with `code`, whose sentence is printed.
 int raise_in_status(MPI_Comm comm, int code);
 
 /// The sentence of this thread's last error `code`, or null.

@@ -60,7 +60,7 @@ inline std::optional<Error> end_of_loop(Operation& asked) {
   return {};
 }
 
-/// The same for a call that leaves the request open: its next completion call says why, too.
+/// Looks at a loop in a call that leaves the request open: its next completion call says why, too.
 inline void fail_at_end_of_loop(Operation& asked) {
   if (const auto error = end_of_loop(asked)) {
     asked.fail(*error);
@@ -84,7 +84,7 @@ void wait_for(int count, const Partita_Request requests[], const Waiting& waitin
   }
 }
 
-/// The same for a loop of tests: to be called where one has found `asked` open.
+/// Ends a loop of tests like that wait: to be called where one has found `asked` open.
 inline void watch_loop(int count, const Partita_Request requests[], Operation& asked) {
   if (const auto error = end_of_loop(asked)) {
     abandon_open(count, requests, *error);

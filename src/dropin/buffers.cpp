@@ -28,7 +28,7 @@ int when_sent(Call call) {
   return after_flush(native().Buffer_iflush, call);
 }
 
-/// The same for a communicator's buffer.
+/// Makes `call` once everything in the communicator's buffer was sent.
 template <class Call>
 int when_sent(MPI_Comm comm, Call call) {
   return after_flush([&](MPI_Request* request) { return native().Comm_iflush_buffer(comm, request); }, call);

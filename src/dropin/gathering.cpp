@@ -55,7 +55,7 @@ std::vector<int> world_ranks(MPI_Group group) {
 
 using GroupOf = int (*)(MPI_Comm, MPI_Group*);
 
-/// The same for one of a communicator's groups.
+/// The world ranks of the group of `comm` that `group_of` tells.
 std::vector<int> world_ranks(MPI_Comm comm, GroupOf group_of) {
   MPI_Group group = MPI_GROUP_NULL;
   if (group_of(comm, &group) != MPI_SUCCESS) return {};

@@ -21,11 +21,11 @@ bool all_are_ours(MPI_Comm comm);
 /// makes progress, where `comm` is MPI_COMM_NULL, and where others than ours would have to take part.
 int gather_all(MPI_Comm comm);
 
-/// The same for the processes of `group`, of which no communicator need exist. Meetings with different `tag`s may go on
-/// at once.
+/// Gathers the processes of `group` likewise; no communicator of them need exist. Meetings with different `tag`s may go
+/// on at once.
 int gather_group(MPI_Group group, int tag);
 
-/// The same for the leaders of MPI_Intercomm_create: this process and `peer` of `peer_comm`.
+/// Gathers the leaders of MPI_Intercomm_create likewise: this process and `peer` of `peer_comm`.
 int meet_leader(MPI_Comm peer_comm, int peer, int tag);
 
 /// Remembers with an object that lives beyond its communicator, a window or a file, a communicator on which its ranks

@@ -21,7 +21,7 @@ int make_on(MPI_Comm comm, const Handle* result, Make make) {
   return code == MPI_SUCCESS ? keep_for(result, sizeof *result, comm) : code;
 }
 
-/// The same for a window, whose locks have to be waited for, too.
+/// Makes a window as make_on() does; its locks have to be waited for, too.
 template <class Make>
 int make_window(MPI_Comm comm, const MPI_Win* result, Make make) {
   const int code = make_on(comm, result, make);

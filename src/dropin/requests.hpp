@@ -44,7 +44,7 @@ inline Partita_Request ours(MPI_Request handle) {
   return request_table().find(key_of(handle));
 }
 
-/// The same where `handle` may be a null pointer, which is left for the MPI to complain about.
+/// As above. `handle` may be a null pointer, which is left for the MPI to complain about.
 inline Partita_Request ours(const MPI_Request* handle) {
   return request_table().empty() || handle == nullptr ? PARTITA_REQUEST_NULL : ours(*handle);
 }

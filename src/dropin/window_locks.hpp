@@ -16,7 +16,7 @@ int close_locks(MPI_Win window);
 int take_lock(MPI_Win window, int type, int target);
 /// Gives it back; after the MPI's.
 int give_lock(MPI_Win window, int target);
-/// The same for the shared locks of all ranks.
+/// Take and give back the shared locks of all ranks.
 int take_all_locks(MPI_Win window);
 int give_all_locks(MPI_Win window);
 

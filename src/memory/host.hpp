@@ -49,8 +49,8 @@ class HostMemory final : public HostBlocks {
   /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
   /// exported.
   HostAddress export_to(int peer, const void* address);
-  /// The same where `peer` may register the segment with a GPU: its pages stay what they are from here on, or the GPU
-  /// would write to those that were given back.
+  /// Exports to a `peer` that may register the segment with a GPU: its pages stay what they are from here on, or the
+  /// GPU would write to those that were given back.
   HostAddress export_to_gpu_of(int peer, const void* address);
   /// The mapping of the `size_bytes` that `peer` named; valid until `peer` frees the segment. Throws Error, also where
   /// they do not lie in the segment.

@@ -43,7 +43,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   virtual bool epoch_is_over() = 0;
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
-  /// The same as a number, of a matched request.
+  /// How many partitions of the open epoch have left, or arrived. The request is matched.
   virtual std::uint64_t partitions_so_far() const = 0;
 
   /// An epoch opens. Throws Error if none may. A mistake of a kernel that nobody was told gives the request up.

@@ -31,7 +31,7 @@ struct Communicator {
   /// The world ranks of its group, by their ranks there; MPI_UNDEFINED where a process is not of the world. The first
   /// of these calls asks the MPI, locally, so the program must not have freed the communicator before. Throws Error.
   const std::vector<int>& members(const World& world);
-  /// The same of those to whom its ranks send: of an intercommunicator the remote group, else the members.
+  /// The world ranks of those to whom its ranks send: of an intercommunicator the remote group, else the members.
   const std::vector<int>& peers(const World& world);
 
  private:

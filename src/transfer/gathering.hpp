@@ -24,7 +24,7 @@ class Groups {
 
   /// A new epoch. Nobody asks meanwhile.
   void begin();
-  /// The same where `complete` has partitions already.
+  /// A new epoch in which `complete` has partitions already.
   void begin(const PartitionSet& complete);
   /// Per partition: the bits in its word of its group; null where each partition is a group.
   const std::uint64_t* masks() const { return masks_.empty() ? nullptr : masks_.data(); }

@@ -106,9 +106,9 @@ class Half {
 
   /// The half can never complete: throw_if_failed() throws `error` from now on. The first error counts. Any thread.
   void fail(const Error& error);
-  /// The same, and the other side hears of it: this side `what`, "could not send" for instance, and why.
+  /// Fails likewise, and the other side hears of it: this side `what`, "could not send" for instance, and why.
   void fail_on_both_sides(const char* what, const Error& error, Mail::Caller caller = Mail::Caller::may_call_the_mpi);
-  /// The same with what is being handled; gives it back, to be thrown.
+  /// Fails on both sides with the exception that is being handled; gives it back, to be thrown.
   Error fail_with_current(const char* what);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed() const;

@@ -13,7 +13,7 @@ enum class Space : std::uint8_t { point_to_point, collective, queue, channel };
 inline constexpr Space last_space = Space::channel;
 inline constexpr std::size_t space_count = static_cast<std::size_t>(last_space) + 1;
 
-/// The same on both sides of a transfer (MPI-4, section 4.2.1), and of no other transfer.
+/// Both sides of a transfer have equal keys, and no other transfer has (MPI-4, section 4.2.1).
 struct MatchKey {
   Space space = Space::point_to_point;
   std::uint64_t comm_id = 0;

@@ -135,7 +135,7 @@ std::uint64_t Outgoing::held() {
   return held_in_this_epoch();
 }
 
-/// The same partitions of another epoch are not what a look has seen.
+/// The epoch is part of the number: what a look has seen are not the partitions of another epoch.
 std::uint64_t Outgoing::held_in_this_epoch() const {
   const std::uint64_t held = gathering_.holds() ? gathering_.held() : 0;
   return held == 0 ? 0 : (held * 31 + epochs_opened()) | 1;

@@ -41,15 +41,15 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
     const Gathering::Added added = add(partition);
     return !is_more_to_do(added) || go_on(partition, added);
   }
-  /// The same in steps: add; then, where there is more to do, go_on. Most partitions wait for others, and go the first
-  /// step only.
+  /// The steps of complete(): add; then, where there is more to do, go_on. Most partitions wait for others, and go the
+  /// first step only.
   Gathering::Added add(std::int64_t partition) { return gathering_.add(partition); }
   bool is_more_to_do(Gathering::Added added) const {
     if (added == Gathering::Added::held) return !services_.holds.awake();
     return added != Gathering::Added::waits;
   }
   bool go_on(std::int64_t partition, Gathering::Added added);
-  /// The same for partitions of `range` up to the first that was complete already, which it returns, or to the end;
+  /// Completes the partitions of `range` up to the first that was complete already, which it returns, or to the end;
   /// matched or not, and traced.
   std::int64_t complete(link::Range range);
   bool is_complete(std::int64_t partition) const { return gathering_.is_complete(partition); }

@@ -10,7 +10,7 @@ namespace partita {
 /// 1 MiB or more, at most 64 of them unless `plan` has more transfers. Each transport partition is some whole pieces.
 /// It is `plan` itself where that is fine enough. Both sides cut alike.
 link::Plan cut_for_staging(const link::Plan& plan);
-/// The same where one side at least is `staged`; `plan` itself where none is.
+/// The plan of the transfers: cut for staging where one side at least is `staged`, else `plan` itself.
 inline link::Plan wire_of(const link::Plan& plan, bool staged) {
   return staged ? cut_for_staging(plan) : plan;
 }

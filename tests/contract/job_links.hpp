@@ -113,7 +113,7 @@ class Pair {
 
   /// Puts, when the receiver is ready, the partitions in `order` (all of them where it is empty), one by one.
   void put(Epoch epoch, std::vector<std::int32_t> order = {});
-  /// The same with runs of neighbours.
+  /// Puts `runs` of neighbours likewise.
   void put_runs(Epoch epoch, const std::vector<link::Range>& runs);
   /// Waits until the link has let go of the sender's memory, and overwrites that.
   void finish();

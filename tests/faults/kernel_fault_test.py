@@ -11,7 +11,7 @@ from gpus import gpu_count, ranks_share_a_gpu
 from jobs import MARGIN_S, SLACK_S, TIMEOUT_S, Job
 
 VICTIM = 1
-# Of kernels: long enough to tell a release by the host from the kernel's own time limit.
+# Kernels wait this long: enough to tell a release by the host from the kernel's own time limit.
 KERNEL_TIMEOUT_S = 30
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 PACKETS, FLAGS = 64, 65536  # bytes: how they travel

@@ -168,7 +168,7 @@ int fatal() {
   return 0;
 }
 
-/// The same under MPI-4's MPI_ERRORS_ABORT.
+/// Makes the fatal error under MPI-4's MPI_ERRORS_ABORT.
 int fatal_abort() {
 #if MPI_VERSION >= 4
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
@@ -176,7 +176,7 @@ int fatal_abort() {
   return fatal();
 }
 
-/// The same where the error stands in the status of one of many requests.
+/// Makes a fatal error that stands in the status of one of many requests.
 int fatal_waitall() {
   std::vector<char> data(64), in(32);
   MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -39,7 +39,7 @@ __global__ void write_and_mark(MPIX_Prequest send, unsigned char* out, std::int6
   if (threadIdx.x == 0) failed(code, tally);
 }
 
-/// The same by threads, each a partition.
+/// Each thread writes and marks a partition.
 __global__ void write_and_mark_by_threads(MPIX_Prequest send, unsigned char* out, std::int64_t bytes, int first,
                                           int last, Tally* tally) {
   const int p = first + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);

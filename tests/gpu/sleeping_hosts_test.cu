@@ -119,8 +119,8 @@ TEST_F(SleepingHosts, kernels_move_and_await_whole_epochs) {
   }
 }
 
-/// The same sleep over the engine, which is a host's: nothing arrives while it lasts. What the case above has seen was
-/// none of its work.
+/// Hosts sleep as above while the engine, which is a host's, has the transfer: nothing arrives while it lasts. What the
+/// case above has seen was none of its work.
 TEST_F(SleepingHosts, what_is_left_to_the_engine_waits_for_a_host) {
   const std::int64_t bytes = 48 * 1000;
   GpuBuffer buffer(bytes);

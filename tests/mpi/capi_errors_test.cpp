@@ -106,7 +106,7 @@ TEST_F(CapiErrors, a_communicator_carries_requests_once_it_is_registered) {
   ASSERT_OK(Partita_Comm_register(comm));
   EXPECT_OK(Partita_Comm_register(comm));
 
-  // The same peers and tag on the world: the two pairs must not mix.
+  // Another pair has these peers and this tag on the world: the two pairs must not mix.
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
   Sending<CFace> send, send_of_world;
   Receiving<CFace> recv, recv_of_world;

@@ -568,7 +568,7 @@ TEST_P(Collectives, give_the_same_by_every_algorithm) {
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::Range(std::size_t{0}, collectives().size()),
                          [](const auto& info) { return std::string(collectives()[info.param].name); });
 
-/// Of a double and an index the MPI's type has a gap behind them, which is nobody's.
+/// The MPI's type of a double and an index has a gap behind them, which is nobody's.
 TEST(CollectiveReductions, leave_the_gaps_of_elements_alone) {
   struct Pair {
     double value;

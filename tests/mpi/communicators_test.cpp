@@ -153,7 +153,7 @@ TYPED_TEST(Communicators, communicators_of_communicators_keep_apart) {
   std::vector<Sending<TypeParam>> sends(comms.size());
   std::vector<Receiving<TypeParam>> recvs(comms.size());
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
-  // The same rank and tag on all of them; sent in one order of init and received in the other.
+  // All of them use one rank and tag; sends are made in one order and receives in the other.
   for (std::size_t i = 0; i < comms.size(); ++i) sends[i].init(2, 50, right, 3, comms[i]);
   for (std::size_t i = comms.size(); i-- > 0;) recvs[i].init(2, 50, left, 3, comms[i]);
   RETURN_IF_FAILED();

@@ -17,7 +17,7 @@ int thread_level();
 MPI_Comm harness_comm();
 /// Barrier among all ranks that Partita does not see. Blocks without any progress of Partita's.
 void harness_barrier();
-/// The same value on all ranks: rank 0's.
+/// Returns rank 0's value on all ranks.
 unsigned long long from_rank_zero(unsigned long long value);
 
 /// Says what this rank is about to do, for the watchdog's report. Any thread.

@@ -39,7 +39,8 @@ TEST_F(Transfer, another_communicator_does_not_shift_the_order) {
 }
 
 TEST_F(Transfer, transfers_of_another_space_do_not_shift_the_order) {
-  // The same peer and tag; between the requests on one rank, before and behind them on the other.
+  // They have the peer and the tag of the requests, and come between these on one rank, before and behind them on the
+  // other.
   const auto first = send();
   const std::vector internal_sends{send_in(Space::collective), send_in(Space::queue), send_in(Space::collective)};
   const auto second = send();

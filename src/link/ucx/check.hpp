@@ -19,7 +19,7 @@ inline void check(ucs_status_t status, std::string_view call) {
     throw Error(ErrorClass::other, "UCX failed in {}: {}", name_of_call(call), ucs_status_string(status));
 }
 
-/// The same for a call that sets up what leads to a rank, which may be gone already.
+/// Checks a call that sets up what leads to a rank, which may be gone already.
 inline void check_towards(int rank, ucs_status_t status, std::string_view call) {
   if (status == UCS_OK) return;
   throw Error(ErrorClass::other, "link ucx cannot reach rank {}: UCX reported '{}' for {}", rank,

@@ -8,6 +8,6 @@
 #define PARTITA_CU(function, ...)                                          \
   ::partita::memory::cuda::check_driver(::partita::memory::cuda::driver(), \
                                         ::partita::memory::cuda::driver().function(__VA_ARGS__), #function)
-/// The same where nothing can be done about a failure: in destructors, and at the end of the process, when CUDA may
-/// have ended already.
+/// A call of the driver where nothing can be done about a failure: in destructors, and at the end of the process, when
+/// CUDA may have ended already.
 #define PARTITA_CU_QUIETLY(function, ...) static_cast<void>(::partita::memory::cuda::driver().function(__VA_ARGS__))

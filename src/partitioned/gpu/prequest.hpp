@@ -37,7 +37,7 @@ partita_u32 prequest_flags(const PrequestTerms& terms);
 
 /// Throws Error where the partitions of a side differ in size.
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words);
-/// The same for a request to or from MPI_PROC_NULL, with which kernels do nothing.
+/// Makes the device request of a request to or from MPI_PROC_NULL, with which kernels do nothing.
 Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life);
 
 /// Partita_Prequest.life of the next device request. Any thread.

@@ -62,7 +62,7 @@ PARTITA_DEVICE_OUT_OF_LINE int refuse_call(partita_u32 flags, Partita_Prequest_s
 PARTITA_DEVICE_INLINE int refuse(const Partita_Prequest& request, int code, int partition) {
   return refuse_call(request.flags, request.state, request.host, request.life, code, partition);
 }
-/// The same of a call that all threads of a block make, which is a barrier.
+/// Refuses a call that all threads of a block make; it is a barrier.
 PARTITA_DEVICE_OUT_OF_LINE int refuse_call_of_block(partita_u32 flags, Partita_Prequest_state* state,
                                                     Partita_Prequest_host* host, partita_u32 life, int code,
                                                     int partition) {

@@ -37,7 +37,7 @@ inline constexpr auto order_before_fence = ::std::memory_order_acquire;
 inline constexpr auto order_between_fences = ::std::memory_order_acq_rel;
 inline constexpr auto order_release_before_fence = ::std::memory_order_acq_rel;
 
-/// The same address.
+/// Returns `address`.
 inline unsigned char* worked_out_now(unsigned char* address) {
   return address;
 }

@@ -61,7 +61,7 @@ inline constexpr auto order_release_before_fence = ::cuda::std::memory_order_acq
 #endif
 inline constexpr auto order_after_fence = ::cuda::std::memory_order_relaxed;
 
-/// The same address. The compiler works it out here, not behind the loads that are on their way.
+/// Returns `address`, which the compiler works out here, not behind the loads that are on their way.
 PARTITA_DEVICE_INLINE unsigned char* worked_out_now(unsigned char* address) {
   asm volatile("" : "+l"(address));
   return address;

@@ -398,7 +398,7 @@ PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& ru
   }
 }
 
-/// The same for one mark, of `partition`.
+/// Settles one mark, which is that of `partition`.
 PARTITA_DEVICE_INLINE void settle_one(const Partita_Prequest& request, int partition, const Mark& mark) {
   settle(request, run_of(partition, request), 1, mark.deferred ? 1 : 0, mark);
 }
