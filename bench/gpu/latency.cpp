@@ -12,9 +12,11 @@ namespace partita::bench::gpu {
 
 namespace {
 
-/// Below it a device-driven request travels in packets (docs/design/device.md), so one that is to travel plainly is
-/// made larger.
+/// Up to it a device-driven request travels in packets, and one of small partitions up to the next one, if they are not
+/// more than are played (docs/design/device.md): one that is to travel plainly has more.
 constexpr std::int64_t packet_limit_bytes = 8192;
+constexpr std::int64_t most_packets_bytes = 32768;
+constexpr std::int64_t packet_partition_limit_bytes = 1024;
 constexpr int played_partitions = 64;
 
 /// Threads of the one block: a packet's 8 bytes each, at least a warp.
@@ -172,13 +174,14 @@ class PartitionPingPong final : public PingPong {
 
 /// As many as a request in packets takes; too few for a round: 0.
 int packet_partitions(std::int64_t size_bytes) {
-  const std::int64_t most = packet_limit_bytes / size_bytes;
+  const bool small = size_bytes <= packet_partition_limit_bytes;
+  const std::int64_t most = (small ? most_packets_bytes : packet_limit_bytes) / size_bytes;
   return most < 8 ? 0 : static_cast<int>(std::min<std::int64_t>(most, played_partitions));
 }
 
-/// Enough of them that the request is too large for packets.
+/// Enough of them that the request does not travel in packets.
 int plain_partitions(std::int64_t size_bytes) {
-  return static_cast<int>(std::max<std::int64_t>(played_partitions, packet_limit_bytes / size_bytes + 1));
+  return static_cast<int>(std::max<std::int64_t>(played_partitions + 1, packet_limit_bytes / size_bytes + 1));
 }
 
 std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {

@@ -31,16 +31,17 @@ class DeviceRequests : public FakeGpuRequest {};
 class OwnPair {
  public:
   OwnPair(int partitions, std::int64_t partition_bytes)
-      : out(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8),
-        in(mapped, static_cast<std::size_t>(partitions * partition_bytes) + 8) {
+      : OwnPair(partitions, partitions, partitions * partition_bytes) {}
+  OwnPair(int send_partitions, int recv_partitions, std::int64_t total_bytes)
+      : out(mapped, static_cast<std::size_t>(total_bytes) + 8), in(mapped, static_cast<std::size_t>(total_bytes) + 8) {
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "partita_driver", "device");
-    EXPECT_EQ(Partita_Psend_init(out.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
-                                 &send_request),
+    EXPECT_EQ(Partita_Psend_init(out.data(), send_partitions, total_bytes / send_partitions, MPI_BYTE, rank(), 4,
+                                 MPI_COMM_WORLD, info, &send_request),
               MPI_SUCCESS);
-    EXPECT_EQ(Partita_Precv_init(in.data(), partitions, partition_bytes, MPI_BYTE, rank(), 4, MPI_COMM_WORLD, info,
-                                 &recv_request),
+    EXPECT_EQ(Partita_Precv_init(in.data(), recv_partitions, total_bytes / recv_partitions, MPI_BYTE, rank(), 4,
+                                 MPI_COMM_WORLD, info, &recv_request),
               MPI_SUCCESS);
     PMPI_Info_free(&info);
   }
@@ -171,6 +172,43 @@ TEST_F(DeviceRequests, a_copy_of_a_freed_device_request_frees_no_other) {
   second.free_device_requests();
   first.free_requests();
   second.free_requests();
+}
+
+/// A device-driven pair of this rank with itself: small ones, and larger ones of small partitions.
+TEST_F(DeviceRequests, small_partitions_of_larger_requests_travel_in_packets_too) {
+  struct Case {
+    int send_partitions;
+    int recv_partitions;
+    std::int64_t total_bytes;
+    bool in_packets;
+  };
+  constexpr std::int64_t kib = 1024;
+  const Case cases[] = {
+      {1, 1, 8 * kib, true},           {1, 1, 8 * kib + 8, false}, {9, 9, 9 * kib, true},
+      {32, 32, 32 * kib, true},        {33, 33, 33 * kib, false},  {16, 16, 32 * kib, false},
+      {32, 16, 32 * kib, false},       {16, 32, 32 * kib, false},  {64, 64, 32 * kib, true},
+      {128, 64, 32 * kib, true},       {64, 128, 32 * kib, false}, {9, 9, 9 * (kib + 8), false},
+      {24, 24, 24 * (kib - 4), false},
+  };
+  for (const Case& c : cases) {
+    step(std::to_string(c.send_partitions) + " to " + std::to_string(c.recv_partitions) + " partitions, " +
+         std::to_string(c.total_bytes) + " bytes");
+    OwnPair pair(c.send_partitions, c.recv_partitions, c.total_bytes);
+    pair.create();
+    EXPECT_EQ(told(pair.send_request, "partita_packets"), c.in_packets ? "true" : "false");
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      pair.open();
+      write_pattern(pair.out.data(), round, 0, c.total_bytes);
+      EXPECT_EQ(MPIX_Pready_range(0, c.send_partitions - 1, pair.send), PARTITA_DEVICE_SUCCESS);
+      if (round == 2) {
+        for (int p = 0; p < c.recv_partitions; p += 3) EXPECT_TRUE(pair.has_arrived(p));
+      }
+      pair.complete();
+      EXPECT_EQ(first_off_pattern(pair.in.data(), round, 0, c.total_bytes), c.total_bytes);
+    }
+    pair.free_device_requests();
+    pair.free_requests();
+  }
 }
 
 /// So small a request would travel as packets, in which no kernel can compute. To itself each rank maps everything.

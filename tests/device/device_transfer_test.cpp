@@ -263,6 +263,11 @@ PairShape random_shape(Random& random, bool send_device_driven, bool recv_device
     shape.recv_partitions = 2;
     shape.total_bytes = std::int64_t{16 * 6 * 40} * (packets ? 1 : random.integer(1, 3));
   }
+  if (packets && random.one_in(8)) {  // the largest in packets: as many bytes as travel so, in partitions of 1 KiB
+    shape.send_partitions = shape.transport_partitions = 32;
+    shape.recv_partitions = random.of(std::vector<int>{32, 64});
+    shape.total_bytes = 32 * 1024;
+  }
   shape.send_device_driven = send_device_driven;
   shape.recv_device_driven = recv_device_driven;
   shape.packets = packets;

@@ -92,12 +92,17 @@ TEST_F(DeviceDriven, kernels_exchange_any_size_over_many_rounds) {
     int rounds;
     Placement placement = Placement::gpu;
   };
-  // From 8 bytes to 8 KiB in units of 8 bytes: packets; else flags behind the data.
+  // From 8 bytes to 8 KiB in units of 8 bytes, and to 32 KiB in partitions of 1 KiB: packets; else flags behind the
+  // data.
   const std::vector<Case> cases = {{8, 1, 32, 3000},
                                    {64, 1, 32, 3000},
                                    {64, 8, 32, 1000},
                                    {1024, 1, 256, 3000},
                                    {8192, 4, 256, 1000},
+                                   {32768, 32, 256, 1000},
+                                   {30720, 60, 96, 1000},
+                                   {32768, 16, 256, 1000},
+                                   {33792, 33, 256, 1000},
                                    {12, 3, 32, 1000},
                                    {0, 2, 32, 200},
                                    {4100, 1, 128, 1000},
@@ -222,7 +227,7 @@ TEST_F(DeviceDriven, a_hundred_thousand_epochs_of_many_blocks_run_with_flags_whi
   int rounds = 100'000;
   constexpr int transport_partitions = 8;
   const std::int64_t bytes = std::int64_t{8} * blocks * words_each;
-  ASSERT_GT(bytes, packet_limit_bytes);
+  ASSERT_FALSE(fits_packets(blocks, blocks, bytes));
   GpuBuffer out(bytes);
   GpuBuffer in(bytes);
   make(out, in, blocks, "device", transport_partitions);

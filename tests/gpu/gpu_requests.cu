@@ -55,7 +55,7 @@ void RingPair::make(const AnyBuffer& out, const AnyBuffer& in, int partitions, c
   PMPI_Info_free(&info);
   ASSERT_EQ(Partita_Prequest_create(&device_send_, send_), MPI_SUCCESS);
   ASSERT_EQ(Partita_Prequest_create(&device_recv_, recv_), MPI_SUCCESS);
-  const bool in_packets = driver == "device" && bytes > 0 && bytes * partitions <= packet_limit_bytes && bytes % 8 == 0;
+  const bool in_packets = driver == "device" && fits_packets(partitions, partitions, bytes * partitions);
   ASSERT_TRUE(goes(send_, kernels_reach_next_, in_packets));
 }
 

@@ -23,8 +23,14 @@ bool kernels_reach(int from, int to);
 /// engine, in packets or not.
 testing::AssertionResult goes(Partita_Request send, bool by_kernels, bool in_packets);
 
-/// Up to here requests between two device-driven sides travel as packets, where partitions are multiples of 8 bytes.
-inline constexpr std::int64_t packet_limit_bytes = 8 * 1024;
+/// Whether a request between two device-driven sides travels as packets.
+inline bool fits_packets(int send_partitions, int recv_partitions, std::int64_t total_bytes) {
+  const std::int64_t send_bytes = total_bytes / send_partitions;
+  const std::int64_t recv_bytes = total_bytes / recv_partitions;
+  const bool small_partitions = send_bytes <= 1024 && recv_bytes <= 1024 && recv_partitions <= 64;
+  const bool whole = total_bytes > 0 && send_bytes % 8 == 0 && recv_bytes % 8 == 0;
+  return whole && (total_bytes <= 8 * 1024 || (small_partitions && total_bytes <= 32 * 1024));
+}
 
 /// A send to the next rank and a receive from the one before, both with a device request.
 class RingPair : public Ring {

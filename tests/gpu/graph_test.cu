@@ -263,8 +263,9 @@ TEST_F(DeviceDrivenGraphs, whole_epochs_are_replayed_without_a_host) {
     int partitions;
     int rounds;
   };
-  // Up to 8 KiB in units of 8 bytes: packets; else flags behind the data.
-  const std::vector<Case> cases = {{8, 1, 1000}, {64, 16, 1000}, {12, 3, 500}, {4096, 64, 500}, {1 << 18, 8, 100}};
+  // Up to 8 KiB in units of 8 bytes, or 32 KiB in partitions of 1 KiB: packets; else flags behind the data.
+  const std::vector<Case> cases = {{8, 1, 1000}, {64, 16, 1000},  {1024, 24, 500},
+                                   {12, 3, 500}, {4096, 64, 500}, {1 << 18, 8, 100}};
   for (Case shape : cases) {
     shape.rounds = rounds_of(shape.rounds);
     const std::string text =

@@ -116,7 +116,7 @@ class ManyPrequests : public Ring {
     PMPI_Info_free(&info);
     const bool by_kernels = kernels_reach(rank(), next());
     for (const Flow& flow : flows) {
-      const bool small = flow.out->size_bytes() <= packet_limit_bytes && flow.partition_bytes % 8 == 0;
+      const bool small = fits_packets(flow.partitions, flow.partitions, flow.out->size_bytes());
       ASSERT_TRUE(goes(flow.send, by_kernels, driver == "device" && small));
     }
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "gpu/gpu_buffer.cuh"
+#include "gpu/gpu_requests.cuh"
 #include "gpu/marking.cuh"
 #include "support/job.hpp"
 
@@ -163,7 +164,7 @@ TEST_F(Ordering, who_sees_an_arrival_of_a_host_driven_send_sees_its_bytes) {
 TEST_F(Ordering, who_sees_an_arrival_of_a_device_driven_send_sees_its_bytes) {
   if (demanded_copy() == "engine") GTEST_SKIP() << "device-driven requests take no engine";
   // As packets, and as bytes with flags behind them.
-  const Shape shapes[] = {{64, 32, 4, 64 * 64}, {32, 32, 8, 32 * 1024}, {32, 16, 1, 32 * 1024}};
+  const Shape shapes[] = {{64, 32, 4, 64 * 64}, {32, 32, 8, 32 * 1024}, {32, 32, 8, 64 * 1024}, {32, 16, 1, 32 * 1024}};
   const int rounds = static_cast<int>(environment_number("PARTITEST_ROUNDS", 2000));
   for (const Shape& shape : shapes) {
     for (const Grain grain : grains) {
@@ -174,7 +175,8 @@ TEST_F(Ordering, who_sees_an_arrival_of_a_device_driven_send_sees_its_bytes) {
       GpuBuffer sum(sizeof(unsigned));
       make(shape, buffer, "device");
       if (HasFatalFailure()) return;
-      EXPECT_EQ(told(request_, "partita_packets"), shape.total_bytes <= 8192 ? "true" : "false");
+      EXPECT_EQ(told(request_, "partita_packets"),
+                fits_packets(shape.send_partitions, shape.recv_partitions, shape.total_bytes) ? "true" : "false");
       SharedVerdict verdict;
       Stream stream;
       harness_barrier();

@@ -34,6 +34,12 @@ static_assert(sizeof(Promise) == sizeof(std::uint64_t));
 
 /// Up to here a request between two device-driven sides travels as packets. Measured: docs/measurements/.
 constexpr std::int64_t packet_limit_bytes = 8 * 1024;
+/// A larger one does, up to this, which bounds its slots and what one block that waits for all of it unpacks, ...
+constexpr std::int64_t most_packets_bytes = 32 * 1024;
+/// ... if no partition is larger than this: so small ones are awaited one by one. There are at most so many of them: a
+/// wait for all looks at each one.
+constexpr std::int64_t packet_partition_limit_bytes = 1024;
+constexpr std::int64_t most_packet_partitions = 64;
 /// Where much is put at once, a copy announces itself at least so often.
 constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
 /// Copies with their flags that are under way at once: beside one's bytes, another one begins or ends. Measured:
@@ -46,11 +52,18 @@ bool aligned_for_packets(const Endpoint& endpoint) {
   return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
 }
 
+bool small_enough_for_packets(const Plan& plan) {
+  if (plan.total_bytes() <= packet_limit_bytes) return true;
+  return plan.total_bytes() <= most_packets_bytes && plan.send().partition_bytes() <= packet_partition_limit_bytes &&
+         plan.recv().partition_bytes() <= packet_partition_limit_bytes &&
+         plan.recv_partitions() <= most_packet_partitions;
+}
+
 bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Offer& offer) {
   return receiver.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
-         aligned_for_packets(receiver) && plan.total_bytes() > 0 && plan.total_bytes() <= packet_limit_bytes &&
-         plan.send().even() && plan.send().partition_bytes() % packet_payload_bytes == 0 && plan.recv().even() &&
-         plan.recv().partition_bytes() % packet_payload_bytes == 0;
+         aligned_for_packets(receiver) && plan.total_bytes() > 0 && plan.send().even() &&
+         plan.send().partition_bytes() % packet_payload_bytes == 0 && plan.recv().even() &&
+         plan.recv().partition_bytes() % packet_payload_bytes == 0 && small_enough_for_packets(plan);
 }
 
 std::size_t flags_bytes(const Plan& plan) {
