@@ -7,6 +7,7 @@
 #include "apps/support/time_limit.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/measurement.hpp"
+#include "bench/gpu/memory_copy.hpp"
 #include "bench/gpu/nccl.hpp"
 #include "bench/gpu/nvshmem.hpp"
 #include "bench/gpu/table.hpp"
@@ -31,26 +32,45 @@ std::shared_ptr<std::byte> bytes_of(const Arguments&... arguments) {
   return {buffer, buffer->data()};
 }
 
-/// Rank 0 computes and sends C, rank 1 receives it. One epoch a sample: rank 0's computation and both sides'
-/// communication, from rank 0's beginning to the later end.
-class Goodput : public GpuMeasurement {
+/// Rank 0 computes and sends C, rank 1 receives it.
+class Addition : public GpuMeasurement {
  public:
-  Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
-      : Goodput(job, std::move(name), c, std::move(arrays),
-                bytes_of<DeviceBuffer>(static_cast<std::size_t>(c.size_bytes))) {}
-  /// With memory of its own kind for C.
-  Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
-          std::shared_ptr<std::byte> sum)
-      : GpuMeasurement(job, std::move(name), c),
-        arrays_(std::move(arrays)),
-        sum_(std::move(sum)),
-        offset_(measure_offset(job.comm)) {}
+  Addition(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
+           std::shared_ptr<std::byte> sum)
+      : GpuMeasurement(job, std::move(name), c), arrays_(std::move(arrays)), sum_(std::move(sum)) {}
 
   void prepare(std::uint64_t epoch) override {
     if (job_.is_first()) gpu::fill_addends(arrays_->a.data(), arrays_->b.data(), region(), epoch, stream_.get());
     gpu::poison(region(), epoch, stream_.get());
   }
   bool compare(std::uint64_t epoch) const override { return job_.is_first() || compare_region(region(), epoch); }
+
+ protected:
+  Addends addends() const { return arrays_->addends(); }
+  std::byte* sum() const { return sum_.get(); }
+  std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
+
+ private:
+  Region region() const { return {sum(), size_bytes(), case_.partitions}; }
+
+  std::shared_ptr<AddendArrays> arrays_;
+  std::shared_ptr<std::byte> sum_;
+};
+
+/// Memory for a case's C.
+std::shared_ptr<std::byte> sum_of(const Case& c) {
+  return bytes_of<DeviceBuffer>(static_cast<std::size_t>(c.size_bytes));
+}
+
+/// One epoch a sample: rank 0's computation and both sides' communication, from rank 0's beginning to the later end.
+class Goodput : public Addition {
+ public:
+  Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
+      : Goodput(job, std::move(name), c, std::move(arrays), sum_of(c)) {}
+  /// With memory of its own kind for C.
+  Goodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays,
+          std::shared_ptr<std::byte> sum)
+      : Addition(job, std::move(name), c, std::move(arrays), std::move(sum)), offset_(measure_offset(job.comm)) {}
 
   double sample(const Round&) final {
     open();
@@ -71,9 +91,6 @@ class Goodput : public GpuMeasurement {
   virtual void receive() = 0;
 
   void compute() { launch_vector_add(addends(), sum(), case_.partitions, stream_.get()); }
-  Addends addends() const { return arrays_->addends(); }
-  std::byte* sum() const { return sum_.get(); }
-  std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
 
   // For MPI_Send and MPI_Recv.
   static constexpr int mpi_tag = 77;
@@ -84,10 +101,6 @@ class Goodput : public GpuMeasurement {
   }
 
  private:
-  Region region() const { return {sum(), size_bytes(), case_.partitions}; }
-
-  std::shared_ptr<AddendArrays> arrays_;
-  std::shared_ptr<std::byte> sum_;
   ClockOffset offset_;
 };
 
@@ -258,6 +271,51 @@ class PartitaGoodput final : public Goodput {
   Request request_;
 };
 
+/// Device-driven on both sides: a kernel on each GPU that is launched once for all epochs of a sample, whose mean it
+/// is.
+class ResidentGoodput final : public Addition {
+ public:
+  ResidentGoodput(Job& job, std::string name, const Case& c, std::shared_ptr<AddendArrays> arrays)
+      : Addition(job, std::move(name), c, std::move(arrays), sum_of(c)), request_(job, shape()) {
+    request_.create_device_request();
+  }
+  LinkUsed link_used() override { return request_.link_used(); }
+
+  double sample(const Round&) override {
+    const int epochs = static_cast<int>(
+        std::clamp(sample_bytes / case_.size_bytes, std::int64_t{fewest_epochs}, std::int64_t{most_epochs}));
+    MPIX_Prequest request = request_.for_kernels();
+    if (request.limit_ns == 0)
+      request.limit_ns = apps::wait_limit_ns();  // else a lost rank would leave a kernel behind
+    job_.barrier();
+    if (job_.is_first()) {
+      launch_vector_add_epochs(addends(), sum(), case_.partitions, request, epochs, report_.on_gpu(), stream_.get());
+    } else {
+      launch_receiving(request, untimed_epochs + epochs, report_.on_gpu(), stream_.get());
+    }
+    const KernelReport report = finished(report_);
+    return job_.is_first() ? static_cast<double>(report.measured_ns) / 1000 / epochs : 0;
+  }
+
+ private:
+  static constexpr std::int64_t sample_bytes = std::int64_t{1} << 30;
+  static constexpr int fewest_epochs = 4, most_epochs = 100;
+
+  RequestShape shape() const {
+    RequestShape shape;
+    shape.sends = job_.is_first();
+    shape.buffer = sum();
+    shape.size_bytes = case_.size_bytes;
+    shape.partitions = case_.partitions;
+    shape.transport_partitions = job_.options.transport_partitions;
+    shape.driver = "device";
+    return shape;
+  }
+
+  Request request_;
+  Mailbox<KernelReport> report_;
+};
+
 /// Adds one contender a mode through `link`, compared with the first of `modes`.
 void add_modes(std::vector<Contender>& contenders, Job& job, const Case& c, const std::shared_ptr<AddendArrays>& arrays,
                const std::vector<Mode>& modes, const std::string& link) {
@@ -275,6 +333,7 @@ std::vector<Contender> in_a_node(Job& job, const Subjects&, const Case& c) {
   const auto arrays = std::make_shared<AddendArrays>(static_cast<std::size_t>(c.size_bytes));
   std::vector<Contender> contenders;
   add_modes(contenders, job, c, arrays, {traditional, engine, kernel, kernel_in_place, kernel_with_start}, "auto");
+  contenders.push_back({"resident", traditional.name, std::make_unique<ResidentGoodput>(job, "resident", c, arrays)});
   if (job.options.transport_partitions == 0) {  // of which it has none, so that comparing their number needs it once
     contenders.push_back({"staged-mpi", traditional.name, std::make_unique<StagedMpi>(job, "staged-mpi", c, arrays)});
   }

@@ -29,4 +29,14 @@ void launch_vector_add_and_mark(const Addends& addends, std::byte* c, int blocks
 /// Adds and marks likewise, with the sums stored straight into the receiver's memory (a send in place).
 void launch_vector_add_in_place(const Addends& addends, int blocks, const MPIX_Prequest& send, cudaStream_t stream);
 
+/// Epochs of launch_vector_add_epochs that follow the timed ones, and complete what those have opened.
+inline constexpr int untimed_epochs = 1;
+
+/// One kernel that adds and marks in each of `epochs` timed epochs of a device-driven send and in the untimed ones. In
+/// all but the last one of all, the sums are too large, each time by less. Reports the time from the moment that the
+/// receiver has opened the first epoch to the moment that it has opened the first untimed one. Launches only. Leaves
+/// room on the GPU for a receiving kernel of one block, should both ranks have the same.
+void launch_vector_add_epochs(const Addends& addends, std::byte* c, int partitions, const MPIX_Prequest& send,
+                              int epochs, KernelReport* report, cudaStream_t stream);
+
 }  // namespace partita::bench::gpu

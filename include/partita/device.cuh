@@ -117,11 +117,12 @@ MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 /// next epoch is open, and its partitions may be written and marked.
 MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send);
 
-/// Goes on in an exchange: MPIX_Pwait of `recv` and `send`, MPIX_Pstart and MPIX_Pbuf_prepare of `next_send`, which is
-/// `send` or, where sends alternate, another one. Different threads wait for the two sides. The next epoch of a receive
-/// is opened by MPIX_Pstart, when what came has been read; the peer's call does not return before. A request to or from
-/// MPI_PROC_NULL is left out. A code is that of the receive's wait, or else of the sends; what belongs to the other
-/// side may have been done. PARTITA_DEVICE_ERR_SIDE: `recv` is a send, or another one is a receive.
+/// Goes on in an exchange: MPIX_Pwait of `recv` and `send`, MPIX_Pstart and MPIX_Pbuf_prepare of `next_send`.
+/// Different threads wait for the two sides. The next epoch of a receive is opened by MPIX_Pstart, when what came has
+/// been read, and the peer's call waits for it: so exchanges alternate between sets of requests, and `next_send` is
+/// another one than `send`, whose peer has opened its receive before. A request to or from MPI_PROC_NULL is left out.
+/// The code is that of the receive's wait, or else of the sends; what belongs to the other side may have been done.
+/// PARTITA_DEVICE_ERR_SIDE: `recv` is a send, or another one is a receive.
 MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_Prequest next_send);
 
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------
