@@ -75,8 +75,8 @@ def planned_runs(options):
                         *shape, *peers))
     runs.append(run("late-neighbours", "late-neighbours", "-m", "64K:64K" if options.quick else "8K:8M", "--partitions",
                     "8", *links, *peers))
-    # Subjects of Partita share the way of their setup messages, so each link has jobs of its own.
-    runs += [run(f"first-contact-{link}", "first-contact", "--link", link, *peers) for link in ("auto", "mpi")]
+    # Subjects of Partita share the way of their setup messages, so each link has jobs of its own, each of one sample.
+    runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in ("auto", "mpi")]
     return [each for each in runs if not options.only or each.name in options.only]
 
 

@@ -103,6 +103,12 @@ def test_the_samples_of_a_job_may_be_fewer(measure):
     assert all("-i 7 -x 2" in " ".join(words) for words in measure("--samples", "7").started)
 
 
+def test_a_first_contact_has_one_sample(measure):
+    measured = measure("--samples", "7", tool=["measure.py", "--only", "first-contact-mpi"])
+    assert measured.started
+    assert all("-i" not in words and "-x" not in words for words in measured.started)
+
+
 def test_no_jobs_at_all_are_refused(measure):
     measured = measure("--jobs", "0")
     assert measured.ended.returncode == 2
