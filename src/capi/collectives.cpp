@@ -160,9 +160,32 @@ class Call {
   }
 
  private:
+  /// All buffers lie in host memory, or all in that of one GPU.
+  void check_place(const char* name, const memory::Place& place, const Layout& layout) {
+    const bool is_gpu = !memory::is_host(place.kind);
+    if (is_gpu && !layout.contiguous()) {
+      throw Error(ErrorClass::type,
+                  "argument {} is GPU memory and its datatype has gaps, which Partita cannot pack there yet; expected "
+                  "is a contiguous datatype or host memory",
+                  name);
+    }
+    if (first_name_ == nullptr) {
+      first_name_ = name;
+      first_place_ = place;
+    }
+    if (is_gpu == !memory::is_host(first_place_.kind) && place.device == first_place_.device) return;
+    throw Error(ErrorClass::buffer,
+                "argument {} is {}, but argument {} is {}; expected are buffers of a rank all in host memory or all in "
+                "the memory of one GPU",
+                name, described(place), first_name_, described(first_place_));
+  }
+  static std::string described(const memory::Place& place) {
+    return memory::is_host(place.kind) ? "host memory" : fmt::format("memory of GPU {}", place.device);
+  }
+
   /// Returns the bytes of a slice.
   std::int64_t add(std::vector<Block>& blocks, const Given& buffer, MPI_Aint offset, MPI_Count count,
-                   std::shared_ptr<const Layout> layout) const {
+                   std::shared_ptr<const Layout> layout) {
     if (count < 0)
       throw Error(ErrorClass::count, "a count of argument {} is {}; expected is 0 or more", buffer.name, count);
     const std::int64_t element = arguments_.form == Form::packed ? layout->size_bytes() : layout->extent_bytes();
@@ -176,26 +199,24 @@ class Call {
     // As numbers, since displacements from MPI_BOTTOM are addresses.
     const auto number = reinterpret_cast<std::uintptr_t>(buffer.address) + static_cast<std::uintptr_t>(offset);
     auto* const address = reinterpret_cast<std::byte*>(number);
+    memory::Place place;
     if (block_bytes > 0) {
       if (number + static_cast<std::uintptr_t>(layout->first_byte()) == 0) {
         throw Error(ErrorClass::buffer, "argument {} is null, but the request has {} bytes of it", buffer.name,
                     block_bytes);
       }
-      const auto place = runtime_.device_memory->place_of(address + layout->first_byte(), 1);
-      if (!memory::is_host(place.kind)) {
-        throw Error(ErrorClass::buffer,
-                    "argument {} is {} memory, on which Partita has no partitioned collectives yet; expected is host "
-                    "memory",
-                    buffer.name, name_of(place.kind));
-      }
+      place = runtime_.device_memory->place_of(address + layout->first_byte(), 1);
+      check_place(buffer.name, place, *layout);
     }
-    blocks.push_back({address, count, std::move(layout)});
+    blocks.push_back({address, count, std::move(layout), place});
     return slice_bytes;
   }
 
   Runtime& runtime_;
   const Common& common_;
   CollectiveArguments arguments_;
+  const char* first_name_ = nullptr;  ///< of a buffer that is not empty
+  memory::Place first_place_;         ///< its
 };
 
 /// The neighbours of a process topology, in the order of the blocks (MPI-4, section 8.6).

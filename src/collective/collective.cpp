@@ -52,6 +52,26 @@ std::int64_t reads_under_results(const CollectiveArguments& arguments, const Sch
   });
 }
 
+/// Where the buffers lie, and so what the collective has of its own.
+memory::Place home_of(const CollectiveArguments& arguments) {
+  for (const std::vector<Block>* blocks : {&arguments.sent, &arguments.received}) {
+    for (const Block& block : *blocks) {
+      if (!memory::is_host(block.place.kind)) return {memory::Kind::device, block.place.device};
+    }
+  }
+  return {};
+}
+
+std::unique_ptr<GpuWork> gpu_work(const Services& services, const CollectiveArguments& arguments,
+                                  const memory::Place& home) {
+  if (memory::is_host(home.kind)) return nullptr;
+  std::optional<GpuReduction> reduction;
+  if (arguments.reduction.exists()) {
+    reduction = gpu_reduction(arguments.reduction.op(), arguments.reduction.datatype());
+  }
+  return std::make_unique<GpuWork>(services.host_blocks, services.device_memory, home.device, reduction);
+}
+
 }  // namespace
 
 Collective::Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments)
@@ -64,8 +84,9 @@ Collective::Collective(const Services& services, Matcher& matcher, CollectiveArg
       algorithm_(choose(arguments_.problem, arguments_.algorithm)),
       schedule_(algorithm_.write(arguments_.problem)),
       order_(schedule_),
-      memory_(services.host_blocks, arguments_.partitions, arguments_.form, arguments_.sent, arguments_.received,
-              schedule_.slot_bytes),
+      memory_({services.host_blocks, services.device_memory, home_of(arguments_)}, arguments_.partitions,
+              arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
+      gpu_(gpu_work(services, arguments_, memory_.home().place)),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()),
@@ -76,6 +97,7 @@ Collective::Collective(const Services& services, Matcher& matcher, CollectiveArg
 
 Collective::~Collective() {
   services_.progress.dismiss(*this);
+  if (gpu_ != nullptr) gpu_->close();
 }
 
 void Collective::make_legs() {
@@ -125,8 +147,10 @@ void Collective::check_startable() const {
 
 void Collective::start() {
   check_startable();
+  if (gpu_ != nullptr) gpu_->open();
   for (Course& course : courses_) {
     course.begun.clear();
+    course.running.clear();
     course.walk.restart([&](int action) { course.begun.push_back(action); });
     course.marked.store(false, std::memory_order_relaxed);
     course.over.store(course.walk.is_over(), std::memory_order_relaxed);
@@ -212,19 +236,30 @@ bool Collective::walk_if_free(int partition) {
 
 bool Collective::walk_on(int partition, Course& course) {
   bool moved = false;
+  bool runs_more = false;
+  const auto begin = [&course](int other) { course.begun.push_back(other); };
   try {
+    moved = end_running(partition, course);
     for (std::size_t i = 0; i < course.begun.size() && !failed_.load(std::memory_order_acquire);) {
       const int action = course.begun[i];
-      if (!try_action(partition, course, action)) {
+      const Attempt attempt = try_action(partition, course, action);
+      if (attempt.result == Result::waits) {
         ++i;
         continue;
       }
       moved = true;
-      actions_done_.fetch_add(1, std::memory_order_relaxed);
       course.begun[i] = course.begun.back();
       course.begun.pop_back();
-      course.walk.finish(action, [&](int other) { course.begun.push_back(other); });
+      if (attempt.result == Result::runs) {
+        runs_more = true;
+        course.running.push_back({action, attempt.ticket});
+        course.walk.release(action, [this](int other) { return is_on_stream(other); }, begin);
+        continue;
+      }
+      actions_done_.fetch_add(1, std::memory_order_relaxed);
+      course.walk.finish(action, begin);
     }
+    if (runs_more) gpu_->flush();
   } catch (const std::exception&) {
     fail_with_current();
   }
@@ -232,30 +267,95 @@ bool Collective::walk_on(int partition, Course& course) {
   return moved;
 }
 
-/// Whether the action is done now.
-bool Collective::try_action(int partition, Course& course, int place) {
+/// Finishes what the GPU has ended of it; returns whether there was something.
+bool Collective::end_running(int partition, Course& course) {
+  bool moved = false;
+  for (std::size_t i = 0; i < course.running.size();) {
+    const auto [action, ticket] = course.running[i];
+    if (!gpu_->ended(ticket)) {
+      ++i;
+      continue;
+    }
+    moved = true;
+    course.running[i] = course.running.back();
+    course.running.pop_back();
+    if (SendLeg* const leg = send_of_[static_cast<std::size_t>(action)]) leg->leave(partition);
+    actions_done_.fetch_add(1, std::memory_order_relaxed);
+    // The others were released when it was begun.
+    course.walk.release(
+        action, [this](int other) { return !is_on_stream(other); },
+        [&course](int other) { course.begun.push_back(other); });
+    course.walk.end();
+  }
+  return moved;
+}
+
+/// Whether the stream does it, behind all that was begun before.
+bool Collective::is_on_stream(int place) const {
+  const auto at = static_cast<std::size_t>(place);
+  const Deed deed = schedule_.actions[at].deed;
+  return deed == Deed::copy || deed == Deed::reduce || (deed == Deed::send && send_of_[at]->packs());
+}
+
+Collective::Attempt Collective::try_action(int partition, Course& course, int place) {
   const auto at = static_cast<std::size_t>(place);
   const Action& action = schedule_.actions[at];
+  if (action.deed == Deed::mark) {
+    return {course.marked.load(std::memory_order_acquire) ? Result::done : Result::waits};
+  }
+  if (gpu_ != nullptr) return try_on_gpu(partition, place);
   switch (action.deed) {
-    case Deed::mark:
-      return course.marked.load(std::memory_order_acquire);
+    case Deed::receive:
+      return {receive_of_[at]->take(partition) ? Result::done : Result::waits};
     case Deed::send:
       send_of_[at]->send(partition);
-      return true;
-    case Deed::receive:
-      return receive_of_[at]->take(partition);
+      break;
     case Deed::copy:
-      if (!may_write(action.to)) return false;
+      if (!may_write(action.to)) return {Result::waits};
       memory_.copy(action.from, action.to, partition);
       count_read(action.from);
-      return true;
+      break;
     case Deed::reduce:
       arguments_.reduction.apply(memory_.operand(action.from, partition), memory_.operand(action.to, partition),
                                  action.from.bytes, arguments_.problem.unit_bytes);
       count_read(action.from);
-      return true;
+      break;
+    case Deed::mark:
+      break;
   }
-  return true;
+  return {Result::done};
+}
+
+/// All but the mark.
+Collective::Attempt Collective::try_on_gpu(int partition, int place) {
+  const auto at = static_cast<std::size_t>(place);
+  const Action& action = schedule_.actions[at];
+  std::byte* const from = action.from.bytes > 0 ? memory_.gapless(action.from, partition) : nullptr;
+  std::byte* const to = action.to.bytes > 0 ? memory_.gapless(action.to, partition) : nullptr;
+  switch (action.deed) {
+    case Deed::receive:
+      if (!receive_of_[at]->has_arrived(partition)) return {Result::waits};
+      if (const auto move = receive_of_[at]->unpacking(partition)) return {Result::runs, gpu_->copy(*move)};
+      break;
+    case Deed::send:
+      if (const auto move = send_of_[at]->packing(partition)) return {Result::runs, gpu_->copy(*move)};
+      send_of_[at]->leave(partition);
+      break;
+    case Deed::copy: {
+      if (!may_write(action.to)) return {Result::waits};
+      const Attempt begun{Result::runs, gpu_->copy({to, from, action.from.bytes})};
+      count_read(action.from);  // what writes there comes behind it on the stream
+      return begun;
+    }
+    case Deed::reduce: {
+      const Attempt begun{Result::runs, gpu_->reduce(from, to, action.from.bytes)};
+      count_read(action.from);
+      return begun;
+    }
+    case Deed::mark:
+      break;
+  }
+  return {Result::done};
 }
 
 /// Whether no partition will read there what is now to be written over.
@@ -269,9 +369,11 @@ void Collective::count_read(const Region& region) {
 
 ActiveStep::Outcome Collective::step() noexcept {
   bool moved = false;
-  for (int p = 0; p < arguments_.partitions; ++p) moved |= walk_if_free(p);
-  if (failed_.load(std::memory_order_acquire)) return Outcome::idle;
   try {
+    enter_gpu();
+    for (int p = 0; p < arguments_.partitions; ++p) moved |= walk_if_free(p);
+    if (failed_.load(std::memory_order_acquire)) return Outcome::idle;
+    if (gpu_ != nullptr && !moved) gpu_->check();
     if (everything_is_over()) {
       complete_.store(true, std::memory_order_release);
       return Outcome::idle;
@@ -298,6 +400,7 @@ bool Collective::is_lost() const {
 }
 
 bool Collective::done() {
+  enter_gpu();
   throw_if_failed();
   if (complete_.load(std::memory_order_acquire)) return true;
   const bool lost = is_lost();
@@ -322,6 +425,7 @@ bool Collective::prepared() {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
+  enter_gpu();
   throw_if_failed();
   const bool lost = is_lost();
   const bool prepared =
@@ -371,6 +475,7 @@ void Collective::abandon(const std::optional<Error>& cause) {
   if (!active()) return;
   const auto exclusive = services_.progress.exclusive();
   services_.progress.dismiss(*this);
+  if (gpu_ != nullptr) gpu_->close();
   meeting_.stop();
   for_each_leg([&](Leg& leg) {
     Half& half = leg.half();
@@ -392,6 +497,7 @@ void Collective::abandon(const std::optional<Error>& cause) {
 
 void Collective::withdraw() {
   services_.progress.dismiss(*this);
+  if (gpu_ != nullptr) gpu_->close();
   meeting_.stop();
   for_each_leg([](Leg& leg) { leg.half().withdraw(); });
 }

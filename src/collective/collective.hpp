@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collective/algorithms.hpp"
+#include "collective/gpu_work.hpp"
 #include "collective/leg.hpp"
 #include "collective/meeting.hpp"
 #include "collective/memory.hpp"
@@ -26,6 +27,7 @@ struct CollectiveArguments {
   Problem problem;
   int partitions = 1;
   Form form{};
+  /// Those that are not empty lie in host memory all, or in that of one GPU.
   std::vector<Block> sent;
   std::vector<Block> received;
   Reduction reduction;
@@ -40,7 +42,9 @@ const char* name_of(Kind kind);
 
 /// A partition's way: marked, and whatever it needs of others received → copied, reduced, sent on, as the schedule says
 /// → over, and arrived. Marks and the progress engine walk: sends leave within the mark that they wait for, receives
-/// are looked at in the engine's steps.
+/// are looked at in the engine's steps. In GPU memory copies and reductions begin there, on a stream, and end by
+/// themselves; what follows on the stream is begun behind them at once, and what is sent leaves in the first walk that
+/// finds it ended.
 class Collective final : public Operation, public Markable, public Awaitable, private ActiveStep {
  public:
   Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments);
@@ -62,18 +66,30 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   void abandon(const std::optional<Error>& cause) override;
   void withdraw() override;
   std::vector<Half*> halves() override;
-  bool in_gpu_memory() const override { return false; }
+  bool in_gpu_memory() const override { return gpu_ != nullptr; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override;
   std::uint64_t how_far() const override;
 
  private:
+  enum class Result : std::uint8_t { waits, runs, done };
+  /// What came of a look at an action.
+  struct Attempt {
+    Result result;
+    GpuWork::Ticket ticket = 0;  ///< of one that runs
+  };
+  /// An action that the GPU does.
+  struct Running {
+    int action;
+    GpuWork::Ticket ticket;
+  };
   /// One partition's.
   struct Course {
     explicit Course(const Order& order) : walk(order) {}
     Walk walk;
-    std::vector<int> begun;     ///< actions that wait for nothing but themselves: receives, and the mark
+    std::vector<int> begun;  ///< actions that wait for nothing but themselves: receives, and the mark
+    std::vector<Running> running;
     std::atomic<int> calls{0};  ///< threads that want it walked; the first of them walks
     std::atomic<bool> marked{false};
     std::atomic<bool> over{false};
@@ -104,9 +120,15 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   bool walk(int partition, Course& course);
   bool walk_if_free(int partition);
   bool walk_on(int partition, Course& course);
-  bool try_action(int partition, Course& course, int action);
+  Attempt try_action(int partition, Course& course, int action);
+  Attempt try_on_gpu(int partition, int action);
+  bool is_on_stream(int action) const;
+  bool end_running(int partition, Course& course);
   bool may_write(const Region& region) const;
   void count_read(const Region& region);
+  void enter_gpu() const {
+    if (gpu_ != nullptr) gpu_->enter();
+  }
   Outcome step() noexcept override;
   bool all_are_through() const;
   bool everything_is_over();
@@ -118,6 +140,7 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   const Schedule schedule_;
   const Order order_;
   CollectiveMemory memory_;
+  std::unique_ptr<GpuWork> gpu_;  ///< where buffers lie in GPU memory; ends before the memory
   std::vector<std::unique_ptr<Leg>> legs_;
   Meeting meeting_;
   std::vector<SendLeg*> send_of_;        ///< by action; null where it is none

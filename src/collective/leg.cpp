@@ -4,10 +4,10 @@
 
 namespace partita::collective {
 
-Leg::Leg(const Services& services, CollectiveMemory& memory, LegTerms terms)
+Leg::Leg(CollectiveMemory& memory, LegTerms terms)
     : memory_(memory), terms_(std::move(terms)), data_([&] {
         if (std::byte* const row = memory.row(terms_.region)) return row;
-        own_.emplace(services.host_blocks,
+        own_.emplace(memory.home(),
                      static_cast<std::size_t>(terms_.region.bytes) * static_cast<std::size_t>(memory.partitions()));
         return own_->data();
       }()) {}
@@ -20,7 +20,10 @@ HalfTerms Leg::half_terms(Side side) const {
   terms.space = Space::collective;
   terms.communicator = terms_.communicator;
   terms.tag = terms_.tag;
-  terms.shape = {{memory_.partitions(), memory_.partitions() * terms_.region.bytes}, memory_.partitions(), 0};
+  terms.place = own_ ? memory_.home().place : memory_.place(terms_.region);
+  terms.shape = {{memory_.partitions(), memory_.partitions() * terms_.region.bytes},
+                 memory_.partitions(),
+                 memory::is_host(terms.place.kind) ? 0 : 1};
   terms.link = terms_.link;
   terms.data = data_;
   return terms;
@@ -54,7 +57,7 @@ void Leg::start_epoch(Half& half, Begin begin, Open open) {
 }
 
 SendLeg::SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
-    : Leg(services, memory, std::move(terms)), out_(services, *this, half_terms(Side::send)) {}
+    : Leg(memory, std::move(terms)), out_(services, *this, half_terms(Side::send)) {}
 
 void SendLeg::before_match() {
   if (out_.active()) out_.open();
@@ -70,13 +73,18 @@ std::string SendLeg::describe_wait() const {
   return peer_name() + (out_.peer_freed ? " has freed its request" : " has not started this epoch");
 }
 
-void SendLeg::send(int partition) {
+void SendLeg::pack(int partition) {
   if (own_) memory_.read(terms_.region, partition, data_ + partition * terms_.region.bytes);
-  out_.complete(link::Range{partition, partition + 1});
+}
+
+std::optional<Move> SendLeg::packing(int partition) const {
+  if (!own_) return {};
+  const std::int64_t bytes = terms_.region.bytes;
+  return Move{data_ + partition * bytes, memory_.gapless(terms_.region, partition), bytes};
 }
 
 ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
-    : Leg(services, memory, std::move(terms)), in_(services, *this, half_terms(Side::recv)) {}
+    : Leg(memory, std::move(terms)), in_(services, *this, half_terms(Side::recv)) {}
 
 void ReceiveLeg::before_match() {
   if (in_.active()) in_.open();
@@ -92,9 +100,14 @@ std::string ReceiveLeg::describe_wait() const {
   return fmt::format("{} has not sent all over link {}", peer_name(), in_.link_name());
 }
 
-bool ReceiveLeg::take(int partition) {
+bool ReceiveLeg::has_arrived(int partition) const {
   if (!in_.matched() || !in_.arrived(in_.plan().transports_of_recv(partition))) return false;
   in_.record(Trace::Event::arrived, partition);
+  return true;
+}
+
+bool ReceiveLeg::take(int partition) {
+  if (!has_arrived(partition)) return false;
   const std::byte* const landed = in_.landing() + partition * terms_.region.bytes;
   if (own_) {
     memory_.write(terms_.region, partition, landed);
@@ -102,6 +115,14 @@ bool ReceiveLeg::take(int partition) {
     std::memcpy(place, landed, static_cast<std::size_t>(terms_.region.bytes));
   }
   return true;
+}
+
+std::optional<Move> ReceiveLeg::unpacking(int partition) const {
+  const std::int64_t bytes = terms_.region.bytes;
+  const std::byte* const landed = in_.landing() + partition * bytes;
+  std::byte* const place = own_ ? memory_.gapless(terms_.region, partition) : data_ + partition * bytes;
+  if (landed == place) return {};
+  return Move{place, landed, bytes};
 }
 
 }  // namespace partita::collective

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "collective/gpu_work.hpp"
 #include "collective/memory.hpp"
 #include "transfer/incoming.hpp"
 #include "transfer/outgoing.hpp"
@@ -39,7 +40,7 @@ class Leg : protected Half::User {
   virtual ~Leg() = default;
 
  protected:
-  Leg(const Services& services, CollectiveMemory& memory, LegTerms terms);
+  Leg(CollectiveMemory& memory, LegTerms terms);
   HalfTerms half_terms(Side side) const;
   std::string peer_name() const;
   template <class Begin, class Open>
@@ -47,7 +48,7 @@ class Leg : protected Half::User {
 
   CollectiveMemory& memory_;
   const LegTerms terms_;
-  std::optional<MappableBytes> own_;
+  std::optional<OwnBytes> own_;
   std::byte* const data_;  ///< the partitions' bytes in a row
 };
 
@@ -61,10 +62,18 @@ class SendLeg final : public Leg {
   bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
   std::string describe_wait() const override;
   /// The region of `partition` may travel. Any thread.
-  void send(int partition);
+  void send(int partition) {
+    pack(partition);
+    leave(partition);
+  }
+  /// In GPU memory, the same in steps: what to copy, if anything; then it leaves.
+  std::optional<Move> packing(int partition) const;
+  bool packs() const { return own_.has_value(); }
+  void leave(int partition) { out_.complete(link::Range{partition, partition + 1}); }
 
  private:
   void before_match() override;
+  void pack(int partition);
 
   Outgoing out_;
 };
@@ -80,6 +89,9 @@ class ReceiveLeg final : public Leg {
   std::string describe_wait() const override;
   /// Whether the region of `partition` is there by now. One thread at a time for each partition.
   bool take(int partition);
+  /// In GPU memory, the same in steps: it has arrived; what to copy then, if anything.
+  bool has_arrived(int partition) const;
+  std::optional<Move> unpacking(int partition) const;
 
  private:
   void before_match() override;

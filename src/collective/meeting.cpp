@@ -20,7 +20,7 @@ int round_count(const MeetingTerms& terms) {
 /// Slot 0 is what is sent, in every round; slot 1 and so on are what comes.
 Meeting::Meeting(const Services& services, const MeetingTerms& terms)
     : services_(services),
-      memory_(services.host_blocks, 1, Form::packed, {}, {},
+      memory_({services.host_blocks, services.device_memory, {}}, 1, Form::packed, {}, {},
               std::vector<std::int64_t>(static_cast<std::size_t>(round_count(terms)) + 1, 1)) {
   const int size = static_cast<int>(terms.world_ranks.size());
   const auto leg_terms = [&](int rank, int slot) {

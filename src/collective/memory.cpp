@@ -10,24 +10,35 @@ constexpr std::size_t line_bytes = 64;
 
 }  // namespace
 
-CollectiveMemory::CollectiveMemory(memory::HostBlocks& host_blocks, int partitions, Form form, std::vector<Block> sent,
+OwnBytes::OwnBytes(const Home& home, std::size_t size_bytes)
+    : home_(home),
+      size_bytes_(size_bytes),
+      data_(home.is_gpu() ? home.device_memory.allocate_block(home.place.device, size_bytes)
+                          : home.host_blocks.allocate_block(size_bytes)) {}
+
+OwnBytes::~OwnBytes() {
+  if (home_.is_gpu()) {
+    home_.device_memory.free_block(home_.place.device, data_, size_bytes_);
+  } else {
+    home_.host_blocks.free_block(data_, size_bytes_);
+  }
+}
+
+CollectiveMemory::CollectiveMemory(const Home& home, int partitions, Form form, std::vector<Block> sent,
                                    std::vector<Block> received, const std::vector<std::int64_t>& slot_bytes)
-    : host_blocks_(host_blocks),
+    : home_(home),
       partitions_(partitions),
       form_(form),
       sent_(std::move(sent)),
       received_(std::move(received)),
       slot_bytes_(slot_bytes) {
+  std::size_t slots_bytes = 0;
   for (const std::int64_t bytes : slot_bytes_) {
-    slot_offsets_.push_back(slots_bytes_);
+    slot_offsets_.push_back(slots_bytes);
     const std::size_t all = static_cast<std::size_t>(bytes) * static_cast<std::size_t>(partitions);
-    slots_bytes_ += (all + line_bytes - 1) / line_bytes * line_bytes;
+    slots_bytes += (all + line_bytes - 1) / line_bytes * line_bytes;
   }
-  if (slots_bytes_ > 0) slots_ = host_blocks_.allocate_block(slots_bytes_);
-}
-
-CollectiveMemory::~CollectiveMemory() {
-  if (slots_ != nullptr) host_blocks_.free_block(slots_, slots_bytes_);
+  if (slots_bytes > 0) slots_ = std::make_unique<OwnBytes>(home_, slots_bytes);
 }
 
 const Block& CollectiveMemory::block(const Region& region) const {
@@ -38,11 +49,14 @@ std::int64_t CollectiveMemory::unit_bytes(const Layout& layout) const {
   return form_ == Form::packed ? layout.size_bytes() : layout.extent_bytes();
 }
 
-/// Where the region lies without gaps, or null.
+const memory::Place& CollectiveMemory::place(const Region& region) const {
+  return region.buffer == Buffer::slots ? home_.place : block(region).place;
+}
+
 std::byte* CollectiveMemory::gapless(const Region& region, int partition) const {
   if (region.buffer == Buffer::slots) {
     const auto slot = static_cast<std::size_t>(region.block);
-    return slots_ + slot_offsets_[slot] + partition * slot_bytes_[slot] + region.first;
+    return slots_->data() + slot_offsets_[slot] + partition * slot_bytes_[slot] + region.first;
   }
   const Block& block = this->block(region);
   if (!block.layout->contiguous()) return nullptr;

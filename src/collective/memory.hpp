@@ -8,6 +8,7 @@
 
 #include "collective/schedule.hpp"
 #include "core/layout.hpp"
+#include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
 
 namespace partita::collective {
@@ -17,6 +18,7 @@ struct Block {
   std::byte* address = nullptr;
   std::int64_t count = 0;  ///< elements of a slice
   std::shared_ptr<const Layout> layout;
+  memory::Place place;  ///< in GPU memory, or managed memory, the layout has no gaps
 };
 
 /// How the bytes of regions are counted.
@@ -25,57 +27,69 @@ enum class Form : std::uint8_t {
   in_gaps,  ///< with them, as a reduction takes its operands; the gaps of a caller's buffer are never written
 };
 
+/// Where memory of a collective's own comes from.
+struct Home {
+  memory::HostBlocks& host_blocks;
+  memory::DeviceMemory& device_memory;
+  memory::Place place;  ///< of a GPU, or host memory
+
+  bool is_gpu() const { return !memory::is_host(place.kind); }
+};
+
+/// Bytes that the ranks of the node can map.
+class OwnBytes {
+ public:
+  /// Throws Error (no_mem).
+  OwnBytes(const Home& home, std::size_t size_bytes);
+  ~OwnBytes();
+  OwnBytes(const OwnBytes&) = delete;
+  OwnBytes& operator=(const OwnBytes&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  const Home home_;
+  const std::size_t size_bytes_;
+  std::byte* const data_;
+};
+
 /// Of all partitions. Different threads may use different partitions at once.
 class CollectiveMemory {
  public:
   /// Throws Error (no_mem).
-  CollectiveMemory(memory::HostBlocks& host_blocks, int partitions, Form form, std::vector<Block> sent,
-                   std::vector<Block> received, const std::vector<std::int64_t>& slot_bytes);
-  ~CollectiveMemory();
+  CollectiveMemory(const Home& home, int partitions, Form form, std::vector<Block> sent, std::vector<Block> received,
+                   const std::vector<std::int64_t>& slot_bytes);
   CollectiveMemory(const CollectiveMemory&) = delete;
   CollectiveMemory& operator=(const CollectiveMemory&) = delete;
 
   int partitions() const { return partitions_; }
+  /// Where slots lie, and memory of the legs' own.
+  const Home& home() const { return home_; }
+  /// Where the bytes of row() lie.
+  const memory::Place& place(const Region& region) const;
   /// The bytes of `region` of all partitions, if they lie there without gaps and in a row; else null.
   std::byte* row(const Region& region) const;
-  /// Where a reduction finds `region` of `partition`.
+  /// Where `region` of `partition` lies, if that is without gaps; else null.
+  std::byte* gapless(const Region& region, int partition) const;
+  /// Where a reduction in host memory finds `region` of `partition`.
   std::byte* operand(const Region& region, int partition) const;
-  /// Copies `region` of `partition` to or from bytes in a row.
+  /// Copies `region` of `partition` to or from bytes in a row. In host memory, like the next.
   void read(const Region& region, int partition, std::byte* bytes) const;
   void write(const Region& region, int partition, const std::byte* bytes) const;
   void copy(const Region& from, const Region& to, int partition) const;
 
  private:
   const Block& block(const Region& region) const;
-  std::byte* gapless(const Region& region, int partition) const;
   std::int64_t unit_bytes(const Layout& layout) const;
 
-  memory::HostBlocks& host_blocks_;
+  const Home home_;
   const int partitions_;
   const Form form_;
   const std::vector<Block> sent_;
   const std::vector<Block> received_;
   const std::vector<std::int64_t> slot_bytes_;
   std::vector<std::size_t> slot_offsets_;
-  std::size_t slots_bytes_ = 0;
-  std::byte* slots_ = nullptr;
-};
-
-/// Bytes that the ranks of the node can map.
-class MappableBytes {
- public:
-  MappableBytes(memory::HostBlocks& host_blocks, std::size_t size_bytes)
-      : host_blocks_(host_blocks), size_bytes_(size_bytes), data_(host_blocks.allocate_block(size_bytes)) {}
-  ~MappableBytes() { host_blocks_.free_block(data_, size_bytes_); }
-  MappableBytes(const MappableBytes&) = delete;
-  MappableBytes& operator=(const MappableBytes&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  memory::HostBlocks& host_blocks_;
-  const std::size_t size_bytes_;
-  std::byte* const data_;
+  std::unique_ptr<OwnBytes> slots_;  ///< null: there are none
 };
 
 }  // namespace partita::collective

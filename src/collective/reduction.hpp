@@ -20,6 +20,9 @@ class Reduction {
   Reduction() = default;
   Reduction(MPI_Op op, MPI_Datatype datatype, SmallFloat format) : op_(op), datatype_(datatype), format_(format) {}
 
+  bool exists() const { return op_ != MPI_OP_NULL; }
+  MPI_Op op() const { return op_; }
+  MPI_Datatype datatype() const { return datatype_; }
   /// to = from ⊕ to, of `bytes` bytes of whole elements.
   void apply(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t unit_bytes) const;
 

@@ -105,11 +105,18 @@ class Walk {
   /// `action` is done: calls begin(other) for each one that waited for nothing else.
   template <class Begin>
   void finish(int action, Begin begin) {
-    --left_;
+    release(action, [](int) { return true; }, begin);
+    end();
+  }
+  /// The same in steps: those that waited for `action` are released once each, the ones for which `is_meant`, and at
+  /// last it ends.
+  template <class IsMeant, class Begin>
+  void release(int action, IsMeant is_meant, Begin begin) {
     for (const int other : order_.next[static_cast<std::size_t>(action)]) {
-      if (--awaited_[static_cast<std::size_t>(other)] == 0) begin(other);
+      if (is_meant(other) && --awaited_[static_cast<std::size_t>(other)] == 0) begin(other);
     }
   }
+  void end() { --left_; }
   bool is_over() const { return left_ == 0; }
 
  private:

@@ -8,11 +8,12 @@
 
 namespace partita::memory {
 
-enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers };
-inline constexpr int kernel_count = 4;
+enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers, reduce_elements };
+inline constexpr int kernel_count = 5;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {"partita_store_words", "partita_await_word",
-                                                           "partita_copy_and_store", "partita_tell_peers"};
+                                                           "partita_copy_and_store", "partita_tell_peers",
+                                                           "partita_reduce_elements"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -76,6 +77,41 @@ struct TellPeers {
   partita_u32 on_host = 0;              ///< not 0: of the host words, else of the device words
   partita_u32 value = 0;
   const partita_u32* from = nullptr;  ///< not null: the value is read there when the kernel begins
+};
+
+/// What a reduction takes. A complex number and a pair are two of their halves, one behind the other.
+enum class Element : partita_u32 {
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  f32,
+  f64,
+  complex_f32,
+  complex_f64,
+  pair_f32_i32,  ///< of a value and an index
+  pair_i32,
+  pair_f32,
+  pair_f64,
+};
+
+/// What it does. Of equal values minloc and maxloc take the lower index; where one value is no number, min and max
+/// take that one.
+enum class Combine : partita_u32 { sum, prod, min, max, land, lor, lxor, band, bor, bxor, minloc, maxloc };
+
+/// The arguments of Kernel::reduce_elements, any grid: to = from ⊕ to, bit by bit the same as with the two exchanged.
+/// They do not overlap, and are aligned for their elements. Nothing is done where `element` does not go with `by`.
+struct ReduceElements {
+  static constexpr Kernel kernel = Kernel::reduce_elements;
+  void* to = nullptr;
+  const void* from = nullptr;
+  partita_u64 count = 0;
+  Element element = Element::i8;
+  Combine by = Combine::sum;
 };
 
 }  // namespace partita::memory

@@ -65,7 +65,7 @@ class Stream : public CopyQueue {
   /// What comes behind waits for `event`, of any GPU of this process.
   virtual void await(const Event& event) = 0;
 
-  /// Runs one of the library's kernels: `arguments` is StoreWords, AwaitWord or CopyAndStore. It was loaded when this
+  /// Runs one of the library's kernels: `arguments` is one of memory/kernels.hpp. It was loaded when this
   /// process first used the GPU, so a launch never waits for kernels that run.
   template <class Arguments>
   void launch(Grid grid, const Arguments& arguments) {

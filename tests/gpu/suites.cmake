@@ -23,5 +23,9 @@ partita_test_variant(property gpu RANKS 1 4 LABELS gpu ENV ${in_gpu_memory} PART
 # Link mpi moves no GPU memory itself.
 partita_test_variant(link_contract gpu RANKS 2 LINKS direct ucx LABELS contract gpu ENV ${in_gpu_memory})
 
+# Collectives have a suite of their own: the one of host memory has datatypes with gaps and operations of the program's.
+partita_test(gpu_collectives RANKS 1 2 4 LINKS auto direct ucx mpi GPUS 1 DEFINITIONS PARTITEST_C_ONLY TIMEOUT 120
+             LIBRARIES partita ENV PARTITA_TIMEOUT=20)
+
 # What these entries run is built with the GPU tests.
 add_custom_target(gpu_suites ALL DEPENDS ${suites} link_contract_test)

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "memory/kernel_bodies.cuh"
+#include "memory/reduce_bodies.cuh"
 #include "support/fake_gpu.hpp"
 
 namespace partita::test {
@@ -45,6 +46,11 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
       });
     case memory::Kernel::tell_peers:
       return with(memory::TellPeers{}, [](const auto& arguments) { memory::tell_peers(arguments); });
+    case memory::Kernel::reduce_elements:
+      return with(memory::ReduceElements{}, [&](const auto& arguments) {
+        const unsigned threads = grid.blocks * grid.threads;
+        for (unsigned thread = 0; thread < threads; ++thread) memory::reduce_elements(arguments, {thread, threads});
+      });
   }
 }
 

@@ -1,0 +1,23 @@
+// The ⊕ of a reduction in GPU memory.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+
+#include "memory/kernels.hpp"
+
+namespace partita::collective {
+
+/// As a kernel of the library's makes it.
+struct GpuReduction {
+  memory::Element element{};
+  memory::Combine by{};
+  std::int64_t element_bytes = 1;
+};
+
+/// `op` goes with `datatype`. Throws Error where no kernel reduces so: an operation of the program's, numbers that GPUs
+/// do not have, pairs with a gap.
+GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype);
+
+}  // namespace partita::collective

@@ -1,0 +1,252 @@
+// The reductions of collectives in GPU memory: the kernel on CPU threads beside the MPI's own reduction, for every
+// predefined operation and datatype.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capi/operators.hpp"
+#include "collective/gpu_reduction.hpp"
+#include "core/error.hpp"
+#include "memory/reduce_bodies.cuh"
+
+namespace partita::test {
+namespace {
+
+struct NamedOp {
+  const char* name;
+  MPI_Op op;
+};
+const std::vector<NamedOp>& operations() {
+  static const std::vector<NamedOp> all = {
+      {"MPI_SUM", MPI_SUM},   {"MPI_PROD", MPI_PROD}, {"MPI_MIN", MPI_MIN},       {"MPI_MAX", MPI_MAX},
+      {"MPI_LAND", MPI_LAND}, {"MPI_LOR", MPI_LOR},   {"MPI_LXOR", MPI_LXOR},     {"MPI_BAND", MPI_BAND},
+      {"MPI_BOR", MPI_BOR},   {"MPI_BXOR", MPI_BXOR}, {"MPI_MINLOC", MPI_MINLOC}, {"MPI_MAXLOC", MPI_MAXLOC}};
+  return all;
+}
+
+/// A datatype, and of what numbers an element consists, as tests fill it.
+enum class Numbers { integers, truths, floats };
+struct NamedType {
+  const char* name;
+  MPI_Datatype datatype;
+  Numbers numbers;
+  int number_bytes;
+};
+#define PARTITA_TYPE(type, numbers, bytes) {#type, type, Numbers::numbers, bytes}
+const std::vector<NamedType>& datatypes() {
+  static const std::vector<NamedType> all = {
+      PARTITA_TYPE(MPI_SIGNED_CHAR, integers, 1),
+      PARTITA_TYPE(MPI_UNSIGNED_CHAR, integers, 1),
+      PARTITA_TYPE(MPI_SHORT, integers, 2),
+      PARTITA_TYPE(MPI_UNSIGNED_SHORT, integers, 2),
+      PARTITA_TYPE(MPI_INT, integers, 4),
+      PARTITA_TYPE(MPI_UNSIGNED, integers, 4),
+      PARTITA_TYPE(MPI_LONG, integers, 8),
+      PARTITA_TYPE(MPI_UNSIGNED_LONG, integers, 8),
+      PARTITA_TYPE(MPI_LONG_LONG, integers, 8),
+      PARTITA_TYPE(MPI_UNSIGNED_LONG_LONG, integers, 8),
+      PARTITA_TYPE(MPI_INT8_T, integers, 1),
+      PARTITA_TYPE(MPI_INT16_T, integers, 2),
+      PARTITA_TYPE(MPI_INT32_T, integers, 4),
+      PARTITA_TYPE(MPI_INT64_T, integers, 8),
+      PARTITA_TYPE(MPI_UINT8_T, integers, 1),
+      PARTITA_TYPE(MPI_UINT16_T, integers, 2),
+      PARTITA_TYPE(MPI_UINT32_T, integers, 4),
+      PARTITA_TYPE(MPI_UINT64_T, integers, 8),
+      PARTITA_TYPE(MPI_BYTE, integers, 1),
+      PARTITA_TYPE(MPI_AINT, integers, 8),
+      PARTITA_TYPE(MPI_OFFSET, integers, 8),
+      PARTITA_TYPE(MPI_COUNT, integers, 8),
+      PARTITA_TYPE(MPI_INTEGER, integers, 4),
+      PARTITA_TYPE(MPI_C_BOOL, truths, 1),
+      PARTITA_TYPE(MPI_CXX_BOOL, truths, 1),
+      PARTITA_TYPE(MPI_LOGICAL, truths, 4),
+      PARTITA_TYPE(MPI_FLOAT, floats, 4),
+      PARTITA_TYPE(MPI_DOUBLE, floats, 8),
+      PARTITA_TYPE(MPI_REAL, floats, 4),
+      PARTITA_TYPE(MPI_DOUBLE_PRECISION, floats, 8),
+      PARTITA_TYPE(MPI_C_FLOAT_COMPLEX, floats, 4),
+      PARTITA_TYPE(MPI_C_DOUBLE_COMPLEX, floats, 8),
+      PARTITA_TYPE(MPI_COMPLEX, floats, 4),
+      PARTITA_TYPE(MPI_DOUBLE_COMPLEX, floats, 8),
+      PARTITA_TYPE(MPI_CXX_FLOAT_COMPLEX, floats, 4),
+      PARTITA_TYPE(MPI_CXX_DOUBLE_COMPLEX, floats, 8),
+      PARTITA_TYPE(MPI_2INT, integers, 4),
+      PARTITA_TYPE(MPI_2INTEGER, integers, 4),
+      PARTITA_TYPE(MPI_2REAL, floats, 4),
+      PARTITA_TYPE(MPI_2DOUBLE_PRECISION, floats, 8),
+  };
+  return all;
+}
+#undef PARTITA_TYPE
+
+bool goes_with(MPI_Op op, MPI_Datatype datatype) {
+  try {
+    capi::check_operator(op, datatype);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Memory that begins as many bytes behind a boundary of 16 as is wished.
+class Shifted {
+ public:
+  Shifted(std::size_t shift, std::size_t size_bytes) : room_(size_bytes / 16 + 3), shift_(shift) {}
+  std::byte* data() { return reinterpret_cast<std::byte*>(room_.data()) + shift_; }
+
+ private:
+  struct alignas(16) Unit {
+    std::byte bytes[16];
+  };
+  std::vector<Unit> room_;
+  std::size_t shift_;
+};
+
+template <class T>
+void write(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+void fill(std::byte* bytes, std::size_t size_bytes, const NamedType& type, std::mt19937& random) {
+  const auto step = static_cast<std::size_t>(type.number_bytes);
+  for (std::size_t at = 0; at + step <= size_bytes; at += step) {
+    std::byte* const to = bytes + at;
+    if (type.numbers == Numbers::floats) {
+      const double value = static_cast<int>(random() % 65) - 32;
+      type.number_bytes == 4 ? write(to, static_cast<float>(value)) : write(to, value);
+    } else if (type.numbers == Numbers::truths) {
+      type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 2) : write<std::uint32_t>(to, random() % 2);
+    } else {
+      // Few of them are equal, and some are 0.
+      const std::uint64_t bits = random() % 8 == 0 ? 0 : std::uint64_t{random()} << 32 | random();
+      std::memcpy(to, &bits, step);
+    }
+  }
+}
+
+/// The kernel, by so many threads.
+void reduce(const collective::GpuReduction& reduction, const std::byte* from, std::byte* to, std::size_t count,
+            unsigned threads) {
+  memory::ReduceElements arguments;
+  arguments.to = to;
+  arguments.from = from;
+  arguments.count = count;
+  arguments.element = reduction.element;
+  arguments.by = reduction.by;
+  std::vector<std::thread> team;
+  for (unsigned t = 0; t < threads; ++t) {
+    team.emplace_back([&arguments, t, threads] { memory::reduce_elements(arguments, {t, threads}); });
+  }
+  for (std::thread& thread : team) thread.join();
+}
+
+TEST(GpuReductions, give_what_the_mpis_own_give) {
+  std::mt19937 random(7);
+  int pairs = 0;
+  for (const NamedOp& op : operations()) {
+    for (const NamedType& type : datatypes()) {
+      if (type.datatype == MPI_DATATYPE_NULL || !goes_with(op.op, type.datatype)) continue;
+      SCOPED_TRACE(std::string(op.name) + " of " + type.name);
+      ++pairs;
+      const auto reduction = collective::gpu_reduction(op.op, type.datatype);
+      const auto element = static_cast<std::size_t>(reduction.element_bytes);
+      for (const std::size_t count : {0, 1, 2, 15, 16, 100, 1001}) {
+        for (const std::size_t units : {0, 1, 3}) {
+          for (const std::size_t more : {0, 1}) {
+            const std::size_t shift = units * static_cast<std::size_t>(type.number_bytes) % 16;
+            const std::size_t other = (shift + more * static_cast<std::size_t>(type.number_bytes)) % 16;
+            const std::size_t size_bytes = count * element;
+            Shifted from(shift, size_bytes), to(other, size_bytes), expected(0, size_bytes);
+            fill(from.data(), size_bytes, type, random);
+            fill(to.data(), size_bytes, type, random);
+            std::memcpy(expected.data(), to.data(), size_bytes);
+            Shifted straight(0, size_bytes);
+            std::memcpy(straight.data(), from.data(), size_bytes);
+            ASSERT_EQ(MPI_SUCCESS, PMPI_Reduce_local(straight.data(), expected.data(), static_cast<int>(count),
+                                                     type.datatype, op.op));
+            reduce(reduction, from.data(), to.data(), count, 3);
+            ASSERT_EQ(0, std::memcmp(expected.data(), to.data(), size_bytes))
+                << count << " elements, " << shift << " and " << other << " bytes behind a boundary";
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(pairs, 150);
+}
+
+/// A value, FLOAT_INT, beside an index.
+TEST(GpuReductions, find_the_place_of_floats) {
+  struct Located {
+    float value;
+    int index;
+  };
+  const std::vector<Located> from = {{1, 5}, {2, 3}, {2, 9}, {-1, 0}}, before = {{2, 1}, {2, 7}, {2, 4}, {-3, 8}};
+  for (const MPI_Op op : {MPI_MINLOC, MPI_MAXLOC}) {
+    std::vector<Located> to = before, expected = before;
+    ASSERT_EQ(MPI_SUCCESS, PMPI_Reduce_local(from.data(), expected.data(), 4, MPI_FLOAT_INT, op));
+    reduce(collective::gpu_reduction(op, MPI_FLOAT_INT), reinterpret_cast<const std::byte*>(from.data()),
+           reinterpret_cast<std::byte*>(to.data()), to.size(), 2);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      EXPECT_EQ(expected[i].value, to[i].value) << i;
+      EXPECT_EQ(expected[i].index, to[i].index) << i;
+    }
+  }
+}
+
+/// So that ranks that have the two the other way round get the same bits.
+template <class T, class Bits>
+void expect_the_same_either_way(MPI_Datatype datatype) {
+  using Limits = std::numeric_limits<T>;
+  const std::vector<T> values = {T{0},
+                                 -T{0},
+                                 T{1},
+                                 -T{1},
+                                 Limits::infinity(),
+                                 -Limits::infinity(),
+                                 Limits::quiet_NaN(),
+                                 -Limits::quiet_NaN(),
+                                 Limits::denorm_min()};
+  for (const MPI_Op op : {MPI_MIN, MPI_MAX}) {
+    const auto reduction = collective::gpu_reduction(op, datatype);
+    for (const T a : values) {
+      for (const T b : values) {
+        T one = b, other = a;
+        reduce(reduction, reinterpret_cast<const std::byte*>(&a), reinterpret_cast<std::byte*>(&one), 1, 1);
+        reduce(reduction, reinterpret_cast<const std::byte*>(&b), reinterpret_cast<std::byte*>(&other), 1, 1);
+        EXPECT_EQ(__builtin_bit_cast(Bits, one), __builtin_bit_cast(Bits, other)) << a << " and " << b;
+        EXPECT_EQ(std::isnan(one), std::isnan(a) || std::isnan(b)) << a << " and " << b;
+        if (a != 0 || b != 0) continue;
+        const bool negative = op == MPI_MIN ? std::signbit(a) || std::signbit(b) : std::signbit(a) && std::signbit(b);
+        EXPECT_EQ(std::signbit(one), negative) << a << " and " << b;
+      }
+    }
+  }
+}
+
+TEST(GpuReductions, do_not_depend_on_the_order_of_two_numbers) {
+  expect_the_same_either_way<float, std::uint32_t>(MPI_FLOAT);
+  expect_the_same_either_way<double, std::uint64_t>(MPI_DOUBLE);
+}
+
+TEST(GpuReductions, refuse_what_gpus_do_not_compute) {
+  EXPECT_THROW(collective::gpu_reduction(MPI_SUM, MPI_LONG_DOUBLE), Error);
+  EXPECT_THROW(collective::gpu_reduction(MPI_SUM, MPI_C_LONG_DOUBLE_COMPLEX), Error);
+  EXPECT_THROW(collective::gpu_reduction(MPI_MAXLOC, MPI_LONG_DOUBLE_INT), Error);
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &op);
+  EXPECT_THROW(collective::gpu_reduction(op, MPI_INT), Error);
+  MPI_Op_free(&op);
+}
+
+}  // namespace
+}  // namespace partita::test
