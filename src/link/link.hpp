@@ -78,6 +78,9 @@ class Sender {
   /// Whether all puts issued so far have left the sender's memory, so that it may be written again. Makes progress.
   /// Called by one thread, while no other is inside put.
   virtual bool finished() = 0;
+  /// Whether what is put now begins only once something that was put before has ended: then it may as well wait for
+  /// more. Any thread. A link that is never so says no.
+  virtual bool busy() { return false; }
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
   /// the receiver would have read of it must not arrive. Of links whose receivers read there.
   virtual void give_up(Epoch) {}

@@ -68,6 +68,8 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   std::int32_t deferred_count() const { return deferred_count_.load(std::memory_order_relaxed); }
   /// Whether the bytes of all puts have left the buffer. Makes progress.
   bool finished() const { return link_->finished(); }
+  /// As link::Sender::busy.
+  bool busy() const { return link_->busy(); }
   bool all_finished() const { return put_count() == plan().transport_partitions() && finished(); }
   bool receiver_is_ready() const { return link_->ready(epoch()); }
   bool receiver_has_started() const { return link_->prepared(epoch()); }

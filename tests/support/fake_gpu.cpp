@@ -1,33 +1,9 @@
 #include "support/fake_gpu.hpp"
 
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-
 #include "core/error.hpp"
 #include "support/fake_stream.hpp"
 
 namespace partita::test {
-namespace {
-
-constexpr std::size_t word_bytes = sizeof(std::uint32_t);
-/// A request's words in GPU memory are fewer; the data of tests are more.
-constexpr std::size_t most_words_bytes = 128;
-
-bool are_words(const void* to, const void* from, std::size_t size_bytes) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | size_bytes;
-  return bits % word_bytes == 0 && size_bytes <= most_words_bytes;
-}
-
-/// As a GPU's copy engine: beside kernels that use the same words.
-void copy_words(std::uint32_t* to, const std::uint32_t* from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto word = std::atomic_ref(const_cast<std::uint32_t&>(from[i])).load(std::memory_order_acquire);
-    std::atomic_ref(to[i]).store(word, std::memory_order_release);
-  }
-}
-
-}  // namespace
 namespace {
 
 using memory::DeviceExport;
@@ -155,11 +131,7 @@ void FakeGpu::copy(void* to, const void* from, std::size_t size_bytes) {
   for (const void* end : {static_cast<const void*>(to), from}) {
     if (const Allocation* found = allocation_of(end)) check(found->gpu);
   }
-  if (are_words(to, from, size_bytes)) {
-    copy_words(static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from), size_bytes / word_bytes);
-  } else {
-    std::memcpy(to, from, size_bytes);
-  }
+  copy_as_an_engine(to, from, size_bytes);
 }
 
 void FakeGpu::check(int gpu) {

@@ -38,6 +38,9 @@ class FakeGpu final : public memory::DeviceMemory {
   /// Copies from this byte on wait until it is null again.
   void hold(const std::byte* from) { held_ = from; }
   bool holds(const void* from) const { return held_ == from; }
+  /// How many copies and words streams were asked for so far.
+  std::uint64_t operations() const { return operations_; }
+  void count(std::size_t operations) { operations_ += operations; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What trim() was called with since the last time.
@@ -86,6 +89,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
+  std::atomic<std::uint64_t> operations_{0};
 };
 
 /// Memory of such a GPU.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -44,6 +45,10 @@ class FakeWorker {
   std::vector<Operation> captured_;
   std::thread thread_;
 };
+
+/// As a GPU's copy engine, beside kernels that use the same words: few words are stored one after the other, each
+/// whole.
+void copy_as_an_engine(void* to, const void* from, std::size_t size_bytes);
 
 /// A stream of the library's own.
 std::unique_ptr<memory::Stream> make_fake_stream(int gpu);

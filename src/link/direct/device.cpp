@@ -45,6 +45,9 @@ constexpr std::int64_t longest_copy_bytes = 64 * 1024 * 1024;
 /// Copies with their flags that are under way at once: beside one's bytes, another one begins or ends. Measured:
 /// docs/measurements/.
 constexpr std::size_t copy_lanes = 2;
+/// Up to so many flags are written one by one behind a copy. Each such write is a fence of its own, about a
+/// microsecond.
+constexpr std::int64_t most_written_flags = 4;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
 
@@ -73,13 +76,16 @@ std::size_t flags_bytes(const Plan& plan) {
 /// One after the other, the copies of a lane and the words that announce them. One thread at a time.
 class CopyLane {
  public:
-  /// `done`: a word of host memory, no_epoch; `done_on_gpu`: as the GPU addresses it.
+  /// `done`: a word of host memory, no_epoch; `done_on_gpu`: as the GPU addresses it. The word behind it is the lane's,
+  /// too.
   CopyLane(memory::DeviceMemory& memory, int device, Epoch* done, Epoch* done_on_gpu)
       : queue_(memory.make_copy_queue(device)), done_(*done), done_on_gpu_(done_on_gpu) {}
 
   void copy(std::byte* to, const std::byte* from, const Range& bytes) {
     if (bytes.size() > 0) queue_->copy(to + bytes.begin, from + bytes.begin, static_cast<std::size_t>(bytes.size()));
   }
+  /// Who sees at system scope what is copied behind it sees what was copied before.
+  void fence() { queue_->write(done_on_gpu_ + 1, issued_); }
   /// Behind the copies so far; adds the lane's own word to `writes`.
   void announce(std::vector<memory::WordWrite>& writes) {
     const Epoch announced = next(issued_);
@@ -99,6 +105,38 @@ class CopyLane {
   Epoch issued_ = no_epoch;  ///< the newest announcement
 };
 
+/// Where the flags of a long run come from: the number of the epoch, as often as there are transport partitions. Copies
+/// bring it from the host to this GPU, and from there, behind the run's bytes, to the flags: a copy from host memory to
+/// the receiver's would keep the calling thread until it is made.
+class FlagSource {
+ public:
+  FlagSource(const Context& context, int device, std::int32_t transport_partitions)
+      : on_host_(context.host_memory, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)),
+        on_gpu_(context.device_memory, device, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)) {
+    context.device_memory.device_pointer(device,
+                                         on_host_.address());  // registers it, which takes longer than a mark may
+  }
+
+  /// Those of `run` read `epoch` behind what `lane` copies so far. No copy of an earlier epoch is under way.
+  void set(Range run, Epoch epoch, CopyLane& lane) {
+    std::fill(words(on_host_.address()) + run.begin, words(on_host_.address()) + run.end, epoch);
+    lane.copy(on_gpu_.address(), on_host_.address(), bytes_of_words(run));
+  }
+  /// Copies those of `run` to the same place behind `flags`.
+  void raise(Range run, Epoch* flags, CopyLane& lane) const {
+    lane.copy(reinterpret_cast<std::byte*>(flags), on_gpu_.address(), bytes_of_words(run));
+  }
+
+ private:
+  static Epoch* words(std::byte* first) { return reinterpret_cast<Epoch*>(first); }
+  static Range bytes_of_words(Range run) {
+    return {run.begin * static_cast<std::int64_t>(sizeof(Epoch)), run.end * static_cast<std::int64_t>(sizeof(Epoch))};
+  }
+
+  HostBlock on_host_;
+  DeviceBlock on_gpu_;
+};
+
 class DeviceSender final : public Sender {
  public:
   DeviceSender(const Context& context, const Endpoint& endpoint, const DeviceBlock& probe)
@@ -107,7 +145,7 @@ class DeviceSender final : public Sender {
         probe_(probe),
         own_(context.host_memory, context.device_memory, endpoint.device, sizeof(Promise),
              endpoint.driver == Driver::device ? sizeof(Promise) : 0),
-        done_(context.host_memory, copy_lanes * sizeof(Epoch)) {
+        done_(context.host_memory, 2 * copy_lanes * sizeof(Epoch)) {
     *promise() = {context.settings.first_epoch, context.settings.first_epoch};
     if (endpoint.driver == Driver::host) return;
     context.device_memory.copy(own_.device_words(), own_.host_words(), sizeof(Promise));
@@ -147,6 +185,9 @@ class DeviceSender final : public Sender {
     // The segments with the words become the GPU's here: that takes longer than a mark may.
     on_gpu(done_.address());
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
+    if (plan.transport_partitions() > most_written_flags) {
+      flag_source_.emplace(context_, endpoint_.device, plan.transport_partitions());
+    }
   }
 
   // Pairs with the kernel's load of the promise: MPIX_Pready knows by it that the host has started the epoch.
@@ -181,6 +222,11 @@ class DeviceSender final : public Sender {
     return false;
   }
 
+  bool busy() override {
+    const std::lock_guard lock(put_mutex_);
+    return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane && !lane->finished(); });
+  }
+
   std::optional<DeviceSendRoute> device_route() override {
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
@@ -208,7 +254,7 @@ class DeviceSender final : public Sender {
   CopyLane& next_lane() {
     const std::size_t turn = plan_.transport_partitions() == 1 ? 0 : turn_ % copy_lanes;
     if (!lanes_[turn]) {
-      std::byte* const done = done_.address() + turn * sizeof(Epoch);
+      std::byte* const done = done_.address() + 2 * turn * sizeof(Epoch);
       lanes_[turn] = std::make_unique<CopyLane>(context_.device_memory, endpoint_.device,
                                                 reinterpret_cast<Epoch*>(done), reinterpret_cast<Epoch*>(on_gpu(done)));
     }
@@ -216,14 +262,23 @@ class DeviceSender final : public Sender {
     return *lanes_[turn];
   }
 
-  /// The flags of `transports` behind their bytes.
+  /// The flags of `transports` behind their bytes. They pair with DeviceReceiver::arrived and with MPIX_Parrived. Those
+  /// in the receiver's GPU come first: what its host's Wait has seen, a kernel after it sees.
   void announce(Range transports, Epoch epoch, CopyLane& lane) {
     writes_.clear();
-    for (std::int64_t t = transports.begin; t < transports.end; ++t) {
-      // Pair with DeviceReceiver::arrived and with MPIX_Parrived. In this order: what the receiver's Wait has seen, a
-      // kernel after it sees.
-      writes_.push_back({device_flags() + t, epoch});
-      if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
+    if (transports.size() > most_written_flags) {
+      flag_source_->set(transports, epoch, lane);
+      lane.fence();
+      flag_source_->raise(transports, device_flags(), lane);
+      if (host_flags_ != nullptr) {
+        lane.fence();
+        flag_source_->raise(transports, host_flags_, lane);
+      }
+    } else {
+      for (std::int64_t t = transports.begin; t < transports.end; ++t) {
+        writes_.push_back({device_flags() + t, epoch});
+        if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
+      }
     }
     lane.announce(writes_);
   }
@@ -242,8 +297,9 @@ class DeviceSender final : public Sender {
   Window own_;                   ///< the promise, in GPU memory too of a device-driven side; used there where both are
   PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
-  HostBlock done_;               ///< a word a lane
-  std::mutex put_mutex_;         ///< of the next three, while several threads put
+  HostBlock done_;               ///< two words a lane
+  std::optional<FlagSource> flag_source_;  ///< where runs may be long
+  std::mutex put_mutex_;                   ///< of the next three, while several threads put
   std::size_t turn_ = 0;
   std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
   std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made when they are first needed
