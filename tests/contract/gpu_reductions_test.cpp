@@ -116,6 +116,13 @@ void write(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+#ifdef OPEN_MPI
+/// Its vector code takes the smaller and the larger of unsigned integers as of signed ones.
+constexpr std::uint64_t bits_of_numbers = ~std::uint64_t{0} / 0xff * 0x7f;
+#else
+constexpr std::uint64_t bits_of_numbers = ~std::uint64_t{0};
+#endif
+
 /// Where a sum or a product leaves the range of small integers, Open MPI's vector code stays at its end.
 bool stays_in_range(MPI_Op op, const NamedType& type) {
   return type.numbers == Numbers::integers && type.number_bytes <= 2 && (op == MPI_SUM || op == MPI_PROD);
@@ -134,7 +141,7 @@ void fill(std::byte* bytes, std::size_t size_bytes, const NamedType& type, MPI_O
       type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 12) : write<std::uint16_t>(to, random() % 12);
     } else {
       // Few of them are equal, and some are 0.
-      const std::uint64_t bits = random() % 8 == 0 ? 0 : std::uint64_t{random()} << 32 | random();
+      const std::uint64_t bits = random() % 8 == 0 ? 0 : (std::uint64_t{random()} << 32 | random()) & bits_of_numbers;
       std::memcpy(to, &bits, step);
     }
   }
