@@ -186,7 +186,7 @@ class DeviceSender final : public Sender {
     on_gpu(done_.address());
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
     if (plan.transport_partitions() > most_written_flags) {
-      flag_source_.emplace(context_, endpoint_.device, plan.transport_partitions());
+      flag_source_ = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
     }
   }
 
@@ -298,8 +298,8 @@ class DeviceSender final : public Sender {
   PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
   HostBlock done_;               ///< two words a lane
-  std::optional<FlagSource> flag_source_;  ///< where runs may be long
-  std::mutex put_mutex_;                   ///< of the next three, while several threads put
+  std::unique_ptr<FlagSource> flag_source_;  ///< where runs may be long
+  std::mutex put_mutex_;                     ///< of the next three, while several threads put
   std::size_t turn_ = 0;
   std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
   std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made when they are first needed
