@@ -28,8 +28,8 @@ ReadyNotes::Queue::Queue(memory::HostMemory& host_memory, memory::DeviceMemory& 
       stream(device_memory.make_copy_queue(device)) {}
 
 Epoch ReadyNotes::Queue::under_way() const {
-  // Pairs with nothing but itself: it tells of the note's word alone.
-  return issued - std::atomic_ref(*reinterpret_cast<Epoch*>(landed.address())).load(std::memory_order_relaxed);
+  // Pairs with the stream's write: where none is under way, the memory of the notes' words may go.
+  return issued - std::atomic_ref(*reinterpret_cast<Epoch*>(landed.address())).load(std::memory_order_acquire);
 }
 
 void ReadyNotes::send(int device, Epoch* word, Epoch epoch) {
