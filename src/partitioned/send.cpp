@@ -139,7 +139,7 @@ bool SendRequest::device_done() {
   const bool completed = device_.side().completed(out_.epoch());
   device_.check();
   if (message_.is_device_driven()) return true;  // looked at only for what its kernels found wrong
-  if (out_.busy()) return false;
+  if (waits_for_copies()) return false;
   const std::int32_t handed_over = take_handed_over();
   out_.flush();
   return completed && out_.put_count() == handed_over && out_.finished();
@@ -150,11 +150,16 @@ std::int32_t SendRequest::take_handed_over() {
   return hand_overs_.take(device_.side(), out_.epoch(), [this](link::Range run) { out_.submit(run); });
 }
 
+/// Whether what kernels have left to the host had better leave later, with more of it.
+bool SendRequest::waits_for_copies() const {
+  return device_.side().hands_over(out_.epoch()) && out_.busy();
+}
+
 /// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued. What kernels
 /// mark while the link is busy leaves together.
 bool SendRequest::device_step() {
   enter_gpu();
-  if (out_.busy()) return false;
+  if (waits_for_copies()) return false;
   const std::int32_t before = out_.put_count();
   take_handed_over();
   out_.flush();

@@ -35,6 +35,7 @@ class SendRequest final : public Request, public Markable {
 
   bool all_left();
   bool device_done();
+  bool waits_for_copies() const;
   std::int32_t take_handed_over();
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void check_markable() const;
