@@ -113,8 +113,8 @@ class FlagSource {
   FlagSource(const Context& context, int device, std::int32_t transport_partitions)
       : on_host_(context.host_memory, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)),
         on_gpu_(context.device_memory, device, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)) {
-    context.device_memory.device_pointer(device,
-                                         on_host_.address());  // registers it, which takes longer than a mark may
+    // The segment becomes the GPU's here: that takes longer than a mark may.
+    context.device_memory.device_pointer(device, on_host_.address());
   }
 
   /// Those of `run` read `epoch` behind what `lane` copies so far. No copy of an earlier epoch is under way.
@@ -185,7 +185,8 @@ class DeviceSender final : public Sender {
     // The segments with the words become the GPU's here: that takes longer than a mark may.
     on_gpu(done_.address());
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
-    if (plan.transport_partitions() > most_written_flags) {
+    // Kernels put all of a device-driven send.
+    if (endpoint_.driver == Driver::host && plan.transport_partitions() > most_written_flags) {
       flag_source_ = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
     }
   }
