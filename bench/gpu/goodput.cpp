@@ -49,6 +49,16 @@ class Addition : public GpuMeasurement {
   Addends addends() const { return arrays_->addends(); }
   std::byte* sum() const { return sum_.get(); }
   std::size_t size_bytes() const { return static_cast<std::size_t>(case_.size_bytes); }
+  /// A request that sends or receives C.
+  RequestShape request_for_sum() const {
+    RequestShape shape;
+    shape.sends = job_.is_first();
+    shape.buffer = sum();
+    shape.size_bytes = case_.size_bytes;
+    shape.partitions = case_.partitions;
+    shape.transport_partitions = job_.options.transport_partitions;
+    return shape;
+  }
 
  private:
   Region region() const { return {sum(), size_bytes(), case_.partitions}; }
@@ -255,12 +265,7 @@ class PartitaGoodput final : public Goodput {
   }
 
   RequestShape shape(const std::string& link) const {
-    RequestShape shape;
-    shape.sends = job_.is_first();
-    shape.buffer = sum();
-    shape.size_bytes = case_.size_bytes;
-    shape.partitions = case_.partitions;
-    shape.transport_partitions = job_.options.transport_partitions;
+    RequestShape shape = request_for_sum();
     shape.link = link;
     shape.copy = mode_.copy;
     shape.in_place = mode_.in_place && job_.is_first();
@@ -302,12 +307,7 @@ class ResidentGoodput final : public Addition {
   static constexpr int fewest_epochs = 4, most_epochs = 100;
 
   RequestShape shape() const {
-    RequestShape shape;
-    shape.sends = job_.is_first();
-    shape.buffer = sum();
-    shape.size_bytes = case_.size_bytes;
-    shape.partitions = case_.partitions;
-    shape.transport_partitions = job_.options.transport_partitions;
+    RequestShape shape = request_for_sum();
     shape.driver = "device";
     return shape;
   }
