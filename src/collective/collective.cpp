@@ -223,7 +223,7 @@ bool Collective::walk(int partition, Course& course) {
   return moved;
 }
 
-/// The same of a course that nobody walks and that is not over: returns whether something was done.
+/// Walks a course that nobody walks and that is not over; returns whether something was done.
 bool Collective::walk_if_free(int partition) {
   Course& course = courses_[static_cast<std::size_t>(partition)];
   int none = 0;

@@ -54,7 +54,7 @@ void Meeting::start() {
   if (!rounds_.empty()) services_.progress.activate(*this);
 }
 
-/// Of the epoch that was opened last.
+/// Looks at the epoch that was opened last.
 bool Meeting::all_have_left() const {
   return opened_ == 0 || std::ranges::all_of(rounds_, [](const Round& round) { return round.to->is_over(); });
 }

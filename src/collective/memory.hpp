@@ -53,7 +53,7 @@ class OwnBytes {
   std::byte* const data_;
 };
 
-/// Of all partitions. Different threads may use different partitions at once.
+/// Has the memory of all partitions. Different threads may use different partitions at once.
 class CollectiveMemory {
  public:
   /// Throws Error (no_mem).

@@ -36,19 +36,20 @@ enum class Kind : std::uint8_t {
 inline constexpr Kind last_kind = Kind::neighbor_alltoallw;
 inline constexpr int kind_count = static_cast<int>(last_kind) + 1;
 
-/// Of one rank. Sizes are those of one partition's slices, in packed bytes; 0 is allowed.
+/// What one rank knows of it. Sizes are those of one partition's slices, in packed bytes; 0 is allowed.
 struct Problem {
   Kind kind{};
   int rank = 0;
   int size = 1;  ///< ranks of the communicator
   int root = 0;
-  /// Of the blocks of the send buffer, in the order of the ranks, or of the neighbours, that they are for. One block
-  /// where all get the same; none where this rank sends nothing of its own. A schedule has a mark where there is one.
+  /// Sizes of the blocks of the send buffer, in the order of the ranks, or of the neighbours, that they are for. One
+  /// block where all get the same; none where this rank sends nothing of its own. A schedule has a mark where there is
+  /// one.
   std::vector<std::int64_t> sent{};
-  /// Of the blocks of the receive buffer, likewise by their sources. One block where a reduction or one rank fills it;
-  /// none where this rank receives nothing.
+  /// Sizes of the blocks of the receive buffer, likewise by their sources. One block where a reduction or one rank
+  /// fills it; none where this rank receives nothing.
   std::vector<std::int64_t> received{};
-  /// Of every block that is reduced and scattered, by ranks: the same on all of them. Else empty.
+  /// Sizes of all blocks that are reduced and scattered, by ranks: alike on all of them. Else empty.
   std::vector<std::int64_t> scattered{};
   /// What this rank sends lies in its receive buffer (MPI_IN_PLACE): where a block of its own is asked for there, it
   /// lies in its place already. A collective with a root is in place on the root alone. A schedule keeps its own

@@ -108,8 +108,7 @@ class Walk {
     release(action, [](int) { return true; }, begin);
     end();
   }
-  /// The same in steps: those that waited for `action` are released once each, the ones for which `is_meant`, and at
-  /// last it ends.
+  /// Ends `action` in steps: what waited for it is released once each, where `is_meant` says so, and at last it ends.
   template <class IsMeant, class Begin>
   void release(int action, IsMeant is_meant, Begin begin) {
     for (const int other : order_.next[static_cast<std::size_t>(action)]) {

@@ -50,7 +50,7 @@ class BinomialTree {
   int own() const { return own_; }
   /// The rank that counts as `other`.
   int rank_of(int other) const { return (other + top_) % size_; }
-  /// Of a rank that is not the top.
+  /// There is one for every rank but the top.
   int parent() const { return own_ - (own_ & -own_); }
   /// The nearest first, which have the smallest subtrees.
   std::vector<int> children() const;

@@ -179,7 +179,7 @@ struct BitXor {
   }
 };
 
-/// Of a value and an index. A value that is no number comes first.
+/// Chooses between pairs of a value and an index. A value that is no number comes first.
 template <class Better>
 struct Location {
   template <class P>

@@ -16,7 +16,7 @@ Schedule write(const Problem& problem) {
   const int next = (own + 1) % problem.size;
   const int before = (own + problem.size - 1) % problem.size;
   const int marked = writer.mark();
-  // Of each piece: after what the share in it was read, and after what the result is there.
+  // Each piece has two: after what the share in it was read, and after what the result is there.
   std::vector<int> read(static_cast<std::size_t>(problem.size), marked);
   std::vector<int> there(static_cast<std::size_t>(problem.size), Writer::nothing);
 
