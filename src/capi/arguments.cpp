@@ -87,7 +87,7 @@ void set_in_place(const std::string& value, RequestArguments& arguments) {
   arguments.in_place = value == "true";
 }
 
-constexpr InfoKey<RequestArguments> info_keys[] = {
+constexpr InfoKey<RequestArguments> request_info_keys[] = {
     {"partita_link", set_link},         {"partita_transport_partitions", set_transport_partitions},
     {"partita_driver", set_driver},     {"partita_gpu_copy", set_gpu_copy},
     {"partita_in_place", set_in_place},
@@ -118,7 +118,7 @@ RequestArguments checked(Runtime& runtime, Side side, const RawArguments& raw) {
   arguments.link = runtime.settings.link;
   arguments.transport_partitions = runtime.settings.transport_partitions;
   arguments.gpu_copy = runtime.settings.gpu_copy;
-  apply_info(raw.info, info_keys, arguments);
+  apply_info(raw.info, request_info_keys, arguments);
 
   arguments.side = side;
   arguments.buffer = static_cast<std::byte*>(raw.buffer);

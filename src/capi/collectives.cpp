@@ -28,7 +28,7 @@ struct Common {
   Partita_Request* request;
 };
 
-constexpr InfoKey<CollectiveArguments> info_keys[] = {
+constexpr InfoKey<CollectiveArguments> collective_info_keys[] = {
     {"partita_link",
      [](const std::string& value, CollectiveArguments& arguments) { arguments.link = checked_link(value); }},
     {"partita_algorithm",
@@ -68,7 +68,7 @@ class Call {
     PARTITA_MPI(Comm_rank(common.comm, &problem().rank));
     problem().size = static_cast<int>(arguments_.world_ranks.size());
     arguments_.link = runtime_.settings.link;
-    apply_info(common.info, info_keys, arguments_);
+    apply_info(common.info, collective_info_keys, arguments_);
   }
 
   Problem& problem() { return arguments_.problem; }

@@ -16,7 +16,7 @@ namespace partita::link {
 namespace {
 
 using Answer = direct::DeviceAnswer;
-using Offer = direct::DeviceOffer;
+using direct::DeviceOffer;
 using memory::DeviceBlock;
 using memory::DeviceExport;
 using memory::HostBlock;
@@ -62,7 +62,7 @@ bool small_enough_for_packets(const Plan& plan) {
          plan.recv_partitions() <= most_packet_partitions;
 }
 
-bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Offer& offer) {
+bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const DeviceOffer& offer) {
   return receiver.driver == Driver::device && offer.driver == Driver::device && offer.packets &&
          aligned_for_packets(receiver) && plan.total_bytes() > 0 && plan.send().even() &&
          plan.send().partition_bytes() % packet_payload_bytes == 0 && plan.recv().even() &&
@@ -161,8 +161,8 @@ class DeviceSender final : public Sender {
   }
 
   wire::Bytes offer() override {
-    Offer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place, context_.settings.first_epoch,
-                own_.name_for(endpoint_.peer)};
+    DeviceOffer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
+                      context_.settings.first_epoch, own_.name_for(endpoint_.peer)};
     if (!offer.window.device_words) {
       offer.window.device_words = memory::name_block(context_.device_memory, endpoint_.peer, probe_);
     }
@@ -311,7 +311,7 @@ class DeviceReceiver final : public Receiver {
  public:
   /// `buffer`: the endpoint's memory, exported, or nothing where packets are unpacked from slots of Partita's own.
   /// `sender`: DeviceOffer::window.
-  DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
+  DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const DeviceOffer& offer,
                  std::optional<DeviceExport> buffer, PeerWindow sender)
       : endpoint_(endpoint),
         plan_(plan),
@@ -373,7 +373,7 @@ std::variant<std::unique_ptr<Sender>, Refusal> make_device_sender(const Context&
 std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Context& context, const Endpoint& endpoint,
                                                                       const Plan& plan,
                                                                       std::span<const std::byte> message) {
-  const auto offer = Offer::unpack(message);
+  const auto offer = DeviceOffer::unpack(message);
   check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
   // Only where the peer has a use for it: a descriptor that was passed there keeps the program's memory alive.
