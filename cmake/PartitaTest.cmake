@@ -12,6 +12,7 @@
 #     [LIBRARIES t ...]     what to link
 #     [LABELS l ...]        for ctest -L
 #     [TIMEOUT s]           for one entry; 60 where not given
+#     [WAITS]               its ranks mostly wait for a time limit: whatever their number they count as one processor
 #     [ENV A=1 ...])
 #
 # A test ends with 0 (passed), 77 (every case in it skipped; the reason stands in its output as a line
@@ -107,10 +108,10 @@ function(partita_add_pytest name file)
   partita_add_test_entry(${name} ${limits} LABELS ${arg_LABELS} ENV ${arg_ENV} COMMAND ${command})
 endfunction()
 
-# partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [ENV ...]): more entries of the
+# partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [WAITS] [ENV ...]): more entries of the
 # test NAME, called NAME.VARIANT.ranksN..., with another environment.
 function(partita_test_variant name variant)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "RANKS;LINKS;LEVELS;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "WAITS" "TIMEOUT" "RANKS;LINKS;LEVELS;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_RANKS)
     message(FATAL_ERROR "partita_test_variant(${name} ${variant}): RANKS is missing, or unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -127,6 +128,10 @@ function(partita_test_variant name variant)
   endif()
   foreach(ranks IN LISTS arg_RANKS)
     partita_test_command(command ${ranks} $<TARGET_FILE:${name}_test>)
+    set(processors ${ranks})
+    if(arg_WAITS)
+      set(processors 1)
+    endif()
     foreach(link IN LISTS links)
       foreach(level IN LISTS levels)
         set(entry ${name})
@@ -143,7 +148,7 @@ function(partita_test_variant name variant)
           string(APPEND entry .${level})
           list(APPEND env PARTITEST_THREAD_LEVEL=${level})
         endif()
-        partita_add_test_entry(${entry} PROCESSORS ${ranks} TIMEOUT ${arg_TIMEOUT} LABELS mpi ${arg_LABELS}
+        partita_add_test_entry(${entry} PROCESSORS ${processors} TIMEOUT ${arg_TIMEOUT} LABELS mpi ${arg_LABELS}
                                ENV ${env} COMMAND ${command})
       endforeach()
     endforeach()
@@ -151,7 +156,7 @@ function(partita_test_variant name variant)
 endfunction()
 
 function(partita_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS;WAITS" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -188,6 +193,10 @@ function(partita_test name)
   endif()
 
   target_link_libraries(${target} PRIVATE partita_test_support)
-  partita_test_variant(${name} "" RANKS ${arg_RANKS} LINKS ${arg_LINKS} LEVELS ${arg_LEVELS} LABELS ${arg_LABELS}
+  set(waits "")
+  if(arg_WAITS)
+    set(waits WAITS)
+  endif()
+  partita_test_variant(${name} "" ${waits} RANKS ${arg_RANKS} LINKS ${arg_LINKS} LEVELS ${arg_LEVELS} LABELS ${arg_LABELS}
                        TIMEOUT ${arg_TIMEOUT} ENV ${arg_ENV})
 endfunction()
