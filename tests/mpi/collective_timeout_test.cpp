@@ -40,7 +40,11 @@ TEST_F(CollectiveTimeout, a_partition_that_one_rank_never_marks_ends_the_epoch_o
     ASSERT_EQ(MPI_SUCCESS, Partita_Pready(p, request_));
   }
   const int code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
-  EXPECT_ERROR(code, MPI_ERR_OTHER, "allreduce of", "algorithm", "1 not through (2)");
+  EXPECT_ERROR(code, MPI_ERR_OTHER, "allreduce of", "algorithm");
+  // Where a rank hears of it by way of others, Open MPI's 255 characters end before this.
+  if (MPI_MAX_ERROR_STRING > 256) {
+    EXPECT_ERROR(code, MPI_ERR_OTHER, "1 not through (2)");
+  }
   // What is given up stays so, and says so.
   EXPECT_ERROR(Partita_Start(&request_), MPI_ERR_REQUEST);
   ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
