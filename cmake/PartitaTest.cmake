@@ -108,8 +108,8 @@ function(partita_add_pytest name file)
   partita_add_test_entry(${name} ${limits} LABELS ${arg_LABELS} ENV ${arg_ENV} COMMAND ${command})
 endfunction()
 
-# partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [WAITS] [ENV ...]): more entries of the
-# test NAME, called NAME.VARIANT.ranksN..., with another environment.
+# partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [WAITS] [ENV ...]): more
+# entries of the test NAME, called NAME.VARIANT.ranksN..., with another environment.
 function(partita_test_variant name variant)
   cmake_parse_arguments(PARSE_ARGV 2 arg "WAITS" "TIMEOUT" "RANKS;LINKS;LEVELS;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_RANKS)
