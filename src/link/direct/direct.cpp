@@ -31,13 +31,6 @@ constexpr SmallestTransfer into_plain[] = {{1 * mib, 64 * kib, 2}, {any_size, 51
 /// Every piece costs a copy engine its start and its flags, so that little is gained by more or smaller ones.
 constexpr SmallestTransfer into_gpu[] = {{any_size, 8 * mib, 4}};
 
-constexpr Capabilities can{.name = "direct",
-                           .movements = movements,
-                           .kernels_put = true,
-                           .into_mapped = into_mapped,
-                           .into_plain = into_plain,
-                           .into_gpu = into_gpu};
-
 class Direct final : public Link {
  public:
   explicit Direct(const Context& context) : Link(can), context_(context) {}
@@ -78,6 +71,13 @@ class Direct final : public Link {
   }
 
  private:
+  static constexpr Capabilities can{.name = "direct",
+                                    .movements = movements,
+                                    .kernels_put = true,
+                                    .into_mapped = into_mapped,
+                                    .into_plain = into_plain,
+                                    .into_gpu = into_gpu};
+
   /// A word in the memory of a GPU, for peers to map.
   struct Probe {
     std::unique_ptr<memory::DeviceBlock> block;

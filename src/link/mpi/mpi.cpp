@@ -24,7 +24,6 @@ std::int32_t count_blocks(const Plan& plan, std::int32_t transfers) {
 }
 
 constexpr SmallestTransfer into_host[] = {{any_size, least_block_bytes}};
-constexpr Capabilities can{.name = "mpi", .into_mapped = into_host, .into_plain = into_host};
 
 class MpiLink final : public Link {
  public:
@@ -45,6 +44,8 @@ class MpiLink final : public Link {
   bool progress() override { return copied_.progress(); }
 
  private:
+  static constexpr Capabilities can{.name = "mpi", .into_mapped = into_host, .into_plain = into_host};
+
   TagRanges& tags_of(int peer) {
     const std::lock_guard lock(mutex_);
     return tags_.try_emplace(peer, world_.tag_upper_bound()).first->second;

@@ -4,8 +4,6 @@
 namespace partita::link {
 namespace {
 
-constexpr Capabilities can{.name = "ucx"};
-
 class AbsentUcxLink final : public Link {
  public:
   AbsentUcxLink() : Link(can) {}
@@ -17,6 +15,8 @@ class AbsentUcxLink final : public Link {
   std::string describe(const Receiver&) const override { return refusal().reason; }
 
  private:
+  static constexpr Capabilities can{.name = "ucx"};
+
   static Refusal refusal() { return {"this build of Partita has no UCX (PARTITA_UCX was off, or UCX was not found)"}; }
 };
 

@@ -19,7 +19,6 @@ namespace {
 /// not.
 constexpr Kinds all_but_managed{memory::Kind::host, memory::Kind::host_exported, memory::Kind::device};
 constexpr Movement movements[] = {{all_but_managed, all_but_managed}};
-constexpr Capabilities can{.name = "ucx", .costly_to_start = true, .movements = movements};
 
 class UcxLink final : public Link {
  public:
@@ -61,6 +60,8 @@ class UcxLink final : public Link {
   }
 
  private:
+  static constexpr Capabilities can{.name = "ucx", .costly_to_start = true, .movements = movements};
+
   /// Starts UCX if need be. Why it cannot serve `endpoint`, if so; else `gpu_region` is its memory, if that is a GPU's.
   std::optional<std::string> refusal(const Endpoint& endpoint, std::shared_ptr<Region>& gpu_region) {
     const bool on_gpu = !memory::is_host(endpoint.kind);
