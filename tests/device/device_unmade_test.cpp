@@ -59,8 +59,10 @@ TEST(DeviceUnmade, a_request_that_was_never_made_is_freed_for_every_call) {
 }
 
 TEST(DeviceUnmade, with_nobody_every_call_succeeds_and_does_nothing) {
-  for (const partita_u32 flags : {0, 1, 2, 3}) {  // either side, either driver
-    expect_all_calls(to_nobody(flags), PARTITA_DEVICE_SUCCESS, true);
+  for (const partita_u32 side : {PARTITA_PREQUEST_SEND, PARTITA_PREQUEST_RECV}) {
+    for (const partita_u32 driver : {0, int{PARTITA_PREQUEST_DEVICE_DRIVEN}}) {
+      expect_all_calls(to_nobody(side | driver), PARTITA_DEVICE_SUCCESS, true);
+    }
   }
 }
 

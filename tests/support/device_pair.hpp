@@ -101,6 +101,7 @@ class DevicePair {
     unsigned char* slots = nullptr;
     if (shape.packets) slots = memory.allocate(Spot::receiver_gpu, device::packet_slot_bytes(shape.total_bytes) + 16);
 
+    send_.flags = PARTITA_PREQUEST_SEND;
     recv_.flags = PARTITA_PREQUEST_RECV;
     if (shape.send_device_driven) send_.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
     if (shape.recv_device_driven) recv_.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;

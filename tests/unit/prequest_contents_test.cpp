@@ -60,7 +60,7 @@ TEST_F(Prequest, has_the_plan_the_buffer_and_the_words_of_its_own_on_either_side
 
 TEST_F(Prequest, of_a_send_without_a_route_leaves_all_to_the_host) {
   const Partita_Prequest request = made(send({}));
-  EXPECT_EQ(flags_of(request), 0U);
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_SEND));
   EXPECT_EQ(request.promise, &epochs);
   EXPECT_EQ(request.remote, nullptr);
   EXPECT_EQ(request.arrival_device, nullptr);
@@ -75,7 +75,7 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   route.arrival_host = address<Epoch>(0x3000);
   route.promise = address<std::uint64_t>(0x4000);
   Partita_Prequest request = made(send(route));
-  EXPECT_EQ(flags_of(request), 0U);
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_SEND));
   EXPECT_EQ(request.remote, address<unsigned char>(0x1004));
   EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
   EXPECT_EQ(request.arrival_host, address<partita_u32>(0x3000));
@@ -85,12 +85,13 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   route.packets = true;
   half.driver = link::Driver::device;
   request = made(send(route));
-  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_PACKETS));
+  EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_DEVICE_DRIVEN |
+                                                        PARTITA_PREQUEST_PACKETS));
 
   route.packets = false;
   half.driver = link::Driver::host;
   half.in_place = true;
-  EXPECT_EQ(flags_of(made(send(route))), static_cast<partita_u32>(PARTITA_PREQUEST_IN_PLACE));
+  EXPECT_EQ(flags_of(made(send(route))), static_cast<partita_u32>(PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_IN_PLACE));
 }
 
 TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {

@@ -32,9 +32,10 @@ extern "C" {
  *   partita_u32 awaited[recv_partitions]         newest epoch in which MPIX_Pwait_partition waited for it, not in vain
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
-  partita_u64 head;      /* low half: the epoch that marks belong to; high half: newest epoch in which the receiver was
-                            seen ready, by a kernel or by the host of a host-driven send, whose word may come late: then
-                            it names an older epoch, and kernels look once more */
+  partita_u64 head;      /* low half: the epoch that marks belong to, or, of a device-driven receive, the one that was
+                            opened last; high half: newest epoch in which the receiver was seen ready, by a kernel or by
+                            the host of a host-driven send, whose word may come late: then it names an older epoch, and
+                            kernels look once more */
   partita_u32 round;     /* epochs opened so far, modulo 2^32 */
   partita_u32 decided;   /* of a send: transport partitions that were put or handed over since the request was made,
                             modulo 2^32 (of a host-driven one with a single one: not counted); of a receive with packets:
@@ -46,6 +47,9 @@ typedef struct Partita_Prequest_state {
   partita_u32 looking;  /* of a send: the epoch in which a thread is looking at the promise, else 0 */
   partita_u32 refusals; /* of a send: looks that did not find the receiver ready; lowest bit: the epoch not started */
   partita_u32 peers;    /* entries of Partita_Prequest.peers */
+  partita_u32 started;  /* of a host-driven receive: an epoch that some kernel has seen started by the host, perhaps not
+                           the newest */
+  partita_u32 reserved;
 } Partita_Prequest_state;
 
 /* Words in host memory that the GPU reads and writes. Behind it lie, of a send,
@@ -83,10 +87,11 @@ enum {
   PARTITA_PREQUEST_ORIGIN = 0x7fff0000, /* these bits */
   PARTITA_PREQUEST_MADE = 0x50720000,   /* MPIX_Prequest_create */
   PARTITA_PREQUEST_NOBODY = 0x4e6f0000, /* the same, of a request to or from MPI_PROC_NULL: calls do nothing */
-  PARTITA_PREQUEST_RECV = 1,            /* of a receive; else of a send */
+  PARTITA_PREQUEST_RECV = 1,            /* kernels may ask for arrivals: of a receive */
   PARTITA_PREQUEST_DEVICE_DRIVEN = 2,   /* kernels open the epochs; else the host does */
   PARTITA_PREQUEST_PACKETS = 4,         /* the bytes travel as {data, epoch} packets; both sides are device-driven */
-  PARTITA_PREQUEST_IN_PLACE = 8         /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
+  PARTITA_PREQUEST_IN_PLACE = 8,        /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
+  PARTITA_PREQUEST_SEND = 16            /* kernels may mark: of a send */
 };
 
 struct Partita_Peer;

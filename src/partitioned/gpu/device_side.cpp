@@ -29,8 +29,8 @@ std::size_t flag_bytes(const PrequestTerms& terms) {
 
 const char* meaning(partita_u32 failure, const Partita_Prequest& request, partita_i32 partition) {
   const bool device_driven = (request.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
-  const bool recv = (request.flags & PARTITA_PREQUEST_RECV) != 0;
-  const partita_i32 partitions = recv ? request.recv_partitions : request.send_partitions;
+  const bool sends = (request.flags & PARTITA_PREQUEST_SEND) != 0;
+  const partita_i32 partitions = sends ? request.send_partitions : request.recv_partitions;
   switch (failure) {
     case PARTITA_DEVICE_ERR_PARTITION:
       return partition >= 0 && partition < partitions ? "named a range of partitions that does not ascend"
@@ -121,9 +121,9 @@ void DeviceSide::start(Epoch epoch) {
 DeviceSide::LastEpoch DeviceSide::last_epoch() const {
   Partita_Prequest_state state{};
   device_memory_.copy(&state, view_.state, sizeof(state));
-  const bool receives = (view_.flags & PARTITA_PREQUEST_RECV) != 0;
+  const bool sends = (view_.flags & PARTITA_PREQUEST_SEND) != 0;
   return {device::low_half(state.head),
-          receives || state.decided == device::all_decided(state.round, view_.transport_partitions)};
+          !sends || state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

@@ -16,7 +16,7 @@ unsigned char* pointer(std::byte* address) {
 }
 
 partita_u32 flags_of(const PrequestTerms& terms, const std::optional<link::DeviceSendRoute>& route) {
-  partita_u32 flags = 0;
+  partita_u32 flags = PARTITA_PREQUEST_SEND;
   if (terms.half.in_place) flags |= PARTITA_PREQUEST_IN_PLACE;
   if (route && route->packets) flags |= PARTITA_PREQUEST_PACKETS;
   return flags;
@@ -90,7 +90,7 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
 Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life) {
   Partita_Prequest request{};
   request.flags = PARTITA_PREQUEST_NOBODY;
-  if (half.side == Side::recv) request.flags |= PARTITA_PREQUEST_RECV;
+  request.flags |= half.side == Side::recv ? PARTITA_PREQUEST_RECV : PARTITA_PREQUEST_SEND;
   if (half.driver == link::Driver::device) request.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
   request.life = life;
   return request;

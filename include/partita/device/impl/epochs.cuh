@@ -137,8 +137,7 @@ PARTITA_DEVICE_INLINE int await_arrivals(const Partita_Prequest& request, Epoch 
 PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool first = block_rank() == 0;
-  constexpr partita_u32 receive = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_RECV;
-  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != receive) {
+  if (!is_made_with(request, PARTITA_PREQUEST_RECV)) {
     if (!takes_epoch_calls(request)) return refuse_wait(request);
     return end_wait(first ? await_decided(request) : 0, -1, request);
   }
@@ -170,8 +169,7 @@ PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
 /// Why pnext cannot be called with `request` as its receive (`of_recv`) or as a send; 0 if it can. To nobody, it can.
 PARTITA_DEVICE_INLINE int refusal_of_next(const Partita_Prequest& request, bool of_recv) {
   if (is_to_nobody(request)) return 0;
-  const partita_u32 side = PARTITA_PREQUEST_MADE | (of_recv ? PARTITA_PREQUEST_RECV : 0);
-  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != side) return PARTITA_DEVICE_ERR_SIDE;
+  if (!is_made_with(request, of_recv ? PARTITA_PREQUEST_RECV : PARTITA_PREQUEST_SEND)) return PARTITA_DEVICE_ERR_SIDE;
   return has(request, PARTITA_PREQUEST_DEVICE_DRIVEN) ? 0 : PARTITA_DEVICE_ERR_DRIVER;
 }
 

@@ -232,7 +232,7 @@ PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& re
 /// One thread, partitions `first` to `last`, both included, of one epoch: where marks complete that and the host opens
 /// the next one, those that follow do not count. Marks that do not count are left out; the first such code comes back.
 PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Prequest& request) {
-  if (!is_made(request) || has(request, PARTITA_PREQUEST_RECV)) return refuse(request, PARTITA_DEVICE_ERR_SIDE, first);
+  if (!is_made_with(request, PARTITA_PREQUEST_SEND)) return refuse(request, PARTITA_DEVICE_ERR_SIDE, first);
   if (first < 0 || first > last || last >= request.send_partitions) {
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
   }

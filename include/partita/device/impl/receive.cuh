@@ -49,8 +49,18 @@ PARTITA_DEVICE_INLINE Epoch look_at_started(const Partita_Prequest& request) {
   auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.promise));
   const Epoch epoch = SystemWord<partita_u32>(halves[1]).load(order::memory_order_relaxed);
   // For parrived. An older epoch, by a thread that comes late, only costs another look.
-  DeviceWord<partita_u64>(request.state->head).store(epoch, order::memory_order_relaxed);
+  DeviceWord<partita_u32>(request.state->started).store(epoch, order::memory_order_relaxed);
   return epoch;
+}
+
+/// The epoch that a request was last seen in by its waiting kernels. Device-driven: the caller has synchronised with
+/// the block that called pstart. Host-driven: an epoch that some kernel saw, perhaps not the newest; no data hangs on
+/// it.
+PARTITA_DEVICE_INLINE Epoch known_epoch(const Partita_Prequest& request) {
+  Partita_Prequest_state& state = *request.state;
+  return has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)
+             ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
+             : DeviceWord<partita_u32>(state.started).load(order::memory_order_relaxed);
 }
 
 /// Any thread of a receive. Of a request without an open epoch everything has arrived.
@@ -65,9 +75,7 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   const bool packets = has(request, PARTITA_PREQUEST_PACKETS);
   const Range transports = plan_of(request).transports_of_recv(partition);
   const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
-  // Device-driven: the caller has synchronised with the block that called pstart. Host-driven: an epoch that some
-  // kernel saw, perhaps not the newest; no data hangs on it.
-  Epoch epoch = low_half(DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed));
+  Epoch epoch = known_epoch(request);
   const Epoch completed = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
   Epoch first = no_epoch;
   // Pairs with the release in announce, or with the progress engine's.
@@ -142,8 +150,7 @@ PARTITA_DEVICE_INLINE int end_wait(int code, int partition, const Partita_Preque
     code = PARTITA_DEVICE_ERR_TIMEOUT;
   }
   if (block_rank() == 0) {
-    const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed);
-    fail(request, code, partition, low_half(head));
+    fail(request, code, partition, known_epoch(request));
   }
   return code;
 }

@@ -28,10 +28,14 @@ struct Mark {
   partita_u32 due;     ///< as many as there should be: one in each epoch before
 };
 
+/// Whether a request was made and has this side: PARTITA_PREQUEST_SEND or _RECV.
+PARTITA_DEVICE_INLINE bool is_made_with(const Partita_Prequest& request, partita_u32 side) {
+  return (request.flags & (PARTITA_PREQUEST_ORIGIN | side)) == (PARTITA_PREQUEST_MADE | side);
+}
+
 /// Why a call for a partition of a receive (`of_recv`) or of a send cannot be made at all; 0 if it can.
 PARTITA_DEVICE_INLINE int refusal_of(int partition, const Partita_Prequest& request, bool of_recv) {
-  const partita_u32 side = PARTITA_PREQUEST_MADE | (of_recv ? PARTITA_PREQUEST_RECV : 0);
-  if ((request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_RECV)) != side) return PARTITA_DEVICE_ERR_SIDE;
+  if (!is_made_with(request, of_recv ? PARTITA_PREQUEST_RECV : PARTITA_PREQUEST_SEND)) return PARTITA_DEVICE_ERR_SIDE;
   const partita_i32 partitions = of_recv ? request.recv_partitions : request.send_partitions;
   return static_cast<partita_u32>(partition) < static_cast<partita_u32>(partitions) ? 0 : PARTITA_DEVICE_ERR_PARTITION;
 }

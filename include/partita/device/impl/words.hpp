@@ -52,7 +52,7 @@ PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host)
 PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita_i32 send_partitions,
                                                       partita_i32 recv_partitions, partita_i32 transport_partitions) {
   const partita_u64 head = sizeof(Partita_Prequest_state);
-  if ((flags & PARTITA_PREQUEST_RECV) == 0) {
+  if ((flags & PARTITA_PREQUEST_SEND) != 0) {
     return head + sizeof(partita_u64) * static_cast<partita_u64>(transport_partitions) +
            sizeof(partita_u32) * static_cast<partita_u64>(send_partitions);
   }
@@ -62,7 +62,7 @@ PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita
 /// Bytes of a host record with the words behind it.
 PARTITA_HOST_DEVICE constexpr partita_u64 host_bytes(partita_u32 flags, partita_i32 transport_partitions) {
   const partita_u64 head = sizeof(Partita_Prequest_host);
-  if ((flags & PARTITA_PREQUEST_RECV) != 0) return head;
+  if ((flags & PARTITA_PREQUEST_SEND) == 0) return head;
   return head + sizeof(partita_u32) * static_cast<partita_u64>(transport_partitions);
 }
 /// Bytes of the packet slots of a request that moves `total_bytes`.
@@ -73,7 +73,7 @@ PARTITA_HOST_DEVICE constexpr partita_u64 packet_slot_bytes(partita_i64 total_by
 /// Partita_Prequest.unit_bytes of a request whose other fields are set.
 PARTITA_HOST_DEVICE inline partita_u32 unit_bytes(const Partita_Prequest& request) {
   const partita_i64 size =
-      (request.flags & PARTITA_PREQUEST_RECV) != 0 ? request.recv_partition_bytes : request.send_partition_bytes;
+      (request.flags & PARTITA_PREQUEST_SEND) != 0 ? request.send_partition_bytes : request.recv_partition_bytes;
   const partita_u64 joined = reinterpret_cast<partita_u64>(request.buffer) |
                              reinterpret_cast<partita_u64>(request.remote) | static_cast<partita_u64>(size) | 16;
   return static_cast<partita_u32>(joined & (0 - joined));
@@ -81,8 +81,8 @@ PARTITA_HOST_DEVICE inline partita_u32 unit_bytes(const Partita_Prequest& reques
 
 /// Partita_Prequest.marks_each of a request whose other fields are set.
 PARTITA_HOST_DEVICE inline partita_u32 marks_each(const Partita_Prequest& request) {
-  if ((request.flags & PARTITA_PREQUEST_RECV) != 0 || request.send_partitions % request.transport_partitions != 0)
-    return 0;
+  const bool sends = (request.flags & PARTITA_PREQUEST_SEND) != 0;
+  if (!sends || request.send_partitions % request.transport_partitions != 0) return 0;
   return static_cast<partita_u32>(request.send_partitions / request.transport_partitions);
 }
 
@@ -97,12 +97,14 @@ inline constexpr partita_u32 first_life = 0x80000000;
 /// How the words of a new request's state start; `before` is the epoch before its first, `life` as in Partita_Prequest.
 /// All further words start as 0.
 /// A host-driven send has its first epoch open for marks from the beginning (MPI_Start is the host's word for it);
-/// every other request opens it in MPIX_Pstart.
+/// a device-driven request opens it in MPIX_Pstart.
 PARTITA_HOST_DEVICE inline Partita_Prequest_state first_state(partita_u32 flags, Epoch before, partita_u32 life) {
-  const bool opened_by_pstart = (flags & (PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_RECV)) != 0;
+  const bool open_for_marks =
+      (flags & (PARTITA_PREQUEST_DEVICE_DRIVEN | PARTITA_PREQUEST_SEND)) == PARTITA_PREQUEST_SEND;
   Partita_Prequest_state state{};
-  state.head = pair_of(opened_by_pstart ? before : next(before), before);
-  state.round = opened_by_pstart ? 0 : 1;
+  state.head = pair_of(open_for_marks ? next(before) : before, before);
+  state.round = open_for_marks ? 1 : 0;
+  state.started = before;
   state.completed = before;
   state.live = life;
   return state;
