@@ -11,7 +11,7 @@ Request::Request(const RequestServices& services, RequestArguments arguments, Ha
       services_(services),
       message_(services.device_memory, std::move(arguments)),
       half_(half),
-      device_(services, half, *this) {}
+      device_(services, *this) {}
 
 void Request::enter_gpu() const {
   if (in_gpu_memory()) services_.device_memory.make_current(message_.place().device);
@@ -102,6 +102,67 @@ void Request::check_startable() {
     throw Error(*mistake);
   }
   if (half_.ending.loses(next(epoch()))) throw half_.why_lost();
+}
+
+partita_u32 Request::sides() const {
+  return message_.is_sent() ? PARTITA_PREQUEST_SEND : PARTITA_PREQUEST_RECV;
+}
+
+bool Request::knows_prequest_terms() const {
+  half_.throw_if_failed();
+  return matched();
+}
+
+PrequestTerms Request::prequest_terms() {
+  const HalfTerms& terms = half_.terms();
+  return {.sides = sides(),
+          .driver = terms.driver,
+          .data = terms.data,
+          .place = terms.place,
+          .in_place = terms.in_place && message_.is_sent(),
+          .plan = half_.plan(),
+          .route = device_route(),
+          .timeout_s = services_.settings.timeout_s};
+}
+
+void Request::throw_if_over() const {
+  half_.throw_if_failed();
+  half_.throw_if_given_up();
+}
+
+std::optional<Error> Request::why_peers_are_lost(KernelFindings& findings) {
+  if (epoch_is_lost()) return half_.why_lost(name());
+  if (!findings.has_ended(half_.peer())) return {};
+  return Error(ErrorClass::other,
+               "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
+               half_.peer(), name());
+}
+
+/// Whether the other side has ended so that the open epoch cannot complete. Which one that is, where kernels open them,
+/// the GPU is asked.
+bool Request::epoch_is_lost() const {
+  if (!message_.is_device_driven()) return half_.is_lost();
+  try {
+    return half_.ending.heard() && half_.ending.loses(device_.side().last_epoch().epoch);
+  } catch (const Error&) {
+    return false;  // the GPU works no longer, as the next look finds
+  }
+}
+
+void Request::fail_for_kernels(const Error& error, Mail::Caller caller) {
+  half_.fail_on_both_sides("failed", error, caller);
+}
+
+/// Flags, credits and the other side know the epochs that kernels have opened. Of a send whose kernels have not marked
+/// all of its last epoch that one is lost.
+void Request::take_over_epochs() {
+  const auto [epoch, has_left] = device_.side().last_epoch();
+  half_.set_epoch(epoch);
+  if (has_left || half_.given_up()) return;
+  half_.give_up();
+  half_.say(
+      epoch, "gave its request up",
+      Error(ErrorClass::request, "it was freed before its kernels had marked all of epoch {}. {}", epoch, name()));
 }
 
 std::uint64_t Request::how_far() const {

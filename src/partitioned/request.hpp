@@ -55,7 +55,9 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   /// The message and the epoch: how sentences begin.
   std::string name() const final;
   bool matched() const { return half_.matched(); }
-  Epoch epoch() const { return half_.epoch(); }
+  Epoch epoch() const final { return half_.epoch(); }
+  /// The match has been made. Throws Error where kernels cannot use the request.
+  virtual link::DeviceRoute device_route() = 0;
   void record(Trace::Event event, std::int64_t partition = -1) const { half_.record(event, partition); }
 
   const RequestServices& services_;
@@ -65,6 +67,22 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   bool link_wants_progress_ = false;  ///< an open epoch needs host steps all along
 
  private:
+  partita_u32 sides() const final;
+  link::Driver driver() const final { return half_.terms().driver; }
+  memory::Place place() const final { return half_.terms().place; }
+  bool is_to_nobody() const final { return message_.null_peer(); }
+  bool knows_prequest_terms() const final;
+  PrequestTerms prequest_terms() final;
+  std::optional<Error> why_peers_are_lost(KernelFindings& findings) final;
+  bool failed() const final { return half_.failed(); }
+  bool given_up() const final { return half_.given_up(); }
+  void throw_if_over() const final;
+  void fail_for_kernels(const Error& error, Mail::Caller caller) final;
+  void take_over_epochs() final;
+  void fail_alone(const Error& error) final { half_.fail(error); }
+  bool failure_is_told() const final { return half_.failure_is_told(); }
+
+  bool epoch_is_lost() const;
   std::optional<Epoch> end_epoch();
 
   bool progress_is_wanted_ = false;  ///< by the open epoch

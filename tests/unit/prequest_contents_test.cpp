@@ -11,14 +11,24 @@ constexpr std::int64_t bytes = 4096;
 class Prequest : public testing::Test {
  protected:
   Prequest() {
-    half.data = buffer;
     words.state = &state;
     words.host = &host;
     words.epochs = &epochs;
     words.life = 42;
   }
 
-  Partita_Prequest made(const link::DeviceRoute& route) { return make_prequest({half, plan, route, 1.5}, words); }
+  PrequestTerms terms(const link::DeviceRoute& route) {
+    const bool sends = std::holds_alternative<std::optional<link::DeviceSendRoute>>(route);
+    return {.sides = partita_u32{sends ? PARTITA_PREQUEST_SEND : PARTITA_PREQUEST_RECV},
+            .driver = driver,
+            .data = buffer,
+            .place = {},
+            .in_place = in_place,
+            .plan = plan,
+            .route = route,
+            .timeout_s = 1.5};
+  }
+  Partita_Prequest made(const link::DeviceRoute& route) { return make_prequest(terms(route), words); }
   static link::DeviceRoute send(std::optional<link::DeviceSendRoute> route) { return route; }
   static link::DeviceRoute recv(std::optional<link::DeviceRecvRoute> route) { return route; }
   /// But for the bits that tell of its origin.
@@ -35,7 +45,8 @@ class Prequest : public testing::Test {
   Partita_Prequest_host host{};
   partita_u64 epochs = 0;
   partita_u32 flags[4] = {};
-  HalfTerms half;
+  link::Driver driver{};
+  bool in_place = false;
   link::Plan plan{8, 2, 4, bytes};
   PrequestWords words;
 };
@@ -83,22 +94,21 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   EXPECT_EQ(request.unit_bytes, 4U);  // as `remote` is aligned
 
   route.packets = true;
-  half.driver = link::Driver::device;
+  driver = link::Driver::device;
   request = made(send(route));
   EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_DEVICE_DRIVEN |
                                                         PARTITA_PREQUEST_PACKETS));
 
   route.packets = false;
-  half.driver = link::Driver::host;
-  half.in_place = true;
+  driver = link::Driver::host;
+  in_place = true;
   EXPECT_EQ(flags_of(made(send(route))), static_cast<partita_u32>(PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_IN_PLACE));
 }
 
 TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {
   words.flags = flags;
-  const PrequestTerms terms{half, plan, recv({}), 0};
-  EXPECT_TRUE(terms.host_raises_flags());
-  const Partita_Prequest request = make_prequest(terms, words);
+  EXPECT_TRUE(terms(recv({})).host_raises_flags());
+  const Partita_Prequest request = made(recv({}));
   EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
   EXPECT_EQ(request.arrival_device, flags);
   EXPECT_EQ(request.credit, nullptr);
@@ -110,7 +120,7 @@ TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
   link::DeviceRecvRoute route;
   route.arrival_device = address<Epoch>(0x2000);
   route.credit = address<Epoch>(0x3000);
-  EXPECT_FALSE((PrequestTerms{half, plan, recv(route), 0}.host_raises_flags()));
+  EXPECT_FALSE(terms(recv(route)).host_raises_flags());
   Partita_Prequest request = made(recv(route));
   EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV));
   EXPECT_EQ(request.arrival_device, address<partita_u32>(0x2000));
@@ -119,7 +129,7 @@ TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
   EXPECT_EQ(request.remote, nullptr);
 
   route.slots = address<std::byte>(0x5000);
-  half.driver = link::Driver::device;
+  driver = link::Driver::device;
   request = made(recv(route));
   EXPECT_EQ(flags_of(request), static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN |
                                                         PARTITA_PREQUEST_PACKETS));
@@ -128,7 +138,7 @@ TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
 }
 
 TEST_F(Prequest, of_a_send_needs_no_flags_of_its_own) {
-  EXPECT_FALSE((PrequestTerms{half, plan, send({}), 0}.host_raises_flags()));
+  EXPECT_FALSE(terms(send({})).host_raises_flags());
 }
 
 TEST_F(Prequest, tells_that_it_was_made) {
@@ -137,9 +147,7 @@ TEST_F(Prequest, tells_that_it_was_made) {
 }
 
 TEST_F(Prequest, to_nobody_names_no_memory) {
-  half.side = Side::recv;
-  half.driver = link::Driver::device;
-  const Partita_Prequest request = make_prequest_to_nobody(half, 42);
+  const Partita_Prequest request = make_prequest_to_nobody(PARTITA_PREQUEST_RECV, link::Driver::device, 42);
   EXPECT_EQ(request.flags,
             static_cast<partita_u32>(PARTITA_PREQUEST_NOBODY | PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_DEVICE_DRIVEN));
   EXPECT_EQ(request.life, 42U);

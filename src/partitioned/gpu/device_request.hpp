@@ -1,4 +1,4 @@
-// The device request of a partitioned request: made, served by the host's threads, freed.
+// The device request of an operation: made, served by the host's threads, freed.
 #pragma once
 
 #include <atomic>
@@ -6,39 +6,76 @@
 #include <optional>
 #include <string>
 
+#include "core/epoch.hpp"
+#include "core/error.hpp"
+#include "core/mail.hpp"
 #include "partitioned/facets.hpp"
 #include "partitioned/gpu/device_side.hpp"
 #include "partitioned/gpu/prequest.hpp"
 #include "partitioned/gpu/served_request.hpp"
 #include "partitioned/request_services.hpp"
-#include "transfer/half.hpp"
 
 namespace partita {
 
-/// Each request has one of these, most of which never exist: then kernels do not use the request, and a look at
-/// exists() is all it costs. Unless said otherwise a member is called by one thread at a time. Members throw Error.
+/// Each operation that kernels can use has one of these, most of which never exist: then kernels do not use it, and a
+/// look at exists() is all it costs. Unless said otherwise a member is called by one thread at a time. Members throw
+/// Error.
 class DeviceRequest final : public KernelUsable, private ServedRequest, private ActiveStep {
  public:
-  /// The request that it belongs to.
+  /// The operation that it belongs to.
   class Owner {
    public:
-    /// The match has been made. Throws Error where kernels cannot use the request.
-    virtual link::DeviceRoute device_route() = 0;
+    /// What kernels may do: PARTITA_PREQUEST_SEND, PARTITA_PREQUEST_RECV, or both.
+    virtual partita_u32 sides() const = 0;
+    virtual link::Driver driver() const = 0;
+    /// Where the program's data lie.
+    virtual memory::Place place() const = 0;
+    /// Whether its peer is MPI_PROC_NULL: then it is asked for no terms, and has no steps.
+    virtual bool is_to_nobody() const = 0;
+    /// Whether prequest_terms() can be told by now. Throws Error if they never can be.
+    virtual bool knows_prequest_terms() const = 0;
+    /// Throws Error where kernels cannot use it.
+    virtual PrequestTerms prequest_terms() = 0;
     /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells
     /// them. Returns whether something moved.
     virtual bool device_step() = 0;
-    /// Whether a kernel that waits now would wait for something of the peer's that has not come. Any thread.
+    /// Whether a kernel that waits now would wait for something of a peer's that has not come. Any thread.
     virtual bool kernels_can_wait() const = 0;
-    /// Which request it is; how sentences begin.
+    /// Why that will not come any more, where a peer has ended: by the watch, which must not ask links.
+    virtual std::optional<Error> why_peers_are_lost(KernelFindings& findings) = 0;
+
+    /// Whether an epoch of the host's is open. Any thread.
+    virtual bool active() const = 0;
+    /// The newest one.
+    virtual Epoch epoch() const = 0;
+    /// Which operation it is; how sentences begin.
     virtual std::string name() const = 0;
+    /// How far it has come; a sentence.
+    virtual std::string explain() const = 0;
+
+    /// Whether it can never complete. Any thread.
+    virtual bool failed() const = 0;
+    /// Whether an epoch ended with an error, and none opens any more.
+    virtual bool given_up() const = 0;
+    /// Throws Error where it has failed, or was given up.
+    virtual void throw_if_over() const = 0;
+    /// It fails, and its peers hear of it. Any thread.
+    virtual void fail_for_kernels(const Error& error, Mail::Caller caller) = 0;
+
+    /// These are asked of a device-driven one only. Its device request is about to go: what follows goes on behind the
+    /// epochs that kernels have opened. Throws Error where the GPU works no longer.
+    virtual void take_over_epochs() {}
+    /// It fails, and nobody else hears of it.
+    virtual void fail_alone(const Error&) {}
+    /// Whether a caller has heard of its failure.
+    virtual bool failure_is_told() const { return true; }
 
    protected:
     ~Owner() = default;
   };
 
-  /// `half` may be made later than this.
-  DeviceRequest(const RequestServices& services, Half& half, Owner& owner)
-      : services_(services), half_(half), owner_(owner) {}
+  /// `owner` may be made later than this.
+  DeviceRequest(const RequestServices& services, Owner& owner) : services_(services), owner_(owner) {}
   DeviceRequest(const DeviceRequest&) = delete;
   DeviceRequest& operator=(const DeviceRequest&) = delete;
 
@@ -71,8 +108,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   }
 
  private:
-  bool failed() const { return half_.failed(); }
-  bool device_driven() const override { return half_.terms().driver == link::Driver::device; }
+  bool device_driven() const override { return owner_.driver() == link::Driver::device; }
   Outcome step() noexcept override;
   void watch_kernels(KernelFindings& findings) override;
 
@@ -80,14 +116,12 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   void check_can_be_made() const;
   void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Error> why_in_vain(KernelFindings& findings);
-  bool epoch_is_lost() const;
-  void take_over_epoch();
+  void take_over_epochs();
   void end_service();
   void fail_in_step() noexcept;
   void release();
 
   const RequestServices& services_;
-  Half& half_;
   Owner& owner_;
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL

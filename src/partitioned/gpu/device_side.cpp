@@ -71,7 +71,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
                        Epoch before)
     : device_memory_(device_memory),
       host_block_(host_memory, offsetof(HostWords, host) + host_bytes(terms)),
-      state_block_(device_memory, terms.half.place.device, state_bytes(terms)),
+      state_block_(device_memory, terms.place.device, state_bytes(terms)),
       flags_(terms.host_raises_flags()
                  ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
                  : nullptr),

@@ -2,35 +2,29 @@
 
 #include <atomic>
 
+#include "core/error.hpp"
 #include "partita/device/impl/words.hpp"
 
 namespace partita {
 namespace {
 
 bool is_device_driven(const PrequestTerms& terms) {
-  return terms.half.driver == link::Driver::device;
+  return terms.driver == link::Driver::device;
 }
 
 unsigned char* pointer(std::byte* address) {
   return reinterpret_cast<unsigned char*>(address);
 }
 
-partita_u32 flags_of(const PrequestTerms& terms, const std::optional<link::DeviceSendRoute>& route) {
-  partita_u32 flags = PARTITA_PREQUEST_SEND;
-  if (terms.half.in_place) flags |= PARTITA_PREQUEST_IN_PLACE;
-  if (route && route->packets) flags |= PARTITA_PREQUEST_PACKETS;
-  return flags;
+bool has_packets(const link::DeviceSendRoute& route) {
+  return route.packets;
 }
 
-partita_u32 flags_of(const PrequestTerms&, const std::optional<link::DeviceRecvRoute>& route) {
-  partita_u32 flags = PARTITA_PREQUEST_RECV;
-  if (route && route->slots != nullptr) flags |= PARTITA_PREQUEST_PACKETS;
-  return flags;
+bool has_packets(const link::DeviceRecvRoute& route) {
+  return route.slots != nullptr;
 }
 
-void set_route(Partita_Prequest& request, const PrequestTerms&, const std::optional<link::DeviceSendRoute>& route,
-               const PrequestWords& words) {
-  request.promise = words.epochs;
+void set_route(Partita_Prequest& request, const std::optional<link::DeviceSendRoute>& route) {
   if (!route) return;
   request.remote = pointer(route->remote);
   request.arrival_device = route->arrival_device;
@@ -38,10 +32,7 @@ void set_route(Partita_Prequest& request, const PrequestTerms&, const std::optio
   request.promise = route->promise;
 }
 
-void set_route(Partita_Prequest& request, const PrequestTerms& terms, const std::optional<link::DeviceRecvRoute>& route,
-               const PrequestWords& words) {
-  if (!is_device_driven(terms)) request.promise = words.epochs;
-  request.arrival_device = words.flags;
+void set_route(Partita_Prequest& request, const std::optional<link::DeviceRecvRoute>& route) {
   if (!route) return;
   request.arrival_device = const_cast<Epoch*>(route->arrival_device);
   request.credit = route->credit;
@@ -51,13 +42,17 @@ void set_route(Partita_Prequest& request, const PrequestTerms& terms, const std:
 }  // namespace
 
 bool PrequestTerms::host_raises_flags() const {
-  const auto* recv_route = std::get_if<std::optional<link::DeviceRecvRoute>>(&route);
-  return recv_route != nullptr && !*recv_route;
+  const bool link_does = std::visit([](const auto& known) { return known.has_value(); }, route);
+  return (sides & PARTITA_PREQUEST_RECV) != 0 && !link_does;
 }
 
 partita_u32 prequest_flags(const PrequestTerms& terms) {
-  const partita_u32 driver = is_device_driven(terms) ? PARTITA_PREQUEST_DEVICE_DRIVEN : 0;
-  return driver | std::visit([&](const auto& route) { return flags_of(terms, route); }, terms.route);
+  partita_u32 flags = terms.sides;
+  if (is_device_driven(terms)) flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
+  if (terms.in_place) flags |= PARTITA_PREQUEST_IN_PLACE;
+  const bool packets = std::visit([](const auto& route) { return route && has_packets(*route); }, terms.route);
+  if (packets) flags |= PARTITA_PREQUEST_PACKETS;
+  return flags;
 }
 
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words) {
@@ -73,7 +68,7 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
   request.life = words.life;
   request.limit_ns = static_cast<partita_u64>(terms.timeout_s * 1e9);
 
-  request.buffer = pointer(terms.half.data);
+  request.buffer = pointer(terms.data);
   request.total_bytes = plan.total_bytes();
   request.send_partition_bytes = plan.send().partition_bytes();
   request.recv_partition_bytes = plan.recv().partition_bytes();
@@ -81,17 +76,18 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
   request.recv_partitions = plan.recv_partitions();
   request.transport_partitions = plan.transport_partitions();
 
-  std::visit([&](const auto& route) { set_route(request, terms, route, words); }, terms.route);
+  if (!is_device_driven(terms)) request.promise = words.epochs;
+  request.arrival_device = words.flags;
+  std::visit([&](const auto& route) { set_route(request, route); }, terms.route);
   request.unit_bytes = device::unit_bytes(request);  // these two go by what is set above
   request.marks_each = device::marks_each(request);
   return request;
 }
 
-Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life) {
+Partita_Prequest make_prequest_to_nobody(partita_u32 side, link::Driver driver, partita_u32 life) {
   Partita_Prequest request{};
-  request.flags = PARTITA_PREQUEST_NOBODY;
-  request.flags |= half.side == Side::recv ? PARTITA_PREQUEST_RECV : PARTITA_PREQUEST_SEND;
-  if (half.driver == link::Driver::device) request.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
+  request.flags = PARTITA_PREQUEST_NOBODY | side;
+  if (driver == link::Driver::device) request.flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
   request.life = life;
   return request;
 }

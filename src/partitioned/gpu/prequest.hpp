@@ -1,24 +1,28 @@
-// What kernels are given of a request, Partita_Prequest: filled here for sends and receives.
+// What kernels are given of a request, Partita_Prequest: filled here.
 #pragma once
 
 #include <optional>
 
 #include "link/device_route.hpp"
 #include "link/plan.hpp"
+#include "memory/device.hpp"
 #include "partita/device/peer.h"
 #include "partita/device/prequest.h"
-#include "transfer/half.hpp"
 
 namespace partita {
 
 /// What a device request is made for.
 struct PrequestTerms {
-  const HalfTerms& half;
+  partita_u32 sides = 0;      ///< PARTITA_PREQUEST_SEND, PARTITA_PREQUEST_RECV, or both
+  link::Driver driver{};      ///< who opens the epochs
+  std::byte* data = nullptr;  ///< the program's buffer, if the partitions lie in one as the plan says
+  memory::Place place;        ///< where the program's data lie
+  bool in_place = false;      ///< kernels of a send store into the peer's memory themselves
   const link::Plan& plan;
-  link::DeviceRoute route;  ///< of the half's side
-  double timeout_s;         ///< of waits in kernels; 0: none
+  link::DeviceRoute route;  ///< of the one side, if there is one
+  double timeout_s = 0;     ///< of waits in kernels; 0: none
 
-  /// Whether it is of a receive of which the host must tell the kernels.
+  /// Whether the host must tell the kernels what has arrived.
   bool host_raises_flags() const;
 };
 
@@ -38,7 +42,7 @@ partita_u32 prequest_flags(const PrequestTerms& terms);
 /// Throws Error where the partitions of a side differ in size.
 Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& words);
 /// Makes the device request of a request to or from MPI_PROC_NULL, with which kernels do nothing.
-Partita_Prequest make_prequest_to_nobody(const HalfTerms& half, partita_u32 life);
+Partita_Prequest make_prequest_to_nobody(partita_u32 side, link::Driver driver, partita_u32 life);
 
 /// Partita_Prequest.life of the next device request. Any thread.
 partita_u32 new_prequest_life();
