@@ -157,7 +157,7 @@ void Collective::start() {
   }
   unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
   try {
-    for (const auto& leg : legs_) leg->start();
+    for (const auto& leg : legs_) leg->half().start();
   } catch (const std::exception&) {
     // Some legs have begun an epoch that the others will not.
     fail_with_current();

@@ -39,33 +39,8 @@ std::string Leg::peer_name() const {
   return fmt::format("rank {} (world rank {})", terms_.rank, terms_.peer);
 }
 
-template <class Begin, class Open>
-void Leg::start_epoch(Half& half, Begin begin, Open open) {
-  std::unique_lock lock(half.setup_mutex(), std::defer_lock);
-  if (!half.matched()) lock.lock();
-  const Epoch before = half.epoch();
-  half.set_epoch(next(before));
-  begin();
-  try {
-    if (half.matched()) open();
-  } catch (...) {
-    half.set_epoch(before);
-    throw;
-  }
-  half.record(Trace::Event::started);
-  half.set_active(true);
-}
-
 SendLeg::SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
     : Leg(memory, std::move(terms)), out_(services, *this, half_terms(Side::send)) {}
-
-void SendLeg::before_match() {
-  if (out_.active()) out_.open();
-}
-
-void SendLeg::start() {
-  start_epoch(out_, [this] { out_.begin(); }, [this] { out_.open(); });
-}
 
 std::string SendLeg::describe_wait() const {
   if (!out_.matched()) return peer_name() + " has not made its request";
@@ -85,14 +60,6 @@ std::optional<Move> SendLeg::packing(int partition) const {
 
 ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
     : Leg(memory, std::move(terms)), in_(services, *this, half_terms(Side::recv)) {}
-
-void ReceiveLeg::before_match() {
-  if (in_.active()) in_.open();
-}
-
-void ReceiveLeg::start() {
-  start_epoch(in_, [] {}, [this] { in_.open(); });
-}
 
 std::string ReceiveLeg::describe_wait() const {
   if (!in_.matched()) return peer_name() + " has not made its request";

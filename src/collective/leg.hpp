@@ -28,8 +28,6 @@ class Leg : protected Half::User {
  public:
   virtual Half& half() = 0;
   const Half& half() const { return const_cast<Leg*>(this)->half(); }
-  /// Opens the next epoch, matched or not. Throws Error; the half's epoch is the former one then.
-  virtual void start() = 0;
   /// Whether nothing of the open epoch is still to be moved. Under the engine's lock.
   virtual bool is_over() = 0;
   /// Whether the other side is ready for what the open epoch sends, or, of a receive, is known.
@@ -43,8 +41,6 @@ class Leg : protected Half::User {
   Leg(CollectiveMemory& memory, LegTerms terms);
   HalfTerms half_terms(Side side) const;
   std::string peer_name() const;
-  template <class Begin, class Open>
-  void start_epoch(Half& half, Begin begin, Open open);
 
   CollectiveMemory& memory_;
   const LegTerms terms_;
@@ -57,7 +53,6 @@ class SendLeg final : public Leg {
   SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
 
   Outgoing& half() override { return out_; }
-  void start() override;
   bool is_over() override { return out_.matched() && out_.all_finished(); }
   bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
   std::string describe_wait() const override;
@@ -72,7 +67,6 @@ class SendLeg final : public Leg {
   void leave(int partition) { out_.complete(link::Range{partition, partition + 1}); }
 
  private:
-  void before_match() override;
   void pack(int partition);
 
   Outgoing out_;
@@ -83,7 +77,6 @@ class ReceiveLeg final : public Leg {
   ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
 
   Incoming& half() override { return in_; }
-  void start() override;
   bool is_over() override { return in_.matched() && in_.all_arrived(); }
   bool is_prepared() const override { return in_.matched(); }
   std::string describe_wait() const override;
@@ -94,8 +87,6 @@ class ReceiveLeg final : public Leg {
   std::optional<Move> unpacking(int partition) const;
 
  private:
-  void before_match() override;
-
   Incoming in_;
 };
 

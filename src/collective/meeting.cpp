@@ -60,7 +60,7 @@ bool Meeting::all_have_left() const {
 }
 
 void Meeting::open_epoch() {
-  for (const auto& leg : legs_) leg->start();
+  for (const auto& leg : legs_) leg->half().start();
   ++opened_;
   round_ = 0;
   rounds_.front().to->send(0);

@@ -14,27 +14,22 @@ RecvRequest::RecvRequest(const RequestServices& services, RequestArguments argum
 
 void RecvRequest::start() {
   check_startable();
-  std::unique_lock lock(in_.setup_mutex(), std::defer_lock);
-  if (!in_.matched()) lock.lock();
-  const Epoch before = in_.epoch();
-  in_.set_epoch(next(before));
-  begin_delivery();
-  // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
-  if (device_.exists()) device_.side().start(in_.epoch());
   try {
-    if (in_.matched()) open_epoch();
+    in_.start();
   } catch (...) {
-    in_.set_epoch(before);
-    if (device_.exists()) device_.side().start(before);
+    if (device_.exists()) device_.side().start(in_.epoch());
     throw;
   }
-  record(Trace::Event::started);
-  if (device_.exists()) device_.enter_epoch();
-  in_.set_active(true);
 }
 
-void RecvRequest::open_epoch() {
-  in_.open();
+/// Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
+void RecvRequest::before_epoch(Epoch) {
+  begin_delivery();
+  if (device_.exists()) device_.side().start(in_.epoch());
+}
+
+void RecvRequest::opened_epoch() noexcept {
+  if (device_.exists()) device_.enter_epoch();
   want_progress();
 }
 
@@ -43,7 +38,6 @@ void RecvRequest::before_match() {
   pieces_ = message_.contiguous() ? in_.plan().transport_partitions() : message_.partitions();
   claimed_ = PartitionSet(static_cast<std::int32_t>(pieces_));
   delivered_ = PartitionSet(static_cast<std::int32_t>(pieces_));
-  if (in_.active()) open_epoch();
 }
 
 void RecvRequest::begin_delivery() {

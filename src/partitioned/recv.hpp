@@ -24,8 +24,9 @@ class RecvRequest final : public Request, public Awaitable {
   bool arrived(std::int64_t partition) override;
 
  private:
-  /// Opens the epoch that is active by now.
   void before_match() override;
+  void before_epoch(Epoch last) override;
+  void opened_epoch() noexcept override;
   link::DeviceRoute device_route() override;
   bool device_step() override;
   bool kernels_can_wait() const override;
@@ -34,7 +35,6 @@ class RecvRequest final : public Request, public Awaitable {
   std::uint64_t partitions_so_far() const override;
 
   void check_partition(std::int64_t partition) const;
-  void open_epoch();
   void begin_delivery();
   link::Range pieces_of(std::int64_t partition) const;
   std::int64_t first_missing(link::Range pieces);

@@ -12,28 +12,23 @@ SendRequest::SendRequest(const RequestServices& services, RequestArguments argum
 
 void SendRequest::start() {
   check_startable();
-  std::unique_lock lock(out_.setup_mutex(), std::defer_lock);
-  if (!out_.matched()) lock.lock();
-  const Epoch before = out_.epoch();
-  out_.set_epoch(next(before));
-  if (out_.epoch() < before) {
-    hand_overs_.forget();
-    if (device_.exists()) device_.side().forget_hand_overs();
-  }
-  out_.begin();
-  try {
-    if (out_.matched()) open_epoch();
-  } catch (...) {
-    out_.set_epoch(before);
-    throw;
-  }
-  record(Trace::Event::started);
+  out_.start();
+}
+
+/// Behind the wrap what is noted of old epochs would be taken for new.
+void SendRequest::before_epoch(Epoch last) {
+  if (out_.epoch() > last) return;
+  hand_overs_.forget();
+  if (device_.exists()) device_.side().forget_hand_overs();
+}
+
+void SendRequest::opened_epoch() noexcept {
   if (device_.exists()) {
     device_.side().start(out_.epoch());
     device_.enter_epoch();
   }
-  out_.set_active(true);
-  if (out_.matched()) open_short_way();
+  want_progress();
+  open_short_way();
 }
 
 void SendRequest::close() {
@@ -41,21 +36,11 @@ void SendRequest::close() {
   Request::close();
 }
 
-/// Both sides are known, under the half's lock or by the one thread that starts.
-void SendRequest::open_epoch() {
-  out_.open();
-  want_progress();
-}
-
 void SendRequest::before_match() {
   link_wants_progress_ = out_.needs_progress();
   hand_overs_.set_up(out_.plan().transport_partitions());
-  if (!out_.active()) return;
-  open_epoch();
-  open_short_way();
 }
 
-/// The epoch is open on the link.
 void SendRequest::open_short_way() {
   if (out_.terms().packed_apart || services_.trace.enabled() || device_.exists()) return;
   short_way_.store(static_cast<std::uint32_t>(message_.partitions()), std::memory_order_release);

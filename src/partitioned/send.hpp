@@ -25,6 +25,8 @@ class SendRequest final : public Request, public Markable {
 
  private:
   void before_match() override;
+  void before_epoch(Epoch last) override;
+  void opened_epoch() noexcept override;
   link::DeviceRoute device_route() override;
   bool device_step() override;
   bool epoch_is_over() override;
@@ -40,7 +42,6 @@ class SendRequest final : public Request, public Markable {
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void check_markable() const;
   void check_range(std::int64_t first, std::int64_t last) const;
-  void open_epoch();
   void open_short_way();
 
   Outgoing out_;

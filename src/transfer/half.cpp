@@ -49,7 +49,30 @@ void Half::take_match(const link::Plan& plan, std::string link_name, std::string
 
 void Half::finish_match() {
   user_.before_match();
+  if (active()) {
+    open();
+    user_.opened_epoch();
+  }
   matched_.store(true, std::memory_order_release);
+}
+
+void Half::start() {
+  std::unique_lock lock(setup_mutex_, std::defer_lock);
+  if (!matched()) lock.lock();
+  const bool opens = matched();  // else the match does
+  const Epoch last = epoch();
+  set_epoch(next(last));
+  try {
+    begin();
+    user_.before_epoch(last);
+    record(Trace::Event::started);
+    if (opens) open();
+  } catch (...) {
+    set_epoch(last);
+    throw;
+  }
+  if (opens) user_.opened_epoch();
+  set_active(true);
 }
 
 void Half::fail(const Error& error) {

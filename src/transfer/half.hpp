@@ -47,9 +47,15 @@ class Half {
   /// Whoever uses the half and lives as long as it.
   class User {
    public:
-    /// The plan is known, and the link there: partitions of the open epoch may leave from here on. The half is matched
-    /// once this returns.
-    virtual void before_match() = 0;
+    /// The plan is known, and the link there. The half is matched after this, and after opened_epoch() where an epoch
+    /// is open. May throw Error.
+    virtual void before_match() {}
+    /// start() has numbered the epoch behind `last`, and opens it on the link after this. Matched, or under
+    /// setup_mutex(). May throw Error.
+    virtual void before_epoch(Epoch last) { static_cast<void>(last); }
+    /// The epoch is open on the link, by start() or, where that came before the match, by the match: its partitions may
+    /// travel from here on, so that nothing may fail any more.
+    virtual void opened_epoch() noexcept {}
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
 
@@ -58,7 +64,7 @@ class Half {
   };
 
   Half(const Services& services, User& user, HalfTerms terms)
-      : services_(services), user_(user), terms_(std::move(terms)), epoch_(services.settings.first_epoch) {}
+      : services_(services), terms_(std::move(terms)), user_(user), epoch_(services.settings.first_epoch) {}
   virtual ~Half();
   Half(const Half&) = delete;
   Half& operator=(const Half&) = delete;
@@ -92,6 +98,9 @@ class Half {
   /// The program has freed its request: its buffer may go before the half does.
   virtual void release_memory() = 0;
 
+  /// Opens the next epoch: on the link too, if matched, else the match does that. Where it throws, no epoch is open,
+  /// and the next start opens the same one.
+  void start();
   /// The epoch that was opened last. Any thread: a step of the progress engine may still look when the next one opens.
   Epoch epoch() const { return epoch_.load(std::memory_order_relaxed); }
   void set_epoch(Epoch epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
@@ -145,6 +154,10 @@ class Half {
   Ending ending;
 
  protected:
+  /// Nothing of the epoch that opens next is complete. Matched, or under setup_mutex().
+  virtual void begin() {}
+  /// Opens the epoch on the link: the last that can fail.
+  virtual void open() = 0;
   /// What is copied where the link serves memory of kind `form`; none where that is the program's buffer itself.
   std::optional<Stage> stage(memory::Kind form) const;
   /// Under setup_mutex(), as the next.
@@ -152,12 +165,12 @@ class Half {
   void finish_match();
 
   const Services& services_;
-  User& user_;
   const HalfTerms terms_;
   std::byte* packed_apart_ = nullptr;
   std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
 
  private:
+  User& user_;
   mutable std::mutex setup_mutex_;
   std::atomic<bool> matched_{false};
   link::Plan plan_;

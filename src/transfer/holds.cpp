@@ -17,8 +17,8 @@ bool Holds::possible() const {
 void Holds::add(Holding& sender) {
   {
     const std::lock_guard lock(mutex_);
+    waiting_.reserve(senders_.size() + 1);
     senders_.push_back(&sender);
-    waiting_.reserve(senders_.size());
   }
   wake();
 }

@@ -19,8 +19,6 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// made for.
   void connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link, memory::Kind form,
                std::string link_name, std::string reason);
-  /// Promises the sender that the memory may be written in this epoch. Matched, or in User::before_match.
-  void open();
   /// The first of these transport partitions of the epoch that has not arrived, or transports.end: the bytes of those
   /// before it are visible, in the program's buffer where that is staged. Several threads at once. Makes progress.
   std::int64_t first_missing(link::Range transports) const;
@@ -36,6 +34,8 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   void release_memory() override;
 
  private:
+  /// Promises the sender that the memory may be written in this epoch.
+  void open() override;
   void could_not_take() noexcept override;
 
   std::unique_ptr<link::Receiver> link_;

@@ -30,10 +30,6 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   void connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
                std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name, std::string reason,
                std::span<const std::byte> answer);
-  /// Nothing of the next epoch is complete. Before it opens, matched or not; under setup_mutex() if not.
-  void begin();
-  /// Opens the epoch on the link. Matched, or in User::before_match.
-  void open() { link_->start(epoch()); }
 
   /// The bytes of send partition `partition` lie in packed(): it leaves. False, without effect, if it was complete
   /// already. Matched, and nothing is traced. Any thread. Never blocks.
@@ -81,6 +77,8 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   void release_memory() override;
 
  private:
+  void begin() override;
+  void open() override { link_->start(epoch()); }
   std::uint64_t held() override;
   void end_hold(std::uint64_t seen) noexcept override;
   std::uint32_t epochs_opened() const override { return epochs_opened_.load(std::memory_order_relaxed); }

@@ -196,6 +196,56 @@ TEST_F(OtherSide, an_epoch_that_the_sender_was_ahead_with_completes_after_its_fr
   free();
 }
 
+/// Partita starts anew with a trace, and without one at the end.
+class Tracing {
+ public:
+  Tracing() {
+    setenv("PARTITA_TRACE", "/dev/null", 1);
+    begin_anew();
+  }
+  ~Tracing() {
+    unsetenv("PARTITA_TRACE");
+    begin_anew();
+  }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+ private:
+  static void begin_anew() {
+    EXPECT_OK(Partita_Finalize());
+    EXPECT_OK(Partita_Init(MPI_COMM_WORLD));
+  }
+};
+
+/// An event that is traced takes memory, the first one of all for certain: here a start.
+TEST_F(OtherSide, a_start_without_memory_opens_no_epoch) {
+  for (const int failing : {0, 1}) {
+    const Tracing tracing;
+    init(4096);
+    while (told(request(), "partita_matched") != "true") sched_yield();
+    if (rank() == failing) {
+      fail_allocations(1, 5);
+      const int code = Partita_Start(&request());
+      end_failing();
+      EXPECT_EQ(class_of(code), MPI_ERR_NO_MEM) << told_by(code);
+      EXPECT_EQ(told(request(), "partita_active"), "false");
+    }
+    for (const std::uint64_t key : {1, 2}) {
+      step("epoch " + std::to_string(key) + ", rank " + std::to_string(failing) + " having failed to start the first");
+      if (sends()) {
+        send_.start();
+        send_.mark_all(key);
+        send_.wait();
+      } else {
+        recv_.start();
+        recv_.wait_for(key);
+      }
+      RETURN_IF_FAILED();
+    }
+    free();
+  }
+}
+
 /// How many allocations fail in a row: with a second one what tells of the first has no memory either. The most come
 /// first, while no failure has been told yet.
 class WantOfMemory : public OtherSide, public testing::WithParamInterface<long> {};

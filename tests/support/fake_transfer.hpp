@@ -124,7 +124,8 @@ struct Script {
   link::Capabilities can;
   bool sender_throws = false;   ///< when it is made
   bool connect_throws = false;  ///< at the sender, once the receiver has answered
-  bool open_throws = false;     ///< at the receiver
+  bool start_throws = false;    ///< when an epoch starts at the sender
+  bool open_throws = false;     ///< likewise at the receiver
   bool put_throws = false;      ///< from now on
   std::atomic<int> senders{0};  ///< so many were made
   std::atomic<int> puts{0};     ///< runs of transport partitions
@@ -150,7 +151,9 @@ class FakeSender final : public link::Sender {
     plan_ = plan;
     data_ = data;
   }
-  void start(Epoch) override {}
+  void start(Epoch) override {
+    if (script_.start_throws) throw Error(ErrorClass::other, "the fake link cannot start an epoch");
+  }
   bool ready(Epoch epoch) const override { return reached(wire_->credit.load(std::memory_order_acquire), epoch); }
   bool prepared(Epoch epoch) const override { return ready(epoch); }
   void put(link::Range run, Epoch epoch) override {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,31 +18,20 @@ class Party final : public Half::User {
   Party(const Services& services, HalfTerms terms)
       : buffer(static_cast<std::size_t>(terms.shape.total_bytes())),
         half(services, *this, with_data(std::move(terms))) {}
-  void before_match() override {
-    ++matches;
-    if (half.active()) half.open();
+  void before_match() override { ++matches; }
+  void before_epoch(Epoch) override {
+    if (fails_before_epoch) throw Error(ErrorClass::other, "the test's user has no room for an epoch");
   }
+  void opened_epoch() noexcept override { ++opened; }
   std::string explain() const override { return "A test's half"; }
 
-  /// As a request's start.
-  void start() {
-    std::unique_lock lock(half.setup_mutex(), std::defer_lock);
-    if (!half.matched()) lock.lock();
-    const Epoch before = half.epoch();
-    half.set_epoch(next(before));
-    if constexpr (std::is_same_v<Kind, Outgoing>) half.begin();
-    try {
-      if (half.matched()) half.open();
-    } catch (...) {
-      half.set_epoch(before);
-      throw;
-    }
-    half.set_active(true);
-  }
+  void start() { half.start(); }
 
   std::vector<std::byte> buffer;
   Kind half;
   int matches = 0;
+  int opened = 0;  ///< epochs, on the link
+  bool fails_before_epoch = false;
 
  private:
   HalfTerms with_data(HalfTerms terms) {

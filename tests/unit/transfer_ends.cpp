@@ -119,6 +119,36 @@ TEST_F(TransferEnds, a_receiver_that_cannot_open_at_the_match_fails_both_sides) 
   EXPECT_EQ(failure_of(from->half), failure_of(to->half));
 }
 
+TEST_F(TransferEnds, a_start_that_fails_opens_no_epoch_and_the_next_one_opens_the_same) {
+  const auto to = recv();
+  const auto from = send();
+  const auto fails = [](auto& party, bool& why) {
+    const Epoch before = party.half.epoch();
+    why = true;
+    EXPECT_THROW(party.start(), Error);
+    why = false;
+    EXPECT_EQ(party.half.epoch(), before);
+    EXPECT_FALSE(party.half.active());
+    EXPECT_EQ(party.opened, 0);
+  };
+  fails(*to, to->fails_before_epoch);
+  fails(*from, from->fails_before_epoch);
+  deliver_all();
+  fails(*to, to->fails_before_epoch);
+  fails(*to, receiver.first.open_throws);
+  fails(*from, from->fails_before_epoch);
+  fails(*from, sender.first.start_throws);
+  from->start();
+  EXPECT_FALSE(from->half.receiver_has_started()) << "nothing was promised to it";
+  to->start();
+  EXPECT_EQ(to->half.epoch(), from->half.epoch());
+  EXPECT_EQ(to->opened + from->opened, 2);
+  fill(from->buffer, 5);
+  from->half.submit({0, 4});
+  EXPECT_TRUE(to->half.all_arrived());
+  EXPECT_EQ(to->buffer, from->buffer);
+}
+
 TEST_F(TransferEnds, a_failure_before_the_match_is_told_at_the_match) {
   for (const bool sender_fails : {true, false}) {
     const auto from = send();

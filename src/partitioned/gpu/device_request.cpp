@@ -101,7 +101,7 @@ void DeviceRequest::release() {
   to_nobody_.reset();
 }
 
-void DeviceRequest::enter_epoch() {
+void DeviceRequest::enter_epoch() noexcept {
   services_.device_watch.enter_epoch(*this);
   services_.progress.activate(*this);  // a kernel may leave a transfer to the host
   is_served_ = true;

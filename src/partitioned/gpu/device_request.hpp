@@ -99,7 +99,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   bool has_news() const;
 
   /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.
-  void enter_epoch();
+  void enter_epoch() noexcept;
   /// The host has seen that the receiver may be sent the open epoch: kernels that have not marked yet need not look.
   void tell_ready();
   /// The epoch is closed.

@@ -1,5 +1,6 @@
 #include "partitioned/gpu/device_watch.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace partita {
@@ -20,32 +21,43 @@ DeviceWatch::~DeviceWatch() {
 
 void DeviceWatch::add(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
-  if (request.device_driven()) device_driven_.push_back(&request);
+  requests_.push_back(&request);
   if (!thread_.joinable()) thread_ = std::thread([this] { thread_main(); });
   changed_.notify_all();
 }
 
 void DeviceWatch::remove(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
-  std::erase(device_driven_, &request);
+  std::erase(requests_, &request);
 }
 
-void DeviceWatch::enter_epoch(ServedRequest& request) {
+void DeviceWatch::enter_epoch(ServedRequest& request) noexcept {
   const std::lock_guard lock(mutex_);
-  in_epoch_.push_back(&request);
+  request.is_in_epoch_ = true;
+  ++in_epoch_;
   progress_.want_prompt();
   if (asleep_) changed_.notify_all();
 }
 
 void DeviceWatch::leave_epoch(ServedRequest& request) {
   const std::lock_guard lock(mutex_);
-  std::erase(in_epoch_, &request);
+  request.is_in_epoch_ = false;
+  --in_epoch_;
   progress_.unwant_prompt();
 }
 
 bool DeviceWatch::idle() {
   const std::lock_guard lock(mutex_);
-  return device_driven_.empty() && in_epoch_.empty();
+  return !is_needed();
+}
+
+/// Under the lock, as the next.
+bool DeviceWatch::is_needed() const {
+  return in_epoch_ > 0 || has_device_driven();
+}
+
+bool DeviceWatch::has_device_driven() const {
+  return std::ranges::any_of(requests_, [](const ServedRequest* request) { return request->device_driven(); });
 }
 
 void DeviceWatch::thread_main() {
@@ -60,7 +72,7 @@ void DeviceWatch::thread_main() {
 
 /// What ended at the other side of a device-driven request its host may have no other reason to take in.
 void DeviceWatch::hear_of_peers(std::unique_lock<std::mutex>& lock) {
-  if (device_driven_.empty() || !progress_.has_thread()) return;
+  if (!has_device_driven() || !progress_.has_thread()) return;
   lock.unlock();
   progress_.poll();
   lock.lock();
@@ -70,14 +82,15 @@ void DeviceWatch::hear_of_peers(std::unique_lock<std::mutex>& lock) {
 /// later, before the next look, costs it nothing.
 void DeviceWatch::sleep(std::unique_lock<std::mutex>& lock) {
   asleep_ = true;
-  changed_.wait(lock, [this] { return stopping_ || !device_driven_.empty() || !in_epoch_.empty(); });
+  changed_.wait(lock, [this] { return stopping_ || is_needed(); });
   asleep_ = false;
 }
 
 void DeviceWatch::look() {
   KernelFindings findings(world_, device_memory_);
-  for (ServedRequest* request : device_driven_) request->watch_kernels(findings);
-  for (ServedRequest* request : in_epoch_) request->watch_kernels(findings);
+  for (ServedRequest* request : requests_) {
+    if (request->device_driven() || request->is_in_epoch_) request->watch_kernels(findings);
+  }
 }
 
 }  // namespace partita

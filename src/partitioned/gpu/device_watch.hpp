@@ -29,7 +29,7 @@ class DeviceWatch {
   void remove(ServedRequest& request);
   /// The host has opened an epoch of `request`, which has a device side. While one is open the progress thread looks
   /// promptly: a host that waits for the GPU takes no steps itself.
-  void enter_epoch(ServedRequest& request);
+  void enter_epoch(ServedRequest& request) noexcept;
   /// It is closed. Blocks while a look is taken.
   void leave_epoch(ServedRequest& request);
   /// Whether no epoch can be open in which kernels take part: none of the host's, and no request is device-driven.
@@ -37,6 +37,8 @@ class DeviceWatch {
 
  private:
   void thread_main();
+  bool is_needed() const;
+  bool has_device_driven() const;
   void sleep(std::unique_lock<std::mutex>& lock);
   void look();
   void hear_of_peers(std::unique_lock<std::mutex>& lock);
@@ -46,8 +48,8 @@ class DeviceWatch {
   Progress& progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<ServedRequest*> device_driven_;
-  std::vector<ServedRequest*> in_epoch_;  ///< of the host's
+  std::vector<ServedRequest*> requests_;
+  int in_epoch_ = 0;  ///< so many of them are in one of the host's
   bool stopping_ = false;
   bool asleep_ = false;
   std::thread thread_;

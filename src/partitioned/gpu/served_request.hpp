@@ -37,6 +37,10 @@ class ServedRequest {
 
  protected:
   ~ServedRequest() = default;
+
+ private:
+  friend class DeviceWatch;
+  bool is_in_epoch_ = false;  ///< of the host's; under the watch's lock
 };
 
 }  // namespace partita
