@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/** A persistent partitioned send or receive (MPI-4, chapter 4). */
+/** A persistent request: a partitioned one, or an ordinary send or receive; or that of Partita_Imatch. */
 typedef struct Partita_RequestImpl* Partita_Request;
 #define PARTITA_REQUEST_NULL ((Partita_Request)0)
 
@@ -214,6 +214,40 @@ PARTITA_EXPORT int Partita_Pneighbor_alltoallw_init(const void* sendbuf, int par
                                                     void* recvbuf, const MPI_Count recvcounts[],
                                                     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
                                                     MPI_Comm comm, MPI_Info info, Partita_Request* request);
+
+/* ---- Ordinary persistent requests, matched once (cpu-free-stream-triggered-mpi, section III-C) -------------
+ *
+ * MPI's persistent sends and receives of one message (MPI-4, section 3.9), which look for their peer when
+ * Partita_Match or one of its like is called for them, and not before: a matched request meets the same request of the
+ * peer in every epoch, until it is freed. Matched by (comm, rank, tag, order in which requests were given to these
+ * calls); such requests never meet partitioned ones. No wildcards. Only matched requests start.
+ * One page for all: docs/api/Partita_Match.md. */
+
+/** Makes a persistent send. Local, never blocks. `dest` may be MPI_PROC_NULL. */
+PARTITA_EXPORT int Partita_Send_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                     MPI_Comm comm, Partita_Request* request);
+/** A send that the program starts only once the receive has started. */
+PARTITA_EXPORT int Partita_Rsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                      MPI_Comm comm, Partita_Request* request);
+/** A send that is complete only once the receive has started, too. */
+PARTITA_EXPORT int Partita_Ssend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                      MPI_Comm comm, Partita_Request* request);
+/** Makes a persistent receive, of a message that may be shorter. */
+PARTITA_EXPORT int Partita_Recv_init(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                                     MPI_Comm comm, Partita_Request* request);
+
+/** Blocks until `*request`, an inactive persistent request of any kind, is matched. A second call is a no-op. */
+PARTITA_EXPORT int Partita_Match(Partita_Request* request);
+/** The same for `count` requests together. Where one of them is refused, none begins to look for its peer. */
+PARTITA_EXPORT int Partita_Matchall(int count, Partita_Request requests[]);
+/** Partita_Match without blocking: `*matching` is complete once `*request` is matched. It cannot start again: the call
+ *  that completes it frees it and sets it to PARTITA_REQUEST_NULL. */
+PARTITA_EXPORT int Partita_Imatch(Partita_Request* request, Partita_Request* matching);
+/** The same for `count` requests together, with one `*matching`. */
+PARTITA_EXPORT int Partita_Imatchall(int count, Partita_Request requests[], Partita_Request* matching);
+/** Sets `*flag` to 1 if `request` is matched, else to 0. Never blocks; makes progress. A request of Partita_Imatch
+ *  that waits for it is still to be completed. */
+PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
 
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
  *      and stay valid until Partita_Request_free. PARTITA_REQUEST_NULL and inactive requests are allowed. --- */

@@ -6,6 +6,32 @@
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 
+namespace partita::capi {
+
+void close(Partita_Request& handle, MPI_Status* status) {
+  Operation& operation = operation_of(handle);
+  operation.close();
+  operation.fill_status(status);
+  if (operation.persistent()) [[likely]]
+    return;
+  runtime().free(operation);
+  handle = PARTITA_REQUEST_NULL;
+}
+
+bool try_close(Partita_Request& handle, MPI_Status* status) {
+  Operation& operation = operation_of(handle);
+  try {
+    if (!operation.done()) return false;
+  } catch (const Error& error) {
+    operation.abandon(error);
+    throw;
+  }
+  close(handle, status);
+  return true;
+}
+
+}  // namespace partita::capi
+
 using namespace partita;
 using namespace partita::capi;
 
@@ -18,24 +44,6 @@ MPI_Status* status_at(MPI_Status statuses[], int i) {
 /// The status of a request that is null or inactive.
 void fill_empty(MPI_Status* status) {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-}
-
-/// Closes the epoch of an operation that is done.
-void close(Operation& operation, MPI_Status* status) {
-  operation.close();
-  operation.fill_status(status);
-}
-
-/// One look at an open operation: whether it is closed now. An error closes it too, and throws.
-bool try_close(Operation& operation, MPI_Status* status) {
-  try {
-    if (!operation.done()) return false;
-  } catch (const Error& error) {
-    operation.abandon(error);
-    throw;
-  }
-  close(operation, status);
-  return true;
 }
 
 void poll() {
@@ -56,7 +64,7 @@ class Outcomes {
   bool look(int i) {
     if (code(i) != MPI_ERR_PENDING) return true;
     try {
-      if (!try_close(operation_of(requests_[i]), status_at(statuses_, i))) return false;
+      if (!try_close(requests_[i], status_at(statuses_, i))) return false;
       code(i) = MPI_SUCCESS;
     } catch (...) {
       close_with(i, remember(call_, current_error()));
@@ -106,7 +114,7 @@ bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* s
     Operation& operation = operation_of(requests[i]);
     if (*first_open == nullptr) *first_open = &operation;
     *index = i;
-    if (try_close(operation, status)) return true;
+    if (try_close(requests[i], status)) return true;
   }
   *index = MPI_UNDEFINED;
   if (*first_open == nullptr) fill_empty(status);
@@ -126,7 +134,7 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
     MPI_Status* status = status_at(statuses, *outcount);
     int code = MPI_SUCCESS;
     try {
-      if (!try_close(operation, status)) continue;
+      if (!try_close(requests[i], status)) continue;
     } catch (...) {
       code = remember(call, current_error());
       if (first_failure == MPI_SUCCESS) first_failure = code;
@@ -144,6 +152,7 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
       call, [&] { return first_comm(count, requests); },
       [&] {
         check_count(count, requests);
+        check_not_enqueued(count, requests);
         body();
       });
 }
@@ -155,7 +164,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
     Operation& waited = operation_of(*request);
-    wait_for(1, request, waited, [&] { return try_close(waited, status); });
+    wait_for(1, request, waited, [&] { return try_close(*request, status); });
   });
 }
 
@@ -167,7 +176,7 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
     Operation& tested = operation_of(*request);
-    *flag = try_close(tested, status) ? 1 : 0;
+    *flag = try_close(*request, status) ? 1 : 0;
     if (*flag == 0) watch_loop(1, request, tested);
   });
 }

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "capi/arguments.hpp"
-#include "capi/report.hpp"
+#include "capi/requests.hpp"
 #include "capi/waits.hpp"
 #include "core/mpi_check.hpp"
 #include "partitioned/recv.hpp"
@@ -11,7 +11,14 @@
 namespace partita::capi {
 
 void throw_null_request() {
-  throw Error(ErrorClass::request, "argument request is null; expected is a partitioned request");
+  throw Error(ErrorClass::request, "argument request is null; expected is a request that was made and not freed");
+}
+
+void throw_enqueued(const Operation& operation) {
+  throw Error(ErrorClass::request,
+              "the request was started in a queue, and its wait there is not over: the host may not start, complete or "
+              "free it. {}",
+              operation.explain());
 }
 
 MPI_Comm comm_of(Partita_Request handle) {
@@ -25,8 +32,15 @@ std::string kind_of(const Operation& operation) {
   return operation.info().front().value;
 }
 
+/// What has no partitions: an ordinary persistent request, or that of an Imatch.
+void check_partitioned(const std::string& kind) {
+  if (!kind.starts_with("persistent_") && kind != "matching") return;
+  throw Error(ErrorClass::request, "argument request has no partitions ({}); expected is a partitioned request", kind);
+}
+
 [[noreturn]] void throw_not_markable(const Operation& operation) {
   const std::string kind = kind_of(operation);
+  check_partitioned(kind);
   if (kind == "recv") {
     throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
   }
@@ -38,6 +52,7 @@ std::string kind_of(const Operation& operation) {
 
 [[noreturn]] void throw_not_awaitable(const Operation& operation) {
   const std::string kind = kind_of(operation);
+  check_partitioned(kind);
   if (kind == "send") {
     throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
   }
@@ -67,38 +82,8 @@ KernelUsable& kernel_usable_of(const Operation& operation) {
   return *kernel_usable;
 }
 
-template <class Body>
-int on_request(const char* call, Partita_Request handle, Body body) noexcept {
-  return guarded(call, [handle] { return comm_of(handle); }, body);
-}
-
-/// Errors of an init call go to the communicator it was given, if that is one.
-MPI_Comm handler_of_argument(MPI_Comm comm) {
-  return comm == MPI_COMM_NULL ? MPI_COMM_SELF : comm;
-}
-
-template <class Kind>
-int init(const char* call, Side side, const RawArguments& raw, Partita_Request* handle) noexcept {
-  return guarded(
-      call, [&] { return handler_of_argument(raw.comm); },
-      [&] {
-        Runtime& current = runtime();
-        if (handle == nullptr)
-          throw Error(ErrorClass::arg, "argument request is null; expected is where to put the request");
-        auto request = std::make_unique<Kind>(current.services, checked(current, side, raw));
-        const Partita_Request made = handle_of(*request);
-        current.operations.add(std::move(request));
-        *handle = made;
-      });
-}
-
-void check_list(int count, const void* list, const char* name) {
-  if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
-  if (count > 0 && list == nullptr)
-    throw Error(ErrorClass::arg, "argument {} is null; expected are {} entries", name, count);
-}
-
 void start(Operation& operation) {
+  if (operation.enqueued()) throw_enqueued(operation);
   operation.start();
   operation.loop_watch().begin();
 }
@@ -115,14 +100,18 @@ using namespace partita::capi;
 
 int Partita_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                        MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init<SendRequest>("Psend_init", Side::send,
-                           {const_cast<void*>(buf), partitions, count, datatype, dest, tag, comm, info}, request);
+  return make_request("Psend_init", comm, request, [&](Runtime& current) {
+    const RawArguments raw{const_cast<void*>(buf), partitions, count, datatype, dest, tag, comm, info};
+    return std::make_unique<SendRequest>(current.services, checked(current, Side::send, raw));
+  });
 }
 
 int Partita_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                        MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init<RecvRequest>("Precv_init", Side::recv, {buf, partitions, count, datatype, source, tag, comm, info},
-                           request);
+  return make_request("Precv_init", comm, request, [&](Runtime& current) {
+    const RawArguments raw{buf, partitions, count, datatype, source, tag, comm, info};
+    return std::make_unique<RecvRequest>(current.services, checked(current, Side::recv, raw));
+  });
 }
 
 int Partita_Start(Partita_Request* request) {
@@ -233,6 +222,10 @@ int Partita_Request_free(Partita_Request* request) {
       "Request_free", [&] { return handler_of(communicator.get()); },
       [&] {
         Operation& freed = operation_of(handle);
+        if (freed.enqueued()) throw_enqueued(freed);
+        if (freed.awaited() > 0) {
+          throw Error(ErrorClass::request, "an Imatch waits for the request; complete that before it is freed");
+        }
         const auto failure = end_epoch(freed);
         runtime().free(freed);
         *request = PARTITA_REQUEST_NULL;

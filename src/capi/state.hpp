@@ -14,6 +14,8 @@ Runtime*& current_runtime();
 Runtime& runtime();
 
 [[noreturn]] void throw_null_request();
+/// A start of it stands in a queue.
+[[noreturn]] void throw_enqueued(const Operation& operation);
 /// What a handle stands for. Throws Error (request) on PARTITA_REQUEST_NULL.
 inline Operation& operation_of(Partita_Request handle) {
   if (handle == PARTITA_REQUEST_NULL) [[unlikely]]

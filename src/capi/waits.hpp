@@ -29,6 +29,14 @@ inline void check_statuses(int count, const MPI_Status statuses[]) {
     throw Error(ErrorClass::arg, "argument statuses is null; expected are {} statuses or MPI_STATUSES_IGNORE", count);
 }
 
+/// Throws Error on a request whose start stands in a queue: the host may not complete it.
+inline void check_not_enqueued(int count, const Partita_Request requests[]) {
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] == PARTITA_REQUEST_NULL || !operation_of(requests[i]).enqueued()) continue;
+    throw_enqueued(operation_of(requests[i]));
+  }
+}
+
 /// The communicator of the first request, whose error handler hears of the call's errors.
 inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
   for (int i = 0; requests != nullptr && i < count; ++i) {
@@ -36,6 +44,12 @@ inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
   }
   return MPI_COMM_SELF;
 }
+
+/// Closes the epoch of an operation that is done. One that is not persistent goes, and its handle becomes null.
+void close(Partita_Request& handle, MPI_Status* status);
+
+/// One look at an open operation: whether it is closed now. An error closes it too, and throws; the operation stays.
+bool try_close(Partita_Request& handle, MPI_Status* status);
 
 /// The open ones of `requests` are given up, so that they can be freed.
 inline void abandon_open(int count, const Partita_Request requests[], const Error& error) {

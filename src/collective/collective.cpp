@@ -133,6 +133,11 @@ void Collective::seek_peers() {
   meeting_.seek_peers(matcher_);
 }
 
+bool Collective::matched() const {
+  throw_if_failed();
+  return std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+}
+
 void Collective::check_startable() const {
   if (active()) {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
@@ -510,12 +515,12 @@ std::vector<Half*> Collective::halves() {
 }
 
 std::vector<InfoEntry> Collective::info() const {
-  const bool matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+  const bool all_matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
   std::vector<InfoEntry> entries{{"partita_kind", name_of(arguments_.problem.kind)},
                                  {"partita_active", active() ? "true" : "false"},
-                                 {"partita_matched", matched ? "true" : "false"},
+                                 {"partita_matched", all_matched ? "true" : "false"},
                                  {"partita_algorithm", std::string(algorithm_.name)}};
-  if (!matched || legs_.empty()) return entries;
+  if (!all_matched || legs_.empty()) return entries;
   std::set<std::string> links;
   for (const auto& leg : legs_) links.insert(leg->half().link_name());
   entries.push_back({"partita_link", fmt::format("{}", fmt::join(links, ", "))});

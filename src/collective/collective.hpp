@@ -55,6 +55,7 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   bool arrived(std::int64_t partition) override;
 
   void seek_peers() override;
+  bool matched() const override;
   void start() override;
   bool active() const override { return active_.load(std::memory_order_acquire); }
   bool open() const override { return active(); }

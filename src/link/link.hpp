@@ -40,6 +40,9 @@ struct Endpoint {
   int device = -1;               ///< the GPU of Kind::device
   Driver driver = Driver::host;  ///< who opens the epochs of this side
   bool in_place = false;         ///< sending: kernels compute in the receive buffer itself
+  /// Sending: an epoch is over only once the receiver has started it. Where a link's prepared() cannot tell that, its
+  /// finished() waits for it, too.
+  bool synchronous = false;
 };
 
 /// Where the bytes of a request into `receiver` go, as far as the cost of transfers is concerned. `rank`: the

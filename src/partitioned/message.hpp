@@ -18,7 +18,7 @@
 
 namespace partita {
 
-/// The checked arguments of Psend_init and Precv_init.
+/// The checked arguments of Psend_init, Precv_init, and the init calls of ordinary persistent requests.
 struct RequestArguments {
   Side side{};
   std::byte* buffer = nullptr;
@@ -34,6 +34,8 @@ struct RequestArguments {
   link::Driver driver = link::Driver::host;  ///< who opens the epochs
   GpuCopy gpu_copy = GpuCopy::automatic;     ///< who moves what kernels mark
   bool in_place = false;                     ///< kernels store into the peer's memory themselves (MPIX_Pbuffer)
+  Space space = Space::point_to_point;
+  bool synchronous = false;  ///< an epoch of a send is over only once the receiver has started it
 };
 
 /// They, and what follows from them. Its packed bytes are those of the buffer without the datatype's gaps.
@@ -58,6 +60,8 @@ class Message {
   /// for.
   void pack(link::Range partitions, std::byte* packed) const;
   void unpack(link::Range partitions, const std::byte* packed) const;
+  /// Unpacks the first `size_bytes` only, which may end within an element.
+  void unpack_bytes(std::int64_t size_bytes, const std::byte* packed) const;
 
   HalfTerms half_terms() const;
   /// How sentences about it begin.

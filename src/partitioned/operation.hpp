@@ -27,8 +27,8 @@ struct InfoEntry {
 void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes);
 
 /// Life: made, seek_peers, then epochs (start … done … close), withdraw; it goes once no peer can touch its memory any
-/// more. It may have any number of transfers. Unless said otherwise a member is called by one thread at a time. Members
-/// throw Error.
+/// more. Some look for their peers only when the program has them matched (begin_match). It may have any number of
+/// transfers. Unless said otherwise a member is called by one thread at a time. Members throw Error.
 class Operation : public Waiting {
  public:
   /// What `facets` names lives as long as the operation, most often as a part of it. `communicator` may be null.
@@ -43,8 +43,14 @@ class Operation : public Waiting {
   /// Counts tests, and other looks that do not wait, which have found it open or a partition not arrived.
   LoopWatch& loop_watch() { return loop_watch_; }
 
-  /// Looks for the peers. Once, by the thread that made the operation.
+  /// Looks for the peers, unless that waits for begin_match(). Once, by the thread that made the operation.
   virtual void seek_peers() = 0;
+  /// The program wants the match: looks for the peers, unless it does so already.
+  virtual void begin_match() {}
+  /// Whether all peers are known. Throws Error where one never will be. Any thread.
+  virtual bool matched() const = 0;
+  /// Whether it may start again when it is complete; else whatever completes it frees it.
+  virtual bool persistent() const { return true; }
   /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
   virtual void start() = 0;
   /// Whether an epoch is open. Any thread.
@@ -78,10 +84,19 @@ class Operation : public Waiting {
   virtual bool in_gpu_memory() const = 0;
   virtual std::vector<InfoEntry> info() const = 0;
 
+  /// Whether a queue has a start of it whose wait is not over: then the host neither starts nor completes nor frees it.
+  bool enqueued() const { return enqueued_; }
+  void set_enqueued(bool enqueued) { enqueued_ = enqueued; }
+  /// So many matching requests wait for it: it is not freed meanwhile.
+  int awaited() const { return awaited_; }
+  void count_awaited(int change) { awaited_ += change; }
+
  private:
   const Facets facets_;
   const std::shared_ptr<Communicator> communicator_;
   LoopWatch loop_watch_;
+  bool enqueued_ = false;
+  int awaited_ = 0;
 };
 
 }  // namespace partita

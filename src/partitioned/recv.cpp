@@ -122,6 +122,8 @@ void RecvRequest::copy_out(link::Range pieces) {
     const link::Range bytes = link::bytes_of(in_.plan(), pieces);
     if (bytes.size() == 0) return;
     std::memcpy(message_.data() + bytes.begin, packed + bytes.begin, static_cast<std::size_t>(bytes.size()));
+  } else if (in_.plan().total_bytes() < message_.total_bytes()) {  // an ordinary message, in one piece
+    message_.unpack_bytes(in_.plan().total_bytes(), packed);
   } else {
     message_.unpack(pieces, packed);
   }

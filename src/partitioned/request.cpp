@@ -17,6 +17,12 @@ void Request::enter_gpu() const {
   if (in_gpu_memory()) services_.device_memory.make_current(message_.place().device);
 }
 
+bool Request::matched() const {
+  if (message_.null_peer()) return true;
+  half_.throw_if_failed();
+  return half_.matched();
+}
+
 void Request::close() {
   record(Trace::Event::completed);
   device_.leave_epoch();
@@ -50,7 +56,7 @@ std::optional<Epoch> Request::end_epoch() {
   if (!active()) return next(epoch());
   bool over = false;
   try {
-    over = matched() && epoch_is_over();
+    over = half_.matched() && epoch_is_over();
   } catch (const std::exception&) {
     // Not that anybody knows.
   }
@@ -67,14 +73,14 @@ void Request::withdraw() {
 void Request::fill_status(MPI_Status* status) const {
   if (message_.null_peer()) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
   if (message_.is_sent()) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-  set_status(status, message_.arguments().rank, message_.arguments().tag, message_.total_bytes());
+  set_status(status, message_.arguments().rank, message_.arguments().tag, half_.plan().total_bytes());
 }
 
 std::vector<InfoEntry> Request::info() const {
   std::vector<InfoEntry> entries{{"partita_kind", message_.is_sent() ? "send" : "recv"},
                                  {"partita_active", active() ? "true" : "false"},
-                                 {"partita_matched", matched() ? "true" : "false"}};
-  if (!matched()) return entries;
+                                 {"partita_matched", half_.matched() ? "true" : "false"}};
+  if (!half_.matched()) return entries;
   entries.push_back({"partita_link", half_.link_name()});
   entries.push_back({"partita_reason", half_.link_reason()});
   entries.push_back({"partita_transport_partitions", std::to_string(half_.plan().transport_partitions())});
@@ -110,7 +116,7 @@ partita_u32 Request::sides() const {
 
 bool Request::knows_prequest_terms() const {
   half_.throw_if_failed();
-  return matched();
+  return half_.matched();
 }
 
 PrequestTerms Request::prequest_terms() {
@@ -166,7 +172,7 @@ void Request::take_over_epochs() {
 }
 
 std::uint64_t Request::how_far() const {
-  return matched() ? 1 + partitions_so_far() : 0;
+  return half_.matched() ? 1 + partitions_so_far() : 0;
 }
 
 std::string Request::name() const {
@@ -177,7 +183,7 @@ std::string Request::explain() const {
   std::string text = name() + ": ";
   if (message_.null_peer()) return text + "the peer is MPI_PROC_NULL";
   if (half_.peer_freed) text += "the peer has freed its request; ";
-  if (!matched()) return text + services_.matcher.explain_unmatched(half_);
+  if (!half_.matched()) return text + services_.matcher.explain_unmatched(half_);
   return text + fmt::format("link {}, {} transport partitions, {}", half_.link_name(),
                             half_.plan().transport_partitions(), active() ? describe_epoch() : "inactive");
 }

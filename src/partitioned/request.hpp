@@ -26,6 +26,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
 
   bool active() const final { return half_.active(); }
   bool open() const final { return active() || device_.has_news(); }
+  bool matched() const final;
   void close() override;
   void fill_status(MPI_Status* status) const final;
   void fail(const Error& error) final { half_.fail_on_both_sides("gave its request up", error); }
@@ -54,7 +55,6 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   void enter_gpu() const;
   /// The message and the epoch: how sentences begin.
   std::string name() const final;
-  bool matched() const { return half_.matched(); }
   Epoch epoch() const final { return half_.epoch(); }
   /// The match has been made. Throws Error where kernels cannot use the request.
   virtual link::DeviceRoute device_route() = 0;

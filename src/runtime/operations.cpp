@@ -89,10 +89,8 @@ Operations::Leftovers Operations::free_all() {
     if (!complete && found.incomplete++ == 0) found.explanation = why;
   }
   const auto exclusive = progress_.exclusive();
-  for (Operation* operation : live) {
-    operation->abandon({});
-    free(*operation);
-  }
+  for (Operation* operation : live) operation->abandon({});  // one may know of others
+  for (Operation* operation : live) free(*operation);
   return found;
 }
 

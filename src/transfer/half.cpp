@@ -15,13 +15,14 @@ Half::~Half() {
 
 std::vector<link::Endpoint> Half::endpoints() const {
   const std::int64_t total_bytes = shape().total_bytes();
-  link::Endpoint own{peer(),        packed(),       total_bytes, terms_.place.kind, terms_.place.device,
-                     terms_.driver, terms_.in_place};
+  link::Endpoint own{peer(),        packed(),        total_bytes,       terms_.place.kind, terms_.place.device,
+                     terms_.driver, terms_.in_place, terms_.synchronous};
   if (!in_gpu_memory()) {
     own.kind = services_.host_blocks.kind_of(own.data, static_cast<std::size_t>(total_bytes));
     return {own};
   }
-  const link::Endpoint staged{peer(), nullptr, total_bytes, memory::Kind::host_exported, -1, terms_.driver};
+  link::Endpoint staged{peer(), nullptr, total_bytes, memory::Kind::host_exported, -1, terms_.driver};
+  staged.synchronous = terms_.synchronous;
   return {own, staged};
 }
 

@@ -38,6 +38,7 @@ struct HalfTerms {
   memory::Place place;        ///< of the buffer
   link::Driver driver{};      ///< who opens the epochs
   bool in_place = false;      ///< kernels store into the peer's memory themselves
+  bool synchronous = false;   ///< as link::Endpoint's
 };
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs. Unless said otherwise a member is called by

@@ -9,7 +9,12 @@ namespace partita {
 
 /// What a transfer is for. Each space has an order of its own: what the library transfers for a collective never shifts
 /// the order of the program's requests.
-enum class Space : std::uint8_t { point_to_point, collective, queue, channel };
+enum class Space : std::uint8_t {
+  point_to_point,  ///< partitioned requests
+  collective,
+  queue,  ///< ordinary persistent requests, from the call that matches them on
+  channel
+};
 inline constexpr Space last_space = Space::channel;
 inline constexpr std::size_t space_count = static_cast<std::size_t>(last_space) + 1;
 

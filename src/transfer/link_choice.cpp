@@ -41,7 +41,8 @@ Outcome try_forms(int rank, link::Link& link, const LinkOffer& form, const link:
 }
 
 /// Takes the first pair of forms of the two sides' memory between which `link` moves bytes.
-Outcome try_link(const Services& services, link::Link& link, Incoming& half, const Offer& offer) {
+Outcome try_link(const Services& services, link::Link& link, Incoming& half, const SideShape& mine,
+                 const Offer& offer) {
   const std::string& wish = half.terms().link;
   if (wish != "auto" && wish != link.name()) {
     return link::Refusal{fmt::format("rank {} demands link {}", services.rank, wish)};
@@ -56,9 +57,11 @@ Outcome try_link(const Services& services, link::Link& link, Incoming& half, con
       refusals = joined(refusals, form.reason);
       continue;
     }
-    for (const link::Endpoint& endpoint : half.endpoints()) {
-      if (!link.capabilities().moves(form.kind, endpoint.kind)) continue;
-      Outcome outcome = try_forms(services.rank, link, form, half.allocated(endpoint), half.shape(), offer.shape);
+    for (const link::Endpoint& whole : half.endpoints()) {
+      if (!link.capabilities().moves(form.kind, whole.kind)) continue;
+      link::Endpoint endpoint = half.allocated(whole);
+      endpoint.size_bytes = mine.total_bytes();
+      Outcome outcome = try_forms(services.rank, link, form, endpoint, mine, offer.shape);
       if (auto* choice = std::get_if<LinkChoice>(&outcome)) {
         // Forms of GPU memory come before the one that is staged in host memory.
         if (!refusals.empty()) {
@@ -72,10 +75,25 @@ Outcome try_link(const Services& services, link::Link& link, Incoming& half, con
   return link::Refusal{offered ? refusals : fmt::format("rank {} is built without it", offer.key.sender)};
 }
 
+/// How the receiver divides what it gets. An ordinary message may be shorter than its receive allows.
+SideShape shape_of(const Incoming& half, const Offer& offer) {
+  SideShape shape = half.shape();
+  const std::int64_t total_bytes = offer.shape.total_bytes();
+  if (offer.key.space != Space::queue || total_bytes == shape.total_bytes()) return shape;
+  if (total_bytes > shape.total_bytes()) {
+    throw Error(ErrorClass::truncate,
+                "a persistent send is larger than its receive: {} bytes of rank {}, for which the receive has room for "
+                "{} (tag {})",
+                total_bytes, offer.key.sender, shape.total_bytes(), half.key.tag);
+  }
+  shape.partitioning = {1, total_bytes};
+  return shape;
+}
+
 }  // namespace
 
 std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
-  const SideShape& mine = half.shape();
+  const SideShape mine = shape_of(half, offer);
   if (mine.total_bytes() != offer.shape.total_bytes()) {
     throw Error(ErrorClass::truncate,
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, "
@@ -93,7 +111,7 @@ std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incom
   }
   std::string refusals;
   for (const auto& link : services.links) {
-    Outcome outcome = try_link(services, *link, half, offer);
+    Outcome outcome = try_link(services, *link, half, mine, offer);
     if (auto* wanted = std::get_if<WantedLink>(&outcome)) return std::move(*wanted);
     if (auto* choice = std::get_if<LinkChoice>(&outcome)) {
       choice->reason = joined(choice->reason, refusals);

@@ -42,6 +42,7 @@ class BareOperation : public Operation {
     ++life_.sought;
     if (life_.peers_throw) throw Error(ErrorClass::other, "the test's peers cannot be looked for");
   }
+  bool matched() const override { return true; }
   void start() override { active_ = true; }
   bool active() const override { return active_; }
   bool open() const override { return active_; }

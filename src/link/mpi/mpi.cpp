@@ -30,7 +30,7 @@ class MpiLink final : public Link {
   explicit MpiLink(const Context& context) : Link(can), world_(context.world), copied_(context) {}
 
   std::variant<std::unique_ptr<Sender>, Refusal> sender(const Endpoint& endpoint) override {
-    return std::make_unique<MpiSender>(world_, copied_, endpoint.peer);
+    return std::make_unique<MpiSender>(world_, copied_, endpoint);
   }
 
   std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,

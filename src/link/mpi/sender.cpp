@@ -12,6 +12,10 @@ void MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::
   for (std::int32_t block = 0; block < blocks_.count(); ++block) {
     const Range bytes = blocks_.bytes(blocks_.transports(block));
     sends_.add(bytes.size(), [&](int count, MPI_Datatype type, MPI_Request* request) {
+      if (synchronous_) {  // its receive is posted where the receiver starts the epoch
+        PARTITA_MPI(Ssend_init(data + bytes.begin, count, type, peer_, first_tag_ + block, world_.data(), request));
+        return;
+      }
       PARTITA_MPI(Send_init(data + bytes.begin, count, type, peer_, first_tag_ + block, world_.data(), request));
     });
   }

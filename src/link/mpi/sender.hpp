@@ -13,7 +13,12 @@ namespace partita::link::mpi {
 
 class MpiSender final : public Sender {
  public:
-  MpiSender(World& world, CopiedSends& copied, int peer) : world_(world), copied_(copied), peer_(peer), sends_(peer) {}
+  MpiSender(World& world, CopiedSends& copied, const Endpoint& endpoint)
+      : world_(world),
+        copied_(copied),
+        peer_(endpoint.peer),
+        synchronous_(endpoint.synchronous),
+        sends_(endpoint.peer) {}
 
   wire::Bytes offer() override { return {}; }
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
@@ -30,6 +35,7 @@ class MpiSender final : public Sender {
   World& world_;
   CopiedSends& copied_;
   const int peer_;
+  const bool synchronous_;
   Blocks blocks_;
   const std::byte* data_ = nullptr;
   int first_tag_ = 0;

@@ -1,0 +1,38 @@
+#include "queue/matching.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+Matching::Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator)
+    : Operation({}, std::move(communicator)), awaited_(std::move(awaited)) {
+  for (Operation* const each : awaited_) each->count_awaited(1);
+}
+
+void Matching::let_go() {
+  for (Operation* const each : awaited_) each->count_awaited(-1);
+  awaited_.clear();
+  asked_ = nullptr;
+  active_ = false;
+}
+
+void Matching::start() {
+  throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
+}
+
+bool Matching::done() {
+  if (failure_) throw Error(*failure_);
+  const auto unmatched = std::ranges::find_if(awaited_, [](const Operation* each) { return !each->matched(); });
+  asked_ = unmatched == awaited_.end() ? nullptr : *unmatched;
+  return asked_ == nullptr;
+}
+
+std::vector<InfoEntry> Matching::info() const {
+  return {{"partita_kind", "matching"}, {"partita_active", active() ? "true" : "false"}};
+}
+
+std::string Matching::explain() const {
+  return asked_ == nullptr ? "All requests of the Imatch are matched" : asked_->explain();
+}
+
+}  // namespace partita

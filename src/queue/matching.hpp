@@ -1,0 +1,48 @@
+// The request that MPIX_Imatch gives (cpu-free-stream-triggered-mpi, section III-C).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "partitioned/operation.hpp"
+
+namespace partita {
+
+/// Is complete once all of several operations are matched, which are not freed while it is active. It cannot start
+/// again.
+class Matching final : public Operation {
+ public:
+  /// All of `awaited` look for their peers. `communicator`: whose error handler hears of errors.
+  Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator);
+
+  void seek_peers() override {}
+  bool matched() const override { return !active_; }
+  bool persistent() const override { return false; }
+  void start() override;
+  bool active() const override { return active_; }
+  bool open() const override { return active(); }
+  bool done() override;
+  bool prepared() override { return done(); }
+  void close() override { let_go(); }
+  void fill_status(MPI_Status* status) const override { set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0); }
+  void fail(const Error& error) override { failure_ = error; }
+  void abandon(const std::optional<Error>&) override { let_go(); }
+  void withdraw() override {}
+  std::vector<Half*> halves() override { return {}; }
+  bool in_gpu_memory() const override { return false; }
+  std::vector<InfoEntry> info() const override;
+  std::string explain() const override;
+  int waits_for() const override { return asked_ == nullptr ? -1 : asked_->waits_for(); }
+
+ private:
+  void let_go();
+
+  bool active_ = true;
+  std::vector<Operation*> awaited_;
+  const Operation* asked_ = nullptr;  ///< the one that the last look found unmatched
+  std::optional<Error> failure_;
+};
+
+}  // namespace partita
