@@ -146,6 +146,41 @@ PARTITA_EXPORT int Partita_mpi_Pneighbor_alltoallw_init(const void* sendbuf, int
 #define MPIX_Pneighbor_alltoallv_init Partita_mpi_Pneighbor_alltoallv_init
 #define MPIX_Pneighbor_alltoallw_init Partita_mpi_Pneighbor_alltoallw_init
 
+/* Matching for good, and queues (cpu-free-stream-triggered-mpi, section III): as Partita_Match and the others, on the
+ * requests of MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init and MPI_Recv_init too. The MPI moves these until they are
+ * matched; then Partita does, and the call that matches them, or begins to, puts other handles into its arguments. */
+typedef Partita_Queue MPIX_Queue;
+typedef Partita_Queue_type MPIX_Queue_type;
+#define MPIX_QUEUE_NULL PARTITA_QUEUE_NULL
+#define MPIX_QUEUE_HOST PARTITA_QUEUE_HOST
+#define MPIX_QUEUE_CUDA PARTITA_QUEUE_CUDA
+
+PARTITA_EXPORT int Partita_mpi_Match(MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Matchall(int count, MPI_Request requests[]);
+PARTITA_EXPORT int Partita_mpi_Imatch(MPI_Request* request, MPI_Request* matching);
+PARTITA_EXPORT int Partita_mpi_Imatchall(int count, MPI_Request requests[], MPI_Request* matching);
+PARTITA_EXPORT int Partita_mpi_Is_matched(MPI_Request request, int* flag);
+PARTITA_EXPORT int Partita_mpi_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream);
+PARTITA_EXPORT int Partita_mpi_Queue_free(MPIX_Queue* queue);
+PARTITA_EXPORT int Partita_mpi_Queue_wait(MPIX_Queue queue);
+PARTITA_EXPORT int Partita_mpi_Enqueue_start(MPIX_Queue queue, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
+PARTITA_EXPORT int Partita_mpi_Enqueue_wait(MPIX_Queue queue, MPI_Request* request);
+PARTITA_EXPORT int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
+
+#define MPIX_Match Partita_mpi_Match
+#define MPIX_Matchall Partita_mpi_Matchall
+#define MPIX_Imatch Partita_mpi_Imatch
+#define MPIX_Imatchall Partita_mpi_Imatchall
+#define MPIX_Is_matched Partita_mpi_Is_matched
+#define MPIX_Queue_init Partita_mpi_Queue_init
+#define MPIX_Queue_free Partita_mpi_Queue_free
+#define MPIX_Queue_wait Partita_mpi_Queue_wait
+#define MPIX_Enqueue_start Partita_mpi_Enqueue_start
+#define MPIX_Enqueue_startall Partita_mpi_Enqueue_startall
+#define MPIX_Enqueue_wait Partita_mpi_Enqueue_wait
+#define MPIX_Enqueue_waitall Partita_mpi_Enqueue_waitall
+
 /** What became of a request of MPI_Psend_init or MPI_Precv_init: Partita_Request_get_info. */
 PARTITA_EXPORT int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info);
 

@@ -28,6 +28,14 @@ extern "C" {
 typedef struct Partita_RequestImpl* Partita_Request;
 #define PARTITA_REQUEST_NULL ((Partita_Request)0)
 
+/** Starts and waits of requests, in the order of a stream. */
+typedef struct Partita_QueueImpl* Partita_Queue;
+#define PARTITA_QUEUE_NULL ((Partita_Queue)0)
+
+/** What the stream of a queue is: PARTITA_QUEUE_HOST, the thread that calls; PARTITA_QUEUE_CUDA, a CUDA stream, which
+ *  Partita does not serve yet. */
+typedef enum { PARTITA_QUEUE_HOST = 1, PARTITA_QUEUE_CUDA = 2 } Partita_Queue_type;
+
 /** Floating-point numbers of 16 bits: IEEE 754's binary16, and bfloat16, the upper half of a binary32. From
  *  Partita_Init to Partita_Finalize they are committed datatypes of MPI's, which partitioned reductions take with
  * MPI_SUM, MPI_PROD, MPI_MAX and MPI_MIN; before and after that MPI_DATATYPE_NULL. */
@@ -248,6 +256,29 @@ PARTITA_EXPORT int Partita_Imatchall(int count, Partita_Request requests[], Part
 /** Sets `*flag` to 1 if `request` is matched, else to 0. Never blocks; makes progress. A request of Partita_Imatch
  *  that waits for it is still to be completed. */
 PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
+
+/* ---- Queues (cpu-free-stream-triggered-mpi, section III) ---------------------------------------------------
+ *
+ * Between the enqueued start of a request and the end of its enqueued wait the host neither starts nor completes nor
+ * frees the request. What is wrong with the arguments comes out of the call, which enqueues nothing then; what goes
+ * wrong as an operation runs comes out of Partita_Queue_wait. One thread at a time calls for a queue.
+ * One page for all: docs/api/Partita_Queue_init.md. */
+
+/** Makes a queue. PARTITA_QUEUE_HOST: `stream` is null; whatever is enqueued has run when the call returns. */
+PARTITA_EXPORT int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream);
+/** Partita_Queue_wait; then frees the queue and sets it to PARTITA_QUEUE_NULL. No start may be without its wait. */
+PARTITA_EXPORT int Partita_Queue_free(Partita_Queue* queue);
+/** Blocks until everything enqueued has run. Reports the first error of what has run since the last such call. */
+PARTITA_EXPORT int Partita_Queue_wait(Partita_Queue queue);
+/** Enqueues the start of a matched, inactive request, of which no start is enqueued without a wait. Never blocks. */
+PARTITA_EXPORT int Partita_Enqueue_start(Partita_Queue queue, Partita_Request* request);
+/** The same for `count` requests; where one is refused none is enqueued. */
+PARTITA_EXPORT int Partita_Enqueue_startall(Partita_Queue queue, int count, Partita_Request requests[]);
+/** Enqueues a wait for the start of `*request` that was enqueued in this queue: what comes behind it runs once the
+ *  request is complete. */
+PARTITA_EXPORT int Partita_Enqueue_wait(Partita_Queue queue, Partita_Request* request);
+/** The same for `count` requests; where one is refused none is enqueued. */
+PARTITA_EXPORT int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requests[]);
 
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
  *      and stay valid until Partita_Request_free. PARTITA_REQUEST_NULL and inactive requests are allowed. --- */

@@ -29,14 +29,22 @@ extern "C" {
 INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
   const Calling calling(__func__);
   if (request_table().empty()) return native().Wait(request, status);
-  if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return Partita_Wait(&found, status);
+  if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
+    const int code = Partita_Wait(&found, status);
+    if (found == PARTITA_REQUEST_NULL) forget(request);
+    return code;
+  }
   return progress_by_caller() && request != nullptr ? wait_polling(request, status) : native().Wait(request, status);
 }
 
 INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
   const Calling calling(__func__);
   if (request_table().empty()) return native().Test(request, flag, status);
-  if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return Partita_Test(&found, flag, status);
+  if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
+    const int code = Partita_Test(&found, flag, status);
+    if (found == PARTITA_REQUEST_NULL) forget(request);
+    return code;
+  }
   progress_if_by_caller();
   return native().Test(request, flag, status);
 }

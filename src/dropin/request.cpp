@@ -5,6 +5,7 @@
 #include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
+#include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/split.hpp"
 
@@ -49,14 +50,17 @@ INTERPOSE(Startall)(int count, MPI_Request requests[]) {
 
 INTERPOSE(Request_free)(MPI_Request* request) {
   const Calling calling(__func__);
-  const Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? native().Request_free(request) : release(found, request);
+  if (const Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return release(found, request);
+  if (request != nullptr) drop_record(*request);  // before its handle can be another request's
+  return native().Request_free(request);
 }
 
 INTERPOSE(Cancel)(MPI_Request* request) {
   if (ours(request) == PARTITA_REQUEST_NULL) return native().Cancel(request);
   return refuse(MPI_ERR_REQUEST,
-                "MPI_Cancel: the request is partitioned, and a partitioned request cannot be cancelled");
+                "MPI_Cancel: the request is partitioned, or MPIX_Match has matched it, or it is that of an "
+                "MPIX_Imatch; such a one "
+                "cannot be cancelled");
 }
 
 }  // extern "C"

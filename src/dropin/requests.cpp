@@ -59,12 +59,16 @@ int adopt(Partita_Request request, MPI_Request* handle) {
   return code;
 }
 
+int forget(MPI_Request* handle) {
+  // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
+  request_table().erase(key_of(*handle));
+  return free_placeholder(handle);
+}
+
 int release(Partita_Request request, MPI_Request* handle) {
   const int code = Partita_Request_free(&request);
   if (request != PARTITA_REQUEST_NULL) return code;  // refused; an error may also come of one that is gone
-  // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
-  request_table().erase(key_of(*handle));
-  const int placeholder_code = free_placeholder(handle);
+  const int placeholder_code = forget(handle);
   return code != MPI_SUCCESS ? code : placeholder_code;
 }
 

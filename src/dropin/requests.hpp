@@ -62,6 +62,9 @@ void make_mpi_progress();
 /// Returns an MPI error code; the request is freed if there is no placeholder for it.
 int adopt(Partita_Request request, MPI_Request* handle);
 
+/// The request behind `*handle` is gone: sets it to MPI_REQUEST_NULL.
+int forget(MPI_Request* handle);
+
 /// Frees the request behind `*handle` and sets it to MPI_REQUEST_NULL. An active request is an error and stays.
 int release(Partita_Request request, MPI_Request* handle);
 

@@ -58,13 +58,16 @@ class Split {
     }
   }
 
-  /// Gives the caller the MPI's handles back, of which a completed one has become null.
+  /// Gives the caller the handles back, of which a completed one has become null.
   void put_back() const {
     for (int i = 0; i < foreign.count; ++i) put_back(foreign, i);
+    for (int i = 0; i < own.count; ++i) put_back(own, i);
   }
   void put_back(const Part<MPI_Request>& part, int i) const { requests_[part.places[i]] = part.requests[i]; }
-  /// The caller's handle of a request of ours never changes.
-  void put_back(const Part<Partita_Request>&, int) const {}
+  /// The caller's handle of a request of ours changes only where the call that completed it has freed it.
+  void put_back(const Part<Partita_Request>& part, int i) const {
+    if (part.requests[i] == PARTITA_REQUEST_NULL) forget(&requests_[part.places[i]]);
+  }
 
   Part<Partita_Request> own;
   Part<MPI_Request> foreign;

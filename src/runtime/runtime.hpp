@@ -19,6 +19,7 @@
 #include "partitioned/gpu/device_watch.hpp"
 #include "partitioned/gpu/ready_notes.hpp"
 #include "partitioned/request_services.hpp"
+#include "queue/queue.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/holds.hpp"
@@ -62,6 +63,7 @@ class Runtime {
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;
   Operations operations;
+  Queues queues;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
   template <class Done>

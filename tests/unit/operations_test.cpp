@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "queue/matching.hpp"
 #include "support/allocations.hpp"
 #include "support/fake_transfer.hpp"
 #include "support/party.hpp"
@@ -30,19 +31,24 @@ struct Life {
   int abandoned = 0;
   int withdrawn = 0;
   bool gone = false;
+  int awaited = 0;  ///< when it went
+  bool matched = true;
 };
 
 /// Has no partitions and no transfers.
 class BareOperation : public Operation {
  public:
   explicit BareOperation(Life& life, Facets facets = {}) : Operation(facets, nullptr), life_(life) {}
-  ~BareOperation() override { life_.gone = true; }
+  ~BareOperation() override {
+    life_.gone = true;
+    life_.awaited = awaited();
+  }
 
   void seek_peers() override {
     ++life_.sought;
     if (life_.peers_throw) throw Error(ErrorClass::other, "the test's peers cannot be looked for");
   }
-  bool matched() const override { return true; }
+  bool matched() const override { return life_.matched; }
   void start() override { active_ = true; }
   bool active() const override { return active_; }
   bool open() const override { return active_; }
@@ -304,6 +310,27 @@ TEST_F(OperationsTable, what_the_program_has_left_is_freed_in_the_order_in_which
   for (const Life& life : lives) {
     EXPECT_EQ(life.abandoned, 1);
     EXPECT_TRUE(life.gone);
+  }
+}
+
+TEST_F(OperationsTable, the_request_of_an_imatch_lets_go_of_what_it_waits_for) {
+  std::vector<Life>& lives = new_lives(2);
+  lives[1].matched = false;
+  std::vector<Operation*> awaited = {&add_bare(lives[0]), &add_bare(lives[1])};
+  Matching& done = added(zeroth, std::make_unique<Matching>(std::vector{awaited[0]}, nullptr));
+  added(zeroth, std::make_unique<Matching>(awaited, nullptr));
+  EXPECT_EQ(awaited[0]->awaited(), 2);
+  ASSERT_TRUE(done.done());
+  done.close();
+  EXPECT_EQ(awaited[0]->awaited(), 1);
+  EXPECT_FALSE(done.active());
+
+  const Operations::Leftovers left = zeroth_table.free_all();  // the other one is left, behind what it waits for
+  EXPECT_EQ(left.live, 4U);
+  EXPECT_EQ(left.incomplete, 1U);
+  for (const Life& life : lives) {
+    EXPECT_TRUE(life.gone);
+    EXPECT_EQ(life.awaited, 0);
   }
 }
 

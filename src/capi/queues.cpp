@@ -1,0 +1,120 @@
+// The C face of queues.
+#include <vector>
+
+#include "capi/requests.hpp"
+#include "capi/waits.hpp"
+#include "queue/queue.hpp"
+
+using namespace partita;
+using namespace partita::capi;
+
+namespace {
+
+Partita_Queue handle_of_queue(Queue& queue) {
+  return reinterpret_cast<Partita_Queue>(&queue);
+}
+
+void check_queue_type(Partita_Queue_type type, const void* stream) {
+  if (type == PARTITA_QUEUE_CUDA) {
+    throw Error(ErrorClass::arg,
+                "argument type is PARTITA_QUEUE_CUDA, and Partita has no queues of CUDA streams yet; expected is "
+                "PARTITA_QUEUE_HOST");
+  }
+  if (type != PARTITA_QUEUE_HOST) {
+    throw Error(ErrorClass::arg, "argument type is {}; expected is PARTITA_QUEUE_HOST", static_cast<int>(type));
+  }
+  if (stream != nullptr) {
+    throw Error(ErrorClass::arg, "argument stream is not null; expected is null for a queue of the host");
+  }
+}
+
+std::vector<Operation*> operations_of(int count, const Partita_Request requests[]) {
+  check_list(count, requests, "requests");
+  std::vector<Operation*> operations;
+  for (int i = 0; i < count; ++i) operations.push_back(&operation_of(requests[i]));
+  return operations;
+}
+
+void enqueue_starts(Partita_Queue handle, int count, const Partita_Request requests[]) {
+  Queue& queue = runtime().queues.find(handle);
+  queue.enqueue_start(operations_of(count, requests));
+}
+
+void enqueue_waits(Partita_Queue handle, int count, const Partita_Request requests[]) {
+  Queue& queue = runtime().queues.find(handle);
+  queue.enqueue_wait(operations_of(count, requests), [](Operation& operation) {
+    Partita_Request request = handle_of(operation);
+    wait_for(1, &request, operation, [&] { return try_close(request, MPI_STATUS_IGNORE); });
+  });
+}
+
+/// Reports what went wrong late in `handle`, and calls `finish(queue)` before. Throws Error.
+template <class Finish>
+int end_of_queue(const char* call, Partita_Queue handle, Finish finish) noexcept {
+  std::shared_ptr<Communicator> communicator;
+  return guarded(
+      call, [&] { return handler_of(communicator.get()); },
+      [&] {
+        Queue& queue = runtime().queues.find(handle);
+        if (const Operation* const unawaited = queue.unawaited()) communicator = unawaited->communicator();
+        auto late = finish(queue);
+        if (!late) return;
+        communicator = late->communicator;
+        throw Error(late->error);
+      });
+}
+
+Partita_Request* checked_request(Partita_Request* request) {
+  if (request == nullptr)
+    throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
+  return request;
+}
+
+}  // namespace
+
+int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream) {
+  return guarded("Queue_init", [&] {
+    check_output(queue, "queue");
+    check_queue_type(type, stream);
+    *queue = handle_of_queue(runtime().queues.make());
+  });
+}
+
+int Partita_Queue_wait(Partita_Queue queue) {
+  return end_of_queue("Queue_wait", queue, [](Queue& waited) { return waited.take_late_error(); });
+}
+
+int Partita_Queue_free(Partita_Queue* queue) {
+  return end_of_queue("Queue_free", queue == nullptr ? PARTITA_QUEUE_NULL : *queue, [queue](Queue& freed) {
+    if (const Operation* const unawaited = freed.unawaited()) {
+      throw Error(ErrorClass::request, "a request was started in the queue, and no wait for it is enqueued. {}",
+                  unawaited->explain());
+    }
+    auto late = freed.take_late_error();
+    runtime().queues.free(freed);
+    *queue = PARTITA_QUEUE_NULL;
+    return late;
+  });
+}
+
+int Partita_Enqueue_start(Partita_Queue queue, Partita_Request* request) {
+  return guarded(
+      "Enqueue_start", [&] { return first_comm(1, request); },
+      [&] { enqueue_starts(queue, 1, checked_request(request)); });
+}
+
+int Partita_Enqueue_startall(Partita_Queue queue, int count, Partita_Request requests[]) {
+  return guarded(
+      "Enqueue_startall", [&] { return first_comm(count, requests); }, [&] { enqueue_starts(queue, count, requests); });
+}
+
+int Partita_Enqueue_wait(Partita_Queue queue, Partita_Request* request) {
+  return guarded(
+      "Enqueue_wait", [&] { return first_comm(1, request); },
+      [&] { enqueue_waits(queue, 1, checked_request(request)); });
+}
+
+int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requests[]) {
+  return guarded(
+      "Enqueue_waitall", [&] { return first_comm(count, requests); }, [&] { enqueue_waits(queue, count, requests); });
+}

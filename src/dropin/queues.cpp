@@ -1,0 +1,260 @@
+// Matching for good, and queues, on MPI_Request (partita/mpix.h). A persistent request of the MPI that is matched
+// becomes one of ours, which has another handle.
+#include <fmt/format.h>
+#include <mpi.h>
+#include <partita/mpix.h>
+#include <partita/partita.h>
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dropin/calling.hpp"
+#include "dropin/native.hpp"
+#include "dropin/records.hpp"
+#include "dropin/refuse.hpp"
+#include "dropin/requests.hpp"
+
+namespace partita::dropin {
+namespace {
+
+int refuse_request(const char* call, int place, const char* what) {
+  return refuse(MPI_ERR_REQUEST, fmt::format("{}: request {} is {}", call, place, what));
+}
+
+int refuse_array(const char* call, int count, const MPI_Request requests[]) {
+  if (count < 0)
+    return refuse(MPI_ERR_COUNT, fmt::format("{}: argument count is {}; expected is 0 or more", call, count));
+  if (count > 0 && requests == nullptr) return refuse_null_pointer(call, "requests");
+  return MPI_SUCCESS;
+}
+
+/// Whether the MPI has started the request. A send that is complete, though nobody has waited for it, passes for one
+/// that is not: the MPI does not tell.
+bool is_active(MPI_Request request, const Record& record) {
+  MPI_Status status;
+  int complete = 0;
+  if (native().Request_get_status(request, &complete, &status) != MPI_SUCCESS || complete == 0) return true;
+  return record.call == Record::Call::recv && status.MPI_SOURCE != MPI_ANY_SOURCE;
+}
+
+int make(const Record& of, Partita_Request* made) {
+  switch (of.call) {
+    case Record::Call::send:
+      return Partita_Send_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
+    case Record::Call::rsend:
+      return Partita_Rsend_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
+    case Record::Call::ssend:
+      return Partita_Ssend_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
+    case Record::Call::recv:
+      return Partita_Recv_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
+    case Record::Call::bsend:
+      break;
+  }
+  return refuse(MPI_ERR_REQUEST,
+                fmt::format("{}: a request of MPI_Bsend_init cannot be matched yet; expected is one of "
+                            "MPI_Send_init, MPI_Ssend_init or MPI_Rsend_init",
+                            Calling::current()));
+}
+
+/// An array of requests as the C API takes it. Those that the MPI has are made anew, and replace the MPI's once the
+/// match has begun; where it has not, they go again, and the MPI's are as they were.
+class OwnRequests {
+ public:
+  OwnRequests(int count, MPI_Request* requests) : requests_(requests, requests + count), handles_(requests) {}
+  ~OwnRequests() {
+    for (Made& each : made_) Partita_Request_free(&each.request);
+  }
+  OwnRequests(const OwnRequests&) = delete;
+  OwnRequests& operator=(const OwnRequests&) = delete;
+
+  int prepare(const char* call);
+  Partita_Request* array() { return own_.data(); }
+  int replace();
+
+ private:
+  struct Made {
+    Partita_Request request;
+    std::vector<std::size_t> places;
+  };
+
+  const std::vector<MPI_Request> requests_;
+  MPI_Request* handles_;  ///< the caller's
+  std::vector<Partita_Request> own_;
+  std::vector<Made> made_;
+};
+
+int OwnRequests::prepare(const char* call) {
+  std::vector<std::optional<Record>> records;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const int place = static_cast<int>(i);
+    const MPI_Request request = requests_[i];
+    if (request == MPI_REQUEST_NULL) return refuse_request(call, place, "MPI_REQUEST_NULL");
+    own_.push_back(ours(request));
+    records.push_back(own_[i] == PARTITA_REQUEST_NULL ? find_record(request) : std::nullopt);
+    if (own_[i] == PARTITA_REQUEST_NULL && !records[i]) {
+      return refuse_request(
+          call, place,
+          "neither a persistent send or receive nor partitioned: nonblocking and generalized requests, "
+          "and the MPI's persistent collectives, cannot be matched");
+    }
+    if (records[i] && is_active(request, *records[i])) {
+      return refuse_request(call, place, "active; expected is an inactive one");
+    }
+  }
+  std::unordered_map<RequestTable::Key, std::size_t> made_of;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (!records[i]) continue;
+    const auto [found, is_new] = made_of.try_emplace(key_of(requests_[i]), made_.size());
+    if (is_new) {
+      Made made{PARTITA_REQUEST_NULL, {}};
+      if (const int code = make(*records[i], &made.request); code != MPI_SUCCESS) return code;
+      made_.push_back(std::move(made));
+    }
+    made_[found->second].places.push_back(i);
+    own_[i] = made_[found->second].request;
+  }
+  return MPI_SUCCESS;
+}
+
+/// The caller's handles stand for the new requests from now on; the MPI's are freed.
+int OwnRequests::replace() {
+  while (!made_.empty()) {
+    const Made made = std::move(made_.back());
+    made_.pop_back();
+    MPI_Request theirs = requests_[made.places.front()];
+    MPI_Request handle = MPI_REQUEST_NULL;
+    if (const int code = adopt(made.request, &handle); code != MPI_SUCCESS) return code;
+    for (const std::size_t place : made.places) handles_[place] = handle;
+    drop_record(theirs);
+    native().Wait(&theirs, MPI_STATUS_IGNORE);
+    if (const int code = native().Request_free(&theirs); code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+int match_all(const char* call, int count, MPI_Request* requests) {
+  if (const int code = refuse_array(call, count, requests); code != MPI_SUCCESS) return code;
+  OwnRequests own(count, requests);
+  if (const int code = own.prepare(call); code != MPI_SUCCESS) return code;
+  const int code = Partita_Matchall(count, own.array());
+  return code == MPI_SUCCESS ? own.replace() : code;
+}
+
+int imatch_all(const char* call, int count, MPI_Request* requests, MPI_Request* matching) {
+  if (const int code = refuse_array(call, count, requests); code != MPI_SUCCESS) return code;
+  if (matching == nullptr) return refuse_null_pointer(call, "matching");
+  OwnRequests own(count, requests);
+  if (const int code = own.prepare(call); code != MPI_SUCCESS) return code;
+  Partita_Request begun = PARTITA_REQUEST_NULL;
+  if (const int code = Partita_Imatchall(count, own.array(), &begun); code != MPI_SUCCESS) return code;
+  const int code = own.replace();
+  return code == MPI_SUCCESS ? adopt(begun, matching) : code;
+}
+
+/// Calls `enqueue(array)` with requests that are all ours.
+template <class Enqueue>
+int enqueue_all(const char* call, int count, const MPI_Request* requests, Enqueue enqueue) {
+  if (const int code = refuse_array(call, count, requests); code != MPI_SUCCESS) return code;
+  std::vector<Partita_Request> own;
+  for (int i = 0; i < count; ++i) {
+    own.push_back(ours(requests[i]));
+    if (own.back() != PARTITA_REQUEST_NULL) continue;
+    if (requests[i] == MPI_REQUEST_NULL) return refuse_request(call, i, "MPI_REQUEST_NULL");
+    return refuse_request(call, i,
+                          find_record(requests[i])
+                              ? "not matched; expected is one that MPIX_Match has matched"
+                              : "nonblocking, generalized or persistent of the MPI's own; expected "
+                                "is one that MPIX_Match has matched");
+  }
+  return enqueue(own.data());
+}
+
+int refuse_address(const char* call) {
+  return refuse(MPI_ERR_REQUEST,
+                fmt::format("{}: argument request is null; expected is the address of a request", call));
+}
+
+}  // namespace
+}  // namespace partita::dropin
+
+using namespace partita::dropin;
+
+extern "C" {
+
+int Partita_mpi_Match(MPI_Request* request) {
+  const Calling calling("MPIX_Match");
+  return request == nullptr ? refuse_address("MPIX_Match") : match_all("MPIX_Match", 1, request);
+}
+
+int Partita_mpi_Matchall(int count, MPI_Request requests[]) {
+  const Calling calling("MPIX_Matchall");
+  return match_all("MPIX_Matchall", count, requests);
+}
+
+int Partita_mpi_Imatch(MPI_Request* request, MPI_Request* matching) {
+  const Calling calling("MPIX_Imatch");
+  return request == nullptr ? refuse_address("MPIX_Imatch") : imatch_all("MPIX_Imatch", 1, request, matching);
+}
+
+int Partita_mpi_Imatchall(int count, MPI_Request requests[], MPI_Request* matching) {
+  const Calling calling("MPIX_Imatchall");
+  return imatch_all("MPIX_Imatchall", count, requests, matching);
+}
+
+int Partita_mpi_Is_matched(MPI_Request request, int* flag) {
+  const Calling calling("MPIX_Is_matched");
+  if (const Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
+    return Partita_Is_matched(found, flag);
+  }
+  if (flag == nullptr) return refuse_null_pointer("MPIX_Is_matched", "flag");
+  if (request == MPI_REQUEST_NULL) return refuse(MPI_ERR_REQUEST, "MPIX_Is_matched: the request is MPI_REQUEST_NULL");
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+int Partita_mpi_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream) {
+  const Calling calling("MPIX_Queue_init");
+  return Partita_Queue_init(queue, type, stream);
+}
+
+int Partita_mpi_Queue_free(MPIX_Queue* queue) {
+  const Calling calling("MPIX_Queue_free");
+  return Partita_Queue_free(queue);
+}
+
+int Partita_mpi_Queue_wait(MPIX_Queue queue) {
+  const Calling calling("MPIX_Queue_wait");
+  return Partita_Queue_wait(queue);
+}
+
+int Partita_mpi_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
+  const char* const call = "MPIX_Enqueue_start";
+  const Calling calling(call);
+  if (request == nullptr) return refuse_address(call);
+  return enqueue_all(call, 1, request, [&](Partita_Request* own) { return Partita_Enqueue_start(queue, own); });
+}
+
+int Partita_mpi_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
+  const char* const call = "MPIX_Enqueue_startall";
+  const Calling calling(call);
+  return enqueue_all(call, count, requests,
+                     [&](Partita_Request* own) { return Partita_Enqueue_startall(queue, count, own); });
+}
+
+int Partita_mpi_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
+  const char* const call = "MPIX_Enqueue_wait";
+  const Calling calling(call);
+  if (request == nullptr) return refuse_address(call);
+  return enqueue_all(call, 1, request, [&](Partita_Request* own) { return Partita_Enqueue_wait(queue, own); });
+}
+
+int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
+  const char* const call = "MPIX_Enqueue_waitall";
+  const Calling calling(call);
+  return enqueue_all(call, count, requests,
+                     [&](Partita_Request* own) { return Partita_Enqueue_waitall(queue, count, own); });
+}
+
+}  // extern "C"

@@ -1,0 +1,30 @@
+// The arguments of the MPI's persistent requests, which the MPI does not tell again.
+#pragma once
+
+#include <mpi.h>
+
+#include <optional>
+
+namespace partita::dropin {
+
+/// What a persistent request was made for. The call is that of MPI_Send_init, MPI_Recv_init …
+struct Record {
+  enum class Call : unsigned char { send, bsend, rsend, ssend, recv };
+  Call call{};
+  void* buffer = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< a duplicate, of the record's own
+  int rank = MPI_PROC_NULL;
+  int tag = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+/// Notes what the MPI has made `request` for, whose datatype is duplicated. Where there is no memory for it nothing is
+/// noted. Any thread, as the next.
+void note_record(MPI_Request request, Record record);
+/// The record of a request that the MPI has, if there is one.
+std::optional<Record> find_record(MPI_Request request);
+/// The request goes. Costs one load while there are no records.
+void drop_record(MPI_Request request);
+
+}  // namespace partita::dropin

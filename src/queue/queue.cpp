@@ -1,0 +1,91 @@
+#include "queue/queue.hpp"
+
+#include <utility>
+
+namespace partita {
+namespace {
+
+/// Throws Error where an operation stands in `operations` twice.
+void check_distinct(std::span<Operation* const> operations) {
+  std::unordered_set<const Operation*> seen;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (seen.insert(operations[i]).second) continue;
+    throw Error(ErrorClass::request, "request {} stands in the array before; expected is each request once", i);
+  }
+}
+
+}  // namespace
+
+void Queue::check_starts(std::span<Operation* const> operations) const {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    Operation& operation = *operations[i];
+    if (!operation.persistent()) {
+      throw Error(ErrorClass::request, "request {} is that of an Imatch; expected is a persistent one", i);
+    }
+    if (operation.enqueued()) {
+      throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued. {}", i,
+                  started_.contains(&operation) ? "this" : "another", operation.explain());
+    }
+    if (operation.active()) {
+      throw Error(ErrorClass::request, "request {} was started by the host; complete it before it is enqueued. {}", i,
+                  operation.explain());
+    }
+    if (!operation.matched()) {
+      throw Error(ErrorClass::request, "request {} is not matched; expected is one that Match has matched. {}", i,
+                  operation.explain());
+    }
+  }
+  check_distinct(operations);
+}
+
+void Queue::enqueue_start(std::span<Operation* const> operations) {
+  check_starts(operations);
+  started_.reserve(started_.size() + operations.size());
+  for (Operation* const each : operations) {
+    started_.insert(each);
+    each->set_enqueued(true);
+    run(*each, [each] {
+      each->start();
+      each->loop_watch().begin();
+    });
+  }
+}
+
+void Queue::check_waits(std::span<Operation* const> operations) const {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = *operations[i];
+    if (started_.contains(operations[i])) continue;
+    throw Error(ErrorClass::request, "{}; expected is a request that was started in this queue. {}",
+                operation.enqueued() ? fmt::format("the start of request {} is in another queue", i)
+                                     : fmt::format("no start of request {} is enqueued", i),
+                operation.explain());
+  }
+  check_distinct(operations);
+}
+
+std::optional<Queue::LateError> Queue::take_late_error() {
+  return std::exchange(late_error_, std::nullopt);
+}
+
+Queue& Queues::make() {
+  auto queue = std::make_unique<Queue>();
+  Queue& made = *queue;
+  const std::lock_guard lock(mutex_);
+  live_.emplace(&made, std::move(queue));
+  return made;
+}
+
+Queue& Queues::find(const void* handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(handle);
+  if (found != live_.end()) return *found->second;
+  throw Error(ErrorClass::arg, "argument queue is {}; expected is a queue of Queue_init",
+              handle == nullptr ? "PARTITA_QUEUE_NULL" : "no queue; it was freed already, or never made");
+}
+
+void Queues::free(const Queue& queue) {
+  const std::lock_guard lock(mutex_);
+  live_.erase(&queue);
+}
+
+}  // namespace partita

@@ -1,0 +1,261 @@
+// The MPI's persistent requests through the drop-in: the MPI's until they are matched, then Partita's; and queues.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/mpix.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "support/completion.hpp"
+#include "support/errors.hpp"
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+using Init = decltype(&MPI_Send_init);
+
+/// Each rank sends to its right neighbour and receives from its left one.
+class DropinQueue : public testing::Test {
+ protected:
+  static int right() { return (rank() + 1) % ranks(); }
+  static int left() { return (rank() + ranks() - 1) % ranks(); }
+
+  static MPI_Request send(const std::vector<int>& data, int tag, Init init = MPI_Send_init) {
+    MPI_Request made = MPI_REQUEST_NULL;
+    EXPECT_OK(init(data.data(), static_cast<int>(data.size()), MPI_INT, right(), tag, MPI_COMM_WORLD, &made));
+    return made;
+  }
+  static MPI_Request receive(std::vector<int>& data, int tag, int source = left()) {
+    MPI_Request made = MPI_REQUEST_NULL;
+    EXPECT_OK(MPI_Recv_init(data.data(), static_cast<int>(data.size()), MPI_INT, source, tag, MPI_COMM_WORLD, &made));
+    return made;
+  }
+  static bool is_matched(MPI_Request request) {
+    int flag = -1;
+    EXPECT_OK(MPIX_Is_matched(request, &flag));
+    return flag == 1;
+  }
+  /// An epoch of a receive and a send that the host starts.
+  static void exchange(std::array<MPI_Request, 2>& requests) {
+    ASSERT_OK(MPI_Startall(2, requests.data()));
+    ASSERT_OK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+  }
+  template <class Requests>
+  static void free_all(Requests& requests) {
+    for (MPI_Request& each : requests) {
+      ASSERT_OK(MPI_Request_free(&each));
+      EXPECT_EQ(MPI_REQUEST_NULL, each);
+    }
+  }
+
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+
+TEST_F(DropinQueue, requests_of_every_mode_are_the_mpis_before_the_match_and_ours_behind_it) {
+  for (const Init init : {MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init}) {
+    std::vector<int> in(100), out(100);
+    std::array requests = {receive(in, 1), send(out, 1, init)};
+    for (int epoch = 0; epoch < 6; ++epoch) {
+      if (epoch == 3) {
+        EXPECT_FALSE(is_matched(requests[0]) || is_matched(requests[1]));
+        ASSERT_OK(MPIX_Matchall(2, requests.data()));
+        EXPECT_TRUE(is_matched(requests[0]) && is_matched(requests[1]));
+        ASSERT_OK(MPIX_Matchall(2, requests.data()));  // again changes nothing
+      }
+      out.assign(100, 10 * rank() + epoch);
+      ASSERT_OK(MPI_Start(requests.data()));
+      harness_barrier();  // for the ready send
+      ASSERT_OK(MPI_Start(&requests[1]));
+      std::array<MPI_Status, 2> statuses{};
+      ASSERT_OK(MPI_Waitall(2, requests.data(), statuses.data()));
+      EXPECT_EQ(std::vector<int>(100, 10 * left() + epoch), in);
+      EXPECT_EQ(left(), statuses[0].MPI_SOURCE);
+    }
+    free_all(requests);
+  }
+}
+
+TEST_F(DropinQueue, a_queue_takes_matched_and_partitioned_requests_and_collectives) {
+  std::vector<int> in(50), in_parts(50), out(50), sum(50);
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  ASSERT_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, nullptr));
+  std::array<MPI_Request, 5> requests{receive(in, 2), send(out, 2)};
+  ASSERT_OK(MPI_Precv_init(in_parts.data(), 2, 25, MPI_INT, left(), 2, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[2]));
+  ASSERT_OK(MPI_Psend_init(out.data(), 5, 10, MPI_INT, right(), 2, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[3]));
+  ASSERT_OK(MPIX_Pallreduce_init(out.data(), sum.data(), 1, 50, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                 &requests[4]));
+  ASSERT_OK(MPIX_Matchall(5, requests.data()));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    out.assign(50, rank() + epoch);
+    ASSERT_OK(MPIX_Enqueue_start(queue, requests.data()));
+    ASSERT_OK(MPIX_Enqueue_startall(queue, 4, &requests[1]));
+    ASSERT_OK(MPI_Pready_range(0, 4, requests[3]));
+    ASSERT_OK(MPI_Pready(0, requests[4]));
+    ASSERT_OK(MPIX_Enqueue_wait(queue, requests.data()));
+    ASSERT_OK(MPIX_Enqueue_waitall(queue, 4, &requests[1]));
+    EXPECT_EQ(std::vector<int>(50, left() + epoch), in);
+    EXPECT_EQ(in, in_parts);
+    EXPECT_EQ(ranks() * (ranks() - 1) / 2 + ranks() * epoch, sum[0]);
+  }
+  ASSERT_OK(MPIX_Queue_wait(queue));
+  ASSERT_OK(MPIX_Queue_free(&queue));
+  EXPECT_EQ(MPIX_QUEUE_NULL, queue);
+  free_all(requests);
+}
+
+TEST_F(DropinQueue, imatch_gives_a_request_that_every_completion_call_sets_to_null) {
+  for (int how = 0; how < completion_count; ++how) {
+    std::vector<int> in(1, -1);
+    const std::vector<int> out(1, rank());
+    std::array requests = {receive(in, 3), send(out, 3)};
+    // Beside one of the MPI's own.
+    const int own = rank();
+    int none = -1;
+    std::vector<MPI_Request> pending(3, MPI_REQUEST_NULL);
+    ASSERT_OK(MPIX_Imatchall(2, requests.data(), pending.data()));
+    ASSERT_OK(MPI_Irecv(&none, 1, MPI_INT, rank(), 4, MPI_COMM_WORLD, &pending[1]));
+    ASSERT_OK(MPI_Isend(&own, 1, MPI_INT, rank(), 4, MPI_COMM_WORLD, &pending[2]));
+    EXPECT_ERROR(MPI_Cancel(pending.data()), MPI_ERR_REQUEST, "cancelled");
+    std::vector<MPI_Status> statuses;
+    complete<StandardFace>(static_cast<Completion>(how), pending, statuses);
+    for (const MPI_Request each : pending) EXPECT_EQ(MPI_REQUEST_NULL, each) << name_of(static_cast<Completion>(how));
+    EXPECT_EQ(rank(), none);
+    exchange(requests);
+    EXPECT_EQ(left(), in[0]);
+    free_all(requests);
+  }
+}
+
+TEST_F(DropinQueue, datatypes_are_kept_from_the_init_call_on) {
+  MPI_Datatype every_other = MPI_DATATYPE_NULL;
+  MPI_Type_vector(3, 1, 2, MPI_INT, &every_other);
+  MPI_Type_commit(&every_other);
+  std::vector<int> in(6, -1);
+  const std::vector<int> out(3, rank());
+  std::array requests = {MPI_REQUEST_NULL, send(out, 5)};
+  ASSERT_OK(MPI_Recv_init(in.data(), 1, every_other, left(), 5, MPI_COMM_WORLD, requests.data()));
+  MPI_Type_free(&every_other);
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  exchange(requests);
+  EXPECT_EQ((std::vector<int>{left(), -1, left(), -1, left(), -1}), in);
+  free_all(requests);
+}
+
+/// Each bad request stands behind a good one, which stays the MPI's, and works.
+TEST_F(DropinQueue, of_a_group_with_one_that_cannot_be_matched_none_is) {
+  std::vector<int> in(1), any(1), started(1);
+  const std::vector<int> out(1, rank());
+  std::array good = {receive(in, 6), send(out, 6)};
+  MPI_Request any_source = receive(any, 6, MPI_ANY_SOURCE), any_tag = receive(any, MPI_ANY_TAG);
+  MPI_Request active = receive(started, 7), nonblocking = MPI_REQUEST_NULL, generalized = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Start(&active));
+  ASSERT_OK(MPI_Irecv(any.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD, &nonblocking));
+  ASSERT_OK(MPI_Grequest_start([](void*, MPI_Status*) { return MPI_SUCCESS; }, [](void*) { return MPI_SUCCESS; },
+                               [](void*, int) { return MPI_SUCCESS; }, nullptr, &generalized));
+  const auto refuses = [&](MPI_Request bad, int error_class, const char* word) {
+    std::array group = {good[0], bad};
+    MPI_Request matching = MPI_REQUEST_NULL;
+    EXPECT_ERROR(MPIX_Matchall(2, group.data()), error_class, "MPIX_Matchall", word);
+    EXPECT_ERROR(MPIX_Imatchall(2, group.data(), &matching), error_class, "MPIX_Imatchall", word);
+    EXPECT_ERROR(MPIX_Match(&bad), error_class, "MPIX_Match", word);
+    EXPECT_EQ(good[0], group[0]);
+    EXPECT_EQ(MPI_REQUEST_NULL, matching);
+    EXPECT_FALSE(is_matched(good[0]));
+  };
+  refuses(any_source, MPI_ERR_RANK, "wildcard");
+  refuses(any_tag, MPI_ERR_TAG, "wildcard");
+  refuses(active, MPI_ERR_REQUEST, "active");
+  refuses(nonblocking, MPI_ERR_REQUEST, "nonblocking");
+  refuses(generalized, MPI_ERR_REQUEST, "generalized");
+  refuses(MPI_REQUEST_NULL, MPI_ERR_REQUEST, "MPI_REQUEST_NULL");
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    exchange(good);
+    EXPECT_EQ(left(), in[0]);
+    if (epoch == 0) {
+      ASSERT_OK(MPIX_Matchall(2, good.data()));
+    }
+  }
+  free_all(good);
+  ASSERT_OK(MPI_Send(out.data(), 1, MPI_INT, right(), 7, MPI_COMM_WORLD));
+  ASSERT_OK(MPI_Send(out.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD));
+  ASSERT_OK(MPI_Grequest_complete(generalized));
+  ASSERT_OK(MPI_Wait(&generalized, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Wait(&nonblocking, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Wait(&active, MPI_STATUS_IGNORE));
+  std::array others = {any_source, any_tag, active};
+  free_all(others);
+}
+
+TEST_F(DropinQueue, a_queue_takes_matched_requests_only) {
+  std::vector<int> in(1), other(1);
+  const std::vector<int> out(1, rank());
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  ASSERT_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, nullptr));
+  std::array good = {receive(in, 9), send(out, 9)};
+  ASSERT_OK(MPIX_Matchall(2, good.data()));
+  MPI_Request unmatched = receive(other, 9), nonblocking = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Irecv(other.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD, &nonblocking));
+  const auto refuses = [&](MPI_Request bad, const char* word) {
+    std::array group = {good[0], bad};
+    EXPECT_ERROR(MPIX_Enqueue_startall(queue, 2, group.data()), MPI_ERR_REQUEST, "MPIX_Enqueue_startall", word);
+    EXPECT_ERROR(MPIX_Enqueue_start(queue, &bad), MPI_ERR_REQUEST, "MPIX_Enqueue_start", word);
+    EXPECT_ERROR(MPIX_Enqueue_waitall(queue, 2, group.data()), MPI_ERR_REQUEST, "MPIX_Enqueue_waitall", word);
+    EXPECT_ERROR(MPIX_Enqueue_wait(queue, &bad), MPI_ERR_REQUEST, "MPIX_Enqueue_wait", word);
+  };
+  refuses(unmatched, "not matched");
+  refuses(nonblocking, "nonblocking");
+  refuses(MPI_REQUEST_NULL, "MPI_REQUEST_NULL");
+
+  ASSERT_OK(MPIX_Enqueue_startall(queue, 2, good.data()));
+  EXPECT_ERROR(MPI_Start(good.data()), MPI_ERR_REQUEST, "MPI_Start", "queue");
+  EXPECT_ERROR(MPI_Wait(good.data(), MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "MPI_Wait", "queue");
+  EXPECT_ERROR(MPI_Request_free(good.data()), MPI_ERR_REQUEST, "MPI_Request_free", "queue");
+  EXPECT_ERROR(MPI_Cancel(good.data()), MPI_ERR_REQUEST, "cancelled");
+  EXPECT_ERROR(MPIX_Queue_free(&queue), MPI_ERR_REQUEST, "MPIX_Queue_free", "no wait");
+  ASSERT_OK(MPIX_Enqueue_waitall(queue, 2, good.data()));
+  EXPECT_EQ(left(), in[0]);
+  ASSERT_OK(MPI_Send(out.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD));
+  ASSERT_OK(MPI_Wait(&nonblocking, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Request_free(&unmatched));
+  ASSERT_OK(MPIX_Queue_free(&queue));
+  free_all(good);
+}
+
+TEST_F(DropinQueue, calls_refuse_wrong_arguments) {
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  MPI_Request none = MPI_REQUEST_NULL;
+  int stream = 0, flag = 0;
+  EXPECT_ERROR(MPIX_Queue_init(&queue, MPIX_QUEUE_CUDA, &stream), MPI_ERR_ARG, "MPIX_Queue_init", "CUDA", "yet");
+  EXPECT_ERROR(MPIX_Queue_wait(queue), MPI_ERR_ARG, "MPIX_Queue_wait", "queue");
+  EXPECT_ERROR(MPIX_Queue_free(nullptr), MPI_ERR_ARG, "MPIX_Queue_free");
+  for (const auto call : {MPIX_Matchall, +[](int count, MPI_Request requests[]) {
+                            return MPIX_Enqueue_startall(MPIX_QUEUE_NULL, count, requests);
+                          }}) {
+    EXPECT_ERROR(call(-1, &none), MPI_ERR_COUNT, "count", "-1");
+    EXPECT_ERROR(call(1, nullptr), MPI_ERR_ARG, "requests", "null");
+  }
+  EXPECT_ERROR(MPIX_Match(nullptr), MPI_ERR_REQUEST, "MPIX_Match", "null");
+  EXPECT_ERROR(MPIX_Imatch(nullptr, &none), MPI_ERR_REQUEST, "MPIX_Imatch", "null");
+  EXPECT_ERROR(MPIX_Imatchall(0, nullptr, nullptr), MPI_ERR_ARG, "MPIX_Imatchall", "matching");
+  EXPECT_ERROR(MPIX_Is_matched(none, &flag), MPI_ERR_REQUEST, "MPIX_Is_matched", "MPI_REQUEST_NULL");
+  EXPECT_ERROR(MPIX_Enqueue_start(queue, nullptr), MPI_ERR_REQUEST, "MPIX_Enqueue_start", "null");
+  EXPECT_ERROR(MPIX_Enqueue_wait(queue, nullptr), MPI_ERR_REQUEST, "MPIX_Enqueue_wait", "null");
+}
+
+/// What nobody matches costs the MPI's requests nothing but their records, which go with them.
+TEST_F(DropinQueue, requests_that_are_never_matched_stay_the_mpis) {
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int> in(1, -1);
+    const std::vector<int> out(1, round);
+    std::array requests = {receive(in, MPI_ANY_TAG, MPI_ANY_SOURCE), send(out, round)};
+    exchange(requests);
+    EXPECT_EQ(round, in[0]);
+    harness_barrier();  // the receive takes from anybody
+    free_all(requests);
+  }
+}
+
+}  // namespace
+}  // namespace partita::test
