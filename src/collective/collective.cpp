@@ -9,6 +9,7 @@
 
 #include "core/current_error.hpp"
 #include "partitioned/listed.hpp"
+#include "partitioned/partition_range.hpp"
 
 namespace partita::collective {
 
@@ -176,17 +177,8 @@ void Collective::start() {
   meeting_.start();
 }
 
-void Collective::check_partitions(std::int64_t first, std::int64_t last) const {
-  if (first >= 0 && first <= last && last < arguments_.partitions) return;
-  if (first == last) {
-    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, arguments_.partitions - 1);
-  }
-  throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
-              first, last, arguments_.partitions - 1);
-}
-
 void Collective::mark(std::int64_t first, std::int64_t last) {
-  check_partitions(first, last);
+  check_partitions(first, last, arguments_.partitions);
   const Marking marking(marking_);
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
@@ -202,7 +194,7 @@ void Collective::mark(std::int64_t first, std::int64_t last) {
 }
 
 bool Collective::arrived(std::int64_t partition) {
-  check_partitions(partition, partition);
+  check_partition(partition, arguments_.partitions);
   throw_if_failed();
   if (!active()) {
     for (const auto& leg : legs_) leg->half().throw_if_given_up();

@@ -112,7 +112,6 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
     std::atomic<int>& count_;
   };
 
-  void check_partitions(std::int64_t first, std::int64_t last) const;
   void check_startable() const;
   void throw_if_failed() const;
   void fail_with_current() noexcept;

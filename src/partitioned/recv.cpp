@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "partitioned/listed.hpp"
+#include "partitioned/partition_range.hpp"
 
 namespace partita {
 
@@ -47,7 +48,7 @@ void RecvRequest::begin_delivery() {
 }
 
 bool RecvRequest::arrived(std::int64_t partition) {
-  check_partition(partition);
+  check_partition(partition, message_.partitions());
   if (message_.null_peer()) return true;
   in_.throw_if_failed();
   if (!in_.active()) {
@@ -77,11 +78,6 @@ auto RecvRequest::or_fail(Body body) -> decltype(body()) {
 /// Whether it has arrived and lies in the user's buffer by now.
 bool RecvRequest::deliver_partition(std::int64_t partition) {
   return in_.arrived(in_.plan().transports_of_recv(partition)) && deliver(pieces_of(partition));
-}
-
-void RecvRequest::check_partition(std::int64_t partition) const {
-  if (partition >= 0 && partition < message_.partitions()) return;
-  throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", partition, message_.partitions() - 1);
 }
 
 link::Range RecvRequest::pieces_of(std::int64_t partition) const {

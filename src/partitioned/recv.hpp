@@ -34,7 +34,6 @@ class RecvRequest final : public Request, public Awaitable {
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
-  void check_partition(std::int64_t partition) const;
   void begin_delivery();
   link::Range pieces_of(std::int64_t partition) const;
   std::int64_t first_missing(link::Range pieces);

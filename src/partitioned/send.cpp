@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "partitioned/listed.hpp"
+#include "partitioned/partition_range.hpp"
 
 namespace partita {
 
@@ -60,7 +61,7 @@ void SendRequest::go_on(std::int64_t partition, Gathering::Added added) {
 }
 
 void SendRequest::mark(std::int64_t first, std::int64_t last) {
-  check_range(first, last);
+  check_partitions(first, last, message_.partitions());
   // To nobody a mark has no effect, a second one neither, nor one behind the end of the epoch, which does not wait for
   // marks: another thread may have completed it.
   if (message_.null_peer()) return;
@@ -82,15 +83,6 @@ void SendRequest::check_markable() const {
     throw Error(ErrorClass::request,
                 "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
-}
-
-void SendRequest::check_range(std::int64_t first, std::int64_t last) const {
-  if (first >= 0 && first <= last && last < message_.partitions()) return;
-  if (first == last) {
-    throw Error(ErrorClass::arg, "argument partition is {}; expected is 0 to {}", first, message_.partitions() - 1);
-  }
-  throw Error(ErrorClass::arg, "the range of partitions is {} to {}; expected is an ascending one within 0 to {}",
-              first, last, message_.partitions() - 1);
 }
 
 void SendRequest::seek_peers() {

@@ -41,7 +41,6 @@ class SendRequest final : public Request, public Markable {
   std::int32_t take_handed_over();
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void check_markable() const;
-  void check_range(std::int64_t first, std::int64_t last) const;
   void open_short_way();
 
   Outgoing out_;
