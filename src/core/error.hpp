@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,12 @@ enum class ErrorClass : std::uint8_t {
 };
 inline constexpr int error_class_count = 18;
 
+/// What another rank has told: `rank` `cause`, where the cause begins with a verb: "could not send: …".
+struct Origin {
+  int rank = -1;
+  std::string cause;
+};
+
 /// Thrown inside Partita and turned into a return code at the faces. The place that first knows an error writes
 /// the sentence; callers pass it on.
 class Error : public std::exception {
@@ -41,13 +48,22 @@ class Error : public std::exception {
   Error(ErrorClass error_class, fmt::format_string<Args...> format, Args&&... args)
       : class_(error_class), sentence_(fmt::format(format, std::forward<Args>(args)...)) {}
 
+  /// The same error, which began on another rank: who passes it on names that rank, and not itself.
+  Error began_at(Origin origin) && {
+    origin_ = std::make_shared<const Origin>(std::move(origin));
+    return std::move(*this);
+  }
+
   ErrorClass error_class() const { return class_; }
   const std::string& sentence() const { return sentence_; }
+  /// Null: it began on this rank.
+  const Origin* origin() const { return origin_.get(); }
   const char* what() const noexcept override { return sentence_.c_str(); }
 
  private:
   ErrorClass class_;
   std::string sentence_;
+  std::shared_ptr<const Origin> origin_;
 };
 
 }  // namespace partita

@@ -15,7 +15,9 @@ namespace partita {
 struct LastWord {
   Epoch first_lost = no_epoch;  ///< this epoch completes no more, and none after it
   ErrorClass error_class = ErrorClass::request;
-  std::string cause;  ///< a sentence; empty where the request was freed
+  /// The rank that ended first, the side's own most often. No cause: the request was freed. No rank: there was no
+  /// memory for what the side said.
+  Origin origin;
 };
 
 /// The first word of each side counts. Any thread.

@@ -115,9 +115,10 @@ void Half::throw_if_given_up() const {
 
 void Half::say(Epoch first_lost, const char* what, const Error& error, Mail::Caller caller) {
   insist([&] {
-    ending.say({first_lost, error.error_class(),
-                fmt::format("the {}, rank {}, {}: {}", side() == Side::send ? "sender" : "receiver", services_.rank,
-                            what, error.sentence())});
+    const Origin* const passed_on = error.origin();
+    ending.say(
+        {first_lost, error.error_class(),
+         passed_on != nullptr ? *passed_on : Origin{services_.rank, fmt::format("{}: {}", what, error.sentence())}});
   });
   send_last_word(caller);
 }
@@ -128,15 +129,23 @@ void Half::send_last_word(Mail::Caller caller) {
   const auto word = insist([&] { return ending.take_unsent(); });
   if (!word) return;
   insist([&] {
-    services_.mail.post(peer(), write(Failure{to, word->first_lost, {word->error_class, word->cause}}), caller);
+    services_.mail.post(
+        peer(), write(Failure{to, word->first_lost, word->origin.rank, {word->error_class, word->origin.cause}}),
+        caller);
   });
 }
 
 Error Half::why_lost(const std::string& state) const {
   const LastWord& word = ending.heard_word();
-  if (!word.cause.empty()) return Error(word.error_class, "{}", word.cause);
-  return Error(ErrorClass::request, "the {} has freed its request (rank {}): epoch {} cannot complete. {}",
-               side() == Side::send ? "receiver" : "sender", peer(), word.first_lost, state);
+  const char* const other_side = side() == Side::send ? "receiver" : "sender";
+  if (word.origin.cause.empty()) {
+    return Error(ErrorClass::request, "the {} has freed its request (rank {}): epoch {} cannot complete. {}",
+                 other_side, peer(), word.first_lost, state);
+  }
+  const auto& [rank, cause] = word.origin;
+  if (rank < 0) return Error(word.error_class, "{}", cause);
+  if (rank != peer()) return Error(word.error_class, "rank {} {}", rank, cause).began_at(word.origin);
+  return Error(word.error_class, "the {}, rank {}, {}", other_side, rank, cause).began_at(word.origin);
 }
 
 }  // namespace partita

@@ -61,7 +61,8 @@ Matcher::Matcher(const Services& services, LinkReport& link_report)
         message, [&](wire::Reader whole) { failure = read_failure(whole); },
         [&](wire::Reader head, const Error&) {
           failure = read_head_of_failure(head);
-          failure.verdict.sentence = "out of memory";  // so short that it takes none
+          failure.rank = -1;
+          failure.verdict = {ErrorClass::no_mem, "out of memory"};  // so short that it takes none
         });
     take_failure(from, std::move(failure));
   });
@@ -261,8 +262,8 @@ void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
   half.peer_id = peer_id;
   half.ending.say(
       {half.first_epoch_after_free(), ErrorClass::request,
-       fmt::format("the sender, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was matched",
-                   services_.rank, half.key.tag, shape.total_bytes(), shape.partitions())});
+       Origin{services_.rank, fmt::format("freed its request (tag {}, {} bytes in {} partitions) before it was matched",
+                                          half.key.tag, shape.total_bytes(), shape.partitions())}});
   half.send_last_word();
   post_bye(half);
 }
@@ -370,7 +371,8 @@ void Matcher::take_failure(int from, Failure failure) {
   const std::lock_guard lock(mutex_);
   Half* const half = find(failure.id);
   if (half == nullptr || half->peer() != from) return;  // freed meanwhile
-  half->ending.hear({failure.first_lost, failure.verdict.error_class, std::move(failure.verdict.sentence)});
+  half->ending.hear(
+      {failure.first_lost, failure.verdict.error_class, {failure.rank, std::move(failure.verdict.sentence)}});
 }
 
 void Matcher::post_failure(int to, std::uint64_t sender_id, std::uint64_t receiver_id, const Error& error) {

@@ -182,7 +182,7 @@ Answer read_answer(wire::Reader& message) {
 
 wire::Bytes write(const Failure& failure) {
   wire::Writer message = begin(SetupKind::failure);
-  message.put(failure.id).put(failure.first_lost);
+  message.put(failure.id).put(failure.first_lost).put(failure.rank);
   message.put(failure.verdict.error_class).put_string(failure.verdict.sentence);
   return message.take();
 }
@@ -196,6 +196,8 @@ Failure read_head_of_failure(wire::Reader& message) {
 
 Failure read_failure(wire::Reader& message) {
   Failure failure = read_head_of_failure(message);
+  failure.rank = message.get<std::int32_t>();
+  if (failure.rank < 0) throw wire::malformed("names rank {} as the one that failed", failure.rank);
   failure.verdict = read_verdict(message);
   message.end();
   return failure;

@@ -85,7 +85,8 @@ struct Answer {
 struct Failure {
   std::uint64_t id = 0;  ///< of the request that shall hear of it
   Epoch first_lost = no_epoch;
-  Verdict verdict;
+  std::int32_t rank = 0;  ///< with which it began: the other side, or one of whom that has heard
+  Verdict verdict;        ///< its sentence begins behind that rank
 };
 
 /// The same, since the other side was freed.

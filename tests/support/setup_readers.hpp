@@ -102,7 +102,7 @@ inline std::vector<SetupReader> setup_readers() {
       mailbox_reader("uneven_offer", uneven_offer, read_offer),
       mailbox_reader("uneven_answer", uneven_chosen, read_answer),
       mailbox_reader("refusal", refused, read_answer),
-      mailbox_reader("failure", Failure{11, 7, {ErrorClass::other, "rank 3 has failed"}}, read_failure),
+      mailbox_reader("failure", Failure{11, 7, 3, {ErrorClass::other, "could not send: why"}}, read_failure),
       mailbox_reader("bye", Bye{11, 7}, read_bye),
       mailbox_reader("segment_freed", SegmentFreed{2}, read_segment_freed),
       link_reader("direct_offer", link::direct::Offer{{1, 128, {}}, 0, probe}),

@@ -109,6 +109,26 @@ TEST_F(TransferEnds, a_receiver_that_fails_ends_the_sender) {
   EXPECT_EQ(failure_of(to->half), "its GPU is gone") << "the first word counts";
 }
 
+TEST_F(TransferEnds, a_cause_that_is_passed_on_names_the_rank_that_began_and_no_other) {
+  const auto to = recv();
+  const auto from = send();
+  const auto other_to = recv();
+  const auto other_from = send();
+  deliver_all();
+  from->start();
+  other_from->start();
+  to->start();
+  from->half.fail_on_both_sides("could not send", Error(ErrorClass::truncate, "its disk is full"));
+  deliver_all();
+  const Error heard = to->half.why_lost();
+  EXPECT_EQ(heard.sentence(), "the sender, rank 0, could not send: its disk is full");
+  other_to->half.fail_on_both_sides("gave its request up", heard);
+  deliver_all();
+  ASSERT_TRUE(other_from->half.is_lost());
+  EXPECT_EQ(other_from->half.why_lost().sentence(), "rank 0 could not send: its disk is full");
+  EXPECT_EQ(other_from->half.why_lost().error_class(), ErrorClass::truncate);
+}
+
 TEST_F(TransferEnds, a_receiver_that_cannot_open_at_the_match_fails_both_sides) {
   receiver.first.open_throws = true;
   const auto to = recv();
@@ -204,8 +224,8 @@ TEST_F(TransferEnds, a_failure_of_a_half_that_is_gone_is_heard_by_nobody) {
   const auto to = recv();
   const auto from = send();
   deliver_all();
-  EXPECT_NO_THROW(hand_over({0, 1, write(Failure{to->half.id + 100, 5, {ErrorClass::other, "late"}})}));
-  EXPECT_NO_THROW(hand_over({1, 1, write(Failure{to->half.id, 5, {ErrorClass::other, "of another rank"}})}));
+  EXPECT_NO_THROW(hand_over({0, 1, write(Failure{to->half.id + 100, 5, 0, {ErrorClass::other, "late"}})}));
+  EXPECT_NO_THROW(hand_over({1, 1, write(Failure{to->half.id, 5, 1, {ErrorClass::other, "of another rank"}})}));
   EXPECT_FALSE(to->half.ending.heard());
   EXPECT_THROW(hand_over({1, 1, write(Bye{to->half.id, 5})}), Error) << "none of its";
 }
