@@ -166,8 +166,7 @@ void Collective::start() {
     for (const auto& leg : legs_) leg->half().start();
   } catch (const std::exception&) {
     // Some legs have begun an epoch that the others will not.
-    fail_with_current();
-    for (const auto& leg : legs_) leg->half().set_active(false);
+    end_epoch(current_error());
     throw;
   }
   ++epochs_;
@@ -433,8 +432,10 @@ bool Collective::prepared() {
 
 void Collective::close() {
   for (const auto& leg : legs_) {
-    leg->half().record(Trace::Event::completed);
-    leg->half().set_active(false);
+    Half& half = leg->half();
+    if (!half.active()) continue;  // of a start that has failed
+    half.record(Trace::Event::completed);
+    half.set_active(false);
   }
   active_.store(false, std::memory_order_release);
 }
@@ -469,26 +470,16 @@ void Collective::fail_with_current() noexcept {
 }
 
 void Collective::abandon(const std::optional<Error>& cause) {
-  if (!active()) return;
+  if (active()) end_epoch(cause);
+}
+
+/// Nothing more of it moves, and all peers hear why, if there is a cause. It may have begun on some legs only.
+void Collective::end_epoch(const std::optional<Error>& cause) {
   const auto exclusive = services_.progress.exclusive();
   services_.progress.dismiss(*this);
   if (gpu_ != nullptr) gpu_->close();
   meeting_.stop();
-  for_each_leg([&](Leg& leg) {
-    Half& half = leg.half();
-    Epoch first_lost = half.epoch();
-    {
-      const std::lock_guard lock(half.setup_mutex());
-      half.give_up();
-      try {
-        if (leg.is_over()) first_lost = next(first_lost);
-      } catch (const std::exception&) {
-        // Not that anybody knows.
-      }
-      half.give_up_epoch();
-    }
-    if (cause) half.say(first_lost, "gave its request up", *cause);
-  });
+  for_each_leg([&](Leg& leg) { leg.give_up(cause); });
   close();
 }
 

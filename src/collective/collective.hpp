@@ -115,6 +115,7 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   void check_startable() const;
   void throw_if_failed() const;
   void fail_with_current() noexcept;
+  void end_epoch(const std::optional<Error>& cause);
   bool is_lost() const;
   /// Does whatever of the partition can be done now; returns whether it did something.
   bool walk(int partition, Course& course);

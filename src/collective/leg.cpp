@@ -34,6 +34,29 @@ std::string Leg::explain() const {
   return wait.empty() ? fmt::format("nothing is missing between this rank and rank {}", terms_.rank) : wait;
 }
 
+void Leg::give_up(const std::optional<Error>& cause) {
+  Half& half = this->half();
+  Epoch lost = no_epoch;
+  {
+    const std::lock_guard lock(half.setup_mutex());
+    half.give_up();
+    lost = first_lost();
+    if (half.active()) half.give_up_epoch();
+  }
+  if (cause) half.say(lost, "gave its request up", *cause);
+}
+
+Epoch Leg::first_lost() {
+  const Half& half = this->half();
+  if (!half.active()) return next(half.epoch());
+  try {
+    if (is_over()) return next(half.epoch());
+  } catch (const std::exception&) {
+    // Not that anybody knows.
+  }
+  return half.epoch();
+}
+
 /// As sentences name it.
 std::string Leg::peer_name() const {
   return fmt::format("rank {} (world rank {})", terms_.rank, terms_.peer);

@@ -35,6 +35,11 @@ class Leg : protected Half::User {
   /// Whose turn it is, if this leg is not over and waits for its peer; else nothing.
   virtual std::string describe_wait() const = 0;
   std::string explain() const final;
+  /// No other epoch opens, and nothing more of an open one moves; where there is a cause, the peer hears it. Under the
+  /// engine's lock, as the next.
+  void give_up(const std::optional<Error>& cause);
+  /// The first epoch that the peer has lost if this side goes on no more.
+  Epoch first_lost();
   virtual ~Leg() = default;
 
  protected:

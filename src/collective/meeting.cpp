@@ -59,6 +59,17 @@ bool Meeting::all_have_left() const {
   return opened_ == 0 || std::ranges::all_of(rounds_, [](const Round& round) { return round.to->is_over(); });
 }
 
+/// Nothing is left to do until this rank starts another epoch.
+bool Meeting::has_caught_up() const {
+  return met_.load(std::memory_order_relaxed) == started_.load(std::memory_order_acquire) && all_have_left();
+}
+
+/// To be asked before a look, so that a peer which ends after its message is no loss.
+const Leg* Meeting::lost_leg() const {
+  const auto lost = std::ranges::find_if(legs_, [](const auto& leg) { return leg->half().is_lost(); });
+  return lost == legs_.end() ? nullptr : lost->get();
+}
+
 void Meeting::open_epoch() {
   for (const auto& leg : legs_) leg->half().start();
   ++opened_;
@@ -86,19 +97,32 @@ bool Meeting::go_on() {
   }
 }
 
+/// As go_on(). Who fails, or hears that a peer has, says so to all: they wait for this rank in turn. `lost`: of before.
+bool Meeting::go_on_or_fail(const Leg* lost) {
+  try {
+    for (const auto& leg : legs_) leg->half().throw_if_failed();
+    const bool moved = go_on();
+    if (lost != nullptr && lost->half().ending.has_failed() && !has_caught_up()) throw lost->half().why_lost();
+    return moved;
+  } catch (const std::exception&) {
+    fail(current_error());
+    throw;
+  }
+}
+
+void Meeting::fail(const Error& error) {
+  failure_ = error;
+  for (const auto& leg : legs_) leg->half().say(leg->first_lost(), "could not say that it has started", error);
+}
+
 bool Meeting::is_over() {
   if (rounds_.empty()) return true;
   const auto exclusive = services_.progress.exclusive();
-  for (const Round& round : rounds_) {
-    round.to->half().throw_if_failed();
-    round.from->half().throw_if_failed();
-  }
   if (failure_) throw Error(*failure_);
-  // Asked before the look, so that a peer which ends after its message is no loss.
-  const auto lost = std::ranges::find_if(legs_, [](const auto& leg) { return leg->half().is_lost(); });
-  go_on();
-  if (met_.load(std::memory_order_relaxed) == started_.load(std::memory_order_relaxed) && all_have_left()) return true;
-  if (lost != legs_.end()) throw(*lost)->half().why_lost();
+  const Leg* const lost = lost_leg();
+  go_on_or_fail(lost);
+  if (has_caught_up()) return true;
+  if (lost != nullptr) throw lost->half().why_lost();
   return false;
 }
 
@@ -111,13 +135,11 @@ const Leg* Meeting::awaited() const {
 ActiveStep::Outcome Meeting::step() noexcept {
   try {
     if (failure_) return Outcome::idle;
-    const bool moved = go_on();
-    const bool is_behind = met_.load(std::memory_order_relaxed) != started_.load(std::memory_order_acquire);
-    if (!is_behind && all_have_left()) return Outcome::idle;
+    const bool moved = go_on_or_fail(lost_leg());
+    if (has_caught_up()) return Outcome::idle;
     return moved ? Outcome::moved : Outcome::waiting;
   } catch (const std::exception&) {
-    failure_ = current_error();
-    return Outcome::idle;
+    return Outcome::idle;  // it has failed, and the peers have heard
   }
 }
 

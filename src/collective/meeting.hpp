@@ -52,8 +52,12 @@ class Meeting final : private ActiveStep {
   };
 
   bool all_have_left() const;
+  bool has_caught_up() const;
+  const Leg* lost_leg() const;
   void open_epoch();
   bool go_on();
+  bool go_on_or_fail(const Leg* lost);
+  void fail(const Error& error);
   Outcome step() noexcept override;
 
   const Services& services_;

@@ -32,7 +32,9 @@ class Ending {
   void hear(LastWord word);
   /// Whether the other side has ended.
   bool heard() const { return is_heard_.load(std::memory_order_acquire); }
-  /// Whether it has, so that `epoch` cannot complete.
+  /// Whether it has otherwise than by a free.
+  bool has_failed() const { return heard() && !word_.origin.cause.empty(); }
+  /// Whether it has ended so that `epoch` cannot complete.
   bool loses(Epoch epoch) const { return heard() && reached(epoch, word_.first_lost); }
   /// Once one of these has been true.
   const LastWord& heard_word() const { return word_; }
