@@ -31,6 +31,7 @@ void check_queue_type(Partita_Queue_type type, const void* stream) {
 std::vector<Operation*> operations_of(int count, const Partita_Request requests[]) {
   check_list(count, requests, "requests");
   std::vector<Operation*> operations;
+  operations.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) operations.push_back(&operation_of(requests[i]));
   return operations;
 }

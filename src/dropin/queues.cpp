@@ -30,13 +30,13 @@ int refuse_array(const char* call, int count, const MPI_Request requests[]) {
   return MPI_SUCCESS;
 }
 
-/// Whether the MPI has started the request. A send that is complete, though nobody has waited for it, passes for one
-/// that is not: the MPI does not tell.
-bool is_active(MPI_Request request, const Record& record) {
+/// Whether the MPI has started the request: one that is complete, though nobody has waited for it, has a status, unless
+/// it is a send, or MPICH has been asked before (it tells once); then it passes for inactive.
+bool is_active(MPI_Request request) {
   MPI_Status status;
   int complete = 0;
   if (native().Request_get_status(request, &complete, &status) != MPI_SUCCESS || complete == 0) return true;
-  return record.call == Record::Call::recv && status.MPI_SOURCE != MPI_ANY_SOURCE;
+  return status.MPI_SOURCE != MPI_ANY_SOURCE;
 }
 
 int make(const Record& of, Partita_Request* made) {
@@ -99,17 +99,18 @@ int OwnRequests::prepare(const char* call) {
           "neither a persistent send or receive nor partitioned: nonblocking and generalized requests, "
           "and the MPI's persistent collectives, cannot be matched");
     }
-    if (records[i] && is_active(request, *records[i])) {
+    if (const auto& record = records[i]; record && is_active(request)) {
       return refuse_request(call, place, "active; expected is an inactive one");
     }
   }
   std::unordered_map<RequestTable::Key, std::size_t> made_of;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (!records[i]) continue;
+    const std::optional<Record>& record = records[i];
+    if (!record) continue;
     const auto [found, is_new] = made_of.try_emplace(key_of(requests_[i]), made_.size());
     if (is_new) {
       Made made{PARTITA_REQUEST_NULL, {}};
-      if (const int code = make(*records[i], &made.request); code != MPI_SUCCESS) return code;
+      if (const int code = make(*record, &made.request); code != MPI_SUCCESS) return code;
       made_.push_back(std::move(made));
     }
     made_[found->second].places.push_back(i);
