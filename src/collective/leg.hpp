@@ -46,6 +46,7 @@ class Leg : protected Half::User {
   Leg(CollectiveMemory& memory, LegTerms terms);
   HalfTerms half_terms(Side side) const;
   std::string peer_name() const;
+  void opened_epoch() noexcept final {}
 
   CollectiveMemory& memory_;
   const LegTerms terms_;

@@ -15,6 +15,8 @@ RecvRequest::RecvRequest(const RequestServices& services, RequestArguments argum
 
 void RecvRequest::start() {
   check_startable();
+  // Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
+  if (device_.exists()) device_.side().start(next(in_.epoch()));
   try {
     in_.start();
   } catch (...) {
@@ -23,15 +25,10 @@ void RecvRequest::start() {
   }
 }
 
-/// Its kernels hear of the epoch before the sender does: none sees flags of an epoch that it does not know.
-void RecvRequest::before_epoch(Epoch) {
-  begin_delivery();
-  if (device_.exists()) device_.side().start(in_.epoch());
-}
-
 void RecvRequest::opened_epoch() noexcept {
+  begin_delivery();
   if (device_.exists()) device_.enter_epoch();
-  want_progress();
+  if (link_wants_progress_) want_progress();
 }
 
 void RecvRequest::before_match() {

@@ -25,7 +25,6 @@ class RecvRequest final : public Request, public Awaitable {
 
  private:
   void before_match() override;
-  void before_epoch(Epoch last) override;
   void opened_epoch() noexcept override;
   link::DeviceRoute device_route() override;
   bool device_step() override;

@@ -31,7 +31,6 @@ void Request::close() {
 }
 
 void Request::want_progress() {
-  if (!link_wants_progress_) return;
   services_.progress.want();
   progress_is_wanted_ = true;
 }
@@ -107,7 +106,7 @@ void Request::check_startable() {
     abandon(mistake);
     throw Error(*mistake);
   }
-  if (half_.ending.loses(next(epoch()))) throw half_.why_lost();
+  if (half_.ending.heard() && half_.ending.loses(next(epoch()))) throw half_.why_lost();
 }
 
 partita_u32 Request::sides() const {

@@ -49,7 +49,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
 
   /// An epoch opens. Throws Error if none may. A mistake of a kernel that nobody was told gives the request up.
   void check_startable();
-  /// The epoch was opened on the link, whose steps are taken until it is closed, if it needs them.
+  /// The epoch was opened on the link, which wants its steps taken until it is closed.
   void want_progress();
   /// The calling thread may take steps that copy GPU memory.
   void enter_gpu() const;

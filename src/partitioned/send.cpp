@@ -7,6 +7,12 @@
 #include "partitioned/partition_range.hpp"
 
 namespace partita {
+namespace {
+
+/// The first epoch there, and the second of all.
+constexpr Epoch behind_wrap = next(~Epoch{0});
+
+}  // namespace
 
 SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
     : Request(services, std::move(arguments), out_, {.markable = this}), out_(services, *this, message_.half_terms()) {}
@@ -16,20 +22,18 @@ void SendRequest::start() {
   out_.start();
 }
 
-/// Behind the wrap what is noted of old epochs would be taken for new.
-void SendRequest::before_epoch(Epoch last) {
-  if (out_.epoch() > last) return;
-  hand_overs_.forget();
-  if (device_.exists()) device_.side().forget_hand_overs();
+void SendRequest::opened_epoch() noexcept {
+  if (out_.epoch() == behind_wrap) forget_hand_overs();
+  if (link_wants_progress_) want_progress();
+  if (!device_.exists()) return short_way_.store(short_partitions_, std::memory_order_release);
+  device_.side().start(out_.epoch());
+  device_.enter_epoch();
 }
 
-void SendRequest::opened_epoch() noexcept {
-  if (device_.exists()) {
-    device_.side().start(out_.epoch());
-    device_.enter_epoch();
-  }
-  want_progress();
-  open_short_way();
+/// What is noted of old epochs would be taken for new.
+void SendRequest::forget_hand_overs() noexcept {
+  hand_overs_.forget();
+  if (device_.exists()) device_.side().forget_hand_overs();
 }
 
 void SendRequest::close() {
@@ -40,11 +44,8 @@ void SendRequest::close() {
 void SendRequest::before_match() {
   link_wants_progress_ = out_.needs_progress();
   hand_overs_.set_up(out_.plan().transport_partitions());
-}
-
-void SendRequest::open_short_way() {
-  if (out_.terms().packed_apart || services_.trace.enabled() || device_.exists()) return;
-  short_way_.store(static_cast<std::uint32_t>(message_.partitions()), std::memory_order_release);
+  if (out_.terms().packed_apart || services_.trace.enabled()) return;
+  short_partitions_ = static_cast<std::uint32_t>(message_.partitions());
 }
 
 /// Whatever is unusual, a mistake too, goes the other way. Nothing follows a call, so that the most frequent way, on

@@ -25,7 +25,6 @@ class SendRequest final : public Request, public Markable {
 
  private:
   void before_match() override;
-  void before_epoch(Epoch last) override;
   void opened_epoch() noexcept override;
   link::DeviceRoute device_route() override;
   bool device_step() override;
@@ -41,13 +40,14 @@ class SendRequest final : public Request, public Markable {
   std::int32_t take_handed_over();
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void check_markable() const;
-  void open_short_way();
+  void forget_hand_overs() noexcept;
 
   Outgoing out_;
   /// Partitions below it go the short way when they are marked: all of them in an open epoch after the match, if there
   /// is nothing to be done but to let them leave, and none otherwise.
   std::atomic<std::uint32_t> short_way_{0};
-  HandOvers hand_overs_;  ///< by kernels
+  std::uint32_t short_partitions_ = 0;  ///< what that is in an epoch in which kernels do not mark
+  HandOvers hand_overs_;                ///< by kernels
 };
 
 }  // namespace partita

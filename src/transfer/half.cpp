@@ -57,25 +57,6 @@ void Half::finish_match() {
   matched_.store(true, std::memory_order_release);
 }
 
-void Half::start() {
-  std::unique_lock lock(setup_mutex_, std::defer_lock);
-  if (!matched()) lock.lock();
-  const bool opens = matched();  // else the match does
-  const Epoch last = epoch();
-  set_epoch(next(last));
-  try {
-    begin();
-    user_.before_epoch(last);
-    record(Trace::Event::started);
-    if (opens) open();
-  } catch (...) {
-    set_epoch(last);
-    throw;
-  }
-  if (opens) user_.opened_epoch();
-  set_active(true);
-}
-
 void Half::fail(const Error& error) {
   {
     const std::lock_guard lock(failure_mutex_);

@@ -51,12 +51,9 @@ class Half {
     /// The plan is known, and the link there. The half is matched after this, and after opened_epoch() where an epoch
     /// is open. May throw Error.
     virtual void before_match() {}
-    /// start() has numbered the epoch behind `last`, and opens it on the link after this. Matched, or under
-    /// setup_mutex(). May throw Error.
-    virtual void before_epoch(Epoch last) { static_cast<void>(last); }
     /// The epoch is open on the link, by start() or, where that came before the match, by the match: its partitions may
     /// travel from here on, so that nothing may fail any more.
-    virtual void opened_epoch() noexcept {}
+    virtual void opened_epoch() noexcept = 0;
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
 
@@ -101,7 +98,7 @@ class Half {
 
   /// Opens the next epoch: on the link too, if matched, else the match does that. Where it throws, no epoch is open,
   /// and the next start opens the same one.
-  void start();
+  virtual void start() = 0;
   /// The epoch that was opened last. Any thread: a step of the progress engine may still look when the next one opens.
   Epoch epoch() const { return epoch_.load(std::memory_order_relaxed); }
   void set_epoch(Epoch epoch) { epoch_.store(epoch, std::memory_order_relaxed); }
@@ -155,8 +152,10 @@ class Half {
   Ending ending;
 
  protected:
-  /// Nothing of the epoch that opens next is complete. Matched, or under setup_mutex().
-  virtual void begin() {}
+  /// As start(). `begin`: nothing of the new epoch is complete; matched, or under setup_mutex(). `open`: as open(),
+  /// called without a detour.
+  template <class Begin, class Open>
+  void start_with(Begin begin, Open open);
   /// Opens the epoch on the link: the last that can fail.
   virtual void open() = 0;
   /// What is copied where the link serves memory of kind `form`; none where that is the program's buffer itself.
@@ -186,5 +185,27 @@ class Half {
   mutable std::atomic<bool> told_{false};
   std::optional<Error> failure_;
 };
+
+template <class Begin, class Open>
+void Half::start_with(Begin begin, Open open) {
+  std::unique_lock lock(setup_mutex_, std::defer_lock);
+  bool opens = matched();  // else the match does
+  if (!opens) {
+    lock.lock();
+    opens = matched();
+  }
+  const Epoch last = epoch();
+  set_epoch(next(last));
+  try {
+    begin();
+    record(Trace::Event::started);
+    if (opens) open();
+  } catch (...) {
+    set_epoch(last);
+    throw;
+  }
+  if (opens) user_.opened_epoch();
+  set_active(true);
+}
 
 }  // namespace partita

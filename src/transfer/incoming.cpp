@@ -32,6 +32,10 @@ void Incoming::connect(const link::Plan& plan, const link::Plan& wire, std::uniq
   finish_match();
 }
 
+void Incoming::start() {
+  start_with([] {}, [this] { open(); });
+}
+
 void Incoming::open() {
   link_->open(epoch());
   if (staged_ != nullptr) staged_->open(epoch());

@@ -29,6 +29,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   const std::byte* landing() const { return is_staged_ ? terms_.data : link_->landing(epoch()); }
   bool needs_progress() const { return link_->needs_progress(); }
   std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
+  void start() override;
   void withdraw() override;
   void give_up_epoch() override { withdraw(); }
   void release_memory() override;

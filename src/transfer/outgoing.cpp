@@ -59,6 +59,10 @@ void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int3
   for (const link::Range run : kept) submit(run);
 }
 
+void Outgoing::start() {
+  start_with([this] { begin(); }, [this] { open(); });
+}
+
 void Outgoing::begin() {
   put_count_.store(0, std::memory_order_relaxed);
   const bool may_hold = matched() && gathering_.may_hold() && services_.holds.possible();

@@ -72,12 +72,13 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   bool needs_progress() const { return link_->needs_progress(); }
   std::optional<link::DeviceSendRoute> device_route() { return link_->device_route(); }
 
+  void start() override;
   void give_up_epoch() override;
   void withdraw() override;
   void release_memory() override;
 
  private:
-  void begin() override;
+  void begin();
   void open() override { link_->start(epoch()); }
   std::uint64_t held() override;
   void end_hold(std::uint64_t seen) noexcept override;

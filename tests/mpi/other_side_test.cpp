@@ -217,32 +217,37 @@ class Tracing {
   }
 };
 
-/// An event that is traced takes memory, the first one of all for certain: here a start.
+/// An event that is traced takes memory, the first one of all for certain: here a start, of which the match comes
+/// before or after.
 TEST_F(OtherSide, a_start_without_memory_opens_no_epoch) {
-  for (const int failing : {0, 1}) {
-    const Tracing tracing;
-    init(4096);
-    while (told(request(), "partita_matched") != "true") sched_yield();
-    if (rank() == failing) {
-      fail_allocations(1, 5);
-      const int code = Partita_Start(&request());
-      end_failing();
-      EXPECT_EQ(class_of(code), MPI_ERR_NO_MEM) << told_by(code);
-      EXPECT_EQ(told(request(), "partita_active"), "false");
-    }
-    for (const std::uint64_t key : {1, 2}) {
-      step("epoch " + std::to_string(key) + ", rank " + std::to_string(failing) + " having failed to start the first");
-      if (sends()) {
-        send_.start();
-        send_.mark_all(key);
-        send_.wait();
-      } else {
-        recv_.start();
-        recv_.wait_for(key);
+  for (const bool matched : {true, false}) {
+    for (const int failing : {0, 1}) {
+      const Tracing tracing;
+      if (!matched && rank() != failing) harness_barrier();
+      init(4096);
+      while (matched && told(request(), "partita_matched") != "true") sched_yield();
+      if (rank() == failing) {
+        fail_allocations(1, 5);
+        const int code = Partita_Start(&request());
+        end_failing();
+        EXPECT_EQ(class_of(code), MPI_ERR_NO_MEM) << told_by(code);
+        EXPECT_EQ(told(request(), "partita_active"), "false");
+        if (!matched) harness_barrier();
       }
-      RETURN_IF_FAILED();
+      for (const std::uint64_t key : {1, 2}) {
+        step("epoch " + std::to_string(key) + ", rank " + std::to_string(failing) + " having failed to start it");
+        if (sends()) {
+          send_.start();
+          send_.mark_all(key);
+          send_.wait();
+        } else {
+          recv_.start();
+          recv_.wait_for(key);
+        }
+        RETURN_IF_FAILED();
+      }
+      free();
     }
-    free();
   }
 }
 

@@ -19,9 +19,6 @@ class Party final : public Half::User {
       : buffer(static_cast<std::size_t>(terms.shape.total_bytes())),
         half(services, *this, with_data(std::move(terms))) {}
   void before_match() override { ++matches; }
-  void before_epoch(Epoch) override {
-    if (fails_before_epoch) throw Error(ErrorClass::other, "the test's user has no room for an epoch");
-  }
   void opened_epoch() noexcept override { ++opened; }
   std::string explain() const override { return "A test's half"; }
 
@@ -31,7 +28,6 @@ class Party final : public Half::User {
   Kind half;
   int matches = 0;
   int opened = 0;  ///< epochs, on the link
-  bool fails_before_epoch = false;
 
  private:
   HalfTerms with_data(HalfTerms terms) {

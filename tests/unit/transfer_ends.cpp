@@ -151,12 +151,8 @@ TEST_F(TransferEnds, a_start_that_fails_opens_no_epoch_and_the_next_one_opens_th
     EXPECT_FALSE(party.half.active());
     EXPECT_EQ(party.opened, 0);
   };
-  fails(*to, to->fails_before_epoch);
-  fails(*from, from->fails_before_epoch);
   deliver_all();
-  fails(*to, to->fails_before_epoch);
   fails(*to, receiver.first.open_throws);
-  fails(*from, from->fails_before_epoch);
   fails(*from, sender.first.start_throws);
   from->start();
   EXPECT_FALSE(from->half.receiver_has_started()) << "nothing was promised to it";
