@@ -55,7 +55,12 @@ void Incoming::could_not_take() noexcept {
 }
 
 void Incoming::withdraw() {
-  if (staged_ != nullptr) staged_->close();
+  StagedArrivals* staged = nullptr;
+  {
+    const auto exclusive = services_.progress.exclusive();  // a step may make the match
+    staged = staged_.get();
+  }
+  if (staged != nullptr) staged->close();
 }
 
 void Incoming::release_memory() {

@@ -261,7 +261,12 @@ void Outgoing::give_up_epoch() {
 void Outgoing::withdraw() {
   services_.progress.dismiss(*this);
   stop_holding();
-  if (staged_ != nullptr) staged_->close();
+  StagedPuts* staged = nullptr;
+  {
+    const auto exclusive = services_.progress.exclusive();  // a step may make the match
+    staged = staged_.get();
+  }
+  if (staged != nullptr) staged->close();
 }
 
 void Outgoing::release_memory() {

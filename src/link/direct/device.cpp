@@ -150,15 +150,7 @@ class DeviceSender final : public Sender {
     if (endpoint.driver == Driver::host) return;
     context.device_memory.copy(own_.device_words(), own_.host_words(), sizeof(Promise));
   }
-  ~DeviceSender() override {
-    try {
-      for (const auto& lane : lanes_) {
-        if (lane) lane->drain();
-      }
-    } catch (const Error&) {
-      // The GPU no longer works: nothing is under way.
-    }
-  }
+  ~DeviceSender() override { drain(); }
 
   wire::Bytes offer() override {
     DeviceOffer offer{endpoint_.driver, aligned_for_packets(endpoint_) && !endpoint_.in_place,
@@ -228,6 +220,8 @@ class DeviceSender final : public Sender {
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane && !lane->finished(); });
   }
 
+  void give_up(Epoch) override { drain(); }
+
   std::optional<DeviceSendRoute> device_route() override {
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
@@ -243,6 +237,17 @@ class DeviceSender final : public Sender {
 
  private:
   static constexpr unsigned looks_each_failure_ = 4096;
+
+  /// Until nothing reads the program's memory any more.
+  void drain() noexcept {
+    try {
+      for (const auto& lane : lanes_) {
+        if (lane) lane->drain();
+      }
+    } catch (const Error&) {
+      // The GPU no longer works: nothing is under way.
+    }
+  }
 
   /// As many of `transports` as one copy should take: a receiver may use what came before the rest has.
   Range first_copy_of(Range transports) const {
