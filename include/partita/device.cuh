@@ -17,6 +17,9 @@
 //   PARTITA_DEVICE_ERR_PARTITION  it is out of range
 //   PARTITA_DEVICE_ERR_SIDE       a call for sends on a receive or the other way round
 //
+// A request of a collective is a send where this rank has data to send, and a host-driven receive where data arrive, or
+// both. Kernels that await what is reduced leave room for the library's on the same GPU. MPIX_Pbuffer is null.
+//
 // A request to or from MPI_PROC_NULL has calls that do nothing and succeed: MPIX_Parrived is true, MPIX_Pbuffer null.
 // Several requests are passed as an array, in GPU memory or in a struct that is a __grid_constant__ parameter.
 //

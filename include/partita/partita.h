@@ -140,8 +140,8 @@ PARTITA_EXPORT int Partita_Pbuf_prepareall(int count, Partita_Request requests[]
  * the p-th slice. A rank that has data to send marks its partitions (Partita_Pready); each partition goes its way by
  * itself, and Partita_Parrived tells, where data arrive, whether it is through. Collective over `comm`, an
  * intracommunicator: all ranks make their requests in the same order. The init calls never block. Displacements count
- * elements, in the w forms bytes. MPI_IN_PLACE as in MPI. Host memory. Info keys: partita_link, partita_algorithm.
- * One page for all: docs/api/Partita_Pcollective_init.md. */
+ * elements, in the w forms bytes. MPI_IN_PLACE as in MPI. Host or GPU memory. Info keys: partita_link,
+ * partita_algorithm, partita_driver (host). One page for all: docs/api/Partita_Pcollective_init.md. */
 
 PARTITA_EXPORT int Partita_Pbcast_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int root,
                                        MPI_Comm comm, MPI_Info info, Partita_Request* request);
@@ -301,11 +301,12 @@ PARTITA_EXPORT int Partita_Wait_until(int count, Partita_Request requests[], int
 
 /* ---- Device requests (gpu-initiated-partitioned-mpi, section IV-A.3; docs/design/device.md) ----------------- */
 
-/** Makes what kernels need to mark (send) or await (receive) the partitions of `request`, whose buffer lies in the
- * memory of one GPU: a small struct that the program passes to its kernels by value, any number of times
- * (partita/device.cuh). Blocks until the request is matched; one device request at a time. The
- * request may be active, if the host has marked nothing in this epoch. While a send has a device request, kernels mark
- * all of its partitions. A receive's is for Parrived in kernels, and may be had beside the host's Parrived. */
+/** Makes what kernels need to mark (send) or await (receive) the partitions of `request`, or both (collective, as far
+ * as this rank has data to send and data arrive), whose buffers lie in the memory of one GPU: a small struct that the
+ * program passes to its kernels by value, any number of times (partita/device.cuh). Blocks until the request is
+ * matched; one device request at a time. The request may be active, if the host has marked nothing in this epoch. While
+ * a send or a collective has a device request, kernels mark all of its partitions. A receive's is for Parrived in
+ * kernels, and may be had beside the host's Parrived; so may a collective's. */
 PARTITA_EXPORT int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request request);
 
 /** Releases what Partita_Prequest_create made, before its request is freed, while no kernel uses it and the request is

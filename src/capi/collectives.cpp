@@ -33,6 +33,14 @@ constexpr InfoKey<CollectiveArguments> collective_info_keys[] = {
      [](const std::string& value, CollectiveArguments& arguments) { arguments.link = checked_link(value); }},
     {"partita_algorithm",
      [](const std::string& value, CollectiveArguments& arguments) { arguments.algorithm = value; }},
+    {"partita_driver",
+     [](const std::string& value, CollectiveArguments&) {
+       if (value == "host") return;
+       throw Error(ErrorClass::info_value,
+                   "info key partita_driver is \"{}\"; expected of a collective is host, since kernels cannot open its "
+                   "epochs yet",
+                   value);
+     }},
 };
 
 /// One buffer of the program, as the call names it.
@@ -153,7 +161,7 @@ class Call {
   void find_neighbours();
 
   void make() {
-    auto made = std::make_unique<collective::Collective>(runtime_.services, runtime_.matcher, std::move(arguments_));
+    auto made = std::make_unique<collective::Collective>(runtime_.services, std::move(arguments_));
     const Partita_Request handle = handle_of(*made);
     runtime_.operations.add(std::move(made));
     *common_.request = handle;

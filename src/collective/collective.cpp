@@ -63,7 +63,7 @@ memory::Place home_of(const CollectiveArguments& arguments) {
   return {};
 }
 
-std::unique_ptr<GpuWork> gpu_work(const Services& services, const CollectiveArguments& arguments,
+std::unique_ptr<GpuWork> gpu_work(const RequestServices& services, const CollectiveArguments& arguments,
                                   const memory::Place& home) {
   if (memory::is_host(home.kind)) return nullptr;
   std::optional<GpuReduction> reduction;
@@ -75,13 +75,14 @@ std::unique_ptr<GpuWork> gpu_work(const Services& services, const CollectiveArgu
 
 }  // namespace
 
-Collective::Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments)
+Collective::Collective(const RequestServices& services, CollectiveArguments arguments)
     : Operation({.markable = arguments.sent.empty() ? nullptr : this,
-                 .awaitable = arguments.received.empty() ? nullptr : this},
+                 .awaitable = arguments.received.empty() ? nullptr : this,
+                 .kernel_usable = &device_},
                 arguments.communicator),
       services_(services),
-      matcher_(matcher),
       arguments_(std::move(arguments)),
+      device_(services, *this),
       algorithm_(choose(arguments_.problem, arguments_.algorithm)),
       schedule_(algorithm_.write(arguments_.problem)),
       order_(schedule_),
@@ -91,7 +92,9 @@ Collective::Collective(const Services& services, Matcher& matcher, CollectiveArg
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()),
-      reads_under_results_(reads_under_results(arguments_, schedule_)) {
+      reads_under_results_(reads_under_results(arguments_, schedule_)),
+      epoch_(services.settings.first_epoch),
+      plan_(arguments_.partitions, arguments_.partitions, arguments_.partitions, 0) {
   for (int p = 0; p < arguments_.partitions; ++p) courses_.emplace_back(order_);
   make_legs();
 }
@@ -128,10 +131,10 @@ void Collective::for_each_leg(Body body) const {
 
 void Collective::seek_peers() {
   for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
-    if (send_of_[a] != nullptr) matcher_.add(send_of_[a]->half());
-    if (receive_of_[a] != nullptr) matcher_.add(receive_of_[a]->half());
+    if (send_of_[a] != nullptr) services_.matcher.add(send_of_[a]->half());
+    if (receive_of_[a] != nullptr) services_.matcher.add(receive_of_[a]->half());
   }
-  meeting_.seek_peers(matcher_);
+  meeting_.seek_peers(services_.matcher);
 }
 
 bool Collective::matched() const {
@@ -144,15 +147,18 @@ void Collective::check_startable() const {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
                 explain());
   }
-  throw_if_failed();
+  throw_if_over();
   for (const auto& leg : legs_) {
-    leg->half().throw_if_given_up();
     if (leg->half().ending.loses(next(leg->half().epoch()))) throw leg->half().why_lost(explain());
   }
 }
 
 void Collective::start() {
   check_startable();
+  if (const auto mistake = device_.untold_mistake()) {
+    abandon(mistake);
+    throw Error(*mistake);
+  }
   if (gpu_ != nullptr) gpu_->open();
   for (Course& course : courses_) {
     course.begun.clear();
@@ -162,6 +168,9 @@ void Collective::start() {
     course.over.store(course.walk.is_over(), std::memory_order_relaxed);
   }
   unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
+  for (ReceiveLeg* leg : receive_of_) {
+    if (leg != nullptr) leg->forget_seen();
+  }
   try {
     for (const auto& leg : legs_) leg->half().start();
   } catch (const std::exception&) {
@@ -169,10 +178,13 @@ void Collective::start() {
     end_epoch(current_error());
     throw;
   }
-  ++epochs_;
+  epoch_ = next(epoch_);
   complete_.store(false, std::memory_order_relaxed);
+  told_count_.store(0, std::memory_order_relaxed);
+  if (device_.exists()) device_.side().start(epoch_);
   active_.store(true, std::memory_order_release);
   services_.progress.activate(*this);
+  if (device_.exists()) device_.enter_epoch();
   meeting_.start();
 }
 
@@ -182,21 +194,31 @@ void Collective::mark(std::int64_t first, std::int64_t last) {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
+  if (device_.exists()) {
+    throw Error(ErrorClass::request,
+                "the request has a device request, so kernels mark its partitions; free that before the host marks");
+  }
   for (std::int64_t p = first; p <= last; ++p) {
-    Course& course = courses_[static_cast<std::size_t>(p)];
-    if (course.marked.exchange(true, std::memory_order_acq_rel)) {
+    if (!mark_one(p)) {
       throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
     }
-    // Whoever walks it now looks once more.
-    if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(static_cast<int>(p), course);
   }
+}
+
+/// False: it was marked before. The caller is counted in marking_.
+bool Collective::mark_one(std::int64_t partition) {
+  Course& course = courses_[static_cast<std::size_t>(partition)];
+  if (course.marked.exchange(true, std::memory_order_acq_rel)) return false;
+  // Whoever walks it now looks once more.
+  if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(static_cast<int>(partition), course);
+  return true;
 }
 
 bool Collective::arrived(std::int64_t partition) {
   check_partition(partition, arguments_.partitions);
   throw_if_failed();
   if (!active()) {
-    for (const auto& leg : legs_) leg->half().throw_if_given_up();
+    throw_if_over();  // what has not arrived by then never will
     return true;
   }
   const Course& course = courses_[static_cast<std::size_t>(partition)];
@@ -398,6 +420,11 @@ bool Collective::is_lost() const {
 bool Collective::done() {
   enter_gpu();
   throw_if_failed();
+  return device_.exists() ? device_done() : has_completed();
+}
+
+/// Whether everything of the open epoch was done here and has left.
+bool Collective::has_completed() {
   if (complete_.load(std::memory_order_acquire)) return true;
   const bool lost = is_lost();
   if (!lost && !all_are_through()) return false;
@@ -427,10 +454,12 @@ bool Collective::prepared() {
   const bool prepared =
       meeting_.is_over() && std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
   if (lost && !prepared) done();  // says why
+  if (prepared && device_.exists() && facets().markable != nullptr) device_.tell_ready();
   return prepared;
 }
 
 void Collective::close() {
+  device_.leave_epoch();
   for (const auto& leg : legs_) {
     Half& half = leg->half();
     if (!half.active()) continue;  // of a start that has failed
@@ -451,13 +480,32 @@ void Collective::throw_if_failed() const {
   if (failure_) throw Error(*failure_);
 }
 
+void Collective::throw_if_over() const {
+  throw_if_failed();
+  if (!given_up()) return;
+  throw Error(ErrorClass::request,
+              "an earlier epoch of the request ended with an error, so that the epochs of its ranks no longer agree; "
+              "free it on all ranks and make it anew. {}",
+              explain());
+}
+
+bool Collective::failed() const {
+  return failed_.load(std::memory_order_acquire) ||
+         std::ranges::any_of(legs_, [](const auto& leg) { return leg->half().failed(); });
+}
+
 void Collective::fail(const Error& error) {
+  fail_as("gave its request up", error, Mail::Caller::may_call_the_mpi);
+}
+
+/// The peers hear that this rank `what`.
+void Collective::fail_as(const char* what, const Error& error, Mail::Caller caller) {
   {
     const std::lock_guard lock(failure_mutex_);
     if (!failure_) failure_ = error;
   }
   failed_.store(true, std::memory_order_release);
-  for_each_leg([&](Leg& leg) { leg.half().fail_on_both_sides("gave its request up", error); });
+  for_each_leg([&](Leg& leg) { leg.half().fail_on_both_sides(what, error, caller); });
 }
 
 void Collective::fail_with_current() noexcept {
@@ -470,12 +518,15 @@ void Collective::fail_with_current() noexcept {
 }
 
 void Collective::abandon(const std::optional<Error>& cause) {
-  if (active()) end_epoch(cause);
+  if (active() || device_.exists()) end_epoch(cause);
 }
 
-/// Nothing more of it moves, and all peers hear why, if there is a cause. It may have begun on some legs only.
+/// Nothing more of it moves, its kernels are released, and all peers hear why, if there is a cause. It may have begun
+/// on some legs only, or not at all.
 void Collective::end_epoch(const std::optional<Error>& cause) {
   const auto exclusive = services_.progress.exclusive();
+  if (device_.exists()) device_.side().abort();
+  given_up_.store(true, std::memory_order_release);
   services_.progress.dismiss(*this);
   if (gpu_ != nullptr) gpu_->close();
   meeting_.stop();
@@ -488,6 +539,7 @@ void Collective::withdraw() {
   if (gpu_ != nullptr) gpu_->close();
   meeting_.stop();
   for_each_leg([](Leg& leg) { leg.half().withdraw(); });
+  device_.drop();
 }
 
 std::vector<Half*> Collective::halves() {
@@ -503,6 +555,7 @@ std::vector<InfoEntry> Collective::info() const {
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", all_matched ? "true" : "false"},
                                  {"partita_algorithm", std::string(algorithm_.name)}};
+  if (device_.exists()) entries.push_back({"partita_gpu_copy", "engine"});
   if (!all_matched || legs_.empty()) return entries;
   std::set<std::string> links;
   for (const auto& leg : legs_) links.insert(leg->half().link_name());
@@ -510,11 +563,14 @@ std::vector<InfoEntry> Collective::info() const {
   return entries;
 }
 
-std::string Collective::explain() const {
+std::string Collective::name() const {
   const Problem& problem = arguments_.problem;
-  std::string text =
-      fmt::format("Partitioned {} of {} ranks, {} partitions, algorithm {}, epoch {}: ", name_of(problem.kind),
-                  problem.size, arguments_.partitions, algorithm_.name, epochs_);
+  return fmt::format("Partitioned {} of {} ranks, {} partitions, algorithm {}, epoch {}", name_of(problem.kind),
+                     problem.size, arguments_.partitions, algorithm_.name, epoch_);
+}
+
+std::string Collective::explain() const {
+  std::string text = name() + ": ";
   if (!active()) return text + "inactive";
   std::vector<std::int64_t> unmarked;
   std::vector<std::int64_t> open;

@@ -17,8 +17,10 @@
 #include "collective/meeting.hpp"
 #include "collective/memory.hpp"
 #include "collective/reduction.hpp"
+#include "partitioned/gpu/device_request.hpp"
+#include "partitioned/gpu/hand_overs.hpp"
 #include "partitioned/operation.hpp"
-#include "transfer/matcher.hpp"
+#include "partitioned/request_services.hpp"
 
 namespace partita::collective {
 
@@ -44,10 +46,15 @@ const char* name_of(Kind kind);
 /// → over, and arrived. Marks and the progress engine walk: sends leave within the mark that they wait for, receives
 /// are looked at in the engine's steps. In GPU memory copies and reductions begin there, on a stream, and end by
 /// themselves; what follows on the stream is begun behind them at once, and what is sent leaves in the first walk that
-/// finds it ended.
-class Collective final : public Operation, public Markable, public Awaitable, private ActiveStep {
+/// finds it ended. Where kernels use it, their marks are taken from the words that they hand over in, and they hear of
+/// what is over.
+class Collective final : public Operation,
+                         public Markable,
+                         public Awaitable,
+                         private DeviceRequest::Owner,
+                         private ActiveStep {
  public:
-  Collective(const Services& services, Matcher& matcher, CollectiveArguments arguments);
+  Collective(const RequestServices& services, CollectiveArguments arguments);
   ~Collective() override;
 
   void mark(std::int64_t partition) override { mark(partition, partition); }
@@ -58,7 +65,7 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   bool matched() const override;
   void start() override;
   bool active() const override { return active_.load(std::memory_order_acquire); }
-  bool open() const override { return active(); }
+  bool open() const override { return active() || device_.has_news(); }
   bool done() override;
   bool prepared() override;
   void close() override;
@@ -112,11 +119,33 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
     std::atomic<int>& count_;
   };
 
+  partita_u32 sides() const override;
+  link::Driver driver() const override { return link::Driver::host; }
+  memory::Place place() const override;
+  bool is_to_nobody() const override { return false; }
+  bool knows_prequest_terms() const override;
+  PrequestTerms prequest_terms() override;
+  bool device_step() override;
+  bool kernels_can_wait() const override;
+  std::optional<Error> why_peers_are_lost(KernelFindings& findings) override;
+  Epoch epoch() const override { return epoch_; }
+  std::string name() const override;
+  bool failed() const override;
+  bool given_up() const override { return given_up_.load(std::memory_order_acquire); }
+  void throw_if_over() const override;
+  void fail_for_kernels(const Error& error, Mail::Caller caller) override { fail_as("failed", error, caller); }
+
   void check_startable() const;
   void throw_if_failed() const;
+  void fail_as(const char* what, const Error& error, Mail::Caller caller);
   void fail_with_current() noexcept;
   void end_epoch(const std::optional<Error>& cause);
   bool is_lost() const;
+  bool has_completed();
+  bool device_done();
+  bool take_marks();
+  bool tell_arrivals();
+  bool mark_one(std::int64_t partition);
   /// Does whatever of the partition can be done now; returns whether it did something.
   bool walk(int partition, Course& course);
   bool walk_if_free(int partition);
@@ -134,9 +163,9 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   bool all_are_through() const;
   bool everything_is_over();
 
-  const Services& services_;
-  Matcher& matcher_;
+  const RequestServices& services_;
   CollectiveArguments arguments_;
+  DeviceRequest device_;
   const Algorithm& algorithm_;
   const Schedule schedule_;
   const Order order_;
@@ -154,7 +183,12 @@ class Collective final : public Operation, public Markable, public Awaitable, pr
   std::atomic<int> marking_{0};          ///< threads that are in mark()
   std::atomic<std::uint64_t> actions_done_{0};
   std::atomic<bool> complete_{false};
-  std::uint64_t epochs_ = 0;
+  Epoch epoch_;  ///< the newest
+  std::atomic<bool> given_up_{false};
+  const link::Plan plan_;                 ///< as kernels see the partitions, which have no bytes there
+  HandOvers hand_overs_;                  ///< marks of kernels
+  std::vector<std::atomic<Epoch>> told_;  ///< by partition: the newest epoch in which kernels were told of its arrival
+  std::atomic<int> told_count_{0};        ///< in the open epoch
   mutable std::atomic<std::size_t> asked_{
       0};  ///< the leg whose peer waits_for() named last; one past them: the meeting's
   mutable std::mutex failure_mutex_;

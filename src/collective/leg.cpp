@@ -90,9 +90,10 @@ std::string ReceiveLeg::describe_wait() const {
   return fmt::format("{} has not sent all over link {}", peer_name(), in_.link_name());
 }
 
-bool ReceiveLeg::has_arrived(int partition) const {
+bool ReceiveLeg::has_arrived(int partition) {
   if (!in_.matched() || !in_.arrived(in_.plan().transports_of_recv(partition))) return false;
   in_.record(Trace::Event::arrived, partition);
+  seen_.fetch_add(1, std::memory_order_release);
   return true;
 }
 

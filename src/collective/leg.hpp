@@ -1,6 +1,7 @@
 // One send or receive of a schedule: a half of a transfer, which moves a region of every partition.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,11 +90,16 @@ class ReceiveLeg final : public Leg {
   /// Whether the region of `partition` is there by now. One thread at a time for each partition.
   bool take(int partition);
   /// In GPU memory, the same in steps: it has arrived; what to copy then, if anything.
-  bool has_arrived(int partition) const;
+  bool has_arrived(int partition);
   std::optional<Move> unpacking(int partition) const;
+  /// An epoch is about to open.
+  void forget_seen() { seen_.store(0, std::memory_order_relaxed); }
+  /// Whether all partitions of the open epoch were seen to be there. Any thread; asks no link.
+  bool has_seen_all() const { return seen_.load(std::memory_order_acquire) == memory_.partitions(); }
 
  private:
   Incoming in_;
+  std::atomic<int> seen_{0};  ///< partitions that were found there
 };
 
 }  // namespace partita::collective

@@ -15,7 +15,7 @@ VICTIM = 1
 KERNEL_TIMEOUT_S = 30
 ERR_ABORTED = 10  # PARTITA_DEVICE_ERR_ABORTED
 PACKETS, FLAGS = 64, 65536  # bytes: how they travel
-HOST_MODES = ["host_wait", "host_partition", "host_ask", "host_ask_in_wait", "host_all", "host_mark"]
+HOST_MODES = ["host_wait", "host_partition", "host_ask", "host_ask_in_wait", "host_bcast", "host_all", "host_mark"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@
 //     host_partition     MPIX_Pwait_partition, and its host makes no call
 //     host_ask           a loop that asks MPIX_Parrived, and its host makes no call
 //     host_ask_in_wait   the same, and its host is in MPI_Wait
+//     host_bcast         MPIX_Pwait of a partitioned bcast, and its host makes no call
 //     host_all           MPIX_Pwait, begun after the death; all partitions had come
 //   host-driven, from rank 0 to rank 1
 //     host_mark          marks that nobody takes any more
@@ -185,8 +186,13 @@ void Job<Gpu>::make() {
   if (device_driven()) MPI_Info_set(info, "partita_driver", "device");
   const int peer = 1 - own_rank;
   const int each = bytes_ / partitions;
-  if (sends()) Partita_Psend_init(out_, partitions, each, MPI_BYTE, peer, 1, MPI_COMM_WORLD, info, &requests_[0]);
-  if (receives()) Partita_Precv_init(in_, partitions, each, MPI_BYTE, peer, 1, MPI_COMM_WORLD, info, &requests_[1]);
+  if (is("host_bcast")) {
+    Partita_Pbcast_init(sends() ? out_ : in_, partitions, each, MPI_BYTE, victim, MPI_COMM_WORLD, info,
+                        &requests_[sends() ? 0 : 1]);
+  } else {
+    if (sends()) Partita_Psend_init(out_, partitions, each, MPI_BYTE, peer, 1, MPI_COMM_WORLD, info, &requests_[0]);
+    if (receives()) Partita_Precv_init(in_, partitions, each, MPI_BYTE, peer, 1, MPI_COMM_WORLD, info, &requests_[1]);
+  }
   MPI_Info_free(&info);
   const bool needed = device_driven() || own_rank != victim;
   for (int i = 0; i < 2 && needed; ++i) {

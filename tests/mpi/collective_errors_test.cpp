@@ -133,7 +133,7 @@ TEST_F(CollectiveErrors, marks_are_checked) {
   ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
   EXPECT_EQ(ranks(), out_[0]);
   Partita_Prequest prequest{};
-  EXPECT_ERROR(Partita_Prequest_create(&prequest, request_), MPI_ERR_REQUEST, "kernels cannot use");
+  EXPECT_ERROR(Partita_Prequest_create(&prequest, request_), MPI_ERR_BUFFER, "host memory", "one GPU");
   ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
 }
 

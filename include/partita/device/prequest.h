@@ -1,7 +1,7 @@
-/* What a kernel holds of a partitioned request: the struct behind MPIX_Prequest. Plain C, so that host programs pass it
- * to their kernels by value: a kernel's parameters stay in its constant bank, while what lies in memory is read again
- * after every acquire. The fields are Partita's own; programs go through partita/device.cuh. docs/design/device.md has
- * the picture. */
+/* What a kernel holds of a partitioned request or collective: the struct behind MPIX_Prequest. Plain C, so that host
+ * programs pass it to their kernels by value: a kernel's parameters stay in its constant bank, while what lies in
+ * memory is read again after every acquire. The fields are Partita's own; programs go through partita/device.cuh.
+ * docs/design/device.md has the picture. */
 #ifndef PARTITA_DEVICE_PREQUEST_H
 #define PARTITA_DEVICE_PREQUEST_H
 
@@ -87,11 +87,11 @@ enum {
   PARTITA_PREQUEST_ORIGIN = 0x7fff0000, /* these bits */
   PARTITA_PREQUEST_MADE = 0x50720000,   /* MPIX_Prequest_create */
   PARTITA_PREQUEST_NOBODY = 0x4e6f0000, /* the same, of a request to or from MPI_PROC_NULL: calls do nothing */
-  PARTITA_PREQUEST_RECV = 1,            /* kernels may ask for arrivals: of a receive */
+  PARTITA_PREQUEST_RECV = 1,            /* kernels may ask for arrivals: of a receive, or a collective */
   PARTITA_PREQUEST_DEVICE_DRIVEN = 2,   /* kernels open the epochs; else the host does */
   PARTITA_PREQUEST_PACKETS = 4,         /* the bytes travel as {data, epoch} packets; both sides are device-driven */
   PARTITA_PREQUEST_IN_PLACE = 8,        /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
-  PARTITA_PREQUEST_SEND = 16            /* kernels may mark: of a send */
+  PARTITA_PREQUEST_SEND = 16            /* kernels may mark: of a send, or a collective, which can be both */
 };
 
 struct Partita_Peer;
@@ -103,7 +103,7 @@ typedef struct Partita_Prequest {
                                   host has started. In host memory, or, both sides device-driven, in GPU memory.
                                   Host-driven receive: high half: that this side's host has started; host memory */
   partita_u32* credit;         /* receive: the low half of the sender's promise */
-  unsigned char* buffer;       /* the program's */
+  unsigned char* buffer;       /* the program's; null: of a collective, whose partitions have no bytes here */
   unsigned char* remote;       /* send: the receive buffer, or its packet slots, as mapped here; null: every transfer is
                                   handed to the progress engine. Receive with packets: its slots */
   partita_u32* arrival_device; /* arrival flags, one a transport partition, in the receiver's GPU memory; null: none */
