@@ -112,7 +112,7 @@ int CompletionOfAll::look_at(Part<Request>& part) {
     give(part, indices_[i], found_ == MPI_STATUSES_IGNORE ? nullptr : &found_[i]);
     part.places[indices_[i]] = -1;
   }
-  if (done > 0) part.remove_without_place();
+  if (done > 0) part.remove_without_place(either::null_of(part));
   return code;
 }
 

@@ -4,6 +4,8 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
+
 #include "dropin/native.hpp"
 #include "dropin/requests.hpp"
 #include "dropin/scratch.hpp"
@@ -23,8 +25,9 @@ struct Part {
     ++count;
   }
 
-  /// Takes out the requests whose place was set to -1.
-  void remove_without_place() {
+  /// Takes out the requests whose place was set to -1. What lies behind the others then is `null`: a wait that has
+  /// begun with more of them looks there, too, and a request of which a copy were left may be freed meanwhile.
+  void remove_without_place(Request null) {
     int kept = 0;
     for (int i = 0; i < count; ++i) {
       if (places[i] < 0) continue;
@@ -32,6 +35,7 @@ struct Part {
       places[kept] = places[i];
       ++kept;
     }
+    std::fill(requests + kept, requests + count, null);
     count = kept;
   }
 };
@@ -108,6 +112,12 @@ inline void give_status(MPI_Status* to, const MPI_Status& from) {
 /// The calls of both kinds under one name.
 namespace either {
 
+inline Partita_Request null_of(const Part<Partita_Request>&) {
+  return PARTITA_REQUEST_NULL;
+}
+inline MPI_Request null_of(const Part<MPI_Request>&) {
+  return MPI_REQUEST_NULL;
+}
 inline int test_any(const Part<Partita_Request>& part, int* index, int* flag, MPI_Status* status) {
   return Partita_Testany(part.count, part.requests, index, flag, status);
 }

@@ -1,6 +1,7 @@
 // Waits for both kinds of requests end at the time limit too (run with PARTITA_TIMEOUT set to a second).
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/mpix.h>
 #include <partita/partita.h>
 
 #include <signal.h>
@@ -70,6 +71,57 @@ TEST_F(DropinTimeout, waitsome_ends) {
   int done = -1;
   std::array<int, places> indices{};
   expect_time_limit(MPI_Waitsome(places, requests_.data(), &done, indices.data(), MPI_STATUSES_IGNORE));
+}
+
+/// A mixed array grows shorter while it is waited for, and the request of an Imatch in it is freed before the limit.
+/// The wait knows nothing of it any more: the match is begun by what the MPI runs when it looks at its own part, so
+/// that the request is complete one look later than the first of the array.
+TEST(ShorterArray, a_wait_does_not_look_at_a_request_that_it_has_freed) {
+  const ErrorsReturn errors(MPI_COMM_WORLD);
+  struct Ends {
+    int in = 0, out = 0;
+    MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL, matching_send = MPI_REQUEST_NULL;
+  } ends;
+  ASSERT_OK(MPI_Recv_init(&ends.in, 1, MPI_INT, rank(), 73, MPI_COMM_WORLD, &ends.receive));
+  ASSERT_OK(MPI_Send_init(&ends.out, 1, MPI_INT, rank(), 73, MPI_COMM_WORLD, &ends.send));
+  enum { complete, open, matching, generalized, foreign, places };
+  std::array<MPI_Request, places> requests;
+  std::array<int, places> in{};
+  MPI_Request peer = MPI_REQUEST_NULL;
+  ASSERT_OK(
+      MPI_Precv_init(&in[complete], 1, 0, MPI_INT, rank(), 74, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[complete]));
+  ASSERT_OK(MPI_Psend_init(&in[complete], 1, 0, MPI_INT, rank(), 74, MPI_COMM_WORLD, MPI_INFO_NULL, &peer));
+  ASSERT_OK(MPI_Start(&requests[complete]));
+  ASSERT_OK(MPI_Start(&peer));
+  ASSERT_OK(MPI_Pready(0, peer));
+  for (int arrived = 0; arrived == 0;) ASSERT_OK(MPI_Parrived(requests[complete], 0, &arrived));
+  ASSERT_OK(MPI_Precv_init(&in[open], 1, 1, MPI_INT, rank(), 75, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[open]));
+  ASSERT_OK(MPI_Start(&requests[open]));
+  ASSERT_OK(MPIX_Imatch(&ends.receive, &requests[matching]));
+  const auto begin_other_match = [](void* of, MPI_Status* status) {
+    MPI_Status_set_elements(status, MPI_INT, 0);
+    MPI_Status_set_cancelled(status, 0);
+    Ends& to_match = *static_cast<Ends*>(of);
+    return MPIX_Imatch(&to_match.send, &to_match.matching_send);
+  };
+  ASSERT_OK(MPI_Grequest_start(
+      begin_other_match, [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; }, &ends,
+      &requests[generalized]));
+  ASSERT_OK(MPI_Grequest_complete(requests[generalized]));
+  ASSERT_OK(MPI_Irecv(&in[foreign], 1, MPI_INT, rank(), 75, MPI_COMM_WORLD, &requests[foreign]));
+
+  std::array<MPI_Status, places> statuses{};
+  EXPECT_EQ(MPI_ERR_IN_STATUS, MPI_Waitall(places, requests.data(), statuses.data()));
+  expect_time_limit(statuses[open].MPI_ERROR);
+  for (const int done : {complete, matching, generalized}) EXPECT_EQ(MPI_SUCCESS, statuses[done].MPI_ERROR) << done;
+  EXPECT_EQ(MPI_ERR_PENDING, statuses[foreign].MPI_ERROR);
+  EXPECT_EQ(MPI_REQUEST_NULL, requests[matching]);
+
+  EXPECT_OK(MPI_Cancel(&requests[foreign]));
+  std::array left = {requests[foreign], ends.matching_send, peer};
+  EXPECT_OK(MPI_Waitall(3, left.data(), MPI_STATUSES_IGNORE));
+  for (MPI_Request* each : {&requests[complete], &requests[open], &peer, &ends.receive, &ends.send})
+    EXPECT_OK(MPI_Request_free(each));
 }
 
 /// What the peer does offer, where it is something else.
