@@ -24,10 +24,20 @@ Records& records() {
   return all;
 }
 
+/// A type of the record's own with the map of `of`, which the program may free. Not a duplicate: that would have the
+/// attributes, whose callbacks are the program's. MPI_DATATYPE_NULL where the MPI makes none.
+MPI_Datatype kept_type(MPI_Datatype of) {
+  MPI_Datatype kept = MPI_DATATYPE_NULL;
+  if (native().Type_contiguous(1, of, &kept) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
+  if (native().Type_commit(&kept) != MPI_SUCCESS) native().Type_free(&kept);
+  return kept;
+}
+
 }  // namespace
 
 void note_record(MPI_Request request, Record record) {
-  if (native().Type_dup(record.datatype, &record.datatype) != MPI_SUCCESS) return;
+  record.datatype = kept_type(record.datatype);
+  if (record.datatype == MPI_DATATYPE_NULL) return;
   Records& all = records();
   try {
     const std::lock_guard lock(all.mutex);

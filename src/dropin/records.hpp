@@ -13,14 +13,14 @@ struct Record {
   Call call{};
   void* buffer = nullptr;
   MPI_Count count = 0;
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< a duplicate, of the record's own
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< as the program's, but the record's own
   int rank = MPI_PROC_NULL;
   int tag = 0;
   MPI_Comm comm = MPI_COMM_NULL;
 };
 
-/// Notes what the MPI has made `request` for, whose datatype is duplicated. Where there is no memory for it nothing is
-/// noted. Any thread, as the next.
+/// Notes what the MPI has made `request` for, with a datatype of its own that has the map of the program's and none of
+/// its attributes. Where there is no memory for it nothing is noted. Any thread, as the next.
 void note_record(MPI_Request request, Record record);
 /// The record of a request that the MPI has, if there is one.
 std::optional<Record> find_record(MPI_Request request);

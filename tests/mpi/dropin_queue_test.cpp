@@ -143,6 +143,44 @@ TEST_F(DropinQueue, datatypes_are_kept_from_the_init_call_on) {
   free_all(requests);
 }
 
+/// An init call copies no attribute of its datatype, and freeing the request deletes none.
+TEST_F(DropinQueue, datatypes_are_kept_without_their_attributes) {
+  static int calls = 0;
+  int keyval = MPI_KEYVAL_INVALID;
+  ASSERT_OK(MPI_Type_create_keyval(
+      [](MPI_Datatype, int, void*, void*, void*, int* flag) {
+        ++calls;
+        *flag = 1;
+        return MPI_SUCCESS;
+      },
+      [](MPI_Datatype, int, void*, void*) {
+        ++calls;
+        return MPI_SUCCESS;
+      },
+      &keyval, nullptr));
+  MPI_Datatype pair = MPI_DATATYPE_NULL;
+  ASSERT_OK(MPI_Type_contiguous(2, MPI_INT, &pair));
+  ASSERT_OK(MPI_Type_commit(&pair));
+  ASSERT_OK(MPI_Type_set_attr(pair, keyval, nullptr));
+  std::vector<int> in(2);
+  const std::vector<int> out(2, rank());
+  std::array<MPI_Request, 2> requests;
+  for (const bool matched : {false, true}) {
+    ASSERT_OK(MPI_Recv_init(in.data(), 1, pair, left(), 11, MPI_COMM_WORLD, requests.data()));
+    ASSERT_OK(MPI_Send_init(out.data(), 1, pair, right(), 11, MPI_COMM_WORLD, &requests[1]));
+    if (matched) {
+      ASSERT_OK(MPIX_Matchall(2, requests.data()));
+    }
+    exchange(requests);
+    EXPECT_EQ(std::vector<int>(2, left()), in);
+    free_all(requests);
+  }
+  EXPECT_EQ(0, calls);
+  ASSERT_OK(MPI_Type_delete_attr(pair, keyval));
+  ASSERT_OK(MPI_Type_free(&pair));
+  ASSERT_OK(MPI_Type_free_keyval(&keyval));
+}
+
 /// Each bad request stands behind a good one, which stays the MPI's, and works.
 TEST_F(DropinQueue, of_a_group_with_one_that_cannot_be_matched_none_is) {
   std::vector<int> in(1), any(1), started(1);
