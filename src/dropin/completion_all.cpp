@@ -39,7 +39,8 @@ class CompletionOfAll {
   int wait_in(Part<Request>& part);
   template <class Request>
   void give_all(Part<Request>& part);
-  bool own_are_complete(int* code);
+  enum class Own { complete, pending, failed, refused };
+  Own look_at_own(int* code);
   template <class Request>
   void settle(Part<Request>& part);
   int failed(int code);
@@ -79,10 +80,17 @@ int CompletionOfAll::test(int* flag) {
   if (are_missing(statuses_)) return either::test_all(split_.own, flag, statuses_);  // refuses them
   *flag = 0;
   int code = MPI_SUCCESS;
-  if (!own_are_complete(&code)) {
-    if (code != MPI_SUCCESS) give_empty_statuses();
-    if (code == MPI_SUCCESS) make_mpi_progress();
-    return code == MPI_SUCCESS ? code : failed(MPI_ERR_IN_STATUS);
+  switch (look_at_own(&code)) {
+    case Own::complete:
+      break;
+    case Own::pending:
+      make_mpi_progress();
+      return MPI_SUCCESS;
+    case Own::failed:
+      give_empty_statuses();
+      return failed(MPI_ERR_IN_STATUS);
+    case Own::refused:
+      return code;
   }
   Part<MPI_Request>& foreign = split_.foreign;
   code = native().Testall(foreign.count, foreign.requests, flag, found_);
@@ -132,13 +140,16 @@ void CompletionOfAll::give_all(Part<Request>& part) {
   part.count = 0;
 }
 
-bool CompletionOfAll::own_are_complete(int* code) {
+/// What our requests say together; `*code` is an error's. None is completed.
+CompletionOfAll::Own CompletionOfAll::look_at_own(int* code) {
   for (int i = 0; i < split_.own.count; ++i) {
-    int complete = 0;
+    constexpr int untouched = -1;  // where the call is refused; that on a request that failed sets the flag
+    int complete = untouched;
     *code = Partita_Request_get_status(split_.own.requests[i], &complete, MPI_STATUS_IGNORE);
-    if (*code != MPI_SUCCESS || complete == 0) return false;
+    if (*code != MPI_SUCCESS) return complete == untouched ? Own::refused : Own::failed;
+    if (complete == 0) return Own::pending;
   }
-  return true;
+  return Own::complete;
 }
 
 /// Ends a call in which a request failed: every status says what became of its request.

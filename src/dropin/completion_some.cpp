@@ -63,7 +63,8 @@ struct BothLooks {
 
   BothLooks(const Split& split, const Output& out) {
     own = look_at(split.own, out);
-    foreign = look_at(split.foreign, out.after(own.count));
+    // A call that is refused completes nothing.
+    if (own.code == MPI_SUCCESS || is_in_status(own.code)) foreign = look_at(split.foreign, out.after(own.count));
     *out.count = none_active() ? MPI_UNDEFINED : own.count + foreign.count;
     // Where the statuses of ours hold errors, those of the MPI's must say that theirs succeeded.
     if (is_in_status(own.code) && foreign.code == MPI_SUCCESS) mark_successful(out.after(own.count), foreign.count);

@@ -261,6 +261,49 @@ TEST_F(DropinQueue, a_queue_takes_matched_requests_only) {
   free_all(good);
 }
 
+/// A receive of the MPI's, complete, stands beside the enqueued request.
+TEST_F(DropinQueue, a_call_that_an_enqueued_request_refuses_completes_nothing_else) {
+  std::vector<int> in(1), of_mpi(1);
+  const std::vector<int> out(1, rank());
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  ASSERT_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, nullptr));
+  std::array good = {receive(in, 10), send(out, 10)};
+  ASSERT_OK(MPIX_Matchall(2, good.data()));
+  std::array<MPI_Request, 2> mixed = {good[1], MPI_REQUEST_NULL};
+  ASSERT_OK(MPI_Irecv(of_mpi.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD, &mixed[1]));
+  ASSERT_OK(MPI_Send(out.data(), 1, MPI_INT, rank(), 8, MPI_COMM_WORLD));
+  for (int complete = 0; complete == 0;) {
+    ASSERT_OK(MPI_Request_get_status(mixed[1], &complete, MPI_STATUS_IGNORE));
+  }
+  const std::array before = mixed;
+
+  ASSERT_OK(MPIX_Enqueue_startall(queue, 2, good.data()));
+  int flag = 0, index = 0, done = 0;
+  std::array<int, 2> indices{};
+  std::array<MPI_Status, 2> statuses{};
+  const auto refused = [&](const char* call, int code) {
+    EXPECT_ERROR(code, MPI_ERR_REQUEST, call, "queue");
+    EXPECT_EQ(before, mixed) << call;
+  };
+  refused("MPI_Wait", MPI_Wait(mixed.data(), MPI_STATUS_IGNORE));
+  refused("MPI_Test", MPI_Test(mixed.data(), &flag, MPI_STATUS_IGNORE));
+  refused("MPI_Waitall", MPI_Waitall(2, mixed.data(), statuses.data()));
+  refused("MPI_Testall", MPI_Testall(2, mixed.data(), &flag, statuses.data()));
+  EXPECT_EQ(0, flag);
+  refused("MPI_Waitany", MPI_Waitany(2, mixed.data(), &index, MPI_STATUS_IGNORE));
+  refused("MPI_Testany", MPI_Testany(2, mixed.data(), &index, &flag, MPI_STATUS_IGNORE));
+  refused("MPI_Waitsome", MPI_Waitsome(2, mixed.data(), &done, indices.data(), statuses.data()));
+  refused("MPI_Testsome", MPI_Testsome(2, mixed.data(), &done, indices.data(), statuses.data()));
+  ASSERT_OK(MPIX_Enqueue_waitall(queue, 2, good.data()));
+  EXPECT_EQ(left(), in[0]);
+
+  ASSERT_OK(MPI_Wait(&mixed[1], statuses.data()));
+  EXPECT_EQ(rank(), of_mpi[0]);
+  EXPECT_EQ(rank(), statuses[0].MPI_SOURCE);
+  ASSERT_OK(MPIX_Queue_free(&queue));
+  free_all(good);
+}
+
 TEST_F(DropinQueue, calls_refuse_wrong_arguments) {
   MPIX_Queue queue = MPIX_QUEUE_NULL;
   MPI_Request none = MPI_REQUEST_NULL;
