@@ -80,15 +80,16 @@ int Partita_mpi_Pbuf_prepare(MPI_Request request) {
 }
 
 int Partita_mpi_Pbuf_prepareall(int count, MPI_Request requests[]) {
-  const Calling calling("MPIX_Pbuf_prepareall");
-  if (count < 0) return refuse(MPI_ERR_COUNT, "MPIX_Pbuf_prepareall: the count is negative");
-  if (count > 0 && requests == nullptr) return refuse_null_pointer("MPIX_Pbuf_prepareall", "requests");
-  std::vector<Partita_Request> found;
-  for (int i = 0; i < count; ++i) {
-    found.push_back(ours(requests[i]));
-    if (found.back() == PARTITA_REQUEST_NULL) return refuse_foreign("MPIX_Pbuf_prepareall", requests[i]);
-  }
-  return Partita_Pbuf_prepareall(count, found.data());
+  return guarded("MPIX_Pbuf_prepareall", [=](const char* call) {
+    if (count < 0) return refuse(MPI_ERR_COUNT, "MPIX_Pbuf_prepareall: the count is negative");
+    if (count > 0 && requests == nullptr) return refuse_null_pointer(call, "requests");
+    std::vector<Partita_Request> found;
+    for (int i = 0; i < count; ++i) {
+      found.push_back(ours(requests[i]));
+      if (found.back() == PARTITA_REQUEST_NULL) return refuse_foreign(call, requests[i]);
+    }
+    return Partita_Pbuf_prepareall(count, found.data());
+  });
 }
 
 int Partita_mpi_Prequest_create(Partita_Prequest* prequest, MPI_Request request) {

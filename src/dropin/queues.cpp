@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "dropin/calling.hpp"
@@ -64,7 +63,10 @@ class OwnRequests {
  public:
   OwnRequests(int count, MPI_Request* requests) : requests_(requests, requests + count), handles_(requests) {}
   ~OwnRequests() {
-    for (Made& each : made_) Partita_Request_free(&each.request);
+    for (Made& each : made_) {
+      Partita_Request_free(&each.request);
+      if (each.handle != MPI_REQUEST_NULL) forget(&each.handle);
+    }
   }
   OwnRequests(const OwnRequests&) = delete;
   OwnRequests& operator=(const OwnRequests&) = delete;
@@ -75,7 +77,8 @@ class OwnRequests {
 
  private:
   struct Made {
-    Partita_Request request;
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    MPI_Request handle = MPI_REQUEST_NULL;  ///< what the caller gets for it
     std::vector<std::size_t> places;
   };
 
@@ -109,9 +112,9 @@ int OwnRequests::prepare(const char* call) {
     if (!record) continue;
     const auto [found, is_new] = made_of.try_emplace(key_of(requests_[i]), made_.size());
     if (is_new) {
-      Made made{PARTITA_REQUEST_NULL, {}};
+      Made& made = made_.emplace_back();
       if (const int code = make(*record, &made.request); code != MPI_SUCCESS) return code;
-      made_.push_back(std::move(made));
+      if (const int code = reserve(&made.handle); code != MPI_SUCCESS) return code;
     }
     made_[found->second].places.push_back(i);
     own_[i] = made_[found->second].request;
@@ -119,20 +122,19 @@ int OwnRequests::prepare(const char* call) {
   return MPI_SUCCESS;
 }
 
-/// The caller's handles stand for the new requests from now on; the MPI's are freed.
+/// The caller's handles stand for the new requests from now on; the MPI's are freed. Needs no memory. Returns what the
+/// MPI says of those.
 int OwnRequests::replace() {
-  while (!made_.empty()) {
-    const Made made = std::move(made_.back());
-    made_.pop_back();
+  int code = MPI_SUCCESS;
+  for (const Made& made : made_) {
     MPI_Request theirs = requests_[made.places.front()];
-    MPI_Request handle = MPI_REQUEST_NULL;
-    if (const int code = adopt(made.request, &handle); code != MPI_SUCCESS) return code;
-    for (const std::size_t place : made.places) handles_[place] = handle;
-    drop_record(theirs);
+    stand_for(made.handle, made.request);
+    for (const std::size_t place : made.places) handles_[place] = made.handle;
     native().Wait(&theirs, MPI_STATUS_IGNORE);
-    if (const int code = native().Request_free(&theirs); code != MPI_SUCCESS) return code;
+    if (const int freed = free_with_record(&theirs); freed != MPI_SUCCESS) code = freed;
   }
-  return MPI_SUCCESS;
+  made_.clear();
+  return code;
 }
 
 int match_all(const char* call, int count, MPI_Request* requests) {
@@ -148,10 +150,16 @@ int imatch_all(const char* call, int count, MPI_Request* requests, MPI_Request* 
   if (matching == nullptr) return refuse_null_pointer(call, "matching");
   OwnRequests own(count, requests);
   if (const int code = own.prepare(call); code != MPI_SUCCESS) return code;
+  MPI_Request handle = MPI_REQUEST_NULL;
+  if (const int code = reserve(&handle); code != MPI_SUCCESS) return code;
   Partita_Request begun = PARTITA_REQUEST_NULL;
-  if (const int code = Partita_Imatchall(count, own.array(), &begun); code != MPI_SUCCESS) return code;
-  const int code = own.replace();
-  return code == MPI_SUCCESS ? adopt(begun, matching) : code;
+  if (const int code = Partita_Imatchall(count, own.array(), &begun); code != MPI_SUCCESS) {
+    forget(&handle);
+    return code;
+  }
+  stand_for(handle, begun);
+  *matching = handle;
+  return own.replace();
 }
 
 /// Calls `enqueue(array)` with requests that are all ours.
@@ -177,6 +185,21 @@ int refuse_address(const char* call) {
                 fmt::format("{}: argument request is null; expected is the address of a request", call));
 }
 
+/// Whether a request that is not ours is matched: none is, and some never can be.
+int look_at_foreign(const char* call, MPI_Request request, int* flag) {
+  if (flag == nullptr) return refuse_null_pointer(call, "flag");
+  if (!find_record(request)) {
+    return refuse(MPI_ERR_REQUEST,
+                  fmt::format("{}: the request is {}; expected is a persistent send or receive, or a "
+                              "partitioned request",
+                              call,
+                              request == MPI_REQUEST_NULL ? "MPI_REQUEST_NULL"
+                                                          : "nonblocking, generalized or persistent of the MPI's own"));
+  }
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
 }  // namespace
 }  // namespace partita::dropin
 
@@ -185,34 +208,30 @@ using namespace partita::dropin;
 extern "C" {
 
 int Partita_mpi_Match(MPI_Request* request) {
-  const Calling calling("MPIX_Match");
-  return request == nullptr ? refuse_address("MPIX_Match") : match_all("MPIX_Match", 1, request);
+  return guarded("MPIX_Match", [=](const char* call) {
+    return request == nullptr ? refuse_address(call) : match_all(call, 1, request);
+  });
 }
 
 int Partita_mpi_Matchall(int count, MPI_Request requests[]) {
-  const Calling calling("MPIX_Matchall");
-  return match_all("MPIX_Matchall", count, requests);
+  return guarded("MPIX_Matchall", [=](const char* call) { return match_all(call, count, requests); });
 }
 
 int Partita_mpi_Imatch(MPI_Request* request, MPI_Request* matching) {
-  const Calling calling("MPIX_Imatch");
-  return request == nullptr ? refuse_address("MPIX_Imatch") : imatch_all("MPIX_Imatch", 1, request, matching);
+  return guarded("MPIX_Imatch", [=](const char* call) {
+    return request == nullptr ? refuse_address(call) : imatch_all(call, 1, request, matching);
+  });
 }
 
 int Partita_mpi_Imatchall(int count, MPI_Request requests[], MPI_Request* matching) {
-  const Calling calling("MPIX_Imatchall");
-  return imatch_all("MPIX_Imatchall", count, requests, matching);
+  return guarded("MPIX_Imatchall", [=](const char* call) { return imatch_all(call, count, requests, matching); });
 }
 
 int Partita_mpi_Is_matched(MPI_Request request, int* flag) {
-  const Calling calling("MPIX_Is_matched");
-  if (const Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
-    return Partita_Is_matched(found, flag);
-  }
-  if (flag == nullptr) return refuse_null_pointer("MPIX_Is_matched", "flag");
-  if (request == MPI_REQUEST_NULL) return refuse(MPI_ERR_REQUEST, "MPIX_Is_matched: the request is MPI_REQUEST_NULL");
-  *flag = 0;
-  return MPI_SUCCESS;
+  return guarded("MPIX_Is_matched", [=](const char* call) {
+    const Partita_Request found = ours(request);
+    return found != PARTITA_REQUEST_NULL ? Partita_Is_matched(found, flag) : look_at_foreign(call, request, flag);
+  });
 }
 
 int Partita_mpi_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream) {
@@ -231,31 +250,31 @@ int Partita_mpi_Queue_wait(MPIX_Queue queue) {
 }
 
 int Partita_mpi_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
-  const char* const call = "MPIX_Enqueue_start";
-  const Calling calling(call);
-  if (request == nullptr) return refuse_address(call);
-  return enqueue_all(call, 1, request, [&](Partita_Request* own) { return Partita_Enqueue_start(queue, own); });
+  return guarded("MPIX_Enqueue_start", [=](const char* call) {
+    if (request == nullptr) return refuse_address(call);
+    return enqueue_all(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_start(queue, own); });
+  });
 }
 
 int Partita_mpi_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  const char* const call = "MPIX_Enqueue_startall";
-  const Calling calling(call);
-  return enqueue_all(call, count, requests,
-                     [&](Partita_Request* own) { return Partita_Enqueue_startall(queue, count, own); });
+  return guarded("MPIX_Enqueue_startall", [=](const char* call) {
+    return enqueue_all(call, count, requests,
+                       [=](Partita_Request* own) { return Partita_Enqueue_startall(queue, count, own); });
+  });
 }
 
 int Partita_mpi_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
-  const char* const call = "MPIX_Enqueue_wait";
-  const Calling calling(call);
-  if (request == nullptr) return refuse_address(call);
-  return enqueue_all(call, 1, request, [&](Partita_Request* own) { return Partita_Enqueue_wait(queue, own); });
+  return guarded("MPIX_Enqueue_wait", [=](const char* call) {
+    if (request == nullptr) return refuse_address(call);
+    return enqueue_all(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_wait(queue, own); });
+  });
 }
 
 int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  const char* const call = "MPIX_Enqueue_waitall";
-  const Calling calling(call);
-  return enqueue_all(call, count, requests,
-                     [&](Partita_Request* own) { return Partita_Enqueue_waitall(queue, count, own); });
+  return guarded("MPIX_Enqueue_waitall", [=](const char* call) {
+    return enqueue_all(call, count, requests,
+                       [=](Partita_Request* own) { return Partita_Enqueue_waitall(queue, count, own); });
+  });
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #include <exception>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "dropin/native.hpp"
 #include "dropin/requests.hpp"
@@ -56,15 +57,27 @@ std::optional<Record> find_record(MPI_Request request) {
   return found == all.by_handle.end() ? std::nullopt : std::optional(found->second);
 }
 
-void drop_record(MPI_Request request) {
-  if (record_count.load(std::memory_order_relaxed) == 0) return;
+int free_with_record(MPI_Request* request) {
+  if (record_count.load(std::memory_order_relaxed) == 0 || request == nullptr) return native().Request_free(request);
   Records& all = records();
-  const std::lock_guard lock(all.mutex);
-  const auto dropped = all.by_handle.extract(key_of(request));
-  if (dropped.empty()) return;
+  decltype(all.by_handle)::node_type record;
+  {
+    const std::lock_guard lock(all.mutex);
+    record = all.by_handle.extract(key_of(*request));  // before the handle can be another request's
+  }
+  const int code = native().Request_free(request);
+  if (record.empty()) return code;
+  if (code != MPI_SUCCESS) {
+    try {
+      const std::lock_guard lock(all.mutex);
+      all.by_handle.insert(std::move(record));
+      return code;
+    } catch (const std::exception&) {  // no memory: the request cannot be matched any more
+    }
+  }
   record_count.fetch_sub(1, std::memory_order_relaxed);
-  MPI_Datatype datatype = dropped.mapped().datatype;
-  native().Type_free(&datatype);
+  native().Type_free(&record.mapped().datatype);
+  return code;
 }
 
 }  // namespace partita::dropin

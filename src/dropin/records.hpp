@@ -24,7 +24,8 @@ struct Record {
 void note_record(MPI_Request request, Record record);
 /// The record of a request that the MPI has, if there is one.
 std::optional<Record> find_record(MPI_Request request);
-/// The request goes. Costs one load while there are no records.
-void drop_record(MPI_Request request);
+/// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
+/// Costs one load while there are no records.
+int free_with_record(MPI_Request* request);
 
 }  // namespace partita::dropin

@@ -3,7 +3,10 @@
 
 #include <mpi.h>
 
+#include <exception>
 #include <string>
+
+#include "dropin/calling.hpp"
 
 namespace partita::dropin {
 
@@ -16,6 +19,20 @@ int refuse_foreign(const char* call, MPI_Request handle);
 
 /// Refuses a null pointer where `call` wants to store a request.
 int refuse_null_pointer(const char* call, const char* argument);
+
+/// Says that `call` has found no memory. Needs none but that of the error's sentence.
+int refuse_for_memory(const char* call);
+
+/// Makes a call of C's whose `body(call)` may throw: want of memory is an error of the call.
+template <class Body>
+int guarded(const char* call, Body body) noexcept {
+  const Calling calling(call);
+  try {
+    return body(call);
+  } catch (const std::exception&) {
+    return refuse_for_memory(call);
+  }
+}
 
 /// Refuses a null status, or array of statuses, where that is not `ignore`, the MPI's value for none.
 int refuse_missing_status(const char* call, const char* argument, const char* ignore);

@@ -51,16 +51,15 @@ INTERPOSE(Startall)(int count, MPI_Request requests[]) {
 INTERPOSE(Request_free)(MPI_Request* request) {
   const Calling calling(__func__);
   if (const Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) return release(found, request);
-  if (request != nullptr) drop_record(*request);  // before its handle can be another request's
-  return native().Request_free(request);
+  return free_with_record(request);
 }
 
 INTERPOSE(Cancel)(MPI_Request* request) {
+  const Calling calling(__func__);
   if (ours(request) == PARTITA_REQUEST_NULL) return native().Cancel(request);
   return refuse(MPI_ERR_REQUEST,
-                "MPI_Cancel: the request is partitioned, or MPIX_Match has matched it, or it is that of an "
-                "MPIX_Imatch; such a one "
-                "cannot be cancelled");
+                "MPI_Cancel: the request is partitioned, or matched by MPIX_Match, or that of an MPIX_Imatch, and such "
+                "a one cannot be cancelled");
 }
 
 }  // extern "C"

@@ -76,10 +76,11 @@ void RequestTable::place(Slots& slots, Key key, Partita_Request request) {
 void RequestTable::insert(Key key, Partita_Request request) {
   const std::lock_guard lock(writers_);
   const std::size_t size = size_.load(std::memory_order_relaxed);
-  if (slots_.load(std::memory_order_relaxed) == nullptr || (size + 1) * 2 > capacity()) grow();
-  Slots& slots = *slots_.load(std::memory_order_relaxed);
-  const bool is_new = slots.slot[position(slots, key)].key.load(std::memory_order_relaxed) == 0;
-  place(slots, key, request);
+  const Slots* before = slots_.load(std::memory_order_relaxed);
+  const bool is_new =
+      before == nullptr || before->slot[position(*before, key)].key.load(std::memory_order_relaxed) == 0;
+  if (is_new && (size + 1) * 2 > capacity()) grow();
+  place(*slots_.load(std::memory_order_relaxed), key, request);
   if (is_new) size_.store(size + 1, std::memory_order_relaxed);
 }
 

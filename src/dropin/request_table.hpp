@@ -30,7 +30,7 @@ class RequestTable {
   /// The request behind `key`, or PARTITA_REQUEST_NULL.
   Partita_Request find(Key key) const;
 
-  /// Adds an entry; an entry of the same key is replaced. Throws std::bad_alloc.
+  /// Adds an entry; throws std::bad_alloc. An entry of the same key is replaced, which needs no memory.
   void insert(Key key, Partita_Request request);
   /// Removes an entry if there is one.
   void erase(Key key);

@@ -1,7 +1,5 @@
 #include "dropin/requests.hpp"
 
-#include <fmt/format.h>
-
 #include <new>
 
 #include "dropin/calling.hpp"
@@ -41,21 +39,30 @@ int free_placeholder(MPI_Request* placeholder) {
   return native().Request_free(placeholder);
 }
 
-int adopt(Partita_Request request, MPI_Request* handle) {
+int reserve(MPI_Request* handle) {
   MPI_Request placeholder = MPI_REQUEST_NULL;
-  int code = make_placeholder(&placeholder);
-  if (code == MPI_SUCCESS) {
-    try {
-      request_table().insert(key_of(placeholder), request);
-      *handle = placeholder;
-      return MPI_SUCCESS;
-    } catch (const std::bad_alloc&) {
-      free_placeholder(&placeholder);
-      code = refuse(MPI_ERR_NO_MEM,
-                    fmt::format("{}: no memory is left to note one more partitioned request", Calling::current()));
-    }
+  if (const int code = make_placeholder(&placeholder); code != MPI_SUCCESS) return code;
+  try {
+    request_table().insert(key_of(placeholder), PARTITA_REQUEST_NULL);
+  } catch (const std::bad_alloc&) {
+    free_placeholder(&placeholder);
+    return refuse_for_memory(Calling::current());
   }
-  Partita_Request_free(&request);
+  *handle = placeholder;
+  return MPI_SUCCESS;
+}
+
+void stand_for(MPI_Request handle, Partita_Request request) {
+  request_table().insert(key_of(handle), request);
+}
+
+int adopt(Partita_Request request, MPI_Request* handle) {
+  const int code = reserve(handle);
+  if (code == MPI_SUCCESS) {
+    stand_for(*handle, request);
+  } else {
+    Partita_Request_free(&request);
+  }
   return code;
 }
 

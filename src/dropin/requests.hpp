@@ -57,9 +57,13 @@ int free_placeholder(MPI_Request* placeholder);
 /// Lets the MPI take the steps that wait to be taken, as any look at a request of its own would.
 void make_mpi_progress();
 
-/// Gives `request` a genuine MPI_Request value: a placeholder, a persistent receive that is started and that
-/// nothing is sent to.
-/// Returns an MPI error code; the request is freed if there is no placeholder for it.
+/// Makes a genuine MPI_Request value that stands for no request yet: a placeholder, a persistent receive that is
+/// started and that nothing is sent to. Returns an MPI error code.
+int reserve(MPI_Request* handle);
+/// A reserved value stands for `request` from now on.
+void stand_for(MPI_Request handle, Partita_Request request);
+
+/// Gives `request` such a value. Returns an MPI error code; the request is freed if there is no placeholder for it.
 int adopt(Partita_Request request, MPI_Request* handle);
 
 /// The request behind `*handle` is gone: sets it to MPI_REQUEST_NULL.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/allocations.hpp"
 #include "support/completion.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
@@ -208,6 +209,10 @@ TEST_F(DropinQueue, of_a_group_with_one_that_cannot_be_matched_none_is) {
   refuses(nonblocking, MPI_ERR_REQUEST, "nonblocking");
   refuses(generalized, MPI_ERR_REQUEST, "generalized");
   refuses(MPI_REQUEST_NULL, MPI_ERR_REQUEST, "MPI_REQUEST_NULL");
+  int flag = -1;
+  for (const MPI_Request never : {nonblocking, generalized}) {
+    EXPECT_ERROR(MPIX_Is_matched(never, &flag), MPI_ERR_REQUEST, "MPIX_Is_matched", "generalized");
+  }
   for (int epoch = 0; epoch < 2; ++epoch) {
     exchange(good);
     EXPECT_EQ(left(), in[0]);
@@ -243,6 +248,8 @@ TEST_F(DropinQueue, a_queue_takes_matched_requests_only) {
     EXPECT_ERROR(MPIX_Enqueue_wait(queue, &bad), MPI_ERR_REQUEST, "MPIX_Enqueue_wait", word);
   };
   refuses(unmatched, "not matched");
+  EXPECT_ERROR(MPI_Pready(0, unmatched), MPI_ERR_REQUEST, "MPI_Pready", "not matched", "no partitions");
+  EXPECT_ERROR(MPIX_Pbuf_prepareall(1, &unmatched), MPI_ERR_REQUEST, "MPIX_Pbuf_prepareall", "no partitions");
   refuses(nonblocking, "nonblocking");
   refuses(MPI_REQUEST_NULL, "MPI_REQUEST_NULL");
 
@@ -302,6 +309,33 @@ TEST_F(DropinQueue, a_call_that_an_enqueued_request_refuses_completes_nothing_el
   EXPECT_EQ(rank(), statuses[0].MPI_SOURCE);
   ASSERT_OK(MPIX_Queue_free(&queue));
   free_all(good);
+}
+
+/// The first allocation of each call is the drop-in's own.
+TEST_F(DropinQueue, want_of_memory_is_an_error_of_the_call) {
+  std::vector<int> in(1);
+  const std::vector<int> out(1, rank());
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  ASSERT_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, nullptr));
+  std::array requests = {receive(in, 12), send(out, 12)};
+  const std::array before = requests;
+  MPI_Request matching = MPI_REQUEST_NULL;
+  const auto refuses = [](const char* name, auto call) {
+    harness_barrier();
+    fail_allocations(1);
+    const int code = call();
+    EXPECT_FALSE(end_failing());
+    EXPECT_ERROR(code, MPI_ERR_NO_MEM, name, "memory");
+  };
+  refuses("MPIX_Imatchall", [&] { return MPIX_Imatchall(2, requests.data(), &matching); });
+  EXPECT_EQ(before, requests);
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  refuses("MPIX_Enqueue_startall", [&] { return MPIX_Enqueue_startall(queue, 2, requests.data()); });
+  refuses("MPIX_Pbuf_prepareall", [&] { return MPIX_Pbuf_prepareall(2, requests.data()); });
+  exchange(requests);
+  EXPECT_EQ(left(), in[0]);
+  ASSERT_OK(MPIX_Queue_free(&queue));
+  free_all(requests);
 }
 
 TEST_F(DropinQueue, calls_refuse_wrong_arguments) {
