@@ -64,7 +64,7 @@ class OwnRequests {
   OwnRequests(int count, MPI_Request* requests) : requests_(requests, requests + count), handles_(requests) {}
   ~OwnRequests() {
     for (Made& each : made_) {
-      Partita_Request_free(&each.request);
+      if (each.request != PARTITA_REQUEST_NULL) Partita_Request_free(&each.request);
       if (each.handle != MPI_REQUEST_NULL) forget(&each.handle);
     }
   }
