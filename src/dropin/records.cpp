@@ -80,4 +80,12 @@ int free_with_record(MPI_Request* request) {
   return code;
 }
 
+void close_records() {
+  Records& all = records();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [key, record] : all.by_handle) native().Type_free(&record.datatype);
+  all.by_handle.clear();
+  record_count.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace partita::dropin

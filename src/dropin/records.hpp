@@ -27,5 +27,7 @@ std::optional<Record> find_record(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);
+/// Ends all records, whose datatypes would outlive the MPI.
+void close_records();
 
 }  // namespace partita::dropin

@@ -4,6 +4,7 @@
 
 #include "dropin/gathering.hpp"
 #include "dropin/native.hpp"
+#include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 
 namespace partita::dropin {
@@ -58,6 +59,7 @@ int stop_runtime() {
   Partita_Initialized(&started);
   const int code = started != 0 ? Partita_Finalize() : MPI_SUCCESS;
   free_placeholders();
+  close_records();
   close_meetings();
   internal::progress_by_caller.store(false, std::memory_order_relaxed);
   return code;

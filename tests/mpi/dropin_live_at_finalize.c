@@ -41,6 +41,12 @@ int main(int argc, char** argv) {
       MPI_Pready(0, send);
     }
   }
+  MPI_Datatype pair = MPI_DATATYPE_NULL; /* beside it a persistent request that nobody has matched */
+  MPI_Request unmatched = MPI_REQUEST_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_commit(&pair);
+  MPI_Recv_init(in, 2, pair, rank, 1, MPI_COMM_WORLD, &unmatched);
+  MPI_Type_free(&pair);
   const int code = MPI_Finalize();
   printf("rank %d: MPI_Finalize returned %s\n", rank, code == MPI_SUCCESS ? "success" : "an error");
   return (code != MPI_SUCCESS) == (incomplete && rank == 0) ? EXIT_SUCCESS : EXIT_FAILURE;

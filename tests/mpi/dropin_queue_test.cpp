@@ -78,6 +78,116 @@ TEST_F(DropinQueue, requests_of_every_mode_are_the_mpis_before_the_match_and_our
   }
 }
 
+#if MPI_VERSION >= 4
+TEST_F(DropinQueue, requests_with_large_counts_are_matched) {
+  std::vector<int> in(3);
+  const std::vector<int> out(3, rank());
+  std::array<MPI_Request, 2> requests;
+  ASSERT_OK(MPI_Recv_init_c(in.data(), 3, MPI_INT, left(), 13, MPI_COMM_WORLD, requests.data()));
+  ASSERT_OK(MPI_Send_init_c(out.data(), 3, MPI_INT, right(), 13, MPI_COMM_WORLD, &requests[1]));
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  EXPECT_TRUE(is_matched(requests[0]) && is_matched(requests[1]));
+  exchange(requests);
+  EXPECT_EQ(std::vector<int>(3, left()), in);
+  free_all(requests);
+}
+#endif
+
+TEST_F(DropinQueue, requests_of_a_part_of_the_ranks_are_matched) {
+  MPI_Comm half = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, rank() % 2, -rank(), &half));
+  int place = 0, size = 0;
+  MPI_Comm_rank(half, &place);
+  MPI_Comm_size(half, &size);
+  int in = -1;
+  const int out = place;
+  std::array<MPI_Request, 2> requests;
+  ASSERT_OK(MPI_Recv_init(&in, 1, MPI_INT, (place + size - 1) % size, 14, half, requests.data()));
+  ASSERT_OK(MPI_Send_init(&out, 1, MPI_INT, (place + 1) % size, 14, half, &requests[1]));
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  exchange(requests);
+  EXPECT_EQ((place + size - 1) % size, in);
+  free_all(requests);
+  ASSERT_OK(MPI_Comm_free(&half));
+}
+
+/// The first ranks of both groups talk.
+TEST_F(DropinQueue, requests_between_two_groups_are_matched) {
+  if (ranks() < 2) GTEST_SKIP() << "an intercommunicator needs two groups";
+  MPI_Comm half = MPI_COMM_NULL, between = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, rank() % 2, rank(), &half));
+  ASSERT_OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank() % 2, 99, &between));
+  if (rank() < 2) {
+    int in = -1;
+    const int out = rank();
+    std::array<MPI_Request, 2> requests;
+    ASSERT_OK(MPI_Recv_init(&in, 1, MPI_INT, 0, 18, between, requests.data()));
+    ASSERT_OK(MPI_Send_init(&out, 1, MPI_INT, 0, 18, between, &requests[1]));
+    ASSERT_OK(MPIX_Matchall(2, requests.data()));
+    exchange(requests);
+    EXPECT_EQ(1 - rank(), in);
+    free_all(requests);
+  }
+  ASSERT_OK(MPI_Comm_free(&between));
+  ASSERT_OK(MPI_Comm_free(&half));
+}
+
+TEST_F(DropinQueue, requests_with_no_process_are_matched_at_once) {
+  std::vector<int> in(1, -1);
+  const int out = 1;
+  std::array requests = {receive(in, 15, MPI_PROC_NULL), MPI_REQUEST_NULL};
+  ASSERT_OK(MPI_Send_init(&out, 1, MPI_INT, MPI_PROC_NULL, 15, MPI_COMM_WORLD, &requests[1]));
+  for (MPI_Request& each : requests) {
+    ASSERT_OK(MPIX_Match(&each));
+    EXPECT_TRUE(is_matched(each));
+  }
+  ASSERT_OK(MPI_Startall(2, requests.data()));
+  std::array<MPI_Status, 2> statuses{};
+  ASSERT_OK(MPI_Waitall(2, requests.data(), statuses.data()));
+  EXPECT_EQ(MPI_PROC_NULL, statuses[0].MPI_SOURCE);
+  EXPECT_EQ(-1, in[0]);
+  free_all(requests);
+}
+
+TEST_F(DropinQueue, a_buffered_send_stays_the_mpis) {
+  std::vector<int> in(1);
+  const std::vector<int> out(1, rank());
+  std::vector<char> buffer(sizeof(int) + MPI_BSEND_OVERHEAD);
+  ASSERT_OK(MPI_Buffer_attach(buffer.data(), static_cast<int>(buffer.size())));
+  std::array requests = {receive(in, 16), send(out, 16, MPI_Bsend_init)};
+  EXPECT_ERROR(MPIX_Match(&requests[1]), MPI_ERR_REQUEST, "MPIX_Match", "MPI_Bsend_init");
+  EXPECT_FALSE(is_matched(requests[1]));
+  exchange(requests);
+  EXPECT_EQ(left(), in[0]);
+  void* detached = nullptr;
+  int size_bytes = 0;
+  ASSERT_OK(MPI_Buffer_detach(&detached, &size_bytes));
+  free_all(requests);
+}
+
+TEST_F(DropinQueue, looks_at_matched_requests_complete_all_of_them_or_none) {
+  std::vector<int> in(1);
+  const std::vector<int> out(1, rank());
+  std::array requests = {receive(in, 17), send(out, 17)};
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  ASSERT_OK(MPI_Start(requests.data()));
+  int flag = -1;
+  MPI_Status status;
+  std::array<MPI_Status, 2> statuses{};
+  ASSERT_OK(MPI_Request_get_status(requests[0], &flag, &status));
+  EXPECT_EQ(0, flag);
+  ASSERT_OK(MPI_Testall(2, requests.data(), &flag, statuses.data()));
+  EXPECT_EQ(0, flag);
+  harness_barrier();  // nobody has sent before
+  ASSERT_OK(MPI_Start(&requests[1]));
+  for (flag = 0; flag == 0;) ASSERT_OK(MPI_Request_get_status(requests[0], &flag, &status));
+  EXPECT_EQ(left(), status.MPI_SOURCE);
+  for (flag = 0; flag == 0;) ASSERT_OK(MPI_Testall(2, requests.data(), &flag, statuses.data()));
+  EXPECT_EQ(left(), statuses[0].MPI_SOURCE);
+  EXPECT_EQ(left(), in[0]);
+  free_all(requests);
+}
+
 TEST_F(DropinQueue, a_queue_takes_matched_and_partitioned_requests_and_collectives) {
   std::vector<int> in(50), in_parts(50), out(50), sum(50);
   MPIX_Queue queue = MPIX_QUEUE_NULL;
