@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/current_error.hpp"
 #include "partitioned/recv.hpp"
 #include "partitioned/send.hpp"
 
@@ -47,7 +48,13 @@ void PersistentRequest::start() {
                 explain());
   }
   carried_->start();
-  if (Markable* const markable = carried_->facets().markable) markable->mark(0);
+  Markable* const markable = carried_->facets().markable;
+  if (markable == nullptr) return;
+  try {
+    markable->mark(0);
+  } catch (const std::exception&) {
+    carried_->fail(current_error());  // the epoch is open: its wait tells
+  }
 }
 
 bool PersistentRequest::done() {

@@ -1,0 +1,56 @@
+// A start whose message the MPI does not take, over link mpi: the epoch is open, and whoever waits for it hears why.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <array>
+
+#include "support/errors.hpp"
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+/// The MPI starts nothing for this thread.
+thread_local bool starts_fail = false;
+
+/// Each rank sends to its right neighbour and receives from its left one; no message leaves.
+class PersistentStart : public testing::Test {
+ protected:
+  void SetUp() override {
+    const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+    ASSERT_OK(Partita_Recv_init(&in_, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &receive()));
+    ASSERT_OK(Partita_Send_init(&out_, 1, MPI_INT, right, 1, MPI_COMM_WORLD, &send()));
+    ASSERT_OK(Partita_Matchall(2, requests_.data()));
+    ASSERT_OK(Partita_Start(&receive()));
+  }
+  void TearDown() override {
+    EXPECT_ERROR(Partita_Wait(&receive(), MPI_STATUS_IGNORE), MPI_ERR_NO_MEM, "the sender", "could not send", "Start");
+    for (Partita_Request& each : requests_) EXPECT_OK(Partita_Request_free(&each));
+  }
+  Partita_Request& receive() { return requests_[0]; }
+  Partita_Request& send() { return requests_[1]; }
+
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+  int in_ = -1;
+  const int out_ = 1;
+  std::array<Partita_Request, 2> requests_{};
+};
+
+TEST_F(PersistentStart, that_cannot_send_opens_the_epoch_and_its_wait_tells) {
+  starts_fail = true;
+  EXPECT_OK(Partita_Start(&send()));
+  starts_fail = false;
+  EXPECT_ERROR(Partita_Wait(&send(), MPI_STATUS_IGNORE), MPI_ERR_NO_MEM, "Wait", "Start");
+  EXPECT_ERROR(Partita_Start(&send()), MPI_ERR_NO_MEM, "Start");
+}
+
+}  // namespace
+}  // namespace partita::test
+
+/// Stands before the MPI's own.
+extern "C" int PMPI_Start(MPI_Request* request) {
+  if (partita::test::starts_fail) return MPI_ERR_NO_MEM;
+  return reinterpret_cast<int (*)(MPI_Request*)>(dlsym(RTLD_NEXT, "PMPI_Start"))(request);
+}
