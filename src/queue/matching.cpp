@@ -20,6 +20,10 @@ void Matching::start() {
   throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
 }
 
+bool Matching::prepared() {
+  throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
+}
+
 bool Matching::done() {
   if (failure_) throw Error(*failure_);
   const auto unmatched = std::ranges::find_if(awaited_, [](const Operation* each) { return !each->matched(); });

@@ -24,7 +24,7 @@ class Matching final : public Operation {
   bool active() const override { return active_; }
   bool open() const override { return active(); }
   bool done() override;
-  bool prepared() override { return done(); }
+  bool prepared() override;
   void close() override { let_go(); }
   void fill_status(MPI_Status* status) const override { set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0); }
   void fail(const Error& error) override { failure_ = error; }

@@ -61,6 +61,11 @@ bool PersistentRequest::done() {
   return carried_->done() && (!synchronous_ || carried_->prepared());
 }
 
+bool PersistentRequest::prepared() {
+  if (!seeks_) throw Error(ErrorClass::request, "{}; expected is one that Match has matched", explain());
+  return carried_->prepared();
+}
+
 std::vector<InfoEntry> PersistentRequest::info() const {
   std::vector<InfoEntry> entries = carried_->info();
   entries.front().value = kind_;

@@ -33,7 +33,7 @@ class PersistentRequest final : public Operation {
   bool active() const override { return carried_->active(); }
   bool open() const override { return carried_->open(); }
   bool done() override;
-  bool prepared() override { return carried_->prepared(); }
+  bool prepared() override;
   void close() override { carried_->close(); }
   void fill_status(MPI_Status* status) const override { carried_->fill_status(status); }
   void fail(const Error& error) override { carried_->fail(error); }

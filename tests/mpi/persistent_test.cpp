@@ -260,6 +260,7 @@ TEST_F(Persistent, an_unmatched_request_does_not_start_and_can_be_freed) {
     EXPECT_OK(Partita_Test(&each, &flag, MPI_STATUS_IGNORE));
     EXPECT_EQ(1, flag);
     EXPECT_EQ("false", info_of(each, "partita_matched"));
+    EXPECT_ERROR(Partita_Pbuf_prepare(each), MPI_ERR_REQUEST, "Nobody has called Match");
   }
   free_all(requests);
   // What was freed has taken no place in the order.
@@ -335,6 +336,7 @@ TEST_F(Persistent, imatch_gives_a_request_that_every_completion_call_completes_a
     ASSERT_OK(Partita_Imatch(requests.data(), matching.data()));
     EXPECT_ERROR(Partita_Start(matching.data()), MPI_ERR_REQUEST, "Imatch", "persistent");
     EXPECT_ERROR(Partita_Match(matching.data()), MPI_ERR_REQUEST, "Imatch", "persistent");
+    EXPECT_ERROR(Partita_Pbuf_prepare(matching[0]), MPI_ERR_REQUEST, "Imatch", "persistent");
     EXPECT_ERROR(Partita_Request_free(requests.data()), MPI_ERR_REQUEST, "Imatch");
     harness_barrier();  // nobody has begun to match a send
     EXPECT_FALSE(is_matched(requests[0]));
