@@ -253,8 +253,8 @@ PARTITA_EXPORT int Partita_Matchall(int count, Partita_Request requests[]);
 PARTITA_EXPORT int Partita_Imatch(Partita_Request* request, Partita_Request* matching);
 /** The same for `count` requests together, with one `*matching`. */
 PARTITA_EXPORT int Partita_Imatchall(int count, Partita_Request requests[], Partita_Request* matching);
-/** Sets `*flag` to 1 if `request` is matched, else to 0. Never blocks; makes progress. A request of Partita_Imatch
- *  that waits for it is still to be completed. */
+/** Sets `*flag` to 1 if `request`, a persistent one, is matched, else to 0. Never blocks; makes progress. A request of
+ *  Partita_Imatch that waits for it is still to be completed. */
 PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
 
 /* ---- Queues (cpu-free-stream-triggered-mpi, section III) ---------------------------------------------------

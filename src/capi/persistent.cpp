@@ -123,6 +123,9 @@ int Partita_Is_matched(Partita_Request request, int* flag) {
   return on_request("Is_matched", request, [&] {
     check_output(flag, "flag");
     Operation& asked = operation_of(request);
+    if (!asked.persistent()) {
+      throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
+    }
     Progress& progress = runtime().progress;
     if (progress.wanted()) progress.poll();
     *flag = asked.matched() ? 1 : 0;

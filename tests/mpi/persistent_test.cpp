@@ -337,6 +337,8 @@ TEST_F(Persistent, imatch_gives_a_request_that_every_completion_call_completes_a
     EXPECT_ERROR(Partita_Start(matching.data()), MPI_ERR_REQUEST, "Imatch", "persistent");
     EXPECT_ERROR(Partita_Match(matching.data()), MPI_ERR_REQUEST, "Imatch", "persistent");
     EXPECT_ERROR(Partita_Pbuf_prepare(matching[0]), MPI_ERR_REQUEST, "Imatch", "persistent");
+    int flag = 0;
+    EXPECT_ERROR(Partita_Is_matched(matching[0], &flag), MPI_ERR_REQUEST, "Imatch", "persistent");
     EXPECT_ERROR(Partita_Request_free(requests.data()), MPI_ERR_REQUEST, "Imatch");
     harness_barrier();  // nobody has begun to match a send
     EXPECT_FALSE(is_matched(requests[0]));
