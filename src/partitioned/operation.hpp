@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,16 +88,17 @@ class Operation : public Waiting {
   /// Whether a queue has a start of it whose wait is not over: then the host neither starts nor completes nor frees it.
   bool enqueued() const { return enqueued_; }
   void set_enqueued(bool enqueued) { enqueued_ = enqueued; }
-  /// So many matching requests wait for it: it is not freed meanwhile.
-  int awaited() const { return awaited_; }
-  void count_awaited(int change) { awaited_ += change; }
+  /// So many matching requests wait for it: it is not freed meanwhile. Any thread: each of them may be completed by
+  /// another one. Whoever frees it after the last has seen all that those threads have done with it.
+  int awaited() const { return awaited_.load(std::memory_order_acquire); }
+  void count_awaited(int change) { awaited_.fetch_add(change, std::memory_order_acq_rel); }
 
  private:
   const Facets facets_;
   const std::shared_ptr<Communicator> communicator_;
   LoopWatch loop_watch_;
   bool enqueued_ = false;
-  int awaited_ = 0;
+  std::atomic<int> awaited_{0};
 };
 
 }  // namespace partita

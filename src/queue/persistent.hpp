@@ -1,6 +1,8 @@
 // Ordinary messages that are sent or received again and again (MPI-4, section 3.9), once the program has them matched.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +54,7 @@ class PersistentRequest final : public Operation {
   const char* const kind_;
   const std::unique_ptr<Request> carried_;
   const bool synchronous_;
-  bool seeks_ = false;
+  std::atomic<bool> seeks_{false};  ///< Match was called; any thread may ask whether it is matched meanwhile
 };
 
 }  // namespace partita

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "queue/matching.hpp"
@@ -332,6 +333,23 @@ TEST_F(OperationsTable, the_request_of_an_imatch_lets_go_of_what_it_waits_for) {
     EXPECT_TRUE(life.gone);
     EXPECT_EQ(life.awaited, 0);
   }
+}
+
+/// Each request of an Imatch is completed by a thread of its own, as the rules of threads allow.
+TEST_F(OperationsTable, requests_of_imatches_are_completed_by_several_threads) {
+  Operation& awaited = add_bare(new_lives(1).front());
+  std::vector<Matching*> matching;
+  for (int i = 0; i < 4; ++i) {
+    matching.push_back(&added(zeroth, std::make_unique<Matching>(std::vector{&awaited}, nullptr)));
+  }
+  std::vector<std::thread> threads;
+  for (Matching* const each : matching) {
+    threads.emplace_back([each] {
+      if (each->done()) each->close();
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(awaited.awaited(), 0);
 }
 
 TEST_F(OperationsTable, what_cannot_be_completed_is_told_and_what_soon_can_is_not) {
