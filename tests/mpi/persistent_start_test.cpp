@@ -46,6 +46,20 @@ TEST_F(PersistentStart, that_cannot_send_opens_the_epoch_and_its_wait_tells) {
   EXPECT_ERROR(Partita_Start(&send()), MPI_ERR_NO_MEM, "Start");
 }
 
+/// Twice: the second time the request has failed before.
+TEST_F(PersistentStart, that_cannot_send_is_told_late_where_a_queue_runs_it) {
+  Partita_Queue queue = PARTITA_QUEUE_NULL;
+  ASSERT_OK(Partita_Queue_init(&queue, PARTITA_QUEUE_HOST, nullptr));
+  for (const bool fails : {true, false}) {
+    starts_fail = fails;
+    EXPECT_OK(Partita_Enqueue_start(queue, &send()));
+    starts_fail = false;
+    EXPECT_OK(Partita_Enqueue_wait(queue, &send()));
+    EXPECT_ERROR(Partita_Queue_wait(queue), MPI_ERR_NO_MEM, "Queue_wait", "Start");
+  }
+  EXPECT_OK(Partita_Queue_free(&queue));
+}
+
 }  // namespace
 }  // namespace partita::test
 

@@ -291,5 +291,24 @@ TEST_F(HostQueue, errors_of_what_runs_come_out_of_the_wait_for_the_queue) {
   free_all(others);
 }
 
+/// The match was refused on both sides: a request that has failed spoils no group that it is enqueued with.
+TEST_F(HostQueue, what_has_failed_before_is_enqueued_and_told_late) {
+  std::vector<int> in(1), in_other(1);
+  const std::vector<int> out(2), out_other(1, rank());
+  std::array failed = {receive(in, 14), send(out, 14)}, others = pair(in_other, out_other, 15);
+  std::array<Partita_Request, 2> matching{};
+  for (std::size_t i = 0; i < 2; ++i) ASSERT_OK(Partita_Imatch(&failed[i], &matching[i]));
+  for (Partita_Request& each : matching) {
+    EXPECT_ERROR(Partita_Wait(&each, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, "8 bytes");
+  }
+  std::array group = {failed[0], others[0], others[1], failed[1]};
+  ASSERT_OK(Partita_Enqueue_startall(queue_, 4, group.data()));
+  ASSERT_OK(Partita_Enqueue_waitall(queue_, 4, group.data()));
+  EXPECT_EQ(left(), in_other[0]);
+  EXPECT_ERROR(Partita_Queue_wait(queue_), MPI_ERR_TRUNCATE, "Queue_wait", "8 bytes");
+  free_all(matching);
+  free_all(group);
+}
+
 }  // namespace
 }  // namespace partita::test
