@@ -44,13 +44,14 @@ std::vector<Operation*> checked_for_match(int count, const Partita_Request reque
     }
     found.push_back(&operation);
   }
-  for (Operation* const each : found) each->begin_match();
   return found;
 }
 
 /// Blocks until all are matched.
 void match_all(int count, const Partita_Request requests[]) {
-  for (Operation* const each : checked_for_match(count, requests)) {
+  const std::vector<Operation*> matched = checked_for_match(count, requests);
+  for (Operation* const each : matched) each->begin_match();
+  for (Operation* const each : matched) {
     runtime().wait_until(*each, [each] { return each->matched(); });
   }
 }

@@ -16,6 +16,10 @@ void Matching::let_go() {
   active_ = false;
 }
 
+void Matching::seek_peers() {
+  for (Operation* const each : awaited_) each->begin_match();
+}
+
 void Matching::start() {
   throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
 }

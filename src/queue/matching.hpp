@@ -14,10 +14,12 @@ namespace partita {
 /// again.
 class Matching final : public Operation {
  public:
-  /// All of `awaited` look for their peers. `communicator`: whose error handler hears of errors.
+  /// `communicator`: whose error handler hears of errors.
   Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator);
+  ~Matching() override { let_go(); }
 
-  void seek_peers() override {}
+  /// The match of all begins.
+  void seek_peers() override;
   bool matched() const override { return !active_; }
   bool persistent() const override { return false; }
   void start() override;

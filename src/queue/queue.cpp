@@ -14,18 +14,19 @@ bool is_matched(const Operation& operation) {
   }
 }
 
-/// Throws Error where an operation stands in `operations` twice.
-void check_distinct(std::span<Operation* const> operations) {
-  std::unordered_set<const Operation*> seen;
+/// The set of `operations`. Throws Error where one stands in it twice.
+std::unordered_set<Operation*> distinct(std::span<Operation* const> operations) {
+  std::unordered_set<Operation*> seen;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     if (seen.insert(operations[i]).second) continue;
     throw Error(ErrorClass::request, "request {} stands in the array before; expected is each request once", i);
   }
+  return seen;
 }
 
 }  // namespace
 
-void Queue::check_starts(std::span<Operation* const> operations) const {
+std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     Operation& operation = *operations[i];
     if (!operation.persistent()) {
@@ -44,14 +45,14 @@ void Queue::check_starts(std::span<Operation* const> operations) const {
                   operation.explain());
     }
   }
-  check_distinct(operations);
+  return distinct(operations);
 }
 
 void Queue::enqueue_start(std::span<Operation* const> operations) {
-  check_starts(operations);
-  started_.reserve(started_.size() + operations.size());
+  std::unordered_set<Operation*> starting = checked_starts(operations);
+  started_.reserve(started_.size() + starting.size());
+  started_.merge(starting);  // takes no memory: all of the group are enqueued, or none is
   for (Operation* const each : operations) {
-    started_.insert(each);
     each->set_enqueued(true);
     run(*each, [each] {
       each->start();
@@ -69,7 +70,7 @@ void Queue::check_waits(std::span<Operation* const> operations) const {
                                      : fmt::format("no start of request {} is enqueued", i),
                 operation.explain());
   }
-  check_distinct(operations);
+  distinct(operations);
 }
 
 std::optional<Queue::LateError> Queue::take_late_error() {

@@ -45,7 +45,8 @@ class Queue {
   const Operation* unawaited() const { return started_.empty() ? nullptr : *started_.begin(); }
 
  private:
-  void check_starts(std::span<Operation* const> operations) const;
+  /// The set of `operations`, each of which may start.
+  std::unordered_set<Operation*> checked_starts(std::span<Operation* const> operations) const;
   void check_waits(std::span<Operation* const> operations) const;
   /// Runs `body`, which is about `operation`.
   template <class Body>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "queue/matching.hpp"
+#include "queue/queue.hpp"
 #include "support/allocations.hpp"
 #include "support/fake_transfer.hpp"
 #include "support/party.hpp"
@@ -34,6 +35,8 @@ struct Life {
   bool gone = false;
   int awaited = 0;  ///< when it went
   bool matched = true;
+  bool begin_match_throws = false;
+  int begun = 0;  ///< calls of begin_match
 };
 
 /// Has no partitions and no transfers.
@@ -48,6 +51,10 @@ class BareOperation : public Operation {
   void seek_peers() override {
     ++life_.sought;
     if (life_.peers_throw) throw Error(ErrorClass::other, "the test's peers cannot be looked for");
+  }
+  void begin_match() override {
+    ++life_.begun;
+    if (life_.begin_match_throws) throw Error(ErrorClass::other, "the test's match cannot begin");
   }
   bool matched() const override { return life_.matched; }
   void start() override { active_ = true; }
@@ -333,6 +340,54 @@ TEST_F(OperationsTable, the_request_of_an_imatch_lets_go_of_what_it_waits_for) {
     EXPECT_TRUE(life.gone);
     EXPECT_EQ(life.awaited, 0);
   }
+}
+
+TEST_F(OperationsTable, an_imatch_that_fails_lets_go_of_its_requests) {
+  std::vector<Life>& lives = new_lives(2);
+  std::vector<Operation*> awaited = {&add_bare(lives[0]), &add_bare(lives[1])};
+  const auto imatch = [&] {
+    auto made = std::make_unique<Matching>(awaited, nullptr);
+    EXPECT_EQ(awaited[0]->awaited(), 1);
+    fail_allocations(1);
+    added(zeroth, std::move(made));
+  };
+  EXPECT_THROW(imatch(), std::bad_alloc);
+  EXPECT_FALSE(end_failing());
+  EXPECT_EQ(lives[0].begun, 0);
+  EXPECT_EQ(awaited[0]->awaited(), 0);
+
+  lives[1].begin_match_throws = true;
+  EXPECT_THROW(added(zeroth, std::make_unique<Matching>(awaited, nullptr)), Error);
+  EXPECT_EQ(lives[1].begun, 1);
+  for (Operation* const each : awaited) EXPECT_EQ(each->awaited(), 0);
+  EXPECT_EQ(zeroth_table.free_all().live, 2U);
+}
+
+/// At each of the allocations that it takes.
+TEST_F(OperationsTable, of_a_group_for_which_a_queue_has_no_memory_none_starts) {
+  constexpr std::size_t count = 20;
+  std::vector<Life>& lives = new_lives(count);
+  std::vector<Operation*> operations;
+  for (Life& each : lives) operations.push_back(&add_bare(each));
+  Queue queue;
+  bool has_memory = false;
+  for (long first = 1; !has_memory; ++first) {
+    ASSERT_LT(first, 200);
+    fail_allocations(first);
+    try {
+      queue.enqueue_start(operations);
+    } catch (const std::bad_alloc&) {
+    }
+    has_memory = end_failing();
+    const auto starts = std::ranges::count_if(operations, [](const Operation* each) { return each->active(); });
+    const auto enqueued = std::ranges::count_if(operations, [](const Operation* each) { return each->enqueued(); });
+    const std::ptrdiff_t expected = has_memory ? std::ptrdiff_t{count} : 0;
+    EXPECT_EQ(starts, expected);
+    EXPECT_EQ(enqueued, expected);
+    EXPECT_EQ(queue.unawaited() != nullptr, has_memory);
+  }
+  queue.enqueue_wait(operations, [](Operation& each) { each.close(); });
+  EXPECT_EQ(queue.unawaited(), nullptr);
 }
 
 /// Each request of an Imatch is completed by a thread of its own, as the rules of threads allow.
