@@ -119,8 +119,9 @@ std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incom
     }
     refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
   }
-  throw Error(ErrorClass::other, "no link can move a partitioned send from rank {} to rank {} (tag {}): {}",
-              offer.key.sender, services.rank, half.key.tag, refusals);
+  throw Error(ErrorClass::other, "no link can move a {} send from rank {} to rank {} (tag {}): {}",
+              offer.key.space == Space::queue ? "persistent" : "partitioned", offer.key.sender, services.rank,
+              half.key.tag, refusals);
 }
 
 }  // namespace partita

@@ -386,9 +386,11 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   const MatchKey& mine = half.key;
   const SideShape& shape = half.shape();
   const bool sends = half.side() == Side::send;
+  // Requests of queues look for each other from Match on, whenever they were made.
+  const char* const done = mine.space == Space::queue ? "given to Match" : "made";
   std::string text =
-      fmt::format("not matched yet, rank {} has not made (or not answered for) the {}: number {} of this tag, {} bytes",
-                  half.peer(), sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
+      fmt::format("not matched yet, rank {} has not {} (or not answered for) the {}: number {} of this tag, {} bytes",
+                  half.peer(), done, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
   if (sends) return text;
 
   const std::lock_guard lock(mutex_);

@@ -147,6 +147,18 @@ TEST_F(Transfer, the_next_link_serves_where_the_first_refuses_on_either_side) {
   EXPECT_NE(from_again->half.link_reason().find("first: too full"), std::string::npos);
 }
 
+TEST_F(Transfer, where_every_link_refuses_both_sides_hear_what_kind_of_send_it_is) {
+  sender.first.refusal = sender.second.refusal = "too far";
+  for (const auto& [space, kind] : {std::pair{Space::point_to_point, "partitioned"}, {Space::queue, "persistent"}}) {
+    const auto from = send_in(space);
+    const auto to = recv_in(space);
+    deliver_all();
+    for (const std::string& sentence : {failure_of(from->half), failure_of(to->half)}) {
+      EXPECT_NE(sentence.find("no link can move a " + std::string(kind) + " send"), std::string::npos) << sentence;
+    }
+  }
+}
+
 // ---- Links that the sender holds back ----
 
 TEST_F(Transfer, a_costly_link_is_not_started_where_another_serves) {
