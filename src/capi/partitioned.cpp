@@ -16,8 +16,8 @@ void throw_null_request() {
 
 void throw_enqueued(const Operation& operation) {
   throw Error(ErrorClass::request,
-              "the request was started in a queue, and its wait there is not over: the host may not start, complete or "
-              "free it. {}",
+              "the request was started in a queue, and its wait there is not over: the host may only mark its partitions "
+              "and ask for them. {}",
               operation.explain());
 }
 
@@ -170,6 +170,7 @@ int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) 
   return on_request("Prequest_create", handle, [&] {
     check_output(prequest, "prequest");
     Operation& operation = operation_of(handle);
+    if (operation.enqueued()) throw_enqueued(operation);
     KernelUsable& kernel_usable = kernel_usable_of(operation);
     runtime().wait_until(operation, [&] { return kernel_usable.can_make_device_request(); });
     *prequest = kernel_usable.make_device_request();
@@ -179,7 +180,9 @@ int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) 
 int Partita_Prequest_free(Partita_Prequest* prequest) {
   return guarded("Prequest_free", [&] {
     check_output(prequest, "prequest");
-    const auto untold = runtime().operations.kernel_usable_with(*prequest).free_device_request();
+    const Operation& operation = runtime().operations.operation_with(*prequest);
+    if (operation.enqueued()) throw_enqueued(operation);
+    const auto untold = kernel_usable_of(operation).free_device_request();
     *prequest = Partita_Prequest{};
     if (untold) throw Error(*untold);
   });

@@ -52,11 +52,11 @@ void Operations::free(Operation& operation) {
   }
 }
 
-KernelUsable& Operations::kernel_usable_with(const Partita_Prequest& view) const {
+const Operation& Operations::operation_with(const Partita_Prequest& view) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [address, owned] : live_) {
     KernelUsable* const usable = owned.operation->facets().kernel_usable;
-    if (usable != nullptr && usable->has_device_request(view)) return *usable;
+    if (usable != nullptr && usable->has_device_request(view)) return *owned.operation;
   }
   throw Error(ErrorClass::arg, "argument prequest is of no request; it was freed already, or never made");
 }

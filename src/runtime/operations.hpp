@@ -27,8 +27,8 @@ class Operations {
   void add(std::unique_ptr<Operation> operation);
   /// The program freed `operation`; the matcher keeps it until its peers can no longer touch its memory.
   void free(Operation& operation);
-  /// Whose device request `view` is. Throws Error if it is nobody's.
-  KernelUsable& kernel_usable_with(const Partita_Prequest& view) const;
+  /// Whose device request `view` is: one that kernels can use. Throws Error if it is nobody's.
+  const Operation& operation_with(const Partita_Prequest& view) const;
 
   /// What the program has left behind at the end.
   struct Leftovers {

@@ -240,6 +240,8 @@ TEST_F(HostQueue, the_host_may_not_touch_what_is_enqueued) {
   std::array both = {others[0], requests[0]};
   int flag = 0, index = 0, found = 0;
   std::array<int, 2> indices{};
+  Partita_Request matching = PARTITA_REQUEST_NULL;
+  Partita_Prequest prequest{};
   const auto is_refused = [](int code) { EXPECT_ERROR(code, MPI_ERR_REQUEST, "started in a queue", "host"); };
   for (Partita_Request& each : requests) {
     is_refused(Partita_Start(&each));
@@ -248,7 +250,10 @@ TEST_F(HostQueue, the_host_may_not_touch_what_is_enqueued) {
     is_refused(Partita_Request_get_status(each, &flag, MPI_STATUS_IGNORE));
     is_refused(Partita_Request_free(&each));
     is_refused(Partita_Match(&each));
+    is_refused(Partita_Imatch(&each, &matching));
+    is_refused(Partita_Prequest_create(&prequest, each));
   }
+  EXPECT_EQ(PARTITA_REQUEST_NULL, matching);
   is_refused(Partita_Startall(1, requests.data()));
   is_refused(Partita_Waitall(2, both.data(), MPI_STATUSES_IGNORE));
   is_refused(Partita_Testall(2, both.data(), &flag, MPI_STATUSES_IGNORE));
@@ -263,6 +268,21 @@ TEST_F(HostQueue, the_host_may_not_touch_what_is_enqueued) {
   EXPECT_EQ(left(), in_other[0]);
   free_all(requests);
   free_all(others);
+}
+
+/// Kernels can use a request to nobody whatever its buffer.
+TEST_F(HostQueue, device_requests_are_neither_made_nor_freed_of_what_is_enqueued) {
+  int value = 0;
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_OK(Partita_Psend_init(&value, 1, 1, MPI_INT, MPI_PROC_NULL, 16, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+  Partita_Prequest prequest{}, second{};
+  ASSERT_OK(Partita_Prequest_create(&prequest, request));
+  ASSERT_OK(Partita_Enqueue_start(queue_, &request));
+  EXPECT_ERROR(Partita_Prequest_create(&second, request), MPI_ERR_REQUEST, "started in a queue");
+  EXPECT_ERROR(Partita_Prequest_free(&prequest), MPI_ERR_REQUEST, "started in a queue");
+  ASSERT_OK(Partita_Enqueue_wait(queue_, &request));
+  EXPECT_OK(Partita_Prequest_free(&prequest));
+  EXPECT_OK(Partita_Request_free(&request));
 }
 
 /// The peer has freed its end: whether the start or the wait hears of it, both return, and Queue_wait tells.

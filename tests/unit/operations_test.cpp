@@ -285,11 +285,11 @@ TEST_F(OperationsTable, a_device_request_is_found_until_it_is_freed) {
   ASSERT_TRUE(usable.can_make_device_request());
 
   const Partita_Prequest view = usable.make_device_request();
-  EXPECT_EQ(&zeroth_table.kernel_usable_with(view), &usable);
-  EXPECT_THROW(first_table.kernel_usable_with(view), Error);
-  EXPECT_THROW(zeroth_table.kernel_usable_with(Partita_Prequest{}), Error);
+  EXPECT_EQ(&zeroth_table.operation_with(view), &operation);
+  EXPECT_THROW(first_table.operation_with(view), Error);
+  EXPECT_THROW(zeroth_table.operation_with(Partita_Prequest{}), Error);
   usable.free_device_request();
-  EXPECT_THROW(zeroth_table.kernel_usable_with(view), Error);
+  EXPECT_THROW(zeroth_table.operation_with(view), Error);
 }
 
 TEST_F(OperationsTable, what_the_program_has_left_is_freed_in_the_order_in_which_it_was_made) {
