@@ -52,6 +52,8 @@ class Operation : public Waiting {
   virtual bool matched() const = 0;
   /// Whether it may start again when it is complete; else whatever completes it frees it.
   virtual bool persistent() const { return true; }
+  /// Whether the host opens its epochs; else kernels do, and start() throws.
+  virtual bool is_host_driven() const { return true; }
   /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
   virtual void start() = 0;
   /// Whether an epoch is open. Any thread.

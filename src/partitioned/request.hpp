@@ -24,6 +24,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   /// `half` and what `facets` names are the derived class's, and made after this.
   Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets);
 
+  bool is_host_driven() const final { return !message_.is_device_driven(); }
   bool active() const final { return half_.active(); }
   bool open() const final { return active() || device_.has_news(); }
   bool matched() const final;

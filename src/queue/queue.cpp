@@ -32,6 +32,12 @@ std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const>
     if (!operation.persistent()) {
       throw Error(ErrorClass::request, "request {} is that of an Imatch; expected is a persistent one", i);
     }
+    if (!operation.is_host_driven()) {
+      throw Error(
+          ErrorClass::request,
+          "request {} is device-driven (info key partita_driver); expected is one whose epochs the host opens. {}", i,
+          operation.explain());
+    }
     if (operation.enqueued()) {
       throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued. {}", i,
                   started_.contains(&operation) ? "this" : "another", operation.explain());

@@ -44,6 +44,17 @@ class HostQueue : public testing::Test {
     EXPECT_OK(Partita_Matchall(2, requests.data()));
     return requests;
   }
+  /// Kernels open the epochs of a send to nobody, which may be of any memory.
+  static Partita_Request device_driven() {
+    static int value = 0;
+    Partita_Request made = PARTITA_REQUEST_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "partita_driver", "device");
+    EXPECT_OK(Partita_Psend_init(&value, 1, 1, MPI_INT, MPI_PROC_NULL, 17, MPI_COMM_WORLD, info, &made));
+    MPI_Info_free(&info);
+    return made;
+  }
   template <class Requests>
   static void free_all(Requests& requests) {
     for (Partita_Request& each : requests) ASSERT_OK(Partita_Request_free(&each));
@@ -181,6 +192,7 @@ TEST_F(HostQueue, of_a_group_with_one_that_may_not_start_none_is_enqueued) {
   std::array good = pair(in, out, 6), started = pair(in_started, out, 7);
   Partita_Request unmatched = receive(in_other, 8), sent = send(out, 8), matching = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Imatch(&unmatched, &matching));
+  Partita_Request driven = device_driven();
   harness_barrier();  // nobody matches its peer yet
   ASSERT_OK(Partita_Startall(2, started.data()));
   const auto refuses = [&](Partita_Request bad, const char* word) {
@@ -193,6 +205,7 @@ TEST_F(HostQueue, of_a_group_with_one_that_may_not_start_none_is_enqueued) {
   refuses(started[0], "started by the host");
   refuses(good[0], "stands in the array before");
   refuses(PARTITA_REQUEST_NULL, "null");
+  refuses(driven, "device-driven");
   EXPECT_ERROR(Partita_Enqueue_start(queue_, &unmatched), MPI_ERR_REQUEST, "not matched");
   EXPECT_ERROR(Partita_Enqueue_wait(queue_, good.data()), MPI_ERR_REQUEST, "no start", "enqueued");
   harness_barrier();
@@ -206,6 +219,7 @@ TEST_F(HostQueue, of_a_group_with_one_that_may_not_start_none_is_enqueued) {
   ASSERT_OK(Partita_Queue_wait(queue_));
   EXPECT_EQ(left(), in_other[0]);
   free_all(all);
+  ASSERT_OK(Partita_Request_free(&driven));
 }
 
 TEST_F(HostQueue, a_start_needs_a_wait_before_the_next_and_on_the_same_queue) {
