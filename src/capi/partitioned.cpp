@@ -1,5 +1,6 @@
 // The C face of partitioned requests: sends and receives are made, all are started, marked, asked and freed.
 #include <optional>
+#include <string_view>
 
 #include "capi/arguments.hpp"
 #include "capi/requests.hpp"
@@ -27,20 +28,15 @@ MPI_Comm comm_of(Partita_Request handle) {
 
 namespace {
 
-/// "send", "recv", "allreduce", …
-std::string kind_of(const Operation& operation) {
-  return operation.info().front().value;
-}
-
-/// What has no partitions: an ordinary persistent request, or that of an Imatch.
-void check_partitioned(const std::string& kind) {
-  if (!kind.starts_with("persistent_") && kind != "matching") return;
-  throw Error(ErrorClass::request, "argument request has no partitions ({}); expected is a partitioned request", kind);
+void check_partitioned(const Operation& operation) {
+  if (operation.has_partitions()) return;
+  throw Error(ErrorClass::request, "argument request has no partitions ({}); expected is a partitioned request",
+              operation.kind());
 }
 
 [[noreturn]] void throw_not_markable(const Operation& operation) {
-  const std::string kind = kind_of(operation);
-  check_partitioned(kind);
+  check_partitioned(operation);
+  const std::string_view kind = operation.kind();
   if (kind == "recv") {
     throw Error(ErrorClass::request, "argument request is a partitioned receive; expected is a partitioned send");
   }
@@ -51,8 +47,8 @@ void check_partitioned(const std::string& kind) {
 }
 
 [[noreturn]] void throw_not_awaitable(const Operation& operation) {
-  const std::string kind = kind_of(operation);
-  check_partitioned(kind);
+  check_partitioned(operation);
+  const std::string_view kind = operation.kind();
   if (kind == "send") {
     throw Error(ErrorClass::request, "argument request is a partitioned send; expected is a partitioned receive");
   }

@@ -551,7 +551,7 @@ std::vector<Half*> Collective::halves() {
 
 std::vector<InfoEntry> Collective::info() const {
   const bool all_matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
-  std::vector<InfoEntry> entries{{"partita_kind", name_of(arguments_.problem.kind)},
+  std::vector<InfoEntry> entries{{"partita_kind", kind()},
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", all_matched ? "true" : "false"},
                                  {"partita_algorithm", std::string(algorithm_.name)}};

@@ -75,6 +75,7 @@ class Collective final : public Operation,
   void withdraw() override;
   std::vector<Half*> halves() override;
   bool in_gpu_memory() const override { return gpu_ != nullptr; }
+  const char* kind() const override { return name_of(arguments_.problem.kind); }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override;

@@ -85,6 +85,10 @@ class Operation : public Waiting {
 
   /// Whether buffers of it lie in GPU memory.
   virtual bool in_gpu_memory() const = 0;
+  /// One word for what it is: the value of info key partita_kind.
+  virtual const char* kind() const = 0;
+  /// Whether it is one that has partitions, whatever may be done with them.
+  virtual bool has_partitions() const { return true; }
   virtual std::vector<InfoEntry> info() const = 0;
 
   /// Whether a queue has a start of it whose wait is not over: then the host neither starts nor completes nor frees it.

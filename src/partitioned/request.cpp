@@ -76,7 +76,7 @@ void Request::fill_status(MPI_Status* status) const {
 }
 
 std::vector<InfoEntry> Request::info() const {
-  std::vector<InfoEntry> entries{{"partita_kind", message_.is_sent() ? "send" : "recv"},
+  std::vector<InfoEntry> entries{{"partita_kind", kind()},
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", half_.matched() ? "true" : "false"}};
   if (!half_.matched()) return entries;

@@ -35,6 +35,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   void withdraw() final;
   std::vector<Half*> halves() final { return {&half_}; }
   bool in_gpu_memory() const final { return message_.in_gpu_memory(); }
+  const char* kind() const final { return message_.is_sent() ? "send" : "recv"; }
   std::vector<InfoEntry> info() const final;
   std::string explain() const final;
   int waits_for() const final { return half_.peer(); }

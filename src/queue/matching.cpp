@@ -36,7 +36,7 @@ bool Matching::done() {
 }
 
 std::vector<InfoEntry> Matching::info() const {
-  return {{"partita_kind", "matching"}, {"partita_active", active() ? "true" : "false"}};
+  return {{"partita_kind", kind()}, {"partita_active", active() ? "true" : "false"}};
 }
 
 std::string Matching::explain() const {

@@ -34,6 +34,8 @@ class Matching final : public Operation {
   void withdraw() override {}
   std::vector<Half*> halves() override { return {}; }
   bool in_gpu_memory() const override { return false; }
+  const char* kind() const override { return "matching"; }
+  bool has_partitions() const override { return false; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override { return asked_ == nullptr ? -1 : asked_->waits_for(); }

@@ -68,7 +68,7 @@ bool PersistentRequest::prepared() {
 
 std::vector<InfoEntry> PersistentRequest::info() const {
   std::vector<InfoEntry> entries = carried_->info();
-  entries.front().value = kind_;
+  entries.front().value = kind();
   return entries;
 }
 

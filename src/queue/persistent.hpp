@@ -43,6 +43,8 @@ class PersistentRequest final : public Operation {
   void withdraw() override { carried_->withdraw(); }
   std::vector<Half*> halves() override { return carried_->halves(); }
   bool in_gpu_memory() const override { return carried_->in_gpu_memory(); }
+  const char* kind() const override { return kind_; }
+  bool has_partitions() const override { return false; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override { return carried_->waits_for(); }

@@ -75,6 +75,7 @@ class BareOperation : public Operation {
   void withdraw() override { ++life_.withdrawn; }
   std::vector<Half*> halves() override { return {}; }
   bool in_gpu_memory() const override { return false; }
+  const char* kind() const override { return "bare"; }
   std::vector<InfoEntry> info() const override { return {}; }
   std::string explain() const override { return "The test's operation waits"; }
   int waits_for() const override { return -1; }
