@@ -151,7 +151,7 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
   return guarded(
       call, [&] { return first_comm(count, requests); },
       [&] {
-        check_count(count, requests);
+        check_list(count, requests, "requests");
         check_not_enqueued(count, requests);
         body();
       });

@@ -16,10 +16,11 @@ void throw_null_request() {
 }
 
 void throw_enqueued(const Operation& operation) {
-  throw Error(ErrorClass::request,
-              "the request was started in a queue, and its wait there is not over: the host may only mark its partitions "
-              "and ask for them. {}",
-              operation.explain());
+  throw Error(
+      ErrorClass::request,
+      "the request was started in a queue, and its wait there is not over: the host may only mark its partitions "
+      "and ask for them. {}",
+      operation.explain());
 }
 
 MPI_Comm comm_of(Partita_Request handle) {
@@ -111,11 +112,8 @@ int Partita_Precv_init(void* buf, int partitions, MPI_Count count, MPI_Datatype 
 }
 
 int Partita_Start(Partita_Request* request) {
-  return on_request("Start", request == nullptr ? PARTITA_REQUEST_NULL : *request, [&] {
-    if (request == nullptr)
-      throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
-    start(operation_of(*request));
-  });
+  return on_request("Start", request == nullptr ? PARTITA_REQUEST_NULL : *request,
+                    [&] { start(operation_of(request_at(request))); });
 }
 
 int Partita_Startall(int count, Partita_Request requests[]) {

@@ -1,4 +1,6 @@
 // The C face of ordinary persistent requests, and of matching them for good.
+#include <fmt/format.h>
+
 #include <optional>
 #include <vector>
 
@@ -35,9 +37,7 @@ std::vector<Operation*> checked_for_match(int count, const Partita_Request reque
   std::vector<Operation*> found;
   for (int i = 0; i < count; ++i) {
     Operation& operation = operation_of(requests[i]);
-    if (!operation.persistent()) {
-      throw Error(ErrorClass::request, "request {} is that of an Imatch; expected is a persistent one", i);
-    }
+    if (!operation.persistent()) throw not_persistent(fmt::format("request {}", i));
     if (operation.enqueued()) throw_enqueued(operation);
     if (operation.active()) {
       throw Error(ErrorClass::request, "request {} is active; expected is an inactive one. {}", i, operation.explain());
@@ -67,16 +67,6 @@ void begin_match_of_all(int count, const Partita_Request requests[], Partita_Req
   *matching = made;
 }
 
-const Partita_Request& request_at(const Partita_Request* request) {
-  if (request == nullptr)
-    throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
-  return *request;
-}
-
-MPI_Comm comm_at(const Partita_Request* request) {
-  return request == nullptr ? MPI_COMM_SELF : comm_of(*request);
-}
-
 }  // namespace
 
 int Partita_Send_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
@@ -103,7 +93,7 @@ int Partita_Recv_init(void* buf, MPI_Count count, MPI_Datatype datatype, int sou
 }
 
 int Partita_Match(Partita_Request* request) {
-  return guarded("Match", [&] { return comm_at(request); }, [&] { match_all(1, &request_at(request)); });
+  return guarded("Match", [&] { return first_comm(1, request); }, [&] { match_all(1, &request_at(request)); });
 }
 
 int Partita_Matchall(int count, Partita_Request requests[]) {
@@ -112,7 +102,7 @@ int Partita_Matchall(int count, Partita_Request requests[]) {
 
 int Partita_Imatch(Partita_Request* request, Partita_Request* matching) {
   return guarded(
-      "Imatch", [&] { return comm_at(request); }, [&] { begin_match_of_all(1, &request_at(request), matching); });
+      "Imatch", [&] { return first_comm(1, request); }, [&] { begin_match_of_all(1, &request_at(request), matching); });
 }
 
 int Partita_Imatchall(int count, Partita_Request requests[], Partita_Request* matching) {
@@ -124,9 +114,7 @@ int Partita_Is_matched(Partita_Request request, int* flag) {
   return on_request("Is_matched", request, [&] {
     check_output(flag, "flag");
     Operation& asked = operation_of(request);
-    if (!asked.persistent()) {
-      throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
-    }
+    if (!asked.persistent()) throw not_persistent("the request");
     Progress& progress = runtime().progress;
     if (progress.wanted()) progress.poll();
     *flag = asked.matched() ? 1 : 0;

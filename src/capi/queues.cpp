@@ -65,12 +65,6 @@ int end_of_queue(const char* call, Partita_Queue handle, Finish finish) noexcept
       });
 }
 
-Partita_Request* checked_request(Partita_Request* request) {
-  if (request == nullptr)
-    throw Error(ErrorClass::request, "argument request is null; expected is the address of a request");
-  return request;
-}
-
 }  // namespace
 
 int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream) {
@@ -100,8 +94,7 @@ int Partita_Queue_free(Partita_Queue* queue) {
 
 int Partita_Enqueue_start(Partita_Queue queue, Partita_Request* request) {
   return guarded(
-      "Enqueue_start", [&] { return first_comm(1, request); },
-      [&] { enqueue_starts(queue, 1, checked_request(request)); });
+      "Enqueue_start", [&] { return first_comm(1, request); }, [&] { enqueue_starts(queue, 1, &request_at(request)); });
 }
 
 int Partita_Enqueue_startall(Partita_Queue queue, int count, Partita_Request requests[]) {
@@ -111,8 +104,7 @@ int Partita_Enqueue_startall(Partita_Queue queue, int count, Partita_Request req
 
 int Partita_Enqueue_wait(Partita_Queue queue, Partita_Request* request) {
   return guarded(
-      "Enqueue_wait", [&] { return first_comm(1, request); },
-      [&] { enqueue_waits(queue, 1, checked_request(request)); });
+      "Enqueue_wait", [&] { return first_comm(1, request); }, [&] { enqueue_waits(queue, 1, &request_at(request)); });
 }
 
 int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requests[]) {

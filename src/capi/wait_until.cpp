@@ -40,7 +40,7 @@ int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* 
   return guarded(
       "Wait_until", [&] { return first_comm(count, requests); },
       [&] {
-        check_count(count, requests);
+        check_list(count, requests, "requests");
         if (done == nullptr) throw Error(ErrorClass::arg, "argument done is null; expected is a function");
         wait_for(count, requests, WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
       });

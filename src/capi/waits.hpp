@@ -3,20 +3,13 @@
 
 #include <optional>
 
-#include "capi/state.hpp"
+#include "capi/requests.hpp"
 
 namespace partita::capi {
 
 /// Whether `handle` stands for a request between its start and the call that completes it.
 inline bool is_open(Partita_Request handle) {
   return handle != PARTITA_REQUEST_NULL && operation_of(handle).open();
-}
-
-/// Throws Error on a negative count, and on a missing array.
-inline void check_count(int count, const void* requests) {
-  if (count < 0) throw Error(ErrorClass::count, "argument count is {}; expected is 0 or more", count);
-  if (count > 0 && requests == nullptr)
-    throw Error(ErrorClass::arg, "argument requests is null; expected are {} requests", count);
 }
 
 /// Throws Error (arg) on a status that is neither given nor ignored: MPI_STATUS_IGNORE is null in some MPIs only.
@@ -35,14 +28,6 @@ inline void check_not_enqueued(int count, const Partita_Request requests[]) {
     if (requests[i] == PARTITA_REQUEST_NULL || !operation_of(requests[i]).enqueued()) continue;
     throw_enqueued(operation_of(requests[i]));
   }
-}
-
-/// The communicator of the first request, whose error handler hears of the call's errors.
-inline MPI_Comm first_comm(int count, const Partita_Request requests[]) {
-  for (int i = 0; requests != nullptr && i < count; ++i) {
-    if (requests[i] != PARTITA_REQUEST_NULL) return comm_of(requests[i]);
-  }
-  return MPI_COMM_SELF;
 }
 
 /// Closes the epoch of an operation that is done. One that is not persistent goes, and its handle becomes null.

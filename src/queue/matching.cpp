@@ -4,6 +4,10 @@
 
 namespace partita {
 
+Error not_persistent(const std::string& which) {
+  return Error(ErrorClass::request, "{} is that of an Imatch; expected is a persistent one", which);
+}
+
 Matching::Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator)
     : Operation({}, std::move(communicator)), awaited_(std::move(awaited)) {
   for (Operation* const each : awaited_) each->count_awaited(1);
@@ -21,11 +25,11 @@ void Matching::seek_peers() {
 }
 
 void Matching::start() {
-  throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
+  throw not_persistent("the request");
 }
 
 bool Matching::prepared() {
-  throw Error(ErrorClass::request, "the request is that of an Imatch; expected is a persistent one");
+  throw not_persistent("the request");
 }
 
 bool Matching::done() {

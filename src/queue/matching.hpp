@@ -1,6 +1,7 @@
 // The request that MPIX_Imatch gives (cpu-free-stream-triggered-mpi, section III-C).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,9 @@
 #include "partitioned/operation.hpp"
 
 namespace partita {
+
+/// `which`, "request 3" for instance, is the request of an Imatch where only a persistent one may stand.
+Error not_persistent(const std::string& which);
 
 /// Is complete once all of several operations are matched, which are not freed while it is active. It cannot start
 /// again.

@@ -1,6 +1,10 @@
 #include "queue/queue.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "queue/matching.hpp"
 
 namespace partita {
 namespace {
@@ -29,9 +33,7 @@ std::unordered_set<Operation*> distinct(std::span<Operation* const> operations) 
 std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     Operation& operation = *operations[i];
-    if (!operation.persistent()) {
-      throw Error(ErrorClass::request, "request {} is that of an Imatch; expected is a persistent one", i);
-    }
+    if (!operation.persistent()) throw not_persistent(fmt::format("request {}", i));
     if (!operation.is_host_driven()) {
       throw Error(
           ErrorClass::request,
