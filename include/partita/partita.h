@@ -281,7 +281,8 @@ PARTITA_EXPORT int Partita_Enqueue_wait(Partita_Queue queue, Partita_Request* re
 PARTITA_EXPORT int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requests[]);
 
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
- *      and stay valid until Partita_Request_free. PARTITA_REQUEST_NULL and inactive requests are allowed. --- */
+ *      and stay valid until Partita_Request_free; only that of a Partita_Imatch is freed and becomes null.
+ *      PARTITA_REQUEST_NULL and inactive requests are allowed. ------------------------------------------- */
 
 PARTITA_EXPORT int Partita_Wait(Partita_Request* request, MPI_Status* status);
 PARTITA_EXPORT int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]);

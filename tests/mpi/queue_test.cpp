@@ -325,6 +325,31 @@ TEST_F(HostQueue, errors_of_what_runs_come_out_of_the_wait_for_the_queue) {
   free_all(others);
 }
 
+int heard = 0;
+
+void count_error(MPI_Comm*, int*, ...) {
+  ++heard;
+}
+
+/// The queue's own calls concern no communicator: that of the request hears. Its handler goes with the test's.
+TEST_F(HostQueue, the_handler_of_the_requests_communicator_hears_a_late_error) {
+  std::vector<int> in(1);
+  const std::vector<int> out(1);
+  std::array requests = pair(in, out, 18);
+  ASSERT_OK(Partita_Request_free(&requests[1]));
+  heard = 0;
+  MPI_Errhandler counting = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(count_error, &counting);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, counting);
+  MPI_Errhandler_free(&counting);
+  ASSERT_OK(Partita_Enqueue_start(queue_, requests.data()));
+  ASSERT_OK(Partita_Enqueue_wait(queue_, requests.data()));
+  EXPECT_EQ(0, heard);
+  EXPECT_ERROR(Partita_Queue_wait(queue_), MPI_ERR_REQUEST, "Queue_wait", "freed its request");
+  EXPECT_EQ(1, heard);
+  ASSERT_OK(Partita_Request_free(requests.data()));
+}
+
 /// The match was refused on both sides: a request that has failed spoils no group that it is enqueued with.
 TEST_F(HostQueue, what_has_failed_before_is_enqueued_and_told_late) {
   std::vector<int> in(1), in_other(1);
