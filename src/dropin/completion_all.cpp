@@ -2,10 +2,10 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
 
@@ -202,21 +202,23 @@ extern "C" {
 
 INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  if (is_plain(count, requests)) return native().Waitall(count, requests, statuses);
-  Scratch scratch(CompletionOfAll::need(count));
-  CompletionOfAll all(count, requests, statuses, scratch);
-  return all.is_needed() ? all.wait() : native().Waitall(count, requests, statuses);
+  return guarded(__func__, [=](const char*) {
+    if (is_plain(count, requests)) return native().Waitall(count, requests, statuses);
+    Scratch scratch(CompletionOfAll::need(count));
+    CompletionOfAll all(count, requests, statuses, scratch);
+    return all.is_needed() ? all.wait() : native().Waitall(count, requests, statuses);
+  });
 }
 
 INTERPOSE(Testall)(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  if (is_plain(count, requests) || flag == nullptr) return native().Testall(count, requests, flag, statuses);
-  Scratch scratch(CompletionOfAll::need(count));
-  CompletionOfAll all(count, requests, statuses, scratch);
-  progress_if_by_caller();
-  return all.any_of_ours() ? all.test(flag) : native().Testall(count, requests, flag, statuses);
+  return guarded(__func__, [=](const char*) {
+    if (is_plain(count, requests) || flag == nullptr) return native().Testall(count, requests, flag, statuses);
+    Scratch scratch(CompletionOfAll::need(count));
+    CompletionOfAll all(count, requests, statuses, scratch);
+    progress_if_by_caller();
+    return all.any_of_ours() ? all.test(flag) : native().Testall(count, requests, flag, statuses);
+  });
 }
 
 }  // extern "C"

@@ -2,10 +2,10 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
 
@@ -107,18 +107,20 @@ extern "C" {
 
 INTERPOSE(Waitany)(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  const bool plain = request_table().empty() || count <= 0 || requests == nullptr || index == nullptr;
-  return plain ? native().Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
+  return guarded(__func__, [=](const char*) {
+    const bool plain = request_table().empty() || count <= 0 || requests == nullptr || index == nullptr;
+    return plain ? native().Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
+  });
 }
 
 INTERPOSE(Testany)(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  const bool plain =
-      request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
-  return plain ? native().Testany(count, requests, index, flag, status)
-               : test_any(count, requests, index, flag, status);
+  return guarded(__func__, [=](const char*) {
+    const bool plain =
+        request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
+    return plain ? native().Testany(count, requests, index, flag, status)
+                 : test_any(count, requests, index, flag, status);
+  });
 }
 
 }  // extern "C"

@@ -2,10 +2,10 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/refuse.hpp"
 #include "dropin/split.hpp"
 
 namespace partita::dropin {
@@ -128,18 +128,20 @@ extern "C" {
 
 INTERPOSE(Waitsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  return is_plain(incount, requests, outcount, indices)
-             ? native().Waitsome(incount, requests, outcount, indices, statuses)
-             : wait_some(incount, requests, {outcount, indices, statuses});
+  return guarded(__func__, [=](const char*) {
+    return is_plain(incount, requests, outcount, indices)
+               ? native().Waitsome(incount, requests, outcount, indices, statuses)
+               : wait_some(incount, requests, {outcount, indices, statuses});
+  });
 }
 
 INTERPOSE(Testsome)(int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[]) {
   using namespace partita::dropin;
-  const Calling calling(__func__);
-  return is_plain(incount, requests, outcount, indices)
-             ? native().Testsome(incount, requests, outcount, indices, statuses)
-             : test_some(incount, requests, {outcount, indices, statuses});
+  return guarded(__func__, [=](const char*) {
+    return is_plain(incount, requests, outcount, indices)
+               ? native().Testsome(incount, requests, outcount, indices, statuses)
+               : test_some(incount, requests, {outcount, indices, statuses});
+  });
 }
 
 }  // extern "C"

@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-#include <exception>
+#include <new>
 #include <string>
 
 #include "dropin/calling.hpp"
@@ -23,13 +23,14 @@ int refuse_null_pointer(const char* call, const char* argument);
 /// Says that `call` has found no memory. Needs none but that of the error's sentence.
 int refuse_for_memory(const char* call);
 
-/// Makes a call of C's whose `body(call)` may throw: want of memory is an error of the call.
+/// Makes a call of C's whose `body(call)` may find no memory, which is an error of the call. What a handler of the
+/// program's throws passes, as it would pass the MPI.
 template <class Body>
-int guarded(const char* call, Body body) noexcept {
+int guarded(const char* call, Body body) {
   const Calling calling(call);
   try {
     return body(call);
-  } catch (const std::exception&) {
+  } catch (const std::bad_alloc&) {
     return refuse_for_memory(call);
   }
 }

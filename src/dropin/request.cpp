@@ -43,9 +43,10 @@ INTERPOSE(Start)(MPI_Request* request) {
 }
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
-  const Calling calling(__func__);
-  const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
-  return plain ? native().Startall(count, requests) : start_all(count, requests);
+  return guarded(__func__, [=](const char*) {
+    const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
+    return plain ? native().Startall(count, requests) : start_all(count, requests);
+  });
 }
 
 INTERPOSE(Request_free)(MPI_Request* request) {

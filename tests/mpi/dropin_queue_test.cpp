@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <partita/mpix.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -421,7 +422,7 @@ TEST_F(DropinQueue, a_call_that_an_enqueued_request_refuses_completes_nothing_el
   free_all(good);
 }
 
-/// The first allocation of each call is the drop-in's own.
+/// The first allocation of each call is the drop-in's own. Arrays of so many requests have no place on the stack.
 TEST_F(DropinQueue, want_of_memory_is_an_error_of_the_call) {
   std::vector<int> in(1);
   const std::vector<int> out(1, rank());
@@ -442,7 +443,20 @@ TEST_F(DropinQueue, want_of_memory_is_an_error_of_the_call) {
   ASSERT_OK(MPIX_Matchall(2, requests.data()));
   refuses("MPIX_Enqueue_startall", [&] { return MPIX_Enqueue_startall(queue, 2, requests.data()); });
   refuses("MPIX_Pbuf_prepareall", [&] { return MPIX_Pbuf_prepareall(2, requests.data()); });
-  exchange(requests);
+  std::vector<MPI_Request> many(300, MPI_REQUEST_NULL);
+  std::copy(requests.begin(), requests.end(), many.begin());
+  int flag = 0, index = 0, done = 0;
+  std::vector<int> indices(many.size());
+  const int count = static_cast<int>(many.size());
+  refuses("MPI_Startall", [&] { return MPI_Startall(count, many.data()); });
+  ASSERT_OK(MPI_Startall(2, requests.data()));
+  refuses("MPI_Waitall", [&] { return MPI_Waitall(count, many.data(), MPI_STATUSES_IGNORE); });
+  refuses("MPI_Testall", [&] { return MPI_Testall(count, many.data(), &flag, MPI_STATUSES_IGNORE); });
+  refuses("MPI_Waitany", [&] { return MPI_Waitany(count, many.data(), &index, MPI_STATUS_IGNORE); });
+  refuses("MPI_Testany", [&] { return MPI_Testany(count, many.data(), &index, &flag, MPI_STATUS_IGNORE); });
+  refuses("MPI_Waitsome", [&] { return MPI_Waitsome(count, many.data(), &done, indices.data(), MPI_STATUSES_IGNORE); });
+  refuses("MPI_Testsome", [&] { return MPI_Testsome(count, many.data(), &done, indices.data(), MPI_STATUSES_IGNORE); });
+  ASSERT_OK(MPI_Waitall(count, many.data(), MPI_STATUSES_IGNORE));
   EXPECT_EQ(left(), in[0]);
   ASSERT_OK(MPIX_Queue_free(&queue));
   free_all(requests);
