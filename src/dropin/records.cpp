@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "dropin/native.hpp"
-#include "dropin/requests.hpp"
+#include "dropin/request_key.hpp"
 
 namespace partita::dropin {
 namespace {

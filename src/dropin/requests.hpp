@@ -4,8 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include <cstring>
-
+#include "dropin/request_key.hpp"
 #include "dropin/request_table.hpp"
 
 namespace partita::dropin {
@@ -22,20 +21,6 @@ inline constinit RequestTableStorage table_storage;
 
 inline RequestTable& request_table() {
   return internal::table_storage.table;
-}
-
-/// An MPI_Request is an integer in some MPIs and a pointer in others.
-inline RequestTable::Key key_of(MPI_Request handle) {
-  static_assert(sizeof handle <= sizeof(RequestTable::Key));
-  RequestTable::Key key = 0;
-  std::memcpy(&key, &handle, sizeof handle);
-  return key;
-}
-
-inline MPI_Request handle_of(RequestTable::Key key) {
-  MPI_Request handle = MPI_REQUEST_NULL;
-  std::memcpy(&handle, &key, sizeof handle);
-  return handle;
 }
 
 /// The Partita request that `handle` stands for, or PARTITA_REQUEST_NULL. Any thread; takes no lock.
