@@ -6,6 +6,7 @@
 #include <partita/partita.h>
 
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -18,7 +19,10 @@
 namespace partita::dropin {
 namespace {
 
-int refuse_request(const char* call, int place, const char* what) {
+/// What a request is that neither is ours nor has a record.
+constexpr const char* never_matched = "nonblocking, generalized or persistent of the MPI's own";
+
+int refuse_request(const char* call, int place, const std::string& what) {
   return refuse(MPI_ERR_REQUEST, fmt::format("{}: request {} is {}", call, place, what));
 }
 
@@ -171,11 +175,8 @@ int enqueue_all(const char* call, int count, const MPI_Request* requests, Enqueu
     own.push_back(ours(requests[i]));
     if (own.back() != PARTITA_REQUEST_NULL) continue;
     if (requests[i] == MPI_REQUEST_NULL) return refuse_request(call, i, "MPI_REQUEST_NULL");
-    return refuse_request(call, i,
-                          find_record(requests[i])
-                              ? "not matched; expected is one that MPIX_Match has matched"
-                              : "nonblocking, generalized or persistent of the MPI's own; expected "
-                                "is one that MPIX_Match has matched");
+    const char* const what = find_record(requests[i]) ? "not matched" : never_matched;
+    return refuse_request(call, i, fmt::format("{}; expected is one that MPIX_Match has matched", what));
   }
   return enqueue(own.data());
 }
@@ -189,12 +190,9 @@ int refuse_address(const char* call) {
 int look_at_foreign(const char* call, MPI_Request request, int* flag) {
   if (flag == nullptr) return refuse_null_pointer(call, "flag");
   if (!find_record(request)) {
-    return refuse(MPI_ERR_REQUEST,
-                  fmt::format("{}: the request is {}; expected is a persistent send or receive, or a "
-                              "partitioned request",
-                              call,
-                              request == MPI_REQUEST_NULL ? "MPI_REQUEST_NULL"
-                                                          : "nonblocking, generalized or persistent of the MPI's own"));
+    return refuse(MPI_ERR_REQUEST, fmt::format("{}: the request is {}; expected is a persistent send or receive, or a "
+                                               "partitioned request",
+                                               call, request == MPI_REQUEST_NULL ? "MPI_REQUEST_NULL" : never_matched));
   }
   *flag = 0;
   return MPI_SUCCESS;
