@@ -12,18 +12,15 @@
 #include "support/completion.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/persistent_ring.hpp"
 
 namespace partita::test {
 namespace {
 
 enum class Mode { standard, ready, synchronous };
 
-/// Each rank sends to its right neighbour and receives from its left one.
-class Persistent : public testing::Test {
+class Persistent : public PersistentRing {
  protected:
-  static int right() { return (rank() + 1) % ranks(); }
-  static int left() { return (rank() + ranks() - 1) % ranks(); }
-
   static int send_init(Mode mode, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                        Partita_Request* request) {
     switch (mode) {
@@ -39,12 +36,6 @@ class Persistent : public testing::Test {
   static Partita_Request send(const std::vector<int>& data, int tag, Mode mode = Mode::standard) {
     Partita_Request made = PARTITA_REQUEST_NULL;
     EXPECT_OK(send_init(mode, data.data(), static_cast<MPI_Count>(data.size()), MPI_INT, right(), tag, &made));
-    return made;
-  }
-  static Partita_Request receive(std::vector<int>& data, int tag) {
-    Partita_Request made = PARTITA_REQUEST_NULL;
-    EXPECT_OK(Partita_Recv_init(data.data(), static_cast<MPI_Count>(data.size()), MPI_INT, left(), tag, MPI_COMM_WORLD,
-                                &made));
     return made;
   }
   static bool is_matched(Partita_Request request) {

@@ -10,12 +10,12 @@
 
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/persistent_ring.hpp"
 
 namespace partita::test {
 namespace {
 
-/// Each rank sends to its right neighbour and receives from its left one.
-class HostQueue : public testing::Test {
+class HostQueue : public PersistentRing {
  protected:
   HostQueue() { EXPECT_OK(Partita_Queue_init(&queue_, PARTITA_QUEUE_HOST, nullptr)); }
   ~HostQueue() override {
@@ -23,18 +23,9 @@ class HostQueue : public testing::Test {
     EXPECT_EQ(PARTITA_QUEUE_NULL, queue_);
   }
 
-  static int right() { return (rank() + 1) % ranks(); }
-  static int left() { return (rank() + ranks() - 1) % ranks(); }
-
   static Partita_Request send(const std::vector<int>& data, int tag) {
     Partita_Request made = PARTITA_REQUEST_NULL;
     EXPECT_OK(Partita_Send_init(data.data(), static_cast<MPI_Count>(data.size()), MPI_INT, right(), tag, MPI_COMM_WORLD,
-                                &made));
-    return made;
-  }
-  static Partita_Request receive(std::vector<int>& data, int tag) {
-    Partita_Request made = PARTITA_REQUEST_NULL;
-    EXPECT_OK(Partita_Recv_init(data.data(), static_cast<MPI_Count>(data.size()), MPI_INT, left(), tag, MPI_COMM_WORLD,
                                 &made));
     return made;
   }
