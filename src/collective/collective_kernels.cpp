@@ -101,11 +101,7 @@ std::optional<Error> Collective::why_peers_are_lost(KernelFindings& findings) {
     if (leg == nullptr || leg->has_seen_all()) continue;
     const Half& half = leg->half();
     if (half.is_lost()) return half.why_lost(name());
-    if (findings.has_ended(half.peer())) {
-      return Error(ErrorClass::other,
-                   "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
-                   half.peer(), name());
-    }
+    if (auto why = findings.why_ended(half.peer(), name())) return why;
   }
   return {};
 }

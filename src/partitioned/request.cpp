@@ -137,10 +137,7 @@ void Request::throw_if_over() const {
 
 std::optional<Error> Request::why_peers_are_lost(KernelFindings& findings) {
   if (epoch_is_lost()) return half_.why_lost(name());
-  if (!findings.has_ended(half_.peer())) return {};
-  return Error(ErrorClass::other,
-               "rank {} has ended (its process is gone), and kernels that waited for it were released. {}",
-               half_.peer(), name());
+  return findings.why_ended(half_.peer(), name());
 }
 
 /// Whether the other side has ended so that the open epoch cannot complete. Which one that is, where kernels open them,

@@ -2,6 +2,12 @@
 
 namespace partita {
 
+std::optional<Error> KernelFindings::why_ended(int peer, const std::string& name) {
+  if (!has_ended(peer)) return {};
+  return Error(ErrorClass::other,
+               "rank {} has ended (its process is gone), and kernels that waited for it were released. {}", peer, name);
+}
+
 bool KernelFindings::has_ended(int peer) {
   const auto [found, is_new] = has_ended_.try_emplace(peer, false);
   if (is_new) found->second = world_.has_ended(peer);

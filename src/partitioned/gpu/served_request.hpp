@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 
 #include "core/error.hpp"
 #include "core/world.hpp"
@@ -16,12 +17,14 @@ class KernelFindings {
   KernelFindings(const World& world, memory::DeviceMemory& device_memory)
       : world_(world), device_memory_(device_memory) {}
 
-  /// Whether rank `peer` has ended.
-  bool has_ended(int peer);
+  /// Why kernels of the request called `name` wait for rank `peer` in vain: it has ended. Empty where it has not.
+  std::optional<Error> why_ended(int peer, const std::string& name);
   /// Why GPU `device` works no longer; null where it does.
   const Error* fault_of(int device);
 
  private:
+  bool has_ended(int peer);
+
   const World& world_;
   memory::DeviceMemory& device_memory_;
   std::map<int, bool> has_ended_;
