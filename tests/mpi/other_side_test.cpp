@@ -227,7 +227,7 @@ TEST_F(OtherSide, a_start_without_memory_opens_no_epoch) {
       init(4096);
       while (matched && told(request(), "partita_matched") != "true") sched_yield();
       if (rank() == failing) {
-        fail_allocations(1, 5);
+        fail_allocations_of_this_thread(1, 5);
         const int code = Partita_Start(&request());
         end_failing();
         EXPECT_EQ(class_of(code), MPI_ERR_NO_MEM) << told_by(code);

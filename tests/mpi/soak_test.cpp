@@ -126,7 +126,7 @@ TYPED_TEST(Soak, memory_stays_flat_over_many_epochs) {
 /// What stays of a tag is the count of its requests, each way.
 TEST(SoakOfTags, a_used_tag_keeps_a_few_bytes) {
   constexpr long most_bytes = 2 * 24;
-  const long tags = environment_number("PARTITEST_EPOCHS", 100000) / 4;
+  const long tags = environment_number("PARTITEST_EPOCHS", 100000);
   const long first_tags = tags / 10;
   const int other = 1 - rank();
   std::optional<Footprint> warm;

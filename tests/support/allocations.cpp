@@ -13,9 +13,13 @@ constexpr long none = -1'000'000'000;
 /// Counts down at each allocation of this process. Those that find it between 1 - failures and 1 fail.
 std::atomic<long> allocations_left{none};
 std::atomic<long> failures{1};
+/// The count of the one thread whose allocations fail; null for all threads.
+std::atomic<const long*> failing_thread{nullptr};
 
 bool fails() {
   if (allocations_left.load(std::memory_order_relaxed) == none) return false;
+  const long* const only = failing_thread.load(std::memory_order_relaxed);
+  if (only != nullptr && only != &allocations_of_thread) return false;
   const long left = allocations_left.fetch_sub(1);
   return left <= 1 && left > 1 - failures.load(std::memory_order_relaxed);
 }
@@ -29,6 +33,13 @@ long allocations() {
 }
 
 void fail_allocations(long first, long in_a_row) {
+  failing_thread.store(nullptr);
+  failures.store(in_a_row);
+  allocations_left.store(first);
+}
+
+void fail_allocations_of_this_thread(long first, long in_a_row) {
+  failing_thread.store(&allocations_of_thread);
   failures.store(in_a_row);
   allocations_left.store(first);
 }
