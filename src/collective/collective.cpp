@@ -107,18 +107,20 @@ Collective::~Collective() {
 void Collective::make_legs() {
   for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
     const Action& action = schedule_.actions[a];
+    if (!action.has_peer()) continue;
     const auto terms = [&](const Region& region) {
       return LegTerms{action.peer, arguments_.world_ranks[static_cast<std::size_t>(action.peer)],
                       arguments_.communicator, arguments_.link, region};
     };
+    std::unique_ptr<Leg>& added = (action.is_empty() ? empty_legs_ : legs_).emplace_back();
     if (action.deed == Deed::send) {
       auto leg = std::make_unique<SendLeg>(services_, memory_, terms(action.from));
-      send_of_[a] = leg.get();
-      legs_.push_back(std::move(leg));
-    } else if (action.deed == Deed::receive) {
+      if (!action.is_empty()) send_of_[a] = leg.get();
+      added = std::move(leg);
+    } else {
       auto leg = std::make_unique<ReceiveLeg>(services_, memory_, terms(action.to));
-      receive_of_[a] = leg.get();
-      legs_.push_back(std::move(leg));
+      if (!action.is_empty()) receive_of_[a] = leg.get();
+      added = std::move(leg);
     }
   }
 }
@@ -130,23 +132,32 @@ void Collective::for_each_leg(Body body) const {
 }
 
 void Collective::seek_peers() {
-  for (std::size_t a = 0; a < schedule_.actions.size(); ++a) {
-    if (send_of_[a] != nullptr) services_.matcher.add(send_of_[a]->half());
-    if (receive_of_[a] != nullptr) services_.matcher.add(receive_of_[a]->half());
+  auto leg = legs_.begin();
+  auto empty_leg = empty_legs_.begin();
+  for (const Action& action : schedule_.actions) {
+    if (action.has_peer()) (*(action.is_empty() ? empty_leg : leg)++)->seek_peer(services_.matcher);
   }
   meeting_.seek_peers(services_.matcher);
 }
 
 bool Collective::matched() const {
   throw_if_failed();
-  return std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+  return all_have_met();
 }
 
+bool Collective::all_have_met() const {
+  return empty_legs_have_met() && std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+}
+
+bool Collective::empty_legs_have_met() const {
+  if (empty_legs_have_met_.load(std::memory_order_acquire)) return true;
+  if (!std::ranges::all_of(empty_legs_, [](const auto& leg) { return leg->half().matched(); })) return false;
+  empty_legs_have_met_.store(true, std::memory_order_release);
+  return true;
+}
+
+/// Nothing has ended that the next epoch needs.
 void Collective::check_startable() const {
-  if (active()) {
-    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
-                explain());
-  }
   throw_if_over();
   for (const auto& leg : legs_) {
     if (leg->half().ending.loses(next(leg->half().epoch()))) throw leg->half().why_lost(explain());
@@ -154,7 +165,16 @@ void Collective::check_startable() const {
 }
 
 void Collective::start() {
-  check_startable();
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
+                explain());
+  }
+  try {
+    check_startable();
+  } catch (const std::exception&) {
+    end_epoch(current_error());  // the others may have started, and wait for this rank
+    throw;
+  }
   if (const auto mistake = device_.untold_mistake()) {
     abandon(mistake);
     throw Error(*mistake);
@@ -409,7 +429,7 @@ bool Collective::all_are_through() const {
 
 /// Under the engine's lock. Marks that have not returned still look at their courses, which the next epoch changes.
 bool Collective::everything_is_over() {
-  return all_are_through() && marking_.load(std::memory_order_acquire) == 0 &&
+  return all_are_through() && marking_.load(std::memory_order_acquire) == 0 && empty_legs_have_met() &&
          std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_over(); });
 }
 
@@ -451,8 +471,8 @@ bool Collective::prepared() {
   enter_gpu();
   throw_if_failed();
   const bool lost = is_lost();
-  const bool prepared =
-      meeting_.is_over() && std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
+  const bool prepared = meeting_.is_over() && empty_legs_have_met() &&
+                        std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_prepared(); });
   if (lost && !prepared) done();  // says why
   if (prepared && device_.exists() && facets().markable != nullptr) device_.tell_ready();
   return prepared;
@@ -475,6 +495,9 @@ void Collective::fill_status(MPI_Status* status) const {
 
 void Collective::throw_if_failed() const {
   for (const auto& leg : legs_) leg->half().throw_if_failed();
+  if (!empty_legs_have_met()) {
+    for (const auto& leg : empty_legs_) leg->half().throw_if_failed();
+  }
   if (!failed_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(failure_mutex_);
   if (failure_) throw Error(*failure_);
@@ -490,8 +513,9 @@ void Collective::throw_if_over() const {
 }
 
 bool Collective::failed() const {
-  return failed_.load(std::memory_order_acquire) ||
-         std::ranges::any_of(legs_, [](const auto& leg) { return leg->half().failed(); });
+  const auto has_failed = [](const auto& leg) { return leg->half().failed(); };
+  return failed_.load(std::memory_order_acquire) || std::ranges::any_of(legs_, has_failed) ||
+         std::ranges::any_of(empty_legs_, has_failed);
 }
 
 void Collective::fail(const Error& error) {
@@ -544,13 +568,14 @@ void Collective::withdraw() {
 
 std::vector<Half*> Collective::halves() {
   std::vector<Half*> halves;
-  halves.reserve(legs_.size() + meeting_.legs().size());
+  halves.reserve(legs_.size() + empty_legs_.size() + meeting_.legs().size());
   for_each_leg([&](Leg& leg) { halves.push_back(&leg.half()); });
+  for (const auto& leg : empty_legs_) halves.push_back(&leg->half());
   return halves;
 }
 
 std::vector<InfoEntry> Collective::info() const {
-  const bool all_matched = std::ranges::all_of(legs_, [](const auto& leg) { return leg->half().matched(); });
+  const bool all_matched = all_have_met();
   std::vector<InfoEntry> entries{{"partita_kind", kind()},
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", all_matched ? "true" : "false"},
@@ -582,9 +607,11 @@ std::string Collective::explain() const {
                       listed(unmarked), open.size(), listed(open));
   constexpr int most = 8;
   int waits = 0;
-  for (const auto& leg : legs_) {
-    const std::string wait = leg->describe_wait();
-    if (!wait.empty() && ++waits <= most) text += "; " + wait;
+  for (const auto* legs : {&legs_, &empty_legs_}) {
+    for (const auto& leg : *legs) {
+      const std::string wait = leg->describe_wait();
+      if (!wait.empty() && ++waits <= most) text += "; " + wait;
+    }
   }
   if (const Leg* leg = meeting_.awaited(); leg != nullptr && waits == 0) {
     text += fmt::format("; not all ranks are known to have started this epoch: {}", leg->describe_wait());
@@ -596,12 +623,17 @@ std::string Collective::explain() const {
 /// Peers from whom something is missing, one after the other: any of them may have ended. One that only receives is
 /// asked as well, since nobody knows what it still needs.
 int Collective::waits_for() const {
-  const std::size_t count = legs_.size() + 1;
-  for (std::size_t n = 0; n < count; ++n) {
-    const std::size_t asked = asked_.fetch_add(1, std::memory_order_relaxed) % count;
-    const Leg* leg = asked < legs_.size() ? legs_[asked].get() : meeting_.awaited();
+  const std::size_t empty = legs_.size();
+  const std::size_t meeting = empty + empty_legs_.size();
+  for (std::size_t n = 0; n <= meeting; ++n) {
+    const std::size_t asked = asked_.fetch_add(1, std::memory_order_relaxed) % (meeting + 1);
+    const Leg* leg = asked < empty     ? legs_[asked].get()
+                     : asked < meeting ? empty_legs_[asked - empty].get()
+                                       : meeting_.awaited();
     if (leg == nullptr) continue;
-    if (leg->half().side() == Side::send || !leg->describe_wait().empty()) return leg->half().peer();
+    const Half& half = leg->half();
+    const bool only_receives = half.side() == Side::send && !half.is_empty();
+    if (only_receives || !leg->describe_wait().empty()) return half.peer();
   }
   return -1;
 }

@@ -105,6 +105,8 @@ class Collective final : public Operation,
   };
 
   void make_legs();
+  bool all_have_met() const;
+  bool empty_legs_have_met() const;
   /// Those of the schedule and of the meeting.
   template <class Body>
   void for_each_leg(Body body) const;
@@ -173,6 +175,8 @@ class Collective final : public Operation,
   CollectiveMemory memory_;
   std::unique_ptr<GpuWork> gpu_;  ///< where buffers lie in GPU memory; ends before the memory
   std::vector<std::unique_ptr<Leg>> legs_;
+  std::vector<std::unique_ptr<Leg>> empty_legs_;  ///< of the empty actions: once they have met, nobody looks at them
+  mutable std::atomic<bool> empty_legs_have_met_{false};
   Meeting meeting_;
   std::vector<SendLeg*> send_of_;        ///< by action; null where it is none
   std::vector<ReceiveLeg*> receive_of_;  ///< likewise
@@ -191,7 +195,7 @@ class Collective final : public Operation,
   std::vector<std::atomic<Epoch>> told_;  ///< by partition: the newest epoch in which kernels were told of its arrival
   std::atomic<int> told_count_{0};        ///< in the open epoch
   mutable std::atomic<std::size_t> asked_{
-      0};  ///< the leg whose peer waits_for() named last; one past them: the meeting's
+      0};  ///< the leg whose peer waits_for() named last: of legs_, then of empty_legs_, then the meeting's
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
   std::optional<Error> failure_;  ///< of an action, or of the program

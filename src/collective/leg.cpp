@@ -5,7 +5,8 @@
 namespace partita::collective {
 
 Leg::Leg(CollectiveMemory& memory, LegTerms terms)
-    : memory_(memory), terms_(std::move(terms)), data_([&] {
+    : memory_(memory), terms_(std::move(terms)), data_([&]() -> std::byte* {
+        if (terms_.region.bytes == 0) return nullptr;
         if (std::byte* const row = memory.row(terms_.region)) return row;
         own_.emplace(memory.home(),
                      static_cast<std::size_t>(terms_.region.bytes) * static_cast<std::size_t>(memory.partitions()));
@@ -67,6 +68,7 @@ SendLeg::SendLeg(const Services& services, CollectiveMemory& memory, LegTerms te
 
 std::string SendLeg::describe_wait() const {
   if (!out_.matched()) return peer_name() + " has not made its request";
+  if (out_.is_empty()) return {};
   if (out_.receiver_has_started()) return {};
   return peer_name() + (out_.peer_freed ? " has freed its request" : " has not started this epoch");
 }
@@ -86,6 +88,7 @@ ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTe
 
 std::string ReceiveLeg::describe_wait() const {
   if (!in_.matched()) return peer_name() + " has not made its request";
+  if (in_.is_empty()) return {};
   if (in_.all_arrived()) return {};
   return fmt::format("{} has not sent all over link {}", peer_name(), in_.link_name());
 }

@@ -10,6 +10,7 @@
 #include "collective/gpu_work.hpp"
 #include "collective/memory.hpp"
 #include "transfer/incoming.hpp"
+#include "transfer/matcher.hpp"
 #include "transfer/outgoing.hpp"
 
 namespace partita::collective {
@@ -24,10 +25,13 @@ struct LegTerms {
   int tag = 0;  ///< legs of different tags never meet
 };
 
-/// What both sides have in common. A region that does not lie in a row travels by memory of the leg's own.
+/// What both sides have in common. A region that does not lie in a row travels by memory of the leg's own. One of no
+/// bytes looks for its peer, and does nothing else.
 class Leg : protected Half::User {
  public:
   virtual Half& half() = 0;
+  /// As Matcher::add.
+  virtual void seek_peer(Matcher& matcher) = 0;
   const Half& half() const { return const_cast<Leg*>(this)->half(); }
   /// Whether nothing of the open epoch is still to be moved. Under the engine's lock.
   virtual bool is_over() = 0;
@@ -60,6 +64,7 @@ class SendLeg final : public Leg {
   SendLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
 
   Outgoing& half() override { return out_; }
+  void seek_peer(Matcher& matcher) override { matcher.add(out_); }
   bool is_over() override { return out_.matched() && out_.all_finished(); }
   bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
   std::string describe_wait() const override;
@@ -84,6 +89,7 @@ class ReceiveLeg final : public Leg {
   ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms);
 
   Incoming& half() override { return in_; }
+  void seek_peer(Matcher& matcher) override { matcher.add(in_); }
   bool is_over() override { return in_.matched() && in_.all_arrived(); }
   bool is_prepared() const override { return in_.matched(); }
   std::string describe_wait() const override;

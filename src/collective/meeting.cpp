@@ -43,10 +43,7 @@ Meeting::~Meeting() {
 }
 
 void Meeting::seek_peers(Matcher& matcher) {
-  for (const Round& round : rounds_) {
-    matcher.add(round.to->half());
-    matcher.add(round.from->half());
-  }
+  for (const auto& leg : legs_) leg->seek_peer(matcher);
 }
 
 void Meeting::start() {

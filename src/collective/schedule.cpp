@@ -17,11 +17,13 @@ int Writer::mark() {
 }
 
 int Writer::send(int peer, Region from, const After& after) {
-  return from.bytes == 0 ? nothing : add({.deed = Deed::send, .peer = peer, .from = from}, after);
+  Action send{.deed = Deed::send, .peer = peer, .from = from};
+  return send.is_empty() ? add_empty(std::move(send)) : add(std::move(send), after);
 }
 
 int Writer::receive(int peer, Region to) {
-  return to.bytes == 0 ? nothing : add({.deed = Deed::receive, .peer = peer, .to = to}, {});
+  Action receive{.deed = Deed::receive, .peer = peer, .to = to};
+  return receive.is_empty() ? add_empty(std::move(receive)) : add(std::move(receive), {});
 }
 
 int Writer::copy(Region from, Region to, const After& after) {
@@ -46,8 +48,18 @@ int Writer::add(Action action, const After& after) {
   return static_cast<int>(schedule_.actions.size()) - 1;
 }
 
+int Writer::add_empty(Action action) {
+  schedule_.actions.push_back(std::move(action));
+  return nothing;
+}
+
 Order::Order(const Schedule& schedule) : next(schedule.actions.size()), awaited(schedule.actions.size()) {
   for (std::size_t a = 0; a < schedule.actions.size(); ++a) {
+    if (schedule.actions[a].is_empty()) {
+      awaited[a] = never;
+      continue;
+    }
+    ++walked;
     for (const int earlier : schedule.actions[a].after) {
       next[static_cast<std::size_t>(earlier)].push_back(static_cast<int>(a));
       ++awaited[a];

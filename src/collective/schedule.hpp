@@ -40,6 +40,10 @@ struct Action {
   Region from{};
   Region to{};
   std::vector<int> after{};  ///< places of earlier actions in the schedule
+
+  bool has_peer() const { return deed == Deed::send || deed == Deed::receive; }
+  /// A send or receive of no bytes: it has its place among those that meet, and moves nothing.
+  bool is_empty() const { return has_peer() && from.bytes + to.bytes == 0; }
 };
 
 /// The actions of one rank. Each partition walks them by itself, as far as data and marks let it. It generalises the
@@ -49,17 +53,20 @@ struct Action {
 /// What `a` sends to `b` comes in the order of the sends in a's schedule and of the receives in b's. A receive may
 /// write its region at any time from the start of the epoch on, and a send may read its own until the end. So a region
 /// that is received is not used but by actions after the receive, and one that is sent is not written after it.
+///
+/// How many sends and receives there are does not depend on sizes, which one rank alone may know: where a block is
+/// empty, the action is.
 struct Schedule {
   std::vector<Action> actions;
   std::vector<std::int64_t> slot_bytes;  ///< of a partition's piece of each slot
 };
 
-/// Writes a schedule, one action after the other; each call but slot() returns the action's place. Actions that would
-/// move no bytes are left out: nobody waits for the place that is returned for them.
+/// Writes a schedule, one action after the other; each call but slot() returns the action's place. Copies and
+/// reductions of no bytes are left out, and nobody waits for an action that is empty.
 class Writer {
  public:
   using After = std::vector<int>;
-  /// The place of an action that was left out.
+  /// Instead of the place of an action that was left out, or is empty.
   static constexpr int nothing = -1;
 
   /// A region of its own, in a slot of its own.
@@ -76,17 +83,23 @@ class Writer {
 
  private:
   int add(Action action, const After& after);
+  int add_empty(Action action);
 
   Schedule schedule_;
   int mark_ = nothing;
 };
 
-/// The actions that wait for each action, and for how many each waits: what a walk goes by.
+/// The actions that wait for each action, and for how many each waits: what a walk goes by. No walk comes to empty
+/// ones.
 struct Order {
+  /// In the place of a number: the action is empty.
+  static constexpr int never = -1;
+
   explicit Order(const Schedule& schedule);
 
   std::vector<std::vector<int>> next;
   std::vector<int> awaited;
+  int walked = 0;  ///< actions that are not empty
 };
 
 /// How far one partition has come in one epoch.
@@ -97,7 +110,7 @@ class Walk {
   template <class Begin>
   void restart(Begin begin) {
     awaited_ = order_.awaited;
-    left_ = static_cast<int>(awaited_.size());
+    left_ = order_.walked;
     for (std::size_t a = 0; a < awaited_.size(); ++a) {
       if (awaited_[a] == 0) begin(static_cast<int>(a));
     }

@@ -71,6 +71,9 @@ class Half {
   Side side() const { return terms_.side; }
   int peer() const { return terms_.peer; }
   const SideShape& shape() const { return terms_.shape; }
+  /// The leg of a collective that has no bytes for its peer. It is matched, so that it has its place in the order and a
+  /// peer that does expect bytes hears of it. There is no link, no epoch opens, and it may be freed at any time.
+  bool is_empty() const { return terms_.space == Space::collective && shape().total_bytes() == 0; }
   bool in_gpu_memory() const { return !memory::is_host(terms_.place.kind); }
   /// The packed bytes: the program's buffer, or memory apart where that has gaps.
   std::byte* packed() const { return terms_.packed_apart ? packed_apart_ : terms_.data; }
@@ -81,9 +84,11 @@ class Half {
   link::Endpoint allocated(link::Endpoint endpoint);
 
   bool matched() const { return matched_.load(std::memory_order_acquire); }
+  /// An empty one has met one that is empty, too.
+  void match_empty() { matched_.store(true, std::memory_order_release); }
   /// Keeps the match from happening meanwhile.
   std::mutex& setup_mutex() const { return setup_mutex_; }
-  /// These three once matched.
+  /// These three once matched, but for an empty one.
   const link::Plan& plan() const { return plan_; }
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }

@@ -92,7 +92,7 @@ SideShape shape_of(const Incoming& half, const Offer& offer) {
 
 }  // namespace
 
-std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
+std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
   const SideShape mine = shape_of(half, offer);
   if (mine.total_bytes() != offer.shape.total_bytes()) {
     throw Error(ErrorClass::truncate,
@@ -109,6 +109,7 @@ std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incom
         "number on all ranks",
         offer.key.sender, offer.shape.partitions(), services.rank, mine.partitions());
   }
+  if (half.is_empty()) return NoLink{};
   std::string refusals;
   for (const auto& link : services.links) {
     Outcome outcome = try_link(services, *link, half, mine, offer);

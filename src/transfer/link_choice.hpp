@@ -29,9 +29,11 @@ struct LinkChoice {
 struct WantedLink {
   std::string link;
 };
+/// Both sides are empty.
+struct NoLink {};
 
 /// Takes the first of the links, in their order, that moves bytes between a form of the sender's memory that `offer`
 /// has and a form of `half`'s. Local. Throws Error where none does, or where the sizes differ.
-std::variant<LinkChoice, WantedLink> choose_link(const Services& services, Incoming& half, const Offer& offer);
+std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& services, Incoming& half, const Offer& offer);
 
 }  // namespace partita

@@ -154,10 +154,16 @@ void Matcher::Unanswered::release_memory() {
 }
 
 void Matcher::post_offer(Outgoing& half) {
-  const std::string& wish = half.terms().link;
   Unanswered& unanswered = unanswered_[half.id];
   unanswered.half = &half;
   unanswered.offer = {half.key, half.id, half.shape(), {}};
+  if (!half.is_empty()) offer_links(unanswered, half);
+  mail_.post(half.peer(), write(unanswered.offer));
+  services_.progress.want();  // until the answer
+}
+
+void Matcher::offer_links(Unanswered& unanswered, const Outgoing& half) {
+  const std::string& wish = half.terms().link;
   for (const auto& link : services_.links) {
     for (const link::Endpoint& endpoint : half.endpoints()) {
       if (!memory::is_host(endpoint.kind) && !link->capabilities().moves(endpoint.kind, endpoint.kind)) continue;
@@ -172,8 +178,6 @@ void Matcher::post_offer(Outgoing& half) {
       }
     }
   }
-  mail_.post(half.peer(), write(unanswered.offer));
-  services_.progress.want();  // until the answer
 }
 
 void Matcher::take_ask(int from, const Ask& ask) {
@@ -232,6 +236,11 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     insist([&] {
       half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
     });
+    retired_.erase(sender_id);
+    return;
+  }
+  if (half->is_empty()) {
+    half->match_empty();
     retired_.erase(sender_id);
     return;
   }
@@ -345,6 +354,11 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
     if (const auto* wanted = std::get_if<WantedLink>(&outcome)) {
       await_offer(half);
       mail_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
+      return;
+    }
+    if (std::holds_alternative<NoLink>(outcome)) {
+      mail_.post(offer.key.sender, write(Answer{offer.sender_id, half.id, std::nullopt, {}}));
+      half.match_empty();
       return;
     }
     LinkChoice& choice = std::get<LinkChoice>(outcome);

@@ -60,6 +60,7 @@ class Matcher {
   };
 
   void post_offer(Outgoing& half);
+  void offer_links(Unanswered& unanswered, const Outgoing& half);
   void take_offer(int from, Offer offer);
   void refuse_offer(int from, const Offer& head, const Error& error);
   void take_ask(int from, const Ask& ask);

@@ -78,7 +78,7 @@ struct Answer {
   std::uint64_t sender_id = 0;
   std::uint64_t receiver_id = 0;
   std::optional<Choice> choice;
-  Verdict verdict;  ///< where there is no choice
+  Verdict verdict;  ///< where there is neither a choice nor, of an empty half, a receiver
 };
 
 /// The other side has failed, or has given up, and nothing from epoch `first_lost` on completes.

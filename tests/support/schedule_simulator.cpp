@@ -144,6 +144,7 @@ std::string fault_of(const Problem& problem, const Action& action, int place, co
   if (!action.after.empty() && (action.deed == Deed::receive || action.deed == Deed::mark)) return "waits";
   if (has_peer && (action.peer < 0 || action.peer >= problem.size)) return "has a peer that is no rank";
   if (has_peer && action.peer == problem.rank) return "has its own rank as its peer";
+  if (action.is_empty()) return action.after.empty() ? "" : "waits";
   if ((action.from.bytes > 0) != reads || (action.to.bytes > 0) != writes) return "has a region too many or too few";
   if (reads && !layout.holds(action.from)) return "reads outside of the buffers";
   if (writes && !layout.holds(action.to)) return "writes outside of the buffers";

@@ -117,6 +117,19 @@ TEST(ScheduleSimulator, finds_messages_that_do_not_meet) {
   Broken shorter = reduction();
   shorter.first(0, Deed::send).from.bytes -= 2;
   EXPECT_TRUE(says(shorter.fault(), "different sizes at its ends"));
+
+  Broken empty = broadcast();
+  Action& send = empty.first(0, Deed::send);
+  send.from.bytes = 0;
+  send.after.clear();
+  EXPECT_TRUE(says(empty.fault(), "different sizes at its ends"));
+}
+
+TEST(ScheduleSimulator, finds_a_wait_for_what_moves_nothing) {
+  Broken broken = broadcast();
+  Schedule& schedule = broken.schedules[3];
+  schedule.actions.push_back({.deed = Deed::send, .peer = 0, .after = {0}});
+  EXPECT_TRUE(says(broken.fault(), "waits"));
 }
 
 TEST(ScheduleSimulator, finds_a_reduction_in_the_wrong_order) {

@@ -127,6 +127,38 @@ TEST_P(SchedulesOf, do_their_collective_on_any_number_of_ranks_without_a_race) {
   EXPECT_GT(tried, 0);
 }
 
+/// The sends and receives of a schedule, in their order, with their peers.
+std::vector<std::pair<Deed, int>> meetings_of(const Schedule& schedule) {
+  std::vector<std::pair<Deed, int>> meetings;
+  for (const Action& action : schedule.actions) {
+    if (action.has_peer()) meetings.emplace_back(action.deed, action.peer);
+  }
+  return meetings;
+}
+
+/// So whatever a rank knows of sizes, what it sends later meets what it should.
+TEST_P(SchedulesOf, have_the_same_sends_and_receives_whatever_the_sizes) {
+  const auto& [algorithm, kind] = GetParam();
+  Random random(20260304, static_cast<std::uint64_t>(kind));
+  for (const int size : {2, 3, 4, 7, 8}) {
+    for (const bool in_place : {false, true}) {
+      if (in_place && !test::has_in_place(kind)) continue;
+      const Case made = test::make_case({.kind = kind, .size = size, .root = 1, .in_place = in_place}, random);
+      if (!serves(*algorithm, made)) continue;
+      for (const Problem& problem : made.problems) {
+        Problem empty = problem;
+        Problem full = problem;
+        for (auto blocks : {&Problem::sent, &Problem::received, &Problem::scattered}) {
+          std::ranges::fill(empty.*blocks, 0);
+          std::ranges::fill(full.*blocks, 64);
+        }
+        ASSERT_EQ(meetings_of(algorithm->write(empty)), meetings_of(algorithm->write(full)))
+            << size << " ranks, rank " << problem.rank;
+      }
+    }
+  }
+}
+
 /// Commutes as the addition of floating-point numbers does, and is no more associative.
 void add_rounded(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>((from[i] + to[i]) * 5 / 4);
