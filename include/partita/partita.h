@@ -32,8 +32,7 @@ typedef struct Partita_RequestImpl* Partita_Request;
 typedef struct Partita_QueueImpl* Partita_Queue;
 #define PARTITA_QUEUE_NULL ((Partita_Queue)0)
 
-/** What the stream of a queue is: PARTITA_QUEUE_HOST, the thread that calls; PARTITA_QUEUE_CUDA, a CUDA stream, which
- *  Partita does not serve yet. */
+/** What the stream of a queue is: PARTITA_QUEUE_HOST, the thread that calls; PARTITA_QUEUE_CUDA, a CUDA stream. */
 typedef enum { PARTITA_QUEUE_HOST = 1, PARTITA_QUEUE_CUDA = 2 } Partita_Queue_type;
 
 /** Floating-point numbers of 16 bits: IEEE 754's binary16, and bfloat16, the upper half of a binary32. From
@@ -264,13 +263,16 @@ PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
  * wrong as an operation runs comes out of Partita_Queue_wait. One thread at a time calls for a queue.
  * One page for all: docs/api/Partita_Queue_init.md. */
 
-/** Makes a queue. PARTITA_QUEUE_HOST: `stream` is null; whatever is enqueued has run when the call returns. */
+/** Makes a queue. PARTITA_QUEUE_HOST: `stream` is null; whatever is enqueued has run when the call returns.
+ *  PARTITA_QUEUE_CUDA: `stream` is the address of a cudaStream_t, which outlives the queue; what is enqueued runs in
+ * the stream's order, beside kernels. A stream that is being captured takes nothing. */
 PARTITA_EXPORT int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream);
 /** Partita_Queue_wait; then frees the queue and sets it to PARTITA_QUEUE_NULL. No start may be without its wait. */
 PARTITA_EXPORT int Partita_Queue_free(Partita_Queue* queue);
 /** Blocks until everything enqueued has run. Reports the first error of what has run since the last such call. */
 PARTITA_EXPORT int Partita_Queue_wait(Partita_Queue queue);
-/** Enqueues the start of a matched, inactive request, of which no start is enqueued without a wait. Never blocks. */
+/** Enqueues the start of a matched, inactive request, of which no start is enqueued without a wait. Waits for no
+ *  peer. */
 PARTITA_EXPORT int Partita_Enqueue_start(Partita_Queue queue, Partita_Request* request);
 /** The same for `count` requests; where one is refused none is enqueued. */
 PARTITA_EXPORT int Partita_Enqueue_startall(Partita_Queue queue, int count, Partita_Request requests[]);

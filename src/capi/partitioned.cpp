@@ -16,6 +16,7 @@ void throw_null_request() {
 }
 
 void throw_enqueued(const Operation& operation) {
+  const auto exclusive = runtime().progress.exclusive();  // a step may use it
   throw Error(
       ErrorClass::request,
       "the request was started in a queue, and its wait there is not over: the host may only mark its partitions "
@@ -66,6 +67,16 @@ Markable& markable_of(Partita_Request handle) {
   return *operation.facets().markable;
 }
 
+/// Marks of an operation whose start is enqueued and has not run wait for that.
+void mark(Partita_Request handle, int first, int last) {
+  Markable& markable = markable_of(handle);
+  Operation& operation = operation_of(handle);
+  EarlyMarks* const early = operation.early_marks();
+  if (early != nullptr && early->keep(operation, first, last)) [[unlikely]]
+    return;
+  markable.mark(first, last);
+}
+
 Awaitable& awaitable_of(Partita_Request handle) {
   const Operation& operation = operation_of(handle);
   if (operation.facets().awaitable == nullptr) [[unlikely]]
@@ -86,7 +97,7 @@ void start(Operation& operation) {
 }
 
 void wait_until_prepared(Operation& operation) {
-  runtime().wait_until(operation, [&] { return operation.prepared(); });
+  runtime().wait_until(operation, [&] { return operation.early_marks() == nullptr && operation.prepared(); });
 }
 
 }  // namespace
@@ -125,25 +136,34 @@ int Partita_Startall(int count, Partita_Request requests[]) {
 }
 
 int Partita_Pready(int partition, Partita_Request request) {
-  return on_request("Pready", request, [&] { markable_of(request).mark(partition); });
+  return on_request("Pready", request, [&] {
+    Markable& markable = markable_of(request);
+    if (operation_of(request).early_marks() != nullptr) [[unlikely]]
+      return mark(request, partition, partition);
+    markable.mark(partition);
+  });
 }
 
 int Partita_Pready_range(int first, int last, Partita_Request request) {
-  return on_request("Pready_range", request, [&] { markable_of(request).mark(first, last); });
+  return on_request("Pready_range", request, [&] { mark(request, first, last); });
 }
 
 int Partita_Pready_list(int length, const int partitions[], Partita_Request request) {
   return on_request("Pready_list", request, [&] {
     check_list(length, partitions, "partitions");
-    Markable& markable = markable_of(request);
-    for (int i = 0; i < length; ++i) markable.mark(partitions[i]);
+    markable_of(request);  // even of none
+    for (int i = 0; i < length; ++i) mark(request, partitions[i], partitions[i]);
   });
 }
 
 int Partita_Parrived(Partita_Request request, int partition, int* flag) {
   return on_request("Parrived", request, [&] {
     check_output(flag, "flag");
-    *flag = awaitable_of(request).arrived(partition) ? 1 : 0;
+    Awaitable& awaitable = awaitable_of(request);
+    *flag = 0;
+    if (operation_of(request).early_marks() != nullptr) [[unlikely]]
+      return runtime().progress.poll();  // the epoch is still to come
+    *flag = awaitable.arrived(partition) ? 1 : 0;
     if (*flag == 0) fail_at_end_of_loop(operation_of(request));
   });
 }

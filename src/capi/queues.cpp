@@ -2,8 +2,7 @@
 #include <vector>
 
 #include "capi/requests.hpp"
-#include "capi/waits.hpp"
-#include "queue/queue.hpp"
+#include "queue/kinds.hpp"
 
 using namespace partita;
 using namespace partita::capi;
@@ -12,20 +11,6 @@ namespace {
 
 Partita_Queue handle_of_queue(Queue& queue) {
   return reinterpret_cast<Partita_Queue>(&queue);
-}
-
-void check_queue_type(Partita_Queue_type type, const void* stream) {
-  if (type == PARTITA_QUEUE_CUDA) {
-    throw Error(ErrorClass::arg,
-                "argument type is PARTITA_QUEUE_CUDA, and Partita has no queues of CUDA streams yet; expected is "
-                "PARTITA_QUEUE_HOST");
-  }
-  if (type != PARTITA_QUEUE_HOST) {
-    throw Error(ErrorClass::arg, "argument type is {}; expected is PARTITA_QUEUE_HOST", static_cast<int>(type));
-  }
-  if (stream != nullptr) {
-    throw Error(ErrorClass::arg, "argument stream is not null; expected is null for a queue of the host");
-  }
 }
 
 std::vector<Operation*> operations_of(int count, const Partita_Request requests[]) {
@@ -43,10 +28,7 @@ void enqueue_starts(Partita_Queue handle, int count, const Partita_Request reque
 
 void enqueue_waits(Partita_Queue handle, int count, const Partita_Request requests[]) {
   Queue& queue = runtime().queues.find(handle);
-  queue.enqueue_wait(operations_of(count, requests), [](Operation& operation) {
-    Partita_Request request = handle_of(operation);
-    wait_for(1, &request, operation, [&] { return try_close(request, MPI_STATUS_IGNORE); });
-  });
+  queue.enqueue_wait(operations_of(count, requests));
 }
 
 /// Reports what went wrong late in `handle`, and calls `finish(queue)` before. Throws Error.
@@ -70,21 +52,26 @@ int end_of_queue(const char* call, Partita_Queue handle, Finish finish) noexcept
 int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream) {
   return guarded("Queue_init", [&] {
     check_output(queue, "queue");
-    check_queue_type(type, stream);
-    *queue = handle_of_queue(runtime().queues.make());
+    Runtime& current = runtime();
+    *queue = handle_of_queue(current.queues.add(make_queue(type, current.queue_services, stream)));
   });
 }
 
 int Partita_Queue_wait(Partita_Queue queue) {
-  return end_of_queue("Queue_wait", queue, [](Queue& waited) { return waited.take_late_error(); });
+  return end_of_queue("Queue_wait", queue, [](Queue& waited) {
+    waited.finish();
+    return waited.take_late_error();
+  });
 }
 
 int Partita_Queue_free(Partita_Queue* queue) {
   return end_of_queue("Queue_free", queue == nullptr ? PARTITA_QUEUE_NULL : *queue, [queue](Queue& freed) {
     if (const Operation* const unawaited = freed.unawaited()) {
+      const auto exclusive = runtime().progress.exclusive();  // a step may use it
       throw Error(ErrorClass::request, "a request was started in the queue, and no wait for it is enqueued. {}",
                   unawaited->explain());
     }
+    freed.finish();
     auto late = freed.take_late_error();
     runtime().queues.free(freed);
     *queue = PARTITA_QUEUE_NULL;

@@ -96,6 +96,7 @@ int Partita_Finalize(void) {
   return guarded("Finalize", [&] {
     std::unique_ptr<Runtime> ending(&runtime());
     current_runtime() = nullptr;
+    ending->queues.give_up_all();
     const Operations::Leftovers left = ending->operations.free_all();
     free_small_floats();
     ending->finalize();

@@ -18,7 +18,9 @@ class NoDeviceMemory final : public DeviceMemory {
   void free_block(int, std::byte*, std::size_t) override { refuse("free"); }
   std::byte* device_pointer(int, std::byte*) override { refuse("register"); }
   std::unique_ptr<Stream> make_stream(int) override { refuse("copy"); }
-  std::unique_ptr<Stream> stream_of_program(void*) override { refuse("copy"); }
+  std::unique_ptr<Stream> stream_of_program(void*) override {
+    throw Error(ErrorClass::other, "there are no CUDA streams: this Partita was built without CUDA");
+  }
   std::unique_ptr<Event> make_event(int) override { refuse("copy"); }
   void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
   void check(int) override {}

@@ -40,6 +40,8 @@ class KernelUsable {
   virtual const Partita_Prequest& make_device_request() = 0;
   /// MPIX_Prequest_free: no kernel uses it any more. Gives what a kernel did wrong and nobody was told.
   virtual std::optional<Error> free_device_request() = 0;
+  /// Whether there is one, with a peer.
+  virtual bool has_device_request() const = 0;
   /// Whether `view` is the device request that was made last and not freed. Any thread.
   virtual bool has_device_request(const Partita_Prequest& view) const = 0;
   /// What a kernel did wrong and nobody was told, who is told now.

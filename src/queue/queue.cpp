@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "queue/matching.hpp"
@@ -30,67 +31,93 @@ std::unordered_set<Operation*> distinct(std::span<Operation* const> operations) 
 
 }  // namespace
 
-std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    Operation& operation = *operations[i];
-    if (!operation.persistent()) throw not_persistent(fmt::format("request {}", i));
-    if (!operation.is_host_driven()) {
-      throw Error(
-          ErrorClass::request,
-          "request {} is device-driven (info key partita_driver); expected is one whose epochs the host opens. {}", i,
-          operation.explain());
-    }
-    if (operation.enqueued()) {
-      throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued. {}", i,
-                  started_.contains(&operation) ? "this" : "another", operation.explain());
-    }
-    if (operation.active()) {
-      throw Error(ErrorClass::request, "request {} was started by the host; complete it before it is enqueued. {}", i,
-                  operation.explain());
-    }
-    if (!is_matched(operation)) {
-      throw Error(ErrorClass::request, "request {} is not matched; expected is one that Match has matched. {}", i,
-                  operation.explain());
-    }
+void Queue::check_startable(const Operation& operation, std::size_t place) const {
+  if (!operation.persistent()) throw not_persistent(fmt::format("request {}", place));
+  if (!operation.is_host_driven()) {
+    throw Error(
+        ErrorClass::request,
+        "request {} is device-driven (info key partita_driver); expected is one whose epochs the host opens. {}", place,
+        operation.explain());
   }
+  if (operation.enqueued()) {
+    const auto& [queue, has_wait] = operation.newest_start();
+    const bool is_here = queue == this;
+    if (!has_wait) {
+      throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued", place,
+                  is_here ? "this" : "another");
+    }
+    if (is_here) return;
+    throw Error(ErrorClass::request,
+                "request {} has a wait in another queue that is not over; Queue_wait of that queue waits for it",
+                place);
+  }
+  if (operation.active()) {
+    throw Error(ErrorClass::request, "request {} was started by the host; complete it before it is enqueued. {}", place,
+                operation.explain());
+  }
+  if (!is_matched(operation)) {
+    throw Error(ErrorClass::request, "request {} is not matched; expected is one that Match has matched. {}", place,
+                operation.explain());
+  }
+}
+
+std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
+  for (std::size_t i = 0; i < operations.size(); ++i) check_startable(*operations[i], i);
   return distinct(operations);
 }
 
 void Queue::enqueue_start(std::span<Operation* const> operations) {
+  prepare();
   std::unordered_set<Operation*> starting = checked_starts(operations);
   started_.reserve(started_.size() + starting.size());
-  started_.merge(starting);  // takes no memory: all of the group are enqueued, or none is
-  for (Operation* const each : operations) {
-    each->set_enqueued(true);
-    run(*each, [each] {
-      each->start();
-      each->loop_watch().begin();
-    });
+  for (Operation* const each : operations) each->count_enqueued(1);
+  try {
+    run_starts(operations);
+  } catch (...) {
+    for (Operation* const each : operations) each->count_enqueued(-1);
+    throw;
   }
+  for (Operation* const each : operations) each->newest_start() = {this, false};
+  started_.merge(starting);  // takes no memory: all of the group are enqueued, or none is
 }
 
 void Queue::check_waits(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = *operations[i];
     if (started_.contains(operations[i])) continue;
-    throw Error(ErrorClass::request, "{}; expected is a request that was started in this queue. {}",
-                operation.enqueued() ? fmt::format("the start of request {} is in another queue", i)
-                                     : fmt::format("no start of request {} is enqueued", i),
-                operation.explain());
+    const bool is_elsewhere = operation.enqueued() && !operation.newest_start().has_wait;
+    throw Error(ErrorClass::request, "{}; expected is a request that was started in this queue",
+                is_elsewhere ? fmt::format("the start of request {} is in another queue", i)
+                             : fmt::format("no start of request {} is enqueued that has no wait", i));
   }
   distinct(operations);
 }
 
+void Queue::enqueue_wait(std::span<Operation* const> operations) {
+  prepare();
+  check_waits(operations);
+  run_waits(operations);
+  for (Operation* const each : operations) {
+    each->newest_start().has_wait = true;
+    started_.erase(each);
+  }
+}
+
+void Queue::keep(const Error& error, const Operation& operation) {
+  const std::lock_guard lock(late_mutex_);
+  if (!late_error_) late_error_ = LateError{error, operation.communicator()};
+}
+
 std::optional<Queue::LateError> Queue::take_late_error() {
+  const std::lock_guard lock(late_mutex_);
   return std::exchange(late_error_, std::nullopt);
 }
 
-Queue& Queues::make() {
-  auto queue = std::make_unique<Queue>();
-  Queue& made = *queue;
+Queue& Queues::add(std::unique_ptr<Queue> queue) {
+  Queue& added = *queue;
   const std::lock_guard lock(mutex_);
-  live_.emplace(&made, std::move(queue));
-  return made;
+  live_.emplace(&added, std::move(queue));
+  return added;
 }
 
 Queue& Queues::find(const void* handle) const {
@@ -102,8 +129,20 @@ Queue& Queues::find(const void* handle) const {
 }
 
 void Queues::free(const Queue& queue) {
+  std::unique_ptr<Queue> freed;  // goes without the lock
   const std::lock_guard lock(mutex_);
-  live_.erase(&queue);
+  freed = std::move(live_.extract(&queue).mapped());
+}
+
+bool Queues::are_under_way() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(live_, [](const auto& live) { return live.second->is_under_way(); });
+}
+
+void Queues::give_up_all() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, queue] : live_) queue->give_up();
+  live_.clear();
 }
 
 }  // namespace partita

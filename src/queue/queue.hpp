@@ -10,29 +10,30 @@
 
 #include "core/current_error.hpp"
 #include "core/error.hpp"
+#include "core/watch.hpp"
 #include "partitioned/operation.hpp"
 #include "transfer/communicator.hpp"
 
 namespace partita {
 
-/// A queue of the host: the thread that calls is the stream, so what is enqueued has run when the call returns, and
-/// nothing is ever left to be waited for. One thread at a time. Calls throw Error, and enqueue nothing then, where an
-/// operation may not be enqueued; what goes wrong as it runs is kept for take_late_error().
-class Queue {
+/// What is enqueued runs in order; what runs it is the kind's (queue/kinds.hpp). One thread at a time, unless said
+/// otherwise. Calls that enqueue throw Error, and enqueue nothing then, where an operation may not be enqueued; what
+/// goes wrong as it runs is kept for take_late_error().
+class Queue : public Waiting {
  public:
+  Queue() = default;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
   void enqueue_start(std::span<Operation* const> operations);
-  /// `wait(operation)` blocks until the open epoch is over and closes it. Throws Error.
-  template <class Wait>
-  void enqueue_wait(std::span<Operation* const> operations, Wait wait) {
-    check_waits(operations);
-    for (Operation* const each : operations) {
-      run(*each, [&] {
-        if (each->open()) wait(*each);  // a start that failed has opened nothing
-      });
-      each->set_enqueued(false);
-      started_.erase(each);
-    }
-  }
+  void enqueue_wait(std::span<Operation* const> operations);
+
+  /// Blocks until all that was enqueued has run. Throws Error where that takes too long.
+  virtual void finish() = 0;
+  /// Whether something that was enqueued has not run. Any thread.
+  virtual bool is_under_way() const = 0;
+  /// The program ends: what has not run never will, and nothing uses the operations any more.
+  virtual void give_up() noexcept = 0;
 
   /// What went wrong first since the last call, and whose error handler hears of it.
   struct LateError {
@@ -44,31 +45,50 @@ class Queue {
   /// Some operation that was started here and has no wait, or null.
   const Operation* unawaited() const { return started_.empty() ? nullptr : *started_.begin(); }
 
+ protected:
+  /// Throws Error where nothing can be enqueued now.
+  virtual void prepare() {}
+  /// Each operation may start. Where it throws, none will.
+  virtual void run_starts(std::span<Operation* const> operations) = 0;
+  /// Each was started here. Its wait over, one counts as enqueued no more (count_enqueued).
+  virtual void run_waits(std::span<Operation* const> operations) = 0;
+
+  /// Runs `body`, which is about `operation`, and keeps what it throws. Returns whether it threw nothing. Any thread.
+  template <class Body>
+  bool about(const Operation& operation, Body body) {
+    try {
+      body();
+      return true;
+    } catch (const std::exception&) {
+      keep(current_error(), operation);
+      return false;
+    }
+  }
+  /// An error about `operation` has come late. Any thread.
+  void keep(const Error& error, const Operation& operation);
+
  private:
   /// The set of `operations`, each of which may start.
   std::unordered_set<Operation*> checked_starts(std::span<Operation* const> operations) const;
+  void check_startable(const Operation& operation, std::size_t place) const;
   void check_waits(std::span<Operation* const> operations) const;
-  /// Runs `body`, which is about `operation`.
-  template <class Body>
-  void run(const Operation& operation, Body body) {
-    try {
-      body();
-    } catch (const std::exception&) {
-      if (!late_error_) late_error_ = LateError{current_error(), operation.communicator()};
-    }
-  }
 
-  std::unordered_set<Operation*> started_;  ///< whose wait is still to come
+  std::unordered_set<Operation*> started_;  ///< whose wait is not enqueued
+  std::mutex late_mutex_;
   std::optional<LateError> late_error_;
 };
 
 /// The queues of the program, from Queue_init to Queue_free. Any thread.
 class Queues {
  public:
-  Queue& make();
+  Queue& add(std::unique_ptr<Queue> queue);
   /// Throws Error where `handle` is none of them.
   Queue& find(const void* handle) const;
   void free(const Queue& queue);
+  /// Whether a stream may stand at a wait that this process ends.
+  bool are_under_way() const;
+  /// The program ends, and has not freed some.
+  void give_up_all() noexcept;
 
  private:
   mutable std::mutex mutex_;

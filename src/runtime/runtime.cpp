@@ -109,7 +109,10 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
                device_watch,
                ready_notes},
       matcher(services, link_report),
-      operations(matcher, progress) {
+      operations(matcher, progress),
+      queue_services{&services,
+                     [this](const Waiting& waiting, const std::function<bool()>& done) { wait_until(waiting, done); },
+                     [this](Operation& operation) { complete(operation); }} {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
@@ -137,15 +140,26 @@ Runtime::~Runtime() {
   progress.stop_thread();
 }
 
+void Runtime::complete(Operation& operation) {
+  try {
+    wait_until(operation, [&] { return operation.done(); });
+  } catch (const Error& error) {
+    operation.abandon(error);
+    throw;
+  }
+  operation.close();
+}
+
 void Runtime::free(Operation& operation) {
   const bool in_gpu_memory = operation.in_gpu_memory();
   operations.free(operation);
   // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
   // owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch that kernels
-  // mark then, and none may be driven by them, whose epochs the host does not see. These go with a later request.
+  // mark then, none may be driven by them, whose epochs the host does not see, and no stream may stand at a wait of a
+  // queue. These go with a later request.
   if (!in_gpu_memory) return;
-  device_memory->trim(unused_mapped_bytes,
-                      device_watch.idle() ? memory::Closing::all : memory::Closing::without_blocking);
+  const bool nothing_waits = device_watch.idle() && !queues.are_under_way();
+  device_memory->trim(unused_mapped_bytes, nothing_waits ? memory::Closing::all : memory::Closing::without_blocking);
 }
 
 void* Runtime::allocate_memory(std::size_t size_bytes) {

@@ -19,7 +19,7 @@
 #include "partitioned/gpu/device_watch.hpp"
 #include "partitioned/gpu/ready_notes.hpp"
 #include "partitioned/request_services.hpp"
-#include "queue/queue.hpp"
+#include "queue/kinds.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/holds.hpp"
@@ -63,6 +63,7 @@ class Runtime {
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   Matcher matcher;
   Operations operations;
+  const QueueServices queue_services;
   Queues queues;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
@@ -76,6 +77,9 @@ class Runtime {
       watch.look(waiting, backoff.pause());
     }
   }
+
+  /// Blocks until the open epoch of `operation` is over, and closes it. An error gives the epoch up. Throws Error.
+  void complete(Operation& operation);
 
   /// Frees an operation. In GPU memory, it lets go of peers' memory that operations no longer use, too.
   void free(Operation& operation);

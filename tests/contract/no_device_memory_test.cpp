@@ -51,6 +51,7 @@ TEST_F(NoDeviceMemory, what_needs_a_gpu_says_that_there_is_none) {
   EXPECT_THROW(device_memory_->allocate_block(0, 64), Error);
   EXPECT_THROW(device_memory_->device_pointer(0, exported), Error);
   EXPECT_THROW(device_memory_->make_copy_queue(0), Error);
+  EXPECT_THROW(device_memory_->stream_of_program(nullptr), Error);
   EXPECT_EQ(memory::describe_gpus().find("no GPUs: "), 0u) << memory::describe_gpus();
   try {
     device_memory_->allocate_block(0, 64);

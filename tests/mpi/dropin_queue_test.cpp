@@ -465,8 +465,8 @@ TEST_F(DropinQueue, want_of_memory_is_an_error_of_the_call) {
 TEST_F(DropinQueue, calls_refuse_wrong_arguments) {
   MPIX_Queue queue = MPIX_QUEUE_NULL;
   MPI_Request none = MPI_REQUEST_NULL;
-  int stream = 0, flag = 0;
-  EXPECT_ERROR(MPIX_Queue_init(&queue, MPIX_QUEUE_CUDA, &stream), MPI_ERR_ARG, "MPIX_Queue_init", "CUDA", "yet");
+  int flag = 0;
+  EXPECT_ERROR(MPIX_Queue_init(&queue, MPIX_QUEUE_CUDA, nullptr), MPI_ERR_ARG, "MPIX_Queue_init", "cudaStream_t");
   EXPECT_ERROR(MPIX_Queue_wait(queue), MPI_ERR_ARG, "MPIX_Queue_wait", "queue");
   EXPECT_ERROR(MPIX_Queue_free(nullptr), MPI_ERR_ARG, "MPIX_Queue_free");
   for (const auto call : {MPIX_Matchall, +[](int count, MPI_Request requests[]) {

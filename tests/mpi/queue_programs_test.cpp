@@ -9,6 +9,7 @@
 
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/queue_kind.hpp"
 #include "support/random.hpp"
 
 namespace partita::test {
@@ -30,8 +31,9 @@ struct Channel {
 
   // The model, alike on all ranks.
   std::vector<int> sent, received;
-  int send_driver = -1, receive_driver = -1;     ///< a queue or by_host, from start to wait; -1 while inactive
-  bool send_over = false, receive_over = false;  ///< awaited in this epoch
+  int send_driver = -1, receive_driver = -1;      ///< a queue or by_host, from start to wait; -1 while inactive
+  bool send_over = false, receive_over = false;   ///< awaited in this epoch
+  int send_waits_in = -1, receive_waits_in = -1;  ///< the queue whose wait may not be over, or -1
 
   // What is real, on the ranks concerned.
   std::vector<int> out, in;
@@ -45,7 +47,9 @@ struct Channel {
 class Program {
  public:
   explicit Program(Random random) : random_(random) {
-    for (auto& queue : queues_) EXPECT_OK(Partita_Queue_init(&queue, PARTITA_QUEUE_HOST, nullptr));
+    for (int i = 0; i < queue_count; ++i) {
+      EXPECT_OK(Partita_Queue_init(&queues_[static_cast<std::size_t>(i)], queue_type(), queue_stream(i)));
+    }
     channels_.resize(static_cast<std::size_t>(random_.integer(1, 8)));
     int tag = 0;
     for (Channel& each : channels_) make(each, tag += random_.integer(0, 1));
@@ -63,7 +67,9 @@ class Program {
   }
 
   void end() {
-    for (const Channel& each : channels_) {
+    for (Channel& each : channels_) {
+      settle_send(each);
+      settle_receive(each);
       if (rank() == each.sender) {
         EXPECT_EQ(each.sent, each.out);
       }
@@ -125,9 +131,9 @@ class Program {
       case 0:
         return compute(on);
       case 1:
-        return start(on.sender, on.send, on.send_driver, on.send_over, [&] { mark(on); });
+        return start(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in, [&] { mark(on); });
       case 2:
-        return start(on.receiver, on.receive, on.receive_driver, on.receive_over, [] {});
+        return start(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in, [] {});
       case 3:
         return wait_for_send(on);
       case 4:
@@ -140,10 +146,11 @@ class Program {
   /// Writes what will be sent next, from what was received: of a side that is active nothing may be written.
   void compute(Channel& on) {
     const int number = random_.integer(0, 1'000'000);
-    const Channel& other =
-        channels_[static_cast<std::size_t>(random_.integer(0, static_cast<int>(channels_.size()) - 1))];
+    Channel& other = channels_[static_cast<std::size_t>(random_.integer(0, static_cast<int>(channels_.size()) - 1))];
     if (on.send_driver >= 0) return;
     const bool has_other = other.receiver == on.sender && other.receive_driver < 0 && !other.received.empty();
+    settle_send(on);
+    if (has_other) settle_receive(other);
     const auto write = [&](std::vector<int>& to, const std::vector<int>& from) {
       for (std::size_t i = 0; i < to.size(); ++i) {
         to[i] = number + static_cast<int>(i) + (has_other ? from[i % from.size()] % 1'000 : 0);
@@ -153,11 +160,22 @@ class Program {
     if (rank() == on.sender) write(on.out, other.in);
   }
 
+  /// Where queues run ahead of the host, the wait that was enqueued last is over now.
+  void settle(int where, int& waits_in) {
+    if (waits_in >= 0 && rank() == where) {
+      EXPECT_OK(Partita_Queue_wait(queue(waits_in)));
+    }
+    waits_in = -1;
+  }
+  void settle_send(Channel& on) { settle(on.sender, on.send_waits_in); }
+  void settle_receive(Channel& on) { settle(on.receiver, on.receive_waits_in); }
+
   template <class Mark>
-  void start(int where, Partita_Request& request, int& driver, bool over, Mark mark) {
+  void start(int where, Partita_Request& request, int& driver, bool over, int& waits_in, Mark mark) {
     const int chosen = random_.integer(0, by_host);
     if (driver >= 0 || over) return;
     driver = chosen;
+    if (driver != waits_in) settle(where, waits_in);
     if (rank() != where) return;
     EXPECT_OK(driver == by_host ? Partita_Start(&request) : Partita_Enqueue_start(queue(driver), &request));
     mark();
@@ -173,11 +191,12 @@ class Program {
     return (on.send_driver >= 0 || on.send_over) && (on.receive_driver >= 0 || on.receive_over);
   }
 
-  void wait(int where, Partita_Request& request, int& driver, bool& over) {
+  void wait(int where, Partita_Request& request, int& driver, bool& over, int& waits_in) {
     if (rank() == where) {
       EXPECT_OK(driver == by_host ? Partita_Wait(&request, MPI_STATUS_IGNORE)
                                   : Partita_Enqueue_wait(queue(driver), &request));
     }
+    if (driver != by_host && queue_runs_ahead()) waits_in = driver;
     driver = -1;
     over = true;
   }
@@ -185,16 +204,19 @@ class Program {
   void wait_for_send(Channel& on) {
     if (on.send_driver < 0 || !both_are_started(on)) return;
     if (!on.receive_over) arriving(on);
-    wait(on.sender, on.send, on.send_driver, on.send_over);
+    wait(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in);
     end_epoch(on);
   }
 
   void wait_for_receive(Channel& on) {
     if (on.receive_driver < 0 || !both_are_started(on)) return;
     if (!on.send_over) arriving(on);
-    wait(on.receiver, on.receive, on.receive_driver, on.receive_over);
-    if (rank() == on.receiver) {
-      EXPECT_EQ(on.received, on.in);
+    wait(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in);
+    if (!queue_runs_ahead() || random_.one_in(2)) {
+      settle_receive(on);
+      if (rank() == on.receiver) {
+        EXPECT_EQ(on.received, on.in);
+      }
     }
     end_epoch(on);
   }
@@ -232,8 +254,8 @@ class Program {
   /// Ends the epoch that is open, if one is.
   void finish(Channel& on) {
     if (on.send_driver < 0 && on.receive_driver < 0 && !on.send_over && !on.receive_over) return;
-    start(on.sender, on.send, on.send_driver, on.send_over, [&] { mark(on); });
-    start(on.receiver, on.receive, on.receive_driver, on.receive_over, [] {});
+    start(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in, [&] { mark(on); });
+    start(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in, [] {});
     wait_for_send(on);
     wait_for_receive(on);
   }

@@ -205,7 +205,7 @@ def test_the_pages_show_the_text_of_the_examples(source, page):
     assert f"```c\n{(ROOT / 'examples' / source).read_text()}```" in (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize("name", [*EXAMPLES, pytest.param("gpu", marks=needs_nvcc)])
+@pytest.mark.parametrize("name", [*EXAMPLES, *(pytest.param(name, marks=needs_nvcc) for name in ["gpu", "queue_gpu"])])
 def test_the_installed_examples_are_built_by_make_and_by_cmake(installed, name, tmp_path):
     shutil.copytree(installed.prefix / "share/partita/examples", tmp_path / "examples")
     folder = tmp_path / "examples" / name

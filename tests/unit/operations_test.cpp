@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "partita/partita.h"
+#include "queue/kinds.hpp"
 #include "queue/matching.hpp"
-#include "queue/queue.hpp"
 #include "support/allocations.hpp"
 #include "support/fake_transfer.hpp"
 #include "support/party.hpp"
@@ -129,6 +130,7 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
     prequest_.life = 0;
     return {};
   }
+  bool has_device_request() const override { return false; }
   bool has_device_request(const Partita_Prequest& view) const override {
     return view.life != 0 && view.life == prequest_.life;
   }
@@ -370,7 +372,9 @@ TEST_F(OperationsTable, of_a_group_for_which_a_queue_has_no_memory_none_starts) 
   std::vector<Life>& lives = new_lives(count);
   std::vector<Operation*> operations;
   for (Life& each : lives) operations.push_back(&add_bare(each));
-  Queue queue;
+  const QueueServices services{nullptr, {}, [](Operation& each) { each.close(); }};
+  const std::unique_ptr<Queue> made = make_queue(PARTITA_QUEUE_HOST, services, nullptr);
+  Queue& queue = *made;
   bool has_memory = false;
   for (long first = 1; !has_memory; ++first) {
     ASSERT_LT(first, 200);
@@ -387,7 +391,7 @@ TEST_F(OperationsTable, of_a_group_for_which_a_queue_has_no_memory_none_starts) 
     EXPECT_EQ(enqueued, expected);
     EXPECT_EQ(queue.unawaited() != nullptr, has_memory);
   }
-  queue.enqueue_wait(operations, [](Operation& each) { each.close(); });
+  queue.enqueue_wait(operations);
   EXPECT_EQ(queue.unawaited(), nullptr);
 }
 

@@ -82,6 +82,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   bool can_make_device_request() override;
   const Partita_Prequest& make_device_request() override;
   std::optional<Error> free_device_request() override;
+  bool has_device_request() const override { return exists(); }
   bool has_device_request(const Partita_Prequest& view) const override {
     return view.life != 0 && life_.load(std::memory_order_relaxed) == view.life;
   }

@@ -1,0 +1,423 @@
+// Queues of CUDA streams, over any link: the stream and the progress engine meet at two words. docs/design/queues.md,
+// "Queues of CUDA streams".
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <ranges>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory/blocks.hpp"
+#include "queue/kinds.hpp"
+
+namespace partita {
+namespace {
+
+using namespace std::chrono_literals;
+using QueueClock = WaitLimits::Clock;
+
+/// A stream takes about a thousand operations, the program's among them, before it blocks its caller within the driver.
+constexpr std::size_t most_tasks = 128;
+constexpr auto time_between_gpu_checks = 250ms;
+constexpr auto time_for_what_can_end = 100ms;
+
+/// Counts on from word to word; the words are compared as counters that wrap.
+bool has_come_to(std::uint32_t counter, std::uint32_t place) {
+  return static_cast<std::int32_t>(counter - place) >= 0;
+}
+
+/// A word of host memory that a GPU uses, too.
+class SharedWord {
+ public:
+  SharedWord(memory::DeviceMemory& device_memory, int device, std::byte* address)
+      : word_(*reinterpret_cast<Epoch*>(address)),
+        on_gpu_(reinterpret_cast<Epoch*>(device_memory.device_pointer(device, address))) {}
+
+  Epoch* on_gpu() const { return on_gpu_; }
+  std::uint32_t load() const { return std::atomic_ref(word_).load(std::memory_order_acquire); }
+  void store(std::uint32_t value) { std::atomic_ref(word_).store(value, std::memory_order_release); }
+
+ private:
+  Epoch& word_;
+  Epoch* on_gpu_;
+};
+
+/// Starts and waits that the program has enqueued, as tasks of the progress engine, which takes them in order: a start
+/// once the stream has come to it, a wait as soon as it can. The stream stands at a wait until that is over.
+class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
+ public:
+  StreamQueue(const QueueServices& services, std::unique_ptr<memory::Stream> stream)
+      : services_(services),
+        requests_(*services.requests),
+        stream_(std::move(stream)),
+        words_(requests_.host_memory, 2 * bytes_of_line),
+        reached_(requests_.device_memory, stream_->device(), words_.address()),
+        released_(requests_.device_memory, stream_->device(), words_.address() + bytes_of_line) {}
+  ~StreamQueue() override { requests_.progress.dismiss(*this); }
+
+  void finish() override;
+  bool is_under_way() const override;
+  void give_up() noexcept override;
+  std::string explain() const override;
+  int waits_for() const override { return -1; }
+
+ private:
+  struct Range {
+    std::int64_t first;
+    std::int64_t last;
+  };
+  struct Part {
+    Operation* operation;
+    std::vector<Range> marks{};  ///< of the host, for a start
+    bool over = false;           ///< of a wait
+  };
+  enum class Kind { start, wait };
+  struct Task {
+    Kind kind;
+    std::uint32_t place;  ///< where the stream comes to it
+    bool holds;           ///< the stream waits here until it has run
+    std::vector<Part> parts;
+  };
+
+  void prepare() override;
+  void run_starts(std::span<Operation* const> operations) override;
+  void run_waits(std::span<Operation* const> operations) override;
+  Task make(Kind kind, bool holds, std::span<Operation* const> operations);
+  void enqueue(Task task);
+
+  bool keep(Operation& operation, std::int64_t first, std::int64_t last) override;
+
+  Outcome step() noexcept override;
+  Task* head();
+  bool run(Task& task);
+  void start(Part& part);
+  bool complete(Part& part);
+  void watch(Task& task);
+  void abandon(Part& part, const Error& error) noexcept;
+  void end(const Task& task);
+  void be_prompt(bool prompt);
+  void check_gpu() noexcept;
+  void break_down(const Error& error) noexcept;
+
+  bool idle();
+  std::uint64_t how_far_now() const { return taken_.load(std::memory_order_relaxed) + reached_.load(); }
+
+  static constexpr std::size_t bytes_of_line = 128;
+
+  const QueueServices& services_;
+  const RequestServices& requests_;
+  const std::unique_ptr<memory::Stream> stream_;
+  const memory::HostBlock words_;
+  SharedWord reached_;       ///< where the stream is; it writes, the engine reads
+  SharedWord released_;      ///< up to where the stream may go; the engine writes, the stream waits
+  std::atomic<std::uint32_t> asked_{0};  ///< the last place that the stream was asked to come to; of the threads that enqueue
+
+  mutable std::mutex mutex_;
+  std::deque<Task> tasks_;               ///< the step takes the first one; under the lock, but for what is in it
+  bool prompt_ = false;                  ///< under the lock
+  std::atomic<std::uint64_t> taken_{0};  ///< counts what the engine has got on with
+  std::atomic<bool> broken_{false};
+
+  // Of the step.
+  std::optional<Error> why_broken_;
+  std::optional<QueueClock::time_point> watched_since_;  ///< the first task
+  WaitLimits limits_;
+  QueueClock::time_point next_gpu_check_{};
+};
+
+/// May block where many tasks are under way, as the driver would, but lets the stream get on meanwhile.
+void StreamQueue::prepare() {
+  if (stream_->capturing()) {
+    throw Error(ErrorClass::arg,
+                "the queue's stream is being captured into a graph; expected is one that is not: starts and waits are "
+                "no nodes of graphs yet");
+  }
+  const auto has_room = [this] {
+    const std::lock_guard lock(mutex_);
+    return tasks_.size() < most_tasks;
+  };
+  while (!has_room()) {
+    const std::uint64_t before = how_far_now();
+    services_.wait_until(*this, [&] { return has_room() || how_far_now() != before; });
+  }
+}
+
+StreamQueue::Task StreamQueue::make(Kind kind, bool holds, std::span<Operation* const> operations) {
+  Task made{kind, asked_ + 1, holds, {}};
+  made.parts.reserve(operations.size());
+  for (Operation* const each : operations) made.parts.push_back({each});
+  return made;
+}
+
+/// Kernels mark only what the host has started, so that behind the start of a request that they use the stream waits
+/// for the host, though for no peer.
+void StreamQueue::run_starts(std::span<Operation* const> operations) {
+  const bool holds = std::ranges::any_of(operations, [](const Operation* each) {
+    const KernelUsable* const usable = each->facets().kernel_usable;
+    return usable != nullptr && usable->has_device_request();
+  });
+  enqueue(make(Kind::start, holds, operations));
+}
+
+void StreamQueue::run_waits(std::span<Operation* const> operations) {
+  enqueue(make(Kind::wait, true, operations));
+}
+
+/// The task is there before the stream can come to it. No lock is held while the stream is asked, which may block until
+/// the engine has let it get on. Where the stream takes nothing more, the task fails as the others do.
+void StreamQueue::enqueue(Task task) {
+  if (task.parts.empty()) return;
+  const std::uint32_t place = task.place;
+  const bool holds = task.holds;
+  {
+    const std::lock_guard lock(mutex_);
+    Task& added = tasks_.emplace_back(std::move(task));
+    if (added.kind == Kind::start) {
+      for (Part& part : added.parts) part.operation->add_start_ahead(*this);
+    }
+    be_prompt(true);
+  }
+  requests_.progress.activate(*this);
+  if (broken_.load(std::memory_order_relaxed)) return;
+  try {
+    stream_->write(reached_.on_gpu(), place);
+    asked_ = place;
+    if (!holds) return;
+    stream_->wait(released_.on_gpu(), place, memory::Until::reached);
+    stream_->write(reached_.on_gpu(), place + 1);
+    asked_ = place + 1;
+  } catch (const Error& error) {
+    const auto exclusive = requests_.progress.exclusive();
+    break_down(error);
+  }
+}
+
+/// Under the lock: while something is enqueued the engine's thread looks soon.
+void StreamQueue::be_prompt(bool prompt) {
+  if (std::exchange(prompt_, prompt) == prompt) return;
+  if (prompt) {
+    requests_.progress.want_prompt();
+  } else {
+    requests_.progress.unwant_prompt();
+  }
+}
+
+bool StreamQueue::keep(Operation& operation, std::int64_t first, std::int64_t last) {
+  const std::lock_guard lock(mutex_);
+  if (operation.early_marks() == nullptr) return false;
+  for (Task& task : std::views::reverse(tasks_)) {
+    if (task.kind != Kind::start) continue;
+    const auto found = std::ranges::find(task.parts, &operation, &Part::operation);
+    if (found == task.parts.end()) continue;
+    found->marks.push_back({first, last});
+    return true;
+  }
+  return false;
+}
+
+/// The first task, or null, where the engine rests until one comes.
+StreamQueue::Task* StreamQueue::head() {
+  const std::lock_guard lock(mutex_);
+  if (!tasks_.empty()) return &tasks_.front();
+  be_prompt(false);
+  return nullptr;
+}
+
+ActiveStep::Outcome StreamQueue::step() noexcept {
+  bool moved = false;
+  for (Task* task = head(); task != nullptr; task = head()) {
+    if (!run(*task)) return moved ? Outcome::moved : Outcome::waiting;
+    end(*task);
+    moved = true;
+  }
+  return Outcome::idle;
+}
+
+/// Whether the task has run.
+bool StreamQueue::run(Task& task) {
+  const bool has_come = why_broken_.has_value() || has_come_to(reached_.load(), task.place);
+  if (task.kind == Kind::start) {
+    if (has_come) {
+      for (Part& part : task.parts) start(part);
+      return true;
+    }
+  } else {
+    bool over = true;
+    for (Part& part : task.parts) over = complete(part) && over;
+    if (over) return true;
+    if (has_come) watch(task);
+  }
+  if (!has_come) check_gpu();
+  return false;
+}
+
+void StreamQueue::start(Part& part) {
+  Operation& operation = *part.operation;
+  const bool started = !why_broken_ && about(operation, [&] {
+    operation.start();
+    operation.loop_watch().begin();
+  });
+  std::vector<Range> marks;
+  {
+    const std::lock_guard lock(mutex_);
+    marks = std::move(part.marks);
+    operation.start_has_run();
+  }
+  if (!started) return;
+  for (const auto [first, last] : marks) {
+    about(operation, [&] { operation.facets().markable->mark(first, last); });
+  }
+}
+
+/// Whether the wait for it is over, if need be by an error.
+bool StreamQueue::complete(Part& part) {
+  if (part.over) return true;
+  Operation& operation = *part.operation;
+  if (why_broken_) {
+    abandon(part, *why_broken_);
+    return true;
+  }
+  try {
+    if (operation.open()) {  // a start that failed has opened nothing
+      if (!operation.done()) return false;
+      operation.close();
+    }
+  } catch (const std::exception&) {
+    abandon(part, current_error());
+    return true;
+  }
+  part.over = true;
+  operation.count_enqueued(-1);
+  return true;
+}
+
+void StreamQueue::abandon(Part& part, const Error& error) noexcept {
+  Operation& operation = *part.operation;
+  about(operation, [&] {
+    if (operation.open()) operation.abandon(error);
+    throw Error(error);
+  });
+  part.over = true;
+  operation.count_enqueued(-1);
+}
+
+/// The stream stands at the wait: what takes too long, or waits for a rank that has ended, is given up.
+void StreamQueue::watch(Task& task) {
+  const auto now = QueueClock::now();
+  if (!watched_since_) {
+    watched_since_ = now;
+    limits_.begin(requests_.settings, now);
+  }
+  taken_.fetch_add(1, std::memory_order_relaxed);  // whoever waits for the queue leaves the limit to this watch
+  const auto waits = std::ranges::find_if(task.parts, [](const Part& part) { return !part.over; });
+  try {
+    const double waited_s = std::chrono::duration<double>(now - *watched_since_).count();
+    limits_.check(requests_.settings, requests_.world, *waits->operation, now, waited_s);
+  } catch (const Error& error) {
+    for (Part& part : task.parts) {
+      if (!part.over) abandon(part, error);
+    }
+  }
+}
+
+/// The stream may go on, and sees whatever has been done for the task.
+void StreamQueue::end(const Task& task) {
+  if (task.holds) released_.store(task.place);
+  watched_since_.reset();
+  taken_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  tasks_.pop_front();
+}
+
+/// A GPU of which a kernel has failed comes nowhere.
+void StreamQueue::check_gpu() noexcept {
+  const auto now = QueueClock::now();
+  if (now < next_gpu_check_) return;
+  next_gpu_check_ = now + time_between_gpu_checks;
+  try {
+    requests_.device_memory.check(stream_->device());
+  } catch (const Error& error) {
+    break_down(error);
+  }
+}
+
+/// What is enqueued fails, and what will be. In a step, or with none running.
+void StreamQueue::break_down(const Error& error) noexcept {
+  why_broken_ = error;
+  broken_.store(true, std::memory_order_relaxed);
+  requests_.progress.activate(*this);
+}
+
+bool StreamQueue::is_under_way() const {
+  const std::lock_guard lock(mutex_);
+  return !tasks_.empty() || !(broken_.load(std::memory_order_relaxed) || reached_.load() == asked_.load());
+}
+
+bool StreamQueue::idle() {
+  if (!is_under_way()) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!tasks_.empty()) return false;  // the step looks after the GPU
+  }
+  // The stream was let go, and comes to the last place unless the GPU works no longer.
+  const auto exclusive = requests_.progress.exclusive();
+  check_gpu();
+  return false;
+}
+
+void StreamQueue::finish() {
+  while (!idle()) {
+    const std::uint64_t before = how_far_now();
+    services_.wait_until(*this, [&] { return idle() || how_far_now() != before; });
+  }
+}
+
+/// The stream needs the words until it has passed the last place.
+void StreamQueue::give_up() noexcept {
+  const auto give_up = QueueClock::now() + time_for_what_can_end;
+  while (!idle() && QueueClock::now() < give_up) requests_.progress.poll();
+  const bool was_broken = broken_.load(std::memory_order_relaxed);
+  {
+    const auto exclusive = requests_.progress.exclusive();
+    if (!why_broken_) why_broken_ = Error(ErrorClass::other, "Partita was finalised before the queue's work was done");
+    step();
+    released_.store(asked_);
+  }
+  while (!was_broken && reached_.load() != asked_ && !broken_.load(std::memory_order_relaxed)) {
+    const auto exclusive = requests_.progress.exclusive();
+    check_gpu();
+    std::this_thread::yield();
+  }
+  requests_.progress.dismiss(*this);
+}
+
+std::string StreamQueue::explain() const {
+  const auto exclusive = requests_.progress.exclusive();  // the step uses the operations
+  const std::lock_guard lock(mutex_);
+  if (tasks_.empty()) return "The stream of the queue has not come to the end of what is enqueued";
+  const Task& first = tasks_.front();
+  const auto waits = std::ranges::find_if(first.parts, [](const Part& part) { return !part.over; });
+  return fmt::format("The stream of the queue {}. {}",
+                     has_come_to(reached_.load(), first.place)
+                         ? "stands at a start or wait that is not over"
+                         : "has not come to a start or wait that is enqueued: work of the program is in front of it",
+                     waits == first.parts.end() ? "" : waits->operation->explain());
+}
+
+}  // namespace
+
+std::unique_ptr<Queue> make_cuda_queue(const QueueServices& services, void* stream) {
+  if (stream == nullptr) {
+    throw Error(ErrorClass::arg,
+                "argument stream is null; expected is the address of a cudaStream_t for a queue of a CUDA stream");
+  }
+  return std::make_unique<StreamQueue>(
+      services, services.requests->device_memory.stream_of_program(*static_cast<void**>(stream)));
+}
+
+}  // namespace partita
