@@ -68,7 +68,7 @@ Range group_of(const Shape& shape, std::int64_t t) {
 
 TEST(Gathering, lets_each_transport_partition_leave_once_when_it_or_its_group_is_complete) {
   test::Random random(20260301, 1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 120; ++round) {
     const Shape shape = random_shape(random);
     const Plan plan(shape.partitions, 1, shape.transports, shape.partitions * 8);
     Gathering gathering(shape.partitions);
@@ -119,7 +119,7 @@ TEST(Gathering, lets_each_transport_partition_leave_once_when_it_or_its_group_is
 
 TEST(Gathering, of_what_was_kept_all_that_is_complete_leaves_at_the_match) {
   test::Random random(20260301, 2);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 80; ++round) {
     const Shape shape = random_shape(random);
     const Plan plan(shape.partitions, 1, shape.transports, shape.partitions * 8);
     Gathering gathering(shape.partitions);

@@ -15,7 +15,7 @@
 namespace partita::link {
 namespace {
 
-constexpr int largest_count = 40;
+constexpr int largest_count = 24;
 __extension__ using Int128 = __int128;
 constexpr std::int64_t int_max = INT32_MAX;
 
