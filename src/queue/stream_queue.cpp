@@ -105,7 +105,9 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   void break_down(const Error& error) noexcept;
 
   bool idle();
-  std::uint64_t how_far_now() const { return taken_.load(std::memory_order_relaxed) + reached_.load(); }
+  std::uint64_t how_far() const override { return taken_.load(std::memory_order_relaxed) + reached_.load(); }
+  template <class Done>
+  void await(Done done);
 
   static constexpr std::size_t bytes_of_line = 128;
 
@@ -113,14 +115,15 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   const RequestServices& requests_;
   const std::unique_ptr<memory::Stream> stream_;
   const memory::HostBlock words_;
-  SharedWord reached_;       ///< where the stream is; it writes, the engine reads
-  SharedWord released_;      ///< up to where the stream may go; the engine writes, the stream waits
-  std::atomic<std::uint32_t> asked_{0};  ///< the last place that the stream was asked to come to; of the threads that enqueue
+  SharedWord reached_;                   ///< where the stream is; it writes, the engine reads
+  SharedWord released_;                  ///< up to where the stream may go; the engine writes, the stream waits
+  std::atomic<std::uint32_t> asked_{0};  ///< the last place that the stream was asked to come to
 
   mutable std::mutex mutex_;
   std::deque<Task> tasks_;               ///< the step takes the first one; under the lock, but for what is in it
   bool prompt_ = false;                  ///< under the lock
-  std::atomic<std::uint64_t> taken_{0};  ///< counts what the engine has got on with
+  std::atomic<std::uint64_t> taken_{0};  ///< so many tasks have run
+  std::atomic<bool> stands_{false};      ///< the stream stands at the first task, whose limit is watched
   std::atomic<bool> broken_{false};
 
   // Of the step.
@@ -137,13 +140,24 @@ void StreamQueue::prepare() {
                 "the queue's stream is being captured into a graph; expected is one that is not: starts and waits are "
                 "no nodes of graphs yet");
   }
-  const auto has_room = [this] {
+  await([this] {
     const std::lock_guard lock(mutex_);
     return tasks_.size() < most_tasks;
-  };
-  while (!has_room()) {
-    const std::uint64_t before = how_far_now();
-    services_.wait_until(*this, [&] { return has_room() || how_far_now() != before; });
+  });
+}
+
+/// Blocks until `done` returns true. The time limit counts from where the queue got on last, and only where the stream
+/// does not come: a wait at which it stands has a limit of its own.
+template <class Done>
+void StreamQueue::await(Done done) {
+  while (!done()) {
+    const std::uint64_t before = how_far();
+    const auto got_on = [&] { return how_far() != before; };
+    try {
+      services_.wait_until(*this, [&] { return done() || got_on(); });
+    } catch (const WaitError&) {
+      if (!stands_.load(std::memory_order_relaxed) && !got_on()) throw;
+    }
   }
 }
 
@@ -313,7 +327,7 @@ void StreamQueue::watch(Task& task) {
     watched_since_ = now;
     limits_.begin(requests_.settings, now);
   }
-  taken_.fetch_add(1, std::memory_order_relaxed);  // whoever waits for the queue leaves the limit to this watch
+  stands_.store(true, std::memory_order_relaxed);
   const auto waits = std::ranges::find_if(task.parts, [](const Part& part) { return !part.over; });
   try {
     const double waited_s = std::chrono::duration<double>(now - *watched_since_).count();
@@ -330,6 +344,7 @@ void StreamQueue::end(const Task& task) {
   if (task.holds) released_.store(task.place);
   watched_since_.reset();
   taken_.fetch_add(1, std::memory_order_relaxed);
+  stands_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   tasks_.pop_front();
 }
@@ -371,16 +386,16 @@ bool StreamQueue::idle() {
 }
 
 void StreamQueue::finish() {
-  while (!idle()) {
-    const std::uint64_t before = how_far_now();
-    services_.wait_until(*this, [&] { return idle() || how_far_now() != before; });
-  }
+  await([this] { return idle(); });
 }
 
 /// The stream needs the words until it has passed the last place.
 void StreamQueue::give_up() noexcept {
   const auto give_up = QueueClock::now() + time_for_what_can_end;
-  while (!idle() && QueueClock::now() < give_up) requests_.progress.poll();
+  while (!idle() && QueueClock::now() < give_up) {
+    requests_.progress.poll();
+    std::this_thread::yield();
+  }
   const bool was_broken = broken_.load(std::memory_order_relaxed);
   {
     const auto exclusive = requests_.progress.exclusive();

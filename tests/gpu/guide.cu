@@ -24,6 +24,12 @@ __global__ void __launch_bounds__(1024) produce(double* edge, MPIX_Prequest preq
   edge[blockIdx.x * blockDim.x + threadIdx.x] = compute();
   MPIX_Pready_block(static_cast<int>(blockIdx.x), prequest);
 }
+__global__ void compute_edge(double* edge) {
+  compute_halo(edge);
+}
+__global__ void compute_interior(double* interior) {
+  compute_halo(interior);
+}
 __global__ void consume(const double* halo) {
   use(halo);
 }
@@ -105,4 +111,22 @@ void device_driven_by_one_block(double* out, MPIX_Prequest send, MPIX_Prequest r
 void device_driven(double* out, double* in, MPIX_Prequest send, MPIX_Prequest recv, int blocks, int steps) {
   void* arguments[] = {&out, &in, &send, &recv, &steps};
   cudaLaunchCooperativeKernel(solve, dim3(static_cast<unsigned>(blocks)), dim3(256), arguments, 0, nullptr);
+}
+
+void in_a_stream(double* edge, double* halo, double* interior, int n, int blocks, int threads, int steps, int left,
+                 int right, MPI_Comm comm, cudaStream_t stream) {
+  MPI_Request requests[2];
+  MPIX_Queue queue;
+  MPI_Send_init(edge, n, MPI_DOUBLE, right, 0, comm, &requests[0]);
+  MPI_Recv_init(halo, n, MPI_DOUBLE, left, 0, comm, &requests[1]);
+  MPIX_Matchall(2, requests);
+  MPIX_Queue_init(&queue, MPIX_QUEUE_CUDA, &stream);
+  for (int step = 0; step < steps; ++step) {
+    compute_edge<<<blocks, threads, 0, stream>>>(edge);
+    MPIX_Enqueue_startall(queue, 2, requests);
+    compute_interior<<<blocks, threads, 0, stream>>>(interior);
+    MPIX_Enqueue_waitall(queue, 2, requests);
+    consume<<<blocks, threads, 0, stream>>>(halo);
+  }
+  MPIX_Queue_free(&queue);
 }
