@@ -561,16 +561,28 @@ void Collective::end_epoch(const std::optional<Error>& cause) {
 void Collective::withdraw() {
   services_.progress.dismiss(*this);
   if (gpu_ != nullptr) gpu_->close();
-  meeting_.stop();
-  for_each_leg([](Leg& leg) { leg.half().withdraw(); });
+  for (const auto& leg : legs_) leg->half().withdraw();
   device_.drop();
+}
+
+void Collective::stop_lingering() {
+  meeting_.stop();
+  for (const auto& leg : meeting_.legs()) leg->half().withdraw();
 }
 
 std::vector<Half*> Collective::halves() {
   std::vector<Half*> halves;
-  halves.reserve(legs_.size() + empty_legs_.size() + meeting_.legs().size());
-  for_each_leg([&](Leg& leg) { halves.push_back(&leg.half()); });
-  for (const auto& leg : empty_legs_) halves.push_back(&leg->half());
+  halves.reserve(legs_.size() + empty_legs_.size());
+  for (const auto* legs : {&legs_, &empty_legs_}) {
+    for (const auto& leg : *legs) halves.push_back(&leg->half());
+  }
+  return halves;
+}
+
+std::vector<Half*> Collective::lingering_halves() {
+  std::vector<Half*> halves;
+  halves.reserve(meeting_.legs().size());
+  for (const auto& leg : meeting_.legs()) halves.push_back(&leg->half());
   return halves;
 }
 

@@ -74,6 +74,9 @@ class Collective final : public Operation,
   void abandon(const std::optional<Error>& cause) override;
   void withdraw() override;
   std::vector<Half*> halves() override;
+  bool lingers() override { return meeting_.is_awaited(); }
+  std::vector<Half*> lingering_halves() override;
+  void stop_lingering() override;
   bool in_gpu_memory() const override { return gpu_ != nullptr; }
   const char* kind() const override { return name_of(arguments_.problem.kind); }
   std::vector<InfoEntry> info() const override;

@@ -51,6 +51,17 @@ void Meeting::start() {
   if (!rounds_.empty()) services_.progress.activate(*this);
 }
 
+bool Meeting::is_awaited() const {
+  const auto exclusive = services_.progress.exclusive();
+  return !stopped_ && !failure_ && !rounds_.empty() && !has_caught_up();
+}
+
+void Meeting::stop() {
+  const auto exclusive = services_.progress.exclusive();
+  stopped_ = true;
+  services_.progress.dismiss(*this);
+}
+
 /// Looks at the epoch that was opened last.
 bool Meeting::all_have_left() const {
   return opened_ == 0 || std::ranges::all_of(rounds_, [](const Round& round) { return round.to->is_over(); });

@@ -36,8 +36,11 @@ class Meeting final : private ActiveStep {
   /// Whether all members have started the epoch that this rank started last. Makes progress. Throws where it will not
   /// know any more.
   bool is_over();
-  /// The request is freed, or gives its epoch up: no step is taken any more.
-  void stop() { services_.progress.dismiss(*this); }
+  /// Whether other members wait for what this rank passes on: it has started an epoch of which it does not know yet
+  /// that all have. Takes the engine's lock.
+  bool is_awaited() const;
+  /// The request gives its epoch up, or is freed and nobody waits for it: no step is taken any more.
+  void stop();
 
   /// Grows while something arrives. Any thread.
   std::uint64_t how_far() const { return arrivals_.load(std::memory_order_relaxed); }
@@ -70,6 +73,7 @@ class Meeting final : private ActiveStep {
   std::size_t round_ = 0;                   ///< the one that the open epoch is in; under the engine's lock, as the next
   std::uint64_t opened_ = 0;                ///< epochs of the legs
   std::optional<Error> failure_;
+  bool stopped_ = false;  ///< under the engine's lock
 };
 
 }  // namespace partita::collective

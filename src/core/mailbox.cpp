@@ -137,7 +137,7 @@ bool Mailbox::progress() {
 
 // Termination by counting (Mattern's four counters): when two sums over all ranks, one after the other, agree and as
 // many messages were received as posted, none is under way and none can be caused any more.
-void Mailbox::drain(double timeout_s) {
+void Mailbox::drain(double timeout_s, const std::function<void()>& once_all_are_here) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   struct Counts {
@@ -167,6 +167,8 @@ void Mailbox::drain(double timeout_s) {
       }
       if (done == 0) std::this_thread::yield();
     }
+    const bool is_first = before[0] < 0;
+    if (is_first) once_all_are_here();
     if (sums[0] == sums[1] && sums[0] == before[0] && sums[1] == before[1]) return;
   }
 }

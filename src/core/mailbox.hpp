@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -29,8 +30,9 @@ class Mailbox final : public Mail {
   /// A step of the progress engine.
   bool progress();
 
-  /// Collective: returns when no message of any rank is undelivered. Throws Error after `timeout_s` (0: never).
-  void drain(double timeout_s);
+  /// Collective: returns when no message of any rank is undelivered. Throws Error after `timeout_s` (0: never). Calls
+  /// `once_all_are_here` when every rank has come, so that none waits for another anywhere else; it may post.
+  void drain(double timeout_s, const std::function<void()>& once_all_are_here);
 
  private:
   struct Outgoing {

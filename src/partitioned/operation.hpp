@@ -96,6 +96,14 @@ class Operation : public Waiting {
   /// Its halves of transfers, which the matcher keeps after a free, and the operation with them, until their peers are
   /// done as well.
   virtual std::vector<Half*> halves() = 0;
+  /// Whether other ranks still wait for what it does by itself, in steps of the progress engine and with halves that
+  /// are none of the program's buffers: then it goes on with them after withdraw(), until this is false. Takes the
+  /// engine's lock.
+  virtual bool lingers() { return false; }
+  /// These halves. They are freed when it does not linger any more, after stop_lingering().
+  virtual std::vector<Half*> lingering_halves() { return {}; }
+  /// Nobody waits for it any more, or nobody can. As withdraw(), once, after that.
+  virtual void stop_lingering() {}
 
   /// Whether buffers of it lie in GPU memory.
   virtual bool in_gpu_memory() const = 0;

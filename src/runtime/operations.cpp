@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "core/current_error.hpp"
 #include "core/insist.hpp"
@@ -46,9 +47,40 @@ void Operations::free(Operation& operation) {
   operation.withdraw();
   const std::vector<Half*> halves = insist([&] { return operation.halves(); });
   const std::shared_ptr<Operation> freed = take(operation);
+  free_halves(freed, halves);
+  if (!freed->lingers()) return stop_lingering(freed);
+  const auto exclusive = progress_.exclusive();
+  insist([&] { lingering_.push_back(freed); });
+  progress_.want();
+}
+
+void Operations::free_halves(const std::shared_ptr<Operation>& freed, const std::vector<Half*>& halves) {
   for (Half* half : halves) {
     const bool was_added = half->id != 0;
     if (was_added) matcher_.free(std::shared_ptr<Half>(freed, half));
+  }
+}
+
+void Operations::stop_lingering(const std::shared_ptr<Operation>& freed) {
+  freed->stop_lingering();
+  free_halves(freed, insist([&] { return freed->lingering_halves(); }));
+}
+
+bool Operations::free_what_lingered() {
+  const auto over = std::ranges::find_if(lingering_, [](const auto& operation) { return !operation->lingers(); });
+  if (over == lingering_.end()) return false;
+  const std::shared_ptr<Operation> freed = std::move(*over);
+  lingering_.erase(over);
+  progress_.unwant();
+  stop_lingering(freed);
+  return true;
+}
+
+void Operations::end_lingering() {
+  const auto exclusive = progress_.exclusive();
+  for (const std::shared_ptr<Operation>& freed : std::exchange(lingering_, {})) {
+    progress_.unwant();
+    stop_lingering(freed);
   }
 }
 

@@ -25,8 +25,13 @@ class Operations {
   /// Takes `operation` over and lets it look for its peers. Where that throws, the operation is freed: the matcher may
   /// keep it for peers that know of some of its halves.
   void add(std::unique_ptr<Operation> operation);
-  /// The program freed `operation`; the matcher keeps it until its peers can no longer touch its memory.
+  /// The program freed `operation`. It stays while it lingers; from then on the matcher keeps it until its peers can no
+  /// longer touch its memory.
   void free(Operation& operation);
+  /// A step of the progress engine: frees what lingers no more. Returns whether there was something.
+  bool free_what_lingered();
+  /// No rank waits for what lingers any more: it is freed.
+  void end_lingering();
   /// Whose device request `view` is: one that kernels can use. Throws Error if it is nobody's.
   const Operation& operation_with(const Partita_Prequest& view) const;
 
@@ -47,12 +52,16 @@ class Operations {
 
   std::vector<Operation*> in_order() const;
   std::shared_ptr<Operation> take(Operation& operation);
+  void free_halves(const std::shared_ptr<Operation>& freed, const std::vector<Half*>& halves);
+  void stop_lingering(const std::shared_ptr<Operation>& freed);
 
   Matcher& matcher_;
   Progress& progress_;
   mutable std::mutex mutex_;
   std::uint64_t made_ = 0;
   std::unordered_map<const Operation*, Owned> live_;
+  /// The program has freed them. Each is a reason for steps. Under the engine's lock.
+  std::vector<std::shared_ptr<Operation>> lingering_;
 };
 
 }  // namespace partita

@@ -119,6 +119,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
   for (const auto& link : links) {
     progress.add([&link = *link] { return link.progress(); });
   }
+  progress.add([this] { return operations.free_what_lingered(); });
   link_report.started(settings, world);
   start_thread();
 }
@@ -197,7 +198,7 @@ void Runtime::free_memory(void* base) {
 }
 
 void Runtime::finalize() {
-  mailbox.drain(settings.timeout_s);
+  mailbox.drain(settings.timeout_s, [this] { operations.end_lingering(); });
   progress.stop_thread();
   if (trace.enabled()) trace.write(settings.trace_file, world);
 }

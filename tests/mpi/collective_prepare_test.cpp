@@ -108,5 +108,27 @@ TEST_F(CollectivePrepare, holds_up_no_free) {
   }
 }
 
+/// A rank of which nobody wants data may have waited, and freed its request, before others start: they wait for each
+/// other by way of it. Rank 2 hears from rank 0 of the last one, which begins as late.
+TEST_F(CollectivePrepare, knows_of_the_starts_of_ranks_that_have_freed_their_request) {
+  const std::vector<MPI_Count> none(static_cast<std::size_t>(ranks()), 0);
+  const std::vector<MPI_Aint> places(none.size(), 0);
+  for (int round = 0; round < 3; ++round) {
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    ASSERT_OK(Partita_Palltoallv_init(data_.data(), 1, none.data(), places.data(), MPI_INT, data_.data(), none.data(),
+                                      places.data(), MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    const bool is_late = rank() >= 2;
+    if (is_late) harness_barrier();
+    ASSERT_OK(Partita_Start(&request));
+    if (is_late) {
+      ASSERT_OK(Partita_Pbuf_prepare(request));
+    }
+    ASSERT_OK(Partita_Pready(0, request));
+    ASSERT_OK(Partita_Wait(&request, MPI_STATUS_IGNORE));
+    ASSERT_OK(Partita_Request_free(&request));
+    if (!is_late) harness_barrier();
+  }
+}
+
 }  // namespace
 }  // namespace partita::test

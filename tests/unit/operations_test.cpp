@@ -36,6 +36,8 @@ struct Life {
   bool gone = false;
   int awaited = 0;  ///< when it went
   bool matched = true;
+  bool lingers = false;
+  int stopped_lingering = 0;
   bool begin_match_throws = false;
   int begun = 0;  ///< calls of begin_match
 };
@@ -75,6 +77,8 @@ class BareOperation : public Operation {
   }
   void withdraw() override { ++life_.withdrawn; }
   std::vector<Half*> halves() override { return {}; }
+  bool lingers() override { return life_.lingers; }
+  void stop_lingering() override { ++life_.stopped_lingering; }
   bool in_gpu_memory() const override { return false; }
   const char* kind() const override { return "bare"; }
   std::vector<InfoEntry> info() const override { return {}; }
@@ -187,6 +191,27 @@ class OperationsTable : public testing::Test {
   Operations zeroth_table{zeroth.matcher, zeroth.progress};
   Operations first_table{first.matcher, first.progress};
 };
+
+TEST_F(OperationsTable, what_lingers_stays_until_nobody_waits_for_it_or_all_ranks_end) {
+  std::vector<Life>& lives = new_lives(3);
+  for (Life& life : lives) life.lingers = &life != lives.data();
+  for (Life& life : lives) zeroth_table.free(add_bare(life));
+  EXPECT_TRUE(lives[0].gone);
+  EXPECT_FALSE(lives[1].gone || lives[2].gone);
+  EXPECT_TRUE(zeroth.progress.wanted());
+  EXPECT_FALSE(zeroth_table.free_what_lingered());
+  lives[2].lingers = false;
+  EXPECT_TRUE(zeroth_table.free_what_lingered());
+  EXPECT_TRUE(lives[2].gone);
+  EXPECT_FALSE(lives[1].gone);
+  zeroth_table.end_lingering();
+  for (const Life& life : lives) {
+    EXPECT_TRUE(life.gone);
+    EXPECT_EQ(life.withdrawn, 1);
+    EXPECT_EQ(life.stopped_lingering, 1);
+  }
+  EXPECT_FALSE(zeroth.progress.wanted());
+}
 
 TEST_F(OperationsTable, an_operation_may_be_marked_and_awaited) {
   std::vector<Life>& lives = new_lives(2);
