@@ -22,8 +22,8 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
   Operation& operation = operation_of(handle);
   try {
     if (!operation.done()) return false;
-  } catch (const Error& error) {
-    operation.abandon(error);
+  } catch (const std::exception&) {
+    operation.abandon(current_error());
     throw;
   }
   close(handle, status);

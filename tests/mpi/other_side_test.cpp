@@ -217,6 +217,24 @@ class Tracing {
   }
 };
 
+TEST_F(OtherSide, a_test_without_memory_for_its_error_gives_the_epoch_up) {
+  init(1000);
+  match();
+  RETURN_IF_FAILED();
+  if (!sends()) {
+    ASSERT_OK(Partita_Start(&request()));
+  }
+  harness_barrier();
+  if (sends()) return free();
+  int flag = 0;
+  while (Partita_Parrived(request(), 3, &flag) == MPI_SUCCESS) sched_yield();
+  fail_allocations_of_this_thread(1, 1);
+  const int code = Partita_Test(&request(), &flag, MPI_STATUS_IGNORE);
+  end_failing();
+  EXPECT_EQ(class_of(code), MPI_ERR_NO_MEM) << told_by(code);
+  free();
+}
+
 /// An event that is traced takes memory, the first one of all for certain: here a start, of which the match comes
 /// before or after.
 TEST_F(OtherSide, a_start_without_memory_opens_no_epoch) {

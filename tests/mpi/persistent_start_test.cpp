@@ -1,4 +1,5 @@
-// A start whose message the MPI does not take, over link mpi: the epoch is open, and whoever waits for it hears why.
+// Starts of which the MPI does not take a part, over link mpi. Where a send does not leave the epoch is open, and
+// whoever waits for it hears why; where a receive does not begin no epoch is open, and the next start opens it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -14,6 +15,8 @@ namespace {
 
 /// The MPI starts nothing for this thread.
 thread_local bool starts_fail = false;
+/// It does not take the so-manieth start of this thread from here on; 0: it takes all.
+thread_local int starts_until_one_fails = 0;
 
 /// Each rank sends to its right neighbour and receives from its left one; no message leaves.
 class PersistentStart : public testing::Test {
@@ -60,11 +63,41 @@ TEST_F(PersistentStart, that_cannot_send_is_told_late_where_a_queue_runs_it) {
   EXPECT_OK(Partita_Queue_free(&queue));
 }
 
+/// The receive of several messages of the MPI's, of which one had begun when the start failed.
+TEST(PartitionedStart, that_has_begun_some_receives_begins_the_others_the_next_time) {
+  const ErrorsReturn handler(MPI_COMM_WORLD);
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  std::array in = {-1, -1, -1}, out = {0, 0, 0};
+  std::array<Partita_Request, 2> requests{};
+  auto& [receive, send] = requests;
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "partita_transport_partitions", "3");
+  ASSERT_OK(Partita_Precv_init(in.data(), 3, 1, MPI_INT, left, 2, MPI_COMM_WORLD, info, &receive));
+  ASSERT_OK(Partita_Psend_init(out.data(), 3, 1, MPI_INT, right, 2, MPI_COMM_WORLD, info, &send));
+  MPI_Info_free(&info);
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    if (epoch == 2) {  // it is matched by now
+      starts_until_one_fails = 2;
+      EXPECT_ERROR(Partita_Start(&receive), MPI_ERR_NO_MEM, "Start");
+      starts_until_one_fails = 0;
+    }
+    ASSERT_OK(Partita_Startall(2, requests.data()));
+    out.fill(epoch * 10 + rank());
+    ASSERT_OK(Partita_Pready_range(0, 2, send));
+    ASSERT_OK(Partita_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+    for (const int each : in) EXPECT_EQ(each, epoch * 10 + left);
+  }
+  for (Partita_Request& each : requests) EXPECT_OK(Partita_Request_free(&each));
+}
+
 }  // namespace
 }  // namespace partita::test
 
 /// Stands before the MPI's own.
 extern "C" int PMPI_Start(MPI_Request* request) {
-  if (partita::test::starts_fail) return MPI_ERR_NO_MEM;
+  using namespace partita::test;
+  const bool is_the_one = starts_until_one_fails > 0 && --starts_until_one_fails == 0;
+  if (starts_fail || is_the_one) return MPI_ERR_NO_MEM;
   return reinterpret_cast<int (*)(MPI_Request*)>(dlsym(RTLD_NEXT, "PMPI_Start"))(request);
 }

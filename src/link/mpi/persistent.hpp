@@ -76,8 +76,10 @@ class PersistentRequests {
   void start(std::int64_t index) {
     naming_peer(peer_, [&] { PARTITA_MPI(Start(&requests_[static_cast<std::size_t>(index)])); });
   }
+  /// Where it throws, some may have been started: the next call starts the rest.
   void start_all() {
-    naming_peer(peer_, [&] { PARTITA_MPI(Startall(size(), requests_.data())); });
+    for (; started_ < size(); ++started_) start(started_);
+    started_ = 0;
   }
 
   bool test(std::int64_t index, MPI_Status* status) {
@@ -116,6 +118,7 @@ class PersistentRequests {
 
   int peer_;
   std::vector<MPI_Request> requests_;
+  int started_ = 0;  ///< by a start_all() that has thrown
 };
 
 }  // namespace partita::link::mpi
