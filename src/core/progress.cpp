@@ -107,7 +107,7 @@ void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
     end_promptness();
     if (take_wanted_steps()) nap = shortest_nap();
   }
-  prompt_.store(true);
+  if (!prompt()) prompt_.store(true);  // who marks reads it, so it is not written anew
   doze_.nap_precisely(seen, nap);
   take_looks();
 }

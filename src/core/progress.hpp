@@ -93,10 +93,11 @@ class Progress {
   ActiveSteps active_;
   std::vector<Look> looks_;
   std::recursive_mutex mutex_;
-  std::atomic<int> wanted_{0};
+  // Read by whoever marks or waits; written seldom, and no neighbours of what the thread writes at every nap.
+  alignas(64) std::atomic<int> wanted_{0};
   std::atomic<int> prompt_wanted_{0};
   std::atomic<bool> prompt_{false};
-  Doze doze_;  ///< the thread's
+  alignas(64) Doze doze_;  ///< the thread's
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_thread_{false};
   std::thread thread_;

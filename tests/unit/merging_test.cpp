@@ -24,6 +24,46 @@ constexpr milliseconds late{1};
 /// A machine may take a core away for that long.
 constexpr milliseconds much_later{2000};
 
+class WatchedSender final : public Holding {
+ public:
+  std::uint64_t held() const override {
+    ++looks;
+    return 0;
+  }
+  void end_hold() noexcept override {}
+  void open_epoch() {
+    sign().open();
+    sign().opened();
+  }
+  void end_epoch() { sign().close(); }
+
+  mutable std::atomic<int> looks{0};
+};
+
+/// A look takes cache lines from the core that marks.
+TEST(Holds, looks_leave_a_sender_alone_that_has_nothing_to_hold) {
+  Progress progress(1);
+  Holds holds(progress);
+  WatchedSender idle, busy;
+  holds.add(idle);
+  holds.add(busy);
+  idle.open_epoch();
+  idle.end_epoch();
+  progress.start_thread();
+  const auto give_up = steady_clock::now() + much_later;
+  while (busy.looks < 10 && steady_clock::now() < give_up) {
+    busy.open_epoch();
+    std::this_thread::yield();
+  }
+  EXPECT_GE(busy.looks, 10);
+  EXPECT_EQ(idle.looks, 0);
+  progress.stop_thread();
+  for (WatchedSender* sender : {&idle, &busy}) {
+    holds.remove(*sender);
+    holds.forget(*sender);
+  }
+}
+
 class Merging : public testing::Test {
  protected:
   static constexpr int cores_to_spare = 1;
