@@ -95,9 +95,11 @@ void Progress::take_looks() {
   for (const Look& look : looks_) look();
 }
 
-/// From here on nobody counts on a look; who did before gets one.
-void Progress::end_promptness() {
-  if (prompt_.exchange(false)) take_looks();
+/// From here on nobody counts on a look; who did before gets one. Returns whether anybody may have.
+bool Progress::end_promptness() {
+  if (!prompt_.exchange(false)) return false;
+  take_looks();
+  return true;
 }
 
 /// Steps are taken first, as long as they take; the nap and the looks behind it are short.
@@ -123,7 +125,10 @@ void Progress::thread_main() {
       nap_promptly(seen, nap);
       continue;
     }
-    end_promptness();
+    if (end_promptness()) {
+      doze_.nap_precisely(seen, longest_prompt_nap);
+      take_looks();
+    }
     if (wanted()) {
       nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
       doze_.nap(seen, nap);
