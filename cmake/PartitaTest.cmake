@@ -12,6 +12,7 @@
 #     [LIBRARIES t ...]     what to link
 #     [LABELS l ...]        for ctest -L
 #     [TIMEOUT s]           for one entry; 60 where not given
+#     [COMPUTES]            it mostly computes: optimised, as no other test is
 #     [WAITS]               its ranks mostly wait for a time limit: whatever their number they count as one processor
 #     [ENV A=1 ...])
 #
@@ -41,6 +42,13 @@ if(PARTITA_SANITIZE)
        "UBSAN_OPTIONS=print_stacktrace=1"
        UCX_MEM_MMAP_HOOK_MODE=none)
 endif()
+
+# partita_computes(TARGET): a test, or a library of tests, that takes longer to run than to compile. The precompiled header
+# holds for the flags of the others.
+function(partita_computes target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+endfunction()
 
 # partita_test_command(OUT RANKS command...): the command line that starts `command` on RANKS ranks.
 function(partita_test_command out ranks)
@@ -156,7 +164,7 @@ function(partita_test_variant name variant)
 endfunction()
 
 function(partita_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS;WAITS" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS;WAITS;COMPUTES" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -174,6 +182,9 @@ function(partita_test name)
   target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
   target_precompile_headers(${target} REUSE_FROM partita_test_headers)
+  if(arg_COMPUTES)
+    partita_computes(${target})
+  endif()
 
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
