@@ -95,11 +95,9 @@ void Progress::take_looks() {
   for (const Look& look : looks_) look();
 }
 
-/// From here on nobody counts on a look; who did before gets one. Returns whether anybody may have.
-bool Progress::end_promptness() {
-  if (!prompt_.exchange(false)) return false;
-  take_looks();
-  return true;
+/// From here on nobody counts on a look; who did before gets one.
+void Progress::end_promptness() {
+  if (prompt_.exchange(false)) take_looks();
 }
 
 /// Steps are taken first, as long as they take; the nap and the looks behind it are short.
@@ -109,7 +107,7 @@ void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
     end_promptness();
     if (take_wanted_steps()) nap = shortest_nap();
   }
-  if (!prompt()) prompt_.store(true);  // who marks reads it, so it is not written anew
+  prompt_.store(true);
   doze_.nap_precisely(seen, nap);
   take_looks();
 }
@@ -125,10 +123,7 @@ void Progress::thread_main() {
       nap_promptly(seen, nap);
       continue;
     }
-    if (end_promptness()) {
-      doze_.nap_precisely(seen, longest_prompt_nap);
-      take_looks();
-    }
+    end_promptness();
     if (wanted()) {
       nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
       doze_.nap(seen, nap);

@@ -59,7 +59,7 @@ class Progress {
   /// Whether the thread takes another look within one nap of 20 us and the looks' own time. False while it takes steps,
   /// which may be long. Any thread. Who stores, in the one order of all (memory_order_seq_cst), what a look loads
   /// likewise, and then finds this true, is looked at; who finds it false has to do by itself what the look would have
-  /// done. Who stores in no order and finds this true is looked at, too: one more look follows 20 us after the last.
+  /// done.
   bool prompt() const { return prompt_.load(); }
 
   /// Takes the steps that can be taken now, unless another thread does already. Never blocks. Any thread.
@@ -79,7 +79,7 @@ class Progress {
   std::chrono::microseconds shortest_nap() const;
   bool take_wanted_steps();
   void nap_promptly(std::uint32_t seen, std::chrono::microseconds& nap);
-  bool end_promptness();
+  void end_promptness();
   void take_looks();
 
   struct Known {
@@ -93,11 +93,10 @@ class Progress {
   ActiveSteps active_;
   std::vector<Look> looks_;
   std::recursive_mutex mutex_;
-  // Read by whoever marks or waits; written seldom, and no neighbours of what the thread writes at every nap.
-  alignas(64) std::atomic<int> wanted_{0};
+  std::atomic<int> wanted_{0};
   std::atomic<int> prompt_wanted_{0};
   std::atomic<bool> prompt_{false};
-  alignas(64) Doze doze_;  ///< the thread's
+  Doze doze_;  ///< the thread's
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_thread_{false};
   std::thread thread_;

@@ -18,7 +18,6 @@ Groups::Groups(const link::Plan& plan, std::int32_t count) : plan_(plan), count_
 }
 
 link::Range Groups::transports(std::int32_t group) const {
-  if (count_ == 1) return {0, plan_.transport_partitions()};
   const std::int64_t transports = plan_.transport_partitions();
   return {group * transports / count_, (group + 1) * transports / count_};
 }
@@ -29,7 +28,6 @@ link::Range Groups::partitions(std::int32_t group) const {
 }
 
 std::int32_t Groups::of(std::int64_t partition) const {
-  if (count_ == 1) return 0;
   const std::int64_t t = plan_.transport_of_send(partition);
   return static_cast<std::int32_t>(((t + 1) * count_ - 1) / plan_.transport_partitions());
 }
@@ -59,21 +57,14 @@ void Gathering::connect(const link::Plan& plan, std::int32_t transfers) {
   plan_ = plan;
   singles_ = Groups(plan, plan.transport_partitions());
   together_ = Groups(plan, transfers);
-  if (may_hold()) {
-    openers_ = PartitionSet(plan.send_partitions());
-    left_ = PartitionSet(plan.transport_partitions());
-  }
+  if (may_hold()) left_ = PartitionSet(plan.transport_partitions());
   masks_ = singles_.masks();
 }
 
 void Gathering::begin(bool holds) {
   complete_.clear();
-  if (holds_) {
-    openers_.clear();
-    left_.clear();
-  }
+  if (holds_) left_.clear();
   holds_ = holds;
-  opener_ = holds && !others_.load(std::memory_order_relaxed) ? this_thread() : nullptr;
   Groups& groups = holds ? together_ : singles_;
   masks_ = groups.masks();
   groups.begin();
@@ -81,7 +72,6 @@ void Gathering::begin(bool holds) {
 
 std::vector<link::Range> Gathering::take_kept() {
   holds_ = false;
-  opener_ = nullptr;
   singles_.begin(complete_);
   std::vector<link::Range> kept;
   for (std::int32_t t = 0; t < plan_.transport_partitions(); ++t) {
@@ -96,15 +86,11 @@ std::vector<link::Range> Gathering::take_kept() {
 std::uint64_t Gathering::held_in(std::int64_t first) const {
   const std::uint64_t left = left_.word(first);
   const std::int64_t end = std::min<std::int64_t>(first + PartitionSet::bits, plan_.transport_partitions());
-  if (plan_.transport_partitions() == plan_.send_partitions()) return complete_in(first) & ~left;
+  if (plan_.transport_partitions() == plan_.send_partitions()) return complete_.word(first) & ~left;
   std::uint64_t held = 0;
   for (std::int64_t t = first; t < end; ++t) {
-    if ((left & PartitionSet::bit_of(t)) != 0) continue;
-    bool all = true;
-    PartitionSet::for_each_part(plan_.send_run(t), [&](link::Range part) {
-      all = all && PartitionSet::complete(complete_in(part.begin), PartitionSet::mask(part));
-    });
-    if (all) held |= PartitionSet::bit_of(t);
+    const std::uint64_t bit = std::uint64_t{1} << (t - first);
+    if ((left & bit) == 0 && complete_.contains_all(plan_.send_run(t))) held |= bit;
   }
   return held;
 }

@@ -1,11 +1,9 @@
 // From the partitions of a send that are complete to runs of transport partitions that leave together.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
-#include "core/this_thread.hpp"
 #include "link/plan.hpp"
 #include "transfer/partition_set.hpp"
 
@@ -45,9 +43,7 @@ class Groups {
 
 /// Decides when transport partitions leave. In an epoch that does not hold, each one leaves once it is complete. In one
 /// that holds, it waits for its group: the neighbours with which it is worth a transfer. Somebody must end a wait that
-/// takes too long by leave_held(), then. Since somebody does, the thread that opens such an epoch adds without atomic
-/// steps, in a set of its own, until another thread has added in such an epoch: where the two complete a group at the
-/// same moment, each may miss what the other has added last, and the group leaves by leave_held().
+/// takes too long by leave_held(), then.
 class Gathering {
  public:
   explicit Gathering(std::int32_t partitions) : complete_(partitions) {}
@@ -59,17 +55,13 @@ class Gathering {
   /// Whether holding makes a difference.
   bool may_hold() const { return together_.count() < plan_.transport_partitions(); }
 
-  /// A new epoch, opened by this thread: nothing is complete. Nobody else calls meanwhile.
+  /// A new epoch: nothing is complete. Nobody else calls meanwhile.
   void begin(bool holds);
   bool holds() const { return holds_; }
 
-  bool is_complete(std::int64_t partition) const {
-    return complete_.contains(partition) || (opener_ != nullptr && openers_.contains(partition));
-  }
+  bool is_complete(std::int64_t partition) const { return complete_.contains(partition); }
   /// The first partition of `range` that is complete, or range.end.
-  std::int64_t first_complete(link::Range range) const {
-    return link::first_not(range, [this](std::int64_t p) { return !is_complete(p); });
-  }
+  std::int64_t first_complete(link::Range range) const { return complete_.first_of(range); }
 
   /// Before connect(): keeps that partitions are complete, up to the first that is already, which it returns, or to the
   /// end. Calls `added` with what it has added.
@@ -89,11 +81,9 @@ class Gathering {
   };
   /// Adds `partition`. Any thread.
   Added add(std::int64_t partition) {
-    if (opener_ == this_thread()) return add_openers(partition);
-    if (opener_ != nullptr && !goes_beside_opener(partition)) return Added::already_there;
     const std::uint64_t word = complete_.add(partition);
     if (word == 0) return Added::already_there;
-    if (masks_ == nullptr || completes(partition, word)) return Added::completes;
+    if (masks_ == nullptr || PartitionSet::complete(word, masks_[partition])) return Added::completes;
     return holds_ ? Added::held : Added::waits;
   }
   /// After Added::completes: calls `leave` with the transport partitions that leave with `partition`, or `hold` where
@@ -118,16 +108,12 @@ class Gathering {
     const auto gather = [&](link::Range left) {
       for (std::int64_t t = left.begin; t < left.end; ++t) join(run, t, leave);
     };
-    std::int64_t end = range.begin;
-    while (end < range.end) {
-      const PartitionSet::Added step = complete_.add({end, range.end}, beside_opener(end));
-      if (step.added.size() == 0) break;
-      end = step.added.end;
+    const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
       added(step.added);
-      for (std::int64_t p = step.added.begin; p < end; p = group_end(p)) {
-        if (masks_ == nullptr || completes(p, step.word)) leave_with(p, gather, [] {});
+      for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) {
+        if (masks_ == nullptr || PartitionSet::complete(step.word, masks_[p])) leave_with(p, gather, [] {});
       }
-    }
+    });
     if (run.size() > 0) leave(run);
     if (holds_ && end > range.begin) hold();
     return end;
@@ -146,37 +132,6 @@ class Gathering {
   std::uint64_t held() const;
 
  private:
-  /// As add(), by the thread that has opened an epoch that holds.
-  Added add_openers(std::int64_t partition) {
-    const std::uint64_t word = openers_.add_alone(partition, complete_);
-    const std::uint64_t group = masks_[partition];
-    if (PartitionSet::complete(word, group)) return bring_last(partition, group) ? Added::completes : Added::held;
-    return word == 0 ? Added::already_there : Added::held;
-  }
-  /// What the opener has added in the word of `partition`. The caller adds to the set of all threads.
-  std::uint64_t beside_opener(std::int64_t partition) {
-    if (opener_ == nullptr) return 0;
-    if (opener_ != this_thread() && !others_.load(std::memory_order_relaxed)) {
-      others_.store(true, std::memory_order_relaxed);
-    }
-    return openers_.word(partition);
-  }
-  bool goes_beside_opener(std::int64_t partition) {
-    return (beside_opener(partition) & PartitionSet::bit_of(partition)) == 0;
-  }
-  /// The caller has added `partition` to the set of all threads, whose word then is `word`: whether it has completed by
-  /// that what there is of the group in the word. True for one caller only.
-  bool completes(std::int64_t partition, std::uint64_t word) {
-    const std::uint64_t group = masks_[partition];
-    if (PartitionSet::complete(word, group)) return true;
-    return opener_ != nullptr && PartitionSet::complete(word | openers_.word(partition), group) &&
-           bring_last(partition, group);
-  }
-  /// All of `group` in the word of `partition` is in one set or the other: brings it to that of all threads. True for
-  /// the caller only whose atomic step brings the last of it, and so acquires all bytes.
-  bool bring_last(std::int64_t partition, std::uint64_t group) {
-    return !PartitionSet::complete(complete_.unite(partition, group), group);
-  }
   template <class Leave>
   void leave_group(std::int32_t group, Leave leave) {
     link::Range run;
@@ -190,7 +145,6 @@ class Gathering {
     if (wanted != 0) PartitionSet::join_all(run, t, left_.claim(t, wanted), leave);
   }
   std::uint64_t held_in(std::int64_t first) const;
-  std::uint64_t complete_in(std::int64_t first) const { return complete_.word(first) | openers_.word(first); }
   std::int64_t group_end(std::int64_t partition) const {
     return holds_ ? together_.partitions(together_.of(partition)).end
                   : plan_.send_run(plan_.transport_of_send(partition)).end;
@@ -198,14 +152,11 @@ class Gathering {
 
   link::Plan plan_;
   PartitionSet complete_;  ///< partitions
-  PartitionSet openers_;   ///< those that the opener of an epoch that holds has added; not all are in complete_
   PartitionSet left_;      ///< transport partitions that have left, in an epoch that holds
   Groups singles_;         ///< one a transport partition
   Groups together_;
   const std::uint64_t* masks_ = nullptr;  ///< of the groups of this epoch
   bool holds_ = false;
-  const void* opener_ = nullptr;     ///< the thread, where it adds in a set of its own
-  std::atomic<bool> others_{false};  ///< others have added beside it: no opener has a set of its own any more
 };
 
 }  // namespace partita

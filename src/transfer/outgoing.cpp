@@ -3,7 +3,27 @@
 #include <bit>
 #include <utility>
 
+#include "core/backoff.hpp"
+
 namespace partita {
+
+namespace {
+
+/// Held for a short time by one of two threads.
+class ShortLock {
+ public:
+  explicit ShortLock(std::atomic<bool>& taken) : taken_(taken) {
+    while (taken_.exchange(true, std::memory_order_acquire)) cpu_relax();
+  }
+  ~ShortLock() { taken_.store(false, std::memory_order_release); }
+  ShortLock(const ShortLock&) = delete;
+  ShortLock& operator=(const ShortLock&) = delete;
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
+}  // namespace
 
 Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
     : Half(services, user, std::move(terms)), gathering_(shape().partitions()) {
@@ -17,7 +37,6 @@ Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
 Outgoing::~Outgoing() {
   services_.progress.dismiss(*this);
   stop_holding();
-  services_.holds.forget(*this);
 }
 
 void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
@@ -50,9 +69,9 @@ void Outgoing::begin() {
   const bool holds = may_hold && holds_next_epoch();
   measures_ = may_hold && !holds;
   if (!is_listed_) return gathering_.begin(holds);
-  sign().open();
+  const ShortLock lock(looking_);
+  epochs_opened_.store(epochs_opened() + 1, std::memory_order_relaxed);
   gathering_.begin(holds);
-  sign().opened();
 }
 
 /// Whether the partitions of the next epoch wait for their neighbours: they are expected soon, and somebody ends the
@@ -115,8 +134,21 @@ void Outgoing::leave_held() {
   gathering_.leave_held([this](link::Range run) { submit(run); });
 }
 
-void Outgoing::end_hold() noexcept {
+std::uint64_t Outgoing::held() {
+  const ShortLock lock(looking_);
+  return held_in_this_epoch();
+}
+
+/// The epoch is part of the number: what a look has seen are not the partitions of another epoch.
+std::uint64_t Outgoing::held_in_this_epoch() const {
+  const std::uint64_t held = gathering_.holds() ? gathering_.held() : 0;
+  return held == 0 ? 0 : (held * 31 + epochs_opened()) | 1;
+}
+
+void Outgoing::end_hold(std::uint64_t seen) noexcept {
   try {
+    const ShortLock lock(looking_);
+    if (held_in_this_epoch() != seen) return;
     pace_.wait_was_too_long();
     leave_held();
   } catch (const std::exception&) {
@@ -167,18 +199,6 @@ void Outgoing::put(link::Range run) {
   if (staged_ != nullptr) return staged_->put(run, epoch());
   link_->put(run, epoch());
   count_put(static_cast<std::int32_t>(run.size()));
-}
-
-void Outgoing::count_put(std::int32_t transports) {
-  const std::int32_t before = put_count_.load(std::memory_order_acquire);
-  const std::int32_t now = before + transports;
-  if (now < plan().transport_partitions()) {
-    put_count_.fetch_add(transports, std::memory_order_release);
-    return;
-  }
-  // The last ones: nobody else counts any more, and once they are counted the next epoch may open.
-  if (gathering_.holds()) sign().close();
-  put_count_.store(now, std::memory_order_release);
 }
 
 void Outgoing::put_pieces(link::Range pieces, Epoch epoch) {

@@ -80,9 +80,11 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
  private:
   void begin();
   void open() override { link_->start(epoch()); }
-  std::uint64_t held() const override { return gathering_.holds() ? gathering_.held() : 0; }
-  void end_hold() noexcept override;
+  std::uint64_t held() override;
+  void end_hold(std::uint64_t seen) noexcept override;
+  std::uint32_t epochs_opened() const override { return epochs_opened_.load(std::memory_order_relaxed); }
 
+  std::uint64_t held_in_this_epoch() const;
   bool holds_next_epoch();
   void stop_holding();
   /// What is complete leaves; where it is measured, how far apart that is.
@@ -101,7 +103,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   auto or_fail(Body body) -> decltype(body());
   void put(link::Range run);
   void put_pieces(link::Range pieces, Epoch epoch) override;
-  void count_put(std::int32_t transports) override;
+  void count_put(std::int32_t transports) override { put_count_.fetch_add(transports, std::memory_order_release); }
   void could_not_put() noexcept override;
   std::byte* packed_data(memory::Kind form);
 
@@ -112,7 +114,10 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   Pace pace_;
   bool is_listed_ = false;  ///< by services_.holds
   bool measures_ = false;   ///< an epoch that does not hold, of a request that may
-  PartitionSet deferred_;   ///< transport partitions that are complete, but the receiver was not ready
+  /// Keeps a look at what is held within one epoch.
+  std::atomic<bool> looking_{false};
+  std::atomic<std::uint32_t> epochs_opened_{0};
+  PartitionSet deferred_;  ///< transport partitions that are complete, but the receiver was not ready
   std::atomic<std::int32_t> deferred_count_{0};
   std::atomic<std::int32_t> put_count_{0};
 };

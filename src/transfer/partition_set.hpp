@@ -98,16 +98,14 @@ class PartitionSet {
   /// Adds those partitions at the begin of `range` that lie in one word and before the first one that is there
   /// already. Any thread. Releases the caller's bytes and acquires those of all that have added to this word: whoever
   /// completes it has them all. In one order with Holds: whoever has added sees that nobody looks, or the look sees it.
-  Added add(Range range) { return add(range, 0); }
-  /// The same where the partitions whose bits are in `elsewhere` count as there, too.
-  Added add(Range range, std::uint64_t elsewhere) {
+  Added add(Range range) {
     std::atomic<std::uint64_t>& word = word_of(range.begin);
     const Range wanted{range.begin, std::min(range.end, word_around(range.begin).end)};
     const std::uint64_t wish = mask(wanted);
     std::uint64_t before = word.load(std::memory_order_relaxed);
     std::uint64_t added = 0;
     do {
-      const std::uint64_t twice = (before | elsewhere) & wish;
+      const std::uint64_t twice = before & wish;
       added = twice == 0 ? wish : wish & ((twice & (0 - twice)) - 1);
     } while (!word.compare_exchange_weak(before, before | added, std::memory_order_seq_cst, std::memory_order_relaxed));
     return {{wanted.begin, wanted.begin + std::popcount(added)}, before | added};
@@ -126,34 +124,19 @@ class PartitionSet {
     return range.begin;
   }
 
-  /// Adds one partition to a set to which one thread alone adds, and what there is `elsewhere`, by no atomic step; the
-  /// word then, or 0 if the partition was in either. Releases the caller's bytes.
-  std::uint64_t add_alone(std::int64_t partition, const PartitionSet& elsewhere) {
-    std::atomic<std::uint64_t>& word = word_of(partition);
-    const std::uint64_t before =
-        word.load(std::memory_order_relaxed) | elsewhere.word_of(partition).load(std::memory_order_acquire);
-    const std::uint64_t then = before | bit_of(partition);
-    if (then == before) return 0;
-    word.store(then, std::memory_order_release);
-    return then;
-  }
-
   /// Takes out all that is in the word of `partition`, and returns it.
   std::uint64_t take(std::int64_t partition) { return word_of(partition).exchange(0, std::memory_order_acq_rel); }
   /// Adds what `wish` names in the word of `partition`; what of it was not there before.
-  std::uint64_t claim(std::int64_t partition, std::uint64_t wish) { return wish & ~unite(partition, wish); }
-  /// Adds what `wish` names in the word of `partition`; the word before.
-  std::uint64_t unite(std::int64_t partition, std::uint64_t wish) {
-    return word_of(partition).fetch_or(wish, std::memory_order_acq_rel);
+  std::uint64_t claim(std::int64_t partition, std::uint64_t wish) {
+    return wish & ~word_of(partition).fetch_or(wish, std::memory_order_acq_rel);
   }
   /// In one order with `add`; acquires what those who have added released.
   std::uint64_t word(std::int64_t partition) const { return word_of(partition).load(std::memory_order_seq_cst); }
 
+ private:
   static std::uint64_t bit_of(std::int64_t partition) {
     return std::uint64_t{1} << (static_cast<std::uint64_t>(partition) % bits);
   }
-
- private:
   std::atomic<std::uint64_t>& word_of(std::int64_t partition) {
     return words_[static_cast<std::size_t>(partition) / bits];
   }

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -185,79 +184,6 @@ TEST(Gathering, threads_and_looks_at_what_waits_let_each_leave_once_with_all_its
     }
     ASSERT_EQ(wrong, 0);
   }
-}
-
-/// The opener of the first epoch that holds adds without atomic steps. What it and others complete at the same moment
-/// may be left to who ends waits.
-TEST(Gathering, the_opener_and_other_threads_let_each_leave_once_with_all_its_bytes) {
-  constexpr int threads = 3;
-  for (const Shape shape : {Shape{8, 8, 1}, Shape{64, 32, 4}, Shape{200, 200, 3}}) {
-    std::optional<Gathering> gathering;
-    std::vector<int> bytes(static_cast<std::size_t>(shape.partitions));
-    std::vector<std::atomic<int>> left(static_cast<std::size_t>(shape.transports));
-    std::atomic<int> begun{0}, ended{0}, wrong{0};
-    constexpr int epochs = 150;
-    const auto leave = [&](Range run) {
-      for (std::int64_t t = run.begin; t < run.end; ++t) {
-        if (left[static_cast<std::size_t>(t)].fetch_add(1) != begun - 1) ++wrong;
-        const Range partitions{t * shape.partitions / shape.transports, (t + 1) * shape.partitions / shape.transports};
-        for (std::int64_t p = partitions.begin; p < partitions.end; ++p) {
-          wrong += bytes[static_cast<std::size_t>(p)] != begun;
-        }
-      }
-    };
-    const auto add_share = [&](int thread) {
-      for (std::int32_t p = thread; p < shape.partitions; p += threads) {
-        bytes[static_cast<std::size_t>(p)] = begun;
-        wrong += !add(*gathering, p, leave);
-      }
-    };
-    std::vector<std::thread> workers;
-    for (int thread = 1; thread < threads; ++thread) {
-      workers.emplace_back([&, thread] {
-        for (int epoch = 1; epoch <= epochs; ++epoch) {
-          while (begun < epoch) std::this_thread::yield();
-          add_share(thread);
-          ++ended;
-        }
-      });
-    }
-    for (int epoch = 1; epoch <= epochs; ++epoch) {
-      gathering.emplace(shape.partitions);
-      gathering->connect(Plan(shape.partitions, 1, shape.transports, shape.partitions * 8), shape.transfers);
-      gathering->begin(true);
-      begun = epoch;
-      add_share(0);
-      while (ended < epoch * (threads - 1)) std::this_thread::yield();
-      gathering->leave_held(leave);
-      for (const auto& times : left) wrong += times != epoch;
-    }
-    for (std::thread& worker : workers) worker.join();
-    EXPECT_EQ(wrong, 0);
-  }
-}
-
-TEST(Gathering, what_one_thread_has_added_no_other_adds_again) {
-  constexpr std::int32_t partitions = 8;
-  Gathering gathering(partitions);
-  gathering.connect(Plan(partitions, 1, partitions, partitions * 8), 1);
-  gathering.begin(true);
-  const auto nothing = [](Range) {};
-  const auto by_another = [&](auto body) { std::thread(body).join(); };
-  EXPECT_TRUE(add(gathering, 1, nothing));
-  by_another([&] {
-    EXPECT_FALSE(add(gathering, 1, nothing));
-    EXPECT_TRUE(add(gathering, 2, nothing));
-    EXPECT_EQ(gathering.add(Range{0, 4}, nothing, nothing, [] {}), 1) << "what the opener has added is in the way";
-    EXPECT_EQ(gathering.first_complete({3, partitions}), partitions);
-  });
-  EXPECT_FALSE(add(gathering, 1, nothing));
-  EXPECT_FALSE(add(gathering, 2, nothing));
-  EXPECT_TRUE(gathering.is_complete(0));
-  EXPECT_EQ(gathering.add(
-                Range{3, partitions}, nothing, [&](Range run) { EXPECT_EQ(run.size(), partitions); }, [] {}),
-            partitions);
-  EXPECT_EQ(gathering.held(), 0U);
 }
 
 }  // namespace

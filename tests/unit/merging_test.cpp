@@ -24,46 +24,6 @@ constexpr milliseconds late{1};
 /// A machine may take a core away for that long.
 constexpr milliseconds much_later{2000};
 
-class WatchedSender final : public Holding {
- public:
-  std::uint64_t held() const override {
-    ++looks;
-    return 0;
-  }
-  void end_hold() noexcept override {}
-  void open_epoch() {
-    sign().open();
-    sign().opened();
-  }
-  void end_epoch() { sign().close(); }
-
-  mutable std::atomic<int> looks{0};
-};
-
-/// A look takes cache lines from the core that marks.
-TEST(Holds, looks_leave_a_sender_alone_that_has_nothing_to_hold) {
-  Progress progress(1);
-  Holds holds(progress);
-  WatchedSender idle, busy;
-  holds.add(idle);
-  holds.add(busy);
-  idle.open_epoch();
-  idle.end_epoch();
-  progress.start_thread();
-  const auto give_up = steady_clock::now() + much_later;
-  while (busy.looks < 10 && steady_clock::now() < give_up) {
-    busy.open_epoch();
-    std::this_thread::yield();
-  }
-  EXPECT_GE(busy.looks, 10);
-  EXPECT_EQ(idle.looks, 0);
-  progress.stop_thread();
-  for (WatchedSender* sender : {&idle, &busy}) {
-    holds.remove(*sender);
-    holds.forget(*sender);
-  }
-}
-
 class Merging : public testing::Test {
  protected:
   static constexpr int cores_to_spare = 1;
@@ -241,16 +201,15 @@ TEST_F(Merging, of_several_threads_each_partition_travels_once_with_its_bytes) {
   for (int epoch = 0; epoch < 200; ++epoch) {
     const std::int64_t pause = epoch % 3 == 0 ? random.between(1, 200) : 0;
     start();
-    const auto complete_share = [&](int w) {
-      for (std::int32_t p = w; p < many; p += threads) {
-        if (pause > 0 && p % 7 == w) std::this_thread::sleep_for(microseconds(pause));
-        from->half.complete(p);
-      }
-    };
-    const int first_worker = epoch % 2;  // the thread that opens the epoch takes a share, or none
     std::vector<std::thread> workers;
-    for (int w = first_worker; w < threads; ++w) workers.emplace_back(complete_share, w);
-    if (first_worker > 0) complete_share(0);
+    for (int w = 0; w < threads; ++w) {
+      workers.emplace_back([&, w] {
+        for (std::int32_t p = w; p < many; p += threads) {
+          if (pause > 0 && p % 7 == w) std::this_thread::sleep_for(microseconds(pause));
+          from->half.complete(p);
+        }
+      });
+    }
     for (std::thread& worker : workers) worker.join();
     while (!from->half.all_finished() && !from->half.failed()) std::this_thread::yield();
     ASSERT_FALSE(from->half.failed());
