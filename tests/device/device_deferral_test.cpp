@@ -171,13 +171,15 @@ TEST(DeviceDeferral, what_the_host_tells_of_an_older_epoch_says_nothing_of_a_new
 /// tells what the sender's host has seen, soon or much later.
 TEST(DeviceDeferral, with_readiness_at_random_moments_everything_arrives_once_and_rightly) {
   constexpr int markers = 3;
-  constexpr int epochs = 150;
   Random random(20261121);
   int by_engine = 0;
   int by_kernel = 0;
   for (int round = 0; round < 6; ++round) {
-    const int send_partitions = random.integer(markers, 12);
-    PairShape shape = shape_of(send_partitions, random.integer(1, send_partitions));
+    const bool many = round >= 4;  // then marks are announced together
+    const int epochs = many ? 20 : 150;
+    const int send_partitions = many ? 24 * random.integer(3, 4) : random.integer(markers, 12);
+    PairShape shape =
+        shape_of(send_partitions, many ? send_partitions / (round - 3) : random.integer(1, send_partitions));
     shape.before = 0xffffffffu - static_cast<Epoch>(random.integer(0, 100));
     Pair pair(shape);
     std::atomic<Epoch> started{shape.before};

@@ -108,6 +108,11 @@ class DevicePair {
     if (shape.packets) send_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.packets) recv_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.in_place) send_.flags |= PARTITA_PREQUEST_IN_PLACE;
+    const bool copies = shape.mapped && !shape.in_place;
+    if (!shape.packets && device::announces_together(shape.send_partitions, shape.transport_partitions,
+                                                     copies ? shape.total_bytes / shape.send_partitions : 0)) {
+      send_.flags |= PARTITA_PREQUEST_TOGETHER;
+    }
     for (Partita_Prequest* request : {&send_, &recv_}) {
       request->life = device::first_life;
       request->flags |= PARTITA_PREQUEST_MADE;

@@ -105,6 +105,33 @@ TEST_F(Prequest, of_a_send_with_a_route_goes_by_it) {
   EXPECT_EQ(flags_of(made(send(route))), static_cast<partita_u32>(PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_IN_PLACE));
 }
 
+TEST_F(Prequest, of_a_send_in_many_small_pieces_is_announced_by_neighbours_together) {
+  const auto together = [&](const link::DeviceRoute& route) {
+    return (made(route).flags & PARTITA_PREQUEST_TOGETHER) != 0;
+  };
+  const auto with = [&](bool packets) {
+    link::DeviceSendRoute route;
+    route.remote = address<std::byte>(0x1000);
+    route.packets = packets;
+    return send(route);
+  };
+  plan = link::Plan(64, 2, 64, bytes);
+  EXPECT_TRUE(together(send({})));
+  EXPECT_FALSE(together(with(false))) << "a lone mark would be announced later";
+  plan = link::Plan(512, 2, 512, 512 * 8192);
+  EXPECT_TRUE(together(with(false)));
+  EXPECT_FALSE(together(with(true)));
+  EXPECT_FALSE(together(recv({})));
+  driver = link::Driver::device;
+  EXPECT_FALSE(together(with(false))) << "one flag each is cheap";
+  driver = link::Driver::host;
+  plan = link::Plan(512, 2, 512, 512 * 65536);
+  EXPECT_FALSE(together(with(false))) << "others would wait for the copy";
+  EXPECT_TRUE(together(send({})));
+  in_place = true;
+  EXPECT_TRUE(together(with(false)));
+}
+
 TEST_F(Prequest, of_a_receive_without_a_route_has_flags_that_its_host_raises) {
   words.flags = flags;
   EXPECT_TRUE(terms(recv({})).host_raises_flags());

@@ -26,6 +26,10 @@ extern "C" {
 /* What changes from epoch to epoch, in the memory of the request's own GPU. Behind it lie, of a send,
  *   partita_u64 counters[transport_partitions]   low half: marks so far in this epoch, high half: of these, deferred
  *   partita_u32 marks[send_partitions]           marks of each partition since the request was made, modulo 2^32
+ *   partita_u64 groups[]                         with PARTITA_PREQUEST_TOGETHER, from a multiple of 8 bytes on, a
+ *                                                word for 24 neighbouring transport partitions each: which are
+ *                                                complete and not announced (bits 0 to 23: put; 24 to 47: for the
+ *                                                engine), and from bit 48 on how many marks are inside, modulo 2^16
  * and of a receive with packets
  *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which MPIX_Parrived began to unpack it,
  *                                                high half: in which it had
@@ -91,7 +95,8 @@ enum {
   PARTITA_PREQUEST_DEVICE_DRIVEN = 2,   /* kernels open the epochs; else the host does */
   PARTITA_PREQUEST_PACKETS = 4,         /* the bytes travel as {data, epoch} packets; both sides are device-driven */
   PARTITA_PREQUEST_IN_PLACE = 8,        /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
-  PARTITA_PREQUEST_SEND = 16            /* kernels may mark: of a send, or a collective, which can be both */
+  PARTITA_PREQUEST_SEND = 16,           /* kernels may mark: of a send, or a collective, which can be both */
+  PARTITA_PREQUEST_TOGETHER = 32        /* marks of neighbours that come together are announced together, by the last */
 };
 
 struct Partita_Peer;

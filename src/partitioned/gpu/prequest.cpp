@@ -24,6 +24,22 @@ bool has_packets(const link::DeviceRecvRoute& route) {
   return route.slots != nullptr;
 }
 
+/// In so many transport partitions the fences and flags of each for itself take longer than what a lone mark loses.
+constexpr std::int32_t fewest_that_kernels_announce_together = 512;
+
+/// Whether marks of neighbours that come together are announced together. In packets there is nothing to announce, and
+/// where the receiver's kernels alone hear of it, one fence and one flag are cheap.
+bool announces_together(const PrequestTerms& terms, bool packets) {
+  if ((terms.sides & PARTITA_PREQUEST_SEND) == 0 || packets || is_device_driven(terms)) return false;
+  const auto* const route = std::get_if<std::optional<link::DeviceSendRoute>>(&terms.route);
+  const bool kernels_announce = route != nullptr && route->has_value();
+  const link::Plan& plan = terms.plan;
+  if (kernels_announce && plan.transport_partitions() < fewest_that_kernels_announce_together) return false;
+  const bool kernels_copy = kernels_announce && !terms.in_place;
+  const std::int64_t copied_bytes = kernels_copy && plan.send().even() ? plan.send().partition_bytes() : 0;
+  return device::announces_together(plan.send_partitions(), plan.transport_partitions(), copied_bytes);
+}
+
 void set_route(Partita_Prequest& request, const std::optional<link::DeviceSendRoute>& route) {
   if (!route) return;
   request.remote = pointer(route->remote);
@@ -52,6 +68,7 @@ partita_u32 prequest_flags(const PrequestTerms& terms) {
   if (terms.in_place) flags |= PARTITA_PREQUEST_IN_PLACE;
   const bool packets = std::visit([](const auto& route) { return route && has_packets(*route); }, terms.route);
   if (packets) flags |= PARTITA_PREQUEST_PACKETS;
+  if (announces_together(terms, packets)) flags |= PARTITA_PREQUEST_TOGETHER;
   return flags;
 }
 

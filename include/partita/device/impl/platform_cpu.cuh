@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <thread>
@@ -37,9 +38,24 @@ inline constexpr auto order_before_fence = ::std::memory_order_acquire;
 inline constexpr auto order_between_fences = ::std::memory_order_acq_rel;
 inline constexpr auto order_release_before_fence = ::std::memory_order_acq_rel;
 
+/// Raises four flags beside each other, as by four stores with `order_after_fence`.
+inline void store_four(partita_u32* words, partita_u32 value) {
+  for (int i = 0; i < 4; ++i) SystemWord<partita_u32>(words[i]).store(value, order_after_fence);
+}
+
+/// How many bits are 1.
+inline partita_u32 ones_in(partita_u32 bits) {
+  return static_cast<partita_u32>(::std::popcount(bits));
+}
+
 /// Returns `address`.
 inline unsigned char* worked_out_now(unsigned char* address) {
   return address;
+}
+
+/// Returns `value`.
+inline partita_i32 worked_out_later(partita_i32 value) {
+  return value;
 }
 
 inline partita_u64 now_ns() {

@@ -61,10 +61,28 @@ inline constexpr auto order_release_before_fence = ::cuda::std::memory_order_acq
 #endif
 inline constexpr auto order_after_fence = ::cuda::std::memory_order_relaxed;
 
+/// Raises four flags beside each other, as by four stores with `order_after_fence`; `words` is a multiple of 16 bytes.
+/// Each element is single-copy atomic at system scope (PTX memory model, vector types).
+PARTITA_DEVICE_INLINE void store_four(partita_u32* words, partita_u32 value) {
+  asm volatile("st.relaxed.sys.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(__cvta_generic_to_global(words)), "r"(value)
+               : "memory");
+}
+
+/// How many bits are 1.
+PARTITA_DEVICE_INLINE partita_u32 ones_in(partita_u32 bits) {
+  return static_cast<partita_u32>(__popc(bits));
+}
+
 /// Returns `address`, which the compiler works out here, not behind the loads that are on their way.
 PARTITA_DEVICE_INLINE unsigned char* worked_out_now(unsigned char* address) {
   asm volatile("" : "+l"(address));
   return address;
+}
+
+/// Returns `value`. What the compiler works out of it, it works out behind this, and holds in no register before.
+PARTITA_DEVICE_INLINE partita_i32 worked_out_later(partita_i32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 PARTITA_DEVICE_INLINE partita_u64 now_ns() {

@@ -63,6 +63,7 @@ PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request)
     if (mark.code != 0) return refuse_mark(partition, request, mark.code, mark.epoch);
   }
 
+  if (announces_together(request)) enter_group(partition, request);
   const Lanes deferred = lanes_where(lanes, mark.deferred);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes
   if (moves_bytes(request, mark.deferred)) {
@@ -84,6 +85,7 @@ PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request)
 /// All lanes of a warp, the same partition.
 PARTITA_DEVICE_INLINE int pready_warp(int partition, const Partita_Prequest& request) {
   const Lanes lanes = lanes_of_warp();
+  if (announces_together(request)) lanes_barrier(lanes);  // no mark is inside while lanes are still at their work
   Mark mark{0, no_epoch, false, false, 0, 0};
   if (lane() == 0) mark = make_mark(partition, request);
   lanes_barrier(lanes);  // every lane's bytes lie before every lane's eyes; shuffles order nothing
@@ -175,6 +177,12 @@ PARTITA_DEVICE_INLINE bool begin_block_host_driven(int partition, const Partita_
   return block_broadcast(mark->code == 0 && !mark->deferred ? 1 : 0) != 0;
 }
 
+/// A block's mark enters its group, unless it is refused already. By thread 0; the thread that leaves is the same, or
+/// behind a barrier.
+PARTITA_DEVICE_INLINE void enter_for_block(int partition, const Partita_Prequest& request, const Mark& mark) {
+  if (mark.code == 0 && announces_together(request)) enter_group(partition, request);
+}
+
 /// Steps 1 to 3 of a block's mark where its threads move the bytes.
 PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& request) {
   if (has(request, PARTITA_PREQUEST_PACKETS)) return send_block(partition, request);
@@ -183,50 +191,50 @@ PARTITA_DEVICE_INLINE Mark move_block(int partition, const Partita_Prequest& req
   const bool stores = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)
                           ? begin_block_device_driven(partition, request, &mark)
                           : begin_block_host_driven(partition, request, &mark);
+  if (block_rank() == 0) enter_for_block(partition, request, mark);
   if (stores) copy.store();
   return mark;
 }
 
-/// The end of a block's mark that some thread says does not count; `code` counts in thread 0.
-PARTITA_DEVICE_INLINE int refuse_block(int partition, const Partita_Prequest& request, int code, Epoch epoch) {
-  if (code == 0) code = PARTITA_DEVICE_ERR_ABORTED;
-  if (block_rank() == 0) refuse_mark(partition, request, code, epoch);
-  return static_cast<int>(block_broadcast(static_cast<partita_u32>(code)));
-}
-
-/// The rest of a block's mark where the progress engine moves the bytes. Two threads, of two warps if there are as
-/// many, share it: while one's mark is counted, the other's fence waits for the block's bytes.
-PARTITA_DEVICE_INLINE int hand_over_block(int partition, const Partita_Prequest& request) {
+/// Step 1 of a block's mark where the progress engine moves the bytes. Two threads, of two warps if there are as many,
+/// share the mark: while thread 0's is counted, the fence of the one that settles waits for the block's bytes.
+PARTITA_DEVICE_INLINE Mark begin_hand_over(int partition, const Partita_Prequest& request, bool settles) {
   const bool counts = block_rank() == 0;
-  const bool settles = block_rank() == block_threads() - 1;
   Mark mark{};
   if (counts || settles) {
     const partita_u32 before = counts ? add_mark(partition, request) : 0;
     const Standing standing = read_host_driven(*request.state, order::memory_order_relaxed);
-    if (settles && request.marks_each != 1) release_fence_on_device();  // else nothing is counted before announce
+    // Else nothing is counted before announce.
+    if (settles && (request.marks_each != 1 || announces_together(request))) release_fence_on_device();
     mark = begin_mark(request, before, standing);
     mark.deferred = true;
-    if (counts) mark.code = code_of_count(mark, request);
+    if (counts) enter_for_block(partition, request, mark);
   }
-  // Behind it the first thread's addition is over: it has looked at what that gave.
-  if (block_any(mark.code != 0)) return refuse_block(partition, request, mark.code, mark.epoch);
-  if (settles) settle(request, run_of(partition, request), 1, 1, mark, true);
-  return PARTITA_DEVICE_SUCCESS;
+  return mark;
 }
 
-/// All threads of a block, the same partition.
+/// All threads of a block, the same partition. Kernels have one call of settle here: with more they spill.
 PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& request) {
   if (const int code = refusal_of(partition, request, false)) return refuse_block_call(request, code, partition);
   block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
-  if (hands_over(request)) return hand_over_block(partition, request);
-  Mark mark = move_block(partition, request);
+  const bool to_engine = hands_over(request);
+  const bool settles = to_engine ? block_rank() == block_threads() - 1 : first;
+  Mark mark = to_engine ? begin_hand_over(partition, request, settles) : move_block(partition, request);
+  const bool entered = first && mark.code == 0 && announces_together(request);
   if (first) mark.code = code_of_count(mark, request);
-  // A barrier: the block's bytes lie before thread 0's eyes. A thread that saw the request freed or released has stored
-  // nothing, so that the mark must not count, whatever thread 0 saw.
-  if (block_any(mark.code != 0)) return refuse_block(partition, request, mark.code, mark.epoch);
-  if (first) settle_one(request, partition, mark);
-  return PARTITA_DEVICE_SUCCESS;
+  // A barrier: the block's bytes lie before the eyes of the thread that settles, and the first thread's addition is
+  // over. A thread that saw the request freed or released has stored nothing, so that the mark must not count, whatever
+  // thread 0 saw.
+  const bool refused = block_any(mark.code != 0);
+  if (refused && first) {
+    if (mark.code == 0) mark.code = PARTITA_DEVICE_ERR_ABORTED;
+    refuse_mark(partition, request, mark.code, mark.epoch);
+  }
+  if (refused ? entered : settles) {
+    settle(request, run_of(partition, request), 1, mark.deferred ? 1 : 0, mark, to_engine, refused);
+  }
+  return refused ? static_cast<int>(block_broadcast(static_cast<partita_u32>(mark.code))) : PARTITA_DEVICE_SUCCESS;
 }
 
 /// One thread, partitions `first` to `last`, both included, of one epoch: where marks complete that and the host opens
@@ -239,6 +247,8 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
   const partita_i64 bytes = request.send_partition_bytes;
   int result = PARTITA_DEVICE_SUCCESS;
   Epoch epoch = no_epoch;
+  partita_u32 inside = 0;    // marks that have not left the group
+  partita_u64 complete = 0;  // what they have completed of it
   for (partita_i64 partition = first; partition <= last;) {
     const Run run = run_of(static_cast<partita_i32>(partition), request);
     partita_u32 count = 0;
@@ -249,6 +259,7 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
       if (epoch == no_epoch) epoch = mark.epoch;
       if (mark.code == 0 && mark.epoch != epoch) {
         mark.code = refuse_mark(static_cast<int>(partition), request, PARTITA_DEVICE_ERR_TWICE, epoch);
+        ++inside;
       }
       if (mark.code != 0) {
         if (result == PARTITA_DEVICE_SUCCESS) result = mark.code;
@@ -259,7 +270,20 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
       ++count;
       if (mark.deferred) ++deferred;
     }
-    if (count != 0) settle(request, run, count, deferred, counted);
+    if (!announces_together(request)) {
+      if (count != 0) settle(request, run, count, deferred, counted);
+      continue;
+    }
+    if (count != 0) complete |= completed_by(request, run, count, deferred, false);
+    inside += count;
+    // Others of the group wait for the copies of one transport partition at most.
+    const bool copied = count > deferred && moves_bytes(request, false);
+    const bool stays = !copied && partition <= last && group_of(run.t + 1) == group_of(run.t);
+    if (stays || inside == 0) continue;
+    leave_group(request, run.t, inside, complete, false);
+    if (count != 0) check_if_handing_over(request, run, counted);
+    inside = 0;
+    complete = 0;
   }
   return result;
 }

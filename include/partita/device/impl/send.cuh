@@ -18,6 +18,36 @@ PARTITA_DEVICE_INLINE bool has(const Partita_Prequest& request, partita_u32 flag
   return (request.flags & flag) != 0;
 }
 
+/// The transport partition `t` of a send partition, and the send partitions that travel in it.
+struct Run {
+  partita_i32 partition;  ///< the one of which it is told
+  partita_i32 t;
+  Range sends;
+
+  PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
+};
+
+/// Which one, where each transport partition takes as many marks. No call, which would cost registers.
+PARTITA_DEVICE_INLINE partita_i32 even_transport_of(partita_i32 partition, const Partita_Prequest& request) {
+  const partita_u32 each = request.marks_each;
+  partita_u32 t = static_cast<partita_u32>(partition);
+  if (each != 1) t = request.transport_partitions == 1 ? 0 : t / each;
+  return static_cast<partita_i32>(t);
+}
+
+/// Divisions are slow on a GPU: one at most, but where transport partitions differ in length.
+PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& request) {
+  const partita_u32 each = request.marks_each;
+  if (each == 0) {
+    const Plan plan = plan_of(request);
+    const partita_i32 t = plan.transport_of_send(partition);
+    return {partition, t, plan.send_run(t)};
+  }
+  const partita_i32 t = even_transport_of(partition, request);
+  const partita_i64 begin = partita_i64{each} * t;
+  return {partition, t, {begin, begin + each}};
+}
+
 /// One mark: whether it counts, in which epoch, and who moves its bytes.
 struct Mark {
   int code;  ///< not 0: it does not count, and is to be refused
@@ -114,6 +144,115 @@ PARTITA_DEVICE_INLINE Mark count_mark(int partition, const Partita_Prequest& req
   mark.code = code_of_count(mark, request);
   return mark;
 }
+
+/// Step 5: `count` more are decided; how many were before. `fenced`: behind a release fence, with nothing but flags
+/// after it.
+PARTITA_DEVICE_INLINE partita_u32 add_decided(Partita_Prequest_state& state, partita_u32 count, bool fenced) {
+  // Pairs with the acquire in await_decided, check_epoch_call, decide or announce_group. The flags need not lie before
+  // it: the receiver has seen them when it opens the next epoch.
+  DeviceWord<partita_u32> decided(state.decided);
+  return fenced ? decided.fetch_add(count, order_between_fences) : decided.fetch_add(count, order_release_before_fence);
+}
+
+/// Step 5, first half, by the last decider of a host-driven epoch, before the host hears of its end: everything is as
+/// the next epoch needs it.
+PARTITA_DEVICE_INLINE void open_next(Partita_Prequest_state& state, Epoch epoch) {
+  // Both are read in the next epoch only, which starts after the host has seen `completed`.
+  DeviceWord<partita_u64>(state.head).store(pair_of(next(epoch), epoch), order::memory_order_relaxed);
+  DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
+}
+
+/// Step 5, second half. `fenced`: a release fence lies behind everything that `completed` stands for.
+PARTITA_DEVICE_INLINE void tell_host(Partita_Prequest_host& host, Epoch epoch, bool fenced) {
+  if (!fenced) release_fence();
+  // Pairs with the acquire loads of the host's Wait, Test and Start.
+  SystemWord<partita_u32>(host.completed).store(epoch, order_after_fence);
+}
+
+// ---- Marks of neighbours that come together -------------------------------------------------------------------------
+
+PARTITA_DEVICE_INLINE bool announces_together(const Partita_Prequest& request) {
+  return has(request, PARTITA_PREQUEST_TOGETHER);
+}
+PARTITA_DEVICE_INLINE partita_u64* group_word(const Partita_Prequest& request, partita_i32 t) {
+  return groups(request.state, request.send_partitions, request.transport_partitions) + group_of(t);
+}
+
+/// Step 1 of a mark that is known to be of a live request. From here to leave_group it waits for nothing that the
+/// program does. Not waited for; the same thread leaves, or one behind a barrier with it.
+PARTITA_DEVICE_INLINE void enter_group(partita_i32 partition, const Partita_Prequest& request) {
+  const partita_i32 t = even_transport_of(partition, request);
+  DeviceWord<partita_u64>(*group_word(request, t)).fetch_add(one_inside, order::memory_order_relaxed);
+}
+
+/// Stores `epoch` into those of `words` that `which` names, behind a release fence.
+PARTITA_DEVICE_INLINE void raise(partita_u32* words, partita_u32 which, Epoch epoch) {
+  const bool aligned = reinterpret_cast<partita_u64>(words) % 16 == 0;
+  for (partita_u32 i = 0; which >> i != 0; i += 4) {
+    const partita_u32 four = which >> i & 15;
+    if (four == 15 && aligned) {
+      store_four(words + i, epoch);
+    } else {
+      for (partita_u32 j = 0; j < 4; ++j) {
+        if ((four >> j & 1) != 0) SystemWord<partita_u32>(words[i + j]).store(epoch, order_after_fence);
+      }
+    }
+  }
+}
+
+/// Steps 4 and 5 for all of a group that is complete and not announced, by one that has seen nobody inside. Two may
+/// have seen that; each announces what it claims. All arguments fit in registers.
+PARTITA_DEVICE_OUT_OF_LINE void announce_group(Partita_Prequest_state& state, Partita_Prequest_host& host,
+                                               partita_u32* arrival_device, partita_u32* arrival_host,
+                                               partita_i32 send_partitions, partita_i32 transport_partitions,
+                                               partita_u32 flags, partita_u32 group) {
+  DeviceWord<partita_u64> word(groups(&state, send_partitions, transport_partitions)[group]);
+  // Pairs with the releases in leave_group, which go on in each other's additions, behind acquire_fence.
+  const partita_u64 claimed = word.fetch_and(~(one_inside - 1), order_between_fences);
+  const partita_u32 put = put_in_group(claimed);
+  const partita_u32 to_engine = handed_over_in_group(claimed);
+  if ((put | to_engine) == 0) return;
+  acquire_fence();
+  // This thread's own mark may be of the epoch before: one that neither completed nor announced anything. What was
+  // claimed keeps its epoch open, and whoever completed it had read both words.
+  const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
+  const partita_u32 round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  // As in announce. A host that moves everything does not look at it.
+  if (to_engine != 0) {
+    SystemWord<partita_u32>(host.newest_hand_over).store(epoch, order::memory_order_relaxed);
+  }
+  const partita_u32 first = group * group_size;
+  release_fence();
+  if (arrival_device != nullptr) raise(arrival_device + first, put, epoch);
+  raise(handed_over(&host) + first, to_engine, epoch);
+  if (arrival_host != nullptr && put != 0) {
+    if (arrival_device != nullptr) release_fence();
+    raise(arrival_host + first, put, epoch);
+  }
+  const partita_u32 count = ones_in(put) + ones_in(to_engine);
+  const partita_u32 decided = count + add_decided(state, count, to_engine == 0);
+  if ((flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0 || decided != all_decided(round, transport_partitions)) return;
+  acquire_fence();  // the last one has all announcements behind it
+  open_next(state, epoch);
+  tell_host(host, epoch, false);
+}
+
+/// Step 4 of `count` marks that have entered the group of `t`; `complete`: what they complete of it, as bit_in_group
+/// says. `released`: behind a release fence that lies behind all that they have done. The last one out announces: each
+/// addition sees how many it leaves inside, and the one that leaves nobody there comes at or after every completion.
+PARTITA_DEVICE_INLINE void leave_group(const Partita_Prequest& request, partita_i32 t, partita_u32 count,
+                                       partita_u64 complete, bool released) {
+  t = worked_out_later(t);
+  const partita_u64 mine = complete - count * one_inside;
+  DeviceWord<partita_u64> word(*group_word(request, t));
+  const partita_u64 now =
+      mine + (released ? word.fetch_add(mine, order_between_fences) : word.fetch_add(mine, order_release_before_fence));
+  if (now == 0 || now >= one_inside) return;
+  announce_group(*request.state, *request.host, request.arrival_device, request.arrival_host, request.send_partitions,
+                 request.transport_partitions, request.flags, group_of(t));
+}
+
+// ---- Marks that do not count ----------------------------------------------------------------------------------------
 
 /// The end of a mark that does not count: taken back, so that kernels can still complete the epoch, and recorded.
 /// `word`: of the marks; null: the mark was not counted.
@@ -221,7 +360,11 @@ PARTITA_DEVICE_INLINE Mark make_mark(int partition, const Partita_Prequest& requ
   }
   Mark mark = count_mark(partition, request);
   if (must_ask(mark, request)) mark = judge(mark, look_at_promise(request, mark.epoch), request);
-  if (mark.code != 0) refuse_mark(partition, request, mark.code, mark.epoch);
+  if (mark.code != 0) {
+    refuse_mark(partition, request, mark.code, mark.epoch);
+  } else if (announces_together(request)) {
+    enter_group(partition, request);
+  }
   return mark;
 }
 
@@ -244,22 +387,6 @@ PARTITA_DEVICE_INLINE void move(const Partita_Prequest& request, partita_i64 off
 /// Whether the marking threads move the bytes of a mark.
 PARTITA_DEVICE_INLINE bool moves_bytes(const Partita_Prequest& request, bool deferred) {
   return !deferred && !has(request, PARTITA_PREQUEST_IN_PLACE);
-}
-
-/// Step 5, first half, by the last decider of a host-driven epoch, before the host hears of its end: everything is as
-/// the next epoch needs it.
-PARTITA_DEVICE_INLINE void open_next(const Partita_Prequest& request, Epoch epoch) {
-  // Both are read in the next epoch only, which starts after the host has seen `completed`.
-  Partita_Prequest_state& state = *request.state;
-  DeviceWord<partita_u64>(state.head).store(pair_of(next(epoch), epoch), order::memory_order_relaxed);
-  DeviceWord<partita_u32>(state.round).fetch_add(1, order::memory_order_relaxed);
-}
-
-/// Step 5, second half. `fenced`: a release fence lies behind everything that `completed` stands for.
-PARTITA_DEVICE_INLINE void tell_host(const Partita_Prequest& request, Epoch epoch, bool fenced) {
-  if (!fenced) release_fence();
-  // Pairs with the acquire loads of the host's Wait, Test and Start.
-  SystemWord<partita_u32>(request.host->completed).store(epoch, order_after_fence);
 }
 
 /// Step 4, by the decider of transport partition `t`: announces it, or gives all of it to the progress engine. True if
@@ -287,29 +414,6 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
     SystemWord<partita_u32>(request.arrival_host[t]).store(epoch, order_after_fence);
   }
   return true;
-}
-
-/// The transport partition `t` of a send partition, and the send partitions that travel in it.
-struct Run {
-  partita_i32 partition;  ///< the one of which it is told
-  partita_i32 t;
-  Range sends;
-
-  PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
-};
-
-/// Divisions are slow on a GPU: one at most, but where transport partitions differ in length.
-PARTITA_DEVICE_INLINE Run run_of(partita_i32 partition, const Partita_Prequest& request) {
-  const partita_u32 each = request.marks_each;
-  if (each == 0) {
-    const Plan plan = plan_of(request);
-    const partita_i32 t = plan.transport_of_send(partition);
-    return {partition, t, plan.send_run(t)};
-  }
-  partita_u32 t = static_cast<partita_u32>(partition);
-  if (each != 1) t = request.transport_partitions == 1 ? 0 : t / each;
-  const partita_i64 begin = partita_i64{each} * t;
-  return {partition, static_cast<partita_i32>(t), {begin, begin + each}};
 }
 
 /// Step 2 where kernels hand over, behind step 4, which is the sooner for it. Of the threads that come at the same time
@@ -357,45 +461,49 @@ PARTITA_DEVICE_INLINE bool count_in(Partita_Prequest_state* state, partita_i32 t
   return true;
 }
 
-/// Step 5: one more is decided; how many were before. `fenced`: behind a release fence, with nothing but flags after
-/// it.
-PARTITA_DEVICE_INLINE partita_u32 add_decided(const Partita_Prequest& request, bool fenced) {
-  // Pairs with the acquire in await_decided, check_epoch_call or decide. The flags need not lie before it: the receiver
-  // has seen them when it opens the next epoch.
-  DeviceWord<partita_u32> decided(request.state->decided);
-  return fenced ? decided.fetch_add(1, order_between_fences) : decided.fetch_add(1, order_release_before_fence);
-}
-
 /// Steps 4 and 5 for the last mark of the transport partition of `run`, which is like `mark`.
 PARTITA_DEVICE_INLINE void decide(const Partita_Prequest& request, const Run& run, bool deferred, const Mark& mark) {
   const Epoch epoch = mark.epoch;
   if (has(request, PARTITA_PREQUEST_DEVICE_DRIVEN)) {
     const bool fenced = announce(request, run.t, epoch, deferred);
-    add_decided(request, fenced);
+    add_decided(*request.state, 1, fenced);
     return;
   }
   const bool only_one = request.transport_partitions == 1;
   // Ahead of the fence in announce, which then serves `completed` too. A host that copies hears the sooner for less in
   // front of it, and looks for `completed` later.
   const bool opens_first = only_one && !deferred;
-  if (opens_first) open_next(request, epoch);
+  if (opens_first) open_next(*request.state, epoch);
   const bool fenced = announce(request, run.t, epoch, deferred);
   check_if_handing_over(request, run, mark);
   if (!only_one) {
     const partita_u32 round = mark.due + 1;
-    if (add_decided(request, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
+    if (add_decided(*request.state, 1, fenced) + 1 != all_decided(round, request.transport_partitions)) return;
     acquire_fence();  // the last one has all announcements behind it
   }
-  if (!opens_first) open_next(request, epoch);
-  tell_host(request, epoch, opens_first && fenced);
+  if (!opens_first) open_next(*request.state, epoch);
+  tell_host(*request.host, epoch, opens_first && fenced);
+}
+
+/// Step 4 where marks are announced together: adds `count` marks, `deferred` of them deferred, to the transport
+/// partition of `run`. What they complete of its group.
+PARTITA_DEVICE_INLINE partita_u64 completed_by(const Partita_Prequest& request, const Run& run, partita_u32 count,
+                                               partita_u32 deferred, bool released) {
+  if (!count_in(request.state, run.t, run.marks(), count, &deferred, released)) return 0;
+  return bit_in_group(worked_out_later(run.t), deferred != 0);
 }
 
 /// Steps 4 and 5: adds `count` marks like `mark`, `deferred` of them deferred, to the transport partition of `run`.
 /// Called by one thread, after a barrier with those that moved the bytes. `released`: it has made a release fence
-/// since.
+/// since. `refused`: they do not count, and only leave their group.
 PARTITA_DEVICE_INLINE void settle(const Partita_Prequest& request, const Run& run, partita_u32 count,
-                                  partita_u32 deferred, const Mark& mark, bool released = false) {
-  if (count_in(request.state, run.t, run.marks(), count, &deferred, released)) {
+                                  partita_u32 deferred, const Mark& mark, bool released = false, bool refused = false) {
+  if (announces_together(request)) {
+    const partita_u64 complete = refused ? 0 : completed_by(request, run, count, deferred, released);
+    const bool others_counted = count != run.marks();  // what they have released was acquired after that fence
+    leave_group(request, run.t, count, complete, released && !others_counted);
+    if (!refused) check_if_handing_over(request, run, mark);
+  } else if (count_in(request.state, run.t, run.marks(), count, &deferred, released)) {
     decide(request, run, deferred != 0, mark);
   } else {
     check_if_handing_over(request, run, mark);

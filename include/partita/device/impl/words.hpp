@@ -34,6 +34,33 @@ PARTITA_HOST_DEVICE constexpr partita_u32 all_decided(partita_u32 round, partita
 PARTITA_HOST_DEVICE inline partita_u32* marks(Partita_Prequest_state* state, partita_i32 transport_partitions) {
   return reinterpret_cast<partita_u32*>(counters(state) + transport_partitions);
 }
+/// So many neighbouring transport partitions of a send with PARTITA_PREQUEST_TOGETHER are a group.
+inline constexpr partita_u32 group_size = 24;
+PARTITA_HOST_DEVICE constexpr partita_u32 group_of(partita_i32 t) {
+  return static_cast<partita_u32>(t) / group_size;
+}
+/// A word a group, 0 between epochs: which of its transport partitions are complete and wait to be announced, and, from
+/// one_inside on, how many marks have entered and not left. That count passes 2^16 where as many threads mark at a
+/// time: then somebody may find it 0 who is not the last, and announces the sooner; but the last one finds it 0 for
+/// certain.
+PARTITA_HOST_DEVICE inline partita_u64* groups(Partita_Prequest_state* state, partita_i32 send_partitions,
+                                               partita_i32 transport_partitions) {
+  const partita_i64 all_marks = partita_i64{send_partitions} + (send_partitions & 1);
+  return reinterpret_cast<partita_u64*>(marks(state, transport_partitions) + all_marks);
+}
+inline constexpr partita_u64 one_inside = partita_u64{1} << 2 * group_size;
+/// What transport partition `t` is in its group's word.
+PARTITA_HOST_DEVICE constexpr partita_u64 bit_in_group(partita_i32 t, bool handed_over) {
+  const partita_u32 place = static_cast<partita_u32>(t) % group_size;
+  return partita_u64{1} << (handed_over ? place + group_size : place);
+}
+PARTITA_HOST_DEVICE constexpr partita_u32 put_in_group(partita_u64 word) {
+  return low_half(word) & ((1u << group_size) - 1);
+}
+PARTITA_HOST_DEVICE constexpr partita_u32 handed_over_in_group(partita_u64 word) {
+  return put_in_group(word >> group_size);
+}
+
 /// A word a partition of a receive with packets: low half, the newest epoch in which an MPIX_Parrived took it on itself
 /// to unpack the partition; high half, in which that was done.
 PARTITA_HOST_DEVICE inline partita_u64* unpacked(Partita_Prequest_state* state) {
@@ -53,8 +80,11 @@ PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita
                                                       partita_i32 recv_partitions, partita_i32 transport_partitions) {
   const partita_u64 head = sizeof(Partita_Prequest_state);
   if ((flags & PARTITA_PREQUEST_SEND) != 0) {
-    return head + sizeof(partita_u64) * static_cast<partita_u64>(transport_partitions) +
-           sizeof(partita_u32) * static_cast<partita_u64>(send_partitions);
+    const partita_u64 all_marks = static_cast<partita_u64>(send_partitions) + (send_partitions & 1);
+    const partita_u64 all_groups =
+        (flags & PARTITA_PREQUEST_TOGETHER) != 0 ? group_of(transport_partitions - 1) + partita_u64{1} : 0;
+    return head + sizeof(partita_u64) * (static_cast<partita_u64>(transport_partitions) + all_groups) +
+           sizeof(partita_u32) * all_marks;
   }
   if ((flags & PARTITA_PREQUEST_PACKETS) == 0) return head;
   return head + (sizeof(partita_u64) + sizeof(partita_u32)) * static_cast<partita_u64>(recv_partitions);
@@ -68,6 +98,15 @@ PARTITA_HOST_DEVICE constexpr partita_u64 host_bytes(partita_u32 flags, partita_
 /// Bytes of the packet slots of a request that moves `total_bytes`.
 PARTITA_HOST_DEVICE constexpr partita_u64 packet_slot_bytes(partita_i64 total_bytes) {
   return 2 * static_cast<partita_u64>(total_bytes);
+}
+
+/// Whether marks of a send are announced together, PARTITA_PREQUEST_TOGETHER: where there are many, so that what it
+/// costs to announce one alone, some microseconds, is more than a kernel can hide; but not where a mark is long inside,
+/// because it copies much (`copied_bytes`), for then the others would wait; and only where a mark finds its group at
+/// once.
+PARTITA_HOST_DEVICE constexpr bool announces_together(partita_i32 send_partitions, partita_i32 transport_partitions,
+                                                      partita_i64 copied_bytes) {
+  return transport_partitions >= 32 && copied_bytes <= 32 * 1024 && send_partitions % transport_partitions == 0;
 }
 
 /// Partita_Prequest.unit_bytes of a request whose other fields are set.
