@@ -62,6 +62,10 @@ int main(int argc, char** argv) {
   if (rank == 0) CHECK(cudaMemcpy(boards[0] + 1, &one, sizeof one, cudaMemcpyHostToDevice));
   CHECK(cudaDeviceSynchronize());
 
+  // Loads the kernel. CUDA would do so at the first launch, and wait for the stream, which waits for a message then.
+  cudaFuncAttributes attributes;
+  CHECK(cudaFuncGetAttributes(&attributes, step));
+
   cudaStream_t stream;
   MPIX_Queue queue;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
