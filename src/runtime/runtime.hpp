@@ -68,7 +68,7 @@ class Runtime {
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
   template <class Done>
-  void wait_until(const Waiting& waiting, Done done) {
+  void wait_until(const Waiting& waiting, const Done& done) {
     Backoff backoff(world.spare_cores());
     Watch watch(settings, world);
     for (unsigned polls = 1; !done(); ++polls) {

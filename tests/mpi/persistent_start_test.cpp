@@ -97,7 +97,8 @@ TEST(PartitionedStart, that_has_begun_some_receives_begins_the_others_the_next_t
 /// Stands before the MPI's own.
 extern "C" int PMPI_Start(MPI_Request* request) {
   using namespace partita::test;
-  const bool is_the_one = starts_until_one_fails > 0 && --starts_until_one_fails == 0;
+  const bool is_the_one = starts_until_one_fails == 1;
+  if (starts_until_one_fails > 0) --starts_until_one_fails;
   if (starts_fail || is_the_one) return MPI_ERR_NO_MEM;
   return reinterpret_cast<int (*)(MPI_Request*)>(dlsym(RTLD_NEXT, "PMPI_Start"))(request);
 }
