@@ -276,9 +276,10 @@ PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Preque
     }
     if (count != 0) complete |= completed_by(request, run, count, deferred, false);
     inside += count;
-    // Others of the group wait for the copies of one transport partition at most.
+    // Others of the group wait for one transport partition, or for a few marks that copy nothing.
     const bool copied = count > deferred && moves_bytes(request, false);
-    const bool stays = !copied && partition <= last && group_of(run.t + 1) == group_of(run.t);
+    const bool stays =
+        request.marks_each == 1 && !copied && partition <= last && group_of(run.t + 1) == group_of(run.t);
     if (stays || inside == 0) continue;
     leave_group(request, run.t, inside, complete, false);
     if (count != 0) check_if_handing_over(request, run, counted);
