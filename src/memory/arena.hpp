@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace partita::memory {
 
@@ -28,10 +29,25 @@ class Arena {
       const auto [begin, room] = *range;
       const std::size_t offset = rounded(begin, unit);
       if (offset - begin > room || room - (offset - begin) < size) continue;
-      free_.erase(range);
-      if (offset > begin) free_.emplace(begin, offset - begin);
-      if (begin + room > offset + size) free_.emplace(offset + size, begin + room - offset - size);
-      used_.emplace(offset, size);
+      const std::size_t left_before = offset - begin, left_behind = room - left_before - size;
+      // What may fail for want of memory comes first.
+      const auto used = used_.emplace(offset, size).first;
+      try {
+        if (left_before > 0 && left_behind > 0) free_.emplace(offset + size, left_behind);
+      } catch (...) {
+        used_.erase(used);
+        throw;
+      }
+      if (left_before > 0) {
+        range->second = left_before;
+      } else {
+        auto piece = free_.extract(range);
+        if (left_behind > 0) {
+          piece.key() = offset + size;
+          piece.mapped() = left_behind;
+          free_.insert(std::move(piece));
+        }
+      }
       return offset;
     }
     return std::nullopt;
@@ -41,11 +57,11 @@ class Arena {
     const auto found = used_.find(offset);
     return found == used_.end() ? 0 : found->second;
   }
+  /// Takes no memory.
   void free(std::size_t offset) {
-    const auto found = used_.find(offset);
-    if (found == used_.end()) return;
-    auto [place, added] = free_.emplace(offset, found->second);
-    used_.erase(found);
+    auto piece = used_.extract(offset);
+    if (piece.empty()) return;
+    const auto place = free_.insert(std::move(piece)).position;
     if (const auto after = std::next(place); after != free_.end() && place->first + place->second == after->first) {
       place->second += after->second;
       free_.erase(after);

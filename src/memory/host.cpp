@@ -143,20 +143,28 @@ bool HostMemory::give_back(std::byte* first, std::size_t size_bytes) {
 std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
   const std::size_t size = block_class(size_bytes);
   const std::lock_guard lock(mutex_);
-  auto& free = free_blocks_[size];
-  if (!free.empty()) {
-    std::byte* block = free.back();
-    free.pop_back();
+  BlocksOfASize& alike = blocks_[size];
+  if (!alike.free.empty()) {
+    std::byte* block = alike.free.back();
+    alike.free.pop_back();
     // Again where it costs nothing: the rank that had it mapped may have failed, and written late.
     std::memset(block, 0, std::min(size_bytes, give_back_bytes));
     return block;
   }
+  // Now, since destructors free blocks: that must not fail for want of memory.
+  if (alike.made == alike.free.capacity()) alike.free.reserve(2 * alike.made + 1);
+  std::byte* const block = new_block(size);
+  ++alike.made;
+  return block;
+}
+
+std::byte* HostMemory::new_block(std::size_t size) {
   if (size > pool_segment_bytes / 4) return create_segment(size).base;
   if (static_cast<std::size_t>(pool_end_ - pool_next_) < size) {
     pool_next_ = create_segment(pool_segment_bytes).base;
     pool_end_ = pool_next_ + pool_segment_bytes;
   }
-  std::byte* block = pool_next_;
+  std::byte* const block = pool_next_;
   pool_next_ += size;
   return block;
 }
@@ -166,7 +174,7 @@ void HostMemory::free_block(std::byte* block, std::size_t size_bytes) {
   const std::size_t size = block_class(size_bytes);
   const std::lock_guard lock(mutex_);
   if (!give_back(block, size)) std::memset(block, 0, size_bytes);
-  free_blocks_[size].push_back(block);
+  blocks_[size].free.push_back(block);
 }
 
 HostMemory::Segments::const_iterator HostMemory::containing(const void* address, std::size_t size_bytes) const {

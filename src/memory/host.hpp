@@ -88,6 +88,7 @@ class HostMemory final : public HostBlocks {
   using Segments = std::map<const std::byte*, Segment>;
 
   Segment& create_segment(std::size_t size_bytes);
+  std::byte* new_block(std::size_t size);
   Segment* allocated_in(const void* base);
   Freed drop(Segments::iterator segment);
   bool give_back(std::byte* first, std::size_t size_bytes);
@@ -101,9 +102,13 @@ class HostMemory final : public HostBlocks {
   mutable std::mutex mutex_;
   Segments segments_;  ///< ours, by base address
   std::uint64_t next_name_ = 1;
-  std::size_t arena_bytes_ = first_arena_bytes;                 ///< of the next segment that allocations share
-  std::map<std::size_t, std::vector<std::byte*>> free_blocks_;  ///< by rounded size
-  std::byte* pool_next_ = nullptr;                              ///< unused rest of the newest pool segment
+  std::size_t arena_bytes_ = first_arena_bytes;  ///< of the next segment that allocations share
+  struct BlocksOfASize {
+    std::size_t made = 0;
+    std::vector<std::byte*> free;  ///< has room for all that were made
+  };
+  std::map<std::size_t, BlocksOfASize> blocks_;  ///< by rounded size
+  std::byte* pool_next_ = nullptr;               ///< unused rest of the newest pool segment
   std::byte* pool_end_ = nullptr;
   std::map<std::pair<int, std::uint64_t>, Range> mapped_;  ///< theirs
   std::function<void(std::byte*)> before_unmapping_;

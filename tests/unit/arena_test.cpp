@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <new>
 #include <random>
+
+#include "support/allocations.hpp"
 
 namespace partita::memory {
 namespace {
@@ -42,6 +45,25 @@ TEST(Arena, gives_pieces_that_do_not_overlap_and_merges_what_is_freed) {
   EXPECT_EQ(arena.free_ranges(), 1U);
   EXPECT_EQ(arena.allocate(size), std::optional<std::size_t>(0));
   EXPECT_EQ(arena.allocate(1), std::nullopt);
+}
+
+TEST(Arena, takes_no_memory_to_free_and_is_as_before_where_an_allocation_has_none) {
+  Arena arena(1 << 16);
+  const auto small = arena.allocate(64), large = arena.allocate(5000), last = arena.allocate(64);
+  test::fail_allocations(1, 1000);
+  arena.free(*large);
+  arena.free(*small);
+  test::end_failing();
+  for (long which = 1; which <= 2; ++which) {
+    test::fail_allocations(which);
+    EXPECT_THROW(arena.allocate(4096), std::bad_alloc);  // in a page of its own: a piece before it and one behind
+    test::end_failing();
+  }
+  EXPECT_EQ(arena.allocate(4096), std::optional<std::size_t>(4096));
+  arena.free(4096);
+  arena.free(*last);
+  EXPECT_TRUE(arena.empty());
+  EXPECT_EQ(arena.free_ranges(), 1U);
 }
 
 }  // namespace
