@@ -30,7 +30,7 @@ struct LegTerms {
 class Leg : protected Half::User {
  public:
   virtual Half& half() = 0;
-  /// As Matcher::add.
+  /// Adds its half to `matcher`, and throws as Matcher::add.
   virtual void seek_peer(Matcher& matcher) = 0;
   const Half& half() const { return const_cast<Leg*>(this)->half(); }
   /// Whether nothing of the open epoch is still to be moved. Under the engine's lock.

@@ -151,7 +151,7 @@ std::byte* HostMemory::allocate_block(std::size_t size_bytes) {
     std::memset(block, 0, std::min(size_bytes, give_back_bytes));
     return block;
   }
-  // Now, since destructors free blocks: that must not fail for want of memory.
+  // Destructors free blocks, which must not fail for want of memory: so there is room for this one from now on.
   if (alike.made == alike.free.capacity()) alike.free.reserve(2 * alike.made + 1);
   std::byte* const block = new_block(size);
   ++alike.made;

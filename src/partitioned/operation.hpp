@@ -100,9 +100,9 @@ class Operation : public Waiting {
   /// are none of the program's buffers: then it goes on with them after withdraw(), until this is false. Takes the
   /// engine's lock.
   virtual bool lingers() { return false; }
-  /// These halves. They are freed when it does not linger any more, after stop_lingering().
+  /// The halves with which it lingers. They are freed when it does not linger any more, after stop_lingering().
   virtual std::vector<Half*> lingering_halves() { return {}; }
-  /// Nobody waits for it any more, or nobody can. As withdraw(), once, after that.
+  /// Nobody waits for it any more, or nobody can. Called once, after withdraw().
   virtual void stop_lingering() {}
 
   /// Whether buffers of it lie in GPU memory.
@@ -124,9 +124,10 @@ class Operation : public Waiting {
   };
   NewestStart& newest_start() { return newest_start_; }
   const NewestStart& newest_start() const { return newest_start_; }
-  /// Null unless starts of it are enqueued that have not run. Any thread: who finds null has seen the last of them.
+  /// Returns null unless starts of it are enqueued that have not run. Any thread: who finds null has seen the last of
+  /// them.
   EarlyMarks* early_marks() const { return early_marks_.load(std::memory_order_acquire); }
-  /// One more, or one fewer, of them: under the lock of the queue that keeps the marks.
+  /// These two count such starts, under the lock of the queue that keeps the marks.
   void add_start_ahead(EarlyMarks& marks) {
     ++starts_ahead_;
     early_marks_.store(&marks, std::memory_order_release);

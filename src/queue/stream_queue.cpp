@@ -126,7 +126,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   std::atomic<bool> stands_{false};      ///< the stream stands at the first task, whose limit is watched
   std::atomic<bool> broken_{false};
 
-  // Of the step.
+  // The step alone uses these.
   std::optional<Error> why_broken_;
   std::optional<QueueClock::time_point> watched_since_;  ///< the first task
   WaitLimits limits_;
@@ -211,7 +211,7 @@ void StreamQueue::enqueue(Task task) {
   }
 }
 
-/// Under the lock: while something is enqueued the engine's thread looks soon.
+/// While something is enqueued the engine's thread looks soon. Called under the lock.
 void StreamQueue::be_prompt(bool prompt) {
   if (std::exchange(prompt_, prompt) == prompt) return;
   if (prompt) {

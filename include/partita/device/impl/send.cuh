@@ -27,7 +27,8 @@ struct Run {
   PARTITA_DEVICE_INLINE partita_u32 marks() const { return static_cast<partita_u32>(sends.size()); }
 };
 
-/// Which one, where each transport partition takes as many marks. No call, which would cost registers.
+/// The transport partition of `partition`, where each takes as many marks. It makes no call, which would cost
+/// registers.
 PARTITA_DEVICE_INLINE partita_i32 even_transport_of(partita_i32 partition, const Partita_Prequest& request) {
   const partita_u32 each = request.marks_each;
   partita_u32 t = static_cast<partita_u32>(partition);
@@ -217,7 +218,7 @@ PARTITA_DEVICE_OUT_OF_LINE void announce_group(Partita_Prequest_state& state, Pa
   // claimed keeps its epoch open, and whoever completed it had read both words.
   const Epoch epoch = low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed));
   const partita_u32 round = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
-  // As in announce. A host that moves everything does not look at it.
+  // The host looks once more where it sees this, as announce says; one that moves everything does not look at it.
   if (to_engine != 0) {
     SystemWord<partita_u32>(host.newest_hand_over).store(epoch, order::memory_order_relaxed);
   }
