@@ -1,11 +1,19 @@
-// Who computes which cells: the grid of ranks and the block of each.
+// Who computes which cells, and the sides of a block.
 #pragma once
 
 #include <array>
-#include <optional>
-#include <string>
+
+#include "apps/support/decomposition.hpp"
 
 namespace jacobi2d {
+
+using partita::apps::Block;
+using partita::apps::block_at;
+using partita::apps::block_of;
+using partita::apps::Division;
+using partita::apps::owner_of;
+using partita::apps::partitions_for;
+using partita::apps::problem_with;
 
 /// The four sides of a block, in the order used by every array over sides.
 enum class Side { north, south, west, east };
@@ -19,22 +27,6 @@ constexpr Side opposite(Side side) {
   return opposites[index_of(side)];
 }
 
-/// A grid of N x M cells over P x Q ranks.
-struct Division {
-  int rows = 0, columns = 0;            ///< cells of the whole grid, without the fixed edges
-  int rank_rows = 1, rank_columns = 1;  ///< P and Q
-
-  int ranks() const { return rank_rows * rank_columns; }
-};
-
-/// The cells of one rank, in the whole grid's rows and columns counted from 0.
-struct Block {
-  int first_row = 0, first_column = 0;
-  int rows = 0, columns = 0;
-
-  bool operator==(const Block&) const = default;
-};
-
 /// Cells a side of a rank's block with multiplier 1.
 inline constexpr int multiplied_cells = 256;
 
@@ -43,25 +35,5 @@ inline Division multiplied(int rank_rows, int rank_columns, int multiplier) {
   const int cells = multiplied_cells * multiplier;
   return {rank_rows * cells, rank_columns * cells, rank_rows, rank_columns};
 }
-
-/// The fewest rows and columns of a block: opposite edges of a block are different cells.
-inline constexpr int fewest_block_cells = 2;
-
-/// The block at (`rank_row`, `rank_column`). Sizes that do not divide evenly give the first blocks one row or column
-/// more.
-Block block_at(const Division& division, int rank_row, int rank_column);
-
-/// The block of Cartesian rank `rank` (row-major, as MPI_Cart_create numbers them).
-Block block_of(const Division& division, int rank);
-
-/// The rank that computes the cell at `row`, `column` of the whole grid.
-int owner_of(const Division& division, int row, int column);
-
-/// What is wrong with `division` for `ranks` ranks, as a sentence; nothing if it can be computed.
-std::optional<std::string> problem_with(const Division& division, int ranks);
-
-/// The number of equal partitions for a halo of `length` cells: MPI wants partitions of one size, so it is the divisor
-/// of `length` that is nearest to `wanted` in ratio (the smaller of two equally near). At least 1.
-int partitions_for(int length, int wanted);
 
 }  // namespace jacobi2d

@@ -5,12 +5,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 
 #include "apps/jacobi2d/collect.hpp"
 #include "apps/jacobi2d/gpu/solver.hpp"
@@ -20,30 +18,19 @@
 #include "apps/jacobi2d/record.hpp"
 #include "apps/jacobi2d/reference.hpp"
 #include "apps/jacobi2d/report.hpp"
-#include "apps/jacobi2d/threads.hpp"
+#include "apps/support/console.hpp"
+#include "apps/support/threads.hpp"
 
 namespace jacobi2d {
 namespace {
 
+using partita::apps::fail;
+using partita::apps::oversubscription_note;
+using partita::apps::say;
+using partita::apps::thread_count;
+
 constexpr int picture_pixels = 1024;
 constexpr int warm_up_iterations = 20;
-
-bool is_root() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank == 0;
-}
-
-void say(const std::string& text) {
-  if (!is_root()) return;
-  fmt::print("{}", text);
-  std::fflush(stdout);
-}
-
-int fail(int code, const std::string& text) {
-  if (is_root()) fmt::print(stderr, "{}", text);
-  return code;
-}
 
 const Mode& mode_named(const std::string& name) {
   return *std::find_if(modes.begin(), modes.end(), [&](const Mode& mode) { return mode.name == name; });
@@ -142,27 +129,20 @@ std::vector<Result> median_runs(const Options& options, const Results& results) 
 /// Writes the files on rank 0; false on every rank if that fails.
 bool write_files(const Plate& plate, const Options& options, const std::vector<Result>& medians,
                  const Results& results) {
-  return decide_on_rank_0(plate.comm(), [&] {
-    try {
-      const std::string history = options.output + "-residual.csv";
-      write_history(medians, history);
-      say(fmt::format("wrote {}\n", history));
-      if (options.picture) {
-        const std::string path = options.output + ".png";
-        write_png(
-            draw(results.field, plate.division().rows, plate.division().columns, coldest, hottest, picture_pixels),
-            path);
-        say(fmt::format("wrote {}\n", path));
-      }
-      if (options.json) {
-        const std::string path = options.output + ".json";
-        write_record(plate, options, results.runs, path);
-        say(fmt::format("wrote {}\n", path));
-      }
-      return true;
-    } catch (const std::runtime_error& error) {
-      fmt::print(stderr, "jacobi2d: {}\n", error.what());
-      return false;
+  return partita::apps::write_on_rank_0(plate.comm(), "jacobi2d", [&] {
+    const std::string history = options.output + "-residual.csv";
+    write_history(medians, history);
+    say(fmt::format("wrote {}\n", history));
+    if (options.picture) {
+      const std::string path = options.output + ".png";
+      write_png(draw(results.field, plate.division().rows, plate.division().columns, coldest, hottest, picture_pixels),
+                path);
+      say(fmt::format("wrote {}\n", path));
+    }
+    if (options.json) {
+      const std::string path = options.output + ".json";
+      write_record(plate, options, results.runs, path);
+      say(fmt::format("wrote {}\n", path));
     }
   });
 }
@@ -233,11 +213,7 @@ int solve_on_gpus(Options options, const Division& division) {
 
 int command(int argc, char** argv) {
   const auto read = read_options(argc, argv);
-  if (const auto* exit = std::get_if<Exit>(&read)) {
-    if (exit->code != 0) return fail(exit->code, exit->text);
-    say(exit->text);
-    return 0;
-  }
+  if (const auto* exit = std::get_if<Exit>(&read)) return partita::apps::end(*exit);
   const Options& options = std::get<Options>(read);
 
   int ranks = 1;

@@ -9,6 +9,7 @@
 #include "apps/jacobi2d/decomposition.hpp"
 #include "apps/jacobi2d/gpu/solver.hpp"
 #include "apps/jacobi2d/modes.hpp"
+#include "apps/support/command_line.hpp"
 
 namespace jacobi2d {
 namespace {
@@ -99,7 +100,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--output", options.output, "PREFIX of the files PREFIX.png and PREFIX-residual.csv")
       ->type_name("PREFIX")
-      ->check([](const std::string& prefix) { return prefix.empty() ? std::string("PREFIX is empty") : std::string(); })
+      ->check(partita::apps::problem_with_prefix)
       ->capture_default_str();
   app.add_option("--nccl", options.nccl, "The NCCL library of mode nccl; without it $NCCL_LIBRARY, else libnccl.so.2")
       ->type_name("PATH");
@@ -114,18 +115,12 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_flag("--no-verify", no_verify, "Do not compare with the solution computed by one rank");
   app.add_flag("--no-picture", no_picture, "Do not write PREFIX.png");
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return Exit{0, app.help()};
-  } catch (const CLI::ParseError& error) {
-    return Exit{2, fmt::format("jacobi2d: {}\nSee partita run jacobi2d --help.\n", error.what())};
-  }
+  if (auto exit = partita::apps::parse(app, "jacobi2d", argc, argv)) return *std::move(exit);
 
   options.gpu = device == "gpu";
   options.gpu_reference = (reference.empty() ? device : reference) == "gpu";
   const std::string problem = problem_with(app, options, mode);
-  if (!problem.empty()) return Exit{2, fmt::format("jacobi2d: {}\nSee partita run jacobi2d --help.\n", problem)};
+  if (!problem.empty()) return partita::apps::refused("jacobi2d", problem);
 
   options.all_modes = mode == "all";
   options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};

@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "apps/support/exit.hpp"
+
 namespace jacobi2d {
 
 /// Partitions of each halo on the CPU, unless the user says otherwise.
@@ -33,11 +35,7 @@ struct Options {
   std::string nccl;         ///< path of the library; empty: the usual names
 };
 
-/// The end of the program before any work: help (exit code 0) or what is wrong with the options (2).
-struct Exit {
-  int code = 0;
-  std::string text;
-};
+using partita::apps::Exit;
 
 /// Reads the options; argv[0] is the app's name. Every rank reads the same ones and comes to the same result.
 std::variant<Options, Exit> read_options(int argc, const char* const* argv);

@@ -1,31 +1,18 @@
 #include "apps/jacobi2d/record.hpp"
 
-#include <fmt/format.h>
 #include <mpi.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
-#include "apps/support/revision.hpp"
+#include "apps/support/record.hpp"
 
 namespace jacobi2d {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string mpi_library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string all = text.data();
-  return all.substr(0, all.find('\n'));
-}
 
 ordered_json job_record(const Plate& plate, const Options& options) {
   const Division& division = plate.division();
@@ -35,7 +22,7 @@ ordered_json job_record(const Plate& plate, const Options& options) {
     halos[names[index_of(side)]] = {{"cells", halo_length(plate.field(0), side)},
                                     {"partitions", plate.partitions(side)}};
   }
-  ordered_json record = {{"mpi", mpi_library()},
+  ordered_json record = {{"mpi", partita::apps::mpi_library_version()},
                          {"ranks", division.ranks()},
                          {"rank_grid", {division.rank_rows, division.rank_columns}},
                          {"threads_per_rank", omp_get_max_threads()},
@@ -78,9 +65,7 @@ ordered_json run_record(const Result& run, bool gpu) {
 
 void write_record(const Plate& plate, const Options& options, const std::map<std::string, std::vector<Result>>& runs,
                   const std::string& path) {
-  ordered_json record;
-  record["app"] = "jacobi2d";
-  record["revision"] = partita::apps::revision();
+  ordered_json record = partita::apps::record_of("jacobi2d");
   record["job"] = job_record(plate, options);
   record["limits"] = {{"tolerance", options.tolerance},
                       {"max_iterations", options.max_iterations},
@@ -89,11 +74,7 @@ void write_record(const Plate& plate, const Options& options, const std::map<std
   for (const std::string& mode : options.modes) {
     for (const Result& run : runs.at(mode)) record["runs"][mode].push_back(run_record(run, options.gpu));
   }
-
-  std::ofstream file(path);
-  file << record.dump(2) << '\n';
-  file.close();
-  if (!file) throw std::runtime_error(fmt::format("The record {} cannot be written: {}.", path, std::strerror(errno)));
+  partita::apps::write_json(record, path);
 }
 
 }  // namespace jacobi2d

@@ -4,11 +4,13 @@
 
 #include <bit>
 
-#include "apps/jacobi2d/progress.hpp"
 #include "apps/jacobi2d/stencil.hpp"
+#include "apps/support/progress.hpp"
 
 namespace jacobi2d {
 namespace {
+
+using partita::apps::Progress;
 
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "apps/jacobi2d/solver.hpp"
+#include "apps/support/console.hpp"
+#include "apps/support/rank_values.hpp"
 
 namespace jacobi2d {
 
-enum class Check { skipped, passed, failed };
+using partita::apps::Check;
+using partita::apps::median_run;
 
 /// One run of one mode, over all ranks.
 struct Result {
@@ -31,10 +34,6 @@ struct Result {
 
 /// Puts together what the ranks measured; the result is complete on rank 0. Collective.
 Result summarise(const Plate& plate, std::string_view mode, const Outcome& outcome);
-
-/// The run whose time is the median of `runs`, the shorter of the middle two if their number is even. `runs` is not
-/// empty.
-const Result& median_run(const std::vector<Result>& runs);
 
 /// One line about one run.
 std::string describe(const Result& result);

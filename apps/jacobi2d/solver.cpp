@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "apps/jacobi2d/progress.hpp"
+#include "apps/support/progress.hpp"
 
 namespace jacobi2d {
 namespace {
+
+using partita::apps::Progress;
 
 using Clock = std::chrono::steady_clock;
 

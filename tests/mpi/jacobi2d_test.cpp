@@ -7,7 +7,6 @@
 #include <mpi.h>
 #include <omp.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,12 +17,15 @@
 #include "apps/jacobi2d/collect.hpp"
 #include "apps/jacobi2d/modes.hpp"
 #include "apps/jacobi2d/reference.hpp"
-#include "apps/jacobi2d/threads.hpp"
+#include "apps/support/threads.hpp"
+#include "support/app.hpp"
 #include "support/job.hpp"
 
 namespace jacobi2d {
 namespace {
 
+using partita::apps::oversubscription_note;
+using partita::test::divisions_of;
 using partita::test::rank;
 using partita::test::ranks;
 
@@ -38,17 +40,6 @@ std::vector<Setting> settings() {
 #else
   return {{1, 3}, {5, 2}, {64, 1}};
 #endif
-}
-
-/// All ways to arrange the job's ranks in rows and columns.
-std::vector<Division> divisions_of(int rows, int columns) {
-  std::vector<Division> divisions;
-  for (int rank_rows = 1; rank_rows <= ranks(); ++rank_rows) {
-    if (ranks() % rank_rows != 0) continue;
-    const Division division{rows, columns, rank_rows, ranks() / rank_rows};
-    if (!problem_with(division, ranks())) divisions.push_back(division);
-  }
-  return divisions;
 }
 
 void expect_one_rank_solution(const Plate& plate, const Outcome& outcome, std::string_view mode) {
@@ -102,12 +93,8 @@ TEST(Jacobi2d, every_mode_stops_at_the_tolerance_after_the_same_iterations) {
   }
 }
 
-int run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "jacobi2d");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  return command(static_cast<int>(arguments.size()), argv.data());
+int run(const std::vector<std::string>& arguments) {
+  return partita::test::run_app(command, "jacobi2d", arguments);
 }
 
 TEST(Jacobi2dThreads, a_note_says_that_times_mean_nothing_where_ranks_share_a_core) {
@@ -137,9 +124,7 @@ TEST(Jacobi2dCommand, ends_with_code_2_on_every_rank_for_options_that_make_no_se
 }
 
 TEST(Jacobi2dCommand, runs_all_modes_and_writes_the_picture_and_the_history) {
-  const std::string prefix =
-      std::filesystem::temp_directory_path() /
-      ("jacobi2d_test_" + std::to_string(partita::test::from_rank_zero(static_cast<unsigned long long>(::getpid()))));
+  const std::string prefix = partita::test::temporary_prefix("jacobi2d_test");
   EXPECT_EQ(run({"--size", "24", "20", "--max-iterations", "50", "--tolerance", "0", "--check-every", "20", "--threads",
                  "1", "--json", "--output", prefix}),
             0);

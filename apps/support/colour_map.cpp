@@ -1,10 +1,10 @@
-#include "apps/jacobi2d/colour_map.hpp"
+#include "apps/support/colour_map.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace jacobi2d {
+namespace partita::apps {
 namespace {
 
 struct LinearRgb {
@@ -69,4 +69,4 @@ Colour EmberMap::at(double value) const {
   return colours_[static_cast<std::size_t>(std::lround(inside * (steps - 1)))];
 }
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

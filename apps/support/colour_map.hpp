@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace jacobi2d {
+namespace partita::apps {
 
 struct Colour {
   std::uint8_t red = 0, green = 0, blue = 0;
@@ -25,4 +25,4 @@ class EmberMap {
   std::array<Colour, steps> colours_;
 };
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string_view>
 
-namespace jacobi2d {
+namespace partita::apps {
 
 /// Lets one line pass every two seconds, and none in the first two.
 class Progress {
@@ -23,4 +23,4 @@ class Progress {
   Clock::time_point last_;
 };
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

@@ -1,11 +1,11 @@
-#include "apps/jacobi2d/decomposition.hpp"
+#include "apps/support/decomposition.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace jacobi2d {
+namespace partita::apps {
 namespace {
 
 struct Run {
@@ -75,4 +75,4 @@ int partitions_for(int length, int wanted) {
   return static_cast<int>(best);
 }
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

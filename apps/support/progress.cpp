@@ -1,10 +1,10 @@
-#include "apps/jacobi2d/progress.hpp"
+#include "apps/support/progress.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdio>
 
-namespace jacobi2d {
+namespace partita::apps {
 
 bool Progress::due() {
   constexpr std::chrono::seconds pause{2};
@@ -20,4 +20,4 @@ void Progress::say(std::string_view what, std::string_view state) {
   std::fflush(stderr);
 }
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

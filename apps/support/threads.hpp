@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace jacobi2d {
+namespace partita::apps {
 
 /// `wanted` if it is not 0, else OMP_NUM_THREADS if that is set, else the cores that the ranks of this node may use,
 /// shared out evenly; at least 1. Collective over `comm`.
@@ -15,4 +15,4 @@ int thread_count(MPI_Comm comm, int wanted);
 /// is how the system shares the cores; else empty. Collective over `comm`.
 std::string oversubscription_note(MPI_Comm comm, int threads);
 
-}  // namespace jacobi2d
+}  // namespace partita::apps

@@ -1,4 +1,4 @@
-#include "apps/jacobi2d/threads.hpp"
+#include "apps/support/threads.hpp"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -8,17 +8,17 @@
 
 #include "apps/support/node.hpp"
 
-namespace jacobi2d {
+namespace partita::apps {
 
 int thread_count(MPI_Comm comm, int wanted) {
-  const partita::apps::Node node = partita::apps::find_node(comm);
+  const Node node = find_node(comm);
   if (wanted > 0) return wanted;
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return omp_get_max_threads();
   return std::max(1, std::min(node.my_cores, node.cores / node.ranks));
 }
 
 std::string oversubscription_note(MPI_Comm comm, int threads) {
-  const partita::apps::Node node = partita::apps::find_node(comm);
+  const Node node = find_node(comm);
   const int too_many = node.ranks * threads > node.cores ? 1 : 0;
   int anywhere = 0;
   MPI_Allreduce(&too_many, &anywhere, 1, MPI_INT, MPI_MAX, comm);
@@ -34,4 +34,4 @@ std::string oversubscription_note(MPI_Comm comm, int threads) {
   return note + "\n";
 }
 
-}  // namespace jacobi2d
+}  // namespace partita::apps
