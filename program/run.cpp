@@ -2,6 +2,7 @@
 #include <array>
 
 #include "apps/jacobi2d/jacobi2d.hpp"
+#include "apps/life/life.hpp"
 #include "program/command.hpp"
 
 namespace partita::program {
@@ -10,6 +11,8 @@ namespace {
 constexpr std::array apps{
     Command{"jacobi2d", "[options]", "Laplace's equation on a plate, the halo exchanged in three ways",
             jacobi2d::command},
+    Command{"life", "[options]", "the Game of Life, the halo exchanged by plain MPI, in queues and in partitions",
+            life::command},
 };
 
 }  // namespace

@@ -1,0 +1,68 @@
+// The halo of a rank's block of a 2-D grid: the cells of its eight neighbours, exchanged in packed messages.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+namespace partita {
+
+/// Where a neighbour lies: -1, 0 or 1 rows down and columns to the right.
+struct halo_direction {
+  int down = 0, across = 0;
+};
+inline constexpr std::size_t halo_directions = 8;
+/// Row by row from the upper left; opposite to direction i is 7 - i.
+inline constexpr std::array<halo_direction, halo_directions> all_halo_directions{
+    {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}, {1, 1}}};
+
+/// A block of rows x columns cells of 8 bytes inside a frame one cell wide, which the exchange fills. `frame` is the
+/// frame's upper left cell, and rows lie `stride` cells apart.
+struct halo_block {
+  void* frame = nullptr;
+  int rows = 0, columns = 0;
+  std::ptrdiff_t stride = 0;
+};
+
+/// How the messages travel; all start their receives before they pack.
+enum class halo_way {
+  traditional,    ///< persistent requests of the MPI
+  queue_regular,  ///< matched once, started and awaited in a queue of the host (cpu-free-stream-triggered-mpi, fig. 3)
+  queue_ready,    ///< the same with ready sends: receives are started one exchange ahead
+  partitioned,    ///< partitions leave as they are packed, and are unpacked as they arrive
+};
+
+/// What the ranks have to know of a halo.
+struct halo_shape {
+  int rows = 0, columns = 0;                      ///< of this rank's block
+  std::array<int, halo_directions> neighbours{};  ///< by direction; this rank itself, or MPI_PROC_NULL, which leaves
+                                                  ///< the frame there as it is
+  int partitions = 1;  ///< wanted of each edge in halo_way::partitioned, see partitions_for; corners have one
+};
+
+/// Exchanges the frames of blocks of one shape. One thread at a time. Errors of Partita's calls are partita::error
+/// where the communicator's handler returns.
+class halo {
+ public:
+  /// Collective over `comm`, which is known to Partita and stays the caller's. Each of two neighbours has the other
+  /// among its own, in opposite directions, and wants as many partitions.
+  halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
+  /// Collective.
+  ~halo();
+  halo(const halo&) = delete;
+  halo& operator=(const halo&) = delete;
+
+  /// Fills the frame of `block`, which has the shape's rows and columns, with the cells that the neighbours have at
+  /// their rims. Collective among neighbours; returns when the frame is filled and the block may be written.
+  void exchange(const halo_block& block);
+
+  /// One way of exchanging; they are made in mpi.cpp and partita.cpp.
+  class exchanger;
+
+ private:
+  std::unique_ptr<exchanger> exchanger_;
+};
+
+}  // namespace partita

@@ -1,0 +1,66 @@
+// The packed messages of a halo, whatever way they travel.
+#pragma once
+
+#include <mpi.h>
+
+#include <vector>
+
+#include "apps/halo/halo.hpp"
+
+namespace partita {
+
+/// What a block exchanges with the neighbour in one direction: `length` cells, in partitions of equal size.
+struct halo_message {
+  std::size_t direction = 0;
+  int neighbour = MPI_PROC_NULL;
+  int length = 0, partitions = 1;
+  std::byte* sent = nullptr;      ///< the cells of the block's own rim
+  std::byte* received = nullptr;  ///< those of the frame
+
+  int cells_each() const { return length / partitions; }
+  /// A message carries the direction in which it travels.
+  int send_tag() const { return static_cast<int>(direction); }
+  int receive_tag() const { return static_cast<int>(halo_directions - 1 - direction); }
+};
+
+/// The messages of one shape and their memory, which is MPI_Alloc_mem's, so that others of the node may write there.
+class halo_messages {
+ public:
+  explicit halo_messages(const halo_shape& shape);
+  ~halo_messages();
+  halo_messages(const halo_messages&) = delete;
+  halo_messages& operator=(const halo_messages&) = delete;
+
+  std::vector<halo_message>::const_iterator begin() const { return messages_.begin(); }
+  std::vector<halo_message>::const_iterator end() const { return messages_.end(); }
+  bool empty() const { return messages_.empty(); }
+
+  void pack(const halo_block& block) const;
+  void unpack(const halo_block& block) const;
+
+ private:
+  std::vector<halo_message> messages_;
+  std::byte* memory_ = nullptr;
+};
+
+/// One partition of a message.
+void pack_partition(const halo_block& block, const halo_message& message, int partition);
+void unpack_partition(const halo_block& block, const halo_message& message, int partition);
+
+/// One way of exchanging a halo.
+class halo::exchanger {
+ public:
+  exchanger() = default;
+  virtual ~exchanger() = default;
+  exchanger(const exchanger&) = delete;
+  exchanger& operator=(const exchanger&) = delete;
+
+  virtual void exchange(const halo_block& block) = 0;
+};
+
+std::unique_ptr<halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape);
+
+}  // namespace partita

@@ -1,0 +1,96 @@
+#include "apps/life/board.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "apps/support/collect.hpp"
+#include "apps/support/progress.hpp"
+
+namespace life {
+namespace {
+
+using partita::apps::Division;
+using partita::apps::Progress;
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// The row, or column, of ranks one step away from `index` of `count`; nothing beyond the rim.
+std::optional<int> beside(int index, int step, int count, Boundary boundary) {
+  const int next = index + step;
+  if (boundary == Boundary::periodic) return (next + count) % count;
+  return next < 0 || next >= count ? std::nullopt : std::optional(next);
+}
+
+partita::halo_block frame_of(const Field& field) {
+  return {field.cells, field.rows, field.columns, field.stride};
+}
+
+}  // namespace
+
+std::array<int, partita::halo_directions> neighbours_of(const Division& division, int rank, Boundary boundary) {
+  std::array<int, partita::halo_directions> neighbours{};
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    const auto [down, across] = partita::all_halo_directions[i];
+    const auto row = beside(rank / division.rank_columns, down, division.rank_rows, boundary);
+    const auto column = beside(rank % division.rank_columns, across, division.rank_columns, boundary);
+    neighbours[i] = row && column ? *row * division.rank_columns + *column : MPI_PROC_NULL;
+  }
+  return neighbours;
+}
+
+Board::Board(MPI_Comm world, const Division& division, const Game& game, int wanted_partitions)
+    : division_(division), game_(game) {
+  MPI_Comm_dup(world, &comm_);
+  MPI_Comm_rank(comm_, &rank_);
+  block_ = partita::apps::block_of(division_, rank_);
+  shape_ = {block_.rows, block_.columns, neighbours_of(division_, rank_, game_.boundary), wanted_partitions};
+  const std::ptrdiff_t size = partita::apps::size_of(block_.rows, block_.columns);
+  memory_.resize(2 * static_cast<std::size_t>(size));
+  fields_ = {partita::apps::framed_in(memory_.data(), block_.rows, block_.columns),
+             partita::apps::framed_in(memory_.data() + size, block_.rows, block_.columns)};
+}
+
+Board::~Board() {
+  MPI_Comm_free(&comm_);
+}
+
+Outcome Board::play(const Mode& mode, int generations) {
+  for (const Field& field : fields_) fill(field, block_, game_);
+  current_ = 0;
+  Outcome outcome;
+  const auto before = Clock::now();
+  partita::halo halo(comm_, shape_, mode.way);
+  outcome.setup_s = seconds(Clock::now() - before);
+
+  Progress progress(rank_ == 0);
+  MPI_Barrier(comm_);
+  const auto begin = Clock::now();
+  Clock::duration halo_time{0};
+  for (; outcome.generations < generations; ++outcome.generations) {
+    const auto exchange_begin = Clock::now();
+    halo.exchange(frame_of(fields_[current_]));
+    halo_time += Clock::now() - exchange_begin;
+    next_generation(fields_[current_], fields_[1 - current_]);
+    current_ = 1 - current_;
+    if (progress.due()) Progress::say(mode.name, fmt::format("generation {} of {}", outcome.generations, generations));
+  }
+  MPI_Barrier(comm_);
+  outcome.time_s = seconds(Clock::now() - begin);
+  outcome.halo_s = seconds(halo_time);
+  return outcome;
+}
+
+std::vector<Cell> Board::gather() const {
+  std::vector<Cell> whole;
+  if (rank_ == 0) whole.resize(static_cast<std::size_t>(game_.rows) * static_cast<std::size_t>(game_.columns));
+  const Field& field = fields_[current_];
+  partita::apps::gather_blocks(comm_, division_, &field.at(1, 1), field.stride, MPI_UINT64_T, whole.data());
+  return whole;
+}
+
+}  // namespace life

@@ -1,0 +1,128 @@
+#include "apps/life/life.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "apps/life/board.hpp"
+#include "apps/life/options.hpp"
+#include "apps/life/picture.hpp"
+#include "apps/life/record.hpp"
+#include "apps/life/report.hpp"
+#include "apps/support/collect.hpp"
+#include "apps/support/console.hpp"
+#include "apps/support/rank_values.hpp"
+#include "apps/support/threads.hpp"
+
+namespace life {
+namespace {
+
+using partita::apps::Check;
+using partita::apps::decide_on_rank_0;
+using partita::apps::Division;
+using partita::apps::fail;
+using partita::apps::say;
+
+constexpr int picture_pixels = 1024;
+constexpr int warm_up_generations = 20;
+
+Division divide(const Options& options, int ranks) {
+  std::array<int, 2> dims{options.rank_rows, options.rank_columns};
+  if (dims[0] == 0) MPI_Dims_create(ranks, 2, dims.data());
+  return {options.game.rows, options.game.columns, dims[0], dims[1]};
+}
+
+std::string describe(const Board& board, const Options& options) {
+  const Division& division = board.division();
+  return fmt::format("the Game of Life on {} x {} cells, {}, {} of a hundred alive at the start, {} ranks ({} x {})\n",
+                     division.rows, division.columns,
+                     options.game.boundary == Boundary::periodic ? "periodic" : "bounded", options.game.density,
+                     division.ranks(), division.rank_rows, division.rank_columns);
+}
+
+/// Everything that the runs leave behind on rank 0.
+struct Results {
+  std::map<std::string, std::vector<Result>> runs;  ///< by mode
+  std::vector<Cell> board;                          ///< the whole one after the last run
+  bool all_passed = true;
+};
+
+/// Compares the whole board with the one that rank 0 plays alone. Collective; the same verdict on every rank.
+bool verify(const Board& board, const std::vector<Cell>& whole, OneRank& one_rank, int generations) {
+  return decide_on_rank_0(board.comm(), [&] {
+    const auto found = difference(board.division(), whole, one_rank.after(generations));
+    if (found) fmt::print(stderr, "life: wrong result: {}.\n", *found);
+    return !found;
+  });
+}
+
+void run_mode(Board& board, const Options& options, const Mode& mode, OneRank& one_rank, Results& results) {
+  const Outcome outcome = board.play(mode, options.generations);
+  Result result = summarise(board, mode, outcome);
+  if (options.verify || options.picture) results.board = board.gather();
+  if (options.verify) {
+    const bool passed = verify(board, results.board, one_rank, options.generations);
+    result.check = passed ? Check::passed : Check::failed;
+    results.all_passed = results.all_passed && passed;
+  }
+  say(fmt::format("  {}\n", describe(result)));
+  results.runs[result.mode].push_back(std::move(result));
+}
+
+std::vector<Result> median_runs(const Options& options, const Results& results) {
+  std::vector<Result> medians;
+  medians.reserve(options.modes.size());
+  for (const Mode& mode : options.modes)
+    medians.push_back(partita::apps::median_run(results.runs.at(std::string(mode.name))));
+  return medians;
+}
+
+/// Writes the files on rank 0; false on every rank if that fails.
+bool write_files(const Board& board, const Options& options, const Results& results) {
+  return partita::apps::write_on_rank_0(board.comm(), "life", [&] {
+    if (options.picture) {
+      const std::string path = options.output + ".png";
+      write_png(draw(results.board, options.game.rows, options.game.columns, picture_pixels), path);
+      say(fmt::format("wrote {}\n", path));
+    }
+    if (options.json) {
+      const std::string path = options.output + ".json";
+      write_record(board, options, results.runs, path);
+      say(fmt::format("wrote {}\n", path));
+    }
+  });
+}
+
+int run_modes(Board& board, const Options& options) {
+  // Connections and first touches are not what the modes differ in.
+  for (const Mode& mode : options.modes) board.play(mode, std::min(warm_up_generations, options.generations));
+  OneRank one_rank(options.verify && board.rank() == 0 ? options.game : Game{});
+  Results results;
+  for (int repeat = 0; repeat < options.repeat; ++repeat) {
+    for (const Mode& mode : options.modes) run_mode(board, options, mode, one_rank, results);
+  }
+  say(fmt::format("\n{}\n", comparison_table(median_runs(options, results))));
+  const bool written = write_files(board, options, results);
+  return results.all_passed && written ? 0 : 1;
+}
+
+}  // namespace
+
+int command(int argc, char** argv) {
+  const auto read = read_options(argc, argv);
+  if (const auto* exit = std::get_if<Exit>(&read)) return partita::apps::end(*exit);
+  const Options& options = std::get<Options>(read);
+
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Division division = divide(options, ranks);
+  if (const auto problem = problem_with(division, ranks)) return fail(2, fmt::format("life: {}.\n", *problem));
+  Board board(MPI_COMM_WORLD, division, options.game, options.partitions);
+  say(describe(board, options) + partita::apps::oversubscription_note(board.comm(), 1));
+  return run_modes(board, options);
+}
+
+}  // namespace life

@@ -1,0 +1,203 @@
+// The halo and the app life: every way to exchange the halo fills the whole frame and gives the board that one rank
+// plays; bad options end on all ranks.
+#include "apps/life/life.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/life/board.hpp"
+#include "apps/life/picture.hpp"
+#include "apps/life/report.hpp"
+#include "apps/support/collect.hpp"
+#include "support/app.hpp"
+#include "support/job.hpp"
+
+namespace life {
+namespace {
+
+using partita::apps::Division;
+using partita::test::divisions_of;
+using partita::test::rank;
+using partita::test::ranks;
+
+/// What the cell at a place of the whole grid holds in round `round`: different bits everywhere, of a double.
+double value_at(int row, int column, int round) {
+  return 1000.0 * row + column + 0.25 * round + 1.0;
+}
+
+/// The frame's cell at a place that may lie beyond the rim; -1 where nobody sends.
+double framed_value(const Division& division, Boundary boundary, int row, int column, int round) {
+  if (boundary == Boundary::periodic) {
+    return value_at((row + division.rows) % division.rows, (column + division.columns) % division.columns, round);
+  }
+  const bool outside = row < 0 || row >= division.rows || column < 0 || column >= division.columns;
+  return outside ? -1.0 : value_at(row, column, round);
+}
+
+void expect_frames(const Division& division, Boundary boundary, const Mode& mode) {
+  const partita::apps::Block block = partita::apps::block_of(division, rank());
+  std::vector<double> memory(static_cast<std::size_t>(partita::apps::size_of(block.rows, block.columns)), -1.0);
+  const auto field = partita::apps::framed_in(memory.data(), block.rows, block.columns);
+  partita::halo halo(MPI_COMM_WORLD, {block.rows, block.columns, neighbours_of(division, rank(), boundary), 3},
+                     mode.way);
+  std::string wrong;  // the first cell that is, so that all ranks go on together
+  for (int round = 0; round < 3; ++round) {
+    for (int row = 1; row <= block.rows; ++row) {
+      for (int column = 1; column <= block.columns; ++column) {
+        field.at(row, column) = value_at(block.first_row + row - 1, block.first_column + column - 1, round);
+      }
+    }
+    halo.exchange({field.cells, field.rows, field.columns, field.stride});
+    for (int row = 0; row <= block.rows + 1; ++row) {
+      for (int column = 0; column <= block.columns + 1; ++column) {
+        const double expected =
+            framed_value(division, boundary, block.first_row + row - 1, block.first_column + column - 1, round);
+        if (wrong.empty() && field.at(row, column) != expected) {
+          wrong = fmt::format("round {}, row {}, column {}: expected {}, got {}", round, row, column, expected,
+                              field.at(row, column));
+        }
+      }
+    }
+  }
+  EXPECT_EQ("", wrong) << mode.name;
+}
+
+TEST(Halo, every_way_fills_the_frame_with_corners_and_leaves_the_rim) {
+  for (const auto& [rows, columns] : {std::pair(12, 18), std::pair(9, 8)}) {
+    for (const Division& division : divisions_of(rows, columns)) {
+      for (const Boundary boundary : {Boundary::periodic, Boundary::bounded}) {
+        for (const Mode& mode : modes) {
+          partita::test::step(fmt::format("{} on {} x {} ranks", mode.name, division.rank_rows, division.rank_columns));
+          expect_frames(division, boundary, mode);
+        }
+      }
+    }
+  }
+}
+
+/// A halo needs no two rows: here each rank has a row, or a column, and its edges are its own neighbours' too.
+TEST(Halo, blocks_may_be_one_cell_wide) {
+  for (const Division& division : {Division{ranks(), 5, ranks(), 1}, Division{5, ranks(), 1, ranks()}}) {
+    for (const Mode& mode : modes) expect_frames(division, Boundary::periodic, mode);
+  }
+}
+
+void expect_one_rank_board(const Board& board, int generations, std::string_view mode) {
+  const std::vector<Cell> whole = board.gather();
+  const bool right = partita::apps::decide_on_rank_0(board.comm(), [&] {
+    OneRank one_rank(board.game());
+    const auto found = difference(board.division(), whole, one_rank.after(generations));
+    if (found) std::printf("%s: %s\n", std::string(mode).c_str(), found->c_str());
+    return !found;
+  });
+  EXPECT_TRUE(right) << mode;
+}
+
+TEST(Life, every_mode_gives_the_board_that_one_rank_plays) {
+  for (const Boundary boundary : {Boundary::periodic, Boundary::bounded}) {
+    for (const Division& division : divisions_of(21, 26)) {
+      Board board(MPI_COMM_WORLD, division, {21, 26, boundary, 40, 7}, 4);
+      for (const Mode& mode : modes) {
+        EXPECT_EQ(9, board.play(mode, 9).generations);
+        expect_one_rank_board(board, 9, mode.name);
+      }
+    }
+  }
+}
+
+/// A glider comes back to its place after as many times four generations as a periodic board has cells a side, having
+/// crossed every rank's rim and corner.
+TEST(Life, a_glider_goes_around_the_board) {
+  constexpr int side = 12;
+  OneRank board({side, side, Boundary::periodic, 0, 0});
+  const Field& start = board.after(0);
+  const std::vector<std::pair<int, int>> glider = {{1, 2}, {2, 3}, {3, 1}, {3, 2}, {3, 3}};
+  for (const auto& [row, column] : glider) start.at(row, column) = 1;
+  const Field& end = board.after(4 * side);
+  int living = 0;
+  for (int row = 1; row <= side; ++row) {
+    for (int column = 1; column <= side; ++column) living += static_cast<int>(end.at(row, column));
+  }
+  EXPECT_EQ(5, living);
+  for (const auto& [row, column] : glider) EXPECT_EQ(1U, end.at(row, column)) << row << ", " << column;
+}
+
+TEST(Life, a_cell_that_differs_is_named_with_its_rank) {
+  OneRank one_rank({4, 6, Boundary::bounded, 50, 3});
+  const Field& expected = one_rank.after(2);
+  std::vector<Cell> got;
+  for (int row = 1; row <= 4; ++row) got.insert(got.end(), &expected.at(row, 1), &expected.at(row, 7));
+  const Division division{4, 6, 2, 2};
+  EXPECT_FALSE(difference(division, got, expected));
+  got[15] ^= 1U;
+  got[23] ^= 1U;
+  const auto found = difference(division, got, expected);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(0U, found->find("2 cells differ")) << *found;
+  EXPECT_NE(std::string::npos, found->find("row 2, column 3, played by rank 3")) << *found;
+}
+
+TEST(LifePicture, shows_cells_as_squares_or_squares_of_cells_as_shares) {
+  const std::vector<Cell> cells = {1, 0, 0, 0, 0, 1};  // 2 x 3
+  const partita::apps::EmberMap map;
+  const auto large = draw(cells, 2, 3, 7);
+  EXPECT_EQ(6, large.width);
+  EXPECT_EQ(4, large.height);
+  EXPECT_EQ(map.at(1.0), large.pixels[7]);
+  EXPECT_EQ(map.at(0.0), large.pixels[2]);
+  const auto small = draw(cells, 2, 3, 2);
+  EXPECT_EQ(2, small.width);
+  EXPECT_EQ(1, small.height);
+  EXPECT_EQ(map.at(0.25), small.pixels[0]);
+  EXPECT_EQ(map.at(0.5), small.pixels[1]);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  return partita::test::run_app(command, "life", arguments);
+}
+
+TEST(LifeCommand, ends_with_code_2_on_every_rank_for_options_that_make_no_sense) {
+  const std::vector<std::vector<std::string>> bad = {
+      {"--mode", "stream"},   {"--frobnicate"},       {"leftover"},           {"--size", "0", "5"},  {"--size", "12"},
+      {"--boundary", "x"},    {"--density", "101"},   {"--ranks", "7", "11"}, {"--partitions", "0"}, {"--output", ""},
+      {"--size", "1", "100"}, {"--generations", "0"}, {"--device", "gpu"},    {"--seed", "-1"},      {"--repeat", "0"},
+  };
+  for (const auto& arguments : bad) EXPECT_EQ(run(arguments), 2) << arguments.front();
+}
+
+TEST(LifeCommand, runs_all_modes_and_writes_the_picture_and_the_record) {
+  const std::string prefix = partita::test::temporary_prefix("life_test");
+  EXPECT_EQ(run({"--size", "24", "20", "--generations", "8", "--repeat", "2", "--json", "--output", prefix}), 0);
+  if (rank() != 0) return;
+  EXPECT_GT(std::filesystem::file_size(prefix + ".png"), 1000U);
+  std::ifstream record_file(prefix + ".json");
+  const auto record = nlohmann::json::parse(record_file);
+  EXPECT_EQ(record["app"], "life");
+  EXPECT_EQ(record["job"]["ranks"], ranks());
+  EXPECT_EQ(record["game"]["generations"], 8);
+  for (const Mode& mode : modes) {
+    const auto& runs = record["runs"][std::string(mode.name)];
+    ASSERT_EQ(runs.size(), 2U);
+    EXPECT_EQ(runs[0]["identical_to_one_rank"], true);
+    EXPECT_GT(runs[0]["step_s"], 0.0);
+    EXPECT_GT(runs[0]["time_s"], runs[0]["halo_median_s"]);
+  }
+  std::filesystem::remove(prefix + ".json");
+  std::filesystem::remove(prefix + ".png");
+}
+
+TEST(LifeCommand, ends_with_code_1_on_every_rank_when_a_file_cannot_be_written) {
+  EXPECT_EQ(
+      run({"--size", "16", "16", "--mode", "queue-ready", "--generations", "1", "--output", "/nonexistent/folder/x"}),
+      1);
+}
+
+}  // namespace
+}  // namespace life
