@@ -1,4 +1,5 @@
-// The C face of partitioned collectives: the 21 init calls (after MPI-4, sections 6.13 and 8.8).
+// The C face of partitioned collectives: what the arguments of the 21 init calls mean, and the calls (after MPI-4,
+// sections 6.13 and 8.8).
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,24 +12,13 @@ namespace {
 
 using collective::Kind;
 
-template <class Body>
-int init(const char* call, Kind kind, const CommonArguments& common, Body body) noexcept {
-  return guarded(
-      call, [&] { return common.comm == MPI_COMM_NULL ? MPI_COMM_SELF : common.comm; },
-      [&] {
-        CollectiveCall gathered(kind, common);
-        body(gathered);
-        gathered.make();
-      });
-}
-
 constexpr const char* sendbuf_name = "sendbuf";
 constexpr const char* recvbuf_name = "recvbuf";
 
 /// gather and gatherv: `each_received` gives the root's blocks.
 template <class EachReceived>
-void gather(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-            const GivenBuffer& recvbuf, int root, const EachReceived& each_received) {
+void to_root(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+             const GivenBuffer& recvbuf, int root, const EachReceived& each_received) {
   call.set_root(root);
   if (call.is_root()) {
     call.refuse_in_place(recvbuf, "");
@@ -48,8 +38,8 @@ void gather(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendcoun
 }
 
 template <class EachSent>
-void scatter(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, MPI_Count recvcount,
-             MPI_Datatype recvtype, int root, const EachSent& each_sent) {
+void from_root(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, MPI_Count recvcount,
+               MPI_Datatype recvtype, int root, const EachSent& each_sent) {
   call.set_root(root);
   if (call.is_root()) {
     call.refuse_in_place(sendbuf, "");
@@ -67,8 +57,8 @@ void scatter(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer
 
 /// Where each rank has its own block of every rank's receive buffer.
 template <class EachReceived>
-void allgather(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-               const GivenBuffer& recvbuf, const EachReceived& each_received) {
+void to_all(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+            const GivenBuffer& recvbuf, const EachReceived& each_received) {
   call.refuse_in_place(recvbuf, "");
   const bool in_place = sendbuf.in_place();
   if (in_place) call.set_in_place();
@@ -82,8 +72,8 @@ void allgather(CollectiveCall& call, const GivenBuffer& sendbuf, MPI_Count sendc
 }
 
 template <class EachSent, class EachReceived>
-void alltoall(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, const EachSent& each_sent,
-              const EachReceived& each_received) {
+void from_all_to_all(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf,
+                     const EachSent& each_sent, const EachReceived& each_received) {
   call.refuse_in_place(recvbuf, "");
   const bool in_place = sendbuf.in_place();
   if (in_place) call.set_in_place();
@@ -98,8 +88,8 @@ void alltoall(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffe
 }
 
 template <class EachSent, class EachReceived>
-void neighbours(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, const EachSent& each_sent,
-                const EachReceived& each_received) {
+void between_neighbours(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf,
+                        const EachSent& each_sent, const EachReceived& each_received) {
   call.refuse_in_place(sendbuf, ": neighbourhood collectives have no such form");
   call.refuse_in_place(recvbuf, "");
   each_sent([&](int, MPI_Aint offset, MPI_Count count, const std::shared_ptr<const Layout>& layout) {
@@ -148,8 +138,8 @@ auto typed(CollectiveCall& call, const char* counts_name, const char* displaceme
 
 /// reduce, allreduce, scan and exscan: one block each, received where `receives`; `may_be_in_place` where the receive
 /// buffer counts.
-void reduce(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, MPI_Count count,
-            MPI_Datatype datatype, MPI_Op op, bool receives, bool may_be_in_place) {
+void one_block(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf, MPI_Count count,
+               MPI_Datatype datatype, MPI_Op op, bool receives, bool may_be_in_place) {
   const auto layout = call.reduce_with(op, datatype);
   if (receives) {
     call.refuse_in_place(recvbuf, "");
@@ -162,8 +152,8 @@ void reduce(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer&
   call.add_sent(sendbuf.in_place() ? recvbuf : sendbuf, 0, count, layout);
 }
 
-void reduce_scatter(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf,
-                    const std::vector<MPI_Count>& counts, MPI_Datatype datatype, MPI_Op op) {
+void scattered(CollectiveCall& call, const GivenBuffer& sendbuf, const GivenBuffer& recvbuf,
+               const std::vector<MPI_Count>& counts, MPI_Datatype datatype, MPI_Op op) {
   const auto layout = call.reduce_with(op, datatype);
   call.refuse_in_place(recvbuf, "");
   const MPI_Count own = counts[static_cast<std::size_t>(call.problem().rank)];
@@ -177,233 +167,188 @@ void reduce_scatter(CollectiveCall& call, const GivenBuffer& sendbuf, const Give
   call.add_received(recvbuf, 0, own, layout);
 }
 
+// What each collective gathers of its own arguments.
+
+void bcast(CollectiveCall& call, void* buffer, MPI_Count count, MPI_Datatype datatype, int root) {
+  const GivenBuffer given{"buffer", buffer};
+  call.set_root(root);
+  call.refuse_in_place(given, "");
+  auto layout = call.layout("datatype", datatype);
+  call.is_root() ? call.add_sent(given, 0, count, layout) : call.add_received(given, 0, count, layout);
+}
+
+void gather(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            MPI_Count recvcount, MPI_Datatype recvtype, int root) {
+  to_root(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf}, root,
+          [&](const auto& add) { equal(call, "recvtype", call.size(), recvcount, recvtype)(add); });
+}
+
+void gatherv(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+             const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root) {
+  to_root(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf}, root, [&](const auto& add) {
+    varying(call, "recvcounts", "displs", "recvtype", call.size(), recvcounts, displs, recvtype)(add);
+  });
+}
+
+void scatter(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+             MPI_Count recvcount, MPI_Datatype recvtype, int root) {
+  from_root(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, recvcount, recvtype, root,
+            [&](const auto& add) { equal(call, "sendtype", call.size(), sendcount, sendtype)(add); });
+}
+
+void scatterv(CollectiveCall& call, const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+              MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root) {
+  from_root(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, recvcount, recvtype, root, [&](const auto& add) {
+    varying(call, "sendcounts", "displs", "sendtype", call.size(), sendcounts, displs, sendtype)(add);
+  });
+}
+
+void allgather(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+               MPI_Count recvcount, MPI_Datatype recvtype) {
+  to_all(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf},
+         equal(call, "recvtype", call.size(), recvcount, recvtype));
+}
+
+void allgatherv(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype) {
+  to_all(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf},
+         varying(call, "recvcounts", "displs", "recvtype", call.size(), recvcounts, displs, recvtype));
+}
+
+void alltoall(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+              MPI_Count recvcount, MPI_Datatype recvtype) {
+  from_all_to_all(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+      [&](const auto& add) { equal(call, "sendtype", call.size(), sendcount, sendtype)(add); },
+      equal(call, "recvtype", call.size(), recvcount, recvtype));
+}
+
+void alltoallv(CollectiveCall& call, const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+               MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+               MPI_Datatype recvtype) {
+  from_all_to_all(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+      [&](const auto& add) {
+        varying(call, "sendcounts", "sdispls", "sendtype", call.size(), sendcounts, sdispls, sendtype)(add);
+      },
+      varying(call, "recvcounts", "rdispls", "recvtype", call.size(), recvcounts, rdispls, recvtype));
+}
+
+void alltoallw(CollectiveCall& call, const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+               const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+               const MPI_Datatype recvtypes[]) {
+  from_all_to_all(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+      [&](const auto& add) {
+        typed(call, "sendcounts", "sdispls", "sendtypes", call.size(), sendcounts, sdispls, sendtypes)(add);
+      },
+      typed(call, "recvcounts", "rdispls", "recvtypes", call.size(), recvcounts, rdispls, recvtypes));
+}
+
+void reduce(CollectiveCall& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+            int root) {
+  call.set_root(root);
+  one_block(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.is_root(),
+            call.is_root());
+}
+
+void allreduce(CollectiveCall& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+               MPI_Op op) {
+  one_block(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
+}
+
+void reduce_scatter(CollectiveCall& call, const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
+                    MPI_Datatype datatype, MPI_Op op) {
+  call.check_array("recvcounts", call.size(), recvcounts);
+  scattered(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, {recvcounts, recvcounts + call.size()}, datatype,
+            op);
+}
+
+void reduce_scatter_block(CollectiveCall& call, const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                          MPI_Datatype datatype, MPI_Op op) {
+  scattered(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+            std::vector<MPI_Count>(static_cast<std::size_t>(call.size()), recvcount), datatype, op);
+}
+
+void scan(CollectiveCall& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op) {
+  one_block(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
+}
+
+void exscan(CollectiveCall& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+            MPI_Op op) {
+  // Nothing arrives at rank 0.
+  one_block(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.problem().rank != 0,
+            true);
+}
+
+void neighbor_allgather(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                        void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype) {
+  call.find_neighbours();
+  between_neighbours(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+                     equal(call, "sendtype", 1, sendcount, sendtype),
+                     equal(call, "recvtype", call.source_count(), recvcount, recvtype));
+}
+
+void neighbor_allgatherv(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                         void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype) {
+  call.find_neighbours();
+  between_neighbours(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, equal(call, "sendtype", 1, sendcount, sendtype),
+      varying(call, "recvcounts", "displs", "recvtype", call.source_count(), recvcounts, displs, recvtype));
+}
+
+void neighbor_alltoall(CollectiveCall& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                       void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype) {
+  call.find_neighbours();
+  between_neighbours(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+                     equal(call, "sendtype", call.destination_count(), sendcount, sendtype),
+                     equal(call, "recvtype", call.source_count(), recvcount, recvtype));
+}
+
+void neighbor_alltoallv(CollectiveCall& call, const void* sendbuf, const MPI_Count sendcounts[],
+                        const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                        const MPI_Aint rdispls[], MPI_Datatype recvtype) {
+  call.find_neighbours();
+  between_neighbours(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+      varying(call, "sendcounts", "sdispls", "sendtype", call.destination_count(), sendcounts, sdispls, sendtype),
+      varying(call, "recvcounts", "rdispls", "recvtype", call.source_count(), recvcounts, rdispls, recvtype));
+}
+
+void neighbor_alltoallw(CollectiveCall& call, const void* sendbuf, const MPI_Count sendcounts[],
+                        const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void* recvbuf,
+                        const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[]) {
+  call.find_neighbours();
+  between_neighbours(
+      call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
+      typed(call, "sendcounts", "sdispls", "sendtypes", call.destination_count(), sendcounts, sdispls, sendtypes),
+      typed(call, "recvcounts", "rdispls", "recvtypes", call.source_count(), recvcounts, rdispls, recvtypes));
+}
+
+template <class Body>
+int init(const char* call, Kind kind, const CommonArguments& common, Body body) noexcept {
+  return guarded(
+      call, [&] { return common.comm == MPI_COMM_NULL ? MPI_COMM_SELF : common.comm; },
+      [&] {
+        CollectiveCall gathered(kind, common);
+        body(gathered);
+        gathered.make();
+      });
+}
+
 }  // namespace
 }  // namespace partita::capi
 
 using namespace partita;
 using namespace partita::capi;
 
-int Partita_Pbcast_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                        MPI_Info info, Partita_Request* request) {
-  return init("Pbcast_init", Kind::bcast, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    const GivenBuffer given{"buffer", buffer};
-    call.set_root(root);
-    call.refuse_in_place(given, "");
-    auto layout = call.layout("datatype", datatype);
-    call.is_root() ? call.add_sent(given, 0, count, layout) : call.add_received(given, 0, count, layout);
-  });
-}
-
-int Partita_Pgather_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                         MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
-                         Partita_Request* request) {
-  return init("Pgather_init", Kind::gather, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    gather(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf}, root,
-           [&](const auto& add) { equal(call, "recvtype", call.size(), recvcount, recvtype)(add); });
-  });
-}
-
-int Partita_Pgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                          void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
-                          int root, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pgatherv_init", Kind::gatherv, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    gather(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf}, root, [&](const auto& add) {
-      varying(call, "recvcounts", "displs", "recvtype", call.size(), recvcounts, displs, recvtype)(add);
-    });
-  });
-}
-
-int Partita_Pscatter_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                          void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                          MPI_Info info, Partita_Request* request) {
-  return init("Pscatter_init", Kind::scatter, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    scatter(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, recvcount, recvtype, root,
-            [&](const auto& add) { equal(call, "sendtype", call.size(), sendcount, sendtype)(add); });
-  });
-}
-
-int Partita_Pscatterv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[], const MPI_Aint displs[],
-                           MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
-                           MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pscatterv_init", Kind::scatterv, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    scatter(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, recvcount, recvtype, root, [&](const auto& add) {
-      varying(call, "sendcounts", "displs", "sendtype", call.size(), sendcounts, displs, sendtype)(add);
-    });
-  });
-}
-
-int Partita_Pallgather_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                            void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                            Partita_Request* request) {
-  return init("Pallgather_init", Kind::allgather, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    allgather(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf},
-              equal(call, "recvtype", call.size(), recvcount, recvtype));
-  });
-}
-
-int Partita_Pallgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                             void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
-                             MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pallgatherv_init", Kind::allgatherv, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    allgather(call, {sendbuf_name, sendbuf}, sendcount, sendtype, {recvbuf_name, recvbuf},
-              varying(call, "recvcounts", "displs", "recvtype", call.size(), recvcounts, displs, recvtype));
-  });
-}
-
-int Partita_Palltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                           void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                           Partita_Request* request) {
-  return init("Palltoall_init", Kind::alltoall, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    alltoall(
-        call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-        [&](const auto& add) { equal(call, "sendtype", call.size(), sendcount, sendtype)(add); },
-        equal(call, "recvtype", call.size(), recvcount, recvtype));
-  });
-}
-
-int Partita_Palltoallv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-                            MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
-                            const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                            Partita_Request* request) {
-  return init("Palltoallv_init", Kind::alltoallv, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    alltoall(
-        call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-        [&](const auto& add) {
-          varying(call, "sendcounts", "sdispls", "sendtype", call.size(), sendcounts, sdispls, sendtype)(add);
-        },
-        varying(call, "recvcounts", "rdispls", "recvtype", call.size(), recvcounts, rdispls, recvtype));
-  });
-}
-
-int Partita_Palltoallw_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-                            const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
-                            const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
-                            Partita_Request* request) {
-  return init("Palltoallw_init", Kind::alltoallw, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    alltoall(
-        call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-        [&](const auto& add) {
-          typed(call, "sendcounts", "sdispls", "sendtypes", call.size(), sendcounts, sdispls, sendtypes)(add);
-        },
-        typed(call, "recvcounts", "rdispls", "recvtypes", call.size(), recvcounts, rdispls, recvtypes));
-  });
-}
-
-int Partita_Preduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
-                         MPI_Op op, int root, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Preduce_init", Kind::reduce, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    call.set_root(root);
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.is_root(), call.is_root());
-  });
-}
-
-int Partita_Pallreduce_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
-                            MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pallreduce_init", Kind::allreduce, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
-  });
-}
-
-int Partita_Preduce_scatter_init(const void* sendbuf, void* recvbuf, int partitions, const MPI_Count recvcounts[],
-                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                                 Partita_Request* request) {
-  return init("Preduce_scatter_init", Kind::reduce_scatter, {partitions, comm, info, request},
-              [&](CollectiveCall& call) {
-                call.check_array("recvcounts", call.size(), recvcounts);
-                reduce_scatter(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-                               {recvcounts, recvcounts + call.size()}, datatype, op);
-              });
-}
-
-int Partita_Preduce_scatter_block_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count recvcount,
-                                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                                       Partita_Request* request) {
-  return init("Preduce_scatter_block_init", Kind::reduce_scatter_block, {partitions, comm, info, request},
-              [&](CollectiveCall& call) {
-                reduce_scatter(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-                               std::vector<MPI_Count>(static_cast<std::size_t>(call.size()), recvcount), datatype, op);
-              });
-}
-
-int Partita_Pscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
-                       MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pscan_init", Kind::scan, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, true, true);
-  });
-}
-
-int Partita_Pexscan_init(const void* sendbuf, void* recvbuf, int partitions, MPI_Count count, MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init("Pexscan_init", Kind::exscan, {partitions, comm, info, request}, [&](CollectiveCall& call) {
-    // Nothing arrives at rank 0.
-    reduce(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, count, datatype, op, call.problem().rank != 0, true);
-  });
-}
-
-int Partita_Pneighbor_allgather_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                                     void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
-                                     MPI_Info info, Partita_Request* request) {
-  return init("Pneighbor_allgather_init", Kind::neighbor_allgather, {partitions, comm, info, request},
-              [&](CollectiveCall& call) {
-                call.find_neighbours();
-                neighbours(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-                           equal(call, "sendtype", 1, sendcount, sendtype),
-                           equal(call, "recvtype", call.source_count(), recvcount, recvtype));
-              });
-}
-
-int Partita_Pneighbor_allgatherv_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                                      void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
-                                      MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init(
-      "Pneighbor_allgatherv_init", Kind::neighbor_allgatherv, {partitions, comm, info, request},
-      [&](CollectiveCall& call) {
-        call.find_neighbours();
-        neighbours(
-            call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf}, equal(call, "sendtype", 1, sendcount, sendtype),
-            varying(call, "recvcounts", "displs", "recvtype", call.source_count(), recvcounts, displs, recvtype));
-      });
-}
-
-int Partita_Pneighbor_alltoall_init(const void* sendbuf, int partitions, MPI_Count sendcount, MPI_Datatype sendtype,
-                                    void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
-                                    MPI_Info info, Partita_Request* request) {
-  return init("Pneighbor_alltoall_init", Kind::neighbor_alltoall, {partitions, comm, info, request},
-              [&](CollectiveCall& call) {
-                call.find_neighbours();
-                neighbours(call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-                           equal(call, "sendtype", call.destination_count(), sendcount, sendtype),
-                           equal(call, "recvtype", call.source_count(), recvcount, recvtype));
-              });
-}
-
-int Partita_Pneighbor_alltoallv_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
-                                     const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
-                                     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
-                                     MPI_Comm comm, MPI_Info info, Partita_Request* request) {
-  return init(
-      "Pneighbor_alltoallv_init", Kind::neighbor_alltoallv, {partitions, comm, info, request},
-      [&](CollectiveCall& call) {
-        call.find_neighbours();
-        neighbours(
-            call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-            varying(call, "sendcounts", "sdispls", "sendtype", call.destination_count(), sendcounts, sdispls, sendtype),
-            varying(call, "recvcounts", "rdispls", "recvtype", call.source_count(), recvcounts, rdispls, recvtype));
-      });
-}
-
-int Partita_Pneighbor_alltoallw_init(const void* sendbuf, int partitions, const MPI_Count sendcounts[],
-                                     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void* recvbuf,
-                                     const MPI_Count recvcounts[], const MPI_Aint rdispls[],
-                                     const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
-                                     Partita_Request* request) {
-  return init(
-      "Pneighbor_alltoallw_init", Kind::neighbor_alltoallw, {partitions, comm, info, request},
-      [&](CollectiveCall& call) {
-        call.find_neighbours();
-        neighbours(
-            call, {sendbuf_name, sendbuf}, {recvbuf_name, recvbuf},
-            typed(call, "sendcounts", "sdispls", "sendtypes", call.destination_count(), sendcounts, sdispls, sendtypes),
-            typed(call, "recvcounts", "rdispls", "recvtypes", call.source_count(), recvcounts, rdispls, recvtypes));
-      });
-}
+#define PARTITA_LIST(...) __VA_ARGS__
+#define COLLECTIVE(KIND, BUFFERS, OTHERS, ARGUMENTS)                                                                  \
+  int Partita_P##KIND##_init(PARTITA_LIST BUFFERS, int partitions, PARTITA_LIST OTHERS, MPI_Comm comm, MPI_Info info, \
+                             Partita_Request* request) {                                                              \
+    return init("P" #KIND "_init", Kind::KIND, {partitions, comm, info, request},                                     \
+                [&](CollectiveCall& call) { KIND(call, PARTITA_LIST ARGUMENTS); });                                   \
+  }
+#include "capi/collective_calls.inc"
+#undef COLLECTIVE
+#undef PARTITA_LIST
