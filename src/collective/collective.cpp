@@ -53,6 +53,11 @@ std::int64_t reads_under_results(const CollectiveArguments& arguments, const Sch
   });
 }
 
+/// What the other ranks must have made, too.
+std::string purpose_of(const CollectiveArguments& arguments) {
+  return fmt::format("partitioned {}", name_of(arguments.problem.kind));
+}
+
 /// Where the buffers lie, and so what the collective has of its own.
 memory::Place home_of(const CollectiveArguments& arguments) {
   for (const std::vector<Block>* blocks : {&arguments.sent, &arguments.received}) {
@@ -89,7 +94,8 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
       memory_({services.host_blocks, services.device_memory, home_of(arguments_)}, arguments_.partitions,
               arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
       gpu_(gpu_work(services, arguments_, memory_.home().place)),
-      meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link}),
+      meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
+                          purpose_of(arguments_)}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()),
       reads_under_results_(reads_under_results(arguments_, schedule_)),
@@ -109,8 +115,12 @@ void Collective::make_legs() {
     const Action& action = schedule_.actions[a];
     if (!action.has_peer()) continue;
     const auto terms = [&](const Region& region) {
-      return LegTerms{action.peer, arguments_.world_ranks[static_cast<std::size_t>(action.peer)],
-                      arguments_.communicator, arguments_.link, region};
+      return LegTerms{action.peer,
+                      arguments_.world_ranks[static_cast<std::size_t>(action.peer)],
+                      arguments_.communicator,
+                      arguments_.link,
+                      region,
+                      purpose_of(arguments_)};
     };
     std::unique_ptr<Leg>& added = (action.is_empty() ? empty_legs_ : legs_).emplace_back();
     if (action.deed == Deed::send) {

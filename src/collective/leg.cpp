@@ -27,6 +27,7 @@ HalfTerms Leg::half_terms(Side side) const {
                  memory::is_host(terms.place.kind) ? 0 : 1};
   terms.link = terms_.link;
   terms.data = data_;
+  terms.purpose = terms_.purpose;
   return terms;
 }
 

@@ -25,7 +25,7 @@ Meeting::Meeting(const Services& services, const MeetingTerms& terms)
   const int size = static_cast<int>(terms.world_ranks.size());
   const auto leg_terms = [&](int rank, int slot) {
     const int peer = terms.world_ranks[static_cast<std::size_t>(rank)];
-    return LegTerms{rank, peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, 1}, tag};
+    return LegTerms{rank, peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, 1}, terms.purpose, tag};
   };
   for (int round = 0; round < round_count(terms); ++round) {
     const int distance = 1 << round;

@@ -19,6 +19,7 @@ struct MeetingTerms {
   std::shared_ptr<Communicator> communicator;
   std::vector<int> world_ranks;  ///< of its members
   std::string link;
+  std::string purpose;  ///< as LegTerms'
 };
 
 /// In each epoch every member sends a byte 1, 2, 4, … ranks on, each after it has got that of the same number of ranks

@@ -39,6 +39,7 @@ struct HalfTerms {
   link::Driver driver{};      ///< who opens the epochs
   bool in_place = false;      ///< kernels store into the peer's memory themselves
   bool synchronous = false;   ///< as link::Endpoint's
+  std::string purpose;        ///< both sides are made for the same, or refuse each other: words for the sentence
 };
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs. Unless said otherwise a member is called by

@@ -93,6 +93,11 @@ SideShape shape_of(const Incoming& half, const Offer& offer) {
 }  // namespace
 
 std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
+  if (offer.purpose != half.terms().purpose) {
+    throw Error(ErrorClass::request,
+                "the calls that meet differ: rank {} has made a {}, rank {} a {}; expected is the same on all ranks",
+                offer.key.sender, offer.purpose, services.rank, half.terms().purpose);
+  }
   const SideShape mine = shape_of(half, offer);
   if (mine.total_bytes() != offer.shape.total_bytes()) {
     throw Error(ErrorClass::truncate,

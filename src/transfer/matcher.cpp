@@ -156,7 +156,7 @@ void Matcher::Unanswered::release_memory() {
 void Matcher::post_offer(Outgoing& half) {
   Unanswered& unanswered = unanswered_[half.id];
   unanswered.half = &half;
-  unanswered.offer = {half.key, half.id, half.shape(), {}};
+  unanswered.offer = {half.key, half.id, half.shape(), {}, half.terms().purpose};
   if (!half.is_empty()) offer_links(unanswered, half);
   mail_.post(half.peer(), write(unanswered.offer));
   services_.progress.want();  // until the answer

@@ -49,6 +49,7 @@ struct Offer {
   std::uint64_t sender_id = 0;
   SideShape shape;
   std::vector<LinkOffer> links;
+  std::string purpose;  ///< as HalfTerms'
 };
 
 struct Ask {

@@ -215,6 +215,21 @@ TEST_F(CollectiveErrors, ranks_that_disagree_on_the_partitions_hear_of_it) {
   EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
 }
 
+/// Both send each other as many bytes in as many partitions.
+TEST_F(CollectiveErrors, ranks_that_make_different_collectives_hear_of_it) {
+  if (ranks() != 2) return;
+  ASSERT_EQ(MPI_SUCCESS, is_root() ? allreduce(2, 3, MPI_INT, MPI_SUM)
+                                   : Partita_Pallgather_init(in_.data(), 2, 3, MPI_INT, out_.data(), 3, MPI_INT,
+                                                             MPI_COMM_WORLD, MPI_INFO_NULL, &request_));
+  int code = Partita_Start(&request_);
+  if (code == MPI_SUCCESS) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 1, request_));
+    code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+  EXPECT_ERROR(code, MPI_ERR_REQUEST, "a partitioned allreduce", "a partitioned allgather", "the same on all ranks");
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+}
+
 TEST_F(CollectiveErrors, what_a_rank_sends_to_itself_fits) {
   const std::vector<MPI_Count> sent(static_cast<std::size_t>(ranks()), 3), received(sent.size(), 2);
   std::vector<MPI_Aint> places(sent.size(), 0);

@@ -74,6 +74,7 @@ inline std::vector<SetupReader> setup_readers() {
   Offer offer;
   offer.key = {Space::queue, 77, 3, 4, 12, 5};
   offer.sender_id = 9;
+  offer.purpose = "partitioned bcast";
   offer.shape = {{16, 65536}, 4, 1};
   offer.links = {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},
                  {"ucx", memory::Kind::device, Availability::held_back, {}, {}},

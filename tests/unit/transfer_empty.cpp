@@ -53,6 +53,25 @@ TEST_F(EmptyTransfer, of_other_partitions_fails_both) {
   EXPECT_EQ(failure_of(from->half), failure_of(to->half));
 }
 
+TEST_F(EmptyTransfer, made_for_something_else_fails_both_and_is_the_only_one) {
+  const auto leg = [this](Side side, const char* purpose) {
+    HalfTerms made = terms(side, {4, 0}, Space::collective);
+    made.purpose = purpose;
+    return made;
+  };
+  const auto from = send(leg(Side::send, "partitioned bcast"));
+  const auto to = recv(leg(Side::recv, "persistent bcast"));
+  const auto next_from = send(leg(Side::send, "persistent bcast"));
+  const auto next_to = recv(leg(Side::recv, "persistent bcast"));
+  deliver_all();
+  EXPECT_NE(failure_of(to->half).find("rank 0 has made a partitioned bcast, rank 1 a persistent bcast"),
+            std::string::npos)
+      << failure_of(to->half);
+  EXPECT_EQ(failure_of(from->half), failure_of(to->half));
+  EXPECT_TRUE(next_from->half.matched());
+  EXPECT_TRUE(next_to->half.matched());
+}
+
 TEST_F(EmptyTransfer, is_freed_without_a_message) {
   auto from = send_leg(0);
   auto to = recv_leg(0);
