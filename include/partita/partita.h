@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/** A persistent request: a partitioned one, or an ordinary send or receive; or that of Partita_Imatch. */
+/** A persistent request: a partitioned one, or an ordinary send, receive or collective; or that of Partita_Imatch. */
 typedef struct Partita_RequestImpl* Partita_Request;
 #define PARTITA_REQUEST_NULL ((Partita_Request)0)
 
@@ -221,6 +221,84 @@ PARTITA_EXPORT int Partita_Pneighbor_alltoallw_init(const void* sendbuf, int par
                                                     void* recvbuf, const MPI_Count recvcounts[],
                                                     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
                                                     MPI_Comm comm, MPI_Info info, Partita_Request* request);
+
+/* ---- Persistent collectives (MPI-4, sections 6.13 and 8.8) -------------------------------------------------
+ *
+ * MPI-4's persistent collectives, which an MPI 3.1 has not: those above without partitions, and a barrier. Start hands
+ * all of the data over, so nothing is marked; once the request is complete its result is there, and the barrier's tells
+ * that all ranks have started. Arguments as MPI's, with MPI_Count and MPI_Aint for numbers. Collective over `comm`, an
+ * intracommunicator: all ranks make their collectives, partitioned ones included, in the same order; one that meets
+ * another call at the other rank fails on both. The init calls never block. Host memory only. Info keys: partita_link,
+ * partita_algorithm. One page for all: docs/api/Partita_Collective_init.md. */
+
+PARTITA_EXPORT int Partita_Bcast_init(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                                      MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Gather_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                       MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                       MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Gatherv_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                        const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
+                                        int root, MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Scatter_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                        MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                        MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Scatterv_init(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
+                                         MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                                         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
+                                         Partita_Request* request);
+PARTITA_EXPORT int Partita_Allgather_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                          void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                          MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Allgatherv_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                           void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                           MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                           Partita_Request* request);
+PARTITA_EXPORT int Partita_Alltoall_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                         MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                         Partita_Request* request);
+PARTITA_EXPORT int Partita_Alltoallv_init(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                                          MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                                          const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                          Partita_Request* request);
+PARTITA_EXPORT int Partita_Alltoallw_init(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                                          const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
+                                          const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                          MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Reduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                       MPI_Op op, int root, MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                          MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
+                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                               Partita_Request* request);
+PARTITA_EXPORT int Partita_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                                     Partita_Request* request);
+PARTITA_EXPORT int Partita_Scan_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                     MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Exscan_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                       MPI_Op op, MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Neighbor_allgather_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                   void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                   MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Neighbor_allgatherv_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                    void* recvbuf, const MPI_Count recvcounts[],
+                                                    const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                                                    MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Neighbor_alltoall_init(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                  void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                  MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Neighbor_alltoallv_init(const void* sendbuf, const MPI_Count sendcounts[],
+                                                   const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                                   const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                                   Partita_Request* request);
+PARTITA_EXPORT int Partita_Neighbor_alltoallw_init(const void* sendbuf, const MPI_Count sendcounts[],
+                                                   const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                                   void* recvbuf, const MPI_Count recvcounts[],
+                                                   const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
+                                                   MPI_Comm comm, MPI_Info info, Partita_Request* request);
+PARTITA_EXPORT int Partita_Barrier_init(MPI_Comm comm, MPI_Info info, Partita_Request* request);
 
 /* ---- Ordinary persistent requests, matched once (cpu-free-stream-triggered-mpi, section III-C) -------------
  *

@@ -51,6 +51,7 @@ CollectiveCall::CollectiveCall(Kind kind, const CommonArguments& common) : runti
     throw Error(ErrorClass::arg, "argument partitions is {}; expected is a number from 1", common.partitions);
   }
   arguments_.partitions = common.partitions;
+  arguments_.is_partitioned = common.is_partitioned;
   arguments_.world_ranks = arguments_.communicator->members(runtime_.world);
   for (std::size_t rank = 0; rank < arguments_.world_ranks.size(); ++rank) {
     if (arguments_.world_ranks[rank] != MPI_UNDEFINED) continue;
@@ -194,6 +195,11 @@ void CollectiveCall::make() {
 /// All buffers lie in host memory, or all in that of one GPU.
 void CollectiveCall::check_place(const char* name, const memory::Place& place, const Layout& layout) {
   const bool is_gpu = !memory::is_host(place.kind);
+  if (is_gpu && !common_.is_partitioned) {
+    throw Error(ErrorClass::buffer,
+                "argument {} is {}; expected is host memory, or a partitioned collective, which takes that of a GPU",
+                name, described(place));
+  }
   if (is_gpu && !layout.contiguous()) {
     throw Error(ErrorClass::type,
                 "argument {} is GPU memory and its datatype has gaps, which Partita cannot pack there yet; expected "

@@ -1,4 +1,4 @@
-// What the init calls of partitioned collectives are given, checked and gathered.
+// What the init calls of collectives are given, checked and gathered.
 #pragma once
 
 #include <mpi.h>
@@ -13,12 +13,13 @@
 
 namespace partita::capi {
 
-/// What all init calls are given.
+/// What all init calls are given. One of a collective that is not partitioned moves all in one partition.
 struct CommonArguments {
   int partitions;
   MPI_Comm comm;
   MPI_Info info;
   Partita_Request* request;
+  bool is_partitioned = true;
 };
 
 /// One buffer of the program, as the call names it.

@@ -1,5 +1,5 @@
-// The C face of partitioned collectives: what the arguments of the 21 init calls mean, and the calls (after MPI-4,
-// sections 6.13 and 8.8).
+// The C face of collectives: what the arguments of their init calls mean, and the calls (MPI-4, sections 6.13 and 8.8;
+// partitioned ones after these).
 #include <memory>
 #include <utility>
 #include <vector>
@@ -343,12 +343,21 @@ using namespace partita;
 using namespace partita::capi;
 
 #define PARTITA_LIST(...) __VA_ARGS__
-#define COLLECTIVE(KIND, BUFFERS, OTHERS, ARGUMENTS)                                                                  \
+#define COLLECTIVE(KIND, NAME, BUFFERS, OTHERS, ARGUMENTS)                                                            \
   int Partita_P##KIND##_init(PARTITA_LIST BUFFERS, int partitions, PARTITA_LIST OTHERS, MPI_Comm comm, MPI_Info info, \
                              Partita_Request* request) {                                                              \
     return init("P" #KIND "_init", Kind::KIND, {partitions, comm, info, request},                                     \
+                [&](CollectiveCall& call) { KIND(call, PARTITA_LIST ARGUMENTS); });                                   \
+  }                                                                                                                   \
+  int Partita_##NAME##_init(PARTITA_LIST BUFFERS, PARTITA_LIST OTHERS, MPI_Comm comm, MPI_Info info,                  \
+                            Partita_Request* request) {                                                               \
+    return init(#NAME "_init", Kind::KIND, {1, comm, info, request, false},                                           \
                 [&](CollectiveCall& call) { KIND(call, PARTITA_LIST ARGUMENTS); });                                   \
   }
 #include "capi/collective_calls.inc"
 #undef COLLECTIVE
 #undef PARTITA_LIST
+
+int Partita_Barrier_init(MPI_Comm comm, MPI_Info info, Partita_Request* request) {
+  return init("Barrier_init", Kind::barrier, {1, comm, info, request, false}, [](CollectiveCall&) {});
+}

@@ -13,33 +13,6 @@
 
 namespace partita::collective {
 
-const char* name_of(Kind kind) {
-  static constexpr std::array<const char*, kind_count> names = {
-      "bcast",
-      "gather",
-      "gatherv",
-      "scatter",
-      "scatterv",
-      "allgather",
-      "allgatherv",
-      "alltoall",
-      "alltoallv",
-      "alltoallw",
-      "reduce",
-      "allreduce",
-      "reduce_scatter",
-      "reduce_scatter_block",
-      "scan",
-      "exscan",
-      "neighbor_allgather",
-      "neighbor_allgatherv",
-      "neighbor_alltoall",
-      "neighbor_alltoallv",
-      "neighbor_alltoallw",
-  };
-  return names[static_cast<std::size_t>(kind)];
-}
-
 namespace {
 
 /// How often a partition reads what the result of another one lies over: the shares of a reduce_scatter in place whose
@@ -55,7 +28,7 @@ std::int64_t reads_under_results(const CollectiveArguments& arguments, const Sch
 
 /// What the other ranks must have made, too.
 std::string purpose_of(const CollectiveArguments& arguments) {
-  return fmt::format("partitioned {}", name_of(arguments.problem.kind));
+  return fmt::format("{} {}", arguments.is_partitioned ? "partitioned" : "persistent", name_of(arguments.problem.kind));
 }
 
 /// Where the buffers lie, and so what the collective has of its own.
@@ -81,9 +54,10 @@ std::unique_ptr<GpuWork> gpu_work(const RequestServices& services, const Collect
 }  // namespace
 
 Collective::Collective(const RequestServices& services, CollectiveArguments arguments)
-    : Operation({.markable = arguments.sent.empty() ? nullptr : this,
-                 .awaitable = arguments.received.empty() ? nullptr : this,
-                 .kernel_usable = &device_},
+    : Operation(arguments.is_partitioned ? Facets{.markable = arguments.sent.empty() ? nullptr : this,
+                                                  .awaitable = arguments.received.empty() ? nullptr : this,
+                                                  .kernel_usable = &device_}
+                                         : Facets{},
                 arguments.communicator),
       services_(services),
       arguments_(std::move(arguments)),
@@ -95,7 +69,7 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
               arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
       gpu_(gpu_work(services, arguments_, memory_.home().place)),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
-                          purpose_of(arguments_)}),
+                          purpose_of(arguments_), arguments_.is_partitioned}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()),
       reads_under_results_(reads_under_results(arguments_, schedule_)),
@@ -194,7 +168,7 @@ void Collective::start() {
     course.begun.clear();
     course.running.clear();
     course.walk.restart([&](int action) { course.begun.push_back(action); });
-    course.marked.store(false, std::memory_order_relaxed);
+    course.marked.store(!arguments_.is_partitioned, std::memory_order_relaxed);
     course.over.store(course.walk.is_over(), std::memory_order_relaxed);
   }
   unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
@@ -216,6 +190,9 @@ void Collective::start() {
   services_.progress.activate(*this);
   if (device_.exists()) device_.enter_epoch();
   meeting_.start();
+  if (arguments_.is_partitioned) return;
+  const Marking marking(marking_);
+  walk_if_free(0);  // as a mark does
 }
 
 void Collective::mark(std::int64_t first, std::int64_t last) {
@@ -478,6 +455,7 @@ bool Collective::prepared() {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
+  if (!arguments_.is_partitioned) return matched();  // no marks are to come
   enter_gpu();
   throw_if_failed();
   const bool lost = is_lost();
@@ -596,6 +574,11 @@ std::vector<Half*> Collective::lingering_halves() {
   return halves;
 }
 
+const char* Collective::kind() const {
+  const Kind kind = arguments_.problem.kind;
+  return arguments_.is_partitioned ? name_of(kind) : persistent_name_of(kind);
+}
+
 std::vector<InfoEntry> Collective::info() const {
   const bool all_matched = all_have_met();
   std::vector<InfoEntry> entries{{"partita_kind", kind()},
@@ -612,6 +595,10 @@ std::vector<InfoEntry> Collective::info() const {
 
 std::string Collective::name() const {
   const Problem& problem = arguments_.problem;
+  if (!arguments_.is_partitioned) {
+    return fmt::format("Persistent {} of {} ranks, algorithm {}, epoch {}", name_of(problem.kind), problem.size,
+                       algorithm_.name, epoch_);
+  }
   return fmt::format("Partitioned {} of {} ranks, {} partitions, algorithm {}, epoch {}", name_of(problem.kind),
                      problem.size, arguments_.partitions, algorithm_.name, epoch_);
 }
@@ -625,8 +612,12 @@ std::string Collective::explain() const {
     if (facets().markable != nullptr && !courses_[p].marked) unmarked.push_back(static_cast<std::int64_t>(p));
     if (!courses_[p].over) open.push_back(static_cast<std::int64_t>(p));
   }
-  text += fmt::format("{} of {} partitions not marked{}, {} not through{}", unmarked.size(), courses_.size(),
-                      listed(unmarked), open.size(), listed(open));
+  if (arguments_.is_partitioned) {
+    text += fmt::format("{} of {} partitions not marked{}, {} not through{}", unmarked.size(), courses_.size(),
+                        listed(unmarked), open.size(), listed(open));
+  } else {
+    text += open.empty() ? "all is done here" : "not through";
+  }
   constexpr int most = 8;
   int waits = 0;
   for (const auto* legs : {&legs_, &empty_legs_}) {

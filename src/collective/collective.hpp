@@ -28,6 +28,8 @@ namespace partita::collective {
 struct CollectiveArguments {
   Problem problem;
   int partitions = 1;
+  /// Else there is one, of which the program knows nothing: a start hands over all of the data.
+  bool is_partitioned = true;
   Form form{};
   /// Those that are not empty lie in host memory all, or in that of one GPU.
   std::vector<Block> sent;
@@ -38,9 +40,6 @@ struct CollectiveArguments {
   std::string link = "auto";
   std::string algorithm = "auto";
 };
-
-/// "bcast", "alltoallv", …
-const char* name_of(Kind kind);
 
 /// A partition's way: marked, and whatever it needs of others received → copied, reduced, sent on, as the schedule says
 /// → over, and arrived. Marks and the progress engine walk: sends leave within the mark that they wait for, receives
@@ -78,7 +77,8 @@ class Collective final : public Operation,
   std::vector<Half*> lingering_halves() override;
   void stop_lingering() override;
   bool in_gpu_memory() const override { return gpu_ != nullptr; }
-  const char* kind() const override { return name_of(arguments_.problem.kind); }
+  const char* kind() const override;
+  bool has_partitions() const override { return arguments_.is_partitioned; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override;

@@ -25,14 +25,16 @@ Meeting::Meeting(const Services& services, const MeetingTerms& terms)
   const int size = static_cast<int>(terms.world_ranks.size());
   const auto leg_terms = [&](int rank, int slot) {
     const int peer = terms.world_ranks[static_cast<std::size_t>(rank)];
-    return LegTerms{rank, peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, 1}, terms.purpose, tag};
+    return LegTerms{
+        rank,          peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, terms.is_held ? 1 : 0},
+        terms.purpose, tag};
   };
   for (int round = 0; round < round_count(terms); ++round) {
     const int distance = 1 << round;
     auto to = std::make_unique<SendLeg>(services, memory_, leg_terms((terms.rank + distance) % size, 0));
     auto from =
         std::make_unique<ReceiveLeg>(services, memory_, leg_terms((terms.rank + size - distance) % size, round + 1));
-    rounds_.push_back({to.get(), from.get()});
+    if (terms.is_held) rounds_.push_back({to.get(), from.get()});
     legs_.push_back(std::move(to));
     legs_.push_back(std::move(from));
   }

@@ -20,6 +20,9 @@ struct MeetingTerms {
   std::vector<int> world_ranks;  ///< of its members
   std::string link;
   std::string purpose;  ///< as LegTerms'
+  /// Else nobody asks: there are no rounds, and the legs are empty. They are matched all the same, so that those of
+  /// the next collective meet their own whatever the other rank has made.
+  bool is_held = true;
 };
 
 /// In each epoch every member sends a byte 1, 2, 4, … ranks on, each after it has got that of the same number of ranks

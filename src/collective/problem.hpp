@@ -8,8 +8,8 @@
 
 namespace partita::collective {
 
-/// The collectives of MPI-4 that move data (chapters 6 and 8). The v and w forms differ from the plain ones in the
-/// sizes of their blocks only.
+/// The collectives of MPI-4 (chapters 6 and 8), of which the barrier alone moves no data and has no partitions. The v
+/// and w forms differ from the plain ones in the sizes of their blocks only.
 enum class Kind : std::uint8_t {
   bcast,
   gather,
@@ -32,9 +32,15 @@ enum class Kind : std::uint8_t {
   neighbor_alltoall,
   neighbor_alltoallv,
   neighbor_alltoallw,
+  barrier,
 };
-inline constexpr Kind last_kind = Kind::neighbor_alltoallw;
+inline constexpr Kind last_kind = Kind::barrier;
 inline constexpr int kind_count = static_cast<int>(last_kind) + 1;
+
+/// "bcast", "alltoallv", …
+const char* name_of(Kind kind);
+/// "persistent_bcast", …: of one that has no partitions.
+const char* persistent_name_of(Kind kind);
 
 /// What one rank knows of it. Sizes are those of one partition's slices, in packed bytes; 0 is allowed.
 struct Problem {

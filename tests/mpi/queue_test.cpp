@@ -131,6 +131,39 @@ TEST_F(QueueSuite, partitioned_requests_and_collectives_are_enqueued_and_the_hos
   free_all(requests);
 }
 
+/// A number goes out from one rank, around the ring, and comes together again. Each needs what the one before has left.
+TEST_F(QueueSuite, persistent_collectives_and_messages_run_in_their_order) {
+  std::vector<int> told(3), from_left(3), sum(3), before(3);
+  std::array<Partita_Request, 6> requests{};
+  auto& [bcast, barrier, to_right, to_me, allreduce, scan] = requests;
+  ASSERT_OK(Partita_Bcast_init(told.data(), 3, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &bcast));
+  ASSERT_OK(Partita_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &barrier));
+  to_right = send(told, 6);
+  to_me = receive(from_left, 6);
+  ASSERT_OK(Partita_Allreduce_init(from_left.data(), sum.data(), 3, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                   &allreduce));
+  ASSERT_OK(Partita_Scan_init(sum.data(), before.data(), 3, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &scan));
+  ASSERT_OK(Partita_Matchall(6, requests.data()));
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    told.assign(3, rank() == 0 ? epoch : -1);
+    for (std::vector<int>* each : {&from_left, &sum, &before}) each->assign(3, -1);
+    ASSERT_OK(Partita_Enqueue_start(queue_, &bcast));
+    ASSERT_OK(Partita_Enqueue_wait(queue_, &bcast));
+    ASSERT_OK(Partita_Enqueue_start(queue_, &barrier));
+    ASSERT_OK(Partita_Enqueue_startall(queue_, 2, &to_right));
+    ASSERT_OK(Partita_Enqueue_waitall(queue_, 3, &barrier));
+    ASSERT_OK(Partita_Enqueue_start(queue_, &allreduce));
+    ASSERT_OK(Partita_Enqueue_wait(queue_, &allreduce));
+    ASSERT_OK(Partita_Enqueue_start(queue_, &scan));
+    EXPECT_ERROR(Partita_Pready(0, scan), MPI_ERR_REQUEST, "no partitions");
+    ASSERT_OK(Partita_Enqueue_wait(queue_, &scan));
+    ASSERT_OK(Partita_Queue_wait(queue_));
+    EXPECT_EQ(std::vector<int>(3, epoch * ranks()), sum);
+    EXPECT_EQ(std::vector<int>(3, epoch * ranks() * (rank() + 1)), before);
+  }
+  free_all(requests);
+}
+
 TEST_F(QueueSuite, the_host_may_start_what_is_matched_and_not_enqueued) {
   std::vector<int> in(10), out(10);
   std::array requests = pair(in, out, 5);

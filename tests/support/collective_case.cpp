@@ -275,6 +275,8 @@ Case make_case(const Shape& shape, Random& random) {
     case reduce_scatter:
       add_reduce_scatter(made, shape, sizes.various(shape.size));
       break;
+    case barrier:
+      break;
     case reduce_scatter_block:
       add_reduce_scatter(made, shape, sizes.same(shape.size));
       break;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <ostream>
 #include <set>
 #include <string>
@@ -155,6 +156,50 @@ TEST_P(SchedulesOf, have_the_same_sends_and_receives_whatever_the_sizes) {
         ASSERT_EQ(meetings_of(algorithm->write(empty)), meetings_of(algorithm->write(full)))
             << size << " ranks, rank " << problem.rank;
       }
+    }
+  }
+}
+
+/// Whether the schedule of a barrier is over on some rank though `absent` has not begun. Two ranks of it meet once.
+bool some_are_over_without(int absent, const std::vector<Schedule>& schedules) {
+  struct Party {
+    explicit Party(const Schedule& schedule) : order(schedule), walk(order) {}
+    Order order;
+    Walk walk;
+    std::vector<int> begun;
+  };
+  std::deque<Party> parties(schedules.begin(), schedules.end());
+  std::set<std::pair<int, int>> sent;  // from, to
+  for (int rank = 0; rank < std::ssize(parties); ++rank) {
+    Party& party = parties[static_cast<std::size_t>(rank)];
+    if (rank != absent) party.walk.restart([&](int action) { party.begun.push_back(action); });
+  }
+  for (bool moved = true; std::exchange(moved, false);) {
+    for (int rank = 0; rank < std::ssize(parties); ++rank) {
+      Party& party = parties[static_cast<std::size_t>(rank)];
+      for (const int place : std::exchange(party.begun, {})) {
+        const Action& action = schedules[static_cast<std::size_t>(rank)].actions[static_cast<std::size_t>(place)];
+        if (action.deed == Deed::receive && !sent.contains({action.peer, rank})) {
+          party.begun.push_back(place);
+          continue;
+        }
+        if (action.deed == Deed::send) sent.emplace(rank, action.peer);
+        party.walk.finish(place, [&](int other) { party.begun.push_back(other); });
+        moved = true;
+      }
+      if (rank != absent && party.walk.is_over()) return true;
+    }
+  }
+  return false;
+}
+
+TEST(Schedules, of_a_barrier_end_nowhere_before_all_have_begun) {
+  for (int size = 2; size <= 33; ++size) {
+    std::vector<Problem> problems;
+    for (int rank = 0; rank < size; ++rank) problems.push_back({.kind = Kind::barrier, .rank = rank, .size = size});
+    const std::vector<Schedule> schedules = schedules_of(choose(problems[0]), problems);
+    for (int absent = 0; absent < size; ++absent) {
+      ASSERT_FALSE(some_are_over_without(absent, schedules)) << size << " ranks without rank " << absent;
     }
   }
 }
