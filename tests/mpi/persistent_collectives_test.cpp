@@ -4,8 +4,12 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -80,8 +84,8 @@ struct Terms {
   MPI_Comm ring;
   int me = rank();
   int size = ranks();
-  int own = various(n, 0)[static_cast<std::size_t>(me)];
-  Blocks all = Blocks(various(n, 0));        ///< alike on all ranks
+  int own = various(n, 1)[static_cast<std::size_t>(me)];
+  Blocks all = Blocks(various(n, 1));        ///< alike on all ranks; that of rank 0 is not empty
   Blocks crossing = Blocks(various(n, me));  ///< what i sends to j is as long as what j sends to i
   Blocks two = Blocks({2 * n, n});           ///< for the two neighbours
   Blocks same_two = Blocks({n, n});
@@ -159,32 +163,54 @@ void complete(Partita_Request& request, int epoch) {
   ASSERT_OK(Partita_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/// Epochs of one request with other data in each, beside the MPI's own.
-void expect_like_the_mpi(const Made& made, InPlace in_place, int root) {
+/// What the MPI's own does, epoch after epoch, before Partita's: it would keep the ranks together.
+struct Epoch {
+  std::vector<int> sent, before, expected;
+};
+
+std::vector<Epoch> reference_epochs(const Made& made, bool sends_in_place, bool receives_in_place) {
+  std::vector<Epoch> epochs;
+  for (int number = 0; number < 4; ++number) {
+    Epoch epoch;
+    const auto fill = [&](std::vector<int>& with, int ints) {
+      for (int i = 0; i <= ints; ++i) with.push_back(rank() * 1009 + i * 31 + number * 7);
+    };
+    fill(epoch.sent, made.sent);
+    epoch.before.assign(static_cast<std::size_t>(made.received) + 1, -1);
+    if (sends_in_place || made.has_one_buffer) {
+      epoch.before.clear();
+      fill(epoch.before, made.received);
+    }
+    epoch.expected = epoch.before;
+    EXPECT_EQ(MPI_SUCCESS, made.reference(sends_in_place ? MPI_IN_PLACE : epoch.sent.data(),
+                                          receives_in_place ? MPI_IN_PLACE : epoch.expected.data()));
+    epochs.push_back(std::move(epoch));
+  }
+  return epochs;
+}
+
+/// Epochs of one request with other data in each, one behind the other, beside the MPI's own. Rank `late` begins late:
+/// the others go ahead as far as its data allow.
+void expect_like_the_mpi(const Made& made, InPlace in_place, int root, int late) {
   const bool sends_in_place = in_place == InPlace::all || (in_place == InPlace::sending_root && rank() == root);
   const bool receives_in_place = in_place == InPlace::receiving_root && rank() == root;
-  std::vector<int> sent(static_cast<std::size_t>(made.sent) + 1), received(static_cast<std::size_t>(made.received) + 1);
-  const void* const sendbuf = sends_in_place ? MPI_IN_PLACE : sent.data();
+  const std::vector<Epoch> epochs = reference_epochs(made, sends_in_place, receives_in_place);
+  std::vector<int> sent = epochs[0].sent, received = epochs[0].before;
   Partita_Request request = PARTITA_REQUEST_NULL;
-  ASSERT_OK(made.init(sendbuf, receives_in_place ? MPI_IN_PLACE : received.data(), &request));
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    const auto fill = [&](std::vector<int>& with) {
-      for (std::size_t i = 0; i < with.size(); ++i) with[i] = rank() * 1009 + static_cast<int>(i) * 31 + epoch * 7;
-    };
-    fill(sent);
-    received.assign(received.size(), -1);
-    if (sends_in_place || made.has_one_buffer) fill(received);
-    std::vector<int> expected = received;
-    ASSERT_EQ(MPI_SUCCESS, made.reference(sendbuf, receives_in_place ? MPI_IN_PLACE : expected.data()));
+  ASSERT_OK(made.init(sends_in_place ? MPI_IN_PLACE : sent.data(), receives_in_place ? MPI_IN_PLACE : received.data(),
+                      &request));
+  harness_barrier();
+  if (rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (std::size_t number = 0; number < epochs.size(); ++number) {
+    std::ranges::copy(epochs[number].sent, sent.begin());
+    std::ranges::copy(epochs[number].before, received.begin());
     ASSERT_OK(Partita_Start(&request));
-    complete(request, epoch);
-    if (made.result >= 0) {
-      expected.resize(static_cast<std::size_t>(made.result));
-      std::vector<int> result(received.begin(), received.begin() + made.result);
-      ASSERT_EQ(expected, result) << "epoch " << epoch;
-    } else {
-      ASSERT_EQ(expected, received) << "epoch " << epoch;
-    }
+    complete(request, static_cast<int>(number));
+    const auto defined = made.result >= 0 ? made.result : static_cast<int>(received.size());
+    const std::vector<int>& expected = epochs[number].expected;
+    ASSERT_EQ(std::vector<int>(expected.begin(), expected.begin() + defined),
+              std::vector<int>(received.begin(), received.begin() + defined))
+        << "epoch " << number << ", root " << root << ", rank " << late << " is late";
   }
   ASSERT_OK(Partita_Request_free(&request));
 }
@@ -195,8 +221,13 @@ TEST_P(PersistentCollectives, give_what_the_mpis_own_give) {
   const Ring ring;
   const auto make = [&](int n, int root) { return GetParam().make(Terms{.n = n, .root = root, .ring = ring.comm()}); };
   const int last = ranks() - 1;
-  expect_like_the_mpi(make(500, last), InPlace::none, last);
-  if (const Made small = make(1, 0); small.in_place != InPlace::none) expect_like_the_mpi(small, small.in_place, 0);
+  expect_like_the_mpi(make(500, last), InPlace::none, last, 0);
+  expect_like_the_mpi(make(1, 0), InPlace::none, 0, 0);
+  for (const int root : {0, last}) {
+    if (const Made small = make(1, root); small.in_place != InPlace::none) {
+      expect_like_the_mpi(small, small.in_place, root, last);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PersistentCollectives, testing::ValuesIn(collectives),
@@ -246,6 +277,9 @@ TEST_F(PersistentCollective, barrier_ends_on_no_rank_before_all_have_started) {
   for (int late = 0; late < ranks(); ++late) {
     if (rank() != late) {
       ASSERT_OK(Partita_Start(&request_));
+    }
+    harness_barrier();  // all others have started
+    if (rank() != late) {
       for (int look = 0; look < 50; ++look) {
         int flag = 0;
         ASSERT_OK(Partita_Test(&request_, &flag, MPI_STATUS_IGNORE));
