@@ -69,7 +69,7 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
               arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
       gpu_(gpu_work(services, arguments_, memory_.home().place)),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
-                          purpose_of(arguments_), arguments_.is_partitioned}),
+                          purpose_of(arguments_), &places_, arguments_.is_partitioned}),
       send_of_(schedule_.actions.size()),
       receive_of_(schedule_.actions.size()),
       reads_under_results_(reads_under_results(arguments_, schedule_)),
@@ -94,7 +94,8 @@ void Collective::make_legs() {
                       arguments_.communicator,
                       arguments_.link,
                       region,
-                      purpose_of(arguments_)};
+                      purpose_of(arguments_),
+                      &places_};
     };
     std::unique_ptr<Leg>& added = (action.is_empty() ? empty_legs_ : legs_).emplace_back();
     if (action.deed == Deed::send) {
@@ -116,12 +117,25 @@ void Collective::for_each_leg(Body body) const {
 }
 
 void Collective::seek_peers() {
-  auto leg = legs_.begin();
-  auto empty_leg = empty_legs_.begin();
-  for (const Action& action : schedule_.actions) {
-    if (action.has_peer()) (*(action.is_empty() ? empty_leg : leg)++)->seek_peer(services_.matcher);
+  std::atomic<std::uint32_t>& numbers = arguments_.communicator->collectives;
+  places_.number = numbers.fetch_add(1, std::memory_order_relaxed);
+  bool is_known = false;  // to a peer
+  const auto seek = [&](Leg& leg) {
+    leg.seek_peer(services_.matcher);
+    is_known = true;
+  };
+  try {
+    auto leg = legs_.begin();
+    auto empty_leg = empty_legs_.begin();
+    for (const Action& action : schedule_.actions) {
+      if (action.has_peer()) seek(**(action.is_empty() ? empty_leg : leg)++);
+    }
+    for (const auto& each : meeting_.legs()) seek(*each);
+  } catch (...) {
+    if (!is_known) numbers.fetch_sub(1, std::memory_order_relaxed);  // as if it had never been made
+    throw;
   }
-  meeting_.seek_peers(services_.matcher);
+  places_.ordinals = {};
 }
 
 bool Collective::matched() const {
@@ -486,6 +500,7 @@ void Collective::throw_if_failed() const {
   if (!empty_legs_have_met()) {
     for (const auto& leg : empty_legs_) leg->half().throw_if_failed();
   }
+  if (const Leg* const leg = meeting_.differing_leg()) leg->half().throw_if_failed();
   if (!failed_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(failure_mutex_);
   if (failure_) throw Error(*failure_);
@@ -503,7 +518,7 @@ void Collective::throw_if_over() const {
 bool Collective::failed() const {
   const auto has_failed = [](const auto& leg) { return leg->half().failed(); };
   return failed_.load(std::memory_order_acquire) || std::ranges::any_of(legs_, has_failed) ||
-         std::ranges::any_of(empty_legs_, has_failed);
+         std::ranges::any_of(empty_legs_, has_failed) || meeting_.differing_leg() != nullptr;
 }
 
 void Collective::fail(const Error& error) {

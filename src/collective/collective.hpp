@@ -180,6 +180,7 @@ class Collective final : public Operation,
   std::vector<std::unique_ptr<Leg>> legs_;
   std::vector<std::unique_ptr<Leg>> empty_legs_;  ///< of the empty actions: once they have met, nobody looks at them
   mutable std::atomic<bool> empty_legs_have_met_{false};
+  CollectivePlaces places_;
   Meeting meeting_;
   std::vector<SendLeg*> send_of_;        ///< by action; null where it is none
   std::vector<ReceiveLeg*> receive_of_;  ///< likewise

@@ -21,6 +21,7 @@ HalfTerms Leg::half_terms(Side side) const {
   terms.space = Space::collective;
   terms.communicator = terms_.communicator;
   terms.tag = terms_.tag;
+  terms.places = terms_.places;
   terms.place = own_ ? memory_.home().place : memory_.place(terms_.region);
   terms.shape = {{memory_.partitions(), memory_.partitions() * terms_.region.bytes},
                  memory_.partitions(),

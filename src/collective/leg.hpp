@@ -23,7 +23,8 @@ struct LegTerms {
   std::string link;
   Region region;
   std::string purpose;  ///< the collective, which is the same on all ranks
-  int tag = 0;          ///< legs of different tags never meet
+  CollectivePlaces* places = nullptr;
+  int tag = 0;  ///< legs of different tags never meet
 };
 
 /// What both sides have in common. A region that does not lie in a row travels by memory of the leg's own. One of no

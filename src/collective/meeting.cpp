@@ -25,9 +25,14 @@ Meeting::Meeting(const Services& services, const MeetingTerms& terms)
   const int size = static_cast<int>(terms.world_ranks.size());
   const auto leg_terms = [&](int rank, int slot) {
     const int peer = terms.world_ranks[static_cast<std::size_t>(rank)];
-    return LegTerms{
-        rank,          peer, terms.communicator, terms.link, {Buffer::slots, slot, 0, terms.is_held ? 1 : 0},
-        terms.purpose, tag};
+    return LegTerms{rank,
+                    peer,
+                    terms.communicator,
+                    terms.link,
+                    {Buffer::slots, slot, 0, terms.is_held ? 1 : 0},
+                    terms.purpose,
+                    terms.places,
+                    tag};
   };
   for (int round = 0; round < round_count(terms); ++round) {
     const int distance = 1 << round;
@@ -44,8 +49,15 @@ Meeting::~Meeting() {
   stop();
 }
 
-void Meeting::seek_peers(Matcher& matcher) {
-  for (const auto& leg : legs_) leg->seek_peer(matcher);
+const Leg* Meeting::differing_leg() const {
+  if (legs_have_met_.load(std::memory_order_acquire)) return nullptr;
+  bool all_have_met = true;
+  for (const auto& leg : legs_) {
+    if (leg->half().purposes_differ()) return leg.get();
+    all_have_met &= leg->half().matched();
+  }
+  if (all_have_met) legs_have_met_.store(true, std::memory_order_release);
+  return nullptr;
 }
 
 void Meeting::start() {

@@ -20,8 +20,9 @@ struct MeetingTerms {
   std::vector<int> world_ranks;  ///< of its members
   std::string link;
   std::string purpose;  ///< as LegTerms'
-  /// Else nobody asks: there are no rounds, and the legs are empty. They are matched all the same, so that those of
-  /// the next collective meet their own whatever the other rank has made.
+  CollectivePlaces* places = nullptr;
+  /// Else nobody asks: there are no rounds, and the legs are empty. They look for their peers all the same, since all
+  /// collectives have them: ranks that have made different ones hear so even where nothing else of these meets.
   bool is_held = true;
 };
 
@@ -34,7 +35,6 @@ class Meeting final : private ActiveStep {
   Meeting(const Services& services, const MeetingTerms& terms);
   ~Meeting();
 
-  void seek_peers(Matcher& matcher);
   /// This rank has started one epoch more.
   void start();
   /// Whether all members have started the epoch that this rank started last. Makes progress. Throws where it will not
@@ -46,6 +46,8 @@ class Meeting final : private ActiveStep {
   /// The request gives its epoch up, or is freed and nobody waits for it: no step is taken any more.
   void stop();
 
+  /// One that has met the leg of another collective; null where none has yet. Any thread.
+  const Leg* differing_leg() const;
   /// Grows while something arrives. Any thread.
   std::uint64_t how_far() const { return arrivals_.load(std::memory_order_relaxed); }
   /// From whom the next message comes; none where all have started.
@@ -71,6 +73,7 @@ class Meeting final : private ActiveStep {
   CollectiveMemory memory_;
   std::vector<std::unique_ptr<Leg>> legs_;
   std::vector<Round> rounds_;
+  mutable std::atomic<bool> legs_have_met_{false};
   std::atomic<std::uint64_t> started_{0};   ///< epochs, by this rank
   std::atomic<std::uint64_t> met_{0};       ///< by all ranks
   std::atomic<std::uint64_t> arrivals_{0};  ///< in all epochs

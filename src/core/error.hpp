@@ -23,6 +23,7 @@ enum class ErrorClass : std::uint8_t {
   op,
   topology,
   request,
+  calls_differ,  ///< to the program the same as `request`: ranks have made different collectives
   arg,
   info,
   info_key,
@@ -32,7 +33,7 @@ enum class ErrorClass : std::uint8_t {
   other,
   internal
 };
-inline constexpr int error_class_count = 18;
+inline constexpr int error_class_count = 19;
 
 /// What another rank has told: `rank` `cause`, where the cause begins with a verb: "could not send: …".
 struct Origin {

@@ -23,8 +23,8 @@ inline std::string mpi_text(int code) {
 /// The MPI's values of ErrorClass, in its order.
 inline constexpr auto mpi_error_classes = std::to_array<int>(
     {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_ROOT, MPI_ERR_OP,
-     MPI_ERR_TOPOLOGY, MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_VALUE,
-     MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
+     MPI_ERR_TOPOLOGY, MPI_ERR_REQUEST, MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY,
+     MPI_ERR_INFO_VALUE, MPI_ERR_TRUNCATE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_INTERN});
 static_assert(mpi_error_classes.size() == error_class_count);
 
 /// The ErrorClass of one of the MPI's classes; `other` for those that Partita does not report.

@@ -16,12 +16,20 @@
 
 namespace partita {
 
+/// Where the legs of one collective stand. Collectives of a communicator meet by their number, and their legs in order
+/// within: what ranks have made differently shifts nothing that comes later.
+struct CollectivePlaces {
+  std::uint32_t number = 0;  ///< so many came before on the communicator
+  Ordinals ordinals;         ///< of the legs
+};
+
 /// Lives as long as the communicator or the last request on it. Any thread.
 struct Communicator {
   MPI_Comm handle = MPI_COMM_NULL;
-  std::uint64_t id = 0;                    ///< the same on all its ranks
-  std::atomic<bool> alive{true};           ///< false once the program has freed it
-  std::atomic<std::uint64_t> children{0};  ///< constructors called on it so far
+  std::uint64_t id = 0;                       ///< the same on all its ranks
+  std::atomic<bool> alive{true};              ///< false once the program has freed it
+  std::atomic<std::uint64_t> children{0};     ///< constructors called on it so far
+  std::atomic<std::uint32_t> collectives{0};  ///< that have looked for their peers on it so far
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.
   std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);

@@ -85,6 +85,12 @@ void Half::throw_if_failed() const {
   throw Error(*failure_);
 }
 
+bool Half::purposes_differ() const {
+  if (!failed()) return false;
+  const std::lock_guard lock(failure_mutex_);
+  return failure_ && failure_->error_class() == ErrorClass::calls_differ;
+}
+
 void Half::throw_if_given_up() const {
   if (!given_up()) return;
   throw Error(

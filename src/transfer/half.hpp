@@ -31,15 +31,16 @@ struct HalfTerms {
   Space space = Space::point_to_point;
   std::shared_ptr<Communicator> communicator;  ///< unless the peer is MPI_PROC_NULL
   int tag = 0;
-  SideShape shape;            ///< as the other side is told
-  std::string link = "auto";  ///< the link that is wished
-  std::byte* data = nullptr;  ///< the program's buffer
-  bool packed_apart = false;  ///< the buffer has gaps: links see packed bytes that the half has memory for
-  memory::Place place;        ///< of the buffer
-  link::Driver driver{};      ///< who opens the epochs
-  bool in_place = false;      ///< kernels store into the peer's memory themselves
-  bool synchronous = false;   ///< as link::Endpoint's
-  std::string purpose;        ///< both sides are made for the same, or refuse each other: words for the sentence
+  CollectivePlaces* places = nullptr;  ///< of a leg: those of its collective; asked when it looks for its peer
+  SideShape shape;                     ///< as the other side is told
+  std::string link = "auto";           ///< the link that is wished
+  std::byte* data = nullptr;           ///< the program's buffer
+  bool packed_apart = false;           ///< the buffer has gaps: links see packed bytes that the half has memory for
+  memory::Place place;                 ///< of the buffer
+  link::Driver driver{};               ///< who opens the epochs
+  bool in_place = false;               ///< kernels store into the peer's memory themselves
+  bool synchronous = false;            ///< as link::Endpoint's
+  std::string purpose;  ///< both sides are made for the same, or refuse each other: words for the sentence
 };
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs. Unless said otherwise a member is called by
@@ -125,6 +126,8 @@ class Half {
   Error fail_with_current(const char* what);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed() const;
+  /// Whether it has failed since the other side is made for something else.
+  bool purposes_differ() const;
   /// Whether a caller has heard of the failure.
   bool failure_is_told() const { return told_.load(std::memory_order_relaxed); }
 

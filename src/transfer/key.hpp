@@ -25,7 +25,8 @@ struct MatchKey {
   int sender = -1;    ///< world rank
   int receiver = -1;  ///< world rank
   int tag = -1;
-  std::uint32_t ordinal = 0;  ///< so many that agree in all else came before
+  std::uint32_t ordinal = 0;     ///< so many that agree in all else came before
+  std::uint32_t collective = 0;  ///< of a leg: so many collectives of the communicator came before its own
 
   auto operator<=>(const MatchKey&) const = default;
 };

@@ -92,12 +92,16 @@ SideShape shape_of(const Incoming& half, const Offer& offer) {
 
 }  // namespace
 
+std::optional<Error> why_purposes_differ(const Offer& offer, int receiver, const std::string& purpose) {
+  if (offer.purpose == purpose) return {};
+  return Error(ErrorClass::calls_differ,
+               "the calls that meet differ: rank {} has made a {}, rank {} a {}; expected is the same on all ranks",
+               offer.key.sender, offer.purpose, receiver, purpose);
+}
+
 std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& services, Incoming& half, const Offer& offer) {
-  if (offer.purpose != half.terms().purpose) {
-    throw Error(ErrorClass::request,
-                "the calls that meet differ: rank {} has made a {}, rank {} a {}; expected is the same on all ranks",
-                offer.key.sender, offer.purpose, services.rank, half.terms().purpose);
-  }
+  const std::string& purpose = half.terms().purpose;
+  if (const auto differ = why_purposes_differ(offer, services.rank, purpose)) throw Error(*differ);
   const SideShape mine = shape_of(half, offer);
   if (mine.total_bytes() != offer.shape.total_bytes()) {
     throw Error(ErrorClass::truncate,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -31,6 +32,9 @@ struct WantedLink {
 };
 /// Both sides are empty.
 struct NoLink {};
+
+/// Why the receive of `receiver`, made for `purpose`, cannot meet what `offer` is made for; nothing where it can.
+std::optional<Error> why_purposes_differ(const Offer& offer, int receiver, const std::string& purpose);
 
 /// Takes the first of the links, in their order, that moves bytes between a form of the sender's memory that `offer`
 /// has and a form of `half`'s. Local. Throws Error where none does, or where the sizes differ.

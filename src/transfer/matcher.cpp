@@ -23,6 +23,17 @@ link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
   return {mine, choice.receiver, choice.transport_partitions};
 }
 
+/// What a half moves, in sentences. The program knows no partitions of a leg that has a purpose, and no tag.
+std::string described(const std::string& purpose, const SideShape& shape) {
+  if (!purpose.empty()) return fmt::format("{} bytes", shape.total_bytes());
+  return fmt::format("{} bytes in {} partitions", shape.total_bytes(), shape.partitions());
+}
+
+/// The request that looked for its peer with it.
+std::string described(const std::string& purpose, int tag, const SideShape& shape) {
+  return fmt::format("{}, {}", purpose.empty() ? fmt::format("tag {}", tag) : purpose, described(purpose, shape));
+}
+
 /// Calls `take` with `message`; where memory runs out, `take_head` with the message from its start, and why.
 template <class Take, class TakeHead>
 void or_its_head(const wire::Reader& message, Take take, TakeHead take_head) {
@@ -95,11 +106,19 @@ void Matcher::draw_place(Half& half) {
               send ? services_.rank : terms.peer,
               send ? terms.peer : services_.rank,
               terms.tag,
-              terms.communicator->draw_ordinal(terms.space, send, terms.peer, terms.tag)};
+              0,
+              terms.places != nullptr ? terms.places->number : 0};
+  half.key.ordinal = terms.places != nullptr
+                         ? terms.places->ordinals.draw(send, terms.peer, terms.tag)
+                         : terms.communicator->draw_ordinal(terms.space, send, terms.peer, terms.tag);
 }
 
 void Matcher::give_place_back(const Half& half) {
   const HalfTerms& terms = half.terms();
+  if (terms.places != nullptr) {
+    terms.places->ordinals.give_back(terms.side == Side::send, terms.peer, terms.tag, half.key.ordinal);
+    return;
+  }
   terms.communicator->give_back_ordinal(terms.space, terms.side == Side::send, terms.peer, terms.tag, half.key.ordinal);
 }
 
@@ -267,12 +286,10 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
 
 /// The program has freed `half`, a send's, before it was matched to the receive `peer_id`, which hears of that.
 void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
-  const SideShape& shape = half.shape();
   half.peer_id = peer_id;
-  half.ending.say(
-      {half.first_epoch_after_free(), ErrorClass::request,
-       Origin{services_.rank, fmt::format("freed its request (tag {}, {} bytes in {} partitions) before it was matched",
-                                          half.key.tag, shape.total_bytes(), shape.partitions())}});
+  half.ending.say({half.first_epoch_after_free(), ErrorClass::request,
+                   Origin{services_.rank, fmt::format("freed its request ({}) before it was matched",
+                                                      described(half.terms().purpose, half.key.tag, half.shape()))}});
   half.send_last_word();
   post_bye(half);
 }
@@ -317,13 +334,15 @@ void Matcher::take_offer(int from, Offer offer) {
 bool Matcher::take_drop(const Offer& offer) {
   const auto dropped = dropped_.find(offer.key);
   if (dropped == dropped_.end()) return false;
-  const SideShape& shape = dropped->second;
+  const auto& [shape, purpose] = dropped->second;
+  const auto differ = why_purposes_differ(offer, services_.rank, purpose);
   post_failure(offer.key.sender, offer.sender_id, 0,
-               Error(ErrorClass::request,
-                     "the receiver, rank {}, freed its request (tag {}, {} bytes in {} partitions) before it was "
-                     "matched with this send of {} bytes in {} partitions",
-                     offer.key.receiver, offer.key.tag, shape.total_bytes(), shape.partitions(),
-                     offer.shape.total_bytes(), offer.shape.partitions()));
+               differ
+                   ? *differ
+                   : Error(ErrorClass::request,
+                           "the receiver, rank {}, freed its request ({}) before it was matched with this send of "
+                           "{}",
+                           services_.rank, described(purpose, offer.key.tag, shape), described(purpose, offer.shape)));
   dropped_.erase(dropped);
   services_.progress.unwant();
   return true;
@@ -446,7 +465,7 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
 
   if (half.side() == Side::recv && receives_.erase(half.key) > 0) {
     // Progress is wanted until its offer is answered.
-    insist([&] { dropped_.emplace(half.key, half.shape()); });
+    insist([&] { dropped_.emplace(half.key, Dropped{half.shape(), half.terms().purpose}); });
     return freed;
   }
   const bool matched = half.peer_id != 0;

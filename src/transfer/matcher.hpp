@@ -59,6 +59,12 @@ class Matcher {
     void release_memory();
   };
 
+  /// A receive that the program has freed.
+  struct Dropped {
+    SideShape shape;
+    std::string purpose;
+  };
+
   void post_offer(Outgoing& half);
   void offer_links(Unanswered& unanswered, const Outgoing& half);
   void take_offer(int from, Offer offer);
@@ -97,7 +103,7 @@ class Matcher {
   std::unordered_map<std::uint64_t, std::shared_ptr<Half>> retired_;  ///< freed, the peer not yet
   std::map<MatchKey, Incoming*> receives_;                            ///< without an offer yet
   std::map<MatchKey, Offer> offers_;                                  ///< without a receive yet
-  std::map<MatchKey, SideShape> dropped_;                             ///< receives freed before their offer came
+  std::map<MatchKey, Dropped> dropped_;                               ///< receives freed before their offer came
   std::map<MatchKey, Error> refused_;                                 ///< offers that there was no memory to keep
   std::unordered_map<std::uint64_t, Unanswered> unanswered_;          ///< sends, by their id
 };

@@ -16,6 +16,7 @@ wire::Writer begin(SetupKind kind) {
 
 void write_key(wire::Writer& message, const MatchKey& key) {
   message.put(key.space).put(key.comm_id).put(key.sender).put(key.receiver).put(key.tag).put(key.ordinal);
+  message.put(key.collective);
 }
 
 MatchKey read_key(wire::Reader& message) {
@@ -26,6 +27,7 @@ MatchKey read_key(wire::Reader& message) {
   key.receiver = message.get<int>();
   key.tag = message.get<int>();
   key.ordinal = message.get<std::uint32_t>();
+  key.collective = message.get<std::uint32_t>();
   return key;
 }
 

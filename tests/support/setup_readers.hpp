@@ -72,7 +72,7 @@ inline std::vector<SetupReader> setup_readers() {
   using detail::link_reader;
   using detail::mailbox_reader;
   Offer offer;
-  offer.key = {Space::queue, 77, 3, 4, 12, 5};
+  offer.key = {Space::queue, 77, 3, 4, 12, 5, 6};
   offer.sender_id = 9;
   offer.purpose = "partitioned bcast";
   offer.shape = {{16, 65536}, 4, 1};

@@ -1,6 +1,7 @@
 // Legs of collectives that have no bytes: they are matched as all others are, and nothing moves.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 
 #include "support/fake_pair.hpp"
@@ -15,6 +16,11 @@ class EmptyTransfer : public FakePair {
   }
   std::shared_ptr<RecvParty> recv_leg(std::int64_t total_bytes, std::int32_t partitions = 4) {
     return recv(terms(Side::recv, {partitions, total_bytes}, Space::collective));
+  }
+  HalfTerms leg_for(const char* purpose, Side side) {
+    HalfTerms made = terms(side, {4, 0}, Space::collective);
+    made.purpose = purpose;
+    return made;
   }
 };
 
@@ -54,15 +60,10 @@ TEST_F(EmptyTransfer, of_other_partitions_fails_both) {
 }
 
 TEST_F(EmptyTransfer, made_for_something_else_fails_both_and_is_the_only_one) {
-  const auto leg = [this](Side side, const char* purpose) {
-    HalfTerms made = terms(side, {4, 0}, Space::collective);
-    made.purpose = purpose;
-    return made;
-  };
-  const auto from = send(leg(Side::send, "partitioned bcast"));
-  const auto to = recv(leg(Side::recv, "persistent bcast"));
-  const auto next_from = send(leg(Side::send, "persistent bcast"));
-  const auto next_to = recv(leg(Side::recv, "persistent bcast"));
+  const auto from = send(leg_for("partitioned bcast", Side::send));
+  const auto to = recv(leg_for("persistent bcast", Side::recv));
+  const auto next_from = send(leg_for("persistent bcast", Side::send));
+  const auto next_to = recv(leg_for("persistent bcast", Side::recv));
   deliver_all();
   EXPECT_NE(failure_of(to->half).find("rank 0 has made a partitioned bcast, rank 1 a persistent bcast"),
             std::string::npos)
@@ -70,6 +71,23 @@ TEST_F(EmptyTransfer, made_for_something_else_fails_both_and_is_the_only_one) {
   EXPECT_EQ(failure_of(from->half), failure_of(to->half));
   EXPECT_TRUE(next_from->half.matched());
   EXPECT_TRUE(next_to->half.matched());
+}
+
+/// A free is no mistake: only what a half was made for tells the two apart.
+TEST_F(EmptyTransfer, freed_before_its_offer_came_is_remembered_by_what_it_was_for) {
+  for (const char* purpose : {"persistent bcast", "persistent reduce"}) {
+    auto to = recv(leg_for("persistent bcast", Side::recv));
+    free(receiver, to);
+    auto from = send(leg_for(purpose, Side::send));
+    deliver_all();
+    const bool differs = purpose != std::string("persistent bcast");
+    EXPECT_EQ(differs, from->half.purposes_differ());
+    const std::string words = differs ? "rank 0 has made a persistent reduce, rank 1 a persistent bcast"
+                                      : "rank 1, freed its request (persistent bcast, 0 bytes) before";
+    EXPECT_NE(failure_of(from->half).find(words), std::string::npos) << failure_of(from->half);
+    free(sender, from);
+    expect_nothing_left();
+  }
 }
 
 TEST_F(EmptyTransfer, is_freed_without_a_message) {
