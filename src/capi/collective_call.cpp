@@ -34,7 +34,8 @@ constexpr InfoKey<CollectiveArguments> collective_info_keys[] = {
 };
 
 std::string described(const memory::Place& place) {
-  return memory::is_host(place.kind) ? "host memory" : fmt::format("memory of GPU {}", place.device);
+  if (memory::is_host(place.kind)) return "host memory";
+  return fmt::format("{} of GPU {}", place.kind == memory::Kind::managed ? "managed memory" : "memory", place.device);
 }
 
 }  // namespace
@@ -227,8 +228,9 @@ std::int64_t CollectiveCall::add(std::vector<Block>& blocks, const GivenBuffer& 
   std::int64_t block_bytes = 0;
   if (__builtin_mul_overflow(count, element, &slice_bytes) ||
       __builtin_mul_overflow(slice_bytes, common_.partitions, &block_bytes)) {
-    throw Error(ErrorClass::count, "{} partitions of {} elements of {} bytes are more bytes than 2^63 - 1",
-                common_.partitions, count, element);
+    const std::string all = common_.is_partitioned ? fmt::format("{} partitions of ", common_.partitions) : "";
+    throw Error(ErrorClass::count, "argument {}: {}{} elements of {} bytes are more bytes than 2^63 - 1", buffer.name,
+                all, count, element);
   }
   // As numbers, since displacements from MPI_BOTTOM are addresses.
   const auto number = reinterpret_cast<std::uintptr_t>(buffer.address) + static_cast<std::uintptr_t>(offset);

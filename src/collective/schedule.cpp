@@ -29,8 +29,8 @@ int Writer::receive(int peer, Region to) {
 int Writer::copy(Region from, Region to, const After& after) {
   if (from.bytes != to.bytes) {
     throw Error(ErrorClass::truncate,
-                "a partition of what this rank sends to itself has {} bytes, and its place in the receive buffer {}; "
-                "expected are equal sizes",
+                "a slice that this rank sends to itself has {} bytes, and its place in the receive buffer {}; expected "
+                "are equal sizes",
                 from.bytes, to.bytes);
   }
   return from.bytes == 0 ? nothing : add({.deed = Deed::copy, .from = from, .to = to}, after);

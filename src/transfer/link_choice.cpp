@@ -104,6 +104,11 @@ std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& service
   if (const auto differ = why_purposes_differ(offer, services.rank, purpose)) throw Error(*differ);
   const SideShape mine = shape_of(half, offer);
   if (mine.total_bytes() != offer.shape.total_bytes()) {
+    if (!purpose.empty()) {
+      throw Error(ErrorClass::truncate,
+                  "{}: rank {} sends {} bytes to rank {}, which receives {} bytes; expected are equal sizes", purpose,
+                  offer.key.sender, offer.shape.total_bytes(), services.rank, mine.total_bytes());
+    }
     throw Error(ErrorClass::truncate,
                 "the sizes of a partitioned send and its receive differ: rank {} sends {} bytes in {} partitions, "
                 "rank {} receives {} bytes in {} partitions (tag {}); expected are equal sizes",
@@ -112,11 +117,10 @@ std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& service
   }
   // The two sides of a message may divide it as they like; those of a collective walk by the same partitions.
   if (offer.key.space == Space::collective && mine.partitions() != offer.shape.partitions()) {
-    throw Error(
-        ErrorClass::truncate,
-        "the numbers of partitions of a collective differ: rank {} has {}, rank {} has {}; expected is the same "
-        "number on all ranks",
-        offer.key.sender, offer.shape.partitions(), services.rank, mine.partitions());
+    throw Error(ErrorClass::truncate,
+                "{}: the numbers of partitions differ: rank {} has {}, rank {} has {}; expected is the same number on "
+                "all ranks",
+                purpose, offer.key.sender, offer.shape.partitions(), services.rank, mine.partitions());
   }
   if (half.is_empty()) return NoLink{};
   std::string refusals;
@@ -128,6 +132,10 @@ std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& service
       return std::move(*choice);
     }
     refusals = joined(refusals, fmt::format("{}: {}", link->name(), std::get<link::Refusal>(outcome).reason));
+  }
+  if (!purpose.empty()) {
+    throw Error(ErrorClass::other, "{}: no link can move data from rank {} to rank {}: {}", purpose, offer.key.sender,
+                services.rank, refusals);
   }
   throw Error(ErrorClass::other, "no link can move a {} send from rank {} to rank {} (tag {}): {}",
               offer.key.space == Space::queue ? "persistent" : "partitioned", offer.key.sender, services.rank,
