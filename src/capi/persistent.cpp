@@ -52,7 +52,7 @@ void match_all(int count, const Partita_Request requests[]) {
   const std::vector<Operation*> matched = checked_for_match(count, requests);
   for (Operation* const each : matched) each->begin_match();
   for (Operation* const each : matched) {
-    runtime().wait_until(*each, [each] { return each->matched(); });
+    runtime().wait_until(*each, [each] { return has_matched(*each); });
   }
 }
 

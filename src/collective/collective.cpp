@@ -545,7 +545,7 @@ void Collective::fail_with_current() noexcept {
 }
 
 void Collective::abandon(const std::optional<Error>& cause) {
-  if (active() || device_.exists()) end_epoch(cause);
+  if (active() || device_.exists() || failed()) end_epoch(cause);
 }
 
 /// Nothing more of it moves, its kernels are released, and all peers hear why, if there is a cause. It may have begun

@@ -2,10 +2,21 @@
 
 #include <algorithm>
 
+#include "core/current_error.hpp"
+
 namespace partita {
 
 Error not_persistent(const std::string& which) {
   return Error(ErrorClass::request, "{} is that of an Imatch; expected is a persistent one", which);
+}
+
+bool has_matched(Operation& operation) {
+  try {
+    return operation.matched();
+  } catch (const std::exception&) {
+    if (!operation.active()) operation.abandon(current_error());
+    throw;
+  }
 }
 
 Matching::Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator)
@@ -34,7 +45,7 @@ bool Matching::prepared() {
 
 bool Matching::done() {
   if (failure_) throw Error(*failure_);
-  const auto unmatched = std::ranges::find_if(awaited_, [](const Operation* each) { return !each->matched(); });
+  const auto unmatched = std::ranges::find_if(awaited_, [](Operation* each) { return !has_matched(*each); });
   asked_ = unmatched == awaited_.end() ? nullptr : *unmatched;
   return asked_ == nullptr;
 }

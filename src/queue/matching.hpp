@@ -14,6 +14,10 @@ namespace partita {
 /// `which`, "request 3" for instance, is the request of an Imatch where only a persistent one may stand.
 Error not_persistent(const std::string& which);
 
+/// Whether `operation` is matched. Where it never will be, throws Error, and those of its peers that have matched
+/// theirs hear why: they may have started.
+bool has_matched(Operation& operation);
+
 /// Is complete once all of several operations are matched, which are not freed while it is active. It cannot start
 /// again.
 class Matching final : public Operation {

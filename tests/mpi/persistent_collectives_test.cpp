@@ -235,8 +235,8 @@ INSTANTIATE_TEST_SUITE_P(All, PersistentCollectives, testing::ValuesIn(collectiv
 
 class PersistentCollective : public testing::Test {
  protected:
-  int allreduce() {
-    return Partita_Allreduce_init(in_.data(), out_.data(), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+  int allreduce(MPI_Count count = 4) {
+    return Partita_Allreduce_init(in_.data(), out_.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
                                   &request_);
   }
   int partitioned_allreduce() {
@@ -393,6 +393,32 @@ TEST_F(PersistentCollective, meets_no_other_one) {
       EXPECT_ERROR(code, MPI_ERR_REQUEST, its_name, other_name, "the same on all ranks");
     }
     in_.assign(4, 1);
+    expect_later_ones_right();
+  }
+}
+
+/// The ranks that share data with rank 0 find in the match that its sizes differ, and start nothing. Rank 3 shares none
+/// with it, and has started.
+TEST_F(PersistentCollective, ranks_that_have_started_hear_of_a_match_that_failed) {
+  if (ranks() != 4) GTEST_SKIP() << "of four ranks, one shares no data with rank 0";
+  for (const bool nonblocking : {false, true}) {
+    ASSERT_OK(allreduce(rank() == 0 ? 3 : 4));
+    int code = MPI_SUCCESS;
+    Partita_Request matching = PARTITA_REQUEST_NULL;
+    if (rank() == 3) {
+      code = Partita_Start(&request_);
+      if (code == MPI_SUCCESS) code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+    } else if (nonblocking) {
+      ASSERT_OK(Partita_Imatch(&request_, &matching));
+      code = Partita_Wait(&matching, MPI_STATUS_IGNORE);
+      ASSERT_OK(Partita_Request_free(&matching));
+    } else {
+      code = Partita_Match(&request_);
+    }
+    EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "persistent allreduce: ", "12 bytes", "16 bytes");
+    EXPECT_ERROR(Partita_Start(&request_), rank() == 3 ? MPI_ERR_REQUEST : MPI_ERR_TRUNCATE, "ersistent allreduce");
+    harness_barrier();
+    ASSERT_OK(Partita_Request_free(&request_));
     expect_later_ones_right();
   }
 }

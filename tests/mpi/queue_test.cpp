@@ -422,5 +422,24 @@ TEST_F(QueueSuite, what_has_failed_before_is_enqueued_and_told_late) {
   free_all(group);
 }
 
+/// Far ranks may be matched with others that are right, and hear of it from these.
+TEST_F(QueueSuite, ranks_that_enqueue_different_collectives_hear_of_it) {
+  if (ranks() < 2) GTEST_SKIP() << "two ranks make different calls";
+  int in = 1, sum = -1;
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_OK(rank() == 0
+                ? Partita_Allreduce_init(&in, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request)
+                : Partita_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+  if (const int code = Partita_Match(&request); code != MPI_SUCCESS || rank() == 0) {
+    EXPECT_ERROR(code, MPI_ERR_REQUEST, "a persistent allreduce", "a persistent barrier");
+  }
+  ASSERT_OK(Partita_Enqueue_start(queue_, &request));
+  ASSERT_OK(Partita_Enqueue_wait(queue_, &request));
+  EXPECT_ERROR(Partita_Queue_wait(queue_), MPI_ERR_REQUEST, "Queue_wait", "a persistent allreduce",
+               "a persistent barrier");
+  harness_barrier();
+  ASSERT_OK(Partita_Request_free(&request));
+}
+
 }  // namespace
 }  // namespace partita::test
