@@ -70,14 +70,16 @@ int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   bool right = false;
-  try {
-    partita::runtime runtime;  // ends behind all requests and queues
-    const partita::communicator world(MPI_COMM_WORLD);
-    world.throw_errors();
-    right = solve(world);
-  } catch (const partita::error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
+  {
+    partita::runtime runtime;  // ends behind all requests and queues, when all ranks have come to its end
+    try {
+      const partita::communicator world(MPI_COMM_WORLD);
+      world.throw_errors();
+      right = solve(world);
+    } catch (const partita::error& error) {  // in here, as not all ranks may come to the runtime's end
+      std::fprintf(stderr, "%s\n", error.what());
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
   }
   MPI_Finalize();
   return right ? 0 : 1;

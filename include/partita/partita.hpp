@@ -16,6 +16,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace partita {
 
@@ -145,7 +146,8 @@ class request_span final {
             class = std::enable_if_t<std::is_convertible_v<decltype(std::data(std::declval<Requests&>())), request*>>>
   request_span(Requests&& requests) : request_span(std::data(requests), std::size(requests)) {}
 
-  /// For C calls on arrays.
+  /// For C calls on arrays. By the letter of C++ it is undefined to walk an array of requests as one of their handles;
+  /// it is relied upon all the same, since by the assertions above they lie in memory alike.
   [[nodiscard]] Partita_Request* handles() const noexcept { return reinterpret_cast<Partita_Request*>(first_); }
   /// Throws error (MPI_ERR_COUNT) where the C calls cannot count so far.
   [[nodiscard]] int count() const {
@@ -161,15 +163,41 @@ class request_span final {
 inline void startall(request_span requests) {
   check(Partita_Startall(requests.count(), requests.handles()));
 }
-/// Waits for all. Where some fail: error (MPI_ERR_IN_STATUS), and `statuses` tells what; error(statuses[i].MPI_ERROR)
-/// is that of one.
-inline void waitall(request_span requests, MPI_Status* statuses = MPI_STATUSES_IGNORE) {
-  check(Partita_Waitall(requests.count(), requests.handles(), statuses));
+
+namespace detail {
+
+/// Makes `call`, which completes `count` requests, with the caller's `statuses` or, where it wants none, with own ones:
+/// only they tell what has failed. Those of up to 16 requests take no allocation.
+template <class Call>
+void complete_all(int count, MPI_Status* statuses, Call call) {
+  if (statuses != MPI_STATUSES_IGNORE) return check(call(statuses));
+  constexpr int few = 16;
+  MPI_Status own_few[few];
+  std::vector<MPI_Status> own_many(count > few ? static_cast<std::size_t>(count) : 0);
+  MPI_Status* const own = count > few ? own_many.data() : own_few;
+  const int code = call(own);
+  for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) {
+    if (own[i].MPI_ERROR != MPI_ERR_PENDING) check(own[i].MPI_ERROR);
+  }
+  check(code);
 }
-/// Whether all are complete. Else none is completed.
+
+}  // namespace detail
+
+/// Waits for all. Where some fail it throws, without `statuses`, the error of the first of them; with `statuses`, an
+/// error of class MPI_ERR_IN_STATUS, and error(statuses[i].MPI_ERROR) is that of one. As a thread keeps one sentence
+/// for each class, of several that fail with the same class each has the sentence of the last.
+inline void waitall(request_span requests, MPI_Status* statuses = MPI_STATUSES_IGNORE) {
+  detail::complete_all(requests.count(), statuses, [&](MPI_Status* filled) {
+    return Partita_Waitall(requests.count(), requests.handles(), filled);
+  });
+}
+/// Whether all are complete. Else none is completed. Throws as waitall does.
 [[nodiscard]] inline bool testall(request_span requests, MPI_Status* statuses = MPI_STATUSES_IGNORE) {
   int flag = 0;
-  check(Partita_Testall(requests.count(), requests.handles(), &flag, statuses));
+  detail::complete_all(requests.count(), statuses, [&](MPI_Status* filled) {
+    return Partita_Testall(requests.count(), requests.handles(), &flag, filled);
+  });
   return flag != 0;
 }
 /// Matches all together.
@@ -273,11 +301,12 @@ class queue final {
   queue(const queue&) = delete;
   queue& operator=(const queue&) = delete;
   /// Waits and frees. What went wrong since the last wait() only the error handler hears: call free() to have it
-  /// thrown.
+  /// thrown. A queue in which a start has no wait cannot be freed: it neither waits nor frees, the error handler hears
+  /// of it, and the queue and its use of the request stay until Partita_Finalize.
   ~queue() { discard(); }
 
   /// Waits, frees the queue and makes this null. Throws the first error of what has run; the queue is gone all the
-  /// same, unless a start has no wait.
+  /// same. Where a start has no wait it throws (MPI_ERR_REQUEST) before it waits, and the queue stays as it is.
   void free() { check(Partita_Queue_free(&handle_)); }
   /// Blocks until everything enqueued has run. Throws the first error of what has run since the last such call.
   void wait() { check(Partita_Queue_wait(handle_)); }
@@ -314,18 +343,26 @@ class queue final {
 // ---- Runtime ---------------------------------------------------------------------------------------------------
 
 /// Partita_Init, and Partita_Finalize at its end: make it after MPI_Init and before any request or queue, so that these
-/// are gone before. Both are collective.
+/// are gone before. Both are collective, so the end of this blocks until all ranks have come to theirs. An exception
+/// that one rank has alone is therefore caught before it leaves this object's block, and the job ended there
+/// (MPI_Abort). Where the runtime runs already, by the drop-in or by an outer object, this neither starts nor ends it.
 class runtime final {
  public:
-  explicit runtime(MPI_Comm world = MPI_COMM_WORLD) { check(Partita_Init(world)); }
+  explicit runtime(MPI_Comm world = MPI_COMM_WORLD) : owns_(!is_running()) { check(Partita_Init(world)); }
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
   /// Of an error only the error handler hears: call finalize() to have it thrown.
   ~runtime() {
-    if (is_running()) Partita_Finalize();
+    if (owns_ && is_running()) Partita_Finalize();
   }
 
-  void finalize() { check(Partita_Finalize()); }
+  /// Ends the runtime now, if this has started it.
+  void finalize() {
+    if (std::exchange(owns_, false)) check(Partita_Finalize());
+  }
+
+ private:
+  bool owns_;
 };
 
 }  // namespace partita

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 #include <partita/device.cuh>
+#include <partita/partita.hpp>
 
 #include <array>
 #include <atomic>
@@ -87,6 +88,26 @@ TEST_F(StreamOrder, starts_and_waits_take_their_places_among_kernels) {
   worker().drain();
   EXPECT_EQ(std::vector<int>(100, left() + 10), seen);
   free_all(requests);
+}
+
+TEST_F(StreamOrder, a_queue_of_the_cpp_api_is_the_streams) {
+  std::vector<int> in(1, -1), out(1);
+  const std::array handles = pair(in, out, 20);
+  std::array requests = {request(handles[0]), request(handles[1])};
+  queue order = queue::cuda(*static_cast<void**>(queue_stream(0)));
+  std::atomic<bool>& go = hold();
+  launch([&] { out[0] = rank() + 10; });
+  order.enqueue_startall(requests);
+  order.enqueue_wait(requests[1]);
+  order.enqueue_wait(requests[0]);
+  int seen = 0;
+  launch([&] { seen = in[0]; });
+  EXPECT_THROW(requests[0].wait(), error) << "it is the queue's";
+  go = true;
+  order.wait();
+  worker().drain();
+  EXPECT_EQ(left() + 10, seen);
+  order.free();
 }
 
 TEST_F(StreamOrder, only_a_wait_holds_the_stream) {

@@ -346,6 +346,42 @@ TEST_F(CppApi, the_statuses_of_a_group_tell_what_failed) {
   EXPECT_NE(std::string::npos, std::string(error(statuses[1].MPI_ERROR).what()).find("8 bytes"));
 }
 
+/// Groups whose statuses lie on the stack, and larger ones.
+TEST_F(CppApi, without_statuses_the_error_of_what_failed_in_a_group_is_thrown) {
+  std::vector<int> in(1);
+  const std::vector<int> longer(2);
+  int tag = 13;
+  for (const std::size_t size : {2U, 16U, 17U, 100U}) {
+    std::vector<request> failing = ring(in, longer, tag++), waited(size), tested(size);
+    waited.back() = imatchall(failing);
+    EXPECT_TRUE(throws([&] { waitall(waited); }, MPI_ERR_TRUNCATE, {"8 bytes"})) << size;
+    failing = ring(in, longer, tag++);
+    tested.back() = imatchall(failing);
+    const auto test_until_complete = [&] {
+      while (!testall(tested)) {
+      }
+    };
+    EXPECT_TRUE(throws(test_until_complete, MPI_ERR_TRUNCATE, {"8 bytes"})) << size;
+  }
+  std::array<request, 2> with_a_start{to_nobody(), to_nobody()};
+  matchall(with_a_start);
+  queue order = queue::host();
+  order.enqueue_start(with_a_start[1]);
+  EXPECT_TRUE(throws([&] { waitall(with_a_start); }, MPI_ERR_REQUEST, {"Partita_Waitall", "queue"}));
+  order.enqueue_wait(with_a_start[1]);
+  EXPECT_NO_THROW(waitall(with_a_start));
+}
+
+TEST_F(CppApi, a_runtime_that_runs_already_is_not_ended) {
+  {
+    runtime inner;
+    EXPECT_NO_THROW(inner.finalize());
+    EXPECT_TRUE(is_running());
+    const runtime another;
+  }
+  ASSERT_TRUE(is_running());
+}
+
 TEST_F(CppApi, a_queue_of_a_stream_works_or_says_why_there_is_none) {
   try {
     queue::cuda(nullptr).free();  // the default stream

@@ -46,16 +46,20 @@ static int refuse_a_wrong_rank(partita::communicator world) {
 int main(int argc, char** argv) {
   int code = 0;
   MPI_Init(&argc, &argv);
-  try {
+  {
     const partita::runtime runtime;
-    const partita::communicator world(MPI_COMM_WORLD);
-    world.throw_errors();
-    code = world.rank() == 0 ? send_partitions(world) : world.rank() == 1 ? receive_partitions(world) : 0;
-    if (code == 0) code = refuse_a_wrong_rank(world);
-  } catch (const partita::error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 10;
+    const partita::runtime inner;  // ends nothing
+    try {
+      const partita::communicator world(MPI_COMM_WORLD);
+      world.throw_errors();
+      code = world.rank() == 0 ? send_partitions(world) : world.rank() == 1 ? receive_partitions(world) : 0;
+      if (code == 0) code = refuse_a_wrong_rank(world);
+    } catch (const partita::error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      MPI_Abort(MPI_COMM_WORLD, 10);
+    }
   }
+  if (partita::is_running()) code = 4;
   MPI_Finalize();
   return code;
 }
