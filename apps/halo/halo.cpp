@@ -1,5 +1,8 @@
 #include "apps/halo/halo.hpp"
 
+#include <exception>
+#include <partita/partita.hpp>
+
 #include "apps/halo/messages.hpp"
 
 namespace partita {
@@ -21,11 +24,23 @@ std::unique_ptr<halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape&
 
 }  // namespace
 
-halo::halo(MPI_Comm comm, const halo_shape& shape, halo_way way) : exchanger_(make_exchanger(comm, shape, way)) {}
-halo::~halo() = default;
+halo::halo(MPI_Comm comm, const halo_shape& shape, halo_way way)
+    : comm_(comm), exceptions_before_(std::uncaught_exceptions()), exchanger_(make_exchanger(comm, shape, way)) {}
+
+halo::~halo() {
+  if (!sound_ || std::uncaught_exceptions() > exceptions_before_) return;
+  try {
+    exchanger_->free_requests();
+    check(MPI_Barrier(comm_));
+    exchanger_->free_memory();
+  } catch (const error&) {  // the error handler has heard, and the memory stays
+  }
+}
 
 void halo::exchange(const halo_block& block) {
+  sound_ = false;
   exchanger_->exchange(block);
+  sound_ = true;
 }
 
 }  // namespace partita

@@ -42,6 +42,13 @@ struct halo_shape {
   int partitions = 1;  ///< wanted of each edge in halo_way::partitioned, see partitions_for; corners have one
 };
 
+/// What the message in one direction holds, and in how many partitions of one size halo_way::partitioned sends it. The
+/// neighbour there has the same.
+struct halo_extent {
+  int cells = 0, partitions = 1;
+};
+halo_extent extent_of(const halo_shape& shape, std::size_t direction);
+
 /// Exchanges the frames of blocks of one shape. One thread at a time. Errors of Partita's calls are partita::error
 /// where the communicator's handler returns.
 class halo {
@@ -49,7 +56,9 @@ class halo {
   /// Collective over `comm`, which is known to Partita and stays the caller's. Each of two neighbours has the other
   /// among its own, in opposite directions, and wants as many partitions.
   halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
-  /// Collective.
+  /// Collective: waits until all ranks have freed their requests, since memory into which a neighbour may write has to
+  /// stay until then. Of an error only the error handler hears. Not collective where an exchange has thrown, or where
+  /// an exception ends the halo: then nothing more is sent, and the memory of the messages is never freed.
   ~halo();
   halo(const halo&) = delete;
   halo& operator=(const halo&) = delete;
@@ -62,6 +71,9 @@ class halo {
   class exchanger;
 
  private:
+  MPI_Comm comm_;
+  int exceptions_before_;  ///< under way when this was made
+  bool sound_ = true;      ///< no exchange has thrown
   std::unique_ptr<exchanger> exchanger_;
 };
 

@@ -1,6 +1,8 @@
 #include "apps/halo/messages.hpp"
 
 #include <cstring>
+#include <partita/partita.hpp>
+#include <utility>
 
 #include "apps/support/decomposition.hpp"
 
@@ -50,17 +52,21 @@ Run skip(Run run, std::ptrdiff_t cells) {
 
 }  // namespace
 
-halo_messages::halo_messages(const halo_shape& shape) {
+halo_extent extent_of(const halo_shape& shape, std::size_t direction) {
+  const int cells = length_in(shape, all_halo_directions[direction]);
+  return {cells, apps::partitions_for(cells, cells == 1 ? 1 : shape.partitions)};
+}
+
+halo_messages::halo_messages(const halo_shape& shape, const halo_memory& memory) : calls_(memory) {
   std::ptrdiff_t cells = 0;
   for (std::size_t i = 0; i < halo_directions; ++i) {
     if (shape.neighbours[i] == MPI_PROC_NULL) continue;
-    const int length = length_in(shape, all_halo_directions[i]);
-    messages_.push_back(
-        {i, shape.neighbours[i], length, apps::partitions_for(length, length == 1 ? 1 : shape.partitions)});
-    cells += length;
+    const halo_extent extent = extent_of(shape, i);
+    messages_.push_back({i, shape.neighbours[i], extent.cells, extent.partitions});
+    cells += extent.cells;
   }
   if (cells == 0) return;
-  MPI_Alloc_mem(2 * cells * cell_bytes, MPI_INFO_NULL, static_cast<void*>(&memory_));
+  check(calls_.allocate(2 * cells * cell_bytes, MPI_INFO_NULL, static_cast<void*>(&memory_)));
   std::byte* next = memory_;
   for (halo_message& message : messages_) {
     message.sent = next;
@@ -69,8 +75,8 @@ halo_messages::halo_messages(const halo_shape& shape) {
   }
 }
 
-halo_messages::~halo_messages() {
-  if (memory_ != nullptr) MPI_Free_mem(memory_);
+void halo_messages::free_memory() {
+  if (std::byte* const memory = std::exchange(memory_, nullptr); memory != nullptr) check(calls_.free(memory));
 }
 
 void halo_messages::pack(const halo_block& block) const {

@@ -23,11 +23,18 @@ struct halo_message {
   int receive_tag() const { return static_cast<int>(halo_directions - 1 - direction); }
 };
 
+/// Where messages get their memory.
+struct halo_memory {
+  decltype(&PMPI_Alloc_mem) allocate = &MPI_Alloc_mem;
+  decltype(&PMPI_Free_mem) free = &MPI_Free_mem;
+};
+
 /// The messages of one shape and their memory, which is MPI_Alloc_mem's, so that others of the node may write there.
 class halo_messages {
  public:
-  explicit halo_messages(const halo_shape& shape);
-  ~halo_messages();
+  explicit halo_messages(const halo_shape& shape, const halo_memory& memory = {});
+  /// Leaves the memory as it is: neighbours may write there until free_memory() is called.
+  ~halo_messages() = default;
   halo_messages(const halo_messages&) = delete;
   halo_messages& operator=(const halo_messages&) = delete;
 
@@ -38,7 +45,11 @@ class halo_messages {
   void pack(const halo_block& block) const;
   void unpack(const halo_block& block) const;
 
+  /// Once all requests of these messages are freed, the neighbours' too. The messages are of no more use.
+  void free_memory();
+
  private:
+  halo_memory calls_;
   std::vector<halo_message> messages_;
   std::byte* memory_ = nullptr;
 };
@@ -47,7 +58,7 @@ class halo_messages {
 void pack_partition(const halo_block& block, const halo_message& message, int partition);
 void unpack_partition(const halo_block& block, const halo_message& message, int partition);
 
-/// One way of exchanging a halo.
+/// One way of exchanging a halo. Without the two calls that end it, it leaves its messages' memory as it is.
 class halo::exchanger {
  public:
   exchanger() = default;
@@ -56,6 +67,10 @@ class halo::exchanger {
   exchanger& operator=(const exchanger&) = delete;
 
   virtual void exchange(const halo_block& block) = 0;
+  /// Completes and frees all requests. All ranks call, after exchanges that have all succeeded.
+  virtual void free_requests() = 0;
+  /// When all ranks have freed theirs.
+  virtual void free_memory() = 0;
 };
 
 std::unique_ptr<halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);

@@ -8,8 +8,13 @@
 namespace partita {
 namespace {
 
+void free_all(std::vector<request>& requests) {
+  for (request& each : requests) each.free();
+  requests.clear();
+}
+
 /// As cpu-free-stream-triggered-mpi, figure 3.
-class Queued : public halo::exchanger {
+class Queued final : public halo::exchanger {
  public:
   Queued(MPI_Comm comm, const halo_shape& shape) : messages_(shape), queue_(queue::host()) {
     const communicator neighbours(comm);
@@ -32,6 +37,12 @@ class Queued : public halo::exchanger {
     messages_.unpack(block);
   }
 
+  void free_requests() override {
+    free_all(receives_);
+    free_all(sends_);
+  }
+  void free_memory() override { messages_.free_memory(); }
+
  private:
   halo_messages messages_;
   queue queue_;
@@ -41,7 +52,7 @@ class Queued : public halo::exchanger {
 /// A ready send may start only once its receive has. So receives are started one exchange ahead, in a second set of
 /// messages, and before the rank's own sends: whoever has received this exchange's message knows that the sender has
 /// started its receive of the next one.
-class QueuedReady : public halo::exchanger {
+class QueuedReady final : public halo::exchanger {
  public:
   QueuedReady(MPI_Comm comm, const halo_shape& shape)
       : queue_(queue::host()), sets_{Set(comm, shape, 0), Set(comm, shape, 1)} {
@@ -51,15 +62,6 @@ class QueuedReady : public halo::exchanger {
     queue_.enqueue_startall(sets_[0].receives);
     MPI_Barrier(comm);
   }
-  /// The receives that were started ahead get messages that nobody reads.
-  ~QueuedReady() override {
-    try {
-      send_and_wait(sets_[current_]);
-    } catch (const error&) {  // the error handler has heard
-    }
-  }
-  QueuedReady(const QueuedReady&) = delete;
-  QueuedReady& operator=(const QueuedReady&) = delete;
 
   void exchange(const halo_block& block) override {
     Set& set = sets_[current_];
@@ -68,6 +70,18 @@ class QueuedReady : public halo::exchanger {
     send_and_wait(set);
     set.messages->unpack(block);
     current_ = 1 - current_;
+  }
+
+  /// The receives that were started ahead get messages that nobody reads.
+  void free_requests() override {
+    send_and_wait(sets_[current_]);
+    for (Set& set : sets_) {
+      free_all(set.receives);
+      free_all(set.sends);
+    }
+  }
+  void free_memory() override {
+    for (Set& set : sets_) set.messages->free_memory();
   }
 
  private:
@@ -98,7 +112,7 @@ class QueuedReady : public halo::exchanger {
   std::size_t current_ = 0;
 };
 
-class Partitioned : public halo::exchanger {
+class Partitioned final : public halo::exchanger {
  public:
   Partitioned(MPI_Comm comm, const halo_shape& shape) : messages_(shape) {
     const communicator neighbours(comm);
@@ -108,6 +122,8 @@ class Partitioned : public halo::exchanger {
       sends_.push_back(
           neighbours.psend_init(m.sent, m.partitions, m.cells_each(), MPI_UINT64_T, m.neighbour, m.send_tag()));
     }
+    request matching[] = {imatchall(receives_), imatchall(sends_)};
+    waitall(matching);
   }
 
   void exchange(const halo_block& block) override {
@@ -118,6 +134,12 @@ class Partitioned : public halo::exchanger {
     waitall(receives_);
     waitall(sends_);
   }
+
+  void free_requests() override {
+    free_all(receives_);
+    free_all(sends_);
+  }
+  void free_memory() override { messages_.free_memory(); }
 
  private:
   /// A partition that has not been unpacked.

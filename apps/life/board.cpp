@@ -43,6 +43,17 @@ std::array<int, partita::halo_directions> neighbours_of(const Division& division
   return neighbours;
 }
 
+std::vector<Edge> edges_of(const partita::halo_shape& shape) {
+  std::vector<Edge> edges;
+  for (std::size_t i = 0; i < partita::halo_directions; ++i) {
+    const auto [down, across] = partita::all_halo_directions[i];
+    if ((down != 0 && across != 0) || shape.neighbours[i] == MPI_PROC_NULL) continue;
+    const std::string_view name = down != 0 ? (down < 0 ? "north" : "south") : (across < 0 ? "west" : "east");
+    edges.push_back({name, extent_of(shape, i)});
+  }
+  return edges;
+}
+
 Board::Board(MPI_Comm world, const Division& division, const Game& game, int wanted_partitions)
     : division_(division), game_(game) {
   MPI_Comm_dup(world, &comm_);
@@ -63,6 +74,7 @@ Outcome Board::play(const Mode& mode, int generations) {
   for (const Field& field : fields_) fill(field, block_, game_);
   current_ = 0;
   Outcome outcome;
+  MPI_Barrier(comm_);
   const auto before = Clock::now();
   partita::halo halo(comm_, shape_, mode.way);
   outcome.setup_s = seconds(Clock::now() - before);

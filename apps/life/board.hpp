@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include <array>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/life/modes.hpp"
@@ -17,12 +17,19 @@ struct Outcome {
   int generations = 0;
   double time_s = 0.0;   ///< of all steps, between two barriers
   double halo_s = 0.0;   ///< of it, to pack, exchange and unpack the halo
-  double setup_s = 0.0;  ///< before it, to make and match the requests
+  double setup_s = 0.0;  ///< before it, from a barrier on, to make and match the requests
 };
 
 /// The neighbours of `rank`, by direction; MPI_PROC_NULL beyond the rim of a bounded board.
 std::array<int, partita::halo_directions> neighbours_of(const partita::apps::Division& division, int rank,
                                                         Boundary boundary);
+
+/// An edge of a block beyond which there is a neighbour, and the message that goes there.
+struct Edge {
+  std::string_view name;
+  partita::halo_extent message;
+};
+std::vector<Edge> edges_of(const partita::halo_shape& shape);
 
 class Board {
  public:

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include "apps/life/board.hpp"
 #include "apps/life/options.hpp"
@@ -28,6 +30,7 @@ using partita::apps::say;
 
 constexpr int picture_pixels = 1024;
 constexpr int warm_up_generations = 20;
+constexpr int fewest_cells = 1;  // of a block, each way: the halo of one that narrow has the same cells on both sides
 
 Division divide(const Options& options, int ranks) {
   std::array<int, 2> dims{options.rank_rows, options.rank_columns};
@@ -35,12 +38,52 @@ Division divide(const Options& options, int ranks) {
   return {options.game.rows, options.game.columns, dims[0], dims[1]};
 }
 
+/// The bytes that the cells take on this rank: those of its block; on rank 0 the whole board's, too, if it is wanted.
+std::int64_t bytes_of_cells(const Options& options, const Division& division, int rank) {
+  const partita::apps::Block block = partita::apps::block_of(division, rank);
+  std::int64_t cells = 2 * partita::apps::size_of(block.rows, block.columns);
+  if (rank == 0 && (options.verify || options.picture)) cells += std::int64_t{division.rows} * division.columns;
+  if (rank == 0 && options.verify) cells += 2 * partita::apps::size_of(division.rows, division.columns);
+  return cells * std::int64_t{sizeof(Cell)};
+}
+
+/// Whether the system lets this process have so much memory. Takes none of it.
+bool can_have(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  ::munmap(memory, size);
+  return true;
+}
+
+/// A sentence if a rank cannot have the memory for its cells. Collective; the same on every rank.
+std::optional<std::string> problem_with_memory(const Options& options, const Division& division) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::int64_t bytes = bytes_of_cells(options, division, rank);
+  std::int64_t refused = can_have(bytes) ? 0 : bytes;
+  MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+  if (refused == 0) return std::nullopt;
+  std::string problem =
+      fmt::format("{} x {} cells (--size) on {} ranks need {} bytes on one rank, which the system does not give it",
+                  division.rows, division.columns, division.ranks(), refused);
+  if (options.verify || options.picture) problem += "; --no-verify with --no-picture keeps the whole board off rank 0";
+  return problem;
+}
+
 std::string describe(const Board& board, const Options& options) {
   const Division& division = board.division();
-  return fmt::format("the Game of Life on {} x {} cells, {}, {} of a hundred alive at the start, {} ranks ({} x {})\n",
-                     division.rows, division.columns,
-                     options.game.boundary == Boundary::periodic ? "periodic" : "bounded", options.game.density,
-                     division.ranks(), division.rank_rows, division.rank_columns);
+  std::string text =
+      fmt::format("the Game of Life on {} x {} cells, {}, {} of a hundred alive at the start, {} ranks ({} x {})\n",
+                  division.rows, division.columns, options.game.boundary == Boundary::periodic ? "periodic" : "bounded",
+                  options.game.density, division.ranks(), division.rank_rows, division.rank_columns);
+  const std::vector<Edge> edges = edges_of(board.shape());
+  if (edges.empty()) return text;
+  text += "halos of rank 0:";
+  for (const auto& [name, message] : edges)
+    text += fmt::format(" {} {} cells in {} partitions;", name, message.cells, message.partitions);
+  text.back() = '\n';
+  return text;
 }
 
 /// Everything that the runs leave behind on rank 0.
@@ -119,7 +162,9 @@ int command(int argc, char** argv) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Division division = divide(options, ranks);
-  if (const auto problem = problem_with(division, ranks)) return fail(2, fmt::format("life: {}.\n", *problem));
+  std::optional<std::string> problem = problem_with(division, ranks, fewest_cells);
+  if (!problem) problem = problem_with_memory(options, division);
+  if (problem) return fail(2, fmt::format("life: {}.\n", *problem));
   Board board(MPI_COMM_WORLD, division, options.game, options.partitions);
   say(describe(board, options) + partita::apps::oversubscription_note(board.comm(), 1));
   return run_modes(board, options);

@@ -77,7 +77,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->check(partita::apps::problem_with_prefix)
       ->capture_default_str();
   app.add_flag("--json", options.json, "Write every run to PREFIX.json too");
-  app.add_flag("--no-verify", no_verify, "Do not compare with the board that one rank plays");
+  app.add_flag("--no-verify", no_verify,
+               "Do not compare with the board that one rank plays; with --no-picture no rank keeps the whole board");
   app.add_flag("--no-picture", no_picture, "Do not write PREFIX.png");
   if (auto exit = partita::apps::parse(app, "life", argc, argv)) return *std::move(exit);
 

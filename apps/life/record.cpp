@@ -9,19 +9,22 @@ using nlohmann::ordered_json;
 
 ordered_json job_record(const Board& board) {
   const partita::apps::Division& division = board.division();
+  ordered_json halos = ordered_json::object();
+  for (const Edge& edge : edges_of(board.shape()))
+    halos[std::string(edge.name)] = {{"cells", edge.message.cells}, {"partitions", edge.message.partitions}};
   return {{"mpi", partita::apps::mpi_library_version()},
           {"ranks", division.ranks()},
           {"rank_grid", {division.rank_rows, division.rank_columns}},
           {"cells", {division.rows, division.columns}},
-          {"block_of_rank_0", {board.shape().rows, board.shape().columns}}};
+          {"block_of_rank_0", {board.shape().rows, board.shape().columns}},
+          {"halos_of_rank_0", halos}};
 }
 
 ordered_json game_record(const Options& options) {
   return {{"boundary", options.game.boundary == Boundary::periodic ? "periodic" : "bounded"},
           {"density", options.game.density},
           {"seed", options.game.seed},
-          {"generations", options.generations},
-          {"partitions", options.partitions}};
+          {"generations", options.generations}};
 }
 
 ordered_json run_record(const Result& run) {

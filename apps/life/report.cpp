@@ -7,7 +7,9 @@
 namespace life {
 namespace {
 
-constexpr double us = 1e6;
+double us_a_step(double run_s, const Result& result) {
+  return 1e6 * run_s / result.generations;
+}
 
 }  // namespace
 
@@ -21,15 +23,16 @@ Result summarise(const Board& board, const Mode& mode, const Outcome& outcome) {
   result.generations = outcome.generations;
   result.time_s = partita::apps::largest_of(times);
   result.step_s = result.time_s / outcome.generations;
-  result.halo_median_s = partita::apps::median_of(halo_times) / outcome.generations;
-  result.halo_max_s = partita::apps::largest_of(halo_times) / outcome.generations;
+  result.halo_median_s = partita::apps::median_of(halo_times);
+  result.halo_max_s = partita::apps::largest_of(halo_times);
   result.setup_s = partita::apps::largest_of(setup_times);
   return result;
 }
 
 std::string describe(const Result& result) {
   return fmt::format("{:<13} {} generations, {:.3f} s, {:.2f} us a step, halo {:.2f} us", result.mode,
-                     result.generations, result.time_s, us * result.step_s, us * result.halo_median_s);
+                     result.generations, result.time_s, us_a_step(result.time_s, result),
+                     us_a_step(result.halo_median_s, result));
 }
 
 std::string comparison_table(std::span<const Result> results) {
@@ -37,10 +40,11 @@ std::string comparison_table(std::span<const Result> results) {
       fmt::format("{:<13} {:>11} {:>9} {:>9} {:>15} {:>12} {:>9} {:>9}  {}\n", "mode", "generations", "time s",
                   "step us", "halo us, median", "halo us, max", "setup ms", "speed-up", "one-rank board");
   for (const Result& result : results) {
-    table += fmt::format("{:<13} {:>11} {:>9.3f} {:>9.2f} {:>15.2f} {:>12.2f} {:>9.3f} {:>8.2f}x  {}\n", result.mode,
-                         result.generations, result.time_s, us * result.step_s, us * result.halo_median_s,
-                         us * result.halo_max_s, 1e3 * result.setup_s, results.front().time_s / result.time_s,
-                         partita::apps::text_of(result.check));
+    table +=
+        fmt::format("{:<13} {:>11} {:>9.3f} {:>9.2f} {:>15.2f} {:>12.2f} {:>9.3f} {:>8.2f}x  {}\n", result.mode,
+                    result.generations, result.time_s, us_a_step(result.time_s, result),
+                    us_a_step(result.halo_median_s, result), us_a_step(result.halo_max_s, result), 1e3 * result.setup_s,
+                    results.front().time_s / result.time_s, partita::apps::text_of(result.check));
   }
   return table;
 }

@@ -15,9 +15,9 @@ namespace life {
 struct Result {
   std::string mode;
   int generations = 0;
-  double time_s = 0.0;                           ///< of the slowest rank
+  double time_s = 0.0;                           ///< of all generations, of the slowest rank
   double step_s = 0.0;                           ///< of it, for a generation
-  double halo_median_s = 0.0, halo_max_s = 0.0;  ///< over the ranks, for a generation
+  double halo_median_s = 0.0, halo_max_s = 0.0;  ///< of it, over the ranks
   double setup_s = 0.0;                          ///< of the slowest rank, before time_s
   partita::apps::Check check = partita::apps::Check::skipped;
 };

@@ -42,17 +42,16 @@ int owner_of(const Division& division, int row, int column) {
          part_of(division.columns, division.rank_columns, column);
 }
 
-std::optional<std::string> problem_with(const Division& division, int ranks) {
+std::optional<std::string> problem_with(const Division& division, int ranks, int fewest_cells) {
   if (static_cast<std::int64_t>(division.rank_rows) * division.rank_columns != ranks) {
-    return fmt::format("a grid of {} x {} ranks needs {} ranks, but the job has {}", division.rank_rows,
+    return fmt::format("a grid of {} x {} ranks (--ranks) needs {} ranks, but the job has {}", division.rank_rows,
                        division.rank_columns, static_cast<std::int64_t>(division.rank_rows) * division.rank_columns,
                        ranks);
   }
-  if (division.rows / division.rank_rows < fewest_block_cells ||
-      division.columns / division.rank_columns < fewest_block_cells) {
-    return fmt::format("{} x {} cells are too few for {} x {} ranks: each rank needs at least {} x {} cells",
-                       division.rows, division.columns, division.rank_rows, division.rank_columns, fewest_block_cells,
-                       fewest_block_cells);
+  if (division.rows / division.rank_rows < fewest_cells || division.columns / division.rank_columns < fewest_cells) {
+    return fmt::format(
+        "{} x {} cells (--size) are too few for {} x {} ranks (--ranks): each rank needs at least {} x {} cells",
+        division.rows, division.columns, division.rank_rows, division.rank_columns, fewest_cells, fewest_cells);
   }
   return std::nullopt;
 }

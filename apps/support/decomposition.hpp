@@ -22,7 +22,7 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// The fewest rows and columns of a block: opposite edges of a block are different cells.
+/// The fewest rows and columns of a block of which opposite edges are different cells.
 inline constexpr int fewest_block_cells = 2;
 
 /// The block at (`rank_row`, `rank_column`). Sizes that do not divide evenly give the first blocks one row or column
@@ -35,8 +35,9 @@ Block block_of(const Division& division, int rank);
 /// The rank that computes the cell at `row`, `column` of the whole grid.
 int owner_of(const Division& division, int row, int column);
 
-/// What is wrong with `division` for `ranks` ranks, as a sentence; nothing if it can be computed.
-std::optional<std::string> problem_with(const Division& division, int ranks);
+/// What is wrong with `division` for `ranks` ranks, whose blocks have at least `fewest_cells` rows and columns, as a
+/// sentence that names the options; nothing if it can be computed.
+std::optional<std::string> problem_with(const Division& division, int ranks, int fewest_cells = fewest_block_cells);
 
 /// The number of equal partitions for a halo of `length` cells: MPI wants partitions of one size, so it is the divisor
 /// of `length` that is nearest to `wanted` in ratio (the smaller of two equally near). At least 1.

@@ -67,6 +67,12 @@ TEST(Decomposition, refuses_blocks_without_an_edge_on_both_sides) {
   EXPECT_TRUE(problem_with({3, 100, 2, 1}, 2));
   EXPECT_TRUE(problem_with({100, 3, 1, 2}, 2));
   EXPECT_FALSE(problem_with({4, 4, 2, 2}, 4));
+  EXPECT_FALSE(problem_with({3, 100, 2, 1}, 2, 1)) << "where opposite edges may be the same cells";
+  const auto problem = problem_with({1, 100, 2, 1}, 2, 1);
+  ASSERT_TRUE(problem);
+  for (const char* word : {"1 x 100", "--size", "2 x 1", "--ranks", "at least 1 x 1"}) {
+    EXPECT_NE(problem->find(word), std::string::npos) << *problem;
+  }
 }
 
 TEST(Partitions, divide_the_halo_and_no_other_divisor_is_nearer_in_ratio) {
