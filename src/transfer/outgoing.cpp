@@ -230,14 +230,17 @@ ActiveStep::Outcome Outgoing::step() noexcept {
 }
 
 bool Outgoing::flush_deferred() {
-  check_receiver();
   const auto leave = [this](link::Range complete) { put(complete); };
   link::Range run;
   for (std::int64_t first = 0; first < plan().transport_partitions(); first += PartitionSet::bits) {
     const std::uint64_t taken = deferred_.take(first);
     if (taken == 0) continue;
     // Whoever has taken them asks: another thread may have put all of the last epoch meanwhile, and these are the next
-    // one's, for which an answer from before says nothing.
+    // one's, for which an answer from before says nothing. Nor does the end of a receiver matter that has all.
+    if (is_lost() || peer_freed) {
+      deferred_.claim(first, taken);
+      throw why_lost();
+    }
     if (!link_->ready(epoch())) {
       deferred_.claim(first, taken);
       put(run);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "support/fake_pair.hpp"
@@ -310,6 +311,44 @@ TEST_F(Transfer, threads_that_submit_and_flush_put_each_transport_partition_once
     flusher.join();
     ASSERT_TRUE(to->half.all_arrived());
     ASSERT_EQ(to->buffer, from->buffer);
+  }
+}
+
+/// The threads are more than the processors, so that some are kept waiting in the middle of a flush, which they end when
+/// all has arrived and the receiver is gone.
+TEST_F(Transfer, a_late_flush_does_not_mind_that_the_receiver_has_all_and_is_freed) {
+  constexpr std::size_t threads = 8;
+  for (int round = 0; round < 40; ++round) {
+    auto from = send();
+    auto to = recv();
+    deliver_all();
+    from->start();
+    from->half.submit({0, 4});
+    std::atomic<bool> over{false};
+    std::vector<std::string> failures(threads);
+    std::vector<std::thread> flushers;
+    for (std::string& failure : failures) {
+      flushers.emplace_back([&] {
+        try {
+          while (!over) from->half.flush();
+        } catch (const std::exception& error) {
+          failure = error.what();
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    to->start();
+    while (from->half.put_count() < 4) from->half.flush();
+    EXPECT_TRUE(to->half.all_arrived());
+    free(receiver, to);
+    deliver_all();
+    EXPECT_TRUE(from->half.peer_freed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    over = true;
+    for (std::thread& flusher : flushers) flusher.join();
+    for (const std::string& failure : failures) EXPECT_EQ(failure, "") << "round " << round;
+    free(sender, from);
+    deliver_all();
   }
 }
 
