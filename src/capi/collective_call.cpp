@@ -201,10 +201,10 @@ void CollectiveCall::check_place(const char* name, const memory::Place& place, c
                 "argument {} is {}; expected is host memory, or a partitioned collective, which takes that of a GPU",
                 name, described(place));
   }
-  if (is_gpu && !layout.contiguous()) {
+  if (is_gpu && arguments_.form == Form::in_gaps && !layout.contiguous()) {
     throw Error(ErrorClass::type,
-                "argument {} is GPU memory and its datatype has gaps, which Partita cannot pack there yet; expected "
-                "is a contiguous datatype or host memory",
+                "argument {} is GPU memory and its datatype has gaps, with which GPUs do not compute; expected is a "
+                "datatype without gaps, or host memory",
                 name);
   }
   if (first_name_ == nullptr) {

@@ -41,14 +41,28 @@ memory::Place home_of(const CollectiveArguments& arguments) {
   return {};
 }
 
+/// Of the largest copy from one place with gaps to another.
+std::int64_t bytes_between_gaps(const Schedule& schedule, const CollectiveMemory& memory) {
+  std::int64_t most = 0;
+  for (const Action& action : schedule.actions) {
+    if (action.deed != Deed::copy) continue;
+    if (memory.spot(action.from, 0).layout != nullptr && memory.spot(action.to, 0).layout != nullptr) {
+      most = std::max(most, action.from.bytes);
+    }
+  }
+  return most;
+}
+
 std::unique_ptr<GpuWork> gpu_work(const RequestServices& services, const CollectiveArguments& arguments,
-                                  const memory::Place& home) {
-  if (memory::is_host(home.kind)) return nullptr;
+                                  const Schedule& schedule, const CollectiveMemory& memory) {
+  const Home& home = memory.home();
+  if (!home.is_gpu()) return nullptr;
   std::optional<GpuReduction> reduction;
   if (arguments.reduction.exists()) {
     reduction = gpu_reduction(arguments.reduction.op(), arguments.reduction.datatype());
   }
-  return std::make_unique<GpuWork>(services.host_blocks, services.device_memory, home.device, reduction);
+  return std::make_unique<GpuWork>(services.host_blocks, services.device_memory, home.place.device, reduction,
+                                   bytes_between_gaps(schedule, memory));
 }
 
 }  // namespace
@@ -67,7 +81,7 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
       order_(schedule_),
       memory_({services.host_blocks, services.device_memory, home_of(arguments_)}, arguments_.partitions,
               arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
-      gpu_(gpu_work(services, arguments_, memory_.home().place)),
+      gpu_(gpu_work(services, arguments_, schedule_, memory_)),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
                           purpose_of(arguments_), &places_, arguments_.is_partitioned}),
       send_of_(schedule_.actions.size()),
@@ -369,8 +383,6 @@ Collective::Attempt Collective::try_action(int partition, Course& course, int pl
 Collective::Attempt Collective::try_on_gpu(int partition, int place) {
   const auto at = static_cast<std::size_t>(place);
   const Action& action = schedule_.actions[at];
-  std::byte* const from = action.from.bytes > 0 ? memory_.gapless(action.from, partition) : nullptr;
-  std::byte* const to = action.to.bytes > 0 ? memory_.gapless(action.to, partition) : nullptr;
   switch (action.deed) {
     case Deed::receive:
       if (!receive_of_[at]->has_arrived(partition)) return {Result::waits};
@@ -382,12 +394,14 @@ Collective::Attempt Collective::try_on_gpu(int partition, int place) {
       break;
     case Deed::copy: {
       if (!may_write(action.to)) return {Result::waits};
-      const Attempt begun{Result::runs, gpu_->copy({to, from, action.from.bytes})};
+      const Attempt begun{Result::runs, gpu_->copy({memory_.spot(action.to, partition),
+                                                    memory_.spot(action.from, partition), action.from.bytes})};
       count_read(action.from);  // what writes there comes behind it on the stream
       return begun;
     }
     case Deed::reduce: {
-      const Attempt begun{Result::runs, gpu_->reduce(from, to, action.from.bytes)};
+      const Attempt begun{Result::runs, gpu_->reduce(memory_.gapless(action.from, partition),
+                                                     memory_.gapless(action.to, partition), action.from.bytes)};
       count_read(action.from);
       return begun;
     }

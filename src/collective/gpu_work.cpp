@@ -1,35 +1,29 @@
 #include "collective/gpu_work.hpp"
 
-#include <algorithm>
 #include <atomic>
+
+#include "memory/grid.hpp"
 
 namespace partita::collective {
 namespace {
 
 constexpr std::size_t word_bytes = 64;
 constexpr unsigned looks_each_question = 64;
-constexpr unsigned block_threads = 512;
-/// Enough for the memory of any GPU to be the limit.
-constexpr std::int64_t most_blocks = 1024;
-constexpr std::int64_t bytes_each_block = block_threads * 16;
-
-memory::Grid grid_for(std::int64_t bytes) {
-  const std::int64_t blocks = (bytes + bytes_each_block - 1) / bytes_each_block;
-  return {static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, most_blocks)), block_threads};
-}
 
 }  // namespace
 
 GpuWork::GpuWork(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_memory, int device,
-                 const std::optional<GpuReduction>& reduction)
+                 const std::optional<GpuReduction>& reduction, std::int64_t between_bytes)
     : host_blocks_(host_blocks),
       device_memory_(device_memory),
       device_(device),
       reduction_(reduction),
+      between_bytes_(static_cast<std::size_t>(between_bytes)),
       word_(reinterpret_cast<Epoch*>(host_blocks.allocate_block(word_bytes))) {
   try {
     word_on_gpu_ = reinterpret_cast<Epoch*>(device_memory.device_pointer(device, reinterpret_cast<std::byte*>(word_)));
     stream_ = device_memory.make_stream(device);
+    if (between_bytes_ > 0) between_ = device_memory.allocate_block(device, between_bytes_);
   } catch (...) {
     host_blocks_.free_block(reinterpret_cast<std::byte*>(word_), word_bytes);
     throw;
@@ -39,6 +33,7 @@ GpuWork::GpuWork(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_m
 GpuWork::~GpuWork() {
   close();
   stream_.reset();
+  if (between_ != nullptr) device_memory_.free_block(device_, between_, between_bytes_);
   host_blocks_.free_block(reinterpret_cast<std::byte*>(word_), word_bytes);
 }
 
@@ -53,7 +48,22 @@ GpuWork::Ticket GpuWork::begin(Begin begin) {
 }
 
 GpuWork::Ticket GpuWork::copy(const Move& move) {
-  return begin([&] { stream_->copy(move.to, move.from, static_cast<std::size_t>(move.bytes)); });
+  return begin([&] {
+    if (move.from.layout == nullptr && move.to.layout == nullptr) {
+      stream_->copy(move.to.address, move.from.address, static_cast<std::size_t>(move.bytes));
+      return;
+    }
+    // The stream makes one move after another, so one place between serves all.
+    const std::byte* row = move.from.address;
+    if (const memory::GpuLayout* const layout = move.from.layout) {
+      std::byte* const packed = move.to.layout == nullptr ? move.to.address : between_;
+      layout->pack(*stream_, move.from.address, move.bytes / layout->size_bytes(), packed);
+      row = packed;
+    }
+    if (const memory::GpuLayout* const layout = move.to.layout) {
+      layout->unpack(*stream_, row, move.to.address, move.bytes / layout->size_bytes());
+    }
+  });
 }
 
 GpuWork::Ticket GpuWork::reduce(const std::byte* from, std::byte* to, std::int64_t bytes) {
@@ -64,7 +74,7 @@ GpuWork::Ticket GpuWork::reduce(const std::byte* from, std::byte* to, std::int64
     arguments.count = static_cast<std::uint64_t>(bytes / reduction_->element_bytes);
     arguments.element = reduction_->element;
     arguments.by = reduction_->by;
-    stream_->launch(grid_for(bytes), arguments);
+    stream_->launch(memory::grid_for(bytes), arguments);
   });
 }
 

@@ -8,18 +8,12 @@
 #include <optional>
 
 #include "collective/gpu_reduction.hpp"
+#include "collective/spot.hpp"
 #include "core/epoch.hpp"
 #include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
 
 namespace partita::collective {
-
-/// Bytes that are to be copied.
-struct Move {
-  std::byte* to;
-  const std::byte* from;
-  std::int64_t bytes;
-};
 
 /// What is begun runs in that order on a stream of Partita's own, so it may read what was begun before. A word of host
 /// memory tells how far the stream has come; nothing but close() waits for it. Any thread, but for open() and close().
@@ -28,9 +22,9 @@ class GpuWork {
   /// A number of what was begun; compared by reached().
   using Ticket = Epoch;
 
-  /// On GPU `device`. Throws Error.
+  /// On GPU `device`. Moves whose places both have gaps are of up to `between_bytes`. Throws Error.
   GpuWork(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_memory, int device,
-          const std::optional<GpuReduction>& reduction);
+          const std::optional<GpuReduction>& reduction, std::int64_t between_bytes);
   ~GpuWork();
   GpuWork(const GpuWork&) = delete;
   GpuWork& operator=(const GpuWork&) = delete;
@@ -62,7 +56,9 @@ class GpuWork {
   memory::DeviceMemory& device_memory_;
   const int device_;
   const std::optional<GpuReduction> reduction_;
-  Epoch* const word_;  ///< the number of what has ended last
+  const std::size_t between_bytes_;
+  std::byte* between_ = nullptr;  ///< where packed bytes lie between two places with gaps; null: no move has two
+  Epoch* const word_;             ///< the number of what has ended last
   Epoch* word_on_gpu_ = nullptr;
   std::mutex mutex_;  ///< of the ones below
   std::unique_ptr<memory::Stream> stream_;

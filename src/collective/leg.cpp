@@ -82,7 +82,7 @@ void SendLeg::pack(int partition) {
 std::optional<Move> SendLeg::packing(int partition) const {
   if (!own_) return {};
   const std::int64_t bytes = terms_.region.bytes;
-  return Move{data_ + partition * bytes, memory_.gapless(terms_.region, partition), bytes};
+  return Move{{data_ + partition * bytes}, memory_.spot(terms_.region, partition), bytes};
 }
 
 ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
@@ -116,9 +116,9 @@ bool ReceiveLeg::take(int partition) {
 std::optional<Move> ReceiveLeg::unpacking(int partition) const {
   const std::int64_t bytes = terms_.region.bytes;
   const std::byte* const landed = in_.landing() + partition * bytes;
-  std::byte* const place = own_ ? memory_.gapless(terms_.region, partition) : data_ + partition * bytes;
-  if (landed == place) return {};
-  return Move{place, landed, bytes};
+  const Spot place = own_ ? memory_.spot(terms_.region, partition) : Spot{data_ + partition * bytes};
+  if (landed == place.address) return {};
+  return Move{place, {const_cast<std::byte*>(landed)}, bytes};
 }
 
 }  // namespace partita::collective

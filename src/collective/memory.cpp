@@ -39,6 +39,16 @@ CollectiveMemory::CollectiveMemory(const Home& home, int partitions, Form form, 
     slots_bytes += (all + line_bytes - 1) / line_bytes * line_bytes;
   }
   if (slots_bytes > 0) slots_ = std::make_unique<OwnBytes>(home_, slots_bytes);
+  if (!home_.is_gpu()) return;
+  add_gpu_layouts(sent_);
+  add_gpu_layouts(received_);
+}
+
+void CollectiveMemory::add_gpu_layouts(const std::vector<Block>& blocks) {
+  for (const Block& block : blocks) {
+    if (block.layout->contiguous()) continue;
+    gpu_layouts_.try_emplace(block.layout.get(), home_.device_memory, home_.place.device, *block.layout);
+  }
 }
 
 const Block& CollectiveMemory::block(const Region& region) const {
@@ -62,6 +72,13 @@ std::byte* CollectiveMemory::gapless(const Region& region, int partition) const 
   if (!block.layout->contiguous()) return nullptr;
   return block.address + block.layout->first_byte() + partition * block.count * block.layout->size_bytes() +
          region.first;
+}
+
+Spot CollectiveMemory::spot(const Region& region, int partition) const {
+  if (std::byte* const address = gapless(region, partition)) return {address};
+  const Block& block = this->block(region);
+  const std::int64_t first = partition * block.count + region.first / block.layout->size_bytes();
+  return {block.address + first * block.layout->extent_bytes(), &gpu_layouts_.at(block.layout.get())};
 }
 
 std::byte* CollectiveMemory::row(const Region& region) const {

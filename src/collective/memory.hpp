@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "collective/schedule.hpp"
+#include "collective/spot.hpp"
 #include "core/layout.hpp"
 #include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
@@ -18,7 +20,7 @@ struct Block {
   std::byte* address = nullptr;
   std::int64_t count = 0;  ///< elements of a slice
   std::shared_ptr<const Layout> layout;
-  memory::Place place;  ///< in GPU memory, or managed memory, the layout has no gaps
+  memory::Place place;
 };
 
 /// How the bytes of regions are counted.
@@ -71,6 +73,8 @@ class CollectiveMemory {
   std::byte* row(const Region& region) const;
   /// Where `region` of `partition` lies, if that is without gaps; else null.
   std::byte* gapless(const Region& region, int partition) const;
+  /// Where it lies in GPU memory.
+  Spot spot(const Region& region, int partition) const;
   /// Where a reduction in host memory finds `region` of `partition`.
   std::byte* operand(const Region& region, int partition) const;
   /// Copies `region` of `partition` to or from bytes in a row. In host memory, like the next.
@@ -80,6 +84,7 @@ class CollectiveMemory {
 
  private:
   const Block& block(const Region& region) const;
+  void add_gpu_layouts(const std::vector<Block>& blocks);
   std::int64_t unit_bytes(const Layout& layout) const;
 
   const Home home_;
@@ -89,7 +94,8 @@ class CollectiveMemory {
   const std::vector<Block> received_;
   const std::vector<std::int64_t> slot_bytes_;
   std::vector<std::size_t> slot_offsets_;
-  std::unique_ptr<OwnBytes> slots_;  ///< null: there are none
+  std::unique_ptr<OwnBytes> slots_;                         ///< null: there are none
+  std::map<const Layout*, memory::GpuLayout> gpu_layouts_;  ///< of the blocks in GPU memory that have gaps
 };
 
 }  // namespace partita::collective

@@ -8,12 +8,12 @@
 
 namespace partita::memory {
 
-enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers, reduce_elements };
-inline constexpr int kernel_count = 5;
+enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers, reduce_elements, pack_elements };
+inline constexpr int kernel_count = 6;
 /// Their entry points, in this order.
-inline constexpr const char* kernel_names[kernel_count] = {"partita_store_words", "partita_await_word",
-                                                           "partita_copy_and_store", "partita_tell_peers",
-                                                           "partita_reduce_elements"};
+inline constexpr const char* kernel_names[kernel_count] = {"partita_store_words",     "partita_await_word",
+                                                           "partita_copy_and_store",  "partita_tell_peers",
+                                                           "partita_reduce_elements", "partita_pack_elements"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -112,6 +112,30 @@ struct ReduceElements {
   partita_u64 count = 0;
   Element element = Element::i8;
   Combine by = Combine::sum;
+};
+
+/// Pieces of an element of a datatype, as Layout::Run, and where the first lies among the element's packed bytes.
+struct PackRun {
+  partita_i64 offset_bytes = 0;
+  partita_i64 stride_bytes = 0;
+  partita_u64 length_bytes = 0;
+  partita_u64 packed_bytes = 0;
+};
+
+/// The arguments of Kernel::pack_elements, any grid: copies elements of a datatype with gaps to packed bytes, or, where
+/// `unpacks` is not 0, back; then bytes in gaps stay untouched. A thread copies a unit at a time, for which all pieces
+/// are aligned.
+struct PackElements {
+  static constexpr Kernel kernel = Kernel::pack_elements;
+  void* packed = nullptr;
+  void* user = nullptr;           ///< the first element
+  const PackRun* runs = nullptr;  ///< in memory that the GPU reads; `packed_bytes` ascend from 0
+  partita_u32 run_count = 0;      ///< 1 or more
+  partita_u32 unit_bytes = 1;     ///< 1, 2, 4, 8 or 16
+  partita_u64 count = 0;          ///< of elements
+  partita_u64 size_bytes = 0;     ///< of an element, packed
+  partita_i64 extent_bytes = 0;
+  partita_u32 unpacks = 0;
 };
 
 }  // namespace partita::memory

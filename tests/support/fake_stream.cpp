@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "memory/kernel_bodies.cuh"
+#include "memory/pack_bodies.cuh"
 #include "memory/reduce_bodies.cuh"
 #include "support/fake_gpu.hpp"
 
@@ -67,6 +68,11 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
       return with(memory::ReduceElements{}, [&](const auto& arguments) {
         const unsigned threads = grid.blocks * grid.threads;
         for (unsigned thread = 0; thread < threads; ++thread) memory::reduce_elements(arguments, {thread, threads});
+      });
+    case memory::Kernel::pack_elements:
+      return with(memory::PackElements{}, [&](const auto& arguments) {
+        const unsigned threads = grid.blocks * grid.threads;
+        for (unsigned thread = 0; thread < threads; ++thread) memory::pack_elements(arguments, {thread, threads});
       });
   }
 }

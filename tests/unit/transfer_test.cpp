@@ -314,8 +314,8 @@ TEST_F(Transfer, threads_that_submit_and_flush_put_each_transport_partition_once
   }
 }
 
-/// The threads are more than the processors, so that some are kept waiting in the middle of a flush, which they end when
-/// all has arrived and the receiver is gone.
+/// The threads are more than the processors, so that some are kept waiting in the middle of a flush, which they end
+/// when all has arrived and the receiver is gone.
 TEST_F(Transfer, a_late_flush_does_not_mind_that_the_receiver_has_all_and_is_freed) {
   constexpr std::size_t threads = 8;
   for (int round = 0; round < 40; ++round) {

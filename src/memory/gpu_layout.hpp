@@ -1,0 +1,45 @@
+// Datatypes with gaps in GPU memory: packed and unpacked by a kernel, behind other work of a stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "memory/device.hpp"
+#include "memory/stream.hpp"
+
+namespace partita::memory {
+
+/// A Layout whose runs lie in a GPU's memory, where the kernel reads them: it lives until the streams are through with
+/// what was asked for. Any thread.
+class GpuLayout {
+ public:
+  /// Of a layout that has bytes. Throws Error. Allocates and copies: not behind a kernel that fills the GPU and waits
+  /// for this process.
+  GpuLayout(DeviceMemory& device_memory, int device, const Layout& layout);
+  ~GpuLayout();
+  GpuLayout(const GpuLayout&) = delete;
+  GpuLayout& operator=(const GpuLayout&) = delete;
+
+  std::int64_t size_bytes() const { return size_bytes_; }
+  std::int64_t extent_bytes() const { return extent_bytes_; }
+
+  /// Asks `stream`, of the same GPU, to copy `count` elements that begin at `user` to `packed`, without gaps. The GPU
+  /// reaches both. Does not block.
+  void pack(Stream& stream, const std::byte* user, std::int64_t count, std::byte* packed) const;
+  /// The reverse; bytes in gaps stay untouched.
+  void unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t count) const;
+
+ private:
+  PackElements arguments(const std::byte* user, std::int64_t count, const std::byte* packed) const;
+
+  DeviceMemory& device_memory_;
+  const int device_;
+  const std::int64_t size_bytes_;
+  const std::int64_t extent_bytes_;
+  const std::size_t run_count_;
+  std::uint64_t steps_;  ///< the bits of all distances and lengths, which say for what units they are aligned
+  std::byte* const runs_;
+};
+
+}  // namespace partita::memory
