@@ -57,11 +57,11 @@ GpuWork::Ticket GpuWork::copy(const Move& move) {
     const std::byte* row = move.from.address;
     if (const memory::GpuLayout* const layout = move.from.layout) {
       std::byte* const packed = move.to.layout == nullptr ? move.to.address : between_;
-      layout->pack(*stream_, move.from.address, move.bytes / layout->size_bytes(), packed);
+      layout->pack(*stream_, move.from.address, move.bytes, packed);
       row = packed;
     }
     if (const memory::GpuLayout* const layout = move.to.layout) {
-      layout->unpack(*stream_, row, move.to.address, move.bytes / layout->size_bytes());
+      layout->unpack(*stream_, row, move.to.address, move.bytes);
     }
   });
 }

@@ -43,29 +43,27 @@ GpuLayout::~GpuLayout() {
   device_memory_.free_block(device_, runs_, run_count_ * sizeof(PackRun));
 }
 
-void GpuLayout::pack(Stream& stream, const std::byte* user, std::int64_t count, std::byte* packed) const {
-  if (count == 0) return;
-  stream.launch(grid_for(count * size_bytes_), arguments(user, count, packed));
+void GpuLayout::pack(Stream& stream, const std::byte* user, std::int64_t bytes, std::byte* packed) const {
+  if (bytes > 0) stream.launch(grid_for(bytes), arguments(user, bytes, packed));
 }
 
-void GpuLayout::unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t count) const {
-  if (count == 0) return;
-  PackElements arguments = this->arguments(user, count, packed);
+void GpuLayout::unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t bytes) const {
+  PackElements arguments = this->arguments(user, bytes, packed);
   arguments.unpacks = 1;
-  stream.launch(grid_for(count * size_bytes_), arguments);
+  if (bytes > 0) stream.launch(grid_for(bytes), arguments);
 }
 
-PackElements GpuLayout::arguments(const std::byte* user, std::int64_t count, const std::byte* packed) const {
+PackElements GpuLayout::arguments(const std::byte* user, std::int64_t bytes, const std::byte* packed) const {
   const auto addresses = reinterpret_cast<std::uintptr_t>(user) | reinterpret_cast<std::uintptr_t>(packed);
   PackElements arguments;
   arguments.packed = const_cast<std::byte*>(packed);
   arguments.user = const_cast<std::byte*>(user);
   arguments.runs = reinterpret_cast<const PackRun*>(runs_);
   arguments.run_count = static_cast<partita_u32>(run_count_);
-  const int zeros = std::countr_zero(steps_ | addresses | largest_unit_bytes);
+  const int zeros = std::countr_zero(steps_ | addresses | bits(bytes) | largest_unit_bytes);
   arguments.unit_bytes = partita_u32{1} << zeros;
-  arguments.count = static_cast<partita_u64>(count);
-  arguments.size_bytes = static_cast<partita_u64>(size_bytes_);
+  arguments.bytes = bits(bytes);
+  arguments.size_bytes = bits(size_bytes_);
   arguments.extent_bytes = extent_bytes_;
   return arguments;
 }

@@ -21,17 +21,14 @@ class GpuLayout {
   GpuLayout(const GpuLayout&) = delete;
   GpuLayout& operator=(const GpuLayout&) = delete;
 
-  std::int64_t size_bytes() const { return size_bytes_; }
-  std::int64_t extent_bytes() const { return extent_bytes_; }
-
-  /// Asks `stream`, of the same GPU, to copy `count` elements that begin at `user` to `packed`, without gaps. The GPU
-  /// reaches both. Does not block.
-  void pack(Stream& stream, const std::byte* user, std::int64_t count, std::byte* packed) const;
+  /// Asks `stream`, of the same GPU, to copy elements that begin at `user` to `packed`, without gaps: `bytes` of them,
+  /// which may end within an element. The GPU reaches both places. Does not block.
+  void pack(Stream& stream, const std::byte* user, std::int64_t bytes, std::byte* packed) const;
   /// The reverse; bytes in gaps stay untouched.
-  void unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t count) const;
+  void unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t bytes) const;
 
  private:
-  PackElements arguments(const std::byte* user, std::int64_t count, const std::byte* packed) const;
+  PackElements arguments(const std::byte* user, std::int64_t bytes, const std::byte* packed) const;
 
   DeviceMemory& device_memory_;
   const int device_;

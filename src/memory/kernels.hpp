@@ -122,9 +122,9 @@ struct PackRun {
   partita_u64 packed_bytes = 0;
 };
 
-/// The arguments of Kernel::pack_elements, any grid: copies elements of a datatype with gaps to packed bytes, or, where
-/// `unpacks` is not 0, back; then bytes in gaps stay untouched. A thread copies a unit at a time, for which all pieces
-/// are aligned.
+/// The arguments of Kernel::pack_elements, any grid: copies the first packed bytes of elements of a datatype with gaps
+/// from the buffer, or, where `unpacks` is not 0, to it; then all else in the buffer stays untouched. A thread copies a
+/// unit at a time, for which all pieces are aligned.
 struct PackElements {
   static constexpr Kernel kernel = Kernel::pack_elements;
   void* packed = nullptr;
@@ -132,7 +132,7 @@ struct PackElements {
   const PackRun* runs = nullptr;  ///< in memory that the GPU reads; `packed_bytes` ascend from 0
   partita_u32 run_count = 0;      ///< 1 or more
   partita_u32 unit_bytes = 1;     ///< 1, 2, 4, 8 or 16
-  partita_u64 count = 0;          ///< of elements
+  partita_u64 bytes = 0;          ///< packed, whole units
   partita_u64 size_bytes = 0;     ///< of an element, packed
   partita_i64 extent_bytes = 0;
   partita_u32 unpacks = 0;

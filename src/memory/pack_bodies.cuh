@@ -42,7 +42,7 @@ PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Tea
   constexpr int depth = 4;  // loads of a thread in flight
   auto* const user = static_cast<unsigned char*>(arguments.user);
   auto* const packed = static_cast<Unit*>(arguments.packed);
-  const partita_u64 units = arguments.count * (arguments.size_bytes / sizeof(Unit));
+  const partita_u64 units = arguments.bytes / sizeof(Unit);
   for (partita_u64 first = team.rank; first < units; first += partita_u64{depth} * team.count) {
     Unit held[depth];
     Unit* to[depth];
@@ -70,7 +70,7 @@ PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Tea
 template <class Unit>
 PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Team team) {
   // Divisions of 64 bits cost several times as much.
-  const bool is_huge = arguments.count * (arguments.size_bytes / sizeof(Unit)) >> 32 != 0;
+  const bool is_huge = arguments.bytes / sizeof(Unit) >> 32 != 0;
   if (is_huge) return pack_units<Unit, partita_u64>(arguments, team);
   pack_units<Unit, partita_u32>(arguments, team);
 }

@@ -12,15 +12,17 @@ Message::Message(memory::DeviceMemory& device_memory, RequestArguments arguments
     : arguments_(std::move(arguments)), layout_(Layout::of(arguments_.datatype)) {
   if (null_peer()) return;
   place_ = device_memory.place_of(data(), static_cast<std::size_t>(total_bytes()));
-  if (in_gpu_memory() && !contiguous()) {
-    throw Error(
-        ErrorClass::type,
-        "argument datatype has gaps and argument buf is GPU memory, which Partita cannot pack yet; expected is a "
-        "contiguous datatype or host memory");
-  }
-  if ((is_device_driven() || arguments_.in_place) && place_.kind != memory::Kind::device) {
+  if (!is_device_driven() && !arguments_.in_place) return;
+  const char* const key = is_device_driven() ? "partita_driver=device" : "partita_in_place";
+  if (place_.kind != memory::Kind::device) {
     throw Error(ErrorClass::buffer, "info key {} needs a buffer in the memory of one GPU; argument buf is {} memory",
-                is_device_driven() ? "partita_driver=device" : "partita_in_place", name_of(place_.kind));
+                key, name_of(place_.kind));
+  }
+  if (!contiguous()) {
+    throw Error(ErrorClass::type,
+                "info key {} needs a datatype without gaps, since kernels of the program pack nothing; argument "
+                "datatype has some",
+                key);
   }
 }
 
@@ -59,6 +61,7 @@ HalfTerms Message::half_terms() const {
   terms.data = data();
   terms.packed_apart = !contiguous() && !null_peer();
   terms.place = place_;
+  if (terms.packed_apart && in_gpu_memory()) terms.place.kind = memory::Kind::device;  // of the packed bytes
   terms.driver = arguments_.driver;
   terms.in_place = arguments_.in_place;
   terms.synchronous = arguments_.synchronous;

@@ -56,8 +56,18 @@ class Message {
   /// Whether the packed bytes lie in the buffer as they are, from data() on: the datatype has no gaps.
   bool contiguous() const { return layout_.contiguous(); }
   std::byte* data() const { return arguments_.buffer + layout_.first_byte(); }
-  /// Copies `partitions` between the buffer and their places among the packed bytes, all of which `packed` has room
-  /// for.
+  const Layout& layout() const { return layout_; }
+  /// Where the elements of a partition begin in the buffer.
+  std::byte* partition(std::int64_t number) const {
+    return arguments_.buffer + number * arguments_.count * layout_.extent_bytes();
+  }
+  /// The places of `partitions` among the packed bytes.
+  link::Range packed_bytes(link::Range partitions) const {
+    const std::int64_t each = arguments_.count * layout_.size_bytes();
+    return {partitions.begin * each, partitions.end * each};
+  }
+  /// In host memory: copies `partitions` between the buffer and their places among the packed bytes, all of which
+  /// `packed` has room for.
   void pack(link::Range partitions, std::byte* packed) const;
   void unpack(link::Range partitions, const std::byte* packed) const;
   /// Unpacks the first `size_bytes` only, which may end within an element.

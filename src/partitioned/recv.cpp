@@ -103,8 +103,13 @@ bool RecvRequest::deliver(link::Range pieces) {
 
 /// The calling thread has claimed these.
 void RecvRequest::move_out(link::Range pieces) {
+  if (packing_ != nullptr) return packing_->begin(pieces, in_.packed(), in_.plan().total_bytes());
   if (!lands_in_place()) copy_out(pieces);
   if (tells_kernels()) device_.side().raise(pieces, in_.epoch());
+  moved(pieces);
+}
+
+void RecvRequest::moved(link::Range pieces) {
   PartitionSet::for_each_part(pieces,
                               [&](link::Range part) { delivered_.claim(part.begin, PartitionSet::mask(part)); });
 }
@@ -209,8 +214,8 @@ std::string RecvRequest::describe_epoch() const {
   for (std::int32_t t = 0; t < in_.plan().transport_partitions(); ++t) {
     if (!in_.arrived({t, t + 1})) missing.push_back(t);
   }
-  return fmt::format("{} of {} transport partitions not arrived{}", missing.size(), in_.plan().transport_partitions(),
-                     listed(missing));
+  return fmt::format("{} of {} transport partitions not arrived{}{}", missing.size(), in_.plan().transport_partitions(),
+                     listed(missing), missing.empty() && packing_ != nullptr ? "; the GPU unpacks them" : "");
 }
 
 }  // namespace partita

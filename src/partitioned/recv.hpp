@@ -11,7 +11,8 @@ namespace partita {
 
 /// A partition's way: all transport partitions that overlap it have arrived → if they did not land in the user's
 /// buffer, the pieces that hold it are delivered (copied or unpacked), each by the thread that first comes for it →
-/// Parrived says true. A piece is a transport partition, or, where the buffer has gaps, a partition of the user.
+/// Parrived says true. A piece is a transport partition, or, where the buffer has gaps, a partition of the user. A GPU
+/// unpacks by itself: a step of the progress engine finds the end.
 class RecvRequest final : public Request, public Awaitable {
  public:
   RecvRequest(const RequestServices& services, RequestArguments arguments);
@@ -44,6 +45,7 @@ class RecvRequest final : public Request, public Awaitable {
   void move_out(link::Range pieces);
   bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
   void copy_out(link::Range pieces);
+  void moved(link::Range pieces) override;
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == message_.data(); }
 

@@ -11,7 +11,11 @@ Request::Request(const RequestServices& services, RequestArguments arguments, Ha
       services_(services),
       message_(services.device_memory, std::move(arguments)),
       half_(half),
-      device_(services, *this) {}
+      device_(services, *this) {
+  if (message_.null_peer() || message_.contiguous() || !message_.in_gpu_memory()) return;
+  GpuPacking::Owner& owner = *this;
+  packing_ = std::make_unique<GpuPacking>(services, owner, message_);
+}
 
 void Request::enter_gpu() const {
   if (in_gpu_memory()) services_.device_memory.make_current(message_.place().device);
@@ -59,14 +63,28 @@ std::optional<Epoch> Request::end_epoch() {
   } catch (const std::exception&) {
     // Not that anybody knows.
   }
+  close_packing();
   half_.give_up_epoch();
   close();
   return over ? next(epoch()) : epoch();
 }
 
 void Request::withdraw() {
+  close_packing();
   half_.withdraw();
   device_.drop();
+}
+
+void Request::close_packing() noexcept {
+  if (packing_ != nullptr) packing_->close();
+}
+
+void Request::could_not_move() noexcept {
+  try {
+    half_.fail_with_current(message_.is_sent() ? "could not pack what it sends" : "could not take what has arrived");
+  } catch (const std::exception&) {
+    // There is no memory to tell it.
+  }
 }
 
 void Request::fill_status(MPI_Status* status) const {
@@ -119,6 +137,11 @@ bool Request::knows_prequest_terms() const {
 }
 
 PrequestTerms Request::prequest_terms() {
+  if (packing_ != nullptr) {
+    throw Error(ErrorClass::type,
+                "the request's datatype has gaps, and kernels of the program pack nothing; expected is a datatype "
+                "without gaps");
+  }
   const HalfTerms& terms = half_.terms();
   return {.sides = sides(),
           .driver = terms.driver,

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "partitioned/gpu/device_request.hpp"
+#include "partitioned/gpu/gpu_packing.hpp"
 #include "partitioned/message.hpp"
 #include "partitioned/operation.hpp"
 #include "partitioned/request_services.hpp"
@@ -19,7 +20,7 @@ namespace partita {
 
 /// A point-to-point request: a message, the half of its transfer, and what kernels have of it. The half is matched
 /// once, by the Matcher, on any thread.
-class Request : public Operation, protected Half::User, protected DeviceRequest::Owner {
+class Request : public Operation, protected Half::User, protected DeviceRequest::Owner, protected GpuPacking::Owner {
  public:
   /// `half` and what `facets` names are the derived class's, and made after this.
   Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets);
@@ -60,13 +61,15 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   Epoch epoch() const final { return half_.epoch(); }
   /// The match has been made. Throws Error where kernels cannot use the request.
   virtual link::DeviceRoute device_route() = 0;
+  void could_not_move() noexcept final;
   void record(Trace::Event event, std::int64_t partition = -1) const { half_.record(event, partition); }
 
   const RequestServices& services_;
   const Message message_;
   Half& half_;
   DeviceRequest device_;
-  bool link_wants_progress_ = false;  ///< an open epoch needs host steps all along
+  std::unique_ptr<GpuPacking> packing_;  ///< where the buffer lies in GPU memory and has gaps
+  bool link_wants_progress_ = false;     ///< an open epoch needs host steps all along
 
  private:
   partita_u32 sides() const final;
@@ -86,6 +89,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
 
   bool epoch_is_lost() const;
   std::optional<Epoch> end_epoch();
+  void close_packing() noexcept;
 
   bool progress_is_wanted_ = false;  ///< by the open epoch
 };

@@ -12,13 +12,20 @@ namespace {
 /// The first epoch there, and the second of all.
 constexpr Epoch behind_wrap = next(~Epoch{0});
 
+Error marked_already(std::int64_t partition) {
+  return Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", partition);
+}
+
 }  // namespace
 
 SendRequest::SendRequest(const RequestServices& services, RequestArguments arguments)
-    : Request(services, std::move(arguments), out_, {.markable = this}), out_(services, *this, message_.half_terms()) {}
+    : Request(services, std::move(arguments), out_, {.markable = this}), out_(services, *this, message_.half_terms()) {
+  if (packing_ != nullptr) given_to_packing_ = PartitionSet(static_cast<std::int32_t>(message_.partitions()));
+}
 
 void SendRequest::start() {
   check_startable();
+  given_to_packing_.clear();
   out_.start();
 }
 
@@ -67,13 +74,30 @@ void SendRequest::mark(std::int64_t first, std::int64_t last) {
   // marks: another thread may have completed it.
   if (message_.null_peer()) return;
   check_markable();
+  if (packing_ != nullptr) return mark_for_packing({first, last + 1});
   // The bytes of a partition that was marked before this call may be on their way: they are not packed again.
   const link::Range unmarked{first, out_.first_complete({first, last + 1})};
   if (out_.terms().packed_apart && unmarked.size() > 0) message_.pack(unmarked, out_.packed());
   const std::int64_t end = out_.complete(unmarked);
-  if (end <= last) {
-    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
+  if (end <= last) throw marked_already(end);
+}
+
+void SendRequest::mark_for_packing(link::Range partitions) {
+  const std::int64_t end = given_to_packing_.add_each(partitions, [](const PartitionSet::Added&) {});
+  try {
+    if (end > partitions.begin) packing_->begin({partitions.begin, end}, out_.packed(), message_.total_bytes());
+  } catch (const std::exception&) {
+    throw Error(out_.fail_with_current("could not pack what it sends"));  // nobody else packs these
   }
+  if (end < partitions.end) throw marked_already(end);
+}
+
+void SendRequest::moved(link::Range partitions) {
+  out_.complete(partitions);
+}
+
+bool SendRequest::is_marked(std::int64_t partition) const {
+  return packing_ != nullptr ? given_to_packing_.contains(partition) : out_.is_complete(partition);
 }
 
 void SendRequest::check_markable() const {
@@ -185,16 +209,22 @@ std::uint64_t SendRequest::partitions_so_far() const {
 
 std::string SendRequest::describe_epoch() const {
   std::vector<std::int64_t> unmarked;
+  std::int64_t being_packed = 0;
   for (std::int64_t p = 0; p < message_.partitions(); ++p) {
-    if (!out_.is_complete(p)) unmarked.push_back(p);
+    if (!is_marked(p)) {
+      unmarked.push_back(p);
+    } else if (!out_.is_complete(p)) {
+      ++being_packed;
+    }
   }
   const std::int32_t sent = out_.put_count();
   const bool leaving = sent == out_.plan().transport_partitions() && !out_.finished();
   return fmt::format(
-      "{} of {} partitions not marked{}; {} of {} transport partitions sent{}, {} waiting for the receiver, which {}",
-      unmarked.size(), message_.partitions(), listed(unmarked), sent, out_.plan().transport_partitions(),
-      leaving ? ", of which bytes are still on their way out of the buffer" : "", out_.deferred_count(),
-      out_.receiver_is_ready() ? "can take more" : "has not started this epoch");
+      "{} of {} partitions not marked{}{}; {} of {} transport partitions sent{}, {} waiting for the receiver, which {}",
+      unmarked.size(), message_.partitions(), listed(unmarked),
+      being_packed > 0 ? fmt::format(", {} being packed by the GPU", being_packed) : "", sent,
+      out_.plan().transport_partitions(), leaving ? ", of which bytes are still on their way out of the buffer" : "",
+      out_.deferred_count(), out_.receiver_is_ready() ? "can take more" : "has not started this epoch");
 }
 
 }  // namespace partita

@@ -9,7 +9,8 @@
 
 namespace partita {
 
-/// A partition's way: mark → (pack) → complete in the outgoing half, which lets it leave.
+/// A partition's way: mark → (pack) → complete in the outgoing half, which lets it leave. A GPU packs by itself: a step
+/// of the progress engine finds the end, and completes.
 class SendRequest final : public Request, public Markable {
  public:
   SendRequest(const RequestServices& services, RequestArguments arguments);
@@ -39,6 +40,9 @@ class SendRequest final : public Request, public Markable {
   bool waits_for_copies() const;
   std::int32_t take_handed_over();
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
+  void mark_for_packing(link::Range partitions);
+  bool is_marked(std::int64_t partition) const;
+  void moved(link::Range partitions) override;
   void check_markable() const;
   void forget_hand_overs() noexcept;
 
@@ -48,6 +52,7 @@ class SendRequest final : public Request, public Markable {
   std::atomic<std::uint32_t> short_way_{0};
   std::uint32_t short_partitions_ = 0;  ///< what that is in an epoch in which kernels do not mark
   HandOvers hand_overs_;                ///< by kernels
+  PartitionSet given_to_packing_;       ///< in this epoch, where a GPU packs
 };
 
 }  // namespace partita

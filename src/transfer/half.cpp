@@ -1,5 +1,6 @@
 #include "transfer/half.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -39,7 +40,12 @@ link::Endpoint Half::allocated(link::Endpoint endpoint) {
 
 std::optional<Stage> Half::stage(memory::Kind form) const {
   if (!in_gpu_memory() || !memory::is_host(form)) return {};
-  return Stage{terms_.data, host_copy_, terms_.place.device};
+  return Stage{packed(), host_copy_, terms_.place.device};
+}
+
+std::byte* Half::allocate_packed_on_gpu() {
+  const auto size_bytes = static_cast<std::size_t>(std::max<std::int64_t>(shape().total_bytes(), 1));
+  return packed_on_gpu_.emplace(services_.device_memory, terms_.place.device, size_bytes).address();
 }
 
 void Half::take_match(const link::Plan& plan, std::string link_name, std::string link_reason) {

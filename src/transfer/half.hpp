@@ -13,6 +13,7 @@
 #include "core/mail.hpp"
 #include "core/trace.hpp"
 #include "link/link.hpp"
+#include "memory/blocks.hpp"
 #include "transfer/communicator.hpp"
 #include "transfer/ending.hpp"
 #include "transfer/key.hpp"
@@ -36,7 +37,7 @@ struct HalfTerms {
   std::string link = "auto";           ///< the link that is wished
   std::byte* data = nullptr;           ///< the program's buffer
   bool packed_apart = false;           ///< the buffer has gaps: links see packed bytes that the half has memory for
-  memory::Place place;                 ///< of the buffer
+  memory::Place place;                 ///< of the buffer, and of packed bytes apart from it
   link::Driver driver{};               ///< who opens the epochs
   bool in_place = false;               ///< kernels store into the peer's memory themselves
   bool synchronous = false;            ///< as link::Endpoint's
@@ -167,7 +168,9 @@ class Half {
   void start_with(Begin begin, Open open);
   /// Opens the epoch on the link: the last that can fail.
   virtual void open() = 0;
-  /// What is copied where the link serves memory of kind `form`; none where that is the program's buffer itself.
+  /// Memory for the packed bytes, in the GPU of the buffer. Throws Error.
+  std::byte* allocate_packed_on_gpu();
+  /// What is copied where the link serves memory of kind `form`; none where that is the packed bytes' own.
   std::optional<Stage> stage(memory::Kind form) const;
   /// Under setup_mutex(), as the next.
   void take_match(const link::Plan& plan, std::string link_name, std::string link_reason);
@@ -176,6 +179,7 @@ class Half {
   const Services& services_;
   const HalfTerms terms_;
   std::byte* packed_apart_ = nullptr;
+  std::optional<memory::DeviceBlock> packed_on_gpu_;  ///< where packed_apart_ lies there
   std::byte* host_copy_ = nullptr;  ///< of a buffer in GPU memory, where the link does not move that; else null
 
  private:

@@ -5,15 +5,16 @@
 namespace partita {
 
 Incoming::Incoming(const Services& services, User& user, HalfTerms terms) : Half(services, user, std::move(terms)) {
-  if (terms_.packed_apart) {
-    packed_apart_ = services_.host_blocks.allocate_block(static_cast<std::size_t>(shape().total_bytes()));
-  }
+  if (!terms_.packed_apart) return;
+  packed_apart_ = in_gpu_memory()
+                      ? allocate_packed_on_gpu()
+                      : services_.host_blocks.allocate_block(static_cast<std::size_t>(shape().total_bytes()));
 }
 
 Incoming::~Incoming() {
   staged_.reset();
   link_.reset();
-  if (packed_apart_ != nullptr) {
+  if (packed_apart_ != nullptr && !packed_on_gpu_) {
     services_.host_blocks.free_block(packed_apart_, static_cast<std::size_t>(shape().total_bytes()));
   }
 }

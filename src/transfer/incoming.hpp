@@ -26,7 +26,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   bool all_arrived() const { return arrived({0, plan().transport_partitions()}); }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.
-  const std::byte* landing() const { return is_staged_ ? terms_.data : link_->landing(epoch()); }
+  const std::byte* landing() const { return is_staged_ ? packed() : link_->landing(epoch()); }
   bool needs_progress() const { return link_->needs_progress(); }
   std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
   void start() override;

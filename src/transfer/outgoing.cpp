@@ -27,7 +27,10 @@ class ShortLock {
 
 Outgoing::Outgoing(const Services& services, User& user, HalfTerms terms)
     : Half(services, user, std::move(terms)), gathering_(shape().partitions()) {
-  if (terms_.packed_apart) {
+  if (!terms_.packed_apart) return;
+  if (in_gpu_memory()) {
+    packed_apart_ = allocate_packed_on_gpu();
+  } else {
     packed_memory_.resize(static_cast<std::size_t>(shape().total_bytes()));
     packed_apart_ = packed_memory_.data();
   }

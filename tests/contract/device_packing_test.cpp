@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,19 +21,18 @@ namespace {
 
 using Contents = std::vector<std::byte>;
 
-/// Elements of a datatype in GPU memory that begin `shift` bytes behind a boundary of 16, and room for their packed
-/// bytes, `packed_shift` behind one.
+/// Elements of a datatype in GPU memory that begin `shift` bytes behind a boundary of 16, and room for `bytes` of their
+/// packed ones, `packed_shift` behind one.
 class Elements {
  public:
-  Elements(const TypedLayout& type, std::int64_t count, std::int64_t shift, std::int64_t packed_shift)
-      : type_(type), count_(count), packed_shift_(static_cast<std::size_t>(packed_shift)) {
-    const auto [first, last] = type.span_of(count);
-    // The address of the first element, from the memory's own on: `first` may lie before it.
-    start_ = (shift - first + 15) / 16 * 16 + shift;
-    while (start_ + first < 0) start_ += 16;
-    gapped_ = std::make_unique<ProgramMemory>(static_cast<std::size_t>(start_ + last + 16));
-    gapped_bytes_ = static_cast<std::size_t>(start_ + last + 16);
-    packed_bytes_ = packed_shift_ + static_cast<std::size_t>(count * type.size_bytes()) + 16;
+  Elements(const TypedLayout& type, std::int64_t bytes, std::int64_t shift, std::int64_t packed_shift)
+      : type_(type), bytes_(bytes), packed_shift_(static_cast<std::size_t>(packed_shift)) {
+    const auto [first, last] = type.span_of((bytes + type.size_bytes() - 1) / type.size_bytes());
+    // Bytes may lie before the first element's address.
+    start_ = (std::max<std::int64_t>(-first, 0) + 15) / 16 * 16 + shift;
+    gapped_bytes_ = static_cast<std::size_t>(start_ + std::max<std::int64_t>(last, 0) + 16);
+    gapped_ = std::make_unique<ProgramMemory>(gapped_bytes_);
+    packed_bytes_ = packed_shift_ + static_cast<std::size_t>(bytes) + 16;
     packed_ = std::make_unique<ProgramMemory>(packed_bytes_);
   }
 
@@ -45,11 +45,11 @@ class Elements {
 
   /// What packing makes of `gapped` and what unpacking makes of `packed`, as the oracle says.
   Contents packed_from(const Contents& gapped, Contents packed) const {
-    for (std::int64_t i = 0; i < count_ * type_.size_bytes(); ++i) packed[packed_place(i)] = gapped[gapped_place(i)];
+    for (std::int64_t i = 0; i < bytes_; ++i) packed[packed_place(i)] = gapped[gapped_place(i)];
     return packed;
   }
   Contents unpacked_from(const Contents& packed, Contents gapped) const {
-    for (std::int64_t i = 0; i < count_ * type_.size_bytes(); ++i) gapped[gapped_place(i)] = packed[packed_place(i)];
+    for (std::int64_t i = 0; i < bytes_; ++i) gapped[gapped_place(i)] = packed[packed_place(i)];
     return gapped;
   }
 
@@ -60,7 +60,7 @@ class Elements {
   }
 
   const TypedLayout& type_;
-  const std::int64_t count_;
+  const std::int64_t bytes_;
   const std::size_t packed_shift_;
   std::int64_t start_ = 0;
   std::size_t gapped_bytes_ = 0;
@@ -71,25 +71,25 @@ class Elements {
 
 class DevicePacking : public GpuJob {
  protected:
-  /// Packs and unpacks `count` elements, and looks at all bytes, those in gaps and around the elements included.
-  void expect_both_ways(const TypedLayout& type, std::int64_t count, std::int64_t shift, std::int64_t packed_shift) {
-    SCOPED_TRACE(std::to_string(count) + " x " + type.text() + ", " + std::to_string(shift) + " and " +
+  /// Packs and unpacks, and looks at all bytes, those in gaps and around the elements included.
+  void expect_both_ways(const TypedLayout& type, std::int64_t bytes, std::int64_t shift, std::int64_t packed_shift) {
+    SCOPED_TRACE(std::to_string(bytes) + " bytes of " + type.text() + ", " + std::to_string(shift) + " and " +
                  std::to_string(packed_shift) + " bytes behind a boundary");
-    const Elements elements(type, count, shift, packed_shift);
+    const Elements elements(type, bytes, shift, packed_shift);
     const memory::GpuLayout layout(device_memory(), gpu(), Layout::of(type.type()));
     const auto stream = device_memory().make_stream(gpu());
     const Contents gapped = pattern(elements.memory_bytes(), 1);
     const Contents before = pattern(elements.packed_memory_bytes(), 2);
     write(elements.memory(), gapped);
     write(elements.packed_memory(), before);
-    layout.pack(*stream, elements.user(), count, elements.packed());
+    layout.pack(*stream, elements.user(), bytes, elements.packed());
     stream->drain();
     ASSERT_EQ(read(elements.packed_memory(), before.size()), elements.packed_from(gapped, before));
     ASSERT_EQ(read(elements.memory(), gapped.size()), gapped);
 
     const Contents packed = pattern(elements.packed_memory_bytes(), 3);
     write(elements.packed_memory(), packed);
-    layout.unpack(*stream, elements.packed(), elements.user(), count);
+    layout.unpack(*stream, elements.packed(), elements.user(), bytes);
     stream->drain();
     ASSERT_EQ(read(elements.memory(), gapped.size()), elements.unpacked_from(packed, gapped));
     ASSERT_EQ(read(elements.packed_memory(), packed.size()), packed);
@@ -106,9 +106,11 @@ TEST_F(DevicePacking, random_datatypes_at_any_place) {
     const TypedLayout type = TypedLayout::random(random, random.of(basics), 4, false);
     if (type.size_bytes() == 0 || type.size_bytes() > 4000 || type.steps_back_a_byte()) continue;
     const std::int64_t aligned = random.of(std::vector<std::int64_t>{16, 8, 4, 2, 1});
-    const std::int64_t shift = random.between(0, 15) / aligned * aligned;
-    expect_both_ways(type, random.of(std::vector<std::int64_t>{0, 1, 2, 7, 40}), shift,
-                     random.between(0, 15) / aligned * aligned);
+    const auto shift = [&] { return random.between(0, 15) / aligned * aligned; };
+    std::int64_t bytes = random.of(std::vector<std::int64_t>{0, 1, 2, 7, 40}) * type.size_bytes();
+    if (random.one_in(4)) bytes = random.between(0, bytes);  // may end within an element
+    const std::int64_t before = shift();
+    expect_both_ways(type, bytes, before, shift());
   }
 }
 
@@ -124,8 +126,8 @@ TEST_F(DevicePacking, rows_in_every_unit) {
       const Contents matrix = pattern(static_cast<std::size_t>(pitch) * 33, 5);
       const ProgramMemory from(matrix.size()), packed(static_cast<std::size_t>(row_bytes) * 33), to(matrix.size());
       write(from.data(), matrix);
-      layout.pack(*stream, from.data(), 1, packed.data());
-      layout.unpack(*stream, packed.data(), to.data(), 1);
+      layout.pack(*stream, from.data(), row_bytes * 33, packed.data());
+      layout.unpack(*stream, packed.data(), to.data(), row_bytes * 33);
       stream->drain();
       Contents expected(matrix.size());
       for (std::size_t i = 0; i < matrix.size(); ++i) {
@@ -159,7 +161,7 @@ TEST_F(DevicePacking, a_thousand_blocks_of_different_lengths) {
   const Contents gapped = pattern(static_cast<std::size_t>(count * layout.extent_bytes()) + 64, 7);
   const ProgramMemory user(gapped.size()), packed(static_cast<std::size_t>(count * layout.size_bytes()));
   write(user.data(), gapped);
-  on_gpu.pack(*stream, user.data(), count, packed.data());
+  on_gpu.pack(*stream, user.data(), count * layout.size_bytes(), packed.data());
   stream->drain();
   Contents expected(static_cast<std::size_t>(count * layout.size_bytes()));
   layout.pack(gapped.data(), 0, count, expected.data());

@@ -35,7 +35,7 @@ class FakeGpu final : public memory::DeviceMemory {
 
   std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
   void free(std::byte* memory);
-  /// Copies from this byte on wait until it is null again.
+  /// Copies from this byte on, and kernels that pack elements from there, wait until it is null again.
   void hold(const std::byte* from) { held_ = from; }
   bool holds(const void* from) const { return held_ == from; }
   /// How many copies and words streams were asked for so far.

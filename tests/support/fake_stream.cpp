@@ -47,6 +47,10 @@ class FakeEvent final : public memory::Event {
   std::shared_ptr<Places> places_ = std::make_shared<Places>();
 };
 
+void wait_while_held(const void* from) {
+  while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
 /// A block is one thread, and blocks come one after another.
 void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>& bytes) {
   const auto with = [&](auto arguments, auto body) {
@@ -71,6 +75,7 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
       });
     case memory::Kernel::pack_elements:
       return with(memory::PackElements{}, [&](const auto& arguments) {
+        wait_while_held(arguments.unpacks != 0 ? arguments.packed : arguments.user);
         const unsigned threads = grid.blocks * grid.threads;
         for (unsigned thread = 0; thread < threads; ++thread) memory::pack_elements(arguments, {thread, threads});
       });
@@ -97,7 +102,7 @@ class FakeStream final : public memory::Stream {
   void copy(void* to, const void* from, std::size_t size_bytes) override {
     FakeGpu::instance().count(1);
     worker_.ask([=] {
-      while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      wait_while_held(from);
       copy_as_an_engine(to, from, size_bytes);
     });
   }
@@ -138,6 +143,7 @@ class FakeStream final : public memory::Stream {
 
  private:
   void launch(memory::Kernel kernel, memory::Grid grid, std::span<const std::byte> arguments) override {
+    FakeGpu::instance().check(gpu_);
     worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] { run(kernel, grid, kept); });
   }
   void refuse_capture(const char* action) {

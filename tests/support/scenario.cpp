@@ -35,14 +35,6 @@ void move_into_gpu_memory(Random& random, Side& send, Side& recv) {
   if (where != 2) recv.memory = Memory::gpu;
 }
 
-/// Partita packs no GPU memory: there a layout must be without gaps.
-TypedLayout random_layout(Random& random, const TypedLayout& element, Memory memory, bool overlaps) {
-  for (;;) {
-    TypedLayout layout = TypedLayout::random(random, element, 3, overlaps);
-    if (memory != Memory::gpu || layout.is_dense()) return layout;
-  }
-}
-
 /// Most often small, seldom large: uniform in the number of digits.
 std::int64_t random_bytes(Random& random, std::int64_t most) {
   std::int64_t bytes = 1;
@@ -63,8 +55,8 @@ Scenario Scenario::random(Random& random) {
     s.send = {element, random_partitions(random), 0, random_memory(random)};
     s.recv = {element, random_partitions(random), 0, random_memory(random)};
     if (gpu_memory_is_wanted()) move_into_gpu_memory(random, s.send, s.recv);
-    s.send.layout = random_layout(random, element, s.send.memory, true);
-    s.recv.layout = random_layout(random, element, s.recv.memory, false);
+    s.send.layout = TypedLayout::random(random, element, 3, true);
+    s.recv.layout = TypedLayout::random(random, element, 3, false);
     s.tag = random.integer(0, 3);
     s.epochs = random.integer(1, 4);
     if (random.one_in(2)) s.transport_partitions = random.integer(1, s.send.partitions + 3);
