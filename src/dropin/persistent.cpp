@@ -1,35 +1,84 @@
 // Ordinary persistent requests (MPI-4, section 3.9): the MPI makes and moves them, until the program has them matched.
+#include <fmt/format.h>
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <new>
+
+#include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
+#include "dropin/kept.hpp"
 #include "dropin/native.hpp"
 #include "dropin/records.hpp"
+#include "dropin/refuse.hpp"
 
 using namespace partita::dropin;
 
 namespace {
 
-int noted(int code, const MPI_Request* request, const Record& record) {
-  if (code == MPI_SUCCESS) note_record(*request, record);
-  return code;
+template <class Buffer>
+using Init = int (*)(Buffer, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*);
+
+template <class Buffer>
+class Message final : public Record {
+ public:
+  Message(Init<Buffer> init, Buffer buffer, MPI_Count count, MPI_Datatype datatype, int rank, int tag, MPI_Comm comm)
+      : init_(init), buffer_(buffer), count_(count), datatype_(datatype), rank_(rank), tag_(tag), comm_(comm) {}
+
+  int make(Partita_Request* made) const override {
+    return init_(buffer_, count_, datatype_.moved(), rank_, tag_, comm_, made);
+  }
+
+ private:
+  Init<Buffer> init_;
+  Buffer buffer_;
+  MPI_Count count_;
+  KeptType datatype_;
+  int rank_;
+  int tag_;
+  MPI_Comm comm_;
+};
+
+/// In the place of an init call that the C API has not.
+int refuse_buffered(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*) {
+  return refuse(MPI_ERR_REQUEST,
+                fmt::format("{}: a request of MPI_Bsend_init cannot be matched yet; expected is one of "
+                            "MPI_Send_init, MPI_Ssend_init or MPI_Rsend_init",
+                            Calling::current()));
+}
+
+constexpr Init<const void*> send = &Partita_Send_init;
+constexpr Init<const void*> rsend = &Partita_Rsend_init;
+constexpr Init<const void*> ssend = &Partita_Ssend_init;
+constexpr Init<const void*> bsend = &refuse_buffered;
+
+/// Where there is no memory for a record the request stays the MPI's for good.
+template <class Buffer>
+int noted(int code, const MPI_Request* request, Init<Buffer> init, Buffer buffer, MPI_Count count,
+          MPI_Datatype datatype, int rank, int tag, MPI_Comm comm) {
+  if (code != MPI_SUCCESS) return code;
+  try {
+    note_record(*request, std::make_unique<Message<Buffer>>(init, buffer, count, datatype, rank, tag, comm));
+  } catch (const std::bad_alloc&) {
+  }
+  return MPI_SUCCESS;
 }
 
 }  // namespace
 
 extern "C" {
 
-#define SEND_OF(CALL, NAME, COUNT)                                                                       \
-  INTERPOSE(NAME)(const void* buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, \
-                  MPI_Request* request) {                                                                \
-    return noted(native().NAME(buf, count, datatype, dest, tag, comm, request), request,                 \
-                 {Record::Call::CALL, const_cast<void*>(buf), count, datatype, dest, tag, comm});        \
+#define SEND_OF(CALL, NAME, COUNT)                                                                                   \
+  INTERPOSE(NAME)(const void* buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,             \
+                  MPI_Request* request) {                                                                            \
+    return noted(native().NAME(buf, count, datatype, dest, tag, comm, request), request, CALL, buf, count, datatype, \
+                 dest, tag, comm);                                                                                   \
   }
-#define RECEIVE_OF(NAME, COUNT)                                                                      \
-  INTERPOSE(NAME)(void* buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, \
-                  MPI_Request* request) {                                                            \
-    return noted(native().NAME(buf, count, datatype, source, tag, comm, request), request,           \
-                 {Record::Call::recv, buf, count, datatype, source, tag, comm});                     \
+#define RECEIVE_OF(NAME, COUNT)                                                                                     \
+  INTERPOSE(NAME)(void* buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,                \
+                  MPI_Request* request) {                                                                           \
+    return noted(native().NAME(buf, count, datatype, source, tag, comm, request), request, &Partita_Recv_init, buf, \
+                 count, datatype, source, tag, comm);                                                               \
   }
 
 #define SEND(CALL, NAME) SEND_OF(CALL, NAME, int)

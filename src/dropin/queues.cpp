@@ -5,7 +5,7 @@
 #include <partita/mpix.h>
 #include <partita/partita.h>
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,25 +42,6 @@ bool is_active(MPI_Request request) {
   return status.MPI_SOURCE != MPI_ANY_SOURCE;
 }
 
-int make(const Record& of, Partita_Request* made) {
-  switch (of.call) {
-    case Record::Call::send:
-      return Partita_Send_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
-    case Record::Call::rsend:
-      return Partita_Rsend_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
-    case Record::Call::ssend:
-      return Partita_Ssend_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
-    case Record::Call::recv:
-      return Partita_Recv_init(of.buffer, of.count, of.datatype, of.rank, of.tag, of.comm, made);
-    case Record::Call::bsend:
-      break;
-  }
-  return refuse(MPI_ERR_REQUEST,
-                fmt::format("{}: a request of MPI_Bsend_init cannot be matched yet; expected is one of "
-                            "MPI_Send_init, MPI_Ssend_init or MPI_Rsend_init",
-                            Calling::current()));
-}
-
 /// An array of requests as the C API takes it. Those that the MPI has are made anew, and replace the MPI's once the
 /// match has begun; where it has not, they go again, and the MPI's are as they were.
 class OwnRequests {
@@ -80,6 +61,9 @@ class OwnRequests {
   int replace();
 
  private:
+  int find(const char* call);
+  int make(bool collectives);
+
   struct Made {
     Partita_Request request = PARTITA_REQUEST_NULL;
     MPI_Request handle = MPI_REQUEST_NULL;  ///< what the caller gets for it
@@ -89,35 +73,49 @@ class OwnRequests {
   const std::vector<MPI_Request> requests_;
   MPI_Request* handles_;  ///< the caller's
   std::vector<Partita_Request> own_;
+  std::vector<std::shared_ptr<const Record>> records_;  ///< of what is not ours
   std::vector<Made> made_;
 };
 
 int OwnRequests::prepare(const char* call) {
-  std::vector<std::optional<Record>> records;
+  if (const int code = find(call); code != MPI_SUCCESS) return code;
+  // The others first: a collective that is made and freed again fails at its peers.
+  for (const bool collectives : {false, true}) {
+    if (const int code = make(collectives); code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+/// What the MPI's requests were made for.
+int OwnRequests::find(const char* call) {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const int place = static_cast<int>(i);
     const MPI_Request request = requests_[i];
     if (request == MPI_REQUEST_NULL) return refuse_request(call, place, "MPI_REQUEST_NULL");
     own_.push_back(ours(request));
-    records.push_back(own_[i] == PARTITA_REQUEST_NULL ? find_record(request) : std::nullopt);
-    if (own_[i] == PARTITA_REQUEST_NULL && !records[i]) {
+    records_.push_back(own_[i] == PARTITA_REQUEST_NULL ? find_record(request) : nullptr);
+    if (own_[i] == PARTITA_REQUEST_NULL && !records_[i]) {
       return refuse_request(
           call, place,
-          "neither a persistent send or receive nor partitioned: nonblocking and generalized requests, "
-          "and the MPI's persistent collectives, cannot be matched");
+          "neither persistent nor partitioned: nonblocking and generalized requests, and those of the MPI's own "
+          "extensions, cannot be matched");
     }
-    if (const auto& record = records[i]; record && is_active(request)) {
+    if (records_[i] && is_active(request)) {
       return refuse_request(call, place, "active; expected is an inactive one");
     }
   }
+  return MPI_SUCCESS;
+}
+
+/// One for each handle, wherever that stands.
+int OwnRequests::make(bool collectives) {
   std::unordered_map<RequestTable::Key, std::size_t> made_of;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    const std::optional<Record>& record = records[i];
-    if (!record) continue;
+    if (!records_[i] || records_[i]->is_collective() != collectives) continue;
     const auto [found, is_new] = made_of.try_emplace(key_of(requests_[i]), made_.size());
     if (is_new) {
       Made& made = made_.emplace_back();
-      if (const int code = make(*record, &made.request); code != MPI_SUCCESS) return code;
+      if (const int code = records_[i]->make(&made.request); code != MPI_SUCCESS) return code;
       if (const int code = reserve(&made.handle); code != MPI_SUCCESS) return code;
     }
     made_[found->second].places.push_back(i);
@@ -135,7 +133,7 @@ int OwnRequests::replace() {
     stand_for(made.handle, made.request);
     for (const std::size_t place : made.places) handles_[place] = made.handle;
     native().Wait(&theirs, MPI_STATUS_IGNORE);
-    if (const int freed = free_with_record(&theirs); freed != MPI_SUCCESS) code = freed;
+    if (const int freed = replace_with_record(&theirs, made.handle); freed != MPI_SUCCESS) code = freed;
   }
   made_.clear();
   return code;
@@ -190,8 +188,7 @@ int refuse_address(const char* call) {
 int look_at_foreign(const char* call, MPI_Request request, int* flag) {
   if (flag == nullptr) return refuse_null_pointer(call, "flag");
   if (!find_record(request)) {
-    return refuse(MPI_ERR_REQUEST, fmt::format("{}: the request is {}; expected is a persistent send or receive, or a "
-                                               "partitioned request",
+    return refuse(MPI_ERR_REQUEST, fmt::format("{}: the request is {}; expected is a persistent or partitioned request",
                                                call, request == MPI_REQUEST_NULL ? "MPI_REQUEST_NULL" : never_matched));
   }
   *flag = 0;

@@ -15,8 +15,9 @@ namespace {
 std::atomic<std::size_t> record_count{0};
 
 struct Records {
+  using Map = std::unordered_map<RequestTable::Key, std::shared_ptr<const Record>>;
   std::mutex mutex;
-  std::unordered_map<RequestTable::Key, Record> by_handle;
+  Map by_handle;
 };
 
 /// Never destroyed, as the table of requests.
@@ -25,50 +26,45 @@ Records& records() {
   return all;
 }
 
-/// A type of the record's own with the map of `of`, which the program may free. Not a duplicate: that would have the
-/// attributes, whose callbacks are the program's. MPI_DATATYPE_NULL where the MPI makes none.
-MPI_Datatype kept_type(MPI_Datatype of) {
-  MPI_Datatype kept = MPI_DATATYPE_NULL;
-  if (native().Type_contiguous(1, of, &kept) != MPI_SUCCESS) return MPI_DATATYPE_NULL;
-  if (native().Type_commit(&kept) != MPI_SUCCESS) native().Type_free(&kept);
-  return kept;
+Records::Map::node_type take(MPI_Request request) {
+  Records& all = records();
+  const std::lock_guard lock(all.mutex);
+  return all.by_handle.extract(key_of(request));
 }
 
 }  // namespace
 
-void note_record(MPI_Request request, Record record) {
-  record.datatype = kept_type(record.datatype);
-  if (record.datatype == MPI_DATATYPE_NULL) return;
+bool note_record(MPI_Request request, std::unique_ptr<const Record> record) {
   Records& all = records();
+  std::shared_ptr<const Record> noted;
   try {
+    noted = std::move(record);
     const std::lock_guard lock(all.mutex);
-    const bool is_new = all.by_handle.insert_or_assign(key_of(request), record).second;
+    const auto [found, is_new] = all.by_handle.try_emplace(key_of(request));
+    found->second.swap(noted);  // what it was may call the MPI as it goes, without the lock
     if (is_new) record_count.fetch_add(1, std::memory_order_relaxed);
   } catch (const std::exception&) {
-    native().Type_free(&record.datatype);
+    return false;
   }
+  return true;
 }
 
-std::optional<Record> find_record(MPI_Request request) {
+std::shared_ptr<const Record> find_record(MPI_Request request) {
   if (record_count.load(std::memory_order_relaxed) == 0) return {};
   Records& all = records();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_handle.find(key_of(request));
-  return found == all.by_handle.end() ? std::nullopt : std::optional(found->second);
+  return found == all.by_handle.end() ? nullptr : found->second;
 }
 
 int free_with_record(MPI_Request* request) {
   if (record_count.load(std::memory_order_relaxed) == 0 || request == nullptr) return native().Request_free(request);
-  Records& all = records();
-  decltype(all.by_handle)::node_type record;
-  {
-    const std::lock_guard lock(all.mutex);
-    record = all.by_handle.extract(key_of(*request));  // before the handle can be another request's
-  }
+  Records::Map::node_type record = take(*request);  // before the handle can be another request's
   const int code = native().Request_free(request);
   if (record.empty()) return code;
   if (code != MPI_SUCCESS) {
     try {
+      Records& all = records();
       const std::lock_guard lock(all.mutex);
       all.by_handle.insert(std::move(record));
       return code;
@@ -76,14 +72,32 @@ int free_with_record(MPI_Request* request) {
     }
   }
   record_count.fetch_sub(1, std::memory_order_relaxed);
-  native().Type_free(&record.mapped().datatype);
   return code;
+}
+
+int replace_with_record(MPI_Request* request, MPI_Request handle) {
+  Records::Map::node_type record;
+  {
+    Records& all = records();
+    const std::lock_guard lock(all.mutex);
+    record = all.by_handle.extract(key_of(*request));
+    if (!record.empty() && record.mapped()->is_collective()) {
+      record.key() = key_of(handle);
+      all.by_handle.insert(std::move(record));  // as many entries as before, so it needs no memory
+    }
+  }
+  if (!record.empty()) record_count.fetch_sub(1, std::memory_order_relaxed);
+  return native().Request_free(request);
+}
+
+void drop_record(MPI_Request handle) {
+  if (record_count.load(std::memory_order_relaxed) == 0) return;
+  if (!take(handle).empty()) record_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void close_records() {
   Records& all = records();
   const std::lock_guard lock(all.mutex);
-  for (auto& [key, record] : all.by_handle) native().Type_free(&record.datatype);
   all.by_handle.clear();
   record_count.store(0, std::memory_order_relaxed);
 }

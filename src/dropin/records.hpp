@@ -2,31 +2,38 @@
 #pragma once
 
 #include <mpi.h>
+#include <partita/partita.h>
 
-#include <optional>
+#include <memory>
 
 namespace partita::dropin {
 
-/// What a persistent request was made for. The call is that of MPI_Send_init, MPI_Recv_init …
-struct Record {
-  enum class Call : unsigned char { send, bsend, rsend, ssend, recv };
-  Call call{};
-  void* buffer = nullptr;
-  MPI_Count count = 0;
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;  ///< as the program's, but the record's own
-  int rank = MPI_PROC_NULL;
-  int tag = 0;
-  MPI_Comm comm = MPI_COMM_NULL;
+/// What a persistent request was made for, with all that it needs of it: the program may free its datatypes and so on.
+class Record {
+ public:
+  Record() = default;
+  virtual ~Record() = default;
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  /// Makes the same request of the C API, or refuses it. Returns an MPI error code.
+  virtual int make(Partita_Request* made) const = 0;
+  /// A collective's request looks for its peers once it is made, and uses what the record holds until it is freed.
+  virtual bool is_collective() const { return false; }
 };
 
-/// Notes what the MPI has made `request` for, with a datatype of its own that has the map of the program's and none of
-/// its attributes. Where there is no memory for it nothing is noted. Any thread, as the next.
-void note_record(MPI_Request request, Record record);
-/// The record of a request that the MPI has, if there is one.
-std::optional<Record> find_record(MPI_Request request);
+/// Notes what `request` was made for. Returns false where there is no memory for it. Any thread, as the others.
+bool note_record(MPI_Request request, std::unique_ptr<const Record> record);
+/// The record of a request that the MPI has, or null.
+std::shared_ptr<const Record> find_record(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);
+/// The same where `handle` stands for the request that the record has made. The record of a collective is that one's
+/// then, until drop_record. Needs no memory.
+int replace_with_record(MPI_Request* request, MPI_Request handle);
+/// Ends the record of a request of ours, if it has one, once the request is gone. Costs one load while there are none.
+void drop_record(MPI_Request handle);
 /// Ends all records, whose datatypes would outlive the MPI.
 void close_records();
 

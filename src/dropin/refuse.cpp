@@ -14,8 +14,8 @@ int refuse(int error_class, const std::string& sentence) {
 
 int refuse_foreign(const char* call, MPI_Request handle) {
   const char* const what = handle == MPI_REQUEST_NULL ? "MPI_REQUEST_NULL"
-                           : find_record(handle)      ? "an ordinary persistent one, not matched, and has no partitions"
-                                                      : "not a partitioned one (freed, or made by another call)";
+                           : find_record(handle) ? "a persistent one of the MPI's, not matched, and has no partitions"
+                                                 : "not a partitioned one (freed, or made by another call)";
   return refuse(
       MPI_ERR_REQUEST,
       fmt::format("{}: the request is {}, but expected is a live one made by MPI_Psend_init or MPI_Precv_init", call,

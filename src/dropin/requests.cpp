@@ -4,6 +4,7 @@
 
 #include "dropin/calling.hpp"
 #include "dropin/native.hpp"
+#include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 
 namespace partita::dropin {
@@ -69,6 +70,7 @@ int adopt(Partita_Request request, MPI_Request* handle) {
 int forget(MPI_Request* handle) {
   // The entry first: once the placeholder is free, the MPI may give its handle value to anyone.
   request_table().erase(key_of(*handle));
+  drop_record(*handle);
   return free_placeholder(handle);
 }
 

@@ -9,9 +9,9 @@
 #include <functional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "persistent_collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
@@ -19,140 +19,11 @@
 namespace partita::test {
 namespace {
 
-/// An array as both the MPI, which takes int, and Partita, which takes Wide, want it.
-template <class Wide>
-class Numbers {
- public:
-  void add(int number) {
-    narrow_.push_back(number);
-    wide_.push_back(number);
-  }
-  operator const int*() const { return narrow_.data(); }
-  operator const Wide*() const { return wide_.data(); }
-
- private:
-  std::vector<int> narrow_;
-  std::vector<Wide> wide_;
-};
-
-/// Blocks of integers with a gap behind each.
-struct Blocks {
-  explicit Blocks(const std::vector<int>& sizes) {
-    for (const int size : sizes) {
-      counts.add(size);
-      places.add(ints);
-      byte_places.add(ints * static_cast<int>(sizeof(int)));
-      ints += size + 1;
-    }
-  }
-
-  Numbers<MPI_Count> counts;
-  Numbers<MPI_Aint> places, byte_places;
-  int ints = 0;
-};
-
-/// 0, n or 2 n in turn, from the `first`-th on.
-std::vector<int> various(int n, int first) {
-  std::vector<int> sizes;
-  for (int block = 0; block < ranks(); ++block) sizes.push_back((first + block) % 3 * n);
-  return sizes;
-}
-
-/// Every rank's left neighbour and itself send to it; its right one and itself hear from it.
-class Ring {
- public:
-  Ring() {
-    const int left = (rank() + ranks() - 1) % ranks(), right = (rank() + 1) % ranks(), me = rank();
-    const int sources[] = {left, me}, destinations[] = {right, me};
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, sources, MPI_UNWEIGHTED, 2, destinations, MPI_UNWEIGHTED,
-                                   MPI_INFO_NULL, 0, &comm_);
-    EXPECT_OK(Partita_Comm_register(comm_));
-  }
-  ~Ring() { MPI_Comm_free(&comm_); }
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-  MPI_Comm comm() const { return comm_; }
-
- private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-};
-
-/// The arguments of a collective but for its buffers.
-struct Terms {
-  int n;
-  int root;
-  MPI_Comm ring;
-  int me = rank();
-  int size = ranks();
-  int own = various(n, 1)[static_cast<std::size_t>(me)];
-  Blocks all = Blocks(various(n, 1));        ///< alike on all ranks; that of rank 0 is not empty
-  Blocks crossing = Blocks(various(n, me));  ///< what i sends to j is as long as what j sends to i
-  Blocks two = Blocks({2 * n, n});           ///< for the two neighbours
-  Blocks same_two = Blocks({n, n});
-  std::vector<MPI_Datatype> types = std::vector<MPI_Datatype>(static_cast<std::size_t>(size) + 2, MPI_INT);
-};
-
-/// Which ranks may give MPI_IN_PLACE.
-enum class InPlace { none, all, sending_root, receiving_root };
-
-struct Made {
-  InPlace in_place = InPlace::none;
-  int sent = 0;      ///< integers
-  int received = 0;  ///< likewise
-  int result = -1;   ///< so many of them are defined in the end; -1: all
-  bool has_one_buffer = false;
-  std::function<int(const void* sendbuf, void* recvbuf, Partita_Request*)> init = {};
-  std::function<int(const void* sendbuf, void* recvbuf)> reference = {};
-};
-
-/// `pass` gives either call the arguments that both have, and then the rest.
-template <class Pass, class Init, class Reference>
-Made made(Made shape, Pass pass, Init init, Reference reference) {
-  shape.init = [=](const void* s, void* r, Partita_Request* request) {
-    return pass(init, s, r, MPI_INFO_NULL, request);
-  };
-  shape.reference = [=](const void* s, void* r) { return pass(reference, s, r); };
-  return shape;
-}
-
-struct Collective {
-  const char* name;
-  Made (*make)(const Terms& t);
-};
-
 // clang-format off
-#define COLLECTIVE(NAME, SHAPE, ...)                                                                              \
-  {#NAME, [](const Terms& t) {                                                                                    \
-    return made(SHAPE, [=](auto call, [[maybe_unused]] const void* s, void* r, auto... rest) {                    \
-      return call(__VA_ARGS__, rest...);                                                                          \
-    }, Partita_##NAME##_init, PMPI_##NAME);                                                                       \
-  }}
-#define SHAPE(...) (Made{__VA_ARGS__})
-
-const std::vector<Collective> collectives = {
-  COLLECTIVE(Bcast, SHAPE(.received = t.n, .has_one_buffer = true), r, t.n, MPI_INT, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Gather, SHAPE(InPlace::sending_root, t.n, t.n * t.size), s, t.n, MPI_INT, r, t.n, MPI_INT, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Gatherv, SHAPE(InPlace::sending_root, t.own, t.all.ints), s, t.own, MPI_INT, r, t.all.counts, t.all.places, MPI_INT, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Scatter, SHAPE(InPlace::receiving_root, t.n * t.size, t.n), s, t.n, MPI_INT, r, t.n, MPI_INT, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Scatterv, SHAPE(InPlace::receiving_root, t.all.ints, t.own), s, t.all.counts, t.all.places, MPI_INT, r, t.own, MPI_INT, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Allgather, SHAPE(InPlace::all, t.n, t.n * t.size), s, t.n, MPI_INT, r, t.n, MPI_INT, MPI_COMM_WORLD),
-  COLLECTIVE(Allgatherv, SHAPE(InPlace::all, t.own, t.all.ints), s, t.own, MPI_INT, r, t.all.counts, t.all.places, MPI_INT, MPI_COMM_WORLD),
-  COLLECTIVE(Alltoall, SHAPE(InPlace::all, t.n * t.size, t.n * t.size), s, t.n, MPI_INT, r, t.n, MPI_INT, MPI_COMM_WORLD),
-  COLLECTIVE(Alltoallv, SHAPE(InPlace::all, t.crossing.ints, t.crossing.ints), s, t.crossing.counts, t.crossing.places, MPI_INT, r, t.crossing.counts, t.crossing.places, MPI_INT, MPI_COMM_WORLD),
-  COLLECTIVE(Alltoallw, SHAPE(InPlace::all, t.crossing.ints, t.crossing.ints), s, t.crossing.counts, t.crossing.byte_places, t.types.data(), r, t.crossing.counts, t.crossing.byte_places, t.types.data(), MPI_COMM_WORLD),
-  COLLECTIVE(Reduce, SHAPE(InPlace::sending_root, t.n, t.n), s, r, t.n, MPI_INT, MPI_SUM, t.root, MPI_COMM_WORLD),
-  COLLECTIVE(Allreduce, SHAPE(InPlace::all, t.n, t.n), s, r, t.n, MPI_INT, MPI_MAX, MPI_COMM_WORLD),
-  COLLECTIVE(Reduce_scatter, SHAPE(InPlace::all, t.all.ints, t.all.ints, t.own), s, r, t.all.counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
-  COLLECTIVE(Reduce_scatter_block, SHAPE(InPlace::all, t.n * t.size, t.n * t.size, t.n), s, r, t.n, MPI_INT, MPI_BXOR, MPI_COMM_WORLD),
-  COLLECTIVE(Scan, SHAPE(InPlace::all, t.n, t.n), s, r, t.n, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
-  COLLECTIVE(Exscan, SHAPE(InPlace::all, t.n, t.n, t.me == 0 ? 0 : t.n), s, r, t.n, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
-  COLLECTIVE(Neighbor_allgather, SHAPE(InPlace::none, t.n, 2 * t.n), s, t.n, MPI_INT, r, t.n, MPI_INT, t.ring),
-  COLLECTIVE(Neighbor_allgatherv, SHAPE(InPlace::none, t.n, t.same_two.ints), s, t.n, MPI_INT, r, t.same_two.counts, t.same_two.places, MPI_INT, t.ring),
-  COLLECTIVE(Neighbor_alltoall, SHAPE(InPlace::none, 2 * t.n, 2 * t.n), s, t.n, MPI_INT, r, t.n, MPI_INT, t.ring),
-  COLLECTIVE(Neighbor_alltoallv, SHAPE(InPlace::none, t.two.ints, t.two.ints), s, t.two.counts, t.two.places, MPI_INT, r, t.two.counts, t.two.places, MPI_INT, t.ring),
-  COLLECTIVE(Neighbor_alltoallw, SHAPE(InPlace::none, t.two.ints, t.two.ints), s, t.two.counts, t.two.byte_places, t.types.data(), r, t.two.counts, t.two.byte_places, t.types.data(), t.ring),
+#define COLLECTIVE(NAME, SHAPE, ...) PERSISTENT_COLLECTIVE(Partita_Request, NAME, Partita_##NAME##_init, SHAPE, __VA_ARGS__),
+const std::vector<Collective<Partita_Request>> collectives = {
+#include "persistent_collective_cases.inc"
 };
-#undef SHAPE
 #undef COLLECTIVE
 // clang-format on
 
@@ -163,37 +34,10 @@ void complete(Partita_Request& request, int epoch) {
   ASSERT_OK(Partita_Wait(&request, MPI_STATUS_IGNORE));
 }
 
-/// What the MPI's own does, epoch after epoch, before Partita's: it would keep the ranks together.
-struct Epoch {
-  std::vector<int> sent, before, expected;
-};
-
-std::vector<Epoch> reference_epochs(const Made& made, bool sends_in_place, bool receives_in_place) {
-  std::vector<Epoch> epochs;
-  for (int number = 0; number < 4; ++number) {
-    Epoch epoch;
-    const auto fill = [&](std::vector<int>& with, int ints) {
-      for (int i = 0; i <= ints; ++i) with.push_back(rank() * 1009 + i * 31 + number * 7);
-    };
-    fill(epoch.sent, made.sent);
-    epoch.before.assign(static_cast<std::size_t>(made.received) + 1, -1);
-    if (sends_in_place || made.has_one_buffer) {
-      epoch.before.clear();
-      fill(epoch.before, made.received);
-    }
-    epoch.expected = epoch.before;
-    EXPECT_EQ(MPI_SUCCESS, made.reference(sends_in_place ? MPI_IN_PLACE : epoch.sent.data(),
-                                          receives_in_place ? MPI_IN_PLACE : epoch.expected.data()));
-    epochs.push_back(std::move(epoch));
-  }
-  return epochs;
-}
-
 /// Epochs of one request with other data in each, one behind the other, beside the MPI's own. Rank `late` begins late:
 /// the others go ahead as far as its data allow.
-void expect_like_the_mpi(const Made& made, InPlace in_place, int root, int late) {
-  const bool sends_in_place = in_place == InPlace::all || (in_place == InPlace::sending_root && rank() == root);
-  const bool receives_in_place = in_place == InPlace::receiving_root && rank() == root;
+void expect_like_the_mpi(const Made<Partita_Request>& made, InPlace in_place, int root, int late) {
+  const auto [sends_in_place, receives_in_place] = Places(in_place, root);
   const std::vector<Epoch> epochs = reference_epochs(made, sends_in_place, receives_in_place);
   std::vector<int> sent = epochs[0].sent, received = epochs[0].before;
   Partita_Request request = PARTITA_REQUEST_NULL;
@@ -215,16 +59,17 @@ void expect_like_the_mpi(const Made& made, InPlace in_place, int root, int late)
   ASSERT_OK(Partita_Request_free(&request));
 }
 
-class PersistentCollectives : public testing::TestWithParam<Collective> {};
+class PersistentCollectives : public testing::TestWithParam<Collective<Partita_Request>> {};
 
 TEST_P(PersistentCollectives, give_what_the_mpis_own_give) {
-  const Ring ring;
+  const RingOfNeighbours ring;
+  ASSERT_OK(Partita_Comm_register(ring.comm()));
   const auto make = [&](int n, int root) { return GetParam().make(Terms{.n = n, .root = root, .ring = ring.comm()}); };
   const int last = ranks() - 1;
   expect_like_the_mpi(make(500, last), InPlace::none, last, 0);
   expect_like_the_mpi(make(1, 0), InPlace::none, 0, 0);
   for (const int root : {0, last}) {
-    if (const Made small = make(1, root); small.in_place != InPlace::none) {
+    if (const Made<Partita_Request> small = make(1, root); small.in_place != InPlace::none) {
       expect_like_the_mpi(small, small.in_place, root, last);
     }
   }

@@ -1,0 +1,37 @@
+// How many entries the arrays of a collective have.
+#pragma once
+
+#include <mpi.h>
+
+namespace partita::dropin {
+
+/// Of MPI_COMM_NULL, and where there are no neighbours to ask for, everything is 0, and the C API says what is wrong.
+class CommShape {
+ public:
+  explicit CommShape(MPI_Comm comm);
+
+  bool is_between_groups() const { return is_between_groups_; }
+  int size() const { return size_; }
+  bool is(int root) const { return size_ > 0 && rank_ == root; }
+  /// The length of arrays that only the root gives.
+  int at(int root) const { return is(root) ? size_ : 0; }
+  /// The length of arrays that count unless the call is in place.
+  int all(const void* buffer) const { return buffer == MPI_IN_PLACE ? 0 : size_; }
+  /// The neighbours of a process topology.
+  int sources() const;
+  int destinations() const;
+
+ private:
+  struct Neighbours {
+    int sources = 0;
+    int destinations = 0;
+  };
+  Neighbours neighbours() const;
+
+  MPI_Comm comm_;
+  bool is_between_groups_ = false;
+  int size_ = 0;
+  int rank_ = 0;
+};
+
+}  // namespace partita::dropin
