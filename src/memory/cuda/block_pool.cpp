@@ -13,9 +13,12 @@ constexpr std::size_t line_bytes = 128;
 /// The driver's own unit: a smaller slab would be exported together with memory of the program.
 constexpr std::size_t slab_bytes = std::size_t{2} << 20;
 
-/// Blocks come in powers of two, so that freed ones fit again.
+/// Blocks come in few sizes, so that freed ones fit again: powers of two, and large ones, of which the rest would be a
+/// waste, seven between two of these.
 std::size_t block_class(std::size_t size_bytes) {
-  return std::bit_ceil(std::max(size_bytes, line_bytes));
+  if (size_bytes <= slab_bytes) return std::bit_ceil(std::max(size_bytes, line_bytes));
+  const std::size_t step = std::bit_floor(size_bytes) / 8;
+  return (size_bytes + step - 1) / step * step;
 }
 
 }  // namespace
