@@ -317,6 +317,10 @@ PARTITA_EXPORT int Partita_Rsend_init(const void* buf, MPI_Count count, MPI_Data
 /** A send that is complete only once the receive has started, too. */
 PARTITA_EXPORT int Partita_Ssend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                                       MPI_Comm comm, Partita_Request* request);
+/** A send that is complete once it has started: the message is copied then, from host memory to memory of Partita's,
+ *  and leaves from there, after MPI's own rules also behind a free of the request. */
+PARTITA_EXPORT int Partita_Bsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                      MPI_Comm comm, Partita_Request* request);
 /** Makes a persistent receive, of a message that may be shorter. */
 PARTITA_EXPORT int Partita_Recv_init(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                                      MPI_Comm comm, Partita_Request* request);

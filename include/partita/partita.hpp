@@ -248,6 +248,10 @@ class communicator final {
   [[nodiscard]] request ssend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag) const {
     return made([&](Partita_Request* r) { return Partita_Ssend_init(buf, count, datatype, dest, tag, handle_, r); });
   }
+  /// Of a buffer in host memory.
+  [[nodiscard]] request bsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag) const {
+    return made([&](Partita_Request* r) { return Partita_Bsend_init(buf, count, datatype, dest, tag, handle_, r); });
+  }
   [[nodiscard]] request recv_init(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag) const {
     return made([&](Partita_Request* r) { return Partita_Recv_init(buf, count, datatype, source, tag, handle_, r); });
   }

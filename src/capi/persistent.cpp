@@ -7,6 +7,7 @@
 #include "capi/arguments.hpp"
 #include "capi/requests.hpp"
 #include "capi/waits.hpp"
+#include "queue/buffered.hpp"
 #include "queue/matching.hpp"
 #include "queue/persistent.hpp"
 
@@ -82,6 +83,14 @@ int Partita_Rsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, 
 int Partita_Ssend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                        Partita_Request* request) {
   return make_send("Ssend_init", SendMode::synchronous, buf, count, datatype, dest, tag, comm, request);
+}
+
+int Partita_Bsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                       Partita_Request* request) {
+  return make_request("Bsend_init", comm, request, [&](Runtime& current) {
+    return std::make_unique<BufferedSend>(current.services, checked_message(current, Side::send, const_cast<void*>(buf),
+                                                                            count, datatype, dest, tag, comm));
+  });
 }
 
 int Partita_Recv_init(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,

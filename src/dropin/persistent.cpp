@@ -39,18 +39,10 @@ class Message final : public Record {
   MPI_Comm comm_;
 };
 
-/// In the place of an init call that the C API has not.
-int refuse_buffered(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*) {
-  return refuse(MPI_ERR_REQUEST,
-                fmt::format("{}: a request of MPI_Bsend_init cannot be matched yet; expected is one of "
-                            "MPI_Send_init, MPI_Ssend_init or MPI_Rsend_init",
-                            Calling::current()));
-}
-
 constexpr Init<const void*> send = &Partita_Send_init;
 constexpr Init<const void*> rsend = &Partita_Rsend_init;
 constexpr Init<const void*> ssend = &Partita_Ssend_init;
-constexpr Init<const void*> bsend = &refuse_buffered;
+constexpr Init<const void*> bsend = &Partita_Bsend_init;
 
 /// Where there is no memory for a record the request stays the MPI's for good.
 template <class Buffer>

@@ -17,7 +17,7 @@
 namespace partita::test {
 namespace {
 
-enum class Mode { standard, ready, synchronous };
+enum class Mode { standard, ready, synchronous, buffered };
 
 class Persistent : public PersistentRing {
  protected:
@@ -30,6 +30,8 @@ class Persistent : public PersistentRing {
         return Partita_Rsend_init(buf, count, datatype, dest, tag, MPI_COMM_WORLD, request);
       case Mode::synchronous:
         return Partita_Ssend_init(buf, count, datatype, dest, tag, MPI_COMM_WORLD, request);
+      case Mode::buffered:
+        return Partita_Bsend_init(buf, count, datatype, dest, tag, MPI_COMM_WORLD, request);
     }
     return MPI_ERR_INTERN;
   }
@@ -61,7 +63,7 @@ class Persistent : public PersistentRing {
 };
 
 TEST_F(Persistent, messages_of_every_mode_and_size_arrive_in_every_epoch) {
-  for (const Mode mode : {Mode::standard, Mode::ready, Mode::synchronous}) {
+  for (const Mode mode : {Mode::standard, Mode::ready, Mode::synchronous, Mode::buffered}) {
     for (const std::size_t count : {0, 1, 100, 5'000, 100'000}) {
       std::vector<int> in(count), out(count);
       std::array requests = {receive(in, 3), send(out, 3, mode)};
@@ -204,19 +206,97 @@ TEST_F(Persistent, a_synchronous_send_waits_for_the_start_of_its_receive) {
   free_all(requests);
 }
 
+/// Every epoch is complete before the receive has started any, and the buffer is written again.
+TEST_F(Persistent, a_buffered_send_is_as_far_ahead_as_it_likes) {
+  constexpr int epochs = 20;
+  for (const std::size_t count : {0, 3, 30'000}) {
+    std::vector<int> in(count), out(count);
+    std::array requests = {receive(in, 9), send(out, 9, Mode::buffered)};
+    ASSERT_OK(Partita_Matchall(2, requests.data()));
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      std::iota(out.begin(), out.end(), 1'000 * rank() + epoch);
+      ASSERT_OK(Partita_Start(&requests[1]));
+      ASSERT_OK(Partita_Wait(&requests[1], MPI_STATUS_IGNORE));
+    }
+    std::fill(out.begin(), out.end(), -1);
+    harness_barrier();
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      ASSERT_OK(Partita_Start(requests.data()));
+      ASSERT_OK(Partita_Wait(requests.data(), MPI_STATUS_IGNORE));
+      std::vector<int> expected(count);
+      std::iota(expected.begin(), expected.end(), 1'000 * left() + epoch);
+      ASSERT_EQ(expected, in) << count << " numbers, epoch " << epoch;
+    }
+    free_all(requests);
+  }
+}
+
+/// The copies go on behind the free, while the sender does nothing but wait for its own receive.
+TEST_F(Persistent, what_a_buffered_send_has_copied_outlives_it) {
+  constexpr int epochs = 5;
+  std::vector<int> in(2'000), out(2'000);
+  std::array requests = {receive(in, 9), send(out, 9, Mode::buffered)};
+  ASSERT_OK(Partita_Matchall(2, requests.data()));
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    std::fill(out.begin(), out.end(), 100 * rank() + epoch);
+    ASSERT_OK(Partita_Start(&requests[1]));
+    EXPECT_ERROR(Partita_Start(&requests[1]), MPI_ERR_REQUEST, "active already");
+    ASSERT_OK(Partita_Wait(&requests[1], MPI_STATUS_IGNORE));
+  }
+  ASSERT_OK(Partita_Request_free(&requests[1]));
+  out.assign(out.size(), -1);
+  harness_barrier();
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    ASSERT_OK(Partita_Start(requests.data()));
+    ASSERT_OK(Partita_Wait(requests.data(), MPI_STATUS_IGNORE));
+    EXPECT_EQ(std::vector<int>(2'000, 100 * left() + epoch), in);
+  }
+  ASSERT_OK(Partita_Request_free(requests.data()));
+}
+
+TEST_F(Persistent, what_a_buffered_send_has_copied_goes_with_its_receive) {
+  std::vector<int> in(10), out(10);
+  std::array requests = {receive(in, 9), send(out, 9, Mode::buffered)};
+  ASSERT_OK(Partita_Matchall(2, requests.data()));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    ASSERT_OK(Partita_Start(&requests[1]));
+    ASSERT_OK(Partita_Wait(&requests[1], MPI_STATUS_IGNORE));
+  }
+  ASSERT_OK(Partita_Request_free(&requests[1]));
+  harness_barrier();
+  ASSERT_OK(Partita_Request_free(requests.data()));
+}
+
+TEST_F(Persistent, a_buffered_send_hears_that_its_receive_was_freed) {
+  std::vector<int> in(1), out(1);
+  std::array requests = {receive(in, 9), send(out, 9, Mode::buffered)};
+  ASSERT_OK(Partita_Matchall(2, requests.data()));
+  ASSERT_OK(Partita_Request_free(requests.data()));
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int code = MPI_SUCCESS;
+  while (code == MPI_SUCCESS && std::chrono::steady_clock::now() < give_up) {
+    code = Partita_Start(&requests[1]);
+    if (code == MPI_SUCCESS) code = Partita_Wait(&requests[1], MPI_STATUS_IGNORE);
+  }
+  EXPECT_ERROR(code, MPI_ERR_REQUEST, "has freed its request");
+  ASSERT_OK(Partita_Request_free(&requests[1]));
+}
+
 TEST_F(Persistent, requests_of_nobody_are_matched_and_complete_at_once) {
   int value = 7;
-  std::array<Partita_Request, 2> requests{};
+  std::array<Partita_Request, 3> requests{};
   ASSERT_OK(Partita_Send_init(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, requests.data()));
   ASSERT_OK(Partita_Recv_init(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[1]));
+  ASSERT_OK(Partita_Bsend_init(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[2]));
   ASSERT_OK(Partita_Match(requests.data()));
-  ASSERT_OK(Partita_Match(&requests[1]));
+  ASSERT_OK(Partita_Matchall(2, &requests[1]));
   for (int epoch = 0; epoch < 2; ++epoch) {
-    ASSERT_OK(Partita_Startall(2, requests.data()));
+    ASSERT_OK(Partita_Startall(3, requests.data()));
     MPI_Status status{};
     ASSERT_OK(Partita_Wait(&requests[1], &status));
     EXPECT_EQ(MPI_PROC_NULL, status.MPI_SOURCE);
     ASSERT_OK(Partita_Wait(requests.data(), MPI_STATUS_IGNORE));
+    ASSERT_OK(Partita_Wait(&requests[2], MPI_STATUS_IGNORE));
   }
   EXPECT_EQ(7, value);
   free_all(requests);
@@ -225,7 +305,7 @@ TEST_F(Persistent, requests_of_nobody_are_matched_and_complete_at_once) {
 TEST_F(Persistent, init_refuses_wrong_arguments) {
   int value = 0;
   Partita_Request none = PARTITA_REQUEST_NULL;
-  for (const Mode mode : {Mode::standard, Mode::ready, Mode::synchronous}) {
+  for (const Mode mode : {Mode::standard, Mode::ready, Mode::synchronous, Mode::buffered}) {
     EXPECT_ERROR(send_init(mode, &value, -1, MPI_INT, 0, 1, &none), MPI_ERR_COUNT, "_init", "count", "-1");
     EXPECT_ERROR(send_init(mode, &value, 1, MPI_INT, ranks(), 1, &none), MPI_ERR_RANK, "rank");
     EXPECT_ERROR(send_init(mode, &value, 1, MPI_INT, 0, -5, &none), MPI_ERR_TAG, "tag", "-5");

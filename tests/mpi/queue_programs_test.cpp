@@ -18,7 +18,7 @@ namespace {
 constexpr int queue_count = 3;
 constexpr int by_host = queue_count;  ///< where a side is started and awaited, instead of in a queue
 
-enum class Kind { standard, synchronous, partitioned };
+enum class Kind { standard, synchronous, buffered, partitioned };
 
 /// A pair of requests, and what the model knows of it.
 struct Channel {
@@ -93,7 +93,7 @@ class Program {
     made.sender = random_.integer(0, ranks() - 1);
     made.receiver = random_.integer(0, ranks() - 1);
     made.tag = tag;
-    made.kind = static_cast<Kind>(random_.integer(0, 2));
+    made.kind = static_cast<Kind>(random_.integer(0, 3));
     made.count = static_cast<std::size_t>(random_.of(std::vector{0, 1, 7, 500, 20'000}));
     made.room = made.count + (made.kind == Kind::partitioned ? 0 : static_cast<std::size_t>(random_.integer(0, 3)));
     made.sent.assign(made.count, 0);
@@ -103,7 +103,9 @@ class Program {
     const auto count = static_cast<MPI_Count>(made.count);
     const auto room = static_cast<MPI_Count>(made.room);
     if (rank() == made.sender) {
-      const auto init = made.kind == Kind::synchronous ? Partita_Ssend_init : Partita_Send_init;
+      const auto init = made.kind == Kind::synchronous ? Partita_Ssend_init
+                        : made.kind == Kind::buffered  ? Partita_Bsend_init
+                                                       : Partita_Send_init;
       EXPECT_OK(made.kind == Kind::partitioned
                     ? Partita_Psend_init(made.out.data(), 1, count, MPI_INT, made.receiver, tag, MPI_COMM_WORLD,
                                          MPI_INFO_NULL, &made.send)

@@ -1,0 +1,166 @@
+#include "queue/buffered.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "core/current_error.hpp"
+#include "core/insist.hpp"
+
+namespace partita {
+namespace {
+
+/// As many bytes as the message has. Where there is nobody to send to there are none.
+std::int64_t packed_bytes(const RequestArguments& arguments, const Layout& layout) {
+  return arguments.peer < 0 ? 0 : arguments.count * layout.size_bytes();
+}
+
+void check_place(memory::DeviceMemory& device_memory, const std::byte* first, std::int64_t size_bytes) {
+  if (size_bytes == 0) return;
+  const memory::Place place = device_memory.place_of(first, static_cast<std::size_t>(size_bytes));
+  if (memory::is_host(place.kind)) return;
+  throw Error(ErrorClass::buffer,
+              "argument buf is {} memory; expected is host memory, since a buffered send copies the message at once",
+              memory::name_of(place.kind));
+}
+
+}  // namespace
+
+BufferedSend::BufferedSend(const RequestServices& services, RequestArguments arguments)
+    : Operation({}, arguments.communicator),
+      services_(services),
+      buffer_(arguments.buffer),
+      count_(arguments.peer < 0 ? 0 : arguments.count),
+      layout_(Layout::of(arguments.datatype)),
+      leaving_(static_cast<std::size_t>(packed_bytes(arguments, layout_))),
+      carried_(services, of_packed(arguments, packed_bytes(arguments, layout_), leaving_.data())) {
+  check_place(services.device_memory, buffer_ + layout_.first_byte(), packed_bytes(arguments, layout_));
+}
+
+BufferedSend::~BufferedSend() {
+  services_.progress.dismiss(*this);
+}
+
+RequestArguments BufferedSend::of_packed(RequestArguments arguments, std::int64_t size_bytes, std::byte* packed) {
+  arguments.space = Space::queue;
+  arguments.buffer = packed;
+  arguments.count = size_bytes;
+  arguments.datatype = MPI_BYTE;
+  return arguments;
+}
+
+void BufferedSend::begin_match() {
+  if (seeks_) return;
+  carried_.seek_peers();
+  seeks_ = true;
+}
+
+void BufferedSend::start() {
+  if (!matched()) {
+    throw Error(ErrorClass::request, "the request is not matched; expected is one that Match has matched. {}",
+                explain());
+  }
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
+                explain());
+  }
+  Bytes message(leaving_.size());
+  layout_.pack(buffer_, 0, count_, message.data());
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_failed();
+    waiting_.push_back(std::move(message));
+  }
+  active_.store(true, std::memory_order_release);
+  services_.progress.activate(*this);
+  services_.progress.poll();
+}
+
+bool BufferedSend::done() {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+  return true;
+}
+
+bool BufferedSend::prepared() {
+  if (!seeks_) throw Error(ErrorClass::request, "{}; expected is one that Match has matched", explain());
+  return carried_.matched();
+}
+
+ActiveStep::Outcome BufferedSend::step() noexcept {
+  try {
+    bool moved = false;
+    while (send_next()) moved = true;
+    const std::lock_guard lock(mutex_);
+    if (moved) return Outcome::moved;
+    return carried_.active() || !waiting_.empty() ? Outcome::waiting : Outcome::idle;
+  } catch (const std::exception&) {
+    insist([&] { give_up(current_error()); });
+    return Outcome::idle;
+  }
+}
+
+/// Whether a message has left, or the next one begins to.
+bool BufferedSend::send_next() {
+  if (carried_.active()) {
+    if (!carried_.done()) return false;
+    carried_.close();
+    return true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) return false;
+    std::memcpy(leaving_.data(), waiting_.front().data(), leaving_.size());
+    waiting_.pop_front();
+  }
+  carried_.start();
+  carried_.mark(0);
+  return true;
+}
+
+/// The receiver hears of it.
+void BufferedSend::give_up(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = error;
+    waiting_.clear();
+  }
+  carried_.fail(error);
+}
+
+void BufferedSend::throw_if_failed() const {
+  if (failure_) throw Error(*failure_);
+}
+
+/// Without a cause the program ends, or frees the request: what was copied leaves all the same.
+void BufferedSend::abandon(const std::optional<Error>& cause) {
+  close();
+  if (!cause) return;
+  give_up(*cause);
+  carried_.abandon(cause);
+}
+
+bool BufferedSend::lingers() {
+  const auto exclusive = services_.progress.exclusive();
+  const std::lock_guard lock(mutex_);
+  return !failure_ && (carried_.active() || !waiting_.empty());
+}
+
+void BufferedSend::stop_lingering() {
+  services_.progress.dismiss(*this);
+  if (carried_.active()) carried_.abandon({});
+  carried_.withdraw();
+}
+
+std::vector<InfoEntry> BufferedSend::info() const {
+  std::vector<InfoEntry> entries = carried_.info();
+  entries.front().value = kind();
+  return entries;
+}
+
+std::string BufferedSend::explain() const {
+  if (!seeks_) return "Nobody has called Match for the persistent request";
+  const std::lock_guard lock(mutex_);
+  return fmt::format("{} Behind it {} messages wait that were copied.", carried_.explain(), waiting_.size());
+}
+
+}  // namespace partita
