@@ -1,14 +1,12 @@
-// The eight completion calls and their relatives on null, inactive, MPI_PROC_NULL and active requests.
+// The completion calls and their relatives on null, inactive, MPI_PROC_NULL and active requests.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <numeric>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "completion_calls.hpp"
 #include "support/completion.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
@@ -16,95 +14,6 @@
 
 namespace partita::test {
 namespace {
-
-MPI_Status filled_status() {
-  MPI_Status status;
-  status.MPI_SOURCE = 12345;
-  status.MPI_TAG = 12345;
-  status.MPI_ERROR = 12345;
-  return status;
-}
-
-void expect_empty(const MPI_Status& status) {
-  EXPECT_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
-  EXPECT_EQ(status.MPI_TAG, MPI_ANY_TAG);
-  int count = -1, cancelled = -1;
-  MPI_Get_count(&status, MPI_BYTE, &count);
-  MPI_Test_cancelled(&status, &cancelled);
-  EXPECT_EQ(count, 0);
-  EXPECT_EQ(cancelled, 0);
-}
-
-/// The four calls on arrays say in the error field that a request succeeded, the others leave the field alone.
-void expect_empty_in_array(const MPI_Status& status) {
-  expect_empty(status);
-  EXPECT_EQ(status.MPI_ERROR, MPI_SUCCESS);
-}
-
-template <class Face>
-class CompletionCalls : public testing::Test {
- protected:
-  using Request = typename Face::Request;
-  int right() const { return (rank() + 1) % ranks(); }
-  int left() const { return (rank() + ranks() - 1) % ranks(); }
-
-  /// None of `requests` is active: every call says so and returns at once.
-  void expect_nothing_active(std::vector<Request> requests) {
-    const int n = static_cast<int>(requests.size());
-    const auto before = requests;
-    std::vector<MPI_Status> statuses(requests.size(), filled_status());
-    std::vector<int> indices(requests.size());
-    MPI_Status status = filled_status();
-    int flag = 0, index = 0, found = 0;
-
-    for (auto& request : requests) {
-      status = filled_status();
-      EXPECT_OK(Face::wait(&request, &status));
-      expect_empty(status);
-      flag = 0;
-      status = filled_status();
-      EXPECT_OK(Face::test(&request, &flag, &status));
-      EXPECT_EQ(flag, 1);
-      expect_empty(status);
-      flag = 0;
-      status = filled_status();
-      EXPECT_OK(Face::get_status(request, &flag, &status));
-      EXPECT_EQ(flag, 1);
-      expect_empty(status);
-    }
-    // Where all are null, the drop-in leaves the call to the MPI, which may leave the field alone (MPICH 4.0).
-    const bool ours = std::is_same_v<Face, CFace> ||
-                      std::any_of(before.begin(), before.end(), [](Request r) { return r != Face::null(); });
-    const auto expect_nothing_in = [&] {
-      for (const auto& s : statuses) ours ? expect_empty_in_array(s) : expect_empty(s);
-    };
-    EXPECT_OK(Face::waitall(n, requests.data(), statuses.data()));
-    expect_nothing_in();
-    statuses.assign(requests.size(), filled_status());
-    flag = 0;
-    EXPECT_OK(Face::testall(n, requests.data(), &flag, statuses.data()));
-    EXPECT_EQ(flag, 1);
-    expect_nothing_in();
-
-    status = filled_status();
-    EXPECT_OK(Face::waitany(n, requests.data(), &index, &status));
-    EXPECT_EQ(index, MPI_UNDEFINED);
-    expect_empty(status);
-    index = flag = 0;
-    status = filled_status();
-    EXPECT_OK(Face::testany(n, requests.data(), &index, &flag, &status));
-    EXPECT_EQ(flag, 1);
-    EXPECT_EQ(index, MPI_UNDEFINED);
-    expect_empty(status);
-    EXPECT_OK(Face::waitsome(n, requests.data(), &found, indices.data(), statuses.data()));
-    EXPECT_EQ(found, MPI_UNDEFINED);
-    found = 0;
-    EXPECT_OK(Face::testsome(n, requests.data(), &found, indices.data(), statuses.data()));
-    EXPECT_EQ(found, MPI_UNDEFINED);
-    EXPECT_OK(Face::waitall(n, requests.data(), MPI_STATUSES_IGNORE));
-    EXPECT_EQ(requests, before) << "handles must not change";
-  }
-};
 
 TYPED_TEST_SUITE(CompletionCalls, Faces, FaceNames);
 
@@ -188,7 +97,7 @@ TYPED_TEST(CompletionCalls, marks_of_a_send_to_proc_null_do_nothing) {
 
 TYPED_TEST(CompletionCalls, an_active_request_among_null_and_inactive_ones_is_found) {
   for (int how = 0; how < completion_count; ++how) {
-    const auto call = static_cast<Completion>(how);
+    const auto call = available<TypeParam>(static_cast<Completion>(how));
     SCOPED_TRACE(name_of(call));
     Sending<TypeParam> send, idle;
     Receiving<TypeParam> recv;
@@ -203,7 +112,8 @@ TYPED_TEST(CompletionCalls, an_active_request_among_null_and_inactive_ones_is_fo
       std::vector<typename TypeParam::Request> requests = {TypeParam::null(), recv.request, idle.request};
       std::vector<MPI_Status> statuses(3, filled_status());
       const bool one_by_one = call == Completion::waitany || call == Completion::waitsome ||
-                              call == Completion::testany || call == Completion::testsome;
+                              call == Completion::testany || call == Completion::testsome ||
+                              call == Completion::get_status_any || call == Completion::get_status_some;
       if (one_by_one) {
         int index = -1, flag = 0, found = 0;
         MPI_Status status = filled_status();
@@ -222,7 +132,20 @@ TYPED_TEST(CompletionCalls, an_active_request_among_null_and_inactive_ones_is_fo
           ASSERT_OK(TypeParam::testsome(3, requests.data(), &found, indices.data(), statuses.data()));
           sched_yield();
         }
-        if (call == Completion::waitsome || call == Completion::testsome) {
+        if constexpr (TypeParam::has_statuses_of_several) {
+          while (call == Completion::get_status_any && flag == 0) {
+            ASSERT_OK(TypeParam::get_status_any(3, requests.data(), &index, &flag, &status));
+            sched_yield();
+          }
+          while (call == Completion::get_status_some && found == 0) {
+            ASSERT_OK(TypeParam::get_status_some(3, requests.data(), &found, indices.data(), statuses.data()));
+            sched_yield();
+          }
+          if (call == Completion::get_status_any || call == Completion::get_status_some) {
+            ASSERT_OK(TypeParam::wait(&requests[1], MPI_STATUS_IGNORE));
+          }
+        }
+        if (call == Completion::waitsome || call == Completion::testsome || call == Completion::get_status_some) {
           ASSERT_EQ(found, 1);
           index = indices[0];
           status = statuses[0];

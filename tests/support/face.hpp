@@ -44,6 +44,20 @@ struct StandardFace {
   static int testany(int n, Request r[], int* i, int* flag, MPI_Status* s) { return MPI_Testany(n, r, i, flag, s); }
   static int testsome(int n, Request r[], int* m, int i[], MPI_Status s[]) { return MPI_Testsome(n, r, m, i, s); }
   static int get_status(Request r, int* flag, MPI_Status* s) { return MPI_Request_get_status(r, flag, s); }
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+  static constexpr bool has_statuses_of_several = true;
+  static int get_status_all(int n, const Request r[], int* flag, MPI_Status s[]) {
+    return MPI_Request_get_status_all(n, r, flag, s);
+  }
+  static int get_status_any(int n, const Request r[], int* i, int* flag, MPI_Status* s) {
+    return MPI_Request_get_status_any(n, r, i, flag, s);
+  }
+  static int get_status_some(int n, const Request r[], int* m, int i[], MPI_Status s[]) {
+    return MPI_Request_get_status_some(n, r, m, i, s);
+  }
+#else
+  static constexpr bool has_statuses_of_several = false;
+#endif
   static int free(Request* r) { return MPI_Request_free(r); }
 };
 #endif
@@ -79,6 +93,7 @@ struct CFace {
   static int testany(int n, Request r[], int* i, int* flag, MPI_Status* s) { return Partita_Testany(n, r, i, flag, s); }
   static int testsome(int n, Request r[], int* m, int i[], MPI_Status s[]) { return Partita_Testsome(n, r, m, i, s); }
   static int get_status(Request r, int* flag, MPI_Status* s) { return Partita_Request_get_status(r, flag, s); }
+  static constexpr bool has_statuses_of_several = false;
   static int free(Request* r) { return Partita_Request_free(r); }
 };
 #endif
