@@ -59,7 +59,7 @@ std::unique_ptr<GpuWork> gpu_work(const RequestServices& services, const Collect
   if (!home.is_gpu()) return nullptr;
   std::optional<GpuReduction> reduction;
   if (arguments.reduction.exists()) {
-    reduction = gpu_reduction(arguments.reduction.op(), arguments.reduction.datatype());
+    reduction = gpu_reduction(arguments.reduction);
   }
   return std::make_unique<GpuWork>(services.host_blocks, services.device_memory, home.place.device, reduction,
                                    bytes_between_gaps(schedule, memory));

@@ -40,7 +40,9 @@ bool is_unsigned_integer(MPI_Datatype datatype) {
 }
 
 /// Numbers of other sizes than these have no element: GPUs do not compute with them.
-std::optional<Element> element_of(MPI_Datatype datatype, MPI_Count size_bytes) {
+std::optional<Element> element_of(SmallFloat format, MPI_Datatype datatype, MPI_Count size_bytes) {
+  if (format == SmallFloat::float16) return Element::f16;
+  if (format == SmallFloat::bfloat16) return Element::bf16;
   if (is_signed_integer(datatype)) {
     if (size_bytes == 1) return Element::i8;
     if (size_bytes == 2) return Element::i16;
@@ -71,8 +73,9 @@ std::optional<Element> element_of(MPI_Datatype datatype, MPI_Count size_bytes) {
 
 }  // namespace
 
-GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype) {
-  const auto by = combine_of(op);
+GpuReduction gpu_reduction(const Reduction& reduction) {
+  const MPI_Datatype datatype = reduction.datatype();
+  const auto by = combine_of(reduction.op());
   if (!by) {
     throw Error(ErrorClass::op,
                 "argument op is an operation of the program's, which runs on the host, and the buffers are GPU memory; "
@@ -80,13 +83,13 @@ GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype) {
   }
   MPI_Count size_bytes = 0;
   PARTITA_MPI(Type_size_x(datatype, &size_bytes));
-  const auto element = element_of(datatype, size_bytes);
+  const auto element = element_of(reduction.format(), datatype, size_bytes);
   if (!element) {
     throw Error(
         ErrorClass::type,
         "argument datatype is one that GPUs do not compute with, and the buffers are GPU memory; expected is an "
-        "integer of up to 8 bytes, a floating-point or complex number whose parts have 4 or 8 bytes, a pair of "
-        "them, or buffers in host memory");
+        "integer of up to 8 bytes, a floating-point or complex number whose parts have 4 or 8 bytes, one of "
+        "Partita_FLOAT16 and Partita_BFLOAT16, a pair of them, or buffers in host memory");
   }
   return {*element, *by, size_bytes};
 }

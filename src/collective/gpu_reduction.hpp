@@ -1,10 +1,9 @@
 // The ⊕ of a reduction in GPU memory.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
 
+#include "collective/reduction.hpp"
 #include "memory/kernels.hpp"
 
 namespace partita::collective {
@@ -16,8 +15,8 @@ struct GpuReduction {
   std::int64_t element_bytes = 1;
 };
 
-/// `op` goes with `datatype`. Throws Error where no kernel reduces so: an operation of the program's, numbers that GPUs
-/// do not have, pairs with a gap.
-GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype);
+/// The reduction exists, and its operation goes with its datatype. Throws Error where no kernel reduces so: an
+/// operation of the program's, numbers that GPUs do not have, pairs with a gap.
+GpuReduction gpu_reduction(const Reduction& reduction);
 
 }  // namespace partita::collective

@@ -23,6 +23,7 @@ class Reduction {
   bool exists() const { return op_ != MPI_OP_NULL; }
   MPI_Op op() const { return op_; }
   MPI_Datatype datatype() const { return datatype_; }
+  SmallFloat format() const { return format_; }
   /// to = from ⊕ to, of `bytes` bytes of whole elements.
   void apply(const std::byte* from, std::byte* to, std::int64_t bytes, std::int64_t unit_bytes) const;
 

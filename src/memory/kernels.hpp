@@ -4,6 +4,7 @@
 
 #include <partita/device/peer.h>
 #include <partita/device/prequest.h>
+#include <partita/device/impl/elements.hpp>
 #include <partita/device/impl/execution_space.hpp>
 
 namespace partita::memory {
@@ -79,29 +80,8 @@ struct TellPeers {
   const partita_u32* from = nullptr;  ///< not null: the value is read there when the kernel begins
 };
 
-/// What a reduction takes. A complex number and a pair are two of their halves, one behind the other.
-enum class Element : partita_u32 {
-  i8,
-  i16,
-  i32,
-  i64,
-  u8,
-  u16,
-  u32,
-  u64,
-  f32,
-  f64,
-  complex_f32,
-  complex_f64,
-  pair_f32_i32,  ///< of a value and an index
-  pair_i32,
-  pair_f32,
-  pair_f64,
-};
-
-/// What it does. Of equal values minloc and maxloc take the lower index; where one value is no number, min and max
-/// take that one.
-enum class Combine : partita_u32 { sum, prod, min, max, land, lor, lxor, band, bor, bxor, minloc, maxloc };
+using device::Combine;
+using device::Element;
 
 /// The arguments of Kernel::reduce_elements, any grid: to = from ⊕ to, bit by bit the same as with the two exchanged.
 /// They do not overlap, and are aligned for their elements. Nothing is done where `element` does not go with `by`.

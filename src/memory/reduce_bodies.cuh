@@ -2,6 +2,7 @@
 #pragma once
 
 #include <partita/device/impl/copy.cuh>
+#include <partita/device/impl/operators.cuh>
 #include <partita/device/impl/platform.cuh>
 #include "memory/kernels.hpp"
 
@@ -9,189 +10,7 @@ namespace partita::memory {
 namespace reduction {
 
 using device::Team;
-
-using i8 = signed char;
-using i16 = short;
-using i32 = int;
-using i64 = partita_i64;
-using u8 = unsigned char;
-using u16 = unsigned short;
-using u32 = partita_u32;
-using u64 = partita_u64;
-
-template <class T>
-struct Pair {
-  T first;
-  T second;
-};
-struct FloatAndIndex {
-  float first;
-  i32 second;
-};
-
-template <class T>
-inline constexpr bool is_float = false;
-template <>
-inline constexpr bool is_float<float> = true;
-template <>
-inline constexpr bool is_float<double> = true;
-
-/// As wide as a register, so that a product of two short integers does not overflow.
-template <class T>
-struct Wide {
-  using type = u32;
-};
-template <>
-struct Wide<u64> {
-  using type = u64;
-};
-template <>
-struct Wide<float> {
-  using type = float;
-};
-template <>
-struct Wide<double> {
-  using type = double;
-};
-
-struct Sum {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    using W = typename Wide<T>::type;
-    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
-  }
-  template <class T>
-  PARTITA_DEVICE_INLINE Pair<T> operator()(Pair<T> a, Pair<T> b) const {
-    return {a.first + b.first, a.second + b.second};
-  }
-};
-
-struct Prod {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    using W = typename Wide<T>::type;
-    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
-  }
-  template <class T>
-  PARTITA_DEVICE_INLINE Pair<T> operator()(Pair<T> a, Pair<T> b) const {
-    return {a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first};
-  }
-};
-
-/// Whether no order of the two numbers tells them apart: both zeros, or one is no number.
-template <class T>
-PARTITA_DEVICE_INLINE bool is_tie(T a, T b) {
-  return !(a < b) && !(b < a);
-}
-
-PARTITA_DEVICE_INLINE u32 bits_of(float value) {
-#if defined(__CUDACC__)
-  return __float_as_uint(value);
-#else
-  return __builtin_bit_cast(u32, value);
-#endif
-}
-PARTITA_DEVICE_INLINE u64 bits_of(double value) {
-#if defined(__CUDACC__)
-  return static_cast<u64>(__double_as_longlong(value));
-#else
-  return __builtin_bit_cast(u64, value);
-#endif
-}
-
-/// Every integer is.
-PARTITA_DEVICE_INLINE bool is_number(i32) {
-  return true;
-}
-PARTITA_DEVICE_INLINE bool is_number(float value) {
-  return bits_of(value) << 1 <= 0xff000000u;
-}
-PARTITA_DEVICE_INLINE bool is_number(double value) {
-  return bits_of(value) << 1 <= 0xffe0000000000000u;
-}
-
-/// One of two that tie, the same in either order: what is no number before a number, and of two zeros the positive one
-/// where the `upper` is wanted.
-template <class T>
-PARTITA_DEVICE_INLINE T of_tie(T a, T b, bool upper) {
-  const bool a_is_number = is_number(a);
-  const bool b_is_number = is_number(b);
-  if (a_is_number != b_is_number) return a_is_number ? b : a;
-  const bool a_is_less = bits_of(a) < bits_of(b);  // the sign is the highest bit
-  const bool less_is_wanted = a_is_number && upper;
-  return a_is_less == less_is_wanted ? a : b;
-}
-
-struct Min {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    if constexpr (is_float<T>) {
-      if (is_tie(a, b)) return of_tie(a, b, false);
-    }
-    return a < b ? a : b;
-  }
-};
-
-struct Max {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    if constexpr (is_float<T>) {
-      if (is_tie(a, b)) return of_tie(a, b, true);
-    }
-    return b < a ? a : b;
-  }
-};
-
-struct LogicalAnd {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>(a != 0 && b != 0 ? 1 : 0);
-  }
-};
-struct LogicalOr {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>(a != 0 || b != 0 ? 1 : 0);
-  }
-};
-struct LogicalXor {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>((a != 0) != (b != 0) ? 1 : 0);
-  }
-};
-struct BitAnd {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct BitOr {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct BitXor {
-  template <class T>
-  PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-
-/// Chooses between pairs of a value and an index. A value that is no number comes first.
-template <class Better>
-struct Location {
-  template <class P>
-  PARTITA_DEVICE_INLINE P operator()(P a, P b) const {
-    const auto best = Better()(a.first, b.first);
-    // What is no number is best, and equals nothing.
-    const bool a_has_it = a.first == best || !is_number(a.first);
-    const bool b_has_it = b.first == best || !is_number(b.first);
-    const bool a_is_taken = a_has_it && (!b_has_it || a.second <= b.second);
-    return {best, a_is_taken ? a.second : b.second};
-  }
-};
+using namespace device::reduction;
 
 /// What a thread reads and writes at once.
 template <class T>
@@ -287,6 +106,22 @@ PARTITA_DEVICE_INLINE void combine_pairs(const ReduceElements& arguments, Team t
   if (arguments.by == Combine::maxloc) return combine<P>(arguments, team, Location<Max>());
 }
 
+/// Of 16 bits, by their values as floats.
+template <class Format, class By>
+struct OfValues {
+  PARTITA_DEVICE_INLINE u16 operator()(u16 a, u16 b) const {
+    return Format::bits(By()(Format::value(a), Format::value(b)));
+  }
+};
+
+template <class Format>
+PARTITA_DEVICE_INLINE void combine_small_floats(const ReduceElements& arguments, Team team) {
+  if (arguments.by == Combine::sum) return combine<u16>(arguments, team, OfValues<Format, Sum>());
+  if (arguments.by == Combine::prod) return combine<u16>(arguments, team, OfValues<Format, Prod>());
+  if (arguments.by == Combine::min) return combine<u16>(arguments, team, OfValues<Format, Min>());
+  if (arguments.by == Combine::max) return combine<u16>(arguments, team, OfValues<Format, Max>());
+}
+
 }  // namespace reduction
 
 /// All threads of `team`.
@@ -325,6 +160,10 @@ PARTITA_DEVICE_INLINE void reduce_elements(const ReduceElements& arguments, devi
       return combine_pairs<Pair<float>>(arguments, team);
     case Element::pair_f64:
       return combine_pairs<Pair<double>>(arguments, team);
+    case Element::f16:
+      return combine_small_floats<Float16>(arguments, team);
+    case Element::bf16:
+      return combine_small_floats<BFloat16>(arguments, team);
   }
 }
 

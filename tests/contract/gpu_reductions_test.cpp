@@ -147,6 +147,11 @@ void fill(std::byte* bytes, std::size_t size_bytes, const NamedType& type, MPI_O
   }
 }
 
+collective::GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype,
+                                       collective::SmallFloat format = collective::SmallFloat::none) {
+  return collective::gpu_reduction({op, datatype, format});
+}
+
 /// The kernel, by so many threads.
 void reduce(const collective::GpuReduction& reduction, const std::byte* from, std::byte* to, std::size_t count,
             unsigned threads) {
@@ -171,7 +176,7 @@ TEST(GpuReductions, give_what_the_mpis_own_give) {
       if (type.datatype == MPI_DATATYPE_NULL || !goes_with(op.op, type.datatype)) continue;
       SCOPED_TRACE(std::string(op.name) + " of " + type.name);
       ++pairs;
-      const auto reduction = collective::gpu_reduction(op.op, type.datatype);
+      const auto reduction = gpu_reduction(op.op, type.datatype);
       const auto element = static_cast<std::size_t>(reduction.element_bytes);
       for (const std::size_t count : {0, 1, 2, 15, 16, 100, 1001}) {
         for (const std::size_t units : {0, 1, 3}) {
@@ -208,7 +213,7 @@ TEST(GpuReductions, find_the_place_of_floats) {
   for (const MPI_Op op : {MPI_MINLOC, MPI_MAXLOC}) {
     std::vector<Located> to = before, expected = before;
     ASSERT_EQ(MPI_SUCCESS, PMPI_Reduce_local(from.data(), expected.data(), 4, MPI_FLOAT_INT, op));
-    reduce(collective::gpu_reduction(op, MPI_FLOAT_INT), reinterpret_cast<const std::byte*>(from.data()),
+    reduce(gpu_reduction(op, MPI_FLOAT_INT), reinterpret_cast<const std::byte*>(from.data()),
            reinterpret_cast<std::byte*>(to.data()), to.size(), 2);
     for (std::size_t i = 0; i < to.size(); ++i) {
       EXPECT_EQ(expected[i].value, to[i].value) << i;
@@ -231,7 +236,7 @@ void expect_the_same_either_way(MPI_Datatype datatype) {
                                  -Limits::quiet_NaN(),
                                  Limits::denorm_min()};
   for (const MPI_Op op : {MPI_MIN, MPI_MAX}) {
-    const auto reduction = collective::gpu_reduction(op, datatype);
+    const auto reduction = gpu_reduction(op, datatype);
     for (const T a : values) {
       for (const T b : values) {
         T one = b, other = a;
@@ -252,13 +257,34 @@ TEST(GpuReductions, do_not_depend_on_the_order_of_two_numbers) {
   expect_the_same_either_way<double, std::uint64_t>(MPI_DOUBLE);
 }
 
+/// Which the MPI does not know: beside what hosts compute.
+TEST(GpuReductions, of_16_bit_floats_give_what_those_of_hosts_give) {
+  for (const auto format : {collective::SmallFloat::float16, collective::SmallFloat::bfloat16}) {
+    for (const MPI_Op op : {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX}) {
+      std::mt19937 random(11);
+      std::vector<std::uint16_t> from(1001), to(1001);
+      for (auto* values : {&from, &to}) {
+        for (std::uint16_t& value : *values) value = static_cast<std::uint16_t>(random() & 0xbfff);  // numbers all
+      }
+      std::vector<std::uint16_t> expected = to;
+      const auto bytes = static_cast<std::int64_t>(2 * to.size());
+      collective::Reduction(op, MPI_UINT16_T, format)
+          .apply(reinterpret_cast<const std::byte*>(from.data()), reinterpret_cast<std::byte*>(expected.data()), bytes,
+                 2);
+      reduce(gpu_reduction(op, MPI_UINT16_T, format), reinterpret_cast<const std::byte*>(from.data()),
+             reinterpret_cast<std::byte*>(to.data()), to.size(), 3);
+      EXPECT_EQ(expected, to);
+    }
+  }
+}
+
 TEST(GpuReductions, refuse_what_gpus_do_not_compute) {
-  EXPECT_THROW(collective::gpu_reduction(MPI_SUM, MPI_LONG_DOUBLE), Error);
-  EXPECT_THROW(collective::gpu_reduction(MPI_SUM, MPI_C_LONG_DOUBLE_COMPLEX), Error);
-  EXPECT_THROW(collective::gpu_reduction(MPI_MAXLOC, MPI_LONG_DOUBLE_INT), Error);
+  EXPECT_THROW(gpu_reduction(MPI_SUM, MPI_LONG_DOUBLE), Error);
+  EXPECT_THROW(gpu_reduction(MPI_SUM, MPI_C_LONG_DOUBLE_COMPLEX), Error);
+  EXPECT_THROW(gpu_reduction(MPI_MAXLOC, MPI_LONG_DOUBLE_INT), Error);
   MPI_Op op = MPI_OP_NULL;
   MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &op);
-  EXPECT_THROW(collective::gpu_reduction(op, MPI_INT), Error);
+  EXPECT_THROW(gpu_reduction(op, MPI_INT), Error);
   MPI_Op_free(&op);
 }
 
