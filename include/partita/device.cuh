@@ -36,6 +36,7 @@
 #define PARTITA_DEVICE_CUH
 
 #include <partita/device/prequest.h>
+#include <partita/device/impl/collective.cuh>
 #include <partita/device/impl/epochs.cuh>
 #include <partita/device/impl/execution_space.hpp>
 #include <partita/device/impl/pready.cuh>
@@ -128,6 +129,40 @@ MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send);
 /// PARTITA_DEVICE_ERR_SIDE: `recv` is a send, or another one is a receive.
 MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_Prequest next_send);
 
+// ---- Collectives in kernels ----------------------------------------------------------------------------------------
+//
+// Of a device-driven partitioned collective (info key partita_driver) of 1 to 8 ranks of a node. All threads of all
+// blocks of a grid call, on each rank the same collectives of a communicator in the same order; each call opens the
+// next epoch, moves it and completes it. It is a barrier of the grid at both ends: what any thread of the grid stored
+// to the send buffer before travels, and on return every thread of the grid may read what came and write the send
+// buffer. Blocks and threads may be as many as they like, and differ from rank to rank; a grid of several blocks is
+// launched cooperatively. Two such calls on the same request never overlap, whatever streams they are in. Results are
+// the same bits on all ranks, in all runs and grids of a GPU's: reductions go in the order of the ranks, and those of
+// 16-bit floats are computed in 32 bits and rounded once. (gpu-initiated-partitioned-mpi, section IV-B; MPI-4, 6.13)
+//
+// A call waits for the other ranks. Beside FREED and ABORTED each may return, in all threads of a block the same,
+//   PARTITA_DEVICE_ERR_COLLECTIVE  the request is of another collective, or no device-driven one
+//   PARTITA_DEVICE_ERR_LAUNCH      the grid has several blocks and was not launched cooperatively
+//   PARTITA_DEVICE_ERR_TIMEOUT     a wait passed PARTITA_TIMEOUT
+// After the last of these, and after ABORTED, the request moves nothing any more: the ranks no longer agree how far
+// they are. Other blocks may return another code.
+
+/// The elements of all ranks' send buffers, reduced, on every rank.
+MPIX_Device inline int MPIX_Pallreduce(MPIX_Prequest prequest);
+
+/// The send buffers of all ranks, in their order, on every rank.
+MPIX_Device inline int MPIX_Pallgather(MPIX_Prequest prequest);
+
+/// Block r of all ranks' send buffers, reduced, on rank r. Of Preduce_scatter_block, and of Preduce_scatter whose
+/// blocks are equal.
+MPIX_Device inline int MPIX_Preduce_scatter(MPIX_Prequest prequest);
+
+/// Block r of each rank's send buffer, in the order of those ranks, on rank r.
+MPIX_Device inline int MPIX_Palltoall(MPIX_Prequest prequest);
+
+/// The root's buffer, on every rank. The root does not wait until it is there.
+MPIX_Device inline int MPIX_Pbcast(MPIX_Prequest prequest);
+
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------
 
 MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest);
@@ -143,6 +178,11 @@ MPIX_Device inline int Partita_Pbuf_prepare(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pwait(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pnext(Partita_Prequest send);
 MPIX_Device inline int Partita_Pnext(Partita_Prequest send, Partita_Prequest recv, Partita_Prequest next_send);
+MPIX_Device inline int Partita_Pallreduce(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pallgather(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Preduce_scatter(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Palltoall(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Pbcast(Partita_Prequest prequest);
 
 #include <partita/device/impl/names.cuh>
 

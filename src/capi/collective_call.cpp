@@ -8,6 +8,8 @@
 #include "capi/operators.hpp"
 #include "capi/report.hpp"
 #include "capi/small_floats.hpp"
+#include "collective/collective.hpp"
+#include "collective/kernel_collective.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita::capi {
@@ -24,12 +26,12 @@ constexpr InfoKey<CollectiveArguments> collective_info_keys[] = {
     {"partita_algorithm",
      [](const std::string& value, CollectiveArguments& arguments) { arguments.algorithm = value; }},
     {"partita_driver",
-     [](const std::string& value, CollectiveArguments&) {
-       if (value == "host") return;
-       throw Error(ErrorClass::info_value,
-                   "info key partita_driver is \"{}\"; expected of a collective is host, since kernels cannot open its "
-                   "epochs yet",
-                   value);
+     [](const std::string& value, CollectiveArguments& arguments) {
+       arguments.driver = value == "device" ? link::Driver::device : link::Driver::host;
+       if (value == "host" || (value == "device" && arguments.is_partitioned)) return;
+       throw Error(
+           ErrorClass::info_value, "info key partita_driver is \"{}\"; expected is host{}", value,
+           arguments.is_partitioned ? " or device" : ", since it is not partitioned, so that kernels do not use it");
      }},
 };
 
@@ -187,7 +189,12 @@ std::int64_t CollectiveCall::sum(std::int64_t a, std::int64_t b) {
 }
 
 void CollectiveCall::make() {
-  auto made = std::make_unique<collective::Collective>(runtime_.services, std::move(arguments_));
+  std::unique_ptr<Operation> made;
+  if (arguments_.driver == link::Driver::device) {
+    made = std::make_unique<collective::KernelCollective>(runtime_.services, std::move(arguments_));
+  } else {
+    made = std::make_unique<collective::Collective>(runtime_.services, std::move(arguments_));
+  }
   const Partita_Request handle = handle_of(*made);
   runtime_.operations.add(std::move(made));
   *common_.request = handle;

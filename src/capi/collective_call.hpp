@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capi/state.hpp"
-#include "collective/collective.hpp"
+#include "collective/collective_arguments.hpp"
 
 namespace partita::capi {
 

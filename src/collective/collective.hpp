@@ -12,34 +12,17 @@
 #include <vector>
 
 #include "collective/algorithms.hpp"
+#include "collective/collective_arguments.hpp"
 #include "collective/gpu_work.hpp"
 #include "collective/leg.hpp"
 #include "collective/meeting.hpp"
 #include "collective/memory.hpp"
-#include "collective/reduction.hpp"
 #include "partitioned/gpu/device_request.hpp"
 #include "partitioned/gpu/hand_overs.hpp"
 #include "partitioned/operation.hpp"
 #include "partitioned/request_services.hpp"
 
 namespace partita::collective {
-
-/// The checked arguments of an init call.
-struct CollectiveArguments {
-  Problem problem;
-  int partitions = 1;
-  /// Else there is one, of which the program knows nothing: a start hands over all of the data.
-  bool is_partitioned = true;
-  Form form{};
-  /// Those that are not empty lie in host memory all, or in that of one GPU.
-  std::vector<Block> sent;
-  std::vector<Block> received;
-  Reduction reduction;
-  std::shared_ptr<Communicator> communicator;
-  std::vector<int> world_ranks;  ///< of the communicator's members
-  std::string link = "auto";
-  std::string algorithm = "auto";
-};
 
 /// A partition's way: marked, and whatever it needs of others received → copied, reduced, sent on, as the schedule says
 /// → over, and arrived. Marks and the progress engine walk: sends leave within the mark that they wait for, receives

@@ -181,13 +181,13 @@ void Request::fail_for_kernels(const Error& error, Mail::Caller caller) {
 /// Flags, credits and the other side know the epochs that kernels have opened. Of a send whose kernels have not marked
 /// all of its last epoch that one is lost.
 void Request::take_over_epochs() {
-  const auto [epoch, has_left] = device_.side().last_epoch();
-  half_.set_epoch(epoch);
-  if (has_left || half_.given_up()) return;
+  const DeviceSide::LastEpoch last = device_.side().last_epoch();
+  half_.set_epoch(last.epoch);
+  if (last.has_left || half_.given_up()) return;
   half_.give_up();
   half_.say(
-      epoch, "gave its request up",
-      Error(ErrorClass::request, "it was freed before its kernels had marked all of epoch {}. {}", epoch, name()));
+      last.epoch, "gave its request up",
+      Error(ErrorClass::request, "it was freed before its kernels had marked all of epoch {}. {}", last.epoch, name()));
 }
 
 std::uint64_t Request::how_far() const {

@@ -387,14 +387,15 @@ TEST_F(CollectiveKernelMistakes, one_that_nobody_was_told_is_told_by_the_free) {
   EXPECT_ERROR(Partita_Prequest_free(&collective.device), MPI_ERR_OTHER, "a partition that the request does not have");
 }
 
-TEST_F(CollectiveKernelMistakes, kernels_that_open_the_epochs_are_refused) {
-  Case refused(Kind::allreduce, "partita_driver", "device");
-  EXPECT_ERROR(refused.init_code, MPI_ERR_INFO_VALUE, "partita_driver", "kernels cannot open its epochs yet");
+TEST_F(CollectiveKernelMistakes, kernels_open_no_epochs_unless_the_collective_is_made_for_it) {
+  Case refused(Kind::reduce, "partita_driver", "device");
+  EXPECT_ERROR(refused.init_code, MPI_ERR_INFO_VALUE, "partita_driver", "kernels open the epochs of bcast");
   EXPECT_EQ(refused.request, PARTITA_REQUEST_NULL);
   Case allowed(Kind::allreduce, "partita_driver", "host");
   EXPECT_EQ(allowed.init_code, MPI_SUCCESS);
   allowed.create();
   EXPECT_EQ(MPIX_Pstart(allowed.device), PARTITA_DEVICE_ERR_DRIVER);
+  EXPECT_EQ(MPIX_Pallreduce(allowed.device), PARTITA_DEVICE_ERR_COLLECTIVE);
   EXPECT_ERROR(Partita_Prequest_free(&allowed.device), MPI_ERR_OTHER, "device-driven");
 }
 

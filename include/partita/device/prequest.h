@@ -34,6 +34,11 @@ extern "C" {
  *   partita_u64 unpacked[recv_partitions]        low half: newest epoch in which MPIX_Parrived began to unpack it,
  *                                                high half: in which it had
  *   partita_u32 awaited[recv_partitions]         newest epoch in which MPIX_Pwait_partition waited for it, not in vain
+ * A collective that kernels do (PARTITA_PREQUEST_COLLECTIVE) uses these words, whose meaning is its own there:
+ *   head (low half)   the epoch that was opened last
+ *   round             the newest flag that its packets and flags carried
+ *   decided           counts blocks in barriers of the grid; the highest bit changes with each barrier
+ *   completed         the newest epoch that is complete
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
   partita_u64 head;      /* low half: the epoch that marks belong to, or, of a device-driven receive, the one that was
@@ -72,17 +77,19 @@ typedef struct Partita_Prequest_host {
  * explains it. */
 enum {
   PARTITA_DEVICE_SUCCESS = 0,
-  PARTITA_DEVICE_ERR_PARTITION = 1,  /* out of range */
-  PARTITA_DEVICE_ERR_TWICE = 2,      /* marked twice in an epoch, or in no epoch of a device-driven request */
-  PARTITA_DEVICE_ERR_INACTIVE = 3,   /* the host has not started the epoch; Pbuf_prepare before Pstart */
-  PARTITA_DEVICE_ERR_ACTIVE = 4,     /* Pstart before the epoch before was complete */
-  PARTITA_DEVICE_ERR_UNPREPARED = 5, /* device-driven: Pready before Pbuf_prepare; in place: Pready or Pbuffer before
-                                        the receiver is ready */
-  PARTITA_DEVICE_ERR_SIDE = 6,       /* a call for sends on a receive or the other way round */
-  PARTITA_DEVICE_ERR_DRIVER = 7,     /* a call for device-driven requests on a host-driven one */
-  PARTITA_DEVICE_ERR_FREED = 8,      /* freed, cleared, or never made */
-  PARTITA_DEVICE_ERR_TIMEOUT = 9,    /* a wait passed PARTITA_TIMEOUT */
-  PARTITA_DEVICE_ERR_ABORTED = 10    /* the host released the kernels of the request */
+  PARTITA_DEVICE_ERR_PARTITION = 1,   /* out of range */
+  PARTITA_DEVICE_ERR_TWICE = 2,       /* marked twice in an epoch, or in no epoch of a device-driven request */
+  PARTITA_DEVICE_ERR_INACTIVE = 3,    /* the host has not started the epoch; Pbuf_prepare before Pstart */
+  PARTITA_DEVICE_ERR_ACTIVE = 4,      /* Pstart before the epoch before was complete */
+  PARTITA_DEVICE_ERR_UNPREPARED = 5,  /* device-driven: Pready before Pbuf_prepare; in place: Pready or Pbuffer before
+                                         the receiver is ready */
+  PARTITA_DEVICE_ERR_SIDE = 6,        /* a call for sends on a receive or the other way round */
+  PARTITA_DEVICE_ERR_DRIVER = 7,      /* a call for device-driven requests on a host-driven one */
+  PARTITA_DEVICE_ERR_FREED = 8,       /* freed, cleared, or never made */
+  PARTITA_DEVICE_ERR_TIMEOUT = 9,     /* a wait passed PARTITA_TIMEOUT */
+  PARTITA_DEVICE_ERR_ABORTED = 10,    /* the host released the kernels of the request */
+  PARTITA_DEVICE_ERR_COLLECTIVE = 11, /* a call for a collective on another one, or on what is none */
+  PARTITA_DEVICE_ERR_LAUNCH = 12      /* a collective by several blocks that were not launched cooperatively */
 };
 
 /* Partita_Prequest.flags. The upper half tells where it came from: of one that was cleared, or never made, kernels look
@@ -96,7 +103,17 @@ enum {
   PARTITA_PREQUEST_PACKETS = 4,         /* the bytes travel as {data, epoch} packets; both sides are device-driven */
   PARTITA_PREQUEST_IN_PLACE = 8,        /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
   PARTITA_PREQUEST_SEND = 16,           /* kernels may mark: of a send, or a collective, which can be both */
-  PARTITA_PREQUEST_TOGETHER = 32        /* marks of neighbours that come together are announced together, by the last */
+  PARTITA_PREQUEST_TOGETHER = 32,       /* marks of neighbours that come together are announced together, by the last */
+  PARTITA_PREQUEST_COLLECTIVE = 64 /* a collective whose epochs kernels open and move: nothing else may be called */
+};
+
+/* Partita_Prequest.collective, of one that kernels do. */
+enum {
+  PARTITA_COLLECTIVE_ALLREDUCE = 0,
+  PARTITA_COLLECTIVE_ALLGATHER = 1,
+  PARTITA_COLLECTIVE_REDUCE_SCATTER = 2,
+  PARTITA_COLLECTIVE_ALLTOALL = 3,
+  PARTITA_COLLECTIVE_BCAST = 4
 };
 
 struct Partita_Peer;
@@ -126,7 +143,19 @@ typedef struct Partita_Prequest {
                              size of this side's partitions: in such pieces it is moved */
   partita_u32 life;       /* even, not 0, of this request alone: what state->live reads while it may be used */
   partita_u32 marks_each; /* send: marks that each transport partition takes; 0: not all take as many */
-  partita_u32 reserved;
+  /* From here on, of a collective that kernels do. `buffer` is its receive buffer, `total_bytes` are those of a block,
+   * `peers` has an entry for each rank, whose `device_words` are this rank's area there; `remote` are the areas of
+   * all ranks in this GPU, one behind the other (impl/areas.hpp). */
+  partita_u32 collective;    /* PARTITA_COLLECTIVE_* */
+  const unsigned char* sent; /* the send buffer; in place, the receive buffer; of a bcast there is one buffer */
+  partita_i32 rank;
+  partita_i32 ranks;
+  partita_i32 root;
+  partita_u32 reduction;     /* element and operation: impl/elements.hpp */
+  partita_u32 strips;        /* the data are cut into so many, ... */
+  partita_u32 rounds;        /* ... each of which moves in so many rounds; 0: there are no bytes */
+  partita_u32 longer_shares; /* of the shares, one a strip and round, so many have a unit more ... */
+  partita_u64 share_units;   /* ... than this */
 } Partita_Prequest;
 
 typedef Partita_Prequest MPIX_Prequest;

@@ -27,8 +27,24 @@ std::size_t flag_bytes(const PrequestTerms& terms) {
   return static_cast<std::size_t>(terms.plan.transport_partitions()) * sizeof(Epoch);
 }
 
+/// Where a kernel does the collective by itself; null where it says the same as of other requests.
+const char* meaning_of_collective(partita_u32 failure) {
+  switch (failure) {
+    case PARTITA_DEVICE_ERR_TIMEOUT:
+    case PARTITA_DEVICE_ERR_ABORTED:
+      return nullptr;
+    case PARTITA_DEVICE_ERR_LAUNCH:
+      return "made a collective call with several blocks that were not launched cooperatively";
+    default:
+      return "made a call that is not for this collective, whose epochs kernels open";
+  }
+}
+
 const char* meaning(partita_u32 failure, const Partita_Prequest& request, partita_i32 partition) {
   const bool device_driven = (request.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
+  if ((request.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
+    if (const char* const said = meaning_of_collective(failure)) return said;
+  }
   const bool sends = (request.flags & PARTITA_PREQUEST_SEND) != 0;
   const partita_i32 partitions = sends ? request.send_partitions : request.recv_partitions;
   switch (failure) {
@@ -48,6 +64,8 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
       return "made a call for sends on a receive, or one for receives on a send";
     case PARTITA_DEVICE_ERR_DRIVER:
       return "made a call for device-driven requests on a host-driven one";
+    case PARTITA_DEVICE_ERR_COLLECTIVE:
+      return "made a collective call on a request whose epochs kernels do not open, or that is no collective";
     case PARTITA_DEVICE_ERR_TIMEOUT:
       return "waited longer than PARTITA_TIMEOUT";
     case PARTITA_DEVICE_ERR_ABORTED:
@@ -59,10 +77,10 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
 
 /// None where kernels reach no peer's memory.
 std::unique_ptr<memory::PeerTable> make_peers(memory::DeviceMemory& device_memory, int device,
-                                              const link::DeviceRoute& route) {
-  const auto peer = peer_of(route);
-  if (!peer) return nullptr;
-  return std::make_unique<memory::PeerTable>(device_memory, device, std::span(&*peer, 1));
+                                              const PrequestTerms& terms) {
+  const std::vector<Partita_Peer> peers = peers_of(terms);
+  if (peers.empty()) return nullptr;
+  return std::make_unique<memory::PeerTable>(device_memory, device, peers);
 }
 
 }  // namespace
@@ -75,7 +93,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
       flags_(terms.host_raises_flags()
                  ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
                  : nullptr),
-      peers_(make_peers(device_memory, state_block_.device(), terms.route)),
+      peers_(make_peers(device_memory, state_block_.device(), terms)),
       view_(make_prequest(terms, words_for_gpu())) {
   if (raises_flags()) {
     const std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions), before);
@@ -86,6 +104,7 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
   std::vector<std::byte> initial(state_bytes(terms));
   Partita_Prequest_state state = device::first_state(view_.flags, before, view_.life);
   if (peers_) state.peers = static_cast<partita_u32>(peers_->size());
+  if (terms.collective) state.round = terms.collective->newest_flag;
   std::memcpy(initial.data(), &state, sizeof(state));
   device_memory.copy(state_block_.address(), initial.data(), initial.size());
 }
@@ -121,9 +140,10 @@ void DeviceSide::start(Epoch epoch) {
 DeviceSide::LastEpoch DeviceSide::last_epoch() const {
   Partita_Prequest_state state{};
   device_memory_.copy(&state, view_.state, sizeof(state));
+  const Epoch epoch = device::low_half(state.head);
+  if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) return {epoch, state.completed == epoch, state.round};
   const bool sends = (view_.flags & PARTITA_PREQUEST_SEND) != 0;
-  return {device::low_half(state.head),
-          !sends || state.decided == device::all_decided(state.round, view_.transport_partitions)};
+  return {epoch, !sends || state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

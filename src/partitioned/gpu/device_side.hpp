@@ -35,7 +35,8 @@ class DeviceSide {
   void start(Epoch epoch);
   struct LastEpoch {
     Epoch epoch = no_epoch;
-    bool has_left = true;  ///< all of a send, as its kernels have marked it
+    bool has_left = true;   ///< all of a send, as its kernels have marked it; a collective's is complete
+    Epoch flag = no_epoch;  ///< a collective's newest one
   };
   /// The epoch that the kernels of a device-driven request have opened last. Copies from the GPU. Throws Error where
   /// that no longer works.

@@ -55,6 +55,22 @@ void set_route(Partita_Prequest& request, const std::optional<link::DeviceRecvRo
   request.remote = pointer(route->slots);
 }
 
+void set_collective(Partita_Prequest& request, const CollectiveTerms& terms) {
+  request.buffer = pointer(terms.received);
+  request.sent = reinterpret_cast<const unsigned char*>(terms.sent);
+  request.remote = pointer(terms.areas);
+  request.total_bytes = terms.block_bytes;
+  request.collective = terms.collective;
+  request.reduction = terms.reduction;
+  request.rank = terms.rank;
+  request.ranks = static_cast<partita_i32>(terms.peers.size());
+  request.root = terms.root;
+  request.strips = terms.cut.strips;
+  request.rounds = terms.cut.rounds;
+  request.share_units = terms.cut.share_units;
+  request.longer_shares = terms.cut.longer_shares;
+}
+
 }  // namespace
 
 bool PrequestTerms::host_raises_flags() const {
@@ -63,6 +79,7 @@ bool PrequestTerms::host_raises_flags() const {
 }
 
 partita_u32 prequest_flags(const PrequestTerms& terms) {
+  if (terms.collective) return PARTITA_PREQUEST_COLLECTIVE;
   partita_u32 flags = terms.sides;
   if (is_device_driven(terms)) flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
   if (terms.in_place) flags |= PARTITA_PREQUEST_IN_PLACE;
@@ -84,6 +101,10 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
   request.peers = words.peers;
   request.life = words.life;
   request.limit_ns = static_cast<partita_u64>(terms.timeout_s * 1e9);
+  if (terms.collective) {
+    set_collective(request, *terms.collective);
+    return request;
+  }
 
   request.buffer = pointer(terms.data);
   request.total_bytes = plan.total_bytes();
@@ -115,9 +136,10 @@ partita_u32 new_prequest_life() {
   return device::first_life | newest.fetch_add(step, std::memory_order_relaxed);
 }
 
-std::optional<Partita_Peer> peer_of(const link::DeviceRoute& route) {
-  const auto peer = [](const auto& known) { return known ? std::optional(known->peer) : std::nullopt; };
-  return std::visit(peer, route);
+std::vector<Partita_Peer> peers_of(const PrequestTerms& terms) {
+  if (terms.collective) return terms.collective->peers;
+  const auto peers = [](const auto& known) { return known ? std::vector{known->peer} : std::vector<Partita_Peer>(); };
+  return std::visit(peers, terms.route);
 }
 
 }  // namespace partita

@@ -2,14 +2,31 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "link/device_route.hpp"
 #include "link/plan.hpp"
 #include "memory/device.hpp"
+#include "partita/device/impl/areas.hpp"
 #include "partita/device/peer.h"
 #include "partita/device/prequest.h"
 
 namespace partita {
+
+/// Of a collective that kernels do: fields of Partita_Prequest. Addresses are as its GPU uses them.
+struct CollectiveTerms {
+  std::vector<Partita_Peer> peers;  ///< one a rank
+  std::byte* areas = nullptr;
+  const std::byte* sent = nullptr;
+  std::byte* received = nullptr;
+  std::int64_t block_bytes = 0;
+  partita_u32 collective = 0;
+  partita_u32 reduction = 0;
+  int rank = 0;
+  int root = 0;
+  device::Cut cut;
+  Epoch newest_flag = no_epoch;  ///< that its packets and flags have carried so far
+};
 
 /// What a device request is made for.
 struct PrequestTerms {
@@ -19,8 +36,9 @@ struct PrequestTerms {
   memory::Place place;        ///< where the program's data lie
   bool in_place = false;      ///< kernels of a send store into the peer's memory themselves
   const link::Plan& plan;
-  link::DeviceRoute route;  ///< of the one side, if there is one
-  double timeout_s = 0;     ///< of waits in kernels; 0: none
+  link::DeviceRoute route;                         ///< of the one side, if there is one
+  double timeout_s = 0;                            ///< of waits in kernels; 0: none
+  std::optional<CollectiveTerms> collective = {};  ///< where kernels do it: then there are no sides
 
   /// Whether the host must tell the kernels what has arrived.
   bool host_raises_flags() const;
@@ -46,7 +64,7 @@ Partita_Prequest make_prequest_to_nobody(partita_u32 side, link::Driver driver, 
 
 /// Partita_Prequest.life of the next device request. Any thread.
 partita_u32 new_prequest_life();
-/// The peer as the route names it, if there is a route.
-std::optional<Partita_Peer> peer_of(const link::DeviceRoute& route);
+/// The peers of a collective that kernels do, or the one that the route names, if there is a route.
+std::vector<Partita_Peer> peers_of(const PrequestTerms& terms);
 
 }  // namespace partita

@@ -20,6 +20,14 @@ extern "C" __global__ void every_call(MPIX_Prequest send, MPIX_Prequest recv, in
   codes += MPIX_Pwait(send) + MPIX_Pwait(recv) + MPIX_Pnext(send) + MPIX_Pnext(send, recv, send);
   *out = codes + flag + (MPIX_Pbuffer(0, send) != nullptr);
 }
+
+#define PARTITEST_COLLECTIVE(call) \
+  extern "C" __global__ void of_##call(MPIX_Prequest request, int* out) { *out = call(request); }
+PARTITEST_COLLECTIVE(MPIX_Pallreduce)
+PARTITEST_COLLECTIVE(MPIX_Pallgather)
+PARTITEST_COLLECTIVE(MPIX_Preduce_scatter)
+PARTITEST_COLLECTIVE(MPIX_Palltoall)
+PARTITEST_COLLECTIVE(MPIX_Pbcast)
 )";
 
 const char* const epochs = R"(
@@ -85,6 +93,15 @@ extern "C" __global__ void __launch_bounds__(1024)
     MPIX_Pnext(send, recv, send);
     MPIX_Pstart(recv);
   }
+}
+)";
+
+/// A step of a solver whose blocks agree on a sum.
+const char* const summing = R"(
+#include <partita/device.cuh>
+
+extern "C" __global__ void __launch_bounds__(512) summing(MPIX_Prequest sum, int epochs) {
+  for (int e = 0; e < epochs; ++e) MPIX_Pallreduce(sum);
 }
 )";
 
@@ -177,6 +194,14 @@ TEST(DeviceNvrtc, kernels_of_1024_threads_do_not_spill) {
     const std::string frame = frame_of(compilation.log, name);
     EXPECT_NE(frame.find(none), std::string::npos) << name << ": " << frame;
   }
+}
+
+TEST(DeviceNvrtc, kernels_of_512_threads_that_reduce_between_ranks_do_not_spill) {
+  const Compilation compilation = compile(summing, "sm_90", "--std=c++17");
+  ASSERT_EQ(compilation.failure, "");
+  const std::string frame = frame_of(compilation.log, "summing");
+  EXPECT_NE(frame.find(" 0 bytes spill stores"), std::string::npos) << frame;
+  EXPECT_EQ(compile(summing, "compute_90", "--std=c++17").ptx.find("cvta.param"), std::string::npos);
 }
 
 }  // namespace

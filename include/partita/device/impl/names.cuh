@@ -3,6 +3,7 @@
 #pragma once
 
 #include <partita/device/prequest.h>
+#include <partita/device/impl/collective.cuh>
 #include <partita/device/impl/epochs.cuh>
 #include <partita/device/impl/execution_space.hpp>
 #include <partita/device/impl/pready.cuh>
@@ -46,6 +47,21 @@ PARTITA_DEVICE_INLINE int Partita_Pnext(Partita_Prequest send) {
 PARTITA_DEVICE_INLINE int Partita_Pnext(Partita_Prequest send, Partita_Prequest recv, Partita_Prequest next_send) {
   return partita::device::pnext(send, recv, next_send);
 }
+PARTITA_DEVICE_INLINE int Partita_Pallreduce(Partita_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLREDUCE>(prequest);
+}
+PARTITA_DEVICE_INLINE int Partita_Pallgather(Partita_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLGATHER>(prequest);
+}
+PARTITA_DEVICE_INLINE int Partita_Preduce_scatter(Partita_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_REDUCE_SCATTER>(prequest);
+}
+PARTITA_DEVICE_INLINE int Partita_Palltoall(Partita_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLTOALL>(prequest);
+}
+PARTITA_DEVICE_INLINE int Partita_Pbcast(Partita_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_BCAST>(prequest);
+}
 
 PARTITA_DEVICE_INLINE int MPIX_Pready(int partition, MPIX_Prequest prequest) {
   return partita::device::pready(partition, prequest);
@@ -82,6 +98,21 @@ PARTITA_DEVICE_INLINE int MPIX_Pnext(MPIX_Prequest send) {
 }
 PARTITA_DEVICE_INLINE int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_Prequest next_send) {
   return partita::device::pnext(send, recv, next_send);
+}
+PARTITA_DEVICE_INLINE int MPIX_Pallreduce(MPIX_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLREDUCE>(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Pallgather(MPIX_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLGATHER>(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Preduce_scatter(MPIX_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_REDUCE_SCATTER>(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Palltoall(MPIX_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_ALLTOALL>(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Pbcast(MPIX_Prequest prequest) {
+  return partita::device::pcollective<PARTITA_COLLECTIVE_BCAST>(prequest);
 }
 
 // partita/mpix.h has a host's call of this name on an MPI_Request; each is found by its argument.

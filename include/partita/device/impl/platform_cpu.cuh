@@ -114,10 +114,19 @@ class CpuBlock {
   partita_u32 value_ = 0;
 };
 
+/// Where a block is in its grid.
+struct CpuGrid {
+  partita_u32 rank = 0;
+  partita_u32 blocks = 1;
+  bool is_resident = true;  ///< as if launched cooperatively
+};
+
 /// While it lives, the calling thread is thread `rank` of `block`.
 class CpuBlockThread {
  public:
-  CpuBlockThread(CpuBlock& block, partita_u32 rank) : block_(block), rank_(rank) { joined_ = this; }
+  CpuBlockThread(CpuBlock& block, partita_u32 rank, CpuGrid grid = {}) : block_(block), rank_(rank), grid_(grid) {
+    joined_ = this;
+  }
   ~CpuBlockThread() { joined_ = nullptr; }
   CpuBlockThread(const CpuBlockThread&) = delete;
   CpuBlockThread& operator=(const CpuBlockThread&) = delete;
@@ -126,6 +135,7 @@ class CpuBlockThread {
 
   CpuBlock& block() { return block_; }
   partita_u32 rank() const { return rank_; }
+  const CpuGrid& grid() const { return grid_; }
   bool any(bool mine) { return block_.any(mine, rank_); }
 
  private:
@@ -133,6 +143,7 @@ class CpuBlockThread {
 
   CpuBlock& block_;
   partita_u32 rank_;
+  CpuGrid grid_;
 };
 
 inline partita_u32 block_threads() {
@@ -155,6 +166,23 @@ inline bool block_any(bool mine) {
 inline partita_u32 block_broadcast(partita_u32 value) {
   CpuBlockThread* const self = CpuBlockThread::joined();
   return self == nullptr ? value : self->block().broadcast(self->rank() == 0, value);
+}
+
+// ---- The grid ------------------------------------------------------------------------------------------------------
+
+inline CpuGrid cpu_grid() {
+  const CpuBlockThread* const self = CpuBlockThread::joined();
+  return self == nullptr ? CpuGrid() : self->grid();
+}
+inline partita_u32 grid_blocks() {
+  return cpu_grid().blocks;
+}
+inline partita_u32 grid_rank() {
+  return cpu_grid().rank;
+}
+/// Whether all its blocks run at once.
+inline bool grid_is_resident() {
+  return cpu_grid().is_resident;
 }
 
 // ---- The lanes of a warp -------------------------------------------------------------------------------------------

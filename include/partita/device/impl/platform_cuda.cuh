@@ -1,6 +1,8 @@
 // The platform of GPU threads: nvcc and NVRTC, sm_70 and later.
 #pragma once
 
+#include <cooperative_groups.h>
+
 #include <cuda/atomic>
 
 #include <partita/device/prequest.h>
@@ -126,6 +128,19 @@ PARTITA_DEVICE_INLINE partita_u32 block_broadcast(partita_u32 value) {
   if (block_rank() == 0) shared_value = value;
   __syncthreads();
   return shared_value;
+}
+
+// ---- The grid ------------------------------------------------------------------------------------------------------
+
+PARTITA_DEVICE_INLINE partita_u32 grid_blocks() {
+  return gridDim.x * gridDim.y * gridDim.z;
+}
+PARTITA_DEVICE_INLINE partita_u32 grid_rank() {
+  return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+}
+/// Whether all its blocks run at once: they were launched cooperatively.
+PARTITA_DEVICE_INLINE bool grid_is_resident() {
+  return ::cooperative_groups::this_grid().is_valid();
 }
 
 // ---- The lanes of a warp -------------------------------------------------------------------------------------------

@@ -1,0 +1,436 @@
+#include "collective/kernel_collective.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "collective/gpu_reduction.hpp"
+#include "partita/device/impl/elements.hpp"
+
+namespace partita::collective {
+
+namespace {
+
+/// So many of a node whose GPUs reach each other.
+constexpr int most_ranks = 8;
+constexpr const char* packets = "packets";
+
+partita_u32 collective_of(const Problem& problem) {
+  switch (problem.kind) {
+    case Kind::allreduce:
+      return PARTITA_COLLECTIVE_ALLREDUCE;
+    case Kind::allgather:
+      return PARTITA_COLLECTIVE_ALLGATHER;
+    case Kind::reduce_scatter:
+    case Kind::reduce_scatter_block:
+      return PARTITA_COLLECTIVE_REDUCE_SCATTER;
+    case Kind::alltoall:
+      return PARTITA_COLLECTIVE_ALLTOALL;
+    case Kind::bcast:
+      return PARTITA_COLLECTIVE_BCAST;
+    default:
+      throw Error(ErrorClass::info_value,
+                  "info key partita_driver is \"device\"; expected of {} is host: kernels open the epochs of bcast, "
+                  "allgather, alltoall, allreduce, reduce_scatter and reduce_scatter_block only",
+                  name_of(problem.kind));
+  }
+}
+
+void check_served(const CollectiveArguments& arguments) {
+  collective_of(arguments.problem);  // throws
+  if (arguments.problem.size > most_ranks) {
+    throw Error(ErrorClass::comm,
+                "argument comm has {} ranks; expected of a collective whose epochs kernels open (info key "
+                "partita_driver) are up to {}",
+                arguments.problem.size, most_ranks);
+  }
+  if (arguments.algorithm == "auto" || arguments.algorithm == packets) return;
+  throw Error(ErrorClass::info_value,
+              "info key partita_algorithm is \"{}\"; expected of a collective whose epochs kernels open is auto or {}",
+              arguments.algorithm, packets);
+}
+
+/// The blocks of both buffers have one size, which is given back, of all partitions.
+std::int64_t size_of_blocks(const CollectiveArguments& arguments) {
+  std::set<std::int64_t> sizes(arguments.problem.sent.begin(), arguments.problem.sent.end());
+  sizes.insert(arguments.problem.received.begin(), arguments.problem.received.end());
+  if (sizes.size() > 1) {
+    throw Error(ErrorClass::truncate,
+                "the blocks of {} have {} bytes a partition; expected of a collective whose epochs kernels open (info "
+                "key partita_driver) are equal ones",
+                name_of(arguments.problem.kind), fmt::join(sizes, ", "));
+  }
+  return *sizes.begin() * arguments.partitions;
+}
+
+std::byte* begin_of(const std::vector<Block>& blocks) {
+  return blocks.front().address + blocks.front().layout->first_byte();
+}
+
+/// Where the program's buffers lie; those of no bytes, too.
+memory::Place place_of_buffers(const RequestServices& services, const CollectiveArguments& arguments) {
+  for (const std::vector<Block>* blocks : {&arguments.sent, &arguments.received}) {
+    for (const Block& block : *blocks) {
+      const memory::Place place =
+          memory::is_host(block.place.kind) ? services.device_memory.place_of(block.address, 1) : block.place;
+      if (place.kind == memory::Kind::device) continue;
+      throw Error(ErrorClass::buffer,
+                  "a buffer is {} memory; expected of a collective whose epochs kernels open (info key partita_driver) "
+                  "is memory of one GPU (cudaMalloc or the like)",
+                  name_of(place.kind));
+    }
+  }
+  const Block& first = (arguments.sent.empty() ? arguments.received : arguments.sent).front();
+  return memory::is_host(first.place.kind) ? services.device_memory.place_of(first.address, 1) : first.place;
+}
+
+partita_u32 reduction_of(const CollectiveArguments& arguments) {
+  if (!arguments.reduction.exists()) return 0;
+  const GpuReduction reduction = gpu_reduction(arguments.reduction);
+  return device::reduction_code(reduction.element, reduction.by);
+}
+
+/// What the other ranks must have made, too.
+std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction) {
+  const std::string what =
+      fmt::format("partitioned {} in kernels, of {} bytes a block", name_of(arguments.problem.kind), block_bytes);
+  if (!arguments.reduction.exists()) return what;
+  return fmt::format("{}, reduction {}.{}", what, reduction >> 8, reduction & 0xffU);
+}
+
+}  // namespace
+
+KernelCollective::KernelCollective(const RequestServices& services, CollectiveArguments arguments)
+    : Operation({.kernel_usable = &device_}, arguments.communicator),
+      services_(services),
+      arguments_((check_served(arguments), std::move(arguments))),
+      place_(place_of_buffers(services, arguments_)),
+      block_bytes_(size_of_blocks(arguments_)),
+      collective_(collective_of(arguments_.problem)),
+      reduction_(reduction_of(arguments_)),
+      cut_(device::cut_of(static_cast<partita_u64>(block_bytes_))),
+      area_bytes_(static_cast<std::int64_t>(device::area_bytes(cut_.strips))),
+      purpose_(purpose_of(arguments_, block_bytes_, reduction_)),
+      device_(services, *this),
+      plan_(1, 1, 1, 0),
+      epoch_(services.settings.first_epoch),
+      newest_flag_(services.settings.first_epoch) {
+  if (area_bytes_ > 0) prepare_areas();
+  for (int r = 0; r < arguments_.problem.size; ++r) {
+    if (r != arguments_.problem.rank) neighbours_.emplace_back(*this, r);
+  }
+}
+
+/// The words in which other ranks say what they have unpacked start where epochs do. All others start as 0.
+void KernelCollective::prepare_areas() {
+  const auto ranks = static_cast<std::size_t>(arguments_.problem.size);
+  areas_.emplace(Home{services_.host_blocks, services_.device_memory, place_},
+                 static_cast<std::size_t>(area_bytes_) * ranks);
+  std::vector<partita_u32> lines(std::size_t{cut_.strips} * device::words_of_line);
+  for (std::size_t strip = 0; strip < cut_.strips; ++strip) {
+    lines[strip * device::words_of_line] = services_.settings.first_epoch;
+  }
+  for (int r = 0; r < arguments_.problem.size; ++r) {
+    services_.device_memory.copy(area_of(r), lines.data(), lines.size() * sizeof(partita_u32));
+  }
+}
+
+/// For that rank; null where nothing is to be moved.
+std::byte* KernelCollective::area_of(int rank) const {
+  return areas_ ? areas_->data() + rank * area_bytes_ : nullptr;
+}
+
+/// Of a send, whose bytes never move, they are the same area.
+HalfTerms KernelCollective::half_terms(Side side, int rank) {
+  HalfTerms terms;
+  terms.side = side;
+  terms.peer = arguments_.world_ranks[static_cast<std::size_t>(rank)];
+  terms.space = Space::collective;
+  terms.communicator = arguments_.communicator;
+  terms.places = &places_;
+  terms.shape = {{1, area_bytes_}, 1, 1};
+  terms.link = arguments_.link;
+  terms.data = area_of(rank);
+  terms.place = place_;
+  terms.driver = link::Driver::device;
+  terms.in_place = true;  // no packets of the link's own
+  terms.purpose = purpose_;
+  return terms;
+}
+
+template <class Body>
+void KernelCollective::for_each_half(Body body) {
+  for (Neighbour& neighbour : neighbours_) {
+    body(static_cast<Half&>(neighbour.out));
+    body(static_cast<Half&>(neighbour.in));
+  }
+}
+
+template <class Body>
+void KernelCollective::for_each_half(Body body) const {
+  for (const Neighbour& neighbour : neighbours_) {
+    body(static_cast<const Half&>(neighbour.out));
+    body(static_cast<const Half&>(neighbour.in));
+  }
+}
+
+void KernelCollective::seek_peers() {
+  std::atomic<std::uint32_t>& numbers = arguments_.communicator->collectives;
+  places_.number = numbers.fetch_add(1, std::memory_order_relaxed);
+  bool is_known = false;  // to a peer
+  try {
+    for (Neighbour& neighbour : neighbours_) {
+      services_.matcher.add(neighbour.out);
+      is_known = true;
+      services_.matcher.add(neighbour.in);
+    }
+  } catch (...) {
+    if (!is_known) numbers.fetch_sub(1, std::memory_order_relaxed);  // as if it had never been made
+    throw;
+  }
+  places_.ordinals = {};
+}
+
+bool KernelCollective::matched() const {
+  throw_if_failed();
+  return unmatched() == nullptr;
+}
+
+const KernelCollective::Neighbour* KernelCollective::unmatched() const {
+  const auto found = std::ranges::find_if(
+      neighbours_, [](const Neighbour& each) { return !each.out.matched() || !each.in.matched(); });
+  return found == neighbours_.end() ? nullptr : &*found;
+}
+
+void KernelCollective::start() {
+  throw_if_over();
+  throw Error(ErrorClass::request,
+              "kernels open the epochs of the request (info key partita_driver): only MPIX_P{} in a kernel does",
+              collective_ == PARTITA_COLLECTIVE_REDUCE_SCATTER ? "reduce_scatter" : name_of(arguments_.problem.kind));
+}
+
+bool KernelCollective::done() {
+  throw_if_failed();
+  if (device_.exists()) device_.check();
+  return true;  // looked at only for what its kernels found wrong
+}
+
+bool KernelCollective::prepared() {
+  throw Error(ErrorClass::request, "kernels open the epochs of the request; expected is one that the host has started");
+}
+
+void KernelCollective::fill_status(MPI_Status* status) const {
+  set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+}
+
+/// As kernels reach the rank behind `neighbour`.
+Partita_Peer KernelCollective::peer_through(Neighbour& neighbour) {
+  if (neighbour.out.is_empty()) return {};
+  const auto route = neighbour.out.device_route();
+  if (!route) {
+    throw Error(ErrorClass::other,
+                "kernels open the epochs of the request (info key partita_driver), but they cannot reach the memory of "
+                "rank {} over link {} ({})",
+                neighbour.rank, neighbour.out.link_name(), neighbour.out.link_reason());
+  }
+  return {nullptr, reinterpret_cast<partita_u32*>(route->remote), nullptr};
+}
+
+PrequestTerms KernelCollective::prequest_terms() {
+  if (services_.settings.gpu_copy == GpuCopy::engine) {
+    throw Error(ErrorClass::other,
+                "PARTITA_GPU_COPY is engine, but kernels move the data of a collective whose epochs they open (info "
+                "key partita_driver)");
+  }
+  const Problem& problem = arguments_.problem;
+  CollectiveTerms terms;
+  terms.peers.resize(static_cast<std::size_t>(problem.size));
+  for (Neighbour& neighbour : neighbours_) {
+    terms.peers[static_cast<std::size_t>(neighbour.rank)] = peer_through(neighbour);
+  }
+  terms.areas = area_of(0);
+  terms.sent = begin_of(arguments_.sent.empty() ? arguments_.received : arguments_.sent);
+  terms.received = begin_of(arguments_.received.empty() ? arguments_.sent : arguments_.received);
+  terms.block_bytes = block_bytes_;
+  terms.collective = collective_;
+  terms.reduction = reduction_;
+  terms.rank = problem.rank;
+  terms.root = problem.root;
+  terms.cut = cut_;
+  terms.newest_flag = newest_flag_;
+  return {.sides = sides(),
+          .driver = driver(),
+          .data = nullptr,
+          .place = place_,
+          .in_place = false,
+          .plan = plan_,
+          .route = {},
+          .timeout_s = services_.settings.timeout_s,
+          .collective = std::move(terms)};
+}
+
+// ---- Ends
+// ------------------------------------------------------------------------------------------------------------
+
+void KernelCollective::throw_if_failed() const {
+  if (failed_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(failure_mutex_);
+    told_.store(true, std::memory_order_relaxed);
+    throw Error(*failure_);
+  }
+  for_each_half([&](const Half& half) {
+    if (half.failed()) told_.store(true, std::memory_order_relaxed);
+    half.throw_if_failed();
+  });
+}
+
+bool KernelCollective::failed() const {
+  bool any = failed_.load(std::memory_order_acquire);
+  for_each_half([&](const Half& half) { any |= half.failed(); });
+  return any;
+}
+
+void KernelCollective::throw_if_over() const {
+  throw_if_failed();
+  if (!given_up()) return;
+  throw Error(ErrorClass::request,
+              "an earlier epoch of the request ended with an error, so that the epochs of its ranks no longer agree; "
+              "free it on all ranks and make it anew. {}",
+              explain());
+}
+
+void KernelCollective::fail(const Error& error) {
+  fail_as("gave its request up", error, Mail::Caller::may_call_the_mpi);
+}
+
+void KernelCollective::fail_alone(const Error& error) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = error;
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+/// The peers hear that this rank `what`.
+void KernelCollective::fail_as(const char* what, const Error& error, Mail::Caller caller) {
+  fail_alone(error);
+  for_each_half([&](Half& half) { half.fail_on_both_sides(what, error, caller); });
+}
+
+/// Until the host asks, only its GPU knows the epochs of kernels.
+void KernelCollective::abandon(const std::optional<Error>& cause) {
+  const auto exclusive = services_.progress.exclusive();
+  Epoch first_lost = next(epoch_);
+  if (device_.exists()) {
+    device_.side().abort();
+    try {
+      first_lost = note(device_.side().last_epoch());
+    } catch (const Error&) {
+      // The GPU works no longer: an older epoch does as well.
+    }
+  }
+  given_up_.store(true, std::memory_order_release);
+  for_each_half([&](Half& half) {
+    {
+      const std::lock_guard lock(half.setup_mutex());
+      half.give_up();
+    }
+    if (cause) half.say(first_lost, "gave its request up", *cause);
+  });
+}
+
+/// Returns the first epoch that others lose if this rank goes on no more. The halves know the last one that is complete
+/// here, behind which a free says the same.
+Epoch KernelCollective::note(const DeviceSide::LastEpoch& last) {
+  newest_flag_ = last.flag;
+  if (!last.has_left) return last.epoch;
+  epoch_ = last.epoch;
+  for_each_half([&](Half& half) { half.set_epoch(epoch_); });
+  return next(epoch_);
+}
+
+void KernelCollective::take_over_epochs() {
+  const DeviceSide::LastEpoch last = device_.side().last_epoch();
+  const Epoch first_lost = note(last);
+  if (last.has_left || given_up_.exchange(true, std::memory_order_acq_rel)) return;
+  const Error error(ErrorClass::request, "it was freed before its kernels had completed epoch {}. {}", first_lost,
+                    name());
+  for_each_half([&](Half& half) { half.say(first_lost, "gave its request up", error); });
+}
+
+void KernelCollective::withdraw() {
+  for_each_half([](Half& half) { half.withdraw(); });
+  device_.drop();
+}
+
+std::vector<Half*> KernelCollective::halves() {
+  std::vector<Half*> halves;
+  for_each_half([&](Half& half) { halves.push_back(&half); });
+  return halves;
+}
+
+/// Whether that side has ended so that the epoch that kernels are in cannot complete.
+bool KernelCollective::is_lost(const Half& half) const {
+  if (!half.ending.heard()) return false;
+  try {
+    const DeviceSide::LastEpoch last = device_.side().last_epoch();
+    return !last.has_left && half.ending.loses(last.epoch);
+  } catch (const Error&) {
+    return false;  // the GPU works no longer, as the next look finds
+  }
+}
+
+std::optional<Error> KernelCollective::why_peers_are_lost(KernelFindings& findings) {
+  for (const Neighbour& neighbour : neighbours_) {
+    for (const Half* half : {static_cast<const Half*>(&neighbour.out), static_cast<const Half*>(&neighbour.in)}) {
+      if (is_lost(*half)) return half->why_lost(name());
+    }
+    if (auto why = findings.why_ended(neighbour.out.peer(), name())) return why;
+  }
+  return {};
+}
+
+// ---- What is told
+// ----------------------------------------------------------------------------------------------------
+
+std::vector<InfoEntry> KernelCollective::info() const {
+  const bool all_matched = unmatched() == nullptr;
+  std::vector<InfoEntry> entries{{"partita_kind", kind()},
+                                 {"partita_active", "false"},
+                                 {"partita_matched", all_matched ? "true" : "false"},
+                                 {"partita_algorithm", packets}};
+  if (device_.exists()) entries.push_back({"partita_gpu_copy", "kernel"});
+  if (!all_matched || neighbours_.empty() || neighbours_.front().out.is_empty()) return entries;
+  std::set<std::string> links;
+  for (const Neighbour& neighbour : neighbours_) links.insert(neighbour.out.link_name());
+  entries.push_back({"partita_link", fmt::format("{}", fmt::join(links, ", "))});
+  return entries;
+}
+
+std::string KernelCollective::name() const {
+  return fmt::format("Partitioned {} of {} ranks, whose epochs kernels open, algorithm {}, epoch {}",
+                     name_of(arguments_.problem.kind), arguments_.problem.size, packets, epoch_);
+}
+
+std::string KernelCollective::explain() const {
+  const Neighbour* const missing = unmatched();
+  if (missing == nullptr) return name();
+  return fmt::format("{}: rank {} (world rank {}) has not made its request", name(), missing->rank,
+                     missing->out.peer());
+}
+
+int KernelCollective::waits_for() const {
+  const Neighbour* const missing = unmatched();
+  return missing == nullptr ? -1 : missing->out.peer();
+}
+
+std::uint64_t KernelCollective::how_far() const {
+  std::uint64_t matched = 0;
+  for_each_half([&](const Half& half) { matched += half.matched() ? 1 : 0; });
+  return matched;
+}
+
+}  // namespace partita::collective

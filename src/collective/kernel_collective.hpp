@@ -1,0 +1,120 @@
+// A partitioned collective whose epochs kernels open, move and complete by themselves.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/collective_arguments.hpp"
+#include "collective/memory.hpp"
+#include "partita/device/impl/areas.hpp"
+#include "partitioned/gpu/device_request.hpp"
+#include "partitioned/operation.hpp"
+#include "partitioned/request_services.hpp"
+#include "transfer/incoming.hpp"
+#include "transfer/matcher.hpp"
+#include "transfer/outgoing.hpp"
+
+namespace partita::collective {
+
+/// Each rank has an area in the GPU memory of each other one. The two ends of an area are the halves of a transfer,
+/// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them.
+class KernelCollective final : public Operation, private DeviceRequest::Owner, private Half::User {
+ public:
+  /// Throws Error where kernels cannot do it.
+  KernelCollective(const RequestServices& services, CollectiveArguments arguments);
+
+  bool is_host_driven() const override { return false; }
+  void seek_peers() override;
+  bool matched() const override;
+  void start() override;
+  bool active() const override { return false; }
+  bool open() const override { return device_.has_news(); }
+  bool done() override;
+  bool prepared() override;
+  void close() override {}
+  void fill_status(MPI_Status* status) const override;
+  void fail(const Error& error) override;
+  void abandon(const std::optional<Error>& cause) override;
+  void withdraw() override;
+  std::vector<Half*> halves() override;
+  bool in_gpu_memory() const override { return true; }
+  const char* kind() const override { return name_of(arguments_.problem.kind); }
+  std::vector<InfoEntry> info() const override;
+  std::string explain() const override;
+  int waits_for() const override;
+  std::uint64_t how_far() const override;
+
+ private:
+  /// What this rank has with another one.
+  struct Neighbour {
+    Neighbour(KernelCollective& owner, int its_rank)
+        : rank(its_rank),
+          out(owner.services_, owner, owner.half_terms(Side::send, its_rank)),
+          in(owner.services_, owner, owner.half_terms(Side::recv, its_rank)) {}
+    int rank;      ///< in the communicator
+    Outgoing out;  ///< to this rank's area there
+    Incoming in;   ///< to that rank's area here
+  };
+
+  partita_u32 sides() const override { return 0; }
+  link::Driver driver() const override { return link::Driver::device; }
+  memory::Place place() const override { return place_; }
+  bool is_to_nobody() const override { return false; }
+  bool knows_prequest_terms() const override { return matched(); }
+  PrequestTerms prequest_terms() override;
+  bool device_step() override { return false; }
+  bool kernels_can_wait() const override { return true; }
+  std::optional<Error> why_peers_are_lost(KernelFindings& findings) override;
+  Epoch epoch() const override { return epoch_; }
+  std::string name() const override;
+  bool failed() const override;
+  bool given_up() const override { return given_up_.load(std::memory_order_acquire); }
+  void throw_if_over() const override;
+  void fail_for_kernels(const Error& error, Mail::Caller caller) override { fail_as("failed", error, caller); }
+  void take_over_epochs() override;
+  void fail_alone(const Error& error) override;
+  bool failure_is_told() const override { return told_.load(std::memory_order_relaxed); }
+  void opened_epoch() noexcept override {}
+
+  HalfTerms half_terms(Side side, int rank);
+  std::byte* area_of(int rank) const;
+  void prepare_areas();
+  Partita_Peer peer_through(Neighbour& neighbour);
+  const Neighbour* unmatched() const;
+  Epoch note(const DeviceSide::LastEpoch& last);
+  void throw_if_failed() const;
+  void fail_as(const char* what, const Error& error, Mail::Caller caller);
+  bool is_lost(const Half& half) const;
+  template <class Body>
+  void for_each_half(Body body);
+  template <class Body>
+  void for_each_half(Body body) const;
+
+  const RequestServices& services_;
+  const CollectiveArguments arguments_;
+  const memory::Place place_;
+  const std::int64_t block_bytes_;  ///< of all partitions
+  const partita_u32 collective_;    ///< PARTITA_COLLECTIVE_*
+  const partita_u32 reduction_;     ///< Partita_Prequest.reduction
+  const device::Cut cut_;
+  const std::int64_t area_bytes_;
+  const std::string purpose_;
+  DeviceRequest device_;
+  std::optional<OwnBytes> areas_;  ///< where there is something to move
+  CollectivePlaces places_;
+  std::deque<Neighbour> neighbours_;
+  const link::Plan plan_;  ///< as kernels see the partitions, which they do not use
+  Epoch epoch_;            ///< the newest that kernels have opened, as far as the host knows
+  Epoch newest_flag_;      ///< likewise
+  std::atomic<bool> given_up_{false};
+  mutable std::mutex failure_mutex_;
+  std::atomic<bool> failed_{false};
+  mutable std::atomic<bool> told_{false};
+  std::optional<Error> failure_;
+};
+
+}  // namespace partita::collective

@@ -1,0 +1,324 @@
+// Collectives that kernels do, with threads for the blocks of several ranks in one process: contents, every operation,
+// bits that do not depend on the grid, the wrap of epochs, and waits that end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "memory/reduce_bodies.cuh"
+#include "support/device_group.hpp"
+
+namespace partita::test {
+namespace {
+
+using device::Combine;
+using device::Element;
+using Bytes = std::vector<unsigned char>;
+
+constexpr const char* collective_names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"};
+
+/// What rank `rank` sends in `epoch`: any bytes, but for floats such that are numbers and not too far apart.
+Bytes contents(const GroupShape& shape, std::size_t rank, int epoch, std::size_t size_bytes) {
+  std::mt19937 random(static_cast<unsigned>(1000 * epoch) + static_cast<unsigned>(rank));
+  Bytes bytes(size_bytes);
+  for (auto& byte : bytes) byte = static_cast<unsigned char>(random());
+  const auto fill = [&](auto value) {
+    using T = decltype(value);
+    for (std::size_t at = 0; at + sizeof(T) <= size_bytes; at += sizeof(T)) {
+      const T number = static_cast<T>(static_cast<int>(random() % 65) - 32) / static_cast<T>(1 + random() % 7);
+      std::memcpy(&bytes[at], &number, sizeof(T));
+    }
+  };
+  switch (shape.element) {
+    case Element::f32:
+    case Element::complex_f32:
+    case Element::pair_f32:
+      fill(float{});
+      break;
+    case Element::f64:
+    case Element::complex_f64:
+    case Element::pair_f64:
+      fill(double{});
+      break;
+    case Element::f16:
+    case Element::bf16:
+      for (std::size_t at = 1; at < size_bytes; at += 2) bytes[at] = static_cast<unsigned char>(0x38 | bytes[at] % 9);
+      break;
+    default:
+      break;
+  }
+  return bytes;
+}
+
+std::size_t bytes_of(Element element) {
+  constexpr std::size_t bytes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 8, 8, 8, 16, 2, 2};
+  return bytes[static_cast<int>(element)];
+}
+
+/// Rank after rank by the kernel that reduces two; 16-bit floats in 32 bits.
+Bytes reduced(const GroupShape& shape, const std::vector<Bytes>& all) {
+  const auto count = all[0].size() / bytes_of(shape.element);
+  if (shape.element == Element::f16 || shape.element == Element::bf16) {
+    Bytes result(all[0].size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto value = [&](std::size_t r) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, &all[r][2 * i], 2);
+        return shape.element == Element::f16 ? device::reduction::Float16::value(bits)
+                                             : device::reduction::BFloat16::value(bits);
+      };
+      float sum = value(0);
+      for (std::size_t r = 1; r < all.size(); ++r) {
+        const float next = value(r);
+        sum = shape.by == Combine::sum    ? sum + next
+              : shape.by == Combine::prod ? sum * next
+              : shape.by == Combine::min  ? std::min(sum, next)
+                                          : std::max(sum, next);
+      }
+      const std::uint16_t bits = shape.element == Element::f16 ? device::reduction::Float16::bits(sum)
+                                                               : device::reduction::BFloat16::bits(sum);
+      std::memcpy(&result[2 * i], &bits, 2);
+    }
+    return result;
+  }
+  alignas(16) Bytes held = all[0];
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    Bytes coming = all[r];
+    memory::ReduceElements arguments;
+    arguments.to = held.data();
+    arguments.from = coming.data();
+    arguments.count = count;
+    arguments.element = shape.element;
+    arguments.by = shape.by;
+    memory::reduce_elements(arguments, {0, 1});
+  }
+  return held;
+}
+
+/// What `rank` must have received, of what all have sent.
+Bytes expected(const GroupShape& shape, std::size_t rank, const std::vector<Bytes>& all) {
+  const std::size_t block = shape.block_bytes;
+  const auto part = [block](const Bytes& bytes, std::size_t index) {
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(block * index);
+    return Bytes(begin, begin + static_cast<std::ptrdiff_t>(block));
+  };
+  Bytes result;
+  const auto append = [&result](const Bytes& bytes) { result.insert(result.end(), bytes.begin(), bytes.end()); };
+  std::vector<Bytes> blocks;
+  switch (shape.collective) {
+    case PARTITA_COLLECTIVE_ALLREDUCE:
+      return reduced(shape, all);
+    case PARTITA_COLLECTIVE_ALLGATHER:
+      for (const Bytes& bytes : all) append(part(bytes, 0));
+      return result;
+    case PARTITA_COLLECTIVE_REDUCE_SCATTER:
+      for (const Bytes& bytes : all) blocks.push_back(part(bytes, rank));
+      return reduced(shape, blocks);
+    case PARTITA_COLLECTIVE_ALLTOALL:
+      for (const Bytes& bytes : all) append(part(bytes, rank));
+      return result;
+    default:
+      return all[static_cast<std::size_t>(shape.root)];
+  }
+}
+
+std::string text_of(const GroupShape& shape) {
+  return std::string(collective_names[shape.collective]) + " of " + std::to_string(shape.block_bytes) + " bytes, " +
+         std::to_string(shape.ranks) + " ranks, element " + std::to_string(static_cast<int>(shape.element)) +
+         ", operation " + std::to_string(static_cast<int>(shape.by)) + (shape.in_place ? ", in place" : "") + ", " +
+         std::to_string(shape.misaligned_bytes) + " bytes behind a boundary";
+}
+
+/// A rank's part of some epochs in its kernel: one thread of the grid writes what is sent and looks at what came.
+class RankOfGroup {
+ public:
+  RankOfGroup(const DeviceGroup& group, std::size_t rank, const GridShape& grid, int epochs)
+      : group_(group),
+        rank_(rank),
+        epochs_(epochs),
+        turn_(static_cast<std::ptrdiff_t>(grid.blocks) * grid.threads),
+        kernel_(grid, [this](unsigned thread) { run(thread); }) {}
+  void end() { kernel_.end(); }
+  const std::vector<Bytes>& results() const { return results_; }
+
+ private:
+  void run(unsigned thread) {
+    for (int epoch = 1; epoch <= epochs_; ++epoch) {
+      if (thread == 0) write(epoch);
+      turn_.arrive_and_wait();  // the call orders within a grid that runs on a GPU; here it is asked to, too
+      const int code = group_.call(rank_);
+      if (code != PARTITA_DEVICE_SUCCESS) {
+        ADD_FAILURE() << "code " << code << " in epoch " << epoch << ": " << text_of(group_.shape());
+        turn_.arrive_and_drop();
+        return;
+      }
+      if (thread == 0) check(epoch);
+    }
+  }
+  void write(int epoch) {
+    const GroupShape& shape = group_.shape();
+    if (shape.collective == PARTITA_COLLECTIVE_BCAST && rank_ != static_cast<std::size_t>(shape.root)) return;
+    const Bytes bytes = contents(shape, rank_, epoch, group_.sent_bytes());
+    std::memcpy(group_.sent(rank_), bytes.data(), bytes.size());
+  }
+  void check(int epoch) {
+    const GroupShape& shape = group_.shape();
+    std::vector<Bytes> all;
+    for (std::size_t r = 0; r < group_.ranks(); ++r) all.push_back(contents(shape, r, epoch, group_.sent_bytes()));
+    const Bytes wanted = expected(shape, rank_, all);
+    const Bytes got(group_.received(rank_), group_.received(rank_) + wanted.size());
+    EXPECT_TRUE(wanted == got) << "rank " << rank_ << " in epoch " << epoch << ": " << text_of(shape);
+    results_.push_back(got);
+  }
+
+  const DeviceGroup& group_;
+  const std::size_t rank_;
+  const int epochs_;
+  std::vector<Bytes> results_;
+  std::barrier<> turn_;
+  CpuKernel kernel_;
+};
+
+/// All ranks run so many epochs, each with a grid of its own. Gives what each rank received in each epoch.
+std::vector<std::vector<Bytes>> run(const GroupShape& shape, const std::vector<GridShape>& grids, int epochs = 3) {
+  SCOPED_TRACE(text_of(shape));
+  const DeviceGroup group(shape);
+  std::vector<std::unique_ptr<RankOfGroup>> ranks;
+  for (std::size_t r = 0; r < group.ranks(); ++r) {
+    ranks.push_back(std::make_unique<RankOfGroup>(group, r, grids[r % grids.size()], epochs));
+  }
+  std::vector<std::vector<Bytes>> results;
+  for (const auto& rank : ranks) {
+    rank->end();
+    results.push_back(rank->results());
+  }
+  for (std::size_t r = 0; r < group.ranks(); ++r) EXPECT_EQ(group.failure(r), 0U);
+  return results;
+}
+
+GroupShape shape_of(partita_u32 collective, int ranks, std::size_t block_bytes) {
+  GroupShape shape;
+  shape.collective = collective;
+  shape.ranks = ranks;
+  shape.block_bytes = block_bytes;
+  return shape;
+}
+
+class GridCollectives : public testing::TestWithParam<partita_u32> {};
+class GridReductions : public testing::TestWithParam<partita_u32> {};
+class GridCollectivesInPlace : public testing::TestWithParam<partita_u32> {};
+
+TEST_P(GridCollectives, move_the_smallest_between_two_ranks_of_one_thread) {
+  run(shape_of(GetParam(), 2, 4), {{1, 1}});
+  run(shape_of(GetParam(), 1, 40), {{1, 1}});
+}
+
+TEST_P(GridCollectives, move_blocks_of_any_size_between_any_ranks_and_grids) {
+  for (const int ranks : {2, 3, 4, 5, 8}) {
+    for (const std::size_t count : {0, 1, 5, 64, 1023}) {
+      GroupShape shape = shape_of(GetParam(), ranks, 4 * count);
+      run(shape, {{1, 2}});
+      if (ranks <= 3) run(shape, {{2, 2}, {1, 1}, {3, 1}});
+      shape.misaligned_bytes = count % 3 * 4;
+      run(shape, {{1, 1}});
+    }
+  }
+}
+
+TEST_P(GridCollectives, go_in_rounds_where_the_slots_do_not_take_all) {
+  constexpr std::size_t slots = std::size_t{device::most_strips} * device::most_share_units * device::unit_size_bytes;
+  run(shape_of(GetParam(), 2, 2 * slots + 4), {{2, 2}, {1, 1}}, 2);
+}
+
+TEST_P(GridCollectivesInPlace, find_each_rank_its_data_in_the_receive_buffer) {
+  for (const std::size_t bytes : {4, 100, 8192, 8196}) {
+    GroupShape shape = shape_of(GetParam(), 3, bytes);
+    shape.in_place = true;
+    run(shape, {{2, 2}, {1, 1}});
+  }
+}
+
+TEST_P(GridCollectives, cross_the_wrap_of_epochs) {
+  for (Epoch before = 0xfffffffa; before != 2; before = next(before)) {
+    GroupShape shape = shape_of(GetParam(), 2, 52);
+    shape.before = before;
+    run(shape, {{1, 1}}, 6);
+  }
+  GroupShape shape = shape_of(GetParam(), 2, 300000);
+  shape.before = 0xfffffffb;
+  run(shape, {{1, 1}}, 4);
+}
+
+TEST_P(GridCollectives, start_at_any_epoch) {
+  for (const Epoch before : {0x7ffffffdU, 0x80000000U, 77U}) {
+    GroupShape shape = shape_of(GetParam(), 2, 100);
+    shape.before = before;
+    run(shape, {{1, 1}}, 5);
+  }
+}
+
+TEST_P(GridReductions, give_the_same_bits_on_all_ranks_and_in_all_grids) {
+  GroupShape shape = shape_of(GetParam(), 4, 20004);
+  const auto one = run(shape, {{1, 1}}, 2);
+  EXPECT_EQ(one, run(shape, {{3, 2}}, 2));
+  EXPECT_EQ(one, run(shape, {{1, 3}, {2, 1}}, 2));
+  if (GetParam() != PARTITA_COLLECTIVE_ALLREDUCE) return;
+  for (std::size_t r = 1; r < one.size(); ++r) EXPECT_EQ(one[0], one[r]);
+}
+
+/// Those that do not go together are not asked for.
+bool goes_with(Combine by, Element element) {
+  const bool is_integer = element <= Element::u64;
+  switch (element) {
+    case Element::complex_f32:
+    case Element::complex_f64:
+      return by == Combine::sum || by == Combine::prod;
+    case Element::pair_f32_i32:
+    case Element::pair_i32:
+    case Element::pair_f32:
+    case Element::pair_f64:
+      return by == Combine::minloc || by == Combine::maxloc;
+    default:
+      return is_integer ? by <= Combine::bxor : by <= Combine::max;
+  }
+}
+
+TEST_P(GridReductions, take_every_element_by_every_operation_that_goes_with_it) {
+  int pairs = 0;
+  for (int element = 0; element <= static_cast<int>(Element::bf16); ++element) {
+    for (int by = 0; by <= static_cast<int>(Combine::maxloc); ++by) {
+      GroupShape shape = shape_of(GetParam(), 3, 0);
+      shape.element = static_cast<Element>(element);
+      shape.by = static_cast<Combine>(by);
+      if (!goes_with(shape.by, shape.element)) continue;
+      ++pairs;
+      shape.block_bytes = 37 * bytes_of(shape.element);
+      run(shape, {{1, 1}}, 1);
+    }
+  }
+  EXPECT_EQ(pairs, 8 * 10 + 2 * 4 + 2 * 2 + 4 * 2 + 2 * 4);
+}
+
+const auto name_of_kind = [](const testing::TestParamInfo<partita_u32>& info) {
+  return std::string(collective_names[info.param]);
+};
+INSTANTIATE_TEST_SUITE_P(All, GridCollectives,
+                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL,
+                                         PARTITA_COLLECTIVE_BCAST),
+                         name_of_kind);
+INSTANTIATE_TEST_SUITE_P(All, GridCollectivesInPlace,
+                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL),
+                         name_of_kind);
+INSTANTIATE_TEST_SUITE_P(All, GridReductions,
+                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_REDUCE_SCATTER),
+                         name_of_kind);
+
+}  // namespace
+}  // namespace partita::test
