@@ -74,6 +74,11 @@ std::byte* begin_of(const std::vector<Block>& blocks) {
 memory::Place place_of_buffers(const RequestServices& services, const CollectiveArguments& arguments) {
   for (const std::vector<Block>* blocks : {&arguments.sent, &arguments.received}) {
     for (const Block& block : *blocks) {
+      if (!block.layout->contiguous()) {
+        throw Error(ErrorClass::type,
+                    "a datatype has gaps; expected of a collective whose epochs kernels open (info key partita_driver) "
+                    "is one without, since they pack nothing");
+      }
       const memory::Place place =
           memory::is_host(block.place.kind) ? services.device_memory.place_of(block.address, 1) : block.place;
       if (place.kind == memory::Kind::device) continue;

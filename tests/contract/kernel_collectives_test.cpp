@@ -321,6 +321,22 @@ TEST_F(KernelCollectiveMistakes, blocks_that_differ_are_refused) {
   PMPI_Info_free(&info);
 }
 
+TEST_F(KernelCollectiveMistakes, datatypes_with_gaps_are_refused) {
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_driver", "device");
+  MPI_Datatype padded = MPI_DATATYPE_NULL;
+  PMPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &padded);
+  PMPI_Type_commit(&padded);
+  const FakeGpuBuffer buffer(mapped, 4096);
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  EXPECT_ERROR(Partita_Pbcast_init(buffer.data(), 1, 4, padded, 0, MPI_COMM_WORLD, info, &request), MPI_ERR_TYPE,
+               "Pbcast_init", "a datatype has gaps");
+  EXPECT_EQ(request, PARTITA_REQUEST_NULL);
+  PMPI_Type_free(&padded);
+  PMPI_Info_free(&info);
+}
+
 /// Each rank hears of it, and of what the other has made.
 TEST_F(KernelCollectiveMistakes, ranks_that_make_different_ones_hear_of_it) {
   Case collective(rank() == 0 ? Kind::allgather : Kind::alltoall, 4);
