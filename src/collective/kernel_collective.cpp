@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collective/gpu_reduction.hpp"
+#include "core/current_error.hpp"
 #include "partita/device/impl/elements.hpp"
 
 namespace partita::collective {
@@ -102,6 +103,7 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction) {
   const std::string what =
       fmt::format("partitioned {} in kernels, of {} bytes a block", name_of(arguments.problem.kind), block_bytes);
+  if (arguments.problem.kind == Kind::bcast) return fmt::format("{}, root {}", what, arguments.problem.root);
   if (!arguments.reduction.exists()) return what;
   return fmt::format("{}, reduction {}.{}", what, reduction >> 8, reduction & 0xffU);
 }
@@ -235,16 +237,29 @@ void KernelCollective::fill_status(MPI_Status* status) const {
 Partita_Peer KernelCollective::peer_through(Neighbour& neighbour) {
   if (neighbour.out.is_empty()) return {};
   const auto route = neighbour.out.device_route();
-  if (!route) {
+  const auto check = [&](bool reach, const Half& half, const char* which) {
+    if (reach) return;
     throw Error(ErrorClass::other,
                 "kernels open the epochs of the request (info key partita_driver), but they cannot reach the memory of "
-                "rank {} over link {} ({})",
-                neighbour.rank, neighbour.out.link_name(), neighbour.out.link_reason());
-  }
+                "{} {} over link {} ({})",
+                which, neighbour.rank, half.link_name(), half.link_reason());
+  };
+  check(route.has_value(), neighbour.out, "rank");
+  check(neighbour.in.device_route().has_value(), neighbour.in, "this rank from rank");
   return {nullptr, reinterpret_cast<partita_u32*>(route->remote), nullptr};
 }
 
 PrequestTerms KernelCollective::prequest_terms() {
+  try {
+    return terms_for_kernels();
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    fail_as("has no kernels that take part", error, Mail::Caller::may_call_the_mpi);
+    throw Error(error);
+  }
+}
+
+PrequestTerms KernelCollective::terms_for_kernels() {
   if (services_.settings.gpu_copy == GpuCopy::engine) {
     throw Error(ErrorClass::other,
                 "PARTITA_GPU_COPY is engine, but kernels move the data of a collective whose epochs they open (info "

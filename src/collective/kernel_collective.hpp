@@ -84,6 +84,7 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
   std::byte* area_of(int rank) const;
   void prepare_areas();
   Partita_Peer peer_through(Neighbour& neighbour);
+  PrequestTerms terms_for_kernels();
   const Neighbour* unmatched() const;
   Epoch note(const DeviceSide::LastEpoch& last);
   void throw_if_failed() const;

@@ -344,6 +344,35 @@ TEST_F(KernelCollectiveMistakes, ranks_that_make_different_ones_hear_of_it) {
                "partitioned allgather in kernels, of 48 bytes a block", "partitioned alltoall in kernels");
 }
 
+TEST_F(KernelCollectiveMistakes, different_roots_are_heard_of) {
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_driver", "device");
+  const FakeGpuBuffer buffer(mapped, 1024);
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_EQ(MPI_SUCCESS,
+            Partita_Pbcast_init(buffer.data(), 1, 4, MPI_INT, rank() == 0 ? 0 : 1, MPI_COMM_WORLD, info, &request));
+  MPIX_Prequest device{};
+  EXPECT_ERROR(Partita_Prequest_create(&device, request), MPI_ERR_REQUEST, "root 0", "root 1");
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
+  PMPI_Info_free(&info);
+  harness_barrier();
+}
+
+/// Its words are another one's by then.
+TEST_F(KernelCollectiveMistakes, a_copy_of_a_freed_one_leaves_the_words_alone) {
+  Case collective(Kind::allreduce, 100);
+  collective.create();
+  collective.run({2, 1}, 1, 1);
+  const MPIX_Prequest copy = collective.device;
+  collective.free_device_request();
+  collective.create();
+  CpuKernel kernel({2, 1}, [&](unsigned) { EXPECT_EQ(MPIX_Pallreduce(copy), PARTITA_DEVICE_ERR_FREED); });
+  kernel.end();
+  collective.run({2, 1}, 2, 2);
+  collective.free_device_request();
+}
+
 TEST_F(KernelCollectiveMistakes, different_counts_are_heard_of) {
   Case collective(Kind::allreduce, rank() == 0 ? 4 : 5);
   EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST, "of 48 bytes a block",

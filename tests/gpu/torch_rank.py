@@ -28,7 +28,10 @@ class Prequest(ctypes.Structure):
                  ("recv_partition_bytes", ctypes.c_int64), ("send_partitions", ctypes.c_int32),
                  ("recv_partitions", ctypes.c_int32), ("transport_partitions", ctypes.c_int32),
                  ("flags", ctypes.c_uint32), ("limit_ns", ctypes.c_uint64), ("unit_bytes", ctypes.c_uint32),
-                 ("life", ctypes.c_uint32), ("marks_each", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+                 ("life", ctypes.c_uint32), ("marks_each", ctypes.c_uint32), ("collective", ctypes.c_uint32),
+                 ("sent", ctypes.c_void_p), ("rank", ctypes.c_int32), ("ranks", ctypes.c_int32),
+                 ("root", ctypes.c_int32), ("reduction", ctypes.c_uint32), ("strips", ctypes.c_uint32),
+                 ("rounds", ctypes.c_uint32), ("longer_shares", ctypes.c_uint32), ("share_units", ctypes.c_uint64)]
 
 
 class Partita:

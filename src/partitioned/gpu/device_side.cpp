@@ -141,7 +141,10 @@ DeviceSide::LastEpoch DeviceSide::last_epoch() const {
   Partita_Prequest_state state{};
   device_memory_.copy(&state, view_.state, sizeof(state));
   const Epoch epoch = device::low_half(state.head);
-  if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) return {epoch, state.completed == epoch, state.round};
+  if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
+    // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
+    return {epoch, state.completed == epoch && state.live == view_.life, state.round};
+  }
   const bool sends = (view_.flags & PARTITA_PREQUEST_SEND) != 0;
   return {epoch, !sends || state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }

@@ -237,12 +237,13 @@ struct FreedPoll {
 
 /// The root's wait until the slots of this round are free everywhere.
 PARTITA_DEVICE_INLINE int await_credits(const Partita_Prequest& request, Epoch flag, Patience& patience) {
-  return for_each_line(request, [&](partita_i32 rank, partita_u32 strip) {
+  const int code = for_each_line(request, [&](partita_i32 rank, partita_u32 strip) {
     partita_u32 seen = 0;
-    // Pairs with give_credits.
     const FreedPoll poll{credit_in(area_of(request, rank), strip), flag};
     return await(poll, patience, &seen);
   });
+  acquire_fence();  // pairs with the releases in give_credits: what was unpacked there is not written over before
+  return code;
 }
 
 /// The block has unpacked this round, and tells the root. Behind a barrier of the block.
@@ -274,9 +275,9 @@ PARTITA_DEVICE_INLINE int move_round(const Partita_Prequest& request, partita_u3
 /// and go with another one, or 0. `flag`: the newest one so far, and then of this epoch.
 template <partita_u32 kind>
 PARTITA_DEVICE_INLINE int move_in_packets(const Partita_Prequest& request, int code, Epoch& flag) {
-  Patience patience(request);
   const bool is_root = is_rooted<kind> && request.rank == request.root;
   for (partita_u32 round = 0; round < request.rounds; ++round) {
+    Patience patience(request);  // the time limit is one of a round
     flag = next(flag);
     if (is_root) {
       if (code == 0) code = await_credits(request, flag, patience);
@@ -309,8 +310,11 @@ PARTITA_DEVICE_INLINE int end_in_vain(const Partita_Prequest& request, int code,
   while (which != 0 && !block_any(code == which)) --which;
   if (block_rank() == 0 && which != PARTITA_DEVICE_ERR_FREED) {
     fail(request, which, -1, epoch);
-    // Pairs with nothing but itself, as the host's release does.
-    DeviceWord<partita_u32>(request.state->live).store(request.life | life_released, order::memory_order_relaxed);
+    // Pairs with nothing but itself, as the host's release does. The word may be another request's by now.
+    partita_u32 life = request.life;
+    DeviceWord<partita_u32>(request.state->live)
+        .compare_exchange_strong(life, request.life | life_released, order::memory_order_relaxed,
+                                 order::memory_order_relaxed);
   }
   return which;
 }
@@ -320,20 +324,18 @@ template <partita_u32 kind>
 PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   if (const int code = refusal_of_collective(request, kind)) return refuse_block_call(request, code, -1);
   const partita_u32 blocks = grid_blocks();
-  int code = grid_barrier(request, blocks);  // every thread has done with the buffers
+  int code = first_grid_barrier(request, blocks);  // every thread has done with the buffers
   // These are written behind the barrier that ended the call before; all loads are on their way at once.
   Partita_Prequest_state& state = *request.state;
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
   Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   const Epoch epoch = next(completed);
   const bool first = grid_rank() == 0 && block_rank() == 0;
-  if (code == 0 && live != request.life) code = code_of_life(live, request);
   // For the host, which tells by it what was lost where a rank ends.
   if (first && code == 0) DeviceWord<partita_u64>(state.head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
   code = move_in_packets<kind>(request, code, flag);
   if (block_any(code != 0)) return end_in_vain(request, code, epoch);
-  code = blocks == 1 ? 0 : grid_barrier(request, blocks);
+  code = blocks == 1 ? 0 : last_grid_barrier(request, blocks);
   if (code != 0) return end_in_vain(request, code, epoch);
   if (first) {
     // For the call after it, which begins with a barrier.
