@@ -69,8 +69,8 @@ PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Tea
 
 template <class Unit>
 PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Team team) {
-  // Divisions of 64 bits cost several times as much.
-  const bool is_huge = arguments.bytes / sizeof(Unit) >> 32 != 0;
+  // Divisions of 64 bits cost several times as much. Of a large element a message may be a small part.
+  const bool is_huge = (arguments.bytes | arguments.size_bytes) / sizeof(Unit) >> 32 != 0;
   if (is_huge) return pack_units<Unit, partita_u64>(arguments, team);
   pack_units<Unit, partita_u32>(arguments, team);
 }
