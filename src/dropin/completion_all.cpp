@@ -5,6 +5,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
@@ -192,7 +193,7 @@ void CompletionOfAll::give_empty_statuses() {
 }
 
 bool is_plain(int count, const MPI_Request requests[]) {
-  return request_table().empty() || count <= 0 || requests == nullptr;
+  return nothing_is_ours() || count <= 0 || requests == nullptr;
 }
 
 }  // namespace

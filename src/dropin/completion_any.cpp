@@ -5,6 +5,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
@@ -108,7 +109,7 @@ extern "C" {
 INTERPOSE(Waitany)(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   using namespace partita::dropin;
   return guarded(__func__, [=](const char*) {
-    const bool plain = request_table().empty() || count <= 0 || requests == nullptr || index == nullptr;
+    const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || index == nullptr;
     return plain ? native().Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
   });
 }
@@ -116,8 +117,7 @@ INTERPOSE(Waitany)(int count, MPI_Request requests[], int* index, MPI_Status* st
 INTERPOSE(Testany)(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
   return guarded(__func__, [=](const char*) {
-    const bool plain =
-        request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
+    const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
     return plain ? native().Testany(count, requests, index, flag, status)
                  : test_any(count, requests, index, flag, status);
   });

@@ -7,6 +7,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/requests.hpp"
 
@@ -28,7 +29,7 @@ extern "C" {
 
 INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
   const Calling calling(__func__);
-  if (request_table().empty()) return native().Wait(request, status);
+  if (nothing_is_ours()) return native().Wait(request, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Wait(&found, status);
     if (found == PARTITA_REQUEST_NULL) forget(request);
@@ -39,7 +40,7 @@ INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
 
 INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
   const Calling calling(__func__);
-  if (request_table().empty()) return native().Test(request, flag, status);
+  if (nothing_is_ours()) return native().Test(request, flag, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Test(&found, flag, status);
     if (found == PARTITA_REQUEST_NULL) forget(request);
@@ -51,7 +52,7 @@ INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
 
 INTERPOSE(Request_get_status)(MPI_Request request, int* flag, MPI_Status* status) {
   const Calling calling(__func__);
-  if (request_table().empty()) return native().Request_get_status(request, flag, status);
+  if (nothing_is_ours()) return native().Request_get_status(request, flag, status);
   const Partita_Request found = ours(request);
   if (found != PARTITA_REQUEST_NULL) return Partita_Request_get_status(found, flag, status);
   progress_if_by_caller();

@@ -5,6 +5,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/split.hpp"
 
@@ -118,7 +119,7 @@ int test_some(int count, MPI_Request requests[], const Output& out) {
 }
 
 bool is_plain(int count, const MPI_Request requests[], const int* outcount, const int indices[]) {
-  return request_table().empty() || count <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
+  return nothing_is_ours() || count <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
 }
 
 }  // namespace

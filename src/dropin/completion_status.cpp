@@ -7,6 +7,7 @@
 #include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/runtime.hpp"
 #include "dropin/split.hpp"
@@ -107,7 +108,7 @@ extern "C" {
 INTERPOSE(Request_get_status_all)(int count, const MPI_Request requests[], int* flag, MPI_Status statuses[]) {
   using namespace partita::dropin;
   const Calling calling(__func__);
-  const bool plain = request_table().empty() || count <= 0 || requests == nullptr || flag == nullptr;
+  const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || flag == nullptr;
   return plain ? native().Request_get_status_all(count, requests, flag, statuses)
                : all_statuses(count, requests, flag, statuses);
 }
@@ -115,8 +116,7 @@ INTERPOSE(Request_get_status_all)(int count, const MPI_Request requests[], int* 
 INTERPOSE(Request_get_status_any)(int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   using namespace partita::dropin;
   const Calling calling(__func__);
-  const bool plain =
-      request_table().empty() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
+  const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
   return plain ? native().Request_get_status_any(count, requests, index, flag, status)
                : any_status(count, requests, index, flag, status);
 }
@@ -126,7 +126,7 @@ INTERPOSE(Request_get_status_some)(int incount, const MPI_Request requests[], in
   using namespace partita::dropin;
   const Calling calling(__func__);
   const bool plain =
-      request_table().empty() || incount <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
+      nothing_is_ours() || incount <= 0 || requests == nullptr || outcount == nullptr || indices == nullptr;
   return plain ? native().Request_get_status_some(incount, requests, outcount, indices, statuses)
                : some_statuses(incount, requests, outcount, indices, statuses);
 }

@@ -15,18 +15,27 @@ namespace {
 
 /// Nobody can free it. What the MPI does not know is left for others to complain about.
 bool is_predefined_type(MPI_Datatype type) {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = MPI_COMBINER_NAMED;
   if (type == MPI_DATATYPE_NULL) return true;
-  if (native().Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return true;
+  int combiner = MPI_COMBINER_NAMED;
+#if PARTITA_HAS_LARGE_COUNTS
+  // Of a type made with large counts the other query is an error.
+  MPI_Count integers = 0, addresses = 0, large_counts = 0, types = 0;
+  native().Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner);
+#else
+  int integers = 0, addresses = 0, types = 0;
+  native().Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+#endif
   return combiner == MPI_COMBINER_NAMED;
 }
 
 bool is_predefined_op(MPI_Op op) {
   for (const MPI_Op each : {MPI_OP_NULL, MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR,
-                            MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP}) {
+                            MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP
+#ifdef MPIX_EQUAL
+                            ,
+                            MPIX_EQUAL
+#endif
+       }) {
     if (op == each) return true;
   }
   return false;
@@ -52,6 +61,17 @@ struct HeldOps {
 HeldOps& held_ops() {
   static HeldOps& all = *new HeldOps;
   return all;
+}
+
+enum class Held { no, yes, freed_before };
+
+/// The program has freed `op`: where it is held the last holder does so.
+Held mark_freed(MPI_Op op) {
+  HeldOps& all = held_ops();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.find(op);
+  if (found == all.list.end()) return Held::no;
+  return std::exchange(found->is_freed, true) ? Held::freed_before : Held::yes;
 }
 
 }  // namespace
@@ -96,12 +116,14 @@ HeldOp::~HeldOp() {
 }
 
 int free_op(MPI_Op* op) {
-  HeldOps& all = held_ops();
-  const std::lock_guard lock(all.mutex);
-  const auto found = op == nullptr ? all.list.end() : all.find(*op);
-  if (found == all.list.end()) return native().Op_free(op);
-  if (found->is_freed) return refuse(MPI_ERR_OP, "MPI_Op_free: the operation has been freed before");
-  found->is_freed = true;
+  switch (op == nullptr ? Held::no : mark_freed(*op)) {
+    case Held::no:
+      return native().Op_free(op);
+    case Held::freed_before:
+      return refuse(MPI_ERR_OP, "MPI_Op_free: the operation has been freed before");
+    case Held::yes:
+      break;
+  }
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }

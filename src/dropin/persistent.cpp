@@ -9,6 +9,7 @@
 #include "dropin/interpose.hpp"
 #include "dropin/kept.hpp"
 #include "dropin/native.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 
@@ -39,10 +40,17 @@ class Message final : public Record {
   MPI_Comm comm_;
 };
 
+/// What it has copied leaves behind its free, too.
+int buffered(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+             Partita_Request* request) {
+  some_may_linger();
+  return Partita_Bsend_init(buf, count, datatype, dest, tag, comm, request);
+}
+
 constexpr Init<const void*> send = &Partita_Send_init;
 constexpr Init<const void*> rsend = &Partita_Rsend_init;
 constexpr Init<const void*> ssend = &Partita_Ssend_init;
-constexpr Init<const void*> bsend = &Partita_Bsend_init;
+constexpr Init<const void*> bsend = &buffered;
 
 /// Where there is no memory for a record the request stays the MPI's for good.
 template <class Buffer>

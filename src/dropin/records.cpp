@@ -97,8 +97,9 @@ void drop_record(MPI_Request handle) {
 
 void close_records() {
   Records& all = records();
+  decltype(all.by_handle) ended;  // outside the lock: the last user of a datatype may run the program's callbacks
   const std::lock_guard lock(all.mutex);
-  all.by_handle.clear();
+  ended.swap(all.by_handle);
   record_count.store(0, std::memory_order_relaxed);
 }
 

@@ -5,6 +5,7 @@
 #include "dropin/calling.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
+#include "dropin/progress.hpp"
 #include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/split.hpp"
@@ -44,7 +45,7 @@ INTERPOSE(Start)(MPI_Request* request) {
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
   return guarded(__func__, [=](const char*) {
-    const bool plain = request_table().empty() || count <= 0 || requests == nullptr;
+    const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr;
     return plain ? native().Startall(count, requests) : start_all(count, requests);
   });
 }

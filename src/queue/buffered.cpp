@@ -1,6 +1,7 @@
 #include "queue/buffered.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -8,6 +9,9 @@
 
 namespace partita {
 namespace {
+
+/// So many begin to leave in a step, which keeps others from theirs.
+constexpr int messages_each_step = 8;
 
 /// As many bytes as the message has. Where there is nobody to send to there are none.
 std::int64_t packed_bytes(const RequestArguments& arguments, const Layout& layout) {
@@ -88,13 +92,13 @@ bool BufferedSend::prepared() {
 
 ActiveStep::Outcome BufferedSend::step() noexcept {
   try {
-    bool moved = false;
-    while (send_next()) moved = true;
+    int moves = 0;
+    while (moves < 2 * messages_each_step && send_next()) ++moves;
+    if (moves > 0) return Outcome::moved;
     const std::lock_guard lock(mutex_);
-    if (moved) return Outcome::moved;
     return carried_.active() || !waiting_.empty() ? Outcome::waiting : Outcome::idle;
   } catch (const std::exception&) {
-    insist([&] { give_up(current_error()); });
+    give_up_with_current();
     return Outcome::idle;
   }
 }
@@ -109,7 +113,7 @@ bool BufferedSend::send_next() {
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.empty()) return false;
-    std::memcpy(leaving_.data(), waiting_.front().data(), leaving_.size());
+    std::ranges::copy(waiting_.front(), leaving_.begin());
     waiting_.pop_front();
   }
   carried_.start();
@@ -121,14 +125,28 @@ bool BufferedSend::send_next() {
 void BufferedSend::give_up(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = error;
+    failed_ = true;
     waiting_.clear();
+    if (!failure_) failure_ = error;
   }
   carried_.fail(error);
 }
 
+/// Within a catch.
+void BufferedSend::give_up_with_current() noexcept {
+  try {
+    insist([&] { give_up(current_error()); });
+  } catch (const std::exception&) {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;  // there is no memory to tell more
+    waiting_.clear();
+  }
+}
+
+/// Under the mutex.
 void BufferedSend::throw_if_failed() const {
   if (failure_) throw Error(*failure_);
+  if (failed_) throw Error(ErrorClass::no_mem, "a message that was copied could not be sent, for want of memory");
 }
 
 /// Without a cause the program ends, or frees the request: what was copied leaves all the same.
@@ -142,7 +160,7 @@ void BufferedSend::abandon(const std::optional<Error>& cause) {
 bool BufferedSend::lingers() {
   const auto exclusive = services_.progress.exclusive();
   const std::lock_guard lock(mutex_);
-  return !failure_ && (carried_.active() || !waiting_.empty());
+  return !failed_ && (carried_.active() || !waiting_.empty());
 }
 
 void BufferedSend::stop_lingering() {
@@ -153,12 +171,17 @@ void BufferedSend::stop_lingering() {
 
 std::vector<InfoEntry> BufferedSend::info() const {
   std::vector<InfoEntry> entries = carried_.info();
-  entries.front().value = kind();
+  for (InfoEntry& entry : entries) {
+    if (entry.key == std::string_view("partita_kind")) entry.value = kind();
+    if (entry.key == std::string_view("partita_active")) entry.value = active() ? "true" : "false";
+  }
   return entries;
 }
 
+/// Steps use the request inside, too.
 std::string BufferedSend::explain() const {
   if (!seeks_) return "Nobody has called Match for the persistent request";
+  const auto exclusive = services_.progress.exclusive();
   const std::lock_guard lock(mutex_);
   return fmt::format("{} Behind it {} messages wait that were copied.", carried_.explain(), waiting_.size());
 }

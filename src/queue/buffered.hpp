@@ -58,6 +58,7 @@ class BufferedSend final : public Operation, private ActiveStep {
   Outcome step() noexcept override;
   bool send_next();
   void give_up(const Error& error);
+  void give_up_with_current() noexcept;
   void throw_if_failed() const;
 
   const RequestServices& services_;
@@ -71,7 +72,8 @@ class BufferedSend final : public Operation, private ActiveStep {
 
   mutable std::mutex mutex_;      ///< of the next ones; taken behind the engine's lock, or alone
   std::deque<Bytes> waiting_;     ///< messages, the oldest first
-  std::optional<Error> failure_;  ///< nothing leaves any more
+  bool failed_ = false;           ///< nothing leaves any more
+  std::optional<Error> failure_;  ///< why, unless there was no memory to keep it
 };
 
 }  // namespace partita

@@ -241,7 +241,9 @@ TEST_F(Persistent, what_a_buffered_send_has_copied_outlives_it) {
     std::fill(out.begin(), out.end(), 100 * rank() + epoch);
     ASSERT_OK(Partita_Start(&requests[1]));
     EXPECT_ERROR(Partita_Start(&requests[1]), MPI_ERR_REQUEST, "active already");
+    EXPECT_EQ("true", info_of(requests[1], "partita_active"));
     ASSERT_OK(Partita_Wait(&requests[1], MPI_STATUS_IGNORE));
+    EXPECT_EQ("false", info_of(requests[1], "partita_active")) << "whatever still has to leave";
   }
   ASSERT_OK(Partita_Request_free(&requests[1]));
   out.assign(out.size(), -1);
