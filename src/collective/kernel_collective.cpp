@@ -101,7 +101,7 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 
 /// What the other ranks must have made, too.
 std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction) {
-  const std::string what =
+  std::string what =
       fmt::format("partitioned {} in kernels, of {} bytes a block", name_of(arguments.problem.kind), block_bytes);
   if (arguments.problem.kind == Kind::bcast) return fmt::format("{}, root {}", what, arguments.problem.root);
   if (!arguments.reduction.exists()) return what;
@@ -237,15 +237,14 @@ void KernelCollective::fill_status(MPI_Status* status) const {
 Partita_Peer KernelCollective::peer_through(Neighbour& neighbour) {
   if (neighbour.out.is_empty()) return {};
   const auto route = neighbour.out.device_route();
-  const auto check = [&](bool reach, const Half& half, const char* which) {
-    if (reach) return;
-    throw Error(ErrorClass::other,
-                "kernels open the epochs of the request (info key partita_driver), but they cannot reach the memory of "
-                "{} {} over link {} ({})",
-                which, neighbour.rank, half.link_name(), half.link_reason());
+  const auto unreached = [&](const Half& half, const char* which) {
+    return Error(ErrorClass::other,
+                 "kernels open the epochs of the request (info key partita_driver), but they cannot reach the memory "
+                 "of {} {} over link {} ({})",
+                 which, neighbour.rank, half.link_name(), half.link_reason());
   };
-  check(route.has_value(), neighbour.out, "rank");
-  check(neighbour.in.device_route().has_value(), neighbour.in, "this rank from rank");
+  if (!route) throw unreached(neighbour.out, "rank");
+  if (!neighbour.in.device_route()) throw unreached(neighbour.in, "this rank from rank");
   return {nullptr, reinterpret_cast<partita_u32*>(route->remote), nullptr};
 }
 
@@ -292,14 +291,13 @@ PrequestTerms KernelCollective::terms_for_kernels() {
           .collective = std::move(terms)};
 }
 
-// ---- Ends
-// ------------------------------------------------------------------------------------------------------------
+// ---- Ends ----------------------------------------------------------------------------------------------------------
 
 void KernelCollective::throw_if_failed() const {
   if (failed_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(failure_mutex_);
     told_.store(true, std::memory_order_relaxed);
-    throw Error(*failure_);
+    if (failure_) throw Error(*failure_);
   }
   for_each_half([&](const Half& half) {
     if (half.failed()) told_.store(true, std::memory_order_relaxed);
@@ -413,8 +411,7 @@ std::optional<Error> KernelCollective::why_peers_are_lost(KernelFindings& findin
   return {};
 }
 
-// ---- What is told
-// ----------------------------------------------------------------------------------------------------
+// ---- What is told --------------------------------------------------------------------------------------------------
 
 std::vector<InfoEntry> KernelCollective::info() const {
   const bool all_matched = unmatched() == nullptr;

@@ -71,7 +71,7 @@ MovedTypes types(const MPI_Datatype array[], const Count counts[], int length) {
 
 // What the C API is given of what was kept.
 template <class Kept>
-const Kept& given(const Kept& kept) {
+Kept given(Kept kept) {
   return kept;
 }
 template <class Entry>

@@ -29,7 +29,7 @@ void check_place(memory::DeviceMemory& device_memory, const std::byte* first, st
 
 }  // namespace
 
-BufferedSend::BufferedSend(const RequestServices& services, RequestArguments arguments)
+BufferedSend::BufferedSend(const RequestServices& services, const RequestArguments& arguments)
     : Operation({}, arguments.communicator),
       services_(services),
       buffer_(arguments.buffer),

@@ -23,8 +23,8 @@ namespace partita {
 class BufferedSend final : public Operation, private ActiveStep {
  public:
   /// Throws Error where the buffer lies in GPU memory.
-  BufferedSend(const RequestServices& services, RequestArguments arguments);
-  ~BufferedSend();
+  BufferedSend(const RequestServices& services, const RequestArguments& arguments);
+  ~BufferedSend() override;
 
   void seek_peers() override {}
   void begin_match() override;
