@@ -35,7 +35,8 @@ int refuse_array(const char* call, int count, const MPI_Request requests[]) {
 
 /// Whether the MPI has started the request: one that is complete, though nobody has waited for it, has a status, unless
 /// it is a send, or MPICH has been asked before (it tells once); then it passes for inactive.
-bool is_active(MPI_Request request) {
+bool is_active(MPI_Request request, const Record& record) {
+  if (record.is_collective() && !record.was_started()) return false;
   MPI_Status status;
   int complete = 0;
   if (native().Request_get_status(request, &complete, &status) != MPI_SUCCESS || complete == 0) return true;
@@ -100,7 +101,7 @@ int OwnRequests::find(const char* call) {
           "neither persistent nor partitioned: nonblocking and generalized requests, and those of the MPI's own "
           "extensions, cannot be matched");
     }
-    if (records_[i] && is_active(request)) {
+    if (records_[i] && is_active(request, *records_[i])) {
       return refuse_request(call, place, "active; expected is an inactive one");
     }
   }
@@ -132,7 +133,8 @@ int OwnRequests::replace() {
     MPI_Request theirs = requests_[made.places.front()];
     stand_for(made.handle, made.request);
     for (const std::size_t place : made.places) handles_[place] = made.handle;
-    native().Wait(&theirs, MPI_STATUS_IGNORE);
+    const Record& record = *records_[made.places.front()];
+    if (!record.is_collective() || record.was_started()) native().Wait(&theirs, MPI_STATUS_IGNORE);
     if (const int freed = replace_with_record(&theirs, made.handle); freed != MPI_SUCCESS) code = freed;
   }
   made_.clear();

@@ -57,6 +57,10 @@ std::shared_ptr<const Record> find_record(MPI_Request request) {
   return found == all.by_handle.end() ? nullptr : found->second;
 }
 
+void note_start(MPI_Request request) {
+  if (const std::shared_ptr<const Record> found = find_record(request)) found->note_start();
+}
+
 int free_with_record(MPI_Request* request) {
   if (record_count.load(std::memory_order_relaxed) == 0 || request == nullptr) return native().Request_free(request);
   Records::Map::node_type record = take(*request);  // before the handle can be another request's

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <atomic>
 #include <memory>
 
 namespace partita::dropin {
@@ -20,12 +21,21 @@ class Record {
   virtual int make(Partita_Request* made) const = 0;
   /// A collective's request looks for its peers once it is made, and uses what the record holds until it is freed.
   virtual bool is_collective() const { return false; }
+
+  /// Whether the MPI has started its request: MPICH 4.0 says of a collective that was not yet that it is incomplete.
+  bool was_started() const { return was_started_.load(std::memory_order_relaxed); }
+  void note_start() const { was_started_.store(true, std::memory_order_relaxed); }
+
+ private:
+  mutable std::atomic<bool> was_started_{false};
 };
 
 /// Notes what `request` was made for. Returns false where there is no memory for it. Any thread, as the others.
 bool note_record(MPI_Request request, std::unique_ptr<const Record> record);
 /// The record of a request that the MPI has, or null.
 std::shared_ptr<const Record> find_record(MPI_Request request);
+/// The MPI starts `request`, which may have a record. Costs one load while there are none.
+void note_start(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);

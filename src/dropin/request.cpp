@@ -28,6 +28,7 @@ int start_all(int count, MPI_Request requests[]) {
     }
   }
   if (foreign.count > 0) {
+    for (int i = 0; i < foreign.count; ++i) note_start(foreign.requests[i]);
     if (const int code = native().Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
   }
   return own.count > 0 ? Partita_Startall(own.count, own.requests) : MPI_SUCCESS;
@@ -40,13 +41,17 @@ extern "C" {
 INTERPOSE(Start)(MPI_Request* request) {
   const Calling calling(__func__);
   Partita_Request found = ours(request);
-  return found == PARTITA_REQUEST_NULL ? native().Start(request) : Partita_Start(&found);
+  if (found != PARTITA_REQUEST_NULL) return Partita_Start(&found);
+  if (request != nullptr) note_start(*request);
+  return native().Start(request);
 }
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
   return guarded(__func__, [=](const char*) {
-    const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr;
-    return plain ? native().Startall(count, requests) : start_all(count, requests);
+    if (count <= 0 || requests == nullptr) return native().Startall(count, requests);
+    if (!nothing_is_ours()) return start_all(count, requests);
+    for (int i = 0; i < count; ++i) note_start(requests[i]);
+    return native().Startall(count, requests);
   });
 }
 
