@@ -429,7 +429,7 @@ std::vector<InfoEntry> KernelCollective::info() const {
 
 std::string KernelCollective::name() const {
   return fmt::format("Partitioned {} of {} ranks, whose epochs kernels open, algorithm {}, epoch {}",
-                     name_of(arguments_.problem.kind), arguments_.problem.size, packets, epoch_);
+                     name_of(arguments_.problem.kind), arguments_.problem.size, packets, epoch_.load());
 }
 
 std::string KernelCollective::explain() const {

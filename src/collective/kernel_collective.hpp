@@ -109,8 +109,9 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
   CollectivePlaces places_;
   std::deque<Neighbour> neighbours_;
   const link::Plan plan_;  ///< as kernels see the partitions, which they do not use
-  Epoch epoch_;            ///< the newest that kernels have opened, as far as the host knows
-  Epoch newest_flag_;      ///< likewise
+  /// The newest that kernels have opened, as far as the host knows. The watch reads it, too.
+  std::atomic<Epoch> epoch_;
+  Epoch newest_flag_;  ///< likewise
   std::atomic<bool> given_up_{false};
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};

@@ -145,7 +145,7 @@ bool RecvRequest::all_arrived() {
   const bool all = or_fail([this] {
     const link::Range arrived{next_, first_missing({next_, pieces_})};
     if (arrived.size() > 0 && deliver(arrived)) next_ = arrived.end;
-    return next_ == pieces_;
+    return next_ == pieces_ && is_packed();
   });
   if (!all) return false;
   if (tells_kernels() && !device_.side().told_kernels()) return false;

@@ -67,6 +67,9 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   const RequestServices& services_;
   const Message message_;
   Half& half_;
+  /// Whether no step of the progress engine packs, or unpacks, for the open epoch.
+  bool is_packed() const { return packing_ == nullptr || packing_->all_told(); }
+
   DeviceRequest device_;
   std::unique_ptr<GpuPacking> packing_;  ///< where the buffer lies in GPU memory and has gaps
   bool link_wants_progress_ = false;     ///< an open epoch needs host steps all along

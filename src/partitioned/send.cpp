@@ -126,14 +126,14 @@ bool SendRequest::done() {
 }
 
 bool SendRequest::epoch_is_over() {
-  if (!device_.exists()) return out_.all_finished();
+  if (!device_.exists()) return out_.all_finished() && is_packed();
   const DeviceSide& side = device_.side();
   return side.completed(out_.epoch()) && !side.hands_over(out_.epoch()) && out_.finished();
 }
 
 bool SendRequest::all_left() {
   out_.flush();
-  return out_.all_finished();
+  return out_.all_finished() && is_packed();
 }
 
 bool SendRequest::device_done() {

@@ -69,16 +69,16 @@ ActiveStep::Outcome GpuPacking::step() noexcept {
 
 ActiveStep::Outcome GpuPacking::tell_of_moved() {
   bool moved = false;
-  while (told_ != begins_.load(std::memory_order_acquire)) {
+  std::uint64_t told = told_.load(std::memory_order_relaxed);
+  while (told != begins_.load(std::memory_order_acquire)) {
     const Epoch ended = std::atomic_ref(*ended_).load(std::memory_order_acquire);
-    if (!reached(ended, static_cast<Epoch>(told_ + 1))) {
+    if (!reached(ended, static_cast<Epoch>(told + 1))) {
       if (!moved) check_stream();
       return moved ? Outcome::moved : Outcome::waiting;
     }
-    const link::Range partitions = begun_[told_ % begun_.size()];
-    ++told_;
+    owner_.moved(begun_[told % begun_.size()]);
+    told_.store(++told, std::memory_order_release);  // pairs with all_told(): the owner may open another epoch
     moved = true;
-    owner_.moved(partitions);
   }
   return moved ? Outcome::moved : Outcome::idle;
 }

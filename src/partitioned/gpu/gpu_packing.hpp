@@ -42,6 +42,8 @@ class GpuPacking final : private ActiveStep {
   /// unpack them from there: of `total_bytes` packed bytes, where the message is shorter than the buffer. Any thread,
   /// each partition once an epoch. Throws Error where the GPU works no longer.
   void begin(link::Range partitions, std::byte* packed, std::int64_t total_bytes);
+  /// Whether the owner has heard of all that was begun, and no call to it goes on. Any thread.
+  bool all_told() const { return told_.load(std::memory_order_acquire) == begins_.load(std::memory_order_acquire); }
   /// Nothing more begins or is told, and nothing is under way. Blocks until then, not behind any kernel of the
   /// program. No step of the progress engine runs meanwhile.
   void close() noexcept;
@@ -65,7 +67,7 @@ class GpuPacking final : private ActiveStep {
 
   std::vector<link::Range> begun_;        ///< a ring with room for an epoch
   std::atomic<std::uint64_t> begins_{0};  ///< so many ever
-  std::uint64_t told_ = 0;                ///< so many of them the owner knows of; the steps'
+  std::atomic<std::uint64_t> told_{0};    ///< so many of them the owner has heard of; the steps'
 };
 
 }  // namespace partita
