@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "collective/turn.hpp"
 #include "core/current_error.hpp"
 #include "partitioned/listed.hpp"
 #include "partitioned/partition_range.hpp"
@@ -131,25 +132,18 @@ void Collective::for_each_leg(Body body) const {
 }
 
 void Collective::seek_peers() {
-  std::atomic<std::uint32_t>& numbers = arguments_.communicator->collectives;
-  places_.number = numbers.fetch_add(1, std::memory_order_relaxed);
-  bool is_known = false;  // to a peer
-  const auto seek = [&](Leg& leg) {
-    leg.seek_peer(services_.matcher);
-    is_known = true;
-  };
-  try {
+  seek_in_turn(*arguments_.communicator, places_, [this](bool& is_known) {
+    const auto seek = [&](Leg& leg) {
+      leg.seek_peer(services_.matcher);
+      is_known = true;
+    };
     auto leg = legs_.begin();
     auto empty_leg = empty_legs_.begin();
     for (const Action& action : schedule_.actions) {
       if (action.has_peer()) seek(**(action.is_empty() ? empty_leg : leg)++);
     }
     for (const auto& each : meeting_.legs()) seek(*each);
-  } catch (...) {
-    if (!is_known) numbers.fetch_sub(1, std::memory_order_relaxed);  // as if it had never been made
-    throw;
-  }
-  places_.ordinals = {};
+  });
 }
 
 bool Collective::matched() const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collective/gpu_reduction.hpp"
+#include "collective/turn.hpp"
 #include "core/current_error.hpp"
 #include "partita/device/impl/elements.hpp"
 
@@ -185,20 +186,13 @@ void KernelCollective::for_each_half(Body body) const {
 }
 
 void KernelCollective::seek_peers() {
-  std::atomic<std::uint32_t>& numbers = arguments_.communicator->collectives;
-  places_.number = numbers.fetch_add(1, std::memory_order_relaxed);
-  bool is_known = false;  // to a peer
-  try {
+  seek_in_turn(*arguments_.communicator, places_, [this](bool& is_known) {
     for (Neighbour& neighbour : neighbours_) {
       services_.matcher.add(neighbour.out);
       is_known = true;
       services_.matcher.add(neighbour.in);
     }
-  } catch (...) {
-    if (!is_known) numbers.fetch_sub(1, std::memory_order_relaxed);  // as if it had never been made
-    throw;
-  }
-  places_.ordinals = {};
+  });
 }
 
 bool KernelCollective::matched() const {

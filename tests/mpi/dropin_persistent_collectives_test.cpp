@@ -44,12 +44,13 @@ bool is_matched(MPI_Request request) {
   return flag == 1;
 }
 
-std::string kind_of(MPI_Request request) {
+/// The value of `key` in what is told of the request.
+std::string told(MPI_Request request, const char* key) {
   MPI_Info info = MPI_INFO_NULL;
   EXPECT_OK(Partita_mpi_Request_get_info(request, &info));
   char value[MPI_MAX_INFO_VAL] = {};
   int flag = 0;
-  MPI_Info_get(info, "partita_kind", MPI_MAX_INFO_VAL - 1, value, &flag);
+  MPI_Info_get(info, key, MPI_MAX_INFO_VAL - 1, value, &flag);
   MPI_Info_free(&info);
   return value;
 }
@@ -81,7 +82,7 @@ void expect_like_the_mpi(const Made<MPI_Request>& made, InPlace in_place, int ro
       EXPECT_FALSE(are_the_mpis && is_matched(request));
       ASSERT_OK(MPIX_Match(&request));
       EXPECT_TRUE(is_matched(request));
-      EXPECT_EQ(0U, kind_of(request).find("persistent_"));
+      EXPECT_EQ(0U, told(request, "partita_kind").find("persistent_"));
       ASSERT_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, nullptr));
     }
     std::ranges::copy(epochs[epoch].sent, sent.begin());
@@ -170,7 +171,7 @@ TEST_F(DropinPersistentCollective, barrier_ends_on_no_rank_before_all_have_start
       ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     }
   }
-  EXPECT_EQ("persistent_barrier", kind_of(request));
+  EXPECT_EQ("persistent_barrier", told(request, "partita_kind"));
   ASSERT_OK(MPI_Request_free(&request));
 }
 
@@ -197,13 +198,7 @@ TEST_F(DropinPersistentCollective, arguments_are_kept_from_the_init_call_on) {
   places.assign(size, 4);
   types.assign(size, MPI_DATATYPE_NULL);
   ASSERT_OK(MPIX_Match(&request));
-  MPI_Info told = MPI_INFO_NULL;
-  ASSERT_OK(Partita_mpi_Request_get_info(request, &told));
-  char algorithm[MPI_MAX_INFO_VAL] = {};
-  int flag = 0;
-  MPI_Info_get(told, "partita_algorithm", MPI_MAX_INFO_VAL - 1, algorithm, &flag);
-  MPI_Info_free(&told);
-  EXPECT_STREQ("pairwise", algorithm);
+  EXPECT_EQ("pairwise", told(request, "partita_algorithm"));
   ASSERT_OK(MPI_Start(&request));
   ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   for (std::size_t i = 0; i < size; ++i) {
