@@ -36,6 +36,27 @@ void Buffer::for_each_run(std::int64_t first, std::int64_t last, const Use& use)
   }
 }
 
+/// Where bytes [first, last) lie: one piece of memory, which is copied at once where it is a GPU's.
+std::pair<std::int64_t, std::int64_t> Buffer::hull(std::int64_t first, std::int64_t last) const {
+  std::int64_t from = bytes_.size_bytes();
+  std::int64_t to = 0;
+  for_each_run(first, last, [&](std::int64_t, std::int64_t place, std::int64_t n) {
+    from = std::min(from, place);
+    to = std::max(to, place + n);
+    return true;
+  });
+  return {std::min(from, to), to};
+}
+
+template <class Use>
+void Buffer::read_runs(std::int64_t first, std::int64_t last, const Use& use) const {
+  const auto [from, to] = hull(first, last);
+  bytes_.read(from, to, [&, from = from](const std::uint8_t* bytes) {
+    for_each_run(first, last,
+                 [&](std::int64_t p, std::int64_t place, std::int64_t n) { return use(bytes + (place - from), p, n); });
+  });
+}
+
 void Buffer::find_gaps() {
   const std::int64_t size_bytes = bytes_.size_bytes();
   std::vector<std::uint8_t> used(static_cast<std::size_t>(size_bytes), 0);
@@ -55,17 +76,18 @@ void Buffer::find_gaps() {
 }
 
 void Buffer::write_pattern(std::uint64_t key, std::int64_t first, std::int64_t last) {
+  GatheredCopies copies;
   for_each_run(first, last, [&](std::int64_t p, std::int64_t place, std::int64_t n) {
-    bytes_.write(place, place + n, [&](std::uint8_t* bytes) { test::write_pattern(bytes, key, p, p + n); });
+    bytes_.write(place, place + n, copies, [&](std::uint8_t* bytes) { test::write_pattern(bytes, key, p, p + n); });
     return true;
   });
+  copies.make();
 }
 
 testing::AssertionResult Buffer::holds_pattern(std::uint64_t key, std::int64_t first, std::int64_t last) const {
   std::int64_t wrong = last;
-  for_each_run(first, last, [&](std::int64_t p, std::int64_t place, std::int64_t n) {
-    const std::int64_t off = bytes_.read(
-        place, place + n, [&](const std::uint8_t* bytes) { return first_off_pattern(bytes, key, p, p + n); });
+  read_runs(first, last, [&](const std::uint8_t* bytes, std::int64_t p, std::int64_t n) {
+    const std::int64_t off = first_off_pattern(bytes, key, p, p + n);
     if (off != p + n) wrong = off;
     return off == p + n;
   });
@@ -74,8 +96,8 @@ testing::AssertionResult Buffer::holds_pattern(std::uint64_t key, std::int64_t f
 
 std::vector<std::uint8_t> Buffer::packed() const {
   std::vector<std::uint8_t> result(static_cast<std::size_t>(packed_bytes()));
-  for_each_run(0, packed_bytes(), [&](std::int64_t p, std::int64_t place, std::int64_t n) {
-    bytes_.read(place, place + n, [&](const std::uint8_t* bytes) { std::copy_n(bytes, n, result.data() + p); });
+  read_runs(0, packed_bytes(), [&](const std::uint8_t* bytes, std::int64_t p, std::int64_t n) {
+    std::copy_n(bytes, n, result.data() + p);
     return true;
   });
   return result;
@@ -84,13 +106,11 @@ std::vector<std::uint8_t> Buffer::packed() const {
 testing::AssertionResult Buffer::holds(const std::vector<std::uint8_t>& expected, std::int64_t first,
                                        std::int64_t last) const {
   std::int64_t wrong = last;
-  for_each_run(first, last, [&](std::int64_t p, std::int64_t place, std::int64_t n) {
+  read_runs(first, last, [&](const std::uint8_t* bytes, std::int64_t p, std::int64_t n) {
     const std::uint8_t* wanted = expected.data() + p;
-    return bytes_.read(place, place + n, [&](const std::uint8_t* bytes) {
-      if (std::memcmp(bytes, wanted, static_cast<std::size_t>(n)) == 0) return true;
-      wrong = p + (std::mismatch(bytes, bytes + n, wanted).first - bytes);
-      return false;
-    });
+    if (std::memcmp(bytes, wanted, static_cast<std::size_t>(n)) == 0) return true;
+    wrong = p + (std::mismatch(bytes, bytes + n, wanted).first - bytes);
+    return false;
   });
   return wrong == last ? testing::AssertionSuccess() : differs(wrong, expected[static_cast<std::size_t>(wrong)]);
 }
@@ -108,19 +128,19 @@ void Buffer::reset() {
 }
 
 testing::AssertionResult Buffer::gaps_untouched() const {
-  for (const auto& [first, last] : gaps_) {
-    for (std::int64_t from = first; from < last; from += static_cast<std::int64_t>(untouched_block.size())) {
-      const std::int64_t n = std::min(last - from, static_cast<std::int64_t>(untouched_block.size()));
-      const std::int64_t wrong = bytes_.read(from, from + n, [&](const std::uint8_t* bytes) {
-        if (std::memcmp(bytes, untouched_block.data(), static_cast<std::size_t>(n)) == 0) return n;
-        return static_cast<std::int64_t>(std::mismatch(bytes, bytes + n, untouched_block.data()).first - bytes);
-      });
-      if (wrong == n) continue;
-      return testing::AssertionFailure() << "the byte at offset " << from + wrong - origin_
-                                         << " from the buffer's address lies outside its type map and was overwritten";
+  return bytes_.read(0, bytes_.size_bytes(), [this](const std::uint8_t* bytes) {
+    for (const auto& [first, last] : gaps_) {
+      for (std::int64_t from = first; from < last; from += static_cast<std::int64_t>(untouched_block.size())) {
+        const std::int64_t n = std::min(last - from, static_cast<std::int64_t>(untouched_block.size()));
+        if (std::memcmp(bytes + from, untouched_block.data(), static_cast<std::size_t>(n)) == 0) continue;
+        const auto wrong = std::mismatch(bytes + from, bytes + from + n, untouched_block.data()).first - bytes;
+        return testing::AssertionFailure()
+               << "the byte at offset " << wrong - origin_
+               << " from the buffer's address lies outside its type map and was overwritten";
+      }
     }
-  }
-  return testing::AssertionSuccess();
+    return testing::AssertionSuccess();
+  });
 }
 
 }  // namespace partita::test

@@ -53,6 +53,11 @@ class Buffer {
   /// memory on. Ends when `use` returns false.
   template <class Use>
   void for_each_run(std::int64_t first, std::int64_t last, const Use& use) const;
+  std::pair<std::int64_t, std::int64_t> hull(std::int64_t first, std::int64_t last) const;
+  /// Calls `use(bytes, p, n)` for packed bytes [first, last) in pieces, where the host can read them. Ends when `use`
+  /// returns false.
+  template <class Use>
+  void read_runs(std::int64_t first, std::int64_t last, const Use& use) const;
   void find_gaps();
   testing::AssertionResult differs(std::int64_t position, int expected) const;
 

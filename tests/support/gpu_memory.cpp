@@ -42,10 +42,12 @@ void gpu_free(void* memory) {
   must(cudaFree(memory), "cudaFree");
 }
 
-void gpu_copy(void* to, const void* from, std::size_t size_bytes) {
-  if (size_bytes == 0) return;
+void gpu_copies(std::span<const GpuCopy> copies) {
   enter_gpu();
-  must(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, cudaStreamPerThread), "cudaMemcpyAsync");
+  for (const auto& [to, from, size_bytes] : copies) {
+    if (size_bytes == 0) continue;
+    must(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, cudaStreamPerThread), "cudaMemcpyAsync");
+  }
   must(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
 }
 

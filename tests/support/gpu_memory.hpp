@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace partita::test {
 
@@ -17,7 +18,17 @@ int own_gpu();
 std::uint8_t* gpu_allocate(std::size_t size_bytes);
 void gpu_free(void* memory);
 
-/// Between host and GPU, or within either; complete on return, and not behind the work of another thread.
-void gpu_copy(void* to, const void* from, std::size_t size_bytes);
+struct GpuCopy {
+  void* to;
+  const void* from;
+  std::size_t size_bytes;
+};
+/// Between host and GPU, or within either, in their order; complete on return, and not behind the work of another
+/// thread.
+void gpu_copies(std::span<const GpuCopy> copies);
+inline void gpu_copy(void* to, const void* from, std::size_t size_bytes) {
+  const GpuCopy only{to, from, size_bytes};
+  gpu_copies({&only, 1});
+}
 
 }  // namespace partita::test

@@ -24,7 +24,7 @@ void gpu_free(void*) {
   refuse();
 }
 
-void gpu_copy(void*, const void*, std::size_t) {
+void gpu_copies(std::span<const GpuCopy>) {
   refuse();
 }
 

@@ -18,8 +18,10 @@ void gpu_free(void* memory) {
   if (memory != nullptr) FakeGpu::instance().free(static_cast<std::byte*>(memory));
 }
 
-void gpu_copy(void* to, const void* from, std::size_t size_bytes) {
-  if (size_bytes > 0) std::memcpy(to, from, size_bytes);  // the memory of no bytes is null
+void gpu_copies(std::span<const GpuCopy> copies) {
+  for (const auto& [to, from, size_bytes] : copies) {
+    if (size_bytes > 0) std::memcpy(to, from, size_bytes);  // the memory of no bytes is null
+  }
 }
 
 }  // namespace partita::test

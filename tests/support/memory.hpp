@@ -23,6 +23,24 @@ struct FreeMemory {
   void operator()(std::uint8_t* data) const;
 };
 
+/// Copies to a GPU that are gathered, and then made together.
+class GatheredCopies {
+ public:
+  /// Where the `n` bytes for `to` are to be written before make() is called.
+  std::uint8_t* add(std::uint8_t* to, std::int64_t n) {
+    const auto& bytes = blocks_.emplace_back(std::make_unique<std::uint8_t[]>(static_cast<std::size_t>(n)));
+    copies_.push_back({to, bytes.get(), static_cast<std::size_t>(n)});
+    return bytes.get();
+  }
+  void make() const {
+    if (!copies_.empty()) gpu_copies(copies_);
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::uint8_t[]>> blocks_;
+  std::vector<GpuCopy> copies_;
+};
+
 /// A piece of memory that the host fills and looks at wherever it lies.
 class Bytes {
  public:
@@ -41,13 +59,18 @@ class Bytes {
     gpu_copy(copy.data(), data_.get() + first, copy.size());
     return use(const_cast<const std::uint8_t*>(copy.data()));
   }
-  /// Calls `fill(bytes)`, which writes all of bytes [first, last).
+  /// Calls `fill(bytes)`, which writes all of bytes [first, last). A GPU's are written when `copies` are made.
+  template <class Fill>
+  void write(std::int64_t first, std::int64_t last, GatheredCopies& copies, const Fill& fill) {
+    std::uint8_t* const own = data_.get() + first;
+    fill(memory_ == Memory::gpu ? copies.add(own, last - first) : own);
+  }
+  /// The same, written on return.
   template <class Fill>
   void write(std::int64_t first, std::int64_t last, const Fill& fill) {
-    if (memory_ != Memory::gpu) return fill(data_.get() + first);
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(last - first));
-    fill(bytes.data());
-    gpu_copy(data_.get() + first, bytes.data(), bytes.size());
+    GatheredCopies copies;
+    write(first, last, copies, fill);
+    copies.make();
   }
 
  private:
