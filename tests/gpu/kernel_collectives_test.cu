@@ -1,4 +1,5 @@
 // Collectives that kernels do, all blocks of a grid together: contents, in every epoch, while the hosts sleep.
+#include <cooperative_groups.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
@@ -86,6 +87,7 @@ __global__ void __launch_bounds__(256) run(const __grid_constant__ Seen seen, in
         atomicAdd_system(&verdict->wrong_bytes, 4ULL);
       }
     }
+    cooperative_groups::this_grid().sync();  // in a bcast the root writes where others still look
   }
 }
 
