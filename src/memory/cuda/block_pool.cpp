@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "memory/cuda/check.hpp"
+#include "memory/cuda/drain.hpp"
 #include "memory/cuda/pointer.hpp"
 
 namespace partita::memory::cuda {
@@ -70,7 +71,7 @@ std::byte* BlockPool::create_slab(Gpu& gpu, int device, std::size_t size_bytes) 
 void BlockPool::zero(int device, std::byte* first, std::size_t size_bytes) {
   const CUstream stream = contexts_.stream(device);
   PARTITA_CU(cuMemsetD8Async, device_address(first), 0, size_bytes, stream);
-  PARTITA_CU(cuStreamSynchronize, stream);
+  drain(stream, device);
 }
 
 }  // namespace partita::memory::cuda

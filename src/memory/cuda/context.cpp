@@ -51,12 +51,21 @@ CUfunction Contexts::kernel(int device, Kernel kernel) {
   return kernels.functions[static_cast<std::size_t>(kernel)];
 }
 
+CUstream create_stream() {
+  int lowest = 0;
+  int highest = 0;
+  PARTITA_CU(cuCtxGetStreamPriorityRange, &lowest, &highest);
+  CUstream stream = nullptr;
+  PARTITA_CU(cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, highest);
+  return stream;
+}
+
 CUstream Contexts::stream(int device) {
   const std::lock_guard lock(mutex_);
   Gpu& found = gpu(device);
   if (found.stream == nullptr) {
     const InContext in_context(found.context);
-    PARTITA_CU(cuStreamCreateWithPriority, &found.stream, CU_STREAM_NON_BLOCKING, 0);
+    found.stream = create_stream();
   }
   return found.stream;
 }

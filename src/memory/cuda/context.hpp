@@ -40,6 +40,10 @@ class Contexts {
   std::vector<Gpu> gpus_;
 };
 
+/// A stream in the current context, apart from the program's: it waits for none of CUDA's default streams, and its
+/// priority, the highest, has work queues of its own. Throws Error.
+CUstream create_stream();
+
 /// Makes a context current in this thread, and on leaving the one that was. Unlike cudaSetDevice it leaves no trace in
 /// a thread that has not used CUDA yet. Meanwhile a stream capture of the program's is not disturbed by what is called.
 class InContext {

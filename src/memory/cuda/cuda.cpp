@@ -6,6 +6,7 @@
 #include "memory/cuda/block_pool.hpp"
 #include "memory/cuda/check.hpp"
 #include "memory/cuda/context.hpp"
+#include "memory/cuda/drain.hpp"
 #include "memory/cuda/exports.hpp"
 #include "memory/cuda/imports.hpp"
 #include "memory/cuda/pointer.hpp"
@@ -88,7 +89,7 @@ void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
   const CUstream stream = contexts_.stream(device);
   const cuda::InContext in_context(contexts_.of(device));
   PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
-  PARTITA_CU(cuStreamSynchronize, stream);
+  cuda::drain(stream, device);
 }
 
 void CudaMemory::check(int device) {

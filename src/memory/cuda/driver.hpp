@@ -58,7 +58,6 @@
   X(cuStreamCreateWithPriority)        \
   X(cuStreamDestroy)                   \
   X(cuStreamQuery)                     \
-  X(cuStreamSynchronize)               \
   X(cuStreamGetCtx)                    \
   X(cuStreamIsCapturing)               \
   X(cuStreamWaitEvent)                 \

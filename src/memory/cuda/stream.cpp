@@ -4,6 +4,7 @@
 #include <array>
 
 #include "memory/cuda/check.hpp"
+#include "memory/cuda/drain.hpp"
 #include "memory/cuda/pointer.hpp"
 
 namespace partita::memory::cuda {
@@ -122,7 +123,7 @@ class CudaStream final : public Stream {
   void drain() override {
     refuse_while_capturing("drained");
     const InContext in_context(context_);
-    PARTITA_CU(cuStreamSynchronize, stream_);
+    cuda::drain(stream_, device_);
   }
 
  private:
@@ -211,12 +212,7 @@ int device_of(Contexts& contexts, CUcontext context) {
 
 std::unique_ptr<Stream> make_stream(Contexts& contexts, int device, bool memory_operations) {
   const InContext in_context(contexts.of(device));
-  int lowest = 0;
-  int highest = 0;
-  PARTITA_CU(cuCtxGetStreamPriorityRange, &lowest, &highest);
-  CUstream stream = nullptr;
-  PARTITA_CU(cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, highest);
-  return std::make_unique<CudaStream>(contexts, device, stream, CudaStream::Owner::partita, memory_operations);
+  return std::make_unique<CudaStream>(contexts, device, create_stream(), CudaStream::Owner::partita, memory_operations);
 }
 
 std::unique_ptr<Stream> stream_of_program(Contexts& contexts, void* native) {

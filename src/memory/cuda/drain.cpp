@@ -1,0 +1,39 @@
+#include "memory/cuda/drain.hpp"
+
+#include <chrono>
+#include <optional>
+
+#include "core/log.hpp"
+#include "memory/cuda/check.hpp"
+
+namespace partita::memory::cuda {
+namespace {
+
+using DrainClock = std::chrono::steady_clock;
+
+/// The largest copies take a second or two.
+constexpr auto looks_like_a_hang = std::chrono::seconds(20);
+constexpr int looks_a_clock = 1024;
+
+}  // namespace
+
+/// Queries, as fast as the driver's own wait, which could say nothing.
+void drain(CUstream stream, int device) {
+  std::optional<DrainClock::time_point> since;
+  bool told = false;
+  for (int looks = 1;; ++looks) {
+    const CUresult result = driver().cuStreamQuery(stream);
+    if (result != CUDA_ERROR_NOT_READY) return check_driver(driver(), result, "cuStreamQuery");
+    if (told || looks % looks_a_clock != 0) continue;
+    const auto now = DrainClock::now();
+    if (!since) since = now;
+    if (now - *since < looks_like_a_hang) continue;
+    told = true;
+    log("a copy on GPU {} has not ended for {} s. Another stream may stand in its way: streams share the work queues "
+        "of "
+        "a GPU, and one that waits holds up its queue. CUDA_DEVICE_MAX_CONNECTIONS=32 gives this process more of them",
+        device, std::chrono::duration_cast<std::chrono::seconds>(looks_like_a_hang).count());
+  }
+}
+
+}  // namespace partita::memory::cuda
