@@ -231,15 +231,19 @@ def links_used(jobs):
 
 
 def early_samples(jobs):
-    """Lines that say how many samples of each row were early, of all jobs together, where the benchmark counts them."""
+    """Lines that say how many samples of each subject were early, of all jobs together, where the benchmark counts them: the same
+    share at all sizes is told once."""
     early, taken = collections.Counter(), collections.Counter()
     for found in jobs:
         for row in found["rows"]:
             if "early" in row:
-                early[row["subject"], row["bytes"], row["partitions"]] += row["early"]
-                taken[row["subject"], row["bytes"], row["partitions"]] += len(row["samples"])
-    return [f"- {subject}, {size} bytes in {partitions} partitions: {early[subject, size, partitions]} of {count} samples early"
-            for (subject, size, partitions), count in taken.items()]
+                early[row["subject"], row["partitions"], row["bytes"]] += row["early"]
+                taken[row["subject"], row["partitions"], row["bytes"]] += len(row["samples"])
+    sizes = collections.defaultdict(list)
+    for (subject, partitions, size), count in taken.items():
+        sizes[subject, partitions, early[subject, partitions, size], count].append(f"{size}")
+    return [f"- {subject}, {partitions} partitions: {count} of {samples} samples early, at each size of {', '.join(with_them)} bytes"
+            for (subject, partitions, count, samples), with_them in sizes.items()]
 
 
 def where_ranks_ran(jobs):

@@ -88,8 +88,8 @@ def test_a_figure_is_the_median_of_the_jobs_beside_the_least_and_the_largest(mea
     measured = measure()
     summary = measured.summary("partita-c")
     assert [float(summary[column]) for column in ("jobs", "median", "min", "max")] == [5, 30, 10, 50]
-    assert "- partita-c, 8192 bytes in 8 partitions: 10 of 10 samples early" in measured.page
-    assert "- persistent, 8192 bytes in 8 partitions: 0 of 10 samples early" in measured.page
+    assert "- partita-c, 8 partitions: 10 of 10 samples early, at each size of 8192 bytes" in measured.page
+    assert "- persistent, 8 partitions: 0 of 10 samples early, at each size of 8192 bytes" in measured.page
 
 
 def test_another_number_of_jobs_may_be_asked_for(measure):
