@@ -1,10 +1,12 @@
 /* What dropin_fortran.f90 leaves to C: Fortran interfaces of older MPIs have no partitioned calls. */
 #include <mpi.h>
+#include <partita/mpix.h>
 #include <time.h>
 
 enum { partitions = 4, size_bytes = 40000 };
 
-static char data[size_bytes];
+char dropin_fortran_data[size_bytes];
+static char* const data = dropin_fortran_data;
 static int own_rank;
 
 static char expected(int epoch, int i) {
@@ -27,9 +29,19 @@ void fill(int epoch) {
   for (int i = 0; i < size_bytes; ++i) data[i] = own_rank == 0 ? expected(epoch, i) : -1;
 }
 
-void mark_late(int request) {
+int matched_request(int request) {
+  MPI_Request matched = MPI_Request_f2c(request);
+  MPIX_Match(&matched);
+  return MPI_Request_c2f(matched);
+}
+
+void pause_long(void) {
   const struct timespec time = {0, 10000000};
   nanosleep(&time, NULL);
+}
+
+void mark_late(int request) {
+  pause_long();
   MPI_Pready_range(0, partitions - 1, MPI_Request_f2c(request));
 }
 

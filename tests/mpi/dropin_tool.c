@@ -5,13 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { start, startall, wait_one, wait_all, wait_any, test_one, test_all, calls };
-static const char* const names[calls] = {"MPI_Start",   "MPI_Startall", "MPI_Wait",   "MPI_Waitall",
-                                         "MPI_Waitany", "MPI_Test",     "MPI_Testall"};
+enum { init, start, startall, wait_one, wait_all, wait_any, test_one, test_all, calls };
+static const char* const names[calls] = {"MPI_Send_init or MPI_Recv_init",
+                                         "MPI_Start",
+                                         "MPI_Startall",
+                                         "MPI_Wait",
+                                         "MPI_Waitall",
+                                         "MPI_Waitany",
+                                         "MPI_Test",
+                                         "MPI_Testall"};
 static int seen[calls];
 
 int MPI_Init(int* argc, char*** argv) {
   return PMPI_Init(argc, argv);
+}
+
+int MPI_Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  ++seen[init];
+  return PMPI_Send_init(buf, count, datatype, dest, tag, comm, request);
+}
+
+int MPI_Recv_init(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  ++seen[init];
+  return PMPI_Recv_init(buf, count, datatype, source, tag, comm, request);
 }
 
 int MPI_Start(MPI_Request* request) {
