@@ -40,8 +40,8 @@ class Contexts {
   std::vector<Gpu> gpus_;
 };
 
-/// A stream in the current context, apart from the program's: it waits for none of CUDA's default streams, and its
-/// priority, the highest, has work queues of its own. Throws Error.
+/// A stream in the current context, apart from the program's: it waits for none of CUDA's default streams, and is of
+/// the highest priority, which has work queues of its own where the process has enough. Throws Error.
 CUstream create_stream();
 
 /// Makes a context current in this thread, and on leaving the one that was. Unlike cudaSetDevice it leaves no trace in
