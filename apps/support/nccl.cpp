@@ -10,7 +10,9 @@ namespace partita::apps {
 namespace {
 
 constexpr int success = 0;
-constexpr int type_int8 = 0;  // ncclInt8
+constexpr int type_int8 = 0;   // ncclInt8
+constexpr int type_int32 = 2;  // ncclInt32
+constexpr int sum = 0;         // ncclSum
 
 std::vector<std::string> names_to_try(const std::string& path) {
   if (!path.empty()) return {path};
@@ -32,6 +34,10 @@ NcclLibrary::NcclLibrary(const std::string& wanted_by, const std::string& path) 
   library.take("ncclGroupEnd", group_end);
   library.take("ncclSend", send);
   library.take("ncclRecv", recv);
+  library.take("ncclAllReduce", all_reduce);
+  library.take("ncclAllGather", all_gather);
+  library.take("ncclReduceScatter", reduce_scatter);
+  library.take("ncclBroadcast", broadcast);
   library.take("ncclGetErrorString", get_error_string);
 }
 
@@ -65,6 +71,18 @@ void Nccl::send(const void* data, std::size_t size_bytes, int peer, cudaStream_t
 }
 void Nccl::receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream) {
   library_.check(library_.recv(data, size_bytes, type_int8, peer, comm_, stream), "ncclRecv");
+}
+void Nccl::all_reduce_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream) {
+  library_.check(library_.all_reduce(sent, received, count, type_int32, sum, comm_, stream), "ncclAllReduce");
+}
+void Nccl::all_gather(const int* sent, int* received, std::size_t count, cudaStream_t stream) {
+  library_.check(library_.all_gather(sent, received, count, type_int32, comm_, stream), "ncclAllGather");
+}
+void Nccl::reduce_scatter_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream) {
+  library_.check(library_.reduce_scatter(sent, received, count, type_int32, sum, comm_, stream), "ncclReduceScatter");
+}
+void Nccl::broadcast(int* data, std::size_t count, int root, cudaStream_t stream) {
+  library_.check(library_.broadcast(data, data, count, type_int32, root, comm_, stream), "ncclBroadcast");
 }
 
 }  // namespace partita::apps

@@ -28,6 +28,10 @@ class NcclLibrary {
   int (*group_end)();
   int (*send)(const void*, std::size_t count, int type, int peer, Comm, cudaStream_t);
   int (*recv)(void*, std::size_t count, int type, int peer, Comm, cudaStream_t);
+  int (*all_reduce)(const void*, void*, std::size_t count, int type, int operation, Comm, cudaStream_t);
+  int (*all_gather)(const void*, void*, std::size_t count, int type, Comm, cudaStream_t);
+  int (*reduce_scatter)(const void*, void*, std::size_t count, int type, int operation, Comm, cudaStream_t);
+  int (*broadcast)(const void*, void*, std::size_t count, int type, int root, Comm, cudaStream_t);
   const char* (*get_error_string)(int);
 
   /// Throws std::runtime_error that names `call` unless `code` is success.
@@ -49,6 +53,11 @@ class Nccl {
   /// In the order of `stream`.
   void send(const void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
   void receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
+  /// Of `count` ints each: a block of the buffer that has several.
+  void all_reduce_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);
+  void all_gather(const int* sent, int* received, std::size_t count, cudaStream_t stream);
+  void reduce_scatter_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);
+  void broadcast(int* data, std::size_t count, int root, cudaStream_t stream);
 
  private:
   NcclLibrary library_;

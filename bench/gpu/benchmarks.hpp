@@ -35,6 +35,8 @@ inline constexpr Naming late_neighbours_naming{
     "Time from a kernel's mark of one partition to its arrival, the others being marked --compute-us later"};
 inline constexpr Naming progress_naming{"partitioned.progress",
                                         "What a step of the progress engine costs, and a process that sleeps"};
+inline constexpr Naming collectives_naming{"collective.in-kernel",
+                                           "One of the collectives that a running kernel does one after another"};
 
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();

@@ -14,5 +14,6 @@ Benchmark fig5_benchmark();
 Benchmark table1_benchmark();
 Benchmark late_neighbours_benchmark();
 Benchmark progress_benchmark();
+Benchmark collectives_benchmark();
 
 }  // namespace partita::bench::gpu

@@ -1,0 +1,279 @@
+// collective.in-kernel: collectives that a running kernel does, without a launch for each.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "bench/gpu/benchmarks.hpp"
+#include "bench/gpu/kernel_collectives.hpp"
+#include "bench/gpu/measurement.hpp"
+#include "bench/gpu/nccl.hpp"
+#include "bench/gpu/table.hpp"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+constexpr std::pair<Collective, const char*> collectives[] = {{Collective::allreduce, "allreduce"},
+                                                              {Collective::allgather, "allgather"},
+                                                              {Collective::reduce_scatter, "reduce-scatter"},
+                                                              {Collective::alltoall, "alltoall"},
+                                                              {Collective::bcast, "bcast"}};
+
+/// Data are cut into strips of this size, each of which a block moves (docs/design/collectives.md).
+constexpr std::int64_t strip_bytes = 4096;
+constexpr std::int64_t unit_bytes = 16;
+constexpr int most_default_blocks = 64;
+
+/// What the ranks of one collective of ints have: of `size_bytes` a block.
+struct Exchange {
+  Collective kind;
+  int rank, ranks;
+  std::int64_t count;  ///< elements of a block
+
+  bool scatters() const { return kind == Collective::reduce_scatter || kind == Collective::alltoall; }
+  bool gathers() const { return kind == Collective::allgather || kind == Collective::alltoall; }
+  bool reduces() const { return kind == Collective::allreduce || kind == Collective::reduce_scatter; }
+  bool sends() const { return kind != Collective::bcast || rank == 0; }
+  std::int64_t sent() const { return count * (scatters() ? ranks : 1); }
+  std::int64_t received() const { return count * (gathers() ? ranks : 1); }
+
+  /// Element `i` of the block that `from` has for `to`.
+  static int value(int from, int to, std::uint64_t epoch, std::int64_t i) {
+    return static_cast<int>((from * 1009 + to * 257 + static_cast<std::int64_t>(epoch % 1000) * 31 + i * 7) & 0xfffff);
+  }
+  std::vector<int> contents(std::uint64_t epoch) const {
+    std::vector<int> all(static_cast<std::size_t>(sent()));
+    for (std::int64_t n = 0; n < sent(); ++n) {
+      all[static_cast<std::size_t>(n)] = value(rank, static_cast<int>(n / count), epoch, n % count);
+    }
+    return all;
+  }
+  std::vector<int> expected(std::uint64_t epoch) const {
+    std::vector<int> all(static_cast<std::size_t>(received()));
+    const int own = scatters() ? rank : 0;
+    for (std::int64_t n = 0; n < received(); ++n) {
+      int& element = all[static_cast<std::size_t>(n)];
+      for (int from = 0; reduces() && from < ranks; ++from) element += value(from, own, epoch, n);
+      if (!reduces()) element = value(static_cast<int>(n / count), own, epoch, n % count);
+    }
+    return all;
+  }
+};
+
+/// The buffers of one collective; a broadcast has one.
+class CollectiveMeasurement : public GpuMeasurement {
+ public:
+  void prepare(std::uint64_t epoch) final {
+    check(cudaMemset(received(), 0xff, bytes(exchange_.received())), "cudaMemset");
+    if (!exchange_.sends()) return check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    const std::vector<int> contents = exchange_.contents(epoch);
+    check(cudaMemcpy(sent(), contents.data(), bytes(exchange_.sent()), cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  bool compare(std::uint64_t epoch) const final {
+    const std::vector<int> expected = exchange_.expected(epoch);
+    std::vector<int> found(expected.size());
+    check(cudaMemcpy(found.data(), received(), bytes(exchange_.received()), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    const auto [wrong, right] = std::ranges::mismatch(found, expected);
+    if (wrong == found.end()) return true;
+    std::fprintf(stderr, "rank %d: %s: element %td is %d, expected %d\n", job_.rank, name_.c_str(),
+                 wrong - found.begin(), *wrong, *right);
+    return false;
+  }
+
+ protected:
+  CollectiveMeasurement(Job& job, std::string name, const Case& c, Collective kind)
+      : GpuMeasurement(job, std::move(name), c),
+        exchange_{kind, job.rank, job.ranks, c.size_bytes / static_cast<std::int64_t>(sizeof(int))},
+        first_(bytes(exchange_.sent())),
+        second_(kind == Collective::bcast ? sizeof(int) : bytes(exchange_.received())) {}
+
+  static std::size_t bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(int); }
+  int* sent() const { return reinterpret_cast<int*>(first_.data()); }
+  int* received() const {
+    return exchange_.kind == Collective::bcast ? sent() : reinterpret_cast<int*>(second_.data());
+  }
+
+  const Exchange exchange_;
+
+ private:
+  DeviceBuffer first_;
+  DeviceBuffer second_;
+};
+
+class KernelCollective final : public CollectiveMeasurement {
+ public:
+  KernelCollective(Job& job, std::string name, const Case& c, Collective kind)
+      : CollectiveMeasurement(job, std::move(name), c, kind), blocks_(choose_blocks()) {
+    RequestShape shape;
+    shape.driver = "device";
+    const OwnedInfo info = info_of(shape);
+    check(init(info.get()), name_.c_str());
+    check(Partita_Prequest_create(&prequest_, request_), "Partita_Prequest_create");
+  }
+  ~KernelCollective() override {
+    Partita_Prequest_free(&prequest_);
+    Partita_Request_free(&request_);
+  }
+
+  double sample(const Round& round) override {
+    report_.clear();
+    job_.barrier();
+    launch_collectives(prequest_, {exchange_.kind, round.batch + untimed_collectives, blocks_, threads_},
+                       report_.on_gpu(), stream_.get());
+    return static_cast<double>(finished(report_).measured_ns) / 1000 / round.batch;
+  }
+
+ private:
+  int choose_blocks() {
+    const std::vector<int>& threads = job_.options.block_threads;
+    const std::vector<int>& blocks = job_.options.blocks;
+    const std::int64_t units = std::min(case_.size_bytes, strip_bytes) / unit_bytes;
+    threads_ =
+        threads.empty() ? static_cast<int>(std::clamp<std::int64_t>((units + 31) / 32 * 32, 32, 256)) : threads.front();
+    const int wanted =
+        blocks.empty()
+            ? static_cast<int>(std::clamp<std::int64_t>(case_.size_bytes / strip_bytes, 1, most_default_blocks))
+            : blocks.front();
+    const int most = most_collective_blocks(exchange_.kind, threads_);
+    if (wanted > most) {
+      throw Failure(
+          "{} blocks of {} threads do not run at once on this GPU: at most {} do (--blocks, --block-threads).", wanted,
+          threads_, most);
+    }
+    return wanted;
+  }
+  int init(MPI_Info info) {
+    const auto count = static_cast<MPI_Count>(exchange_.count);
+    switch (exchange_.kind) {
+      case Collective::allreduce:
+        return Partita_Pallreduce_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, &request_);
+      case Collective::allgather:
+        return Partita_Pallgather_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
+                                       &request_);
+      case Collective::reduce_scatter:
+        return Partita_Preduce_scatter_block_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
+                                                  &request_);
+      case Collective::alltoall:
+        return Partita_Palltoall_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
+                                      &request_);
+      default:
+        return Partita_Pbcast_init(sent(), 1, count, MPI_INT, 0, MPI_COMM_WORLD, info, &request_);
+    }
+  }
+
+  int threads_ = 0;
+  int blocks_;
+  Partita_Request request_ = PARTITA_REQUEST_NULL;
+  MPIX_Prequest prequest_{};
+  Mailbox<KernelReport> report_;
+};
+
+/// NCCL's collectives in a graph, one behind the other, which is launched once for all of a sample.
+class NcclCollective final : public CollectiveMeasurement {
+ public:
+  NcclCollective(Job& job, std::string name, const Case& c, Collective kind, std::shared_ptr<apps::Nccl> nccl)
+      : CollectiveMeasurement(job, std::move(name), c, kind), nccl_(std::move(nccl)) {
+    run();  // sets up what a capture would refuse
+    stream_.synchronize();
+  }
+  ~NcclCollective() override {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  }
+
+  double sample(const Round& round) override {
+    if (round.batch != captured_) capture(round.batch);
+    job_.barrier();
+    const std::int64_t begin_ns = now_ns();
+    check(cudaGraphLaunch(graph_, stream_.get()), "cudaGraphLaunch");
+    stream_.synchronize();
+    return static_cast<double>(now_ns() - begin_ns) / 1000 / round.batch;
+  }
+
+ private:
+  void capture(int batch) {
+    if (graph_ != nullptr) check(cudaGraphExecDestroy(graph_), "cudaGraphExecDestroy");
+    graph_ = nullptr;
+    check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    for (int i = 0; i < batch; ++i) run();
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamEndCapture(stream_.get(), &captured), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&graph_, captured, 0), "cudaGraphInstantiate");
+    check(cudaGraphDestroy(captured), "cudaGraphDestroy");
+    check(cudaGraphUpload(graph_, stream_.get()), "cudaGraphUpload");
+    stream_.synchronize();
+    captured_ = batch;
+  }
+  void run() {
+    const auto count = static_cast<std::size_t>(exchange_.count);
+    switch (exchange_.kind) {
+      case Collective::allreduce:
+        return nccl_->all_reduce_sum(sent(), received(), count, stream_.get());
+      case Collective::allgather:
+        return nccl_->all_gather(sent(), received(), count, stream_.get());
+      case Collective::reduce_scatter:
+        return nccl_->reduce_scatter_sum(sent(), received(), count, stream_.get());
+      case Collective::bcast:
+        return nccl_->broadcast(sent(), count, 0, stream_.get());
+      default:
+        break;
+    }
+    nccl_->begin_group();
+    for (int peer = 0; peer < exchange_.ranks; ++peer) {
+      nccl_->send(sent() + peer * exchange_.count, bytes(exchange_.count), peer, stream_.get());
+      nccl_->receive(received() + peer * exchange_.count, bytes(exchange_.count), peer, stream_.get());
+    }
+    nccl_->end_group();
+  }
+
+  std::shared_ptr<apps::Nccl> nccl_;
+  cudaGraphExec_t graph_ = nullptr;
+  int captured_ = 0;
+};
+
+std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+  if (c.size_bytes % static_cast<std::int64_t>(sizeof(int)) != 0) {
+    throw Failure("{} bytes are not a whole number of ints; expected are blocks of 4 bytes or a multiple.",
+                  c.size_bytes);
+  }
+  std::vector<Contender> contenders;
+  const std::shared_ptr<apps::Nccl> nccl = find_nccl(job);
+  for (const auto& [kind, name] : collectives) {
+    contenders.push_back({name, name, std::make_unique<KernelCollective>(job, name, c, kind)});
+    if (nccl == nullptr) continue;
+    const std::string with = fmt::format("nccl-{}", name);
+    contenders.push_back({with, name, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
+  }
+  return contenders;
+}
+
+void set_defaults(Options& options) {
+  options.min_bytes = 8;
+  options.max_bytes = 256 << 10;
+  options.partitions = {1};
+  options.iterations = 40;
+  options.warmup = 4;
+  options.batch = 200;
+}
+
+}  // namespace
+
+Benchmark collectives_benchmark() {
+  return {.name = collectives_naming.name,
+          .what = collectives_naming.what,
+          .unit = "us",
+          .compares_subjects = false,
+          .ranks = Ranks::any,
+          .on_gpu = true,
+          .lacks = without({"--link", "--transport-partitions", "--nvshmem"}),
+          .set_defaults = set_defaults,
+          .contenders = make_contenders,
+          .metric_title = "x_kernel",
+          .metric = times_faster};
+}
+
+}  // namespace partita::bench::gpu
