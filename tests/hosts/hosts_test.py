@@ -4,6 +4,7 @@ ranks in each host, TCP between them. Needs root and `ip`. What the suite prints
 Nothing of this is seen outside: UCX takes whatever network it finds, and a job that has taken one that goes hangs."""
 
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,11 @@ def set_up():
         sh("ip", "-n", host, "link", "set", "lo", "up")
 
 
+def interfaces():
+    """The names of those outside."""
+    return {entry.name for entry in pathlib.Path("/sys/class/net").iterdir()}
+
+
 @pytest.fixture
 def shell(tmp_path):
     """A file that takes the place of ssh."""
@@ -94,8 +100,10 @@ def hosts(given):
     reason = missing() or ("this launcher's ssh options are not known" if given["vendor"] == "other" else None)
     if reason:
         pytest.skip(reason)
+    outside = interfaces()
     try:
         set_up()
+        assert interfaces() <= outside, "a network of this test is seen outside of it"
         yield
     finally:
         for namespace in (*HOSTS, SWITCH):
