@@ -1,5 +1,7 @@
 #include "memory/cuda/drain.hpp"
 
+#include <sched.h>
+
 #include <chrono>
 #include <optional>
 
@@ -13,6 +15,7 @@ using DrainClock = std::chrono::steady_clock;
 
 /// The largest copies take a second or two.
 constexpr auto looks_like_a_hang = std::chrono::seconds(20);
+constexpr int looks_a_yield = 64;
 constexpr int looks_a_clock = 1024;
 
 }  // namespace
@@ -24,6 +27,7 @@ void drain(CUstream stream, int device) {
   for (int looks = 1;; ++looks) {
     const CUresult result = driver().cuStreamQuery(stream);
     if (result != CUDA_ERROR_NOT_READY) return check_driver(driver(), result, "cuStreamQuery");
+    if (looks % looks_a_yield == 0) ::sched_yield();  // to a rank that shares the core
     if (told || looks % looks_a_clock != 0) continue;
     const auto now = DrainClock::now();
     if (!since) since = now;
