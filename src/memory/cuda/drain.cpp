@@ -15,8 +15,8 @@ using DrainClock = std::chrono::steady_clock;
 
 /// The largest copies take a second or two.
 constexpr auto looks_like_a_hang = std::chrono::seconds(20);
-constexpr int looks_a_yield = 64;
-constexpr int looks_a_clock = 1024;
+constexpr unsigned looks_a_yield = 64;
+constexpr unsigned looks_a_clock = 1024;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ constexpr int looks_a_clock = 1024;
 void drain(CUstream stream, int device) {
   std::optional<DrainClock::time_point> since;
   bool told = false;
-  for (int looks = 1;; ++looks) {
+  for (unsigned looks = 1;; ++looks) {
     const CUresult result = driver().cuStreamQuery(stream);
     if (result != CUDA_ERROR_NOT_READY) return check_driver(driver(), result, "cuStreamQuery");
     if (looks % looks_a_yield == 0) ::sched_yield();  // to a rank that shares the core
@@ -33,9 +33,8 @@ void drain(CUstream stream, int device) {
     if (!since) since = now;
     if (now - *since < looks_like_a_hang) continue;
     told = true;
-    log("a copy on GPU {} has not ended for {} s. Another stream may stand in its way: streams share the work queues "
-        "of "
-        "a GPU, and one that waits holds up its queue. CUDA_DEVICE_MAX_CONNECTIONS=32 gives this process more of them",
+    log("a copy on GPU {} has not ended for {} s. Another stream may stand in its way: streams share the GPU's work "
+        "queues, and one that waits holds up its own. CUDA_DEVICE_MAX_CONNECTIONS=8, or more, gives this process more",
         device, std::chrono::duration_cast<std::chrono::seconds>(looks_like_a_hang).count());
   }
 }
