@@ -354,6 +354,7 @@ TEST_F(KernelCollectiveMistakes, different_roots_are_heard_of) {
             Partita_Pbcast_init(buffer.data(), 1, 4, MPI_INT, rank() == 0 ? 0 : 1, MPI_COMM_WORLD, info, &request));
   MPIX_Prequest device{};
   EXPECT_ERROR(Partita_Prequest_create(&device, request), MPI_ERR_REQUEST, "root 0", "root 1");
+  harness_barrier();  // some have the same root, and would hear of a free first
   EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request));
   PMPI_Info_free(&info);
   harness_barrier();
@@ -377,6 +378,7 @@ TEST_F(KernelCollectiveMistakes, different_counts_are_heard_of) {
   Case collective(Kind::allreduce, rank() == 0 ? 4 : 5);
   EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST, "of 48 bytes a block",
                "of 60 bytes a block");
+  harness_barrier();  // as above
 }
 
 /// While their own host sleeps.
