@@ -241,7 +241,7 @@ def early_samples(jobs):
                 taken[row["subject"], row["partitions"], row["bytes"]] += len(row["samples"])
     sizes = collections.defaultdict(list)
     for (subject, partitions, size), count in taken.items():
-        sizes[subject, partitions, early[subject, partitions, size], count].append(f"{size}")
+        sizes[subject, partitions, early[subject, partitions, size], count].append(str(size))
     return [f"- {subject}, {partitions} partitions: {count} of {samples} samples early, at each size of {', '.join(with_them)} bytes"
             for (subject, partitions, count, samples), with_them in sizes.items()]
 

@@ -53,7 +53,8 @@ class Nccl {
   /// In the order of `stream`.
   void send(const void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
   void receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
-  /// Of `count` ints each: a block of the buffer that has several.
+  /// Collectives of ints, in the order of `stream`. Where a buffer has a block for each rank, `count` is that of one
+  /// block.
   void all_reduce_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);
   void all_gather(const int* sent, int* received, std::size_t count, cudaStream_t stream);
   void reduce_scatter_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);

@@ -1,9 +1,7 @@
 // collective.in-kernel: collectives that a running kernel does, without a launch for each.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <numeric>
 #include <utility>
 #include <vector>
 

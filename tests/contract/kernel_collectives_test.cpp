@@ -378,7 +378,7 @@ TEST_F(KernelCollectiveMistakes, different_counts_are_heard_of) {
   Case collective(Kind::allreduce, rank() == 0 ? 4 : 5);
   EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST, "of 48 bytes a block",
                "of 60 bytes a block");
-  harness_barrier();  // as above
+  harness_barrier();  // some have the same count, and would hear of a free first
 }
 
 /// While their own host sleeps.

@@ -65,7 +65,7 @@ class Bytes {
     std::uint8_t* const own = data_.get() + first;
     fill(memory_ == Memory::gpu ? copies.add(own, last - first) : own);
   }
-  /// The same, written on return.
+  /// Writes in the same way, a GPU's bytes too before it returns.
   template <class Fill>
   void write(std::int64_t first, std::int64_t last, const Fill& fill) {
     GatheredCopies copies;
