@@ -86,6 +86,13 @@ TEST_F(PackingMarks, return_and_hold_back_what_follows) {
 
 TEST_F(PackingMarks, fail_on_both_sides_where_the_gpu_works_no_longer) {
   const ErrorsReturn errors(MPI_COMM_WORLD);
+  step("an epoch connects the two: what fails next is the packing");
+  ASSERT_OK(Partita_Start(&request_));
+  if (rank() == 0) {
+    ASSERT_OK(Partita_Pready_range(0, partitions - 1, request_));
+  }
+  ASSERT_OK(Partita_Wait(&request_, MPI_STATUS_IGNORE));
+  step("the GPU fails");
   ASSERT_OK(Partita_Start(&request_));
   harness_barrier();
   if (rank() == 0) {
