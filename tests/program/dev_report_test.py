@@ -32,6 +32,12 @@ no CUDA device
 <testcase name="silent" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
 <testcase name="off" status="disabled"/>
 <testcase name="layout" status="fail" time="0.5"><system-out>skipped: test_a: no matter
+[ RUN      ] Layout.is_kept
+layout_test.cpp:7: Failure
+Expected equality of these values:
+[rank 1] Value of: is_kept(it)
+  Actual: false (it is gone)
+[rank 1] Value of: is_kept(it)
 it broke</system-out></testcase>
 </testsuite>"""
 
@@ -54,6 +60,13 @@ def test_tests_are_counted_by_how_they_ended(leg):
     assert leg.failed_names == ["layout"]
     assert "it broke" in leg.failures
     assert leg.times["early.ranks2.ucx"] == 1.5
+
+
+def test_the_end_of_the_report_says_why_a_test_failed(dev, leg, capsys):
+    assert leg.complaints == {"layout": ["[rank 1] Value of: is_kept(it)", "Actual: false (it is gone)"]}
+    assert dev.finish([leg]) == 1
+    assert ("failed in tests, MPICH: layout\n  layout:\n    [rank 1] Value of: is_kept(it)\n    Actual: false (it is gone)\n"
+            "2 passed, 1 failed, 5 skipped\n") in capsys.readouterr().out
 
 
 def test_a_skipped_test_has_its_own_reason_or_that_of_ctest(leg):
