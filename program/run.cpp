@@ -1,6 +1,7 @@
 // partita run APP: the apps.
 #include <array>
 
+#include "apps/bce/bce.hpp"
 #include "apps/jacobi2d/jacobi2d.hpp"
 #include "apps/life/life.hpp"
 #include "program/command.hpp"
@@ -9,6 +10,7 @@ namespace partita::program {
 namespace {
 
 constexpr std::array apps{
+    Command{"bce", "[options]", "a training by binary cross-entropy, the gradient summed in three ways", bce::command},
     Command{"jacobi2d", "[options]", "Laplace's equation on a plate, the halo exchanged in three ways",
             jacobi2d::command},
     Command{"life", "[options]", "the Game of Life, the halo exchanged by plain MPI, in queues and in partitions",

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "apps/life/report.hpp"
 #include "apps/support/collect.hpp"
 #include "apps/support/console.hpp"
+#include "apps/support/memory.hpp"
 #include "apps/support/rank_values.hpp"
 #include "apps/support/threads.hpp"
 
@@ -47,22 +47,11 @@ std::int64_t bytes_of_cells(const Options& options, const Division& division, in
   return cells * std::int64_t{sizeof(Cell)};
 }
 
-/// Whether the system lets this process have so much memory. Takes none of it.
-bool can_have(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(bytes);
-  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  ::munmap(memory, size);
-  return true;
-}
-
 /// A sentence if a rank cannot have the memory for its cells. Collective; the same on every rank.
 std::optional<std::string> problem_with_memory(const Options& options, const Division& division) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const std::int64_t bytes = bytes_of_cells(options, division, rank);
-  std::int64_t refused = can_have(bytes) ? 0 : bytes;
-  MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+  const std::int64_t refused = partita::apps::bytes_refused(bytes_of_cells(options, division, rank), MPI_COMM_WORLD);
   if (refused == 0) return std::nullopt;
   std::string problem =
       fmt::format("{} x {} cells (--size) on {} ranks need {} bytes on one rank, which the system does not give it",

@@ -1,0 +1,18 @@
+// The runs as JSON, for figures that have to be traced back to what was measured.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/bce/options.hpp"
+#include "apps/bce/report.hpp"
+
+namespace bce {
+
+/// Writes the job, the options in force and every run of every mode (times in seconds) to `path`. Rank 0 calls it.
+/// Throws std::runtime_error with a sentence if that fails.
+void write_record(const Training& training, const Options& options,
+                  const std::map<std::string, std::vector<Result>>& runs, const std::string& path);
+
+}  // namespace bce
