@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -110,14 +111,31 @@ bool write_file(const Training& training, const Options& options,
   });
 }
 
+/// Takes the modes that cannot run here out of `options` and says why; false if none is left.
+bool keep_possible_modes(const Training& training, Options& options) {
+  std::vector<std::string> possible;
+  for (const std::string& mode : options.modes) {
+    const auto problem = training.problem_with(mode);
+    if (!problem) {
+      possible.push_back(mode);
+    } else if (options.all_modes) {
+      say(fmt::format("left out: {}\n", *problem));
+    } else {
+      fail(2, fmt::format("bce: {}.\n", *problem));
+    }
+  }
+  options.modes = possible;
+  return !possible.empty();
+}
+
 int run_modes(Training& training, const Options& options) {
   // Connections and first touches are not what the modes differ in.
-  for (const Mode& mode : options.modes) training.run(mode, std::min(warm_up_steps, options.steps));
+  for (const std::string& mode : options.modes) training.run(mode, std::min(warm_up_steps, options.steps));
   Expected expected(training, options.steps);
   std::map<std::string, std::vector<Result>> runs;
   bool all_passed = true;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const Mode& mode : options.modes) {
+    for (const std::string& mode : options.modes) {
       const Outcome outcome = training.run(mode, options.steps);
       Result result = summarise(training, mode, outcome);
       if (options.verify) verify(training, outcome, expected, result);
@@ -128,7 +146,7 @@ int run_modes(Training& training, const Options& options) {
   }
   std::vector<Result> medians;
   medians.reserve(options.modes.size());
-  for (const Mode& mode : options.modes) medians.push_back(partita::apps::median_run(runs.at(std::string(mode.name))));
+  for (const std::string& mode : options.modes) medians.push_back(partita::apps::median_run(runs.at(mode)));
   say(fmt::format("\n{}\n", comparison_table(medians)));
   const bool written = write_file(training, options, runs);
   return all_passed && written ? 0 : 1;
@@ -139,13 +157,18 @@ int run_modes(Training& training, const Options& options) {
 int command(int argc, char** argv) {
   const auto read = read_options(argc, argv);
   if (const auto* exit = std::get_if<Exit>(&read)) return partita::apps::end(*exit);
-  const Options& options = std::get<Options>(read);
-  if (const auto problem = problem_with(options, MPI_COMM_WORLD)) return fail(2, fmt::format("bce: {}.\n", *problem));
+  Options options = std::get<Options>(read);
+  std::optional<std::string> problem = problem_with(options, MPI_COMM_WORLD);
+  if (!problem && options.gpu) problem = gpu::Trainer::choose_device(MPI_COMM_WORLD);
+  if (problem) return fail(2, fmt::format("bce: {}.\n", *problem));
 
   const int threads = partita::apps::thread_count(MPI_COMM_WORLD, options.threads);
   const int parts = partita::apps::partitions_for(options.problem.features, options.partitions);
   Training training(MPI_COMM_WORLD, options.problem, parts, threads);
-  say(describe(training, options) + partita::apps::oversubscription_note(training.comm(), threads));
+  if (options.gpu) training.move_to_gpu(options.nccl);
+  say(describe(training, options) + (options.gpu ? training.describe_device() + "\n"
+                                                 : partita::apps::oversubscription_note(training.comm(), threads)));
+  if (!keep_possible_modes(training, options)) return 2;
   return run_modes(training, options);
 }
 

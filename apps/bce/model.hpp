@@ -30,6 +30,7 @@ class Samples {
 
   std::int64_t count() const { return static_cast<std::int64_t>(labels_.size()); }
   const double* row(std::int64_t i) const { return values_.data() + i * features_; }
+  const double* labels() const { return labels_.data(); }
   /// 0 or 1.
   double label(std::int64_t i) const { return labels_[static_cast<std::size_t>(i)]; }
 

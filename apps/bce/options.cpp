@@ -1,6 +1,10 @@
 #include "apps/bce/options.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "apps/support/command_line.hpp"
 
@@ -13,20 +17,27 @@ constexpr int most_features = 1 << 26;
 constexpr int most_partitions = 1 << 16;
 constexpr int most_threads = 4096;
 
-std::vector<std::string> mode_names() {
+std::vector<std::string> mode_names(bool gpu) {
   std::vector<std::string> names;
-  names.reserve(modes.size() + 1);
+  if (gpu) return {gpu_mode_names.begin(), gpu_mode_names.end()};
+  names.reserve(modes.size());
   for (const Mode& mode : modes) names.emplace_back(mode.name);
-  names.emplace_back("all");
   return names;
 }
 
-std::vector<Mode> modes_named(const std::string& name) {
-  std::vector<Mode> named;
-  for (const Mode& mode : modes) {
-    if (name == "all" || name == mode.name) named.push_back(mode);
+std::string mode_help() {
+  return fmt::format("How the gradient is summed; all compares them. On the CPU: {}; on GPUs: {}",
+                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
+}
+
+/// What is wrong with options that are right each by itself; empty if nothing is.
+std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
+  const std::vector<std::string> names = mode_names(options.gpu);
+  if (mode != "all" && std::ranges::find(names, mode) == names.end()) {
+    return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, options.gpu ? "gpu" : "cpu",
+                       fmt::join(names, ", "));
   }
-  return named;
+  return !options.gpu && app.count("--nccl") > 0 ? "--nccl needs --device gpu" : "";
 }
 
 }  // namespace
@@ -34,7 +45,7 @@ std::vector<Mode> modes_named(const std::string& name) {
 std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   Options options;
   Problem& problem = options.problem;
-  std::string mode = "all";
+  std::string mode = "all", device = "cpu";
   bool no_verify = false;
 
   CLI::App app(
@@ -42,9 +53,10 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       "summed "
       "in one of several ways.",
       "partita run bce");
-  app.add_option("--mode", mode, "How the gradient is summed; all compares them")
-      ->check(CLI::IsMember(mode_names()))
+  app.add_option("--device", device, "Where the samples lie and are computed with; gpu: one process a GPU")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
       ->capture_default_str();
+  app.add_option("--mode", mode, mode_help())->capture_default_str();
   app.add_option("--samples", problem.samples, "Samples of the whole set, at least one a rank")
       ->check(CLI::Range(std::int64_t{1}, most_samples))
       ->capture_default_str();
@@ -59,8 +71,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--seed", problem.seed, "Which samples these are")->check(CLI::Range(0, most))->capture_default_str();
   app.add_option("--partitions", options.partitions,
-                 "Parts of the gradient in modes nonblocking and partitioned, and of its computation in all; the "
-                 "nearest number that divides the features is taken")
+                 "Parts in which the gradient is computed; modes nonblocking, partitioned and schedule sum each by "
+                 "itself. The nearest number that divides the features is taken")
       ->check(CLI::Range(1, most_partitions))
       ->capture_default_str();
   app.add_option("--threads", options.threads,
@@ -74,11 +86,17 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->type_name("PREFIX")
       ->check(partita::apps::problem_with_prefix)
       ->capture_default_str();
+  app.add_option("--nccl", options.nccl, "The NCCL library of mode nccl; without it $NCCL_LIBRARY, else libnccl.so.2")
+      ->type_name("PATH");
   app.add_flag("--json", options.json, "Write every run to PREFIX.json");
   app.add_flag("--no-verify", no_verify, "Do not compare with the weights that one rank trains on the whole set");
   if (auto exit = partita::apps::parse(app, "bce", argc, argv)) return *std::move(exit);
 
-  options.modes = modes_named(mode);
+  options.gpu = device == "gpu";
+  const std::string wrong = problem_with(app, options, mode);
+  if (!wrong.empty()) return partita::apps::refused("bce", wrong);
+  options.all_modes = mode == "all";
+  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
   options.verify = !no_verify;
   return options;
 }

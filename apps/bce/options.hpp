@@ -14,7 +14,10 @@ namespace bce {
 using partita::apps::Exit;
 
 struct Options {
-  std::vector<Mode> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they run
+  bool all_modes = true;           ///< those that cannot run are left out
+  bool gpu = false;
+  std::string nccl;  ///< its library's path; empty: the usual names
   Problem problem{.samples = 2048, .features = 2048, .seed = 1, .rate = 1.0};
   int steps = 200;
   int partitions = 16;  ///< wanted, of the gradient

@@ -32,14 +32,14 @@ void write_record(const Training& training, const Options& options,
   record["job"] = {{"mpi", partita::apps::mpi_library_version()},
                    {"ranks", training.ranks()},
                    {"threads", training.threads()},
-                   {"partitions", training.parts()}};
+                   {"partitions", training.parts()},
+                   {"device", training.on_gpu() ? training.describe_device() : "cpu"}};
   record["problem"] = {{"samples", problem.samples},
                        {"features", problem.features},
                        {"seed", problem.seed},
                        {"rate", problem.rate},
                        {"steps", options.steps}};
-  for (const Mode& mode : options.modes) {
-    const std::string name(mode.name);
+  for (const std::string& name : options.modes) {
     for (const Result& run : runs.at(name)) record["runs"][name].push_back(run_record(run));
   }
   partita::apps::write_json(record, path);

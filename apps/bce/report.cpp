@@ -23,13 +23,13 @@ std::string verdict(const Result& result) {
 
 }  // namespace
 
-Result summarise(const Training& training, const Mode& mode, const Outcome& outcome) {
+Result summarise(const Training& training, std::string_view mode, const Outcome& outcome) {
   const std::vector<double> times = partita::apps::gather_values(training.comm(), outcome.time_s);
   const std::vector<double> exposed_times = partita::apps::gather_values(training.comm(), outcome.exposed_s);
   const std::vector<double> setup_times = partita::apps::gather_values(training.comm(), outcome.setup_s);
 
   Result result;
-  result.mode = mode.name;
+  result.mode = mode;
   result.steps = static_cast<int>(outcome.losses.size());
   result.time_s = partita::apps::largest_of(times);
   result.step_s = result.time_s / result.steps;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/bce/training.hpp"
@@ -28,7 +29,7 @@ struct Result {
 };
 
 /// Puts together what the ranks measured; the result is complete on rank 0. Collective.
-Result summarise(const Training& training, const Mode& mode, const Outcome& outcome);
+Result summarise(const Training& training, std::string_view mode, const Outcome& outcome);
 
 /// The largest difference between `weights` and `expected`, divided by the largest of `expected`. Not a number where
 /// one of them is none.

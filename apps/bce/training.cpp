@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <span>
+#include <stdexcept>
+#include <utility>
 
+#include "apps/bce/gradient.hpp"
 #include "apps/support/progress.hpp"
 
 namespace bce {
@@ -35,6 +38,13 @@ void share_means(std::vector<double>& sums, std::int64_t samples, MPI_Comm comm)
   for (double& sum : sums) sum /= static_cast<double>(samples);
 }
 
+Way way_named(std::string_view name) {
+  for (const Mode& mode : modes) {
+    if (mode.name == name) return mode.way;
+  }
+  throw std::logic_error(fmt::format("bce: there is no mode {} on the CPU.", name));
+}
+
 }  // namespace
 
 std::unique_ptr<Summing> make_summing(Way way, MPI_Comm comm, const Gradient& gradient, int threads) {
@@ -63,7 +73,37 @@ Training::~Training() {
   MPI_Comm_free(&comm_);
 }
 
-Outcome Training::run(const Mode& mode, int steps) {
+void Training::move_to_gpu(const std::string& nccl_path) {
+  gpu_ = std::make_unique<gpu::Trainer>(comm_, problem_, samples_, parts_, nccl_path);
+}
+
+std::string Training::describe_device() const {
+  return gpu_ == nullptr ? "" : gpu_->describe();
+}
+
+std::optional<std::string> Training::problem_with(std::string_view mode) const {
+  return gpu_ == nullptr ? std::nullopt : gpu_->problem_with(mode);
+}
+
+Outcome Training::run(std::string_view mode, int steps) {
+  Outcome outcome = gpu_ == nullptr ? run_on_cpu(mode, steps) : run_on_gpu(mode, steps);
+  share_means(outcome.losses, problem_.samples, comm_);
+  std::vector<double> right{hits(samples_, outcome.weights, threads_) * static_cast<double>(samples_.count())};
+  share_means(right, problem_.samples, comm_);
+  outcome.hits = right[0];
+  return outcome;
+}
+
+Outcome Training::run_on_gpu(std::string_view mode, int steps) const {
+  gpu::Run run = gpu_->run(mode, steps);
+  return {.weights = std::move(run.weights),
+          .losses = std::move(run.losses),
+          .time_s = run.time_s,
+          .exposed_s = run.exposed_s,
+          .setup_s = run.setup_s};
+}
+
+Outcome Training::run_on_cpu(std::string_view mode, int steps) const {
   Outcome outcome;
   const auto features = static_cast<std::size_t>(problem_.features);
   std::vector<double>& weights = outcome.weights;
@@ -73,7 +113,7 @@ Outcome Training::run(const Mode& mode, int steps) {
 
   MPI_Barrier(comm_);
   auto begin = Clock::now();
-  const std::unique_ptr<Summing> summing = make_summing(mode.way, comm_, gradient, threads_);
+  const std::unique_ptr<Summing> summing = make_summing(way_named(mode), comm_, gradient, threads_);
   outcome.setup_s = seconds_since(begin);
 
   const int size = gradient.part_size();
@@ -89,15 +129,10 @@ Outcome Training::run(const Mode& mode, int steps) {
   for (int step = 0; step < steps; ++step) {
     outcome.losses.push_back(forward(problem_, samples_, weights, slopes, threads_));
     outcome.exposed_s += summing->step(compute, use);
-    if (progress.due()) Progress::say(mode.name, fmt::format("step {} of {}", step, steps));
+    if (progress.due()) Progress::say(mode, fmt::format("step {} of {}", step, steps));
   }
   MPI_Barrier(comm_);
   outcome.time_s = seconds_since(begin);
-
-  share_means(outcome.losses, problem_.samples, comm_);
-  std::vector<double> right{hits(samples_, weights, threads_) * static_cast<double>(samples_.count())};
-  share_means(right, problem_.samples, comm_);
-  outcome.hits = right[0];
   return outcome;
 }
 

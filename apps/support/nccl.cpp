@@ -4,15 +4,17 @@
 #include <stdexcept>
 #include <vector>
 
+#include "apps/support/rank_values.hpp"
 #include "apps/support/shared_library.hpp"
 
 namespace partita::apps {
 namespace {
 
 constexpr int success = 0;
-constexpr int type_int8 = 0;   // ncclInt8
-constexpr int type_int32 = 2;  // ncclInt32
-constexpr int sum = 0;         // ncclSum
+constexpr int type_int8 = 0;     // ncclInt8
+constexpr int type_int32 = 2;    // ncclInt32
+constexpr int type_float64 = 8;  // ncclFloat64
+constexpr int sum = 0;           // ncclSum
 
 std::vector<std::string> names_to_try(const std::string& path) {
   if (!path.empty()) return {path};
@@ -75,6 +77,9 @@ void Nccl::receive(void* data, std::size_t size_bytes, int peer, cudaStream_t st
 void Nccl::all_reduce_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream) {
   library_.check(library_.all_reduce(sent, received, count, type_int32, sum, comm_, stream), "ncclAllReduce");
 }
+void Nccl::all_reduce_sum(const double* sent, double* received, std::size_t count, cudaStream_t stream) {
+  library_.check(library_.all_reduce(sent, received, count, type_float64, sum, comm_, stream), "ncclAllReduce");
+}
 void Nccl::all_gather(const int* sent, int* received, std::size_t count, cudaStream_t stream) {
   library_.check(library_.all_gather(sent, received, count, type_int32, comm_, stream), "ncclAllGather");
 }
@@ -83,6 +88,23 @@ void Nccl::reduce_scatter_sum(const int* sent, int* received, std::size_t count,
 }
 void Nccl::broadcast(int* data, std::size_t count, int root, cudaStream_t stream) {
   library_.check(library_.broadcast(data, data, count, type_int32, root, comm_, stream), "ncclBroadcast");
+}
+
+std::optional<std::string> NcclMode::problem() {
+  if (shares_gpu_) return "mode nccl needs a GPU for each rank, but several ranks share one";
+  std::string problem;
+  try {
+    if (!library_) library_.emplace("mode nccl (--nccl or NCCL_LIBRARY gives the path of the library)", path_);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  if (!on_any_rank(comm_, !problem.empty())) return std::nullopt;
+  return problem.empty() ? "mode nccl: another rank cannot load NCCL" : problem;
+}
+
+Nccl& NcclMode::get() {
+  if (!nccl_) nccl_.emplace(library_.value(), comm_);
+  return *nccl_;
 }
 
 }  // namespace partita::apps

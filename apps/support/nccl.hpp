@@ -5,7 +5,9 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace partita::apps {
 
@@ -53,9 +55,10 @@ class Nccl {
   /// In the order of `stream`.
   void send(const void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
   void receive(void* data, std::size_t size_bytes, int peer, cudaStream_t stream);
-  /// Collectives of ints, in the order of `stream`. Where a buffer has a block for each rank, `count` is that of one
-  /// block.
+  /// Collectives of ints, and of doubles, in the order of `stream`. Where a buffer has a block for each rank, `count`
+  /// is that of one block.
   void all_reduce_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);
+  void all_reduce_sum(const double* sent, double* received, std::size_t count, cudaStream_t stream);
   void all_gather(const int* sent, int* received, std::size_t count, cudaStream_t stream);
   void reduce_scatter_sum(const int* sent, int* received, std::size_t count, cudaStream_t stream);
   void broadcast(int* data, std::size_t count, int root, cudaStream_t stream);
@@ -63,6 +66,26 @@ class Nccl {
  private:
   NcclLibrary library_;
   NcclLibrary::Comm comm_ = nullptr;
+};
+
+/// NCCL for an app's mode nccl: loaded when the mode is asked for, set up when it runs.
+class NcclMode {
+ public:
+  /// `shares_gpu`: whether any two ranks of `comm` do. `path`: of the library; empty: the usual names.
+  NcclMode(MPI_Comm comm, bool shares_gpu, std::string path)
+      : comm_(comm), shares_gpu_(shares_gpu), path_(std::move(path)) {}
+
+  /// Why the mode cannot run in this job, as a sentence, on every rank; nothing if it can. Collective.
+  std::optional<std::string> problem();
+  /// After problem() had nothing to say. Collective the first time.
+  Nccl& get();
+
+ private:
+  MPI_Comm comm_;
+  bool shares_gpu_;
+  std::string path_;
+  std::optional<NcclLibrary> library_;
+  std::optional<Nccl> nccl_;
 };
 
 }  // namespace partita::apps

@@ -11,6 +11,13 @@ namespace partita::apps {
 /// The `value` of every rank on rank 0; empty elsewhere. Collective.
 std::vector<double> gather_values(MPI_Comm comm, double value);
 
+/// Whether it is so on any rank; the same answer on all. Collective.
+inline bool on_any_rank(MPI_Comm comm, bool here) {
+  int flag = here ? 1 : 0, anywhere = 0;
+  MPI_Allreduce(&flag, &anywhere, 1, MPI_INT, MPI_MAX, comm);
+  return anywhere != 0;
+}
+
 /// 0 where there are none.
 double median_of(std::vector<double> values);
 double largest_of(const std::vector<double>& values);

@@ -4,7 +4,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "apps/support/shared_gpu.hpp"
+#include "apps/support/gpus.hpp"
 #include "bench/gpu/measurement.hpp"
 
 namespace partita::bench::gpu {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bce/modes.hpp"
 #include "apps/bce/report.hpp"
 #include "apps/bce/training.hpp"
 #include "support/app.hpp"
@@ -89,7 +90,7 @@ TEST(Bce, every_mode_gives_the_weights_that_one_rank_trains) {
       Training training(MPI_COMM_WORLD, small, parts, threads);
       for (const Mode& mode : modes) {
         partita::test::step(fmt::format("{}, {} parts, {} threads", mode.name, parts, threads));
-        const Outcome outcome = training.run(mode, steps);
+        const Outcome outcome = training.run(mode.name, steps);
         EXPECT_LT(difference(outcome.weights, alone.weights), 1e-12);
         EXPECT_LT(difference(outcome.losses, alone.losses), 1e-12);
       }
@@ -108,10 +109,23 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 TEST(BceCommand, ends_with_code_2_on_every_rank_for_options_that_make_no_sense) {
-  const std::vector<std::vector<std::string>> bad = {
-      {"--mode", "nccl"},  {"--frobnicate"}, {"leftover"},       {"--samples", "0"}, {"--features", "0"},
-      {"--steps", "0"},    {"--rate", "0"},  {"--rate", "fast"}, {"--seed", "-1"},   {"--partitions", "0"},
-      {"--threads", "-1"}, {"--output", ""}, {"--repeat", "0"},  {"--device", "gpu"}};
+  const std::vector<std::vector<std::string>> bad = {{"--mode", "nccl"},
+                                                     {"--frobnicate"},
+                                                     {"leftover"},
+                                                     {"--samples", "0"},
+                                                     {"--features", "0"},
+                                                     {"--steps", "0"},
+                                                     {"--rate", "0"},
+                                                     {"--rate", "fast"},
+                                                     {"--seed", "-1"},
+                                                     {"--partitions", "0"},
+                                                     {"--threads", "-1"},
+                                                     {"--output", ""},
+                                                     {"--repeat", "0"},
+                                                     {"--device", "tpu"},
+                                                     {"--mode", "resident"},
+                                                     {"--nccl", "x"},
+                                                     {"--device", "gpu", "--mode", "nonblocking"}};
   for (const auto& arguments : bad) EXPECT_EQ(run(arguments), 2) << arguments.front();
   if (ranks() > 1) {
     EXPECT_EQ(run({"--samples", "1"}), 2);

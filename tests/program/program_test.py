@@ -15,7 +15,8 @@ WRONG_COMMANDS = [[], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "
                   ["run", "jacobi2d", "--frobnicate"], ["run", "jacobi2d", "--mode", "kernel"],
                   ["run", "jacobi2d", "--device", "gpu", "--mode", "nonblocking"], ["run", "jacobi2d", "--reference", "gpu"],
                   ["run", "jacobi2d", "--multiplier", "2"], ["run", "life", "--mode", "nonblocking"],
-                  ["run", "life", "--device", "gpu"], ["run", "bce", "--mode", "ring"]]
+                  ["run", "life", "--device", "gpu"], ["run", "bce", "--mode", "ring"],
+                  ["run", "bce", "--mode", "resident"], ["run", "bce", "--nccl", "x"]]
 # The words before a command that lay a control group around it which gives all its processes the time of one core.
 ONE_CORE = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && "
             'echo 100000 100000 > /sys/fs/cgroup/cpu.max && exec "$@"', "one core"]

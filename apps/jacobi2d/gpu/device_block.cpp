@@ -51,7 +51,7 @@ int DeviceBlock::length(Side side) const {
 
 void DeviceBlock::upload(const Field& start) {
   for (double* const field : {first_field_.data(), second_field_.data()}) {
-    JACOBI2D_CUDA(cudaMemcpy(field, start.cells, first_field_.bytes(), cudaMemcpyHostToDevice));
+    PARTITA_APPS_CUDA(cudaMemcpy(field, start.cells, first_field_.bytes(), cudaMemcpyHostToDevice));
   }
   std::vector<double> halo(static_cast<std::size_t>(set_doubles_), 0.0);
   for (const Side side : all_sides) {
@@ -61,13 +61,13 @@ void DeviceBlock::upload(const Field& start) {
     for (int i = 0; i < length(side); ++i) run[i] = cell[i * step];
   }
   for (int set = 0; set < halo_sets; ++set) {
-    JACOBI2D_CUDA(cudaMemcpy(halos(set), halo.data(), halo.size() * sizeof(double), cudaMemcpyHostToDevice));
+    PARTITA_APPS_CUDA(cudaMemcpy(halos(set), halo.data(), halo.size() * sizeof(double), cudaMemcpyHostToDevice));
   }
-  JACOBI2D_CUDA(cudaDeviceSynchronize());
+  PARTITA_APPS_CUDA(cudaDeviceSynchronize());
 }
 
 void DeviceBlock::download(int index, const Field& field) const {
-  JACOBI2D_CUDA(cudaMemcpy(field.cells, this->field(index), first_field_.bytes(), cudaMemcpyDeviceToHost));
+  PARTITA_APPS_CUDA(cudaMemcpy(field.cells, this->field(index), first_field_.bytes(), cudaMemcpyDeviceToHost));
 }
 
 Sweep DeviceBlock::sweep(int from, int read_set, int write_set, unsigned long long* change) const {

@@ -5,10 +5,16 @@
 
 #include "apps/jacobi2d/decomposition.hpp"
 #include "apps/jacobi2d/field.hpp"
-#include "apps/jacobi2d/gpu/cuda_memory.hpp"
 #include "apps/jacobi2d/gpu/sweep.hpp"
+#include "apps/support/cuda_memory.hpp"
 
 namespace jacobi2d::gpu {
+
+using partita::apps::DeviceMemory;
+using partita::apps::PinnedMemory;
+using partita::apps::SleepingEvent;
+using partita::apps::Stream;
+using partita::apps::StreamEvent;
 
 /// The halo of one iteration and the edges that become the neighbours' halos. There are several sets, so that a
 /// neighbour may fill one for an iteration to come while another is still read.

@@ -25,16 +25,16 @@ class Staging {
         halos_(static_cast<std::size_t>(rank.cells.set_doubles())),
         requests_(2 * rank.plate.sides().size(), MPI_REQUEST_NULL) {
     // The rim lies between the halos, and travels back with them.
-    JACOBI2D_CUDA(cudaMemcpy(halos_.data(), rank.cells.halos(0), halos_.bytes(), cudaMemcpyDeviceToHost));
+    PARTITA_APPS_CUDA(cudaMemcpy(halos_.data(), rank.cells.halos(0), halos_.bytes(), cudaMemcpyDeviceToHost));
   }
 
   void bring_edges() {
-    JACOBI2D_CUDA(cudaMemcpyAsync(edges_.data(), rank_.cells.edges(0), edges_.bytes(), cudaMemcpyDeviceToHost,
-                                  rank_.stream.get()));
+    PARTITA_APPS_CUDA(cudaMemcpyAsync(edges_.data(), rank_.cells.edges(0), edges_.bytes(), cudaMemcpyDeviceToHost,
+                                      rank_.stream.get()));
   }
   void take_halos() {
-    JACOBI2D_CUDA(cudaMemcpyAsync(rank_.cells.halos(0), halos_.data(), halos_.bytes(), cudaMemcpyHostToDevice,
-                                  rank_.stream.get()));
+    PARTITA_APPS_CUDA(cudaMemcpyAsync(rank_.cells.halos(0), halos_.data(), halos_.bytes(), cudaMemcpyHostToDevice,
+                                      rank_.stream.get()));
   }
 
   void exchange() {

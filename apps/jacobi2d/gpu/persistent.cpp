@@ -110,7 +110,7 @@ class Job {
 
   Outcome outcome() const {
     ResidentsResult result{};
-    JACOBI2D_CUDA(cudaMemcpy(&result, result_.data(), sizeof(result), cudaMemcpyDeviceToHost));
+    PARTITA_APPS_CUDA(cudaMemcpy(&result, result_.data(), sizeof(result), cudaMemcpyDeviceToHost));
     if (result.failure != 0) {
       throw std::runtime_error(
           fmt::format("jacobi2d: mode persistent-kernel: a call in the kernel returned {} (PARTITA_DEVICE_ERR_*, "
@@ -118,7 +118,7 @@ class Job {
                       result.failure, result.iterations));
     }
     std::vector<Look> looks(static_cast<std::size_t>(result.looks));
-    JACOBI2D_CUDA(cudaMemcpy(looks.data(), looks_.data(), looks.size() * sizeof(Look), cudaMemcpyDeviceToHost));
+    PARTITA_APPS_CUDA(cudaMemcpy(looks.data(), looks_.data(), looks.size() * sizeof(Look), cudaMemcpyDeviceToHost));
 
     Outcome outcome;
     outcome.iterations = result.iterations;

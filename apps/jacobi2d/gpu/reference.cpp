@@ -15,8 +15,8 @@ class Reference::Implementation {
         host_(field_in(memory_.data(), division.rows, division.columns)),
         cells_(whole(), {}) {
     int device = 0, multiprocessors = 0;
-    JACOBI2D_CUDA(cudaGetDevice(&device));
-    JACOBI2D_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    PARTITA_APPS_CUDA(cudaGetDevice(&device));
+    PARTITA_APPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
     tiling_ = tile_for_launches(cells_.shape(), multiprocessors);
     restart();
   }

@@ -6,7 +6,7 @@
 #include <partita/device.cuh>
 
 #include "apps/jacobi2d/gpu/cells.cuh"
-#include "apps/jacobi2d/gpu/cuda_check.hpp"
+#include "apps/support/cuda_check.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -236,14 +236,14 @@ constexpr int many_blocks_each = 4;
 
 void load(void (*kernel)(Residents)) {
   cudaFuncAttributes attributes;
-  JACOBI2D_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+  PARTITA_APPS_CUDA(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 }  // namespace
 
 int resident_blocks(const Shape& shape, int multiprocessors) {
   int each = 0;
-  JACOBI2D_CUDA(
+  PARTITA_APPS_CUDA(
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, residents_kernel<many_blocks_each>, block_threads, 0));
   // A barrier of few blocks is faster; many keep the memory busy.
   constexpr int strips_each = 16;
@@ -255,7 +255,7 @@ int resident_blocks(const Shape& shape, int multiprocessors) {
 void launch_residents(const Residents& residents, int blocks, cudaStream_t stream) {
   void* arguments[] = {const_cast<Residents*>(&residents)};
   const auto kernel = residents.tiling.crowded ? residents_kernel<many_blocks_each> : residents_kernel<few_blocks_each>;
-  JACOBI2D_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel),
+  PARTITA_APPS_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel),
                                             dim3(static_cast<unsigned int>(blocks)), dim3(block_threads), arguments, 0,
                                             stream));
 }

@@ -2,52 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <exception>
 #include <stdexcept>
 
 #include "apps/jacobi2d/gpu/modes.hpp"
-#include "apps/support/shared_gpu.hpp"
+#include "apps/support/gpus.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
-
-/// The processes of a node, as a communicator that is freed with it.
-class NodeComm {
- public:
-  explicit NodeComm(MPI_Comm world) {
-    int rank = 0;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &comm_);
-  }
-  ~NodeComm() { MPI_Comm_free(&comm_); }
-  NodeComm(const NodeComm&) = delete;
-  NodeComm& operator=(const NodeComm&) = delete;
-
-  int rank() const {
-    int rank = 0;
-    MPI_Comm_rank(comm_, &rank);
-    return rank;
-  }
-
- private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-};
-
-bool on_any_rank(MPI_Comm comm, bool here) {
-  int flag = here ? 1 : 0, anywhere = 0;
-  MPI_Allreduce(&flag, &anywhere, 1, MPI_INT, MPI_MAX, comm);
-  return anywhere != 0;
-}
-
-cudaDeviceProp properties_of_current() {
-  int device = 0;
-  cudaDeviceProp properties{};
-  JACOBI2D_CUDA(cudaGetDevice(&device));
-  JACOBI2D_CUDA(cudaGetDeviceProperties(&properties, device));
-  return properties;
-}
 
 std::array<int, side_count> partitions_of(const Plate& plate) {
   std::array<int, side_count> partitions{};
@@ -58,12 +21,13 @@ std::array<int, side_count> partitions_of(const Plate& plate) {
 }  // namespace
 
 unsigned long long* ChangeWord::begin() const {
-  JACOBI2D_CUDA(cudaMemsetAsync(device_.data(), 0, device_.bytes(), stream_.get()));
+  PARTITA_APPS_CUDA(cudaMemsetAsync(device_.data(), 0, device_.bytes(), stream_.get()));
   return device_.data();
 }
 
 double ChangeWord::end() const {
-  JACOBI2D_CUDA(cudaMemcpyAsync(host_.data(), device_.data(), device_.bytes(), cudaMemcpyDeviceToHost, stream_.get()));
+  PARTITA_APPS_CUDA(
+      cudaMemcpyAsync(host_.data(), device_.data(), device_.bytes(), cudaMemcpyDeviceToHost, stream_.get()));
   stream_.synchronise();
   return std::bit_cast<double>(*host_.data());
 }
@@ -72,11 +36,11 @@ class Solver::Implementation {
  public:
   Implementation(Plate& plate, const std::string& nccl_path)
       : plate_(plate),
-        properties_(properties_of_current()),
+        properties_(partita::apps::properties_of_current_gpu()),
         shares_gpu_(partita::apps::ranks_share_a_gpu(plate.comm(), properties_.uuid)),
         cells_(plate.block(), partitions_of(plate)),
         rank_{plate_, cells_, stream_, properties_.multiProcessorCount, shares_gpu_},
-        nccl_path_(nccl_path) {
+        nccl_(plate.comm(), shares_gpu_, nccl_path) {
     load_sweeps();
   }
   ~Implementation() {
@@ -92,7 +56,7 @@ class Solver::Implementation {
 
   std::optional<std::string> problem_with(std::string_view mode) {
     if (mode == "persistent-kernel") return problem_with_persistent(rank_);
-    if (mode == "nccl") return problem_with_nccl();
+    if (mode == "nccl") return nccl_.problem();
     return std::nullopt;
   }
 
@@ -105,29 +69,12 @@ class Solver::Implementation {
   }
 
  private:
-  std::optional<std::string> problem_with_nccl() {
-    if (shares_gpu_) return "mode nccl needs a GPU for each rank, but several ranks share one";
-    std::string problem;
-    try {
-      if (!nccl_library_)
-        nccl_library_.emplace("mode nccl (--nccl or NCCL_LIBRARY gives the path of the library)", nccl_path_);
-    } catch (const std::runtime_error& error) {
-      problem = error.what();
-    }
-    if (!on_any_rank(plate_.comm(), !problem.empty())) return std::nullopt;
-    return problem.empty() ? "mode nccl: another rank cannot load NCCL" : problem;
-  }
-
   Outcome solve_uploaded(std::string_view mode, const Limits& limits) {
     if (mode == "traditional") return solve_traditional(rank_, limits);
     if (mode == "traditional-device") return solve_traditional_device(rank_, limits);
     if (mode == "engine" || mode == "kernel") return solve_partitioned(rank_, limits, std::string(mode));
     if (mode == "persistent-kernel") return solve_persistent(rank_, limits);
-    if (mode == "nccl") {
-      // problem_with_nccl() has loaded the library, else this mode is not run.
-      if (!nccl_) nccl_.emplace(*nccl_library_, plate_.comm());  // NOLINT(bugprone-unchecked-optional-access)
-      return solve_nccl(rank_, limits, *nccl_);
-    }
+    if (mode == "nccl") return solve_nccl(rank_, limits, nccl_.get());
     throw std::logic_error(fmt::format("jacobi2d: there is no mode {} on GPUs.", mode));
   }
 
@@ -137,21 +84,11 @@ class Solver::Implementation {
   Stream stream_;
   DeviceBlock cells_;
   Rank rank_;
-  std::string nccl_path_;
-  std::optional<partita::apps::NcclLibrary> nccl_library_;
-  std::optional<partita::apps::Nccl>
-      nccl_;  ///< made at the first run in this mode: as little its cost as MPI_Init is MPI's
+  partita::apps::NcclMode nccl_;  ///< set up at the first run in this mode: as little its cost as MPI_Init is MPI's
 };
 
 std::optional<std::string> Solver::choose_device(MPI_Comm world) {
-  int devices = 0;
-  const cudaError_t code = cudaGetDeviceCount(&devices);
-  if (on_any_rank(world, code != cudaSuccess || devices == 0)) {
-    return fmt::format("--device gpu needs a GPU on every node, but CUDA says: {}",
-                       code != cudaSuccess ? cudaGetErrorString(code) : "another rank has none");
-  }
-  JACOBI2D_CUDA(cudaSetDevice(NodeComm(world).rank() % devices));
-  return std::nullopt;
+  return partita::apps::choose_gpu(world);
 }
 
 Solver::Solver(Plate& plate, const std::string& nccl_path)

@@ -5,7 +5,7 @@
 #include <partita/device.cuh>
 
 #include "apps/jacobi2d/gpu/cells.cuh"
-#include "apps/jacobi2d/gpu/cuda_check.hpp"
+#include "apps/support/cuda_check.hpp"
 
 namespace jacobi2d::gpu {
 namespace {
@@ -91,7 +91,7 @@ unsigned int blocks_of(const Tiling& tiling) {
 template <class Kernel>
 void load(Kernel kernel) {
   cudaFuncAttributes attributes;
-  JACOBI2D_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+  PARTITA_APPS_CUDA(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 }  // namespace
@@ -100,14 +100,14 @@ void launch_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, 
   if (blocks_of(tiling) == 0) return;  // a plate of two rows has no interior
   const auto kernel = sweep.change != nullptr ? sweep_kernel<true> : sweep_kernel<false>;
   kernel<<<blocks_of(tiling), block_threads, 0, stream>>>(shape, tiling, sweep);
-  JACOBI2D_CUDA(cudaGetLastError());
+  PARTITA_APPS_CUDA(cudaGetLastError());
 }
 
 void launch_marking_sweep(const Shape& shape, const Tiling& tiling, const Sweep& sweep, const HaloRequests& requests,
                           cudaStream_t stream) {
   const MarkingKernel kernel = marking_kernel_for(sweep.change != nullptr, tiling.crowded);
   kernel<<<blocks_of(tiling), block_threads, 0, stream>>>(shape, tiling, sweep, requests);
-  JACOBI2D_CUDA(cudaGetLastError());
+  PARTITA_APPS_CUDA(cudaGetLastError());
 }
 
 void load_sweeps() {

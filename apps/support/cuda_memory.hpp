@@ -1,20 +1,20 @@
-// Owners of what the app takes from CUDA. All of the current device; destructors ignore errors.
+// Owners of what an app takes from CUDA. All of the current device; destructors ignore errors.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
-#include "apps/jacobi2d/gpu/cuda_check.hpp"
+#include "apps/support/cuda_check.hpp"
 
-namespace jacobi2d::gpu {
+namespace partita::apps {
 
 /// `count` zeroed objects in GPU memory of cudaMalloc, which other processes of the node can map.
 template <class T>
 class DeviceMemory {
  public:
   explicit DeviceMemory(std::size_t count) : count_(count) {
-    JACOBI2D_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
-    JACOBI2D_CUDA(cudaMemset(data_, 0, count * sizeof(T)));
+    PARTITA_APPS_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
+    PARTITA_APPS_CUDA(cudaMemset(data_, 0, count * sizeof(T)));
   }
   ~DeviceMemory() { cudaFree(data_); }
   DeviceMemory(const DeviceMemory&) = delete;
@@ -33,7 +33,7 @@ template <class T>
 class PinnedMemory {
  public:
   explicit PinnedMemory(std::size_t count) : count_(count) {
-    JACOBI2D_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T), cudaHostAllocPortable));
+    PARTITA_APPS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T), cudaHostAllocPortable));
     for (std::size_t i = 0; i < count; ++i) data_[i] = T{};
   }
   ~PinnedMemory() { cudaFreeHost(data_); }
@@ -55,8 +55,8 @@ class Stream {
 
   explicit Stream(Priority priority = Priority::usual) {
     int least = 0, highest = 0;
-    JACOBI2D_CUDA(cudaDeviceGetStreamPriorityRange(&least, &highest));
-    JACOBI2D_CUDA(
+    PARTITA_APPS_CUDA(cudaDeviceGetStreamPriorityRange(&least, &highest));
+    PARTITA_APPS_CUDA(
         cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority == Priority::highest ? highest : least));
   }
   ~Stream() { cudaStreamDestroy(stream_); }
@@ -65,23 +65,25 @@ class Stream {
 
   cudaStream_t get() const { return stream_; }
   /// Waits for all work on the stream, keeping a core busy.
-  void synchronise() const { JACOBI2D_CUDA(cudaStreamSynchronize(stream_)); }
+  void synchronise() const { PARTITA_APPS_CUDA(cudaStreamSynchronize(stream_)); }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-/// A mark in a stream, for which another stream waits; the host does not.
+/// A mark in a stream, for which another stream waits, or the host.
 class StreamEvent {
  public:
-  StreamEvent() { JACOBI2D_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  StreamEvent() { PARTITA_APPS_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
   ~StreamEvent() { cudaEventDestroy(event_); }
   StreamEvent(const StreamEvent&) = delete;
   StreamEvent& operator=(const StreamEvent&) = delete;
 
-  void record(const Stream& stream) { JACOBI2D_CUDA(cudaEventRecord(event_, stream.get())); }
+  void record(const Stream& stream) { PARTITA_APPS_CUDA(cudaEventRecord(event_, stream.get())); }
   /// What is put into `stream` from now on waits for the mark as it was recorded last; for nothing if it never was.
-  void hold_back(const Stream& stream) const { JACOBI2D_CUDA(cudaStreamWaitEvent(stream.get(), event_, 0)); }
+  void hold_back(const Stream& stream) const { PARTITA_APPS_CUDA(cudaStreamWaitEvent(stream.get(), event_, 0)); }
+  /// Waits for the mark as it was recorded last, keeping a core busy.
+  void synchronise() const { PARTITA_APPS_CUDA(cudaEventSynchronize(event_)); }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -90,16 +92,18 @@ class StreamEvent {
 /// A mark in a stream; who waits for it sleeps.
 class SleepingEvent {
  public:
-  SleepingEvent() { JACOBI2D_CUDA(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync | cudaEventDisableTiming)); }
+  SleepingEvent() {
+    PARTITA_APPS_CUDA(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync | cudaEventDisableTiming));
+  }
   ~SleepingEvent() { cudaEventDestroy(event_); }
   SleepingEvent(const SleepingEvent&) = delete;
   SleepingEvent& operator=(const SleepingEvent&) = delete;
 
-  void record(const Stream& stream) { JACOBI2D_CUDA(cudaEventRecord(event_, stream.get())); }
-  void wait() const { JACOBI2D_CUDA(cudaEventSynchronize(event_)); }
+  void record(const Stream& stream) { PARTITA_APPS_CUDA(cudaEventRecord(event_, stream.get())); }
+  void wait() const { PARTITA_APPS_CUDA(cudaEventSynchronize(event_)); }
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-}  // namespace jacobi2d::gpu
+}  // namespace partita::apps
