@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from jacobi2d_test import nccl_can_be_loaded
+from gpus import nccl_can_be_loaded
 
 LIMIT_S = 120
 SHARING_MODES = {"traditional", "schedule", "in-kernel", "resident"}

@@ -2,12 +2,12 @@
 share GPUs, but for the modes that need one for each rank. Mode nccl must run where an NCCL can be loaded (NCCL_LIBRARY, or by
 its name)."""
 
-import ctypes
 import json
-import os
 import subprocess
 
 import pytest
+
+from gpus import nccl_can_be_loaded
 
 LIMIT_S = 120
 SHARING_MODES = {"traditional", "traditional-device", "engine", "kernel"}
@@ -38,17 +38,6 @@ def run(given, tmp_path_factory):
         written = prefix.with_suffix(".json")
         return result, json.loads(written.read_text()) if written.exists() else None
     return started
-
-
-def nccl_can_be_loaded():
-    named = os.environ.get("NCCL_LIBRARY")
-    for name in [named] if named else ["libnccl.so.2", "libnccl.so"]:
-        try:
-            ctypes.CDLL(name)
-            return True
-        except OSError as error:
-            print(f"mode nccl is left out: {error}")
-    return False
 
 
 @pytest.fixture(scope="module")
