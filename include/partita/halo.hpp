@@ -217,7 +217,7 @@ class halo final {
   halo_block<Dims> block_;
   std::vector<halo_field> fields_;
   halo_neighbours<Dims> neighbours_;
-  detail::halo_comm comm_;
+  detail::halo_comm comm_;  ///< ends behind all requests
   std::vector<std::unique_ptr<detail::halo_part>> parts_;
   std::vector<request> gathers_;  ///< receives, then sends
   std::optional<scatter_requests> scatter_;

@@ -97,9 +97,12 @@ int number_of(const Place<Dims>& place) {
 template <std::size_t Dims>
 class Fields {
  public:
-  explicit Fields(const Block<Dims>& block) : strides_(block.shape.true_strides()) {
-    std::ptrdiff_t last = 0;
-    for (std::size_t d = 0; d < Dims; ++d) last += (block.sizes()[d] - 1) * strides_[d];
+  explicit Fields(const Block<Dims>& block) : strides_(block.shape.strides) {
+    std::ptrdiff_t dense = 1, last = 0;
+    for (std::size_t d = Dims; d-- > 0; dense *= block.sizes()[d]) {
+      if (block.shape.strides == std::array<std::ptrdiff_t, Dims>{}) strides_[d] = dense;
+      last += (block.sizes()[d] - 1) * strides_[d];
+    }
     const auto cells = static_cast<std::size_t>(last) + 1;
     scalar_.resize(cells);
     vector_.resize(3 * cells);
