@@ -8,7 +8,7 @@
 namespace partita {
 namespace {
 
-std::unique_ptr<halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape, halo_way way) {
+std::unique_ptr<packed_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape, halo_way way) {
   switch (way) {
     case halo_way::traditional:
       return make_traditional_halo(comm, shape);
@@ -24,10 +24,10 @@ std::unique_ptr<halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape&
 
 }  // namespace
 
-halo::halo(MPI_Comm comm, const halo_shape& shape, halo_way way)
+packed_halo::packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way)
     : comm_(comm), exceptions_before_(std::uncaught_exceptions()), exchanger_(make_exchanger(comm, shape, way)) {}
 
-halo::~halo() {
+packed_halo::~packed_halo() {
   if (!sound_ || std::uncaught_exceptions() > exceptions_before_) return;
   try {
     exchanger_->free_requests();
@@ -37,7 +37,7 @@ halo::~halo() {
   }
 }
 
-void halo::exchange(const halo_block& block) {
+void packed_halo::exchange(const framed_block& block) {
   sound_ = false;
   exchanger_->exchange(block);
   sound_ = true;

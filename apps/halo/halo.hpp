@@ -1,26 +1,18 @@
-// The halo of a rank's block of a 2-D grid: the cells of its eight neighbours, exchanged in packed messages.
+// The halo of a rank's block of a 2-D grid, one cell wide, in packed messages that travel in several ways. Directions,
+// neighbours and the cells to exchange are those of partita::halo, which moves cells in one way, without packing.
 #pragma once
 
 #include <mpi.h>
 
-#include <array>
 #include <cstddef>
 #include <memory>
+#include <partita/halo_block.hpp>
 
 namespace partita {
 
-/// Where a neighbour lies: -1, 0 or 1 rows down and columns to the right.
-struct halo_direction {
-  int down = 0, across = 0;
-};
-inline constexpr std::size_t halo_directions = 8;
-/// Row by row from the upper left; opposite to direction i is 7 - i.
-inline constexpr std::array<halo_direction, halo_directions> all_halo_directions{
-    {{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}, {1, 1}}};
-
 /// A block of rows x columns cells of 8 bytes inside a frame one cell wide, which the exchange fills. `frame` is the
 /// frame's upper left cell, and rows lie `stride` cells apart.
-struct halo_block {
+struct framed_block {
   void* frame = nullptr;
   int rows = 0, columns = 0;
   std::ptrdiff_t stride = 0;
@@ -36,9 +28,8 @@ enum class halo_way {
 
 /// What the ranks have to know of a halo.
 struct halo_shape {
-  int rows = 0, columns = 0;                      ///< of this rank's block
-  std::array<int, halo_directions> neighbours{};  ///< by direction; this rank itself, or MPI_PROC_NULL, which leaves
-                                                  ///< the frame there as it is
+  int rows = 0, columns = 0;        ///< of this rank's block
+  halo_neighbours<2> neighbours{};  ///< this rank itself, or MPI_PROC_NULL, which leaves the frame there as it is
   int partitions = 1;  ///< wanted of each edge in halo_way::partitioned, see partitions_for; corners have one
 };
 
@@ -51,21 +42,21 @@ halo_extent extent_of(const halo_shape& shape, std::size_t direction);
 
 /// Exchanges the frames of blocks of one shape. One thread at a time. Errors of Partita's calls are partita::error
 /// where the communicator's handler returns.
-class halo {
+class packed_halo {
  public:
   /// Collective over `comm`, which is known to Partita and stays the caller's. Each of two neighbours has the other
   /// among its own, in opposite directions, and wants as many partitions.
-  halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
+  packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
   /// Collective: waits until all ranks have freed their requests, since memory into which a neighbour may write has to
   /// stay until then. Of an error only the error handler hears. Not collective where an exchange has thrown, or where
   /// an exception ends the halo: then nothing more is sent, and the memory of the messages is never freed.
-  ~halo();
-  halo(const halo&) = delete;
-  halo& operator=(const halo&) = delete;
+  ~packed_halo();
+  packed_halo(const packed_halo&) = delete;
+  packed_halo& operator=(const packed_halo&) = delete;
 
   /// Fills the frame of `block`, which has the shape's rows and columns, with the cells that the neighbours have at
   /// their rims. Collective among neighbours; returns when the frame is filled and the block may be written.
-  void exchange(const halo_block& block);
+  void exchange(const framed_block& block);
 
   /// One way of exchanging; they are made in mpi.cpp and partita.cpp.
   class exchanger;

@@ -20,7 +20,7 @@ struct halo_message {
   int cells_each() const { return length / partitions; }
   /// A message carries the direction in which it travels.
   int send_tag() const { return static_cast<int>(direction); }
-  int receive_tag() const { return static_cast<int>(halo_directions - 1 - direction); }
+  int receive_tag() const { return static_cast<int>(halo_directions<2> - 1 - direction); }
 };
 
 /// Where messages get their memory.
@@ -42,8 +42,8 @@ class halo_messages {
   std::vector<halo_message>::const_iterator end() const { return messages_.end(); }
   bool empty() const { return messages_.empty(); }
 
-  void pack(const halo_block& block) const;
-  void unpack(const halo_block& block) const;
+  void pack(const framed_block& block) const;
+  void unpack(const framed_block& block) const;
 
   /// Once all requests of these messages are freed, the neighbours' too. The messages are of no more use.
   void free_memory();
@@ -55,27 +55,27 @@ class halo_messages {
 };
 
 /// One partition of a message.
-void pack_partition(const halo_block& block, const halo_message& message, int partition);
-void unpack_partition(const halo_block& block, const halo_message& message, int partition);
+void pack_partition(const framed_block& block, const halo_message& message, int partition);
+void unpack_partition(const framed_block& block, const halo_message& message, int partition);
 
 /// One way of exchanging a halo. Without the two calls that end it, it leaves its messages' memory as it is.
-class halo::exchanger {
+class packed_halo::exchanger {
  public:
   exchanger() = default;
   virtual ~exchanger() = default;
   exchanger(const exchanger&) = delete;
   exchanger& operator=(const exchanger&) = delete;
 
-  virtual void exchange(const halo_block& block) = 0;
+  virtual void exchange(const framed_block& block) = 0;
   /// Completes and frees all requests. All ranks call, after exchanges that have all succeeded.
   virtual void free_requests() = 0;
   /// When all ranks have freed theirs.
   virtual void free_memory() = 0;
 };
 
-std::unique_ptr<halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<packed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<packed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<packed_halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<packed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape);
 
 }  // namespace partita

@@ -17,7 +17,7 @@ const struct {
   decltype(&PMPI_Request_free) request_free = PARTITA_OF_MPI(Request_free);
 } own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
 
-class Traditional final : public halo::exchanger {
+class Traditional final : public packed_halo::exchanger {
  public:
   Traditional(MPI_Comm comm, const halo_shape& shape) : messages_(shape, {own_mpi.alloc_mem, own_mpi.free_mem}) {
     for (const halo_message& m : messages_) {
@@ -30,7 +30,7 @@ class Traditional final : public halo::exchanger {
   Traditional(const Traditional&) = delete;
   Traditional& operator=(const Traditional&) = delete;
 
-  void exchange(const halo_block& block) override {
+  void exchange(const framed_block& block) override {
     if (messages_.empty()) return;  // Open MPI 4 refuses to start nothing.
     own_mpi.startall(static_cast<int>(receives_.size()), receives_.data());
     messages_.pack(block);
@@ -55,7 +55,7 @@ class Traditional final : public halo::exchanger {
 
 }  // namespace
 
-std::unique_ptr<halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<packed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<Traditional>(comm, shape);
 }
 

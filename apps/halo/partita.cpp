@@ -14,7 +14,7 @@ void free_all(std::vector<request>& requests) {
 }
 
 /// As cpu-free-stream-triggered-mpi, figure 3.
-class Queued final : public halo::exchanger {
+class Queued final : public packed_halo::exchanger {
  public:
   Queued(MPI_Comm comm, const halo_shape& shape) : messages_(shape), queue_(queue::host()) {
     const communicator neighbours(comm);
@@ -27,7 +27,7 @@ class Queued final : public halo::exchanger {
     waitall(matching);
   }
 
-  void exchange(const halo_block& block) override {
+  void exchange(const framed_block& block) override {
     queue_.enqueue_startall(receives_);
     messages_.pack(block);
     queue_.enqueue_startall(sends_);
@@ -52,7 +52,7 @@ class Queued final : public halo::exchanger {
 /// A ready send may start only once its receive has. So receives are started one exchange ahead, in a second set of
 /// messages, and before the rank's own sends: whoever has received this exchange's message knows that the sender has
 /// started its receive of the next one.
-class QueuedReady final : public halo::exchanger {
+class QueuedReady final : public packed_halo::exchanger {
  public:
   QueuedReady(MPI_Comm comm, const halo_shape& shape)
       : queue_(queue::host()), sets_{Set(comm, shape, 0), Set(comm, shape, 1)} {
@@ -63,7 +63,7 @@ class QueuedReady final : public halo::exchanger {
     MPI_Barrier(comm);
   }
 
-  void exchange(const halo_block& block) override {
+  void exchange(const framed_block& block) override {
     Set& set = sets_[current_];
     queue_.enqueue_startall(sets_[1 - current_].receives);
     set.messages->pack(block);
@@ -88,7 +88,7 @@ class QueuedReady final : public halo::exchanger {
   struct Set {
     Set(MPI_Comm comm, const halo_shape& shape, int number) : messages(std::make_unique<halo_messages>(shape)) {
       const communicator neighbours(comm);
-      const int first_tag = number * static_cast<int>(halo_directions);
+      const int first_tag = number * static_cast<int>(halo_directions<2>);
       for (const halo_message& m : *messages) {
         receives.push_back(
             neighbours.recv_init(m.received, m.length, MPI_UINT64_T, m.neighbour, first_tag + m.receive_tag()));
@@ -112,7 +112,7 @@ class QueuedReady final : public halo::exchanger {
   std::size_t current_ = 0;
 };
 
-class Partitioned final : public halo::exchanger {
+class Partitioned final : public packed_halo::exchanger {
  public:
   Partitioned(MPI_Comm comm, const halo_shape& shape) : messages_(shape) {
     const communicator neighbours(comm);
@@ -126,7 +126,7 @@ class Partitioned final : public halo::exchanger {
     waitall(matching);
   }
 
-  void exchange(const halo_block& block) override {
+  void exchange(const framed_block& block) override {
     startall(receives_);
     startall(sends_);
     pack(block);
@@ -149,7 +149,7 @@ class Partitioned final : public halo::exchanger {
     int partition;
   };
 
-  void pack(const halo_block& block) {
+  void pack(const framed_block& block) {
     auto send = sends_.begin();
     awaited_.clear();
     auto receive = receives_.begin();
@@ -164,7 +164,7 @@ class Partitioned final : public halo::exchanger {
     }
   }
 
-  void unpack(const halo_block& block) {
+  void unpack(const framed_block& block) {
     while (!awaited_.empty()) {
       const auto arrived = std::partition(awaited_.begin(), awaited_.end(), [](const Awaited& awaited) {
         return !awaited.receive->parrived(awaited.partition);
@@ -183,13 +183,13 @@ class Partitioned final : public halo::exchanger {
 
 }  // namespace
 
-std::unique_ptr<halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<packed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<Queued>(comm, shape);
 }
-std::unique_ptr<halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<packed_halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<QueuedReady>(comm, shape);
 }
-std::unique_ptr<halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<packed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<Partitioned>(comm, shape);
 }
 

@@ -26,16 +26,16 @@ std::optional<int> beside(int index, int step, int count, Boundary boundary) {
   return next < 0 || next >= count ? std::nullopt : std::optional(next);
 }
 
-partita::halo_block frame_of(const Field& field) {
+partita::framed_block frame_of(const Field& field) {
   return {field.cells, field.rows, field.columns, field.stride};
 }
 
 }  // namespace
 
-std::array<int, partita::halo_directions> neighbours_of(const Division& division, int rank, Boundary boundary) {
-  std::array<int, partita::halo_directions> neighbours{};
+partita::halo_neighbours<2> neighbours_of(const Division& division, int rank, Boundary boundary) {
+  partita::halo_neighbours<2> neighbours{};
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    const auto [down, across] = partita::all_halo_directions[i];
+    const auto [down, across] = partita::halo_offset_of<2>(i);
     const auto row = beside(rank / division.rank_columns, down, division.rank_rows, boundary);
     const auto column = beside(rank % division.rank_columns, across, division.rank_columns, boundary);
     neighbours[i] = row && column ? *row * division.rank_columns + *column : MPI_PROC_NULL;
@@ -45,8 +45,8 @@ std::array<int, partita::halo_directions> neighbours_of(const Division& division
 
 std::vector<Edge> edges_of(const partita::halo_shape& shape) {
   std::vector<Edge> edges;
-  for (std::size_t i = 0; i < partita::halo_directions; ++i) {
-    const auto [down, across] = partita::all_halo_directions[i];
+  for (std::size_t i = 0; i < partita::halo_directions<2>; ++i) {
+    const auto [down, across] = partita::halo_offset_of<2>(i);
     if ((down != 0 && across != 0) || shape.neighbours[i] == MPI_PROC_NULL) continue;
     const std::string_view name = down != 0 ? (down < 0 ? "north" : "south") : (across < 0 ? "west" : "east");
     edges.push_back({name, extent_of(shape, i)});
@@ -76,7 +76,7 @@ Outcome Board::play(const Mode& mode, int generations) {
   Outcome outcome;
   MPI_Barrier(comm_);
   const auto before = Clock::now();
-  partita::halo halo(comm_, shape_, mode.way);
+  partita::packed_halo halo(comm_, shape_, mode.way);
   outcome.setup_s = seconds(Clock::now() - before);
 
   Progress progress(rank_ == 0);

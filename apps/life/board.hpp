@@ -21,8 +21,7 @@ struct Outcome {
 };
 
 /// The neighbours of `rank`, by direction; MPI_PROC_NULL beyond the rim of a bounded board.
-std::array<int, partita::halo_directions> neighbours_of(const partita::apps::Division& division, int rank,
-                                                        Boundary boundary);
+partita::halo_neighbours<2> neighbours_of(const partita::apps::Division& division, int rank, Boundary boundary);
 
 /// An edge of a block beyond which there is a neighbour, and the message that goes there.
 struct Edge {

@@ -14,6 +14,7 @@
 
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/thrown.hpp"
 
 namespace partita::test {
 namespace {
@@ -54,27 +55,6 @@ class CppApi : public testing::Test {
   ErrorsReturn handler_{MPI_COMM_WORLD};
   communicator world_{MPI_COMM_WORLD};
 };
-
-/// What `call` throws, which must be an error of `error_class` whose sentence has all of `words`.
-template <class Call>
-testing::AssertionResult throws(Call call, int error_class, const std::vector<std::string>& words) {
-  try {
-    call();
-  } catch (const error& thrown) {
-    if (thrown.error_class() != error_class) {
-      return testing::AssertionFailure() << "class " << thrown.error_class() << ", expected " << error_class << ": "
-                                         << thrown.what();
-    }
-    if (class_of(thrown.code()) != error_class) return testing::AssertionFailure() << "the code has another class";
-    for (const std::string& word : words) {
-      if (std::string(thrown.what()).find(word) == std::string::npos) {
-        return testing::AssertionFailure() << "no \"" << word << "\" in: " << thrown.what();
-      }
-    }
-    return testing::AssertionSuccess();
-  }
-  return testing::AssertionFailure() << "nothing is thrown";
-}
 
 TEST_F(CppApi, a_communicator_knows_its_rank_and_size) {
   EXPECT_EQ(rank(), world_.rank());

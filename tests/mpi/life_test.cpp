@@ -45,8 +45,8 @@ void expect_frames(const Division& division, Boundary boundary, const Mode& mode
   const partita::apps::Block block = partita::apps::block_of(division, rank());
   std::vector<double> memory(static_cast<std::size_t>(partita::apps::size_of(block.rows, block.columns)), -1.0);
   const auto field = partita::apps::framed_in(memory.data(), block.rows, block.columns);
-  partita::halo halo(MPI_COMM_WORLD, {block.rows, block.columns, neighbours_of(division, rank(), boundary), 3},
-                     mode.way);
+  partita::packed_halo halo(MPI_COMM_WORLD, {block.rows, block.columns, neighbours_of(division, rank(), boundary), 3},
+                            mode.way);
   std::string wrong;  // the first cell that is, so that all ranks go on together
   for (int round = 0; round < 3; ++round) {
     for (int row = 1; row <= block.rows; ++row) {
@@ -96,7 +96,7 @@ TEST(Halo, is_ended_by_an_exception_on_one_rank_alone) {
   const Field field = partita::apps::framed_in(memory.data(), 1, 5);
   for (const partita::halo_way way : {partita::halo_way::queue_regular, partita::halo_way::partitioned}) {
     const auto exchange_and_throw = [&] {
-      partita::halo halo(MPI_COMM_WORLD, {1, 5, neighbours_of(division, rank(), Boundary::periodic), 1}, way);
+      partita::packed_halo halo(MPI_COMM_WORLD, {1, 5, neighbours_of(division, rank(), Boundary::periodic), 1}, way);
       halo.exchange({field.cells, field.rows, field.columns, field.stride});
       if (rank() != 0) partita::test::harness_barrier();
       throw 1;

@@ -1,5 +1,5 @@
-// A program in the C++ API, and in C++17: rank 0 sends four partitions to rank 1, and a message in a queue. Ends with 0
-// if they arrived.
+// A program in the C++ API, and in C++17: rank 0 sends four partitions to rank 1, a message in a queue, and numbers to
+// all. Ends with 0 if they arrived.
 #include <partita/partita.hpp>
 
 #include <array>
@@ -34,6 +34,21 @@ static int receive_partitions(partita::communicator world) {
   return values == expected && message == expected ? 0 : 1;
 }
 
+/// Rank 0 tells all of them two numbers; each takes what is complete as it comes.
+static int collectives(partita::communicator world) {
+  int numbers[2] = {0, 0};
+  if (world.rank() == 0) numbers[0] = 3, numbers[1] = 4;
+  std::vector<partita::request> casts;
+  casts.push_back(world.bcast_init(&numbers[0], 1, MPI_INT, 0));
+  casts.push_back(world.pbcast_init(&numbers[1], 1, 1, MPI_INT, 0));
+  partita::startall(casts);
+  if (world.rank() == 0) casts[1].pready(0);
+  std::size_t completed = 0;
+  partita::completions done;
+  while (partita::waitsome(casts, done)) completed += done.size();
+  return completed == 2 && numbers[0] == 3 && numbers[1] == 4 ? 0 : 5;
+}
+
 static int refuse_a_wrong_rank(partita::communicator world) {
   try {
     (void)world.recv_init(nullptr, 0, MPI_DOUBLE, world.size(), 0);
@@ -53,6 +68,7 @@ int main(int argc, char** argv) {
       const partita::communicator world(MPI_COMM_WORLD);
       world.throw_errors();
       code = world.rank() == 0 ? send_partitions(world) : world.rank() == 1 ? receive_partitions(world) : 0;
+      if (code == 0) code = collectives(world);
       if (code == 0) code = refuse_a_wrong_rank(world);
     } catch (const partita::error& error) {
       std::fprintf(stderr, "%s\n", error.what());

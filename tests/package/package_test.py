@@ -20,7 +20,7 @@ PROGRAMS = {"c_api_c": ("cc", "c_api.c", "partita"), "c_api_cpp": ("c++", "c_api
 CPP_PROGRAMS = ["c_api_cpp", "cpp_api", "drop_in_cpp"]
 EXAMPLES = {"drop_in": "40002400000, which is right\n", "c_api": "7999, which is right\n",
             "allreduce": "30, which is right\n", "queue": "12 cells live, which is right\n",
-            "queue_cpp": "12 cells live, which is right\n"}
+            "queue_cpp": "12 cells live, which is right\n", "halo": "11524, which is right\n"}
 SHOWN = {"drop_in/drop_in.c": "README.md", "c_api/c_api.c": "docs/guide/getting-started.md"}
 LIMIT_S = 300  # nvcc takes minutes on a busy machine
 # What Open MPI says of a container, of more ranks than cores, and of a machine without its networks.

@@ -1,0 +1,469 @@
+// partita::halo against what follows from the places of cells in the whole grid: gather and scatter in 2 and 3
+// dimensions, periodic and not, on all divisions of the grid among the ranks.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/halo.hpp>
+#include <partita/partita.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/job.hpp"
+#include "support/thrown.hpp"
+
+namespace partita::test {
+namespace {
+
+template <std::size_t Dims>
+using Place = std::array<int, Dims>;
+
+/// A grid of whole cells on ranks[0] x ranks[1] … ranks.
+template <std::size_t Dims>
+struct Grid {
+  Place<Dims> cells, ranks, periodic;
+  int width;
+
+  std::string told() const {
+    std::string text = "width " + std::to_string(width);
+    for (std::size_t d = 0; d < Dims; ++d) {
+      text += ", " + std::to_string(cells[d]) + (periodic[d] != 0 ? " periodic" : "") + " cells on " +
+              std::to_string(ranks[d]);
+    }
+    return text;
+  }
+};
+
+/// A rank's block of a grid. Blocks that come first have one cell more.
+template <std::size_t Dims>
+struct Block {
+  halo_block<Dims> shape;
+  Place<Dims> first{};
+
+  Block(const Grid<Dims>& grid, int rank) {
+    shape.width = grid.width;
+    for (std::size_t d = Dims; d-- > 0; rank /= grid.ranks[d]) {
+      const int at = rank % grid.ranks[d], each = grid.cells[d] / grid.ranks[d], more = grid.cells[d] % grid.ranks[d];
+      shape.cells[d] = each + (at < more ? 1 : 0);
+      first[d] = at * each + std::min(at, more);
+    }
+  }
+  Place<Dims> sizes() const {
+    Place<Dims> all{};
+    for (std::size_t d = 0; d < Dims; ++d) all[d] = shape.cells[d] + 2 * shape.width;
+    return all;
+  }
+  bool is_own(const Place<Dims>& local) const {
+    for (std::size_t d = 0; d < Dims; ++d) {
+      if (local[d] < shape.width || local[d] >= shape.width + shape.cells[d]) return false;
+    }
+    return true;
+  }
+  /// The cell of the whole grid that a local one stands for; whether there is one.
+  bool in_grid(const Grid<Dims>& grid, const Place<Dims>& local, Place<Dims>& place) const {
+    for (std::size_t d = 0; d < Dims; ++d) {
+      place[d] = first[d] + local[d] - shape.width;
+      if (grid.periodic[d] != 0) place[d] = (place[d] + grid.cells[d]) % grid.cells[d];
+      if (place[d] < 0 || place[d] >= grid.cells[d]) return false;
+    }
+    return true;
+  }
+};
+
+/// Calls each(place) for all places of a box, the last dimension fastest.
+template <std::size_t Dims, class Each>
+void for_each_place(const Place<Dims>& sizes, Each each) {
+  int places = 1;
+  for (const int size : sizes) places *= size;
+  for (int i = 0; i < places; ++i) {
+    Place<Dims> place{};
+    int rest = i;
+    for (std::size_t d = Dims; d-- > 0; rest /= sizes[d]) place[d] = rest % sizes[d];
+    each(place);
+  }
+}
+
+template <std::size_t Dims>
+int number_of(const Place<Dims>& place) {
+  int number = 0;
+  for (std::size_t d = 0; d < Dims; ++d) number = number * 20 + place[d];
+  return number;
+}
+
+/// Three fields of different elements on a block; cells are set and asked by number.
+template <std::size_t Dims>
+class Fields {
+ public:
+  explicit Fields(const Block<Dims>& block) : strides_(block.shape.strides) {
+    std::ptrdiff_t dense = 1, last = 0;
+    for (std::size_t d = Dims; d-- > 0; dense *= block.sizes()[d]) {
+      if (block.shape.strides == std::array<std::ptrdiff_t, Dims>{}) strides_[d] = dense;
+      last += (block.sizes()[d] - 1) * strides_[d];
+    }
+    const auto cells = static_cast<std::size_t>(last) + 1;
+    scalar_.resize(cells);
+    vector_.resize(3 * cells);
+    small_.resize(cells);
+  }
+  std::vector<halo_field> views() { return {scalar_.data(), {vector_.data(), 3}, small_.data()}; }
+
+  void set(const Place<Dims>& place, int number) {
+    const std::size_t at = index(place);
+    scalar_[at] = number + 0.5;
+    for (std::size_t c = 0; c < 3; ++c) vector_[3 * at + c] = 10 * number + static_cast<int>(c);
+    small_[at] = static_cast<unsigned char>(number % 251);
+  }
+  /// `times` cells with numbers that add up to `sum`, modulo 251 to `small_sum`.
+  bool is(const Place<Dims>& place, int sum, int times = 1, int small_sum = -1) const {
+    const std::size_t at = index(place);
+    bool right = scalar_[at] == sum + 0.5 * times;
+    for (std::size_t c = 0; c < 3; ++c) {
+      right = right && vector_[3 * at + c] == 10 * sum + static_cast<int>(c) * times;
+    }
+    return right && small_[at] == static_cast<unsigned char>(small_sum < 0 ? sum % 251 : small_sum);
+  }
+
+ private:
+  std::size_t index(const Place<Dims>& place) const {
+    std::ptrdiff_t at = 0;
+    for (std::size_t d = 0; d < Dims; ++d) at += place[d] * strides_[d];
+    return static_cast<std::size_t>(at);
+  }
+
+  std::array<std::ptrdiff_t, Dims> strides_;
+  std::vector<double> scalar_;
+  std::vector<int> vector_;
+  std::vector<unsigned char> small_;
+};
+
+template <std::size_t Dims>
+class Cartesian {
+ public:
+  explicit Cartesian(const Grid<Dims>& grid) {
+    MPI_Cart_create(MPI_COMM_WORLD, static_cast<int>(Dims), grid.ranks.data(), grid.periodic.data(), 0, &comm_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  ~Cartesian() { MPI_Comm_free(&comm_); }
+  Cartesian(const Cartesian&) = delete;
+  Cartesian& operator=(const Cartesian&) = delete;
+  communicator comm() const { return communicator(comm_); }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+constexpr int untouched = 77;
+
+template <std::size_t Dims, class Exchange>
+void expect_gathered(const Grid<Dims>& grid, const Block<Dims>& block, Fields<Dims>& fields, Exchange exchange) {
+  for (int round = 0; round < 2; ++round) {
+    for_each_place<Dims>(block.sizes(), [&](const Place<Dims>& local) {
+      Place<Dims> place{};
+      block.in_grid(grid, local, place);
+      fields.set(local, block.is_own(local) ? number_of<Dims>(place) + round : untouched);
+    });
+    exchange();
+    int wrong = 0;
+    for_each_place<Dims>(block.sizes(), [&](const Place<Dims>& local) {
+      Place<Dims> place{};
+      const bool exists = block.in_grid(grid, local, place);
+      wrong += fields.is(local, exists ? number_of<Dims>(place) + round : untouched) ? 0 : 1;
+    });
+    EXPECT_EQ(0, wrong) << grid.told() << ", round " << round;
+  }
+}
+
+/// What a cell of a rank's block holds before it is scattered.
+template <std::size_t Dims>
+int scattered(int rank, const Place<Dims>& local) {
+  return number_of<Dims>(local) + 3 * rank + 1;
+}
+
+template <std::size_t Dims>
+void expect_scattered(const Grid<Dims>& grid, const Block<Dims>& block, Fields<Dims>& fields, halo<Dims>& halo) {
+  struct Sum {
+    int sum = 0, times = 0, small = 0;
+  };
+  std::map<Place<Dims>, Sum> expected;
+  for (int other = 0; other < ranks(); ++other) {
+    const Block<Dims> there(grid, other);
+    for_each_place<Dims>(there.sizes(), [&](const Place<Dims>& local) {
+      Place<Dims> place{};
+      if (!there.in_grid(grid, local, place)) return;
+      Sum& sum = expected[place];
+      sum.sum += scattered<Dims>(other, local);
+      sum.times += 1;
+      sum.small += scattered<Dims>(other, local) % 251;
+    });
+  }
+  for_each_place<Dims>(block.sizes(),
+                       [&](const Place<Dims>& local) { fields.set(local, scattered<Dims>(rank(), local)); });
+  halo.scatter();
+  int wrong = 0;
+  for_each_place<Dims>(block.sizes(), [&](const Place<Dims>& local) {
+    Place<Dims> place{};
+    if (!block.is_own(local)) {
+      wrong += fields.is(local, scattered<Dims>(rank(), local)) ? 0 : 1;
+      return;
+    }
+    block.in_grid(grid, local, place);
+    const Sum& sum = expected[place];
+    wrong += fields.is(local, sum.sum, sum.times, sum.small) ? 0 : 1;
+  });
+  EXPECT_EQ(0, wrong) << grid.told();
+}
+
+/// All grids of ranks, the last dimension fastest.
+template <std::size_t Dims>
+std::vector<Place<Dims>> divisions() {
+  std::vector<Place<Dims>> all;
+  Place<Dims> box{};
+  box.fill(ranks());
+  for_each_place<Dims>(box, [&](Place<Dims> place) {
+    int product = 1;
+    for (int& each : place) product *= ++each;
+    if (product == ranks()) all.push_back(place);
+  });
+  return all;
+}
+
+/// As few cells as the width allows, and blocks that differ.
+template <std::size_t Dims>
+std::vector<Grid<Dims>> grids() {
+  std::vector<Grid<Dims>> all;
+  int number = 0;
+  for (const Place<Dims>& ranks : divisions<Dims>()) {
+    for (int width = 1; width <= 3; ++width) {
+      for (int periodic = 0; periodic < (1 << Dims); ++periodic) {
+        // Of three dimensions each division meets each width, and each way to be periodic some of them.
+        if (Dims == 3 && periodic != 0 && periodic != 7 && ++number % 5 != 0) continue;
+        Grid<Dims> grid{{}, ranks, {}, width};
+        for (std::size_t d = 0; d < Dims; ++d) {
+          grid.cells[d] = width * ranks[d] + (ranks[d] > 1 ? 1 : static_cast<int>(d));
+          grid.periodic[d] = periodic >> d & 1;
+        }
+        all.push_back(grid);
+      }
+    }
+  }
+  return all;
+}
+
+template <std::size_t Dims>
+void expect_all_grids_exchange() {
+  for (const Grid<Dims>& grid : grids<Dims>()) {
+    step(grid.told());
+    const Cartesian<Dims> cartesian(grid);
+    const Block<Dims> block(grid, rank());
+    Fields<Dims> fields(block);
+    halo<Dims> halo(cartesian.comm(), block.shape, fields.views());
+    expect_gathered<Dims>(grid, block, fields, [&] { halo.gather(); });
+    expect_scattered<Dims>(grid, block, fields, halo);
+    expect_scattered<Dims>(grid, block, fields, halo);
+    expect_gathered<Dims>(grid, block, fields, [&] { halo.gather(); });
+  }
+}
+
+class Halo : public testing::Test {
+ protected:
+  /// A grid of `width` cells a rank in each of two dimensions, divided in the first.
+  static Grid<2> strip(int width) { return {{width * ranks(), width}, {ranks(), 1}, {1, 1}, width}; }
+
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+  communicator world_{MPI_COMM_WORLD};
+};
+
+TEST_F(Halo, of_two_dimensions_gathers_and_scatters_on_all_grids_of_ranks) {
+  expect_all_grids_exchange<2>();
+}
+
+TEST_F(Halo, of_three_dimensions_gathers_and_scatters_on_all_grids_of_ranks) {
+  expect_all_grids_exchange<3>();
+}
+
+TEST_F(Halo, directions_have_opposites) {
+  for (std::size_t i = 0; i < halo_directions<3>; ++i) {
+    halo_offset<3> offset = halo_offset_of<3>(i), opposite = halo_offset_of<3>(halo_directions<3> - 1 - i);
+    for (std::size_t d = 0; d < 3; ++d) EXPECT_EQ(0, offset[d] + opposite[d]);
+  }
+  EXPECT_EQ((halo_offset<2>{0, -1}), halo_offset_of<2>(3));
+}
+
+TEST_F(Halo, rows_may_lie_apart_and_columns_may_come_first) {
+  for (const bool columns_first : {false, true}) {
+    const Grid<2> grid = strip(2);
+    const Cartesian<2> cartesian(grid);
+    Block<2> block(grid, rank());
+    block.shape.strides = {16, 1};
+    if (columns_first) block.shape.strides = {1, block.sizes()[0] + 3};
+    Fields<2> fields(block);
+    halo halo(cartesian.comm(), block.shape, fields.views());
+    expect_gathered<2>(grid, block, fields, [&] { halo.gather(); });
+    expect_scattered<2>(grid, block, fields, halo);
+  }
+}
+
+TEST_F(Halo, is_gathered_in_a_queue) {
+  const Grid<2> grid = strip(3);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  halo halo(cartesian.comm(), block.shape, fields.views());
+  queue order = queue::host();
+  expect_gathered<2>(grid, block, fields, [&] {
+    halo.enqueue_gather(order);
+    order.wait();
+  });
+  order.free();
+  expect_scattered<2>(grid, block, fields, halo);
+}
+
+TEST_F(Halo, two_on_one_communicator_do_not_meet) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> one(block), other(block);
+  halo first(cartesian.comm(), block.shape, one.views()), second(cartesian.comm(), block.shape, other.views());
+  queue order = queue::host();
+  expect_gathered<2>(grid, block, other, [&] { second.gather(); });
+  expect_gathered<2>(grid, block, one, [&] { first.gather(); });
+}
+
+/// On a communicator without a topology, without the neighbours beyond corners.
+TEST_F(Halo, neighbours_that_are_given_may_leave_corners_out) {
+  const Grid<2> grid = strip(2);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  halo_neighbours<2> faces{};
+  for (std::size_t i = 0; i < faces.size(); ++i) {
+    const halo_offset<2> offset = halo_offset_of<2>(i);
+    const bool corner = offset[0] != 0 && offset[1] != 0;
+    faces[i] = corner ? MPI_PROC_NULL : (rank() + offset[0] + ranks()) % ranks();
+  }
+  halo halo(world_, block.shape, fields.views(), faces);
+  EXPECT_EQ(faces, halo.neighbours());
+  for_each_place<2>(block.sizes(), [&](const Place<2>& local) { fields.set(local, untouched + block.is_own(local)); });
+  halo.gather();
+  for_each_place<2>(block.sizes(), [&](const Place<2>& local) {
+    const bool corner = (local[0] < 2 || local[0] >= 4) && (local[1] < 2 || local[1] >= 4);
+    EXPECT_TRUE(fields.is(local, untouched + !corner)) << local[0] << ", " << local[1];
+  });
+}
+
+TEST_F(Halo, with_fewer_cells_than_the_ghost_width_is_refused_on_all_ranks) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  Block<2> block(grid, rank());
+  if (rank() == ranks() - 1) block.shape.cells[1] = 1;
+  Fields<2> fields(block);
+  EXPECT_TRUE(throws([&] { halo(cartesian.comm(), block.shape, fields.views()); }, MPI_ERR_ARG,
+                     {"rank " + std::to_string(ranks() - 1) + " has 1 cells in dimension 1", "ghost width of 2"}));
+}
+
+TEST_F(Halo, may_have_fewer_cells_than_the_ghost_width_where_there_is_no_neighbour) {
+  const Grid<2> grid{{3 * ranks(), 1}, {ranks(), 1}, {1, 0}, 3};
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  halo halo(cartesian.comm(), block.shape, fields.views());
+  expect_gathered<2>(grid, block, fields, [&] { halo.gather(); });
+}
+
+TEST_F(Halo, arguments_that_make_no_sense_are_told) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  const auto told = [&](const halo_block<2>& shape, std::vector<halo_field> views, const char* words) {
+    return throws([&] { halo(cartesian.comm(), shape, views); }, MPI_ERR_ARG, {"partita::halo", words});
+  };
+  halo_block<2> wrong = block.shape;
+  wrong.width = 0;
+  EXPECT_TRUE(told(wrong, fields.views(), "rank 0 has a ghost width of 0"));
+  wrong = block.shape;
+  wrong.cells[0] = 0;
+  EXPECT_TRUE(told(wrong, fields.views(), "rank 0 has 0 cells in dimension 0"));
+  EXPECT_TRUE(told(block.shape, {static_cast<int*>(nullptr)}, "no memory for field 0"));
+  double cell = 0;
+  EXPECT_TRUE(told(block.shape, {{&cell, 0}}, "0 components in field 0"));
+}
+
+TEST_F(Halo, a_communicator_without_its_topology_is_refused) {
+  const Block<3> block({{2, 2, 2 * ranks()}, {1, 1, ranks()}, {1, 1, 1}, 1}, rank());
+  Fields<3> fields(block);
+  EXPECT_TRUE(throws([&] { halo(world_, block.shape, fields.views()); }, MPI_ERR_TOPOLOGY, {"no Cartesian topology"}));
+  const Cartesian<2> flat(strip(1));
+  EXPECT_TRUE(throws([&] { halo(flat.comm(), block.shape, fields.views()); }, MPI_ERR_TOPOLOGY,
+                     {"of 2 dimensions", "expected is one of 3"}));
+}
+
+TEST_F(Halo, what_ranks_do_not_agree_on_is_told_on_all) {
+  if (ranks() == 1) GTEST_SKIP() << "needs two ranks that may disagree";
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  const bool last = rank() == ranks() - 1;
+  Fields<2> fields(block);
+  const auto told = [&](const halo_block<2>& shape, const std::vector<halo_field>& views,
+                        const halo_neighbours<2>& neighbours, const char* words) {
+    return throws([&] { halo(cartesian.comm(), shape, views, neighbours); }, MPI_ERR_ARG, {"partita::halo", words});
+  };
+  const auto neighbours = cartesian_neighbours<2>(cartesian.comm());
+  halo_block<2> shape = block.shape;
+  shape.width = last ? 1 : 2;
+  EXPECT_TRUE(told(shape, fields.views(), neighbours, "has a ghost width of 1, but rank 0 one of 2"));
+  std::vector<halo_field> views = fields.views();
+  if (last) views.pop_back();
+  EXPECT_TRUE(told(block.shape, views, neighbours, "has 2 fields, but rank 0 has 3"));
+  views = fields.views();
+  if (last) std::swap(views[0], views[1]);
+  EXPECT_TRUE(told(block.shape, views, neighbours, "have other sizes"));
+  shape = block.shape;
+  shape.cells[1] += last ? 1 : 0;
+  EXPECT_TRUE(told(shape, fields.views(), neighbours, "cells in dimension 1, but rank"));
+  halo_neighbours<2> lonely = neighbours;
+  if (last) lonely.fill(MPI_PROC_NULL);
+  EXPECT_TRUE(told(block.shape, fields.views(), lonely, "in the opposite direction"));
+  lonely.fill(last ? ranks() : MPI_PROC_NULL);
+  EXPECT_TRUE(told(block.shape, fields.views(), lonely, "expected is MPI_PROC_NULL or a rank from 0"));
+}
+
+struct Colour {
+  unsigned char red, green, blue;
+  bool operator==(const Colour& other) const { return red == other.red && green == other.green && blue == other.blue; }
+};
+
+TEST_F(Halo, elements_without_a_sum_are_gathered_and_not_scattered) {
+  const Grid<2> grid = strip(1);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  std::vector<Colour> picture(9, Colour{0, 0, 0});
+  picture[4] = {static_cast<unsigned char>(rank()), 1, 2};
+  halo halo(cartesian.comm(), block.shape, {picture.data()});
+  halo.gather();
+  EXPECT_EQ((Colour{static_cast<unsigned char>((rank() + 1) % ranks()), 1, 2}), picture[7]);
+  EXPECT_TRUE(throws([&] { halo.scatter(); }, MPI_ERR_TYPE, {"field 0", "no sum"}));
+}
+
+/// So that what a rank throws is not held up by the others.
+TEST_F(Halo, is_ended_by_an_exception_on_one_rank_alone) {
+  const Grid<2> grid = strip(1);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  const auto exchange_and_throw = [&] {
+    halo halo(cartesian.comm(), block.shape, fields.views());
+    halo.gather();
+    halo.scatter();
+    if (rank() != 0) harness_barrier();
+    throw 1;
+  };
+  EXPECT_THROW(exchange_and_throw(), int);
+  if (rank() == 0) harness_barrier();
+}
+
+}  // namespace
+}  // namespace partita::test
