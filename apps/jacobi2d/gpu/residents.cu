@@ -256,8 +256,8 @@ void launch_residents(const Residents& residents, int blocks, cudaStream_t strea
   void* arguments[] = {const_cast<Residents*>(&residents)};
   const auto kernel = residents.tiling.crowded ? residents_kernel<many_blocks_each> : residents_kernel<few_blocks_each>;
   PARTITA_APPS_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel),
-                                            dim3(static_cast<unsigned int>(blocks)), dim3(block_threads), arguments, 0,
-                                            stream));
+                                                dim3(static_cast<unsigned int>(blocks)), dim3(block_threads), arguments,
+                                                0, stream));
 }
 
 }  // namespace jacobi2d::gpu
