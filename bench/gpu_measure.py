@@ -74,6 +74,8 @@ def planned_runs(options):
         Run("late-neighbours-kernels", ["partitioned.late-neighbours", *samples]),
         Run("progress", ["partitioned.progress"]),
         Run("collectives-in-kernels", ["collective.in-kernel", *nccl, *samples]),
+        Run("fig6", ["partitioned.fig6", *nccl, *gpu_aware_mpi, *samples]),
+        Run("fig10", ["partitioned.fig10", *nccl, *samples]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),

@@ -12,6 +12,7 @@
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
 #include "bench/report.hpp"
+#include "program/fig10.hpp"
 #include "program/fig8.hpp"
 #endif
 
@@ -20,7 +21,7 @@ namespace {
 
 #ifdef PARTITA_HAVE_BENCH
 int bench_command(int argc, char** argv) {
-  return bench::command(argc, argv, {fig8_benchmark()});
+  return bench::command(argc, argv, {fig8_benchmark(), fig10_benchmark()});
 }
 #endif
 

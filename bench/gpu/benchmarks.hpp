@@ -27,6 +27,8 @@ inline constexpr Naming fig3_naming{"partitioned.fig3",
 inline constexpr Naming fig4_naming{"partitioned.fig4", "Goodput of C = A + B with C sent, between GPUs of one node"};
 inline constexpr Naming fig5_naming{"partitioned.fig5",
                                     "The same over the path between nodes, forced on the ranks of one node"};
+inline constexpr Naming fig6_naming{"partitioned.fig6",
+                                    "Goodput of C = A + B with C summed over all ranks, between GPUs of one node"};
 inline constexpr Naming table1_naming{"partitioned.table1",
                                       "What each call of a GPU request costs: mean and deviation"};
 

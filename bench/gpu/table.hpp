@@ -11,6 +11,7 @@ Benchmark fig2_benchmark();
 Benchmark fig3_benchmark();
 Benchmark fig4_benchmark();
 Benchmark fig5_benchmark();
+Benchmark fig6_benchmark();
 Benchmark table1_benchmark();
 Benchmark late_neighbours_benchmark();
 Benchmark progress_benchmark();

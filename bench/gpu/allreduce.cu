@@ -1,0 +1,77 @@
+#include "bench/gpu/allreduce.hpp"
+
+#include <partita/device.cuh>
+
+#include "bench/gpu/cuda_check.hpp"
+#include "bench/gpu/vector_add.hpp"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+/// Of the kernel that does the allreduce, too, which needs more registers than an addition.
+constexpr int allreduce_threads = 512;
+
+__device__ std::int64_t own_element() {
+  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+
+__global__ void __launch_bounds__(vector_add_threads) add(const __grid_constant__ Sum sum) {
+  const std::int64_t i = own_element();
+  sum.c[i] = sum.a[i] + sum.b[i];
+}
+
+__global__ void __launch_bounds__(vector_add_threads, 2)
+    add_and_mark(const __grid_constant__ Sum sum, const __grid_constant__ MPIX_Prequest allreduce) {
+  const std::int64_t i = own_element();
+  sum.c[i] = sum.a[i] + sum.b[i];
+  MPIX_Pready_block(static_cast<int>(blockIdx.x), allreduce);
+}
+
+__global__ void __launch_bounds__(allreduce_threads, 1)
+    add_and_allreduce(const __grid_constant__ Sum sum, const __grid_constant__ MPIX_Prequest allreduce,
+                      KernelReport* report) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = own_element(); i < sum.count; i += threads) sum.c[i] = sum.a[i] + sum.b[i];
+  const int code = MPIX_Pallreduce(allreduce);
+  if (code != 0 && threadIdx.x == 0) report->error = code;
+}
+
+unsigned blocks_of(const Sum& sum) {
+  return static_cast<unsigned>(sum.count / vector_add_threads);
+}
+
+}  // namespace
+
+void launch_add(const Sum& sum, cudaStream_t stream) {
+  add<<<blocks_of(sum), vector_add_threads, 0, stream>>>(sum);
+  check(cudaGetLastError(), "The launch of the vector addition");
+}
+
+void launch_add_and_mark(const Sum& sum, const MPIX_Prequest& allreduce, cudaStream_t stream) {
+  add_and_mark<<<blocks_of(sum), vector_add_threads, 0, stream>>>(sum, allreduce);
+  check(cudaGetLastError(), "The launch of the vector addition");
+}
+
+void launch_add_and_allreduce(const Sum& sum, const MPIX_Prequest& allreduce, int blocks, KernelReport* report,
+                              cudaStream_t stream) {
+  Sum sum_argument = sum;
+  MPIX_Prequest request = allreduce;
+  void* arguments[] = {&sum_argument, &request, &report};
+  check(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(add_and_allreduce),
+                                    dim3(static_cast<unsigned>(blocks)), dim3(allreduce_threads), arguments, 0, stream),
+        "The launch of the vector addition");
+}
+
+int most_allreduce_blocks() {
+  int device = 0;
+  int multiprocessors = 0;
+  int blocks_each = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_each, add_and_allreduce, allreduce_threads, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  return multiprocessors * blocks_each;
+}
+
+}  // namespace partita::bench::gpu

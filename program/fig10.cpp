@@ -1,0 +1,150 @@
+#include "program/fig10.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/bce/modes.hpp"
+#include "apps/bce/report.hpp"
+#include "apps/bce/training.hpp"
+#include "apps/support/decomposition.hpp"
+#include "bench/gpu/benchmarks.hpp"
+#include "program/command.hpp"
+
+namespace partita::program {
+namespace {
+
+using bench::Case;
+using bench::Contender;
+using bench::Failure;
+using bench::Job;
+
+/// Few, so that a step is the gradient's sum more than its computation.
+constexpr std::int64_t samples_a_rank = 8;
+/// A thread block computes, and marks, as many 8-byte numbers as one of the papers' vector addition.
+constexpr int features_a_part = 1024;
+constexpr std::int64_t smallest_bytes = 512;
+constexpr double rate = 0.01;
+
+int features_of(std::int64_t size_bytes) {
+  constexpr std::int64_t number_bytes = sizeof(double);
+  if (size_bytes % number_bytes != 0) {
+    throw Failure("{} bytes are no whole number of gradients of {} bytes.", size_bytes, number_bytes);
+  }
+  return static_cast<int>(size_bytes / number_bytes);
+}
+
+int partitions_of(std::int64_t size_bytes) {
+  const int features = features_of(size_bytes);
+  return apps::partitions_for(features, std::max(1, features / features_a_part));
+}
+
+/// The training of one case, which all modes take from its beginning.
+struct Scene {
+  Scene(Job& job_of_it, const Case& c)
+      : job(job_of_it),
+        training(
+            MPI_COMM_WORLD,
+            {.samples = samples_a_rank * job.ranks, .features = features_of(c.size_bytes), .seed = 1, .rate = rate},
+            c.partitions, 1) {
+    if (job.options.batch < 1) throw Failure("--batch {}: expected at least one step.", job.options.batch);
+    const std::string& nccl = job.options.nccl;
+    training.move_to_gpu(nccl == "auto" || nccl == "none" ? std::string() : nccl);
+  }
+
+  /// Whether `weights` are those that one rank trains. The same answer on all ranks. Collective.
+  bool verify(const std::string& mode, const std::vector<double>& weights) {
+    if (expected.empty()) expected = bce::train_alone(training.problem(), job.options.batch, 1).weights;
+    const double off = bce::difference(weights, expected);
+    const bool equal = off <= bce::weight_tolerance;
+    if (!equal) {
+      fmt::print(stderr, "partita bench: wrong data: {} on rank {}: weights differ by {:.3e} of the largest\n", mode,
+                 training.rank(), off);
+    }
+    return equal;
+  }
+
+  Job& job;
+  bce::Training training;
+  std::vector<double> expected;
+};
+
+/// Every epoch trains the same, so one that was compared stands for all, unless each is to be.
+class Steps final : public bench::Measurement {
+ public:
+  Steps(std::shared_ptr<Scene> scene, std::string mode) : scene_(std::move(scene)), mode_(std::move(mode)) {}
+
+  void prepare(std::uint64_t) override {}
+  /// Microseconds of a step.
+  double sample(const bench::Round&) override {
+    const int steps = scene_->job.options.batch;
+    const bce::Outcome outcome = scene_->training.run(mode_, steps);
+    weights_ = outcome.weights;
+    compared_ = compared_ && !scene_->job.options.check_every_sample;
+    return outcome.time_s * 1e6 / steps;
+  }
+  bool compare(std::uint64_t) const override {
+    if (!compared_) equal_ = scene_->verify(mode_, weights_);
+    compared_ = true;
+    return equal_;
+  }
+
+ private:
+  std::shared_ptr<Scene> scene_;
+  std::string mode_;
+  std::vector<double> weights_;
+  mutable bool compared_ = false;
+  mutable bool equal_ = false;
+};
+
+std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& c) {
+  const auto scene = std::make_shared<Scene>(job, c);
+  std::vector<Contender> found;
+  for (const std::string_view name : bce::gpu_mode_names) {
+    const std::string mode(name);
+    if (mode == "nccl" && job.options.nccl == "none") continue;
+    if (const auto problem = scene->training.problem_with(mode)) {
+      if (mode == "nccl" && job.options.nccl != "auto") throw Failure("{}.", *problem);
+      complain(fmt::format("partita bench: left out: {}\n", *problem));
+      continue;
+    }
+    found.push_back({mode, std::string(bce::gpu_mode_names.front()), std::make_unique<Steps>(scene, mode)});
+  }
+  return found;
+}
+
+void set_defaults(bench::Options& options) {
+  options.min_bytes = smallest_bytes;
+  options.max_bytes = smallest_bytes << 14;
+  options.iterations = 10;
+  options.warmup = 1;
+  options.batch = 50;
+}
+
+}  // namespace
+
+bench::Benchmark fig10_benchmark() {
+  return {
+      .name = "partitioned.fig10",
+      .what =
+          "A step of bce on GPUs, Start and Pbuf_prepare included, by the bytes of the gradient; any number of ranks",
+      .unit = "us",
+      .timed_in_batches = true,
+      .compares_subjects = false,
+      .ranks = bench::Ranks::any,
+      .on_gpu = true,
+      .unavailable = bench::gpu::benchmarks().front().unavailable,
+      .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--memory",
+                "--face", "--peer", "placement", "--link", "--transport-partitions", "--blocks", "--block-threads",
+                "--nvshmem"},
+      .set_defaults = set_defaults,
+      .contenders = contenders,
+      .partitions_of = partitions_of,
+      .metric_title = "x_traditional",
+      .metric = bench::times_faster};
+}
+
+}  // namespace partita::program
