@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory/reduce_bodies.cuh"
@@ -151,6 +152,7 @@ class RankOfGroup {
   void run(unsigned thread) {
     for (int epoch = 1; epoch <= epochs_; ++epoch) {
       if (thread == 0) write(epoch);
+      for (int i = 0; static_cast<int>(rank_) == group_.shape().slow_rank && i < 300; ++i) std::this_thread::yield();
       turn_.arrive_and_wait();  // the call orders within a grid that runs on a GPU; here it is asked to, too
       const int code = group_.call(rank_);
       if (code != PARTITA_DEVICE_SUCCESS) {
@@ -260,6 +262,15 @@ TEST_P(GridCollectives, have_strips_left_over_and_blocks_left_over) {
 TEST_P(GridCollectives, go_in_rounds_where_the_slots_do_not_take_all) {
   constexpr std::size_t slots = std::size_t{device::most_strips} * device::most_share_units * device::unit_size_bytes;
   run(shape_of(GetParam(), 2, 2 * slots + 4), {{2, 2}, {1, 1}}, 2);
+}
+
+/// The others have sent, or have told that they have begun, long before it comes.
+TEST_P(GridCollectives, wait_for_a_slow_rank) {
+  for (int slow = 0; slow < 3; ++slow) {
+    GroupShape shape = shape_of(GetParam(), 3, 6000);
+    shape.slow_rank = slow;
+    run(shape, {{2, 1}, {1, 2}}, 6);
+  }
 }
 
 TEST_P(GridCollectives, take_each_root) {

@@ -29,6 +29,7 @@ struct GroupShape {
   std::size_t misaligned_bytes = 0;       ///< the buffers begin so far behind a boundary, ...
   std::size_t more_misaligned_bytes = 0;  ///< ... and those of each rank so much farther than those of the one before
   partita_u32 most_strips = device::most_strips;
+  int slow_rank = -1;  ///< comes late to each call
   Epoch before = no_epoch;
   std::uint64_t limit_ns = 30'000'000'000;
 };
