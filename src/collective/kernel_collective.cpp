@@ -18,7 +18,8 @@ namespace {
 
 /// So many of a node whose GPUs reach each other.
 constexpr int most_ranks = 8;
-constexpr const char* packets = "packets";
+/// Strips of packets where those only stand in for buffers that cannot be mapped: slots do not grow with the data.
+constexpr partita_u32 strips_of_stand_in = 8;
 
 partita_u32 collective_of(const Problem& problem) {
   switch (problem.kind) {
@@ -49,10 +50,6 @@ void check_served(const CollectiveArguments& arguments) {
                 "partita_driver) are up to {}",
                 arguments.problem.size, most_ranks);
   }
-  if (arguments.algorithm == "auto" || arguments.algorithm == packets) return;
-  throw Error(ErrorClass::info_value,
-              "info key partita_algorithm is \"{}\"; expected of a collective whose epochs kernels open is auto or {}",
-              arguments.algorithm, packets);
 }
 
 /// The blocks of both buffers have one size, which is given back, of all partitions.
@@ -101,9 +98,10 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 }
 
 /// What the other ranks must have made, too.
-std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction) {
-  std::string what =
-      fmt::format("partitioned {} in kernels, of {} bytes a block", name_of(arguments.problem.kind), block_bytes);
+std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction,
+                       const KernelAlgorithm& algorithm) {
+  std::string what = fmt::format("partitioned {} in kernels, of {} bytes a block, algorithm {}",
+                                 name_of(arguments.problem.kind), block_bytes, algorithm.name);
   if (arguments.problem.kind == Kind::bcast) return fmt::format("{}, root {}", what, arguments.problem.root);
   if (!arguments.reduction.exists()) return what;
   return fmt::format("{}, reduction {}.{}", what, reduction >> 8, reduction & 0xffU);
@@ -119,14 +117,17 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       block_bytes_(size_of_blocks(arguments_)),
       collective_(collective_of(arguments_.problem)),
       reduction_(reduction_of(arguments_)),
-      cut_(device::cut_of(static_cast<partita_u64>(block_bytes_))),
-      area_bytes_(static_cast<std::int64_t>(device::area_bytes(cut_.strips))),
-      purpose_(purpose_of(arguments_, block_bytes_, reduction_)),
+      wished_(choose_kernel_algorithm(arguments_.problem, block_bytes_, arguments_.algorithm)),
+      cut_(device::cut_of(static_cast<partita_u64>(block_bytes_),
+                          wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
+      area_bytes_(block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0),
+      purpose_(purpose_of(arguments_, block_bytes_, reduction_, wished_)),
       device_(services, *this),
       plan_(1, 1, 1, 0),
       epoch_(services.settings.first_epoch),
       newest_flag_(services.settings.first_epoch) {
   if (area_bytes_ > 0) prepare_areas();
+  if (wished_.in_buffers) name_buffers();
   for (int r = 0; r < arguments_.problem.size; ++r) {
     if (r != arguments_.problem.rank) neighbours_.emplace_back(*this, r);
   }
@@ -144,6 +145,14 @@ void KernelCollective::prepare_areas() {
   for (int r = 0; r < arguments_.problem.size; ++r) {
     services_.device_memory.copy(area_of(r), lines.data(), lines.size() * sizeof(partita_u32));
   }
+}
+
+/// To the other ranks, before their halves are made.
+void KernelCollective::name_buffers() {
+  const auto block = static_cast<std::size_t>(block_bytes_);
+  buffers_.emplace(services_, place_.device, BufferPair{begin_of(blocks_sent()), begin_of(blocks_received())},
+                   BufferBytes{block * blocks_sent().size(), block * blocks_received().size()}, arguments_.world_ranks,
+                   arguments_.problem.rank);
 }
 
 /// For that rank; null where nothing is to be moved.
@@ -166,6 +175,7 @@ HalfTerms KernelCollective::half_terms(Side side, int rank) {
   terms.driver = link::Driver::device;
   terms.in_place = true;  // no packets of the link's own
   terms.purpose = purpose_;
+  if (buffers_ && side == Side::send) terms.enclosed = buffers_->shown_to(rank);
   return terms;
 }
 
@@ -258,6 +268,9 @@ PrequestTerms KernelCollective::terms_for_kernels() {
                 "PARTITA_GPU_COPY is engine, but kernels move the data of a collective whose epochs they open (info "
                 "key partita_driver)");
   }
+  if (arguments_.algorithm != "auto" && &algorithm() != &wished_) {
+    throw Error(ErrorClass::other, "info key partita_algorithm is \"{}\", but {}", wished_.name, why_not_in_buffers());
+  }
   const Problem& problem = arguments_.problem;
   CollectiveTerms terms;
   terms.peers.resize(static_cast<std::size_t>(problem.size));
@@ -265,15 +278,18 @@ PrequestTerms KernelCollective::terms_for_kernels() {
     terms.peers[static_cast<std::size_t>(neighbour.rank)] = peer_through(neighbour);
   }
   terms.areas = area_of(0);
-  terms.sent = begin_of(arguments_.sent.empty() ? arguments_.received : arguments_.sent);
-  terms.received = begin_of(arguments_.received.empty() ? arguments_.sent : arguments_.received);
+  terms.sent = begin_of(blocks_sent());
+  terms.received = begin_of(blocks_received());
   terms.block_bytes = block_bytes_;
   terms.collective = collective_;
   terms.reduction = reduction_;
   terms.rank = problem.rank;
+  terms.ranks = problem.size;
   terms.root = problem.root;
   terms.cut = cut_;
   terms.newest_flag = newest_flag_;
+  terms.algorithm = algorithm().code;
+  if (algorithm().in_buffers) map_buffers(terms);
   return {.sides = sides(),
           .driver = driver(),
           .data = nullptr,
@@ -283,6 +299,40 @@ PrequestTerms KernelCollective::terms_for_kernels() {
           .route = {},
           .timeout_s = services_.settings.timeout_s,
           .collective = std::move(terms)};
+}
+
+/// Why kernels cannot move the data in the ranks' buffers, all of which have been named; empty where they can. All
+/// ranks have heard the same of each.
+std::string KernelCollective::why_not_in_buffers() const {
+  if (const std::string& why = buffers_->why_not(); !why.empty()) return fmt::format("of this rank {}", why);
+  for (const Neighbour& neighbour : neighbours_) {
+    const ShownBuffers shown = ShownBuffers::unpack(neighbour.in.enclosed());
+    if (!shown.shown()) return fmt::format("of rank {} {}", neighbour.rank, shown.why_not);
+  }
+  return {};
+}
+
+/// Until all ranks have named their buffers, or said that they cannot, the one that they shall be moved by.
+const KernelAlgorithm& KernelCollective::algorithm() const {
+  if (!wished_.in_buffers || unmatched() != nullptr || why_not_in_buffers().empty()) return wished_;
+  return kernel_packets();
+}
+
+void KernelCollective::map_buffers(CollectiveTerms& terms) {
+  const auto ranks = static_cast<std::size_t>(arguments_.problem.size);
+  terms.peers.resize(2 * ranks);
+  // Where there are several blocks, their length divides where they begin.
+  const Kind kind = arguments_.problem.kind;
+  partita_u64 joined = kind == Kind::allreduce || kind == Kind::bcast ? 0 : static_cast<partita_u64>(block_bytes_);
+  const auto take = [&](int rank, const BufferPair& pair) {
+    terms.peers[static_cast<std::size_t>(rank)].buffer = reinterpret_cast<unsigned char*>(pair.received);
+    terms.peers[ranks + static_cast<std::size_t>(rank)].buffer = reinterpret_cast<unsigned char*>(pair.sent);
+    joined |= reinterpret_cast<partita_u64>(pair.sent) | reinterpret_cast<partita_u64>(pair.received);
+  };
+  buffers_->forget();
+  take(arguments_.problem.rank, buffers_->own());
+  for (const Neighbour& each : neighbours_) take(each.rank, buffers_->map(each.rank, each.in.enclosed()));
+  terms.unit_bytes = device::common_unit_bytes(joined);
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------
@@ -376,6 +426,7 @@ void KernelCollective::take_over_epochs() {
 void KernelCollective::withdraw() {
   for_each_half([](Half& half) { half.withdraw(); });
   device_.drop();
+  if (buffers_) buffers_->forget();
 }
 
 std::vector<Half*> KernelCollective::halves() {
@@ -412,7 +463,7 @@ std::vector<InfoEntry> KernelCollective::info() const {
   std::vector<InfoEntry> entries{{"partita_kind", kind()},
                                  {"partita_active", "false"},
                                  {"partita_matched", all_matched ? "true" : "false"},
-                                 {"partita_algorithm", packets}};
+                                 {"partita_algorithm", std::string(algorithm().name)}};
   if (device_.exists()) entries.push_back({"partita_gpu_copy", "kernel"});
   if (!all_matched || neighbours_.empty() || neighbours_.front().out.is_empty()) return entries;
   std::set<std::string> links;
@@ -423,7 +474,7 @@ std::vector<InfoEntry> KernelCollective::info() const {
 
 std::string KernelCollective::name() const {
   return fmt::format("Partitioned {} of {} ranks, whose epochs kernels open, algorithm {}, epoch {}",
-                     name_of(arguments_.problem.kind), arguments_.problem.size, packets, epoch_.load());
+                     name_of(arguments_.problem.kind), arguments_.problem.size, wished_.name, epoch_.load());
 }
 
 std::string KernelCollective::explain() const {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "collective/collective_arguments.hpp"
+#include "collective/kernel_algorithms.hpp"
 #include "collective/memory.hpp"
+#include "collective/peer_buffers.hpp"
 #include "partita/device/impl/areas.hpp"
 #include "partitioned/gpu/device_request.hpp"
 #include "partitioned/operation.hpp"
@@ -83,6 +85,16 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
   HalfTerms half_terms(Side side, int rank);
   std::byte* area_of(int rank) const;
   void prepare_areas();
+  void name_buffers();
+  const std::vector<Block>& blocks_sent() const {
+    return arguments_.sent.empty() ? arguments_.received : arguments_.sent;
+  }
+  const std::vector<Block>& blocks_received() const {
+    return arguments_.received.empty() ? arguments_.sent : arguments_.received;
+  }
+  std::string why_not_in_buffers() const;
+  const KernelAlgorithm& algorithm() const;
+  void map_buffers(CollectiveTerms& terms);
   Partita_Peer peer_through(Neighbour& neighbour);
   PrequestTerms terms_for_kernels();
   const Neighbour* unmatched() const;
@@ -101,11 +113,13 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
   const std::int64_t block_bytes_;  ///< of all partitions
   const partita_u32 collective_;    ///< PARTITA_COLLECTIVE_*
   const partita_u32 reduction_;     ///< Partita_Prequest.reduction
-  const device::Cut cut_;
+  const KernelAlgorithm& wished_;
+  const device::Cut cut_;  ///< of packets
   const std::int64_t area_bytes_;
   const std::string purpose_;
   DeviceRequest device_;
-  std::optional<OwnBytes> areas_;  ///< where there is something to move
+  std::optional<OwnBytes> areas_;       ///< where there is something to move
+  std::optional<PeerBuffers> buffers_;  ///< where that shall move in them
   CollectivePlaces places_;
   std::deque<Neighbour> neighbours_;
   const link::Plan plan_;  ///< as kernels see the partitions, which they do not use

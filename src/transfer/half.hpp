@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/mail.hpp"
 #include "core/trace.hpp"
+#include "core/wire.hpp"
 #include "link/link.hpp"
 #include "memory/blocks.hpp"
 #include "transfer/communicator.hpp"
@@ -41,7 +42,8 @@ struct HalfTerms {
   link::Driver driver{};               ///< who opens the epochs
   bool in_place = false;               ///< kernels store into the peer's memory themselves
   bool synchronous = false;            ///< as link::Endpoint's
-  std::string purpose;  ///< both sides are made for the same, or refuse each other: words for the sentence
+  std::string purpose;   ///< both sides are made for the same, or refuse each other: words for the sentence
+  wire::Bytes enclosed;  ///< of a send: what its user tells the receiver's; no link looks at it
 };
 
 /// Life: made, matched (once, by the Matcher, on any thread), then epochs. Unless said otherwise a member is called by

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "transfer/half.hpp"
 
@@ -28,6 +29,10 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// copied before the next epoch opens.
   const std::byte* landing() const { return is_staged_ ? packed() : link_->landing(epoch()); }
   bool needs_progress() const { return link_->needs_progress(); }
+  /// As the sender's HalfTerms; once matched.
+  const wire::Bytes& enclosed() const { return enclosed_; }
+  /// The Matcher's, before the match.
+  void enclose(wire::Bytes enclosed) { enclosed_ = std::move(enclosed); }
   std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
   void start() override;
   void withdraw() override;
@@ -39,6 +44,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   void open() override;
   void could_not_take() noexcept override;
 
+  wire::Bytes enclosed_;
   std::unique_ptr<link::Receiver> link_;
   std::unique_ptr<StagedArrivals> staged_;  ///< where one side is staged
   bool is_staged_ = false;                  ///< this one is

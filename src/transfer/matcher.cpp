@@ -175,7 +175,7 @@ void Matcher::Unanswered::release_memory() {
 void Matcher::post_offer(Outgoing& half) {
   Unanswered& unanswered = unanswered_[half.id];
   unanswered.half = &half;
-  unanswered.offer = {half.key, half.id, half.shape(), {}, half.terms().purpose};
+  unanswered.offer = {half.key, half.id, half.shape(), {}, half.terms().purpose, half.terms().enclosed};
   if (!half.is_empty()) offer_links(unanswered, half);
   mail_.post(half.peer(), write(unanswered.offer));
   services_.progress.want();  // until the answer
@@ -375,6 +375,7 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
       mail_.post(offer.key.sender, write(Ask{offer.sender_id, wanted->link}));
       return;
     }
+    half.enclose(offer.enclosed);
     if (std::holds_alternative<NoLink>(outcome)) {
       mail_.post(offer.key.sender, write(Answer{offer.sender_id, half.id, std::nullopt, {}}));
       half.match_empty();

@@ -101,7 +101,7 @@ wire::Bytes write(const Offer& offer) {
   message.put(offer.sender_id);
   write_partitioning(message, offer.shape.partitioning);
   message.put(offer.shape.wished_transport_partitions).put(offer.shape.in_gpu_memory != 0);
-  message.put_string(offer.purpose);
+  message.put_string(offer.purpose).put_bytes(offer.enclosed);
   message.put(static_cast<std::uint64_t>(offer.links.size()));
   for (const LinkOffer& link : offer.links) {
     message.put_string(link.link).put(link.kind).put(link.availability).put_bytes(link.bytes).put_string(link.reason);
@@ -120,6 +120,7 @@ Offer read_offer(wire::Reader& message) {
   Offer offer = read_head_of_offer(message);
   offer.shape = read_shape(message);
   offer.purpose = message.get_string();
+  offer.enclosed = message.get_bytes();
   offer.links.resize(message.get_count(least_link_offer_bytes));
   for (LinkOffer& link : offer.links) {
     link.link = message.get_string();

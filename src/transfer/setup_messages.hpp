@@ -49,7 +49,8 @@ struct Offer {
   std::uint64_t sender_id = 0;
   SideShape shape;
   std::vector<LinkOffer> links;
-  std::string purpose;  ///< as HalfTerms'
+  std::string purpose;   ///< as HalfTerms'
+  wire::Bytes enclosed;  ///< likewise
 };
 
 struct Ask {

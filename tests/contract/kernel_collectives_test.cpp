@@ -10,173 +10,41 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/device_group.hpp"
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
+#include "support/kernel_collective_case.hpp"
 #include "support/told.hpp"
 
 namespace partita::test {
 namespace {
 
-enum class Kind { allreduce, allgather, reduce_scatter, alltoall, bcast };
-constexpr Kind kinds[] = {Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall, Kind::bcast};
-constexpr int partitions = 3;
-/// Of a bcast.
-int root() {
-  return 1 % ranks();
+constexpr const char* algorithms[] = {"packets", "buffers"};
+
+using Way = std::tuple<Kind, const char*>;
+std::string name_of_way(const testing::TestParamInfo<Way>& info) {
+  return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
 }
 
-const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"};
-  return names[static_cast<int>(kind)];
-}
-
-/// Element `element` of what `from` has for `to`, in whatever partition.
-int value(int from, int to, int epoch, int element) {
-  return 1000000 * epoch + 10000 * from + 100 * to + element % 97;
-}
-
-/// A collective of ints on GPU memory, whose epochs kernels open.
-class Case {
- public:
-  Case(Kind kind, int count, bool in_place = false, Gpu gpu = mapped)
-      : kind_(kind),
-        count_(count),
-        in_place_(in_place),
-        sent_(gpu, sizeof(int) * static_cast<std::size_t>(partitions * count * ranks()) + 16),
-        received_(gpu, sizeof(int) * static_cast<std::size_t>(partitions * count * ranks()) + 16) {
-    MPI_Info info = MPI_INFO_NULL;
-    PMPI_Info_create(&info);
-    PMPI_Info_set(info, "partita_driver", "device");
-    init_code = init(info);
-    PMPI_Info_free(&info);
-  }
-  ~Case() {
-    harness_barrier();  // what goes wrong with a peer's free is not tested here
-    if (request != PARTITA_REQUEST_NULL) {
-      EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
-    }
-    harness_barrier();
-  }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-
-  void create() { ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS); }
-  void free_device_request() { EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS); }
-
-  int call() const {
-    switch (kind_) {
-      case Kind::allreduce:
-        return MPIX_Pallreduce(device);
-      case Kind::allgather:
-        return MPIX_Pallgather(device);
-      case Kind::reduce_scatter:
-        return MPIX_Preduce_scatter(device);
-      case Kind::alltoall:
-        return MPIX_Palltoall(device);
-      case Kind::bcast:
-        return MPIX_Pbcast(device);
-    }
-    return -1;
-  }
-  void write(int epoch) {
-    int* const in = sent();
-    for (int block = 0; block < (scatters() ? ranks() : 1); ++block) {
-      for (int i = 0; i < block_size(); ++i) {
-        if (kind_ != Kind::bcast || rank() == root()) in[block * block_size() + i] = value(rank(), block, epoch, i);
-      }
-    }
-  }
-  void expect_all(int epoch) const {
-    const int blocks = kind_ == Kind::allgather || kind_ == Kind::alltoall ? ranks() : 1;
-    const int* const out = kind_ == Kind::bcast ? ints(sent_) : ints(received_);
-    for (int block = 0; block < blocks; ++block) {
-      for (int i = 0; i < block_size(); ++i) {
-        ASSERT_EQ(out[block * block_size() + i], wanted(block, epoch, i))
-            << name_of(kind_) << ", epoch " << epoch << ", block " << block << ", element " << i;
-      }
-    }
-  }
-  /// Kernels of this rank open and complete so many epochs, from `first` on.
-  void run(const GridShape& grid, int first, int epochs) {
-    for (int epoch = first; epoch < first + epochs; ++epoch) {
-      write(epoch);
-      CpuKernel kernel(grid, [&](unsigned) { EXPECT_EQ(call(), PARTITA_DEVICE_SUCCESS) << name_of(kind_); });
-      kernel.end();
-      expect_all(epoch);
-    }
-  }
-
-  int init_code = MPI_SUCCESS;
-  Partita_Request request = PARTITA_REQUEST_NULL;
-  MPIX_Prequest device{};
-
- private:
-  static int* ints(const FakeGpuBuffer& buffer) { return reinterpret_cast<int*>(buffer.data()); }
-  bool scatters() const { return kind_ == Kind::reduce_scatter || kind_ == Kind::alltoall; }
-  int block_size() const { return partitions * count_; }
-  int* sent() const {
-    if (!in_place_) return ints(sent_);
-    return ints(received_) + (kind_ == Kind::allgather ? rank() * block_size() : 0);
-  }
-  int wanted(int block, int epoch, int element) const {
-    if (kind_ == Kind::bcast) return value(root(), 0, epoch, element);
-    if (kind_ == Kind::allgather) return value(block, 0, epoch, element);
-    if (kind_ == Kind::alltoall) return value(block, rank(), epoch, element);
-    int sum = 0;
-    for (int r = 0; r < ranks(); ++r) sum += value(r, kind_ == Kind::allreduce ? 0 : rank(), epoch, element);
-    return sum;
-  }
-  int init(MPI_Info info) {
-    void* const in = in_place_ ? MPI_IN_PLACE : static_cast<void*>(ints(sent_));
-    int* const out = ints(received_);
-    switch (kind_) {
-      case Kind::allreduce:
-        return Partita_Pallreduce_init(in, out, partitions, count_, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, &request);
-      case Kind::allgather:
-        return Partita_Pallgather_init(in, partitions, count_, MPI_INT, out, count_, MPI_INT, MPI_COMM_WORLD, info,
-                                       &request);
-      case Kind::reduce_scatter:
-        return Partita_Preduce_scatter_block_init(in, out, partitions, count_, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
-                                                  &request);
-      case Kind::alltoall:
-        return Partita_Palltoall_init(in, partitions, count_, MPI_INT, out, count_, MPI_INT, MPI_COMM_WORLD, info,
-                                      &request);
-      case Kind::bcast:
-        return Partita_Pbcast_init(ints(sent_), partitions, count_, MPI_INT, root(), MPI_COMM_WORLD, info, &request);
-    }
-    return MPI_ERR_OTHER;
-  }
-
-  const Kind kind_;
-  const int count_;
-  const bool in_place_;
-  const FakeGpuBuffer sent_;
-  const FakeGpuBuffer received_;
-};
-
-/// Not the same on all ranks.
-GridShape own_grid() {
-  constexpr GridShape shapes[] = {{1, 2}, {2, 1}, {1, 1}, {1, 3}};
-  return shapes[rank() % 4];
-}
-
-class KernelCollectives : public testing::TestWithParam<Kind> {
+class KernelCollectives : public testing::TestWithParam<Way> {
  protected:
+  static Kind kind() { return std::get<0>(GetParam()); }
+  static const char* algorithm() { return std::get<1>(GetParam()); }
   const ErrorsReturn handler_{MPI_COMM_WORLD};
 };
 
 /// Also where the library's epochs pass 2^32 meanwhile, in the entry wrap.
 TEST_P(KernelCollectives, go_on_epoch_after_epoch_while_the_hosts_call_nothing) {
   for (const int count : {1, 77, 2000}) {
-    Case collective(GetParam(), count);
+    Case collective(kind(), count, false, mapped, algorithm());
     ASSERT_EQ(collective.init_code, MPI_SUCCESS);
     collective.create();
     EXPECT_EQ(told(collective.request, "partita_gpu_copy"), "kernel");
-    EXPECT_EQ(told(collective.request, "partita_algorithm"), "packets");
+    EXPECT_EQ(told(collective.request, "partita_algorithm"), algorithm());
     if (ranks() > 1) {
       EXPECT_EQ(told(collective.request, "partita_link"), "direct");
     }
@@ -188,7 +56,7 @@ TEST_P(KernelCollectives, go_on_epoch_after_epoch_while_the_hosts_call_nothing) 
 
 /// The next device request goes on where the one before has stopped, in rounds of its own.
 TEST_P(KernelCollectives, go_on_with_another_device_request) {
-  Case collective(GetParam(), 30000);
+  Case collective(kind(), 30000, false, mapped, algorithm());
   int epoch = 1;
   for (const int epochs : {1, 2, 1}) {
     collective.create();
@@ -199,7 +67,7 @@ TEST_P(KernelCollectives, go_on_with_another_device_request) {
 }
 
 TEST_P(KernelCollectives, of_no_elements_wait_for_nobody) {
-  Case collective(GetParam(), 0);
+  Case collective(kind(), 0, false, mapped, algorithm());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   if (rank() == 0) collective.run(own_grid(), 1, 3);
@@ -207,7 +75,7 @@ TEST_P(KernelCollectives, of_no_elements_wait_for_nobody) {
 }
 
 TEST_P(KernelCollectives, several_of_them_do_not_mix) {
-  Case one(GetParam(), 5), other(GetParam(), 9);
+  Case one(kind(), 5, false, mapped, algorithm()), other(kind(), 9, false, mapped, algorithm());
   one.create();
   other.create();
   for (int epoch = 1; epoch <= 4; ++epoch) {
@@ -218,13 +86,13 @@ TEST_P(KernelCollectives, several_of_them_do_not_mix) {
   other.free_device_request();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kinds),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectives,
+                         testing::Combine(testing::ValuesIn(kinds), testing::ValuesIn(algorithms)), name_of_way);
 
-class KernelCollectivesInPlace : public testing::TestWithParam<Kind> {};
+class KernelCollectivesInPlace : public testing::TestWithParam<Way> {};
 
 TEST_P(KernelCollectivesInPlace, find_their_data_in_the_receive_buffer) {
-  Case collective(GetParam(), 500, true);
+  Case collective(std::get<0>(GetParam()), 500, true, mapped, std::get<1>(GetParam()));
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   collective.run(own_grid(), 1, 3);
@@ -232,7 +100,41 @@ TEST_P(KernelCollectivesInPlace, find_their_data_in_the_receive_buffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesInPlace,
-                         testing::Values(Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall),
+                         testing::Combine(testing::Values(Kind::allreduce, Kind::allgather, Kind::reduce_scatter,
+                                                          Kind::alltoall),
+                                          testing::ValuesIn(algorithms)),
+                         name_of_way);
+
+class KernelCollectivesBySize : public testing::TestWithParam<Kind> {
+ protected:
+  /// Elements of a partition where a block has 1.5 MiB, with which buffers are best on any number of ranks but one.
+  static constexpr int large = 3 * 512 * 1024 / (partitions * static_cast<int>(sizeof(int)));
+  const ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+
+TEST_P(KernelCollectivesBySize, move_what_is_large_in_buffers) {
+  Case collective(GetParam(), large);
+  collective.create();
+  EXPECT_EQ(told(collective.request, "partita_algorithm"), ranks() > 1 ? "buffers" : "packets");
+  collective.run(own_grid(), 1, 2);
+  collective.free_device_request();
+}
+
+/// Of one rank, and all of them take packets.
+TEST_P(KernelCollectivesBySize, fall_back_on_packets_where_a_buffer_cannot_be_mapped) {
+  const Gpu gpu = rank() == root() ? blocks_mapped : mapped;
+  Case collective(GetParam(), large, false, gpu);
+  collective.create();
+  EXPECT_EQ(told(collective.request, "partita_algorithm"), "packets");
+  collective.run(own_grid(), 1, 1);
+  collective.free_device_request();
+  if (ranks() == 1) return;
+  Case demanded(GetParam(), 4, false, gpu, "buffers");
+  EXPECT_ERROR(Partita_Prequest_create(&demanded.device, demanded.request), MPI_ERR_OTHER,
+               "partita_algorithm is \"buffers\"", "cannot be mapped by other processes");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesBySize, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 // ---- what goes wrong ---------------------------------------------------------------------------------------------
@@ -381,11 +283,19 @@ TEST_F(KernelCollectiveMistakes, different_counts_are_heard_of) {
   harness_barrier();  // some have the same count, and would hear of a free first
 }
 
+TEST_F(KernelCollectiveMistakes, different_algorithms_are_heard_of) {
+  Case collective(Kind::allreduce, 4, false, mapped, algorithms[rank() == 0 ? 0 : 1]);
+  EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST, "algorithm packets",
+               "algorithm buffers");
+  harness_barrier();  // some have the same one, and would hear of a free first
+}
+
 /// While their own host sleeps.
 TEST_F(KernelCollectiveMistakes, kernels_that_wait_for_a_rank_that_has_given_up_are_released) {
-  for (const Kind kind : kinds) {
+  for (int i = 0; i < 10; ++i) {
+    const Kind kind = kinds[i / 2];
     step(name_of(kind));
-    Case collective(kind, 4);
+    Case collective(kind, 4, false, mapped, algorithms[i % 2]);
     collective.create();
     collective.run(own_grid(), 1, 1);
     harness_barrier();
@@ -418,7 +328,7 @@ TEST_F(KernelCollectiveMistakes, kernels_that_wait_for_a_rank_that_has_freed_are
 /// The others have the bytes of the last epoch though one has freed meanwhile.
 TEST_F(KernelCollectiveMistakes, a_rank_may_free_as_soon_as_its_own_epoch_is_complete) {
   for (int i = 0; i < 20; ++i) {
-    Case collective(Kind::allreduce, 4);
+    Case collective(Kind::allreduce, 4, false, mapped, algorithms[i % 2]);
     collective.create();
     collective.run(own_grid(), 1, 1);
     collective.free_device_request();
@@ -442,9 +352,10 @@ class KernelCollectiveTimeout : public KernelCollectiveMistakes {};
 
 /// In the entry timeout, with a short limit.
 TEST_F(KernelCollectiveTimeout, ends_a_wait_and_with_it_the_request) {
-  Case collective(Kind::allreduce, 4);
-  collective.create();
-  if (rank() == 0) {
+  for (const char* const algorithm : algorithms) {
+    Case collective(Kind::allreduce, 4, false, mapped, algorithm);
+    collective.create();
+    if (rank() != 0) continue;
     CpuKernel kernel({2, 2}, [&](unsigned) {
       const int code = collective.call();
       EXPECT_TRUE(code == PARTITA_DEVICE_ERR_TIMEOUT || code == PARTITA_DEVICE_ERR_ABORTED) << code;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory/reduce_bodies.cuh"
@@ -128,7 +129,8 @@ Bytes expected(const GroupShape& shape, std::size_t rank, const std::vector<Byte
 }
 
 std::string text_of(const GroupShape& shape) {
-  return std::string(collective_names[shape.collective]) + " of " + std::to_string(shape.block_bytes) + " bytes, " +
+  return std::string(shape.algorithm == PARTITA_ALGORITHM_BUFFERS ? "in buffers, " : "in packets, ") +
+         collective_names[shape.collective] + " of " + std::to_string(shape.block_bytes) + " bytes, " +
          std::to_string(shape.ranks) + " ranks, element " + std::to_string(static_cast<int>(shape.element)) +
          ", operation " + std::to_string(static_cast<int>(shape.by)) + (shape.in_place ? ", in place" : "") + ", " +
          std::to_string(shape.misaligned_bytes) + " bytes behind a boundary";
@@ -150,6 +152,7 @@ class RankOfGroup {
   void run(unsigned thread) {
     for (int epoch = 1; epoch <= epochs_; ++epoch) {
       if (thread == 0) write(epoch);
+      for (int i = 0; static_cast<int>(rank_) == group_.shape().slow_rank && i < 300; ++i) std::this_thread::yield();
       turn_.arrive_and_wait();  // the call orders within a grid that runs on a GPU; here it is asked to, too
       const int code = group_.call(rank_);
       if (code != PARTITA_DEVICE_SUCCESS) {
@@ -201,17 +204,24 @@ std::vector<std::vector<Bytes>> run(const GroupShape& shape, const std::vector<G
   return results;
 }
 
-GroupShape shape_of(partita_u32 collective, int ranks, std::size_t block_bytes) {
+/// A collective by one of its algorithms.
+struct Way {
+  partita_u32 collective;
+  partita_u32 algorithm;
+};
+
+GroupShape shape_of(const Way& way, int ranks, std::size_t block_bytes) {
   GroupShape shape;
-  shape.collective = collective;
+  shape.collective = way.collective;
+  shape.algorithm = way.algorithm;
   shape.ranks = ranks;
   shape.block_bytes = block_bytes;
   return shape;
 }
 
-class GridCollectives : public testing::TestWithParam<partita_u32> {};
-class GridReductions : public testing::TestWithParam<partita_u32> {};
-class GridCollectivesInPlace : public testing::TestWithParam<partita_u32> {};
+class GridCollectives : public testing::TestWithParam<Way> {};
+class GridReductions : public testing::TestWithParam<Way> {};
+class GridCollectivesInPlace : public testing::TestWithParam<Way> {};
 
 TEST_P(GridCollectives, move_the_smallest_between_two_ranks_of_one_thread) {
   run(shape_of(GetParam(), 2, 4), {{1, 1}});
@@ -230,9 +240,45 @@ TEST_P(GridCollectives, move_blocks_of_any_size_between_any_ranks_and_grids) {
   }
 }
 
+/// Also where a unit has words of 4 or 8 bytes, or of none.
+TEST_P(GridCollectives, take_buffers_that_lie_differently_on_each_rank) {
+  for (const std::size_t more : {1, 2, 4, 8, 16}) {
+    GroupShape shape = shape_of(GetParam(), 3, 8 * 301);
+    shape.element = device::Element::u8;
+    shape.by = device::Combine::bxor;
+    shape.more_misaligned_bytes = more;
+    run(shape, {{1, 2}, {2, 1}}, 2);
+    shape.block_bytes = 1001;
+    run(shape, {{1, 2}}, 2);
+  }
+}
+
+TEST_P(GridCollectives, have_strips_left_over_and_blocks_left_over) {
+  run(shape_of(GetParam(), 3, std::size_t{7} * device::most_share_units * device::unit_size_bytes + 20),
+      {{2, 1}, {1, 2}, {9, 1}});
+  run(shape_of(GetParam(), 2, 64), {{4, 1}, {1, 1}}, 20);
+}
+
 TEST_P(GridCollectives, go_in_rounds_where_the_slots_do_not_take_all) {
   constexpr std::size_t slots = std::size_t{device::most_strips} * device::most_share_units * device::unit_size_bytes;
   run(shape_of(GetParam(), 2, 2 * slots + 4), {{2, 2}, {1, 1}}, 2);
+}
+
+/// The others have sent, or have told that they have begun, long before it comes.
+TEST_P(GridCollectives, wait_for_a_slow_rank) {
+  for (int slow = 0; slow < 3; ++slow) {
+    GroupShape shape = shape_of(GetParam(), 3, 6000);
+    shape.slow_rank = slow;
+    run(shape, {{2, 1}, {1, 2}}, 6);
+  }
+}
+
+TEST_P(GridCollectives, take_each_root) {
+  for (int root = 0; root < 4; ++root) {
+    GroupShape shape = shape_of(GetParam(), 4, 5000);
+    shape.root = root;
+    run(shape, {{1, 2}, {2, 1}}, 2);
+  }
 }
 
 TEST_P(GridCollectivesInPlace, find_each_rank_its_data_in_the_receive_buffer) {
@@ -262,12 +308,19 @@ TEST_P(GridCollectives, start_at_any_epoch) {
   }
 }
 
+TEST_P(GridReductions, give_the_same_bits_in_packets_and_in_buffers) {
+  GroupShape shape = shape_of(GetParam(), 5, 4 * 999);
+  const auto one = run(shape, {{1, 2}}, 2);
+  shape.algorithm = PARTITA_ALGORITHM_PACKETS;
+  EXPECT_EQ(one, run(shape, {{1, 2}}, 2));
+}
+
 TEST_P(GridReductions, give_the_same_bits_on_all_ranks_and_in_all_grids) {
   GroupShape shape = shape_of(GetParam(), 4, 20004);
   const auto one = run(shape, {{1, 1}}, 2);
   EXPECT_EQ(one, run(shape, {{3, 2}}, 2));
   EXPECT_EQ(one, run(shape, {{1, 3}, {2, 1}}, 2));
-  if (GetParam() != PARTITA_COLLECTIVE_ALLREDUCE) return;
+  if (GetParam().collective != PARTITA_COLLECTIVE_ALLREDUCE) return;
   for (std::size_t r = 1; r < one.size(); ++r) EXPECT_EQ(one[0], one[r]);
 }
 
@@ -304,21 +357,30 @@ TEST_P(GridReductions, take_every_element_by_every_operation_that_goes_with_it) 
   EXPECT_EQ(pairs, 8 * 10 + 2 * 4 + 2 * 2 + 4 * 2 + 2 * 4);
 }
 
-const auto name_of_kind = [](const testing::TestParamInfo<partita_u32>& info) {
-  return std::string(collective_names[info.param]);
+std::vector<Way> both_ways(const std::vector<partita_u32>& collectives) {
+  std::vector<Way> ways;
+  for (const partita_u32 collective : collectives) {
+    ways.push_back({collective, PARTITA_ALGORITHM_PACKETS});
+    ways.push_back({collective, PARTITA_ALGORITHM_BUFFERS});
+  }
+  return ways;
+}
+const auto name_of_way = [](const testing::TestParamInfo<Way>& info) {
+  return std::string(collective_names[info.param.collective]) +
+         (info.param.algorithm == PARTITA_ALGORITHM_BUFFERS ? "_in_buffers" : "_in_packets");
 };
 INSTANTIATE_TEST_SUITE_P(All, GridCollectives,
-                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
-                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL,
-                                         PARTITA_COLLECTIVE_BCAST),
-                         name_of_kind);
+                         testing::ValuesIn(both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                                      PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL,
+                                                      PARTITA_COLLECTIVE_BCAST})),
+                         name_of_way);
 INSTANTIATE_TEST_SUITE_P(All, GridCollectivesInPlace,
-                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
-                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL),
-                         name_of_kind);
-INSTANTIATE_TEST_SUITE_P(All, GridReductions,
-                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_REDUCE_SCATTER),
-                         name_of_kind);
+                         testing::ValuesIn(both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                                      PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL})),
+                         name_of_way);
+INSTANTIATE_TEST_SUITE_P(
+    All, GridReductions,
+    testing::ValuesIn(both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_REDUCE_SCATTER})), name_of_way);
 
 }  // namespace
 }  // namespace partita::test

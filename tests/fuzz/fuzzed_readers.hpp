@@ -26,7 +26,8 @@ inline std::vector<SetupReader> fuzzed_readers() {
       read(reader);
     });
   };
-  add_head_of("head_of_offer", write(Offer{{Space::collective, 77, 3, 4, 12, 5}, 9, {}, {}, {}}), read_head_of_offer);
+  add_head_of("head_of_offer", write(Offer{{Space::collective, 77, 3, 4, 12, 5}, 9, {}, {}, {}, {}}),
+              read_head_of_offer);
   add_head_of("head_of_answer", write(Answer{9, 11, std::nullopt, {ErrorClass::other, "why"}}), read_head_of_answer);
   add_head_of("head_of_failure", write(Failure{11, 7, 3, {ErrorClass::other, "why"}}), read_head_of_failure);
   add_head("version_of_ucx_offer", link::ucx::Offer{{1, 22}, {}, 0, {}}.pack(), link::ucx::Offer::version_of);

@@ -6,6 +6,7 @@
 #include <partita/device.cuh>
 
 #include <string>
+#include <tuple>
 
 #include "gpu/gpu_buffer.cuh"
 #include "gpu/marking.cuh"
@@ -91,7 +92,9 @@ __global__ void __launch_bounds__(256) run(const __grid_constant__ Seen seen, in
   }
 }
 
-class KernelCollectives : public testing::TestWithParam<Kind> {
+using Way = std::tuple<Kind, const char*>;
+
+class KernelCollectives : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override { choose_gpu(); }
 
@@ -110,8 +113,10 @@ class KernelCollectives : public testing::TestWithParam<Kind> {
     }
   }
 
-  static void run_epochs(Kind kind, int count, unsigned blocks) {
-    step(std::string(name_of(kind)) + " of " + std::to_string(count) + ", " + std::to_string(blocks) + " blocks");
+  static void run_epochs(Way way, int count, unsigned blocks) {
+    const auto [kind, algorithm] = way;
+    step(std::string(name_of(kind)) + " in " + algorithm + " of " + std::to_string(count) + ", " +
+         std::to_string(blocks) + " blocks");
     const auto bytes = static_cast<std::int64_t>(sizeof(int)) * count * ranks();
     const GpuBuffer sent(bytes), received(bytes);
     auto* const in = reinterpret_cast<int*>(sent.data());
@@ -119,6 +124,7 @@ class KernelCollectives : public testing::TestWithParam<Kind> {
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "partita_driver", "device");
+    PMPI_Info_set(info, "partita_algorithm", algorithm);
     Partita_Request request = PARTITA_REQUEST_NULL;
     ASSERT_EQ(init(kind, in, out, count, info, &request), MPI_SUCCESS);
     PMPI_Info_free(&info);
@@ -148,8 +154,11 @@ TEST_P(KernelCollectives, are_done_by_grids_of_any_size_while_the_hosts_sleep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kinds),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectives,
+                         testing::Combine(testing::ValuesIn(kinds), testing::Values("packets", "buffers")),
+                         [](const testing::TestParamInfo<Way>& info) {
+                           return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
+                         });
 
 }  // namespace
 }  // namespace partita::test

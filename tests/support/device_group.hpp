@@ -24,8 +24,12 @@ struct GroupShape {
   std::size_t block_bytes = 64;
   device::Element element = device::Element::f32;
   device::Combine by = device::Combine::sum;
+  partita_u32 algorithm = PARTITA_ALGORITHM_PACKETS;
   bool in_place = false;
-  std::size_t misaligned_bytes = 0;  ///< the buffers begin so far behind a boundary
+  std::size_t misaligned_bytes = 0;       ///< the buffers begin so far behind a boundary, ...
+  std::size_t more_misaligned_bytes = 0;  ///< ... and those of each rank so much farther than those of the one before
+  partita_u32 most_strips = device::most_strips;
+  int slow_rank = -1;  ///< comes late to each call
   Epoch before = no_epoch;
   std::uint64_t limit_ns = 30'000'000'000;
 };
@@ -46,7 +50,7 @@ class DeviceGroup {
         shape.collective == PARTITA_COLLECTIVE_ALLGATHER || shape.collective == PARTITA_COLLECTIVE_ALLTOALL;
     sent_bytes_ = shape.block_bytes * (scatters ? ranks : 1);
     received_bytes_ = shape.block_bytes * (gathers ? ranks : 1);
-    const device::Cut cut = device::cut_of(shape.block_bytes);
+    const device::Cut cut = device::cut_of(shape.block_bytes, shape.most_strips);
     const auto area = device::area_bytes(cut.strips);
     for (std::size_t r = 0; r < ranks; ++r) {
       areas_.push_back(memory_.allocate(Spot::receiver_gpu, area * ranks + 1));
@@ -56,18 +60,23 @@ class DeviceGroup {
           line[0] = shape.before;
         }
       }
-      const std::size_t most = std::max(sent_bytes_, received_bytes_) + 32;
-      received_.push_back(memory_.allocate(Spot::receiver_gpu, most) + shape.misaligned_bytes);
+      const std::size_t most = std::max(sent_bytes_, received_bytes_) + 64;
+      const std::size_t misaligned_bytes = (shape.misaligned_bytes + r * shape.more_misaligned_bytes) % 32;
+      received_.push_back(memory_.allocate(Spot::receiver_gpu, most) + misaligned_bytes);
       const bool one_buffer = shape.in_place || shape.collective == PARTITA_COLLECTIVE_BCAST;
       const bool own_block = shape.collective == PARTITA_COLLECTIVE_ALLGATHER;  // in place it lies where it belongs
       sent_.push_back(one_buffer ? received_.back() + (own_block ? r * shape.block_bytes : 0)
-                                 : memory_.allocate(Spot::sender_gpu, most) + shape.misaligned_bytes);
+                                 : memory_.allocate(Spot::sender_gpu, most) + misaligned_bytes);
     }
     for (std::size_t r = 0; r < ranks; ++r) {
       auto* const peers =
-          reinterpret_cast<Partita_Peer*>(memory_.allocate(Spot::receiver_gpu, sizeof(Partita_Peer) * ranks));
+          reinterpret_cast<Partita_Peer*>(memory_.allocate(Spot::receiver_gpu, sizeof(Partita_Peer) * 2 * ranks));
+      auto joined = static_cast<partita_u64>(shape.block_bytes);
       for (std::size_t to = 0; to < ranks; ++to) {
         peers[to].device_words = reinterpret_cast<partita_u32*>(areas_[to] + area * r);
+        peers[to].buffer = received_[to];
+        peers[ranks + to].buffer = sent_[to];
+        joined |= reinterpret_cast<partita_u64>(received_[to]) | reinterpret_cast<partita_u64>(sent_[to]);
       }
       Partita_Prequest request{};
       request.flags = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_COLLECTIVE;
@@ -89,6 +98,8 @@ class DeviceGroup {
       request.ranks = shape.ranks;
       request.root = shape.root;
       request.reduction = device::reduction_code(shape.element, shape.by);
+      request.algorithm = shape.block_bytes > 0 ? shape.algorithm : partita_u32{PARTITA_ALGORITHM_PACKETS};
+      request.unit_bytes = device::common_unit_bytes(joined);
       request.strips = cut.strips;
       request.rounds = cut.rounds;
       request.share_units = cut.share_units;

@@ -16,7 +16,7 @@ bool exports_buffers(int gpu) {
   return gpu == buffers_only || gpu == unreached_peer || gpu == mapped;
 }
 bool exports_blocks(int gpu) {
-  return gpu == blocks_only || gpu == unreached_peer || gpu == mapped;
+  return gpu == blocks_only || gpu == unreached_peer || gpu == mapped || gpu == blocks_mapped;
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
   if (!able) return NotMappable{"cuIpcGetMemHandle fails: operation not supported"};
   piece.way = DevicePiece::Way::ipc;
-  if (allocation.gpu == mapped) {
+  if (allocation.gpu == mapped || allocation.gpu == blocks_mapped) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);
     piece.way = DevicePiece::Way::file_descriptor;
     piece.segment = name.segment;

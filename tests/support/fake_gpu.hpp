@@ -23,6 +23,7 @@ enum Gpu {
   blocks_only,     ///< the library's memory only
   unreached_peer,  ///< both can be named, but the peer's GPU cannot reach them
   mapped,          ///< everything, and it is
+  blocks_mapped,   ///< the library's memory only, and it is
 };
 
 class FakeGpu final : public memory::DeviceMemory {

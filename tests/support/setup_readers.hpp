@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/shown_buffers.hpp"
 #include "core/wire.hpp"
 #include "link/direct/device_messages.hpp"
 #include "link/direct/messages.hpp"
@@ -75,6 +76,7 @@ inline std::vector<SetupReader> setup_readers() {
   offer.key = {Space::queue, 77, 3, 4, 12, 5, 6};
   offer.sender_id = 9;
   offer.purpose = "partitioned bcast";
+  offer.enclosed = bytes_of("what its user says");
   offer.shape = {{16, 65536}, 4, 1};
   offer.links = {{"direct", memory::Kind::device, Availability::offered, bytes_of("forty bytes"), {}},
                  {"ucx", memory::Kind::device, Availability::held_back, {}, {}},
@@ -109,6 +111,9 @@ inline std::vector<SetupReader> setup_readers() {
       link_reader("direct_offer", link::direct::Offer{{1, 128, {}}, 0, probe}),
       link_reader("direct_answer",
                   link::direct::Answer{link::direct::Way::mapped, probe, 0, {2, 0, {6, 4712}}, {1, 192, {5, 4711}}}),
+      link_reader("shown_buffers",
+                  collective::ShownBuffers{{}, memory::DeviceExport{piece, piece}, memory::DeviceExport{piece}}),
+      link_reader("hidden_buffers", collective::ShownBuffers{"why", {}, {}}),
       link_reader("device_offer", device_offer),
       link_reader("device_answer", device_answer),
       detail::mpi_answer_reader(),

@@ -116,6 +116,12 @@ enum {
   PARTITA_COLLECTIVE_BCAST = 4
 };
 
+/* Partita_Prequest.algorithm: how a collective that kernels do moves its data. */
+enum {
+  PARTITA_ALGORITHM_PACKETS = 0, /* through slots of its own */
+  PARTITA_ALGORITHM_BUFFERS = 1  /* by loads and stores in the peers' buffers */
+};
+
 struct Partita_Peer;
 
 typedef struct Partita_Prequest {
@@ -145,14 +151,17 @@ typedef struct Partita_Prequest {
   partita_u32 marks_each; /* send: marks that each transport partition takes; 0: not all take as many */
   /* From here on, of a collective that kernels do. `buffer` is its receive buffer, `total_bytes` are those of a block,
    * `peers` has an entry for each rank, whose `device_words` are this rank's area there; `remote` are the areas of
-   * all ranks in this GPU, one behind the other (impl/areas.hpp). */
+   * all ranks in this GPU, one behind the other (impl/areas.hpp). In the peers' buffers, the `buffer` of an entry is
+   * that rank's receive buffer, and as many entries follow, whose `buffer` is its send buffer, the own ones among both;
+   * `unit_bytes` divides all of these addresses, and where a buffer has several blocks, their length. */
   partita_u32 collective;    /* PARTITA_COLLECTIVE_* */
   const unsigned char* sent; /* the send buffer; in place, the receive buffer; of a bcast there is one buffer */
   partita_i32 rank;
   partita_i32 ranks;
   partita_i32 root;
   partita_u32 reduction;     /* element and operation: impl/elements.hpp */
-  partita_u32 strips;        /* the data are cut into so many, ... */
+  partita_u32 algorithm;     /* PARTITA_ALGORITHM_* */
+  partita_u32 strips;        /* in packets: the data are cut into so many, ... */
   partita_u32 rounds;        /* ... each of which moves in so many rounds; 0: there are no bytes */
   partita_u32 longer_shares; /* of the shares, one a strip and round, so many have a unit more ... */
   partita_u64 share_units;   /* ... than this */

@@ -63,8 +63,10 @@ void set_collective(Partita_Prequest& request, const CollectiveTerms& terms) {
   request.collective = terms.collective;
   request.reduction = terms.reduction;
   request.rank = terms.rank;
-  request.ranks = static_cast<partita_i32>(terms.peers.size());
+  request.ranks = terms.ranks;
   request.root = terms.root;
+  request.algorithm = terms.algorithm;
+  request.unit_bytes = terms.unit_bytes;
   request.strips = terms.cut.strips;
   request.rounds = terms.cut.rounds;
   request.share_units = terms.cut.share_units;

@@ -15,14 +15,17 @@ namespace partita {
 
 /// Of a collective that kernels do: fields of Partita_Prequest. Addresses are as its GPU uses them.
 struct CollectiveTerms {
-  std::vector<Partita_Peer> peers;  ///< one a rank
+  std::vector<Partita_Peer> peers;  ///< as Partita_Prequest.peers
   std::byte* areas = nullptr;
   const std::byte* sent = nullptr;
   std::byte* received = nullptr;
   std::int64_t block_bytes = 0;
   partita_u32 collective = 0;
   partita_u32 reduction = 0;
+  partita_u32 algorithm = PARTITA_ALGORITHM_PACKETS;
+  partita_u32 unit_bytes = 0;  ///< in the peers' buffers
   int rank = 0;
+  int ranks = 0;
   int root = 0;
   device::Cut cut;
   Epoch newest_flag = no_epoch;  ///< that its packets and flags have carried so far

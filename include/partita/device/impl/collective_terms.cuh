@@ -1,0 +1,79 @@
+// What the collectives of kernels do, and what ranks have in each other's memory for it: common to all algorithms.
+#pragma once
+
+#include <partita/device/peer.h>
+#include <partita/device/impl/areas.hpp>
+#include <partita/device/impl/platform.cuh>
+
+namespace partita::device {
+
+// ---- What a collective does ----------------------------------------------------------------------------------------
+
+// Each function knows which collective it is for when it is compiled.
+
+template <partita_u32 kind>
+inline constexpr bool reduces = kind == PARTITA_COLLECTIVE_ALLREDUCE || kind == PARTITA_COLLECTIVE_REDUCE_SCATTER;
+/// Whether the send buffer has a block for each rank.
+template <partita_u32 kind>
+inline constexpr bool scatters = kind == PARTITA_COLLECTIVE_REDUCE_SCATTER || kind == PARTITA_COLLECTIVE_ALLTOALL;
+/// Whether the receive buffer has a block of each rank.
+template <partita_u32 kind>
+inline constexpr bool gathers = kind == PARTITA_COLLECTIVE_ALLGATHER || kind == PARTITA_COLLECTIVE_ALLTOALL;
+template <partita_u32 kind>
+inline constexpr bool is_rooted = kind == PARTITA_COLLECTIVE_BCAST;
+
+/// Whether `rank` has data for others.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE bool sends(const Partita_Prequest& request, partita_i32 rank) {
+  return !is_rooted<kind> || rank == request.root;
+}
+PARTITA_DEVICE_INLINE partita_u64 block_bytes(const Partita_Prequest& request) {
+  return static_cast<partita_u64>(request.total_bytes);
+}
+/// Where what is for `rank` begins in a send buffer.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE partita_u64 sent_at(const Partita_Prequest& request, partita_i32 rank) {
+  return scatters<kind> ? static_cast<partita_u64>(rank) * block_bytes(request) : 0;
+}
+/// Where what comes from `rank` begins in a receive buffer.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE partita_u64 received_at(const Partita_Prequest& request, partita_i32 rank) {
+  return gathers<kind> ? static_cast<partita_u64>(rank) * block_bytes(request) : 0;
+}
+/// The `n`th rank behind this one, which is number 0.
+PARTITA_DEVICE_INLINE partita_i32 rank_behind(const Partita_Prequest& request, partita_i32 n) {
+  const partita_i32 rank = request.rank + n;
+  return rank < request.ranks ? rank : rank - request.ranks;
+}
+
+// ---- Where it does it ----------------------------------------------------------------------------------------------
+
+/// This rank's area in the memory of `rank`, and the other way round.
+PARTITA_DEVICE_INLINE unsigned char* area_at(const Partita_Prequest& request, partita_i32 rank) {
+  return reinterpret_cast<unsigned char*>(request.peers[rank].device_words);
+}
+PARTITA_DEVICE_INLINE unsigned char* area_of(const Partita_Prequest& request, partita_i32 rank) {
+  return request.remote + static_cast<partita_u64>(rank) * area_bytes(request.strips);
+}
+/// Calls body(rank, strip) for each other rank and, of so many strips, each one of the block, the threads of the block
+/// one after the other.
+template <class Body>
+PARTITA_DEVICE_INLINE int for_each_line(const Partita_Prequest& request, partita_u32 strips, const Body& body) {
+  const partita_u32 others = static_cast<partita_u32>(request.ranks) - 1;
+  partita_u32 turn = 0;
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+  for (partita_u32 strip = grid_rank(); strip < strips; strip += grid_blocks()) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+    for (partita_u32 n = 1; n <= others; ++n) {
+      if (turn++ % block_threads() != block_rank()) continue;
+      if (const int code = body(rank_behind(request, static_cast<partita_i32>(n)), strip)) return code;
+    }
+  }
+  return 0;
+}
+
+}  // namespace partita::device
