@@ -84,9 +84,11 @@ list(TRANSFORM folders APPEND "/*.cuh" OUTPUT_VARIABLE kernel_patterns)
 file(GLOB_RECURSE public_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS include/*.h)
 file(GLOB_RECURSE internal_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS ${internal_patterns} src/*.h)
 file(GLOB_RECURSE kernel_headers RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS ${kernel_patterns})
-if(NOT PARTITA_HAVE_UCX)
-  list(FILTER internal_headers EXCLUDE REGEX "^src/link/ucx/")
-endif()
+foreach(link IN LISTS PARTITA_LINKS)
+  if(NOT link IN_LIST PARTITA_BUILT_LINKS)
+    list(FILTER internal_headers EXCLUDE REGEX "^src/link/${link}/")
+  endif()
+endforeach()
 
 # The headers of the GPU parts' host side need CUDA's; the device API and the bodies of the library's own kernels are
 # plain C++ too, but for the platform of nvcc.

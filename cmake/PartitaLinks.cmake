@@ -1,9 +1,11 @@
 # The links, from the one list of them, src/link/links.inc. Sets
-#   PARTITA_LINKS         their names
-#   PARTITA_BUILT_LINKS   those that this build has in truth
-#   PARTITA_LINK_SOURCES  what to compile
-# A link's sources are all of its folder. One that has a file absent.cpp needs something: without PARTITA_HAVE_NAME that
-# file is compiled alone.
+#   PARTITA_LINKS            their names
+#   PARTITA_BUILT_LINKS      those that this build has in truth
+#   PARTITA_LINK_SOURCES     what to compile
+#   PARTITA_LINK_LIBRARIES   what to link with
+# A link's sources are all of its folder. One that needs something has a file find.cmake there: it has the option
+# PARTITA_NAME, sets PARTITA_HAVE_NAME to TRUE or FALSE and, where it is TRUE, may make the target partita_NAME, which is
+# linked. Where it is FALSE absent.cpp.in stands in for the folder.
 
 set(list "${PROJECT_SOURCE_DIR}/src/link/links.inc")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
@@ -12,15 +14,20 @@ list(TRANSFORM PARTITA_LINKS REPLACE "^PARTITA_LINK\\((.*)\\)$" "\\1")
 
 set(PARTITA_BUILT_LINKS "")
 set(PARTITA_LINK_SOURCES "")
+set(PARTITA_LINK_LIBRARIES "")
 foreach(link IN LISTS PARTITA_LINKS)
   set(folder "${PROJECT_SOURCE_DIR}/src/link/${link}")
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp")
   string(TOUPPER "${link}" upper)
-  if(EXISTS "${folder}/absent.cpp" AND NOT PARTITA_HAVE_${upper})
-    set(sources "${folder}/absent.cpp")
+  include("${folder}/find.cmake" OPTIONAL RESULT_VARIABLE needs)
+  if(needs AND NOT PARTITA_HAVE_${upper})
+    set(sources "${PROJECT_BINARY_DIR}/absent_${link}.cpp")
+    configure_file("${PROJECT_SOURCE_DIR}/src/link/absent.cpp.in" "${sources}" @ONLY)
   else()
-    list(REMOVE_ITEM sources "${folder}/absent.cpp")
+    file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp")
     list(APPEND PARTITA_BUILT_LINKS ${link})
+    if(TARGET partita_${link})
+      list(APPEND PARTITA_LINK_LIBRARIES partita_${link})
+    endif()
   endif()
   list(APPEND PARTITA_LINK_SOURCES ${sources})
 endforeach()

@@ -3,6 +3,9 @@
 # One UCX serves a process, and an MPI may bring its own. partita_ucx names all four libraries, wanted or not: named before
 # the MPI's they are loaded from one place, instead of ucp from here and uct from there.
 
+set(PARTITA_UCX AUTO CACHE STRING "The link ucx: AUTO (where UCX is found), ON or OFF")
+set_property(CACHE PARTITA_UCX PROPERTY STRINGS AUTO ON OFF)
+
 set(PARTITA_HAVE_UCX FALSE)
 if(NOT PARTITA_UCX STREQUAL "OFF")
   # An MPI from a Python environment goes with the UCX wheel of that environment, a system's MPI with the system's UCX.
