@@ -118,6 +118,10 @@ void add_gpu_options(CLI::App& app, Options& options) {
   app.add_option("--block-threads", options.block_threads, "Threads of a block, a list; default: by size")
       ->delimiter(',')
       ->check(CLI::Range(32, 1024));
+  app.add_option("--algorithms", options.algorithms,
+                 "How kernels move a collective, a list of auto and what the info key partita_algorithm names")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--nccl", options.nccl, "Measure NCCL beside: auto (where it is found), none, or libnccl.so.2's path")
       ->capture_default_str();
   app.add_option("--nvshmem", options.nvshmem,

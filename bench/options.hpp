@@ -45,9 +45,10 @@ struct Options {
   int device = -1;                 ///< the GPU of this rank; -1: its rank on the node modulo the number of GPUs
   std::vector<int> blocks;         ///< of copying kernels; empty: by size
   std::vector<int> block_threads;  ///< threads of a block; empty: by size
-  std::string nccl = "auto";       ///< auto, none, or the path of libnccl.so.2
-  std::string nvshmem = "none";    ///< none, or the path of libpartita_bench_nvshmem.so
-  bool gpu_aware_mpi = false;      ///< the MPI may be handed GPU memory
+  std::vector<std::string> algorithms{"auto"};  ///< of collectives in kernels: one subject each
+  std::string nccl = "auto";                    ///< auto, none, or the path of libnccl.so.2
+  std::string nvshmem = "none";                 ///< none, or the path of libpartita_bench_nvshmem.so
+  bool gpu_aware_mpi = false;                   ///< the MPI may be handed GPU memory
 
   std::string command;  ///< for readers, without the launcher and without this machine's paths
   std::string csv_file;

@@ -74,6 +74,7 @@ nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
     json["device"] = options.device;
     json["blocks"] = options.blocks;
     json["block_threads"] = options.block_threads;
+    json["algorithms"] = options.algorithms;
     json["nccl"] = options.nccl.substr(options.nccl.find_last_of('/') + 1);
     json["nvshmem"] = options.nvshmem.substr(options.nvshmem.find_last_of('/') + 1);
   }

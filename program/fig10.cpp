@@ -139,7 +139,7 @@ bench::Benchmark fig10_benchmark() {
       .unavailable = bench::gpu::benchmarks().front().unavailable,
       .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--memory",
                 "--face", "--peer", "placement", "--link", "--transport-partitions", "--blocks", "--block-threads",
-                "--nvshmem"},
+                "--nvshmem", "--algorithms"},
       .set_defaults = set_defaults,
       .contenders = contenders,
       .partitions_of = partitions_of,

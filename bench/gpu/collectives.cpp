@@ -105,10 +105,11 @@ class CollectiveMeasurement : public GpuMeasurement {
 
 class KernelCollective final : public CollectiveMeasurement {
  public:
-  KernelCollective(Job& job, std::string name, const Case& c, Collective kind)
+  KernelCollective(Job& job, std::string name, const Case& c, Collective kind, const std::string& algorithm)
       : CollectiveMeasurement(job, std::move(name), c, kind), blocks_(choose_blocks()) {
     RequestShape shape;
     shape.driver = "device";
+    shape.algorithm = algorithm;
     const OwnedInfo info = info_of(shape);
     check(init(info.get()), name_.c_str());
     check(Partita_Prequest_create(&prequest_, request_), "Partita_Prequest_create");
@@ -241,10 +242,15 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   std::vector<Contender> contenders;
   const std::shared_ptr<apps::Nccl> nccl = find_nccl(job);
   for (const auto& [kind, name] : collectives) {
-    contenders.push_back({name, name, std::make_unique<KernelCollective>(job, name, c, kind)});
+    std::string reference;
+    for (const std::string& algorithm : job.options.algorithms) {
+      const std::string by = algorithm == "auto" ? name : fmt::format("{}:{}", name, algorithm);
+      if (reference.empty()) reference = by;
+      contenders.push_back({by, reference, std::make_unique<KernelCollective>(job, by, c, kind, algorithm)});
+    }
     if (nccl == nullptr) continue;
     const std::string with = fmt::format("nccl-{}", name);
-    contenders.push_back({with, name, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
+    contenders.push_back({with, reference, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
   }
   return contenders;
 }
@@ -261,13 +267,15 @@ void set_defaults(Options& options) {
 }  // namespace
 
 Benchmark collectives_benchmark() {
+  std::vector<std::string_view> lacks = without({"--link", "--transport-partitions", "--nvshmem"});
+  std::erase(lacks, "--algorithms");
   return {.name = collectives_naming.name,
           .what = collectives_naming.what,
           .unit = "us",
           .compares_subjects = false,
           .ranks = Ranks::any,
           .on_gpu = true,
-          .lacks = without({"--link", "--transport-partitions", "--nvshmem"}),
+          .lacks = lacks,
           .set_defaults = set_defaults,
           .contenders = make_contenders,
           .metric_title = "x_kernel",

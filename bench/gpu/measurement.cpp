@@ -5,9 +5,9 @@
 namespace partita::bench::gpu {
 
 std::vector<std::string_view> without(std::initializer_list<std::string_view> more) {
-  std::vector<std::string_view> lacks{"--window",     "--partitions",    "--threads",      "--delay",
-                                      "--compute-us", "--noise-percent", "--memory",       "--face",
-                                      "--peer",       "placement",       "--gpu-aware-mpi"};
+  std::vector<std::string_view> lacks{"--window",     "--partitions",    "--threads",       "--delay",
+                                      "--compute-us", "--noise-percent", "--memory",        "--face",
+                                      "--peer",       "placement",       "--gpu-aware-mpi", "--algorithms"};
   lacks.insert(lacks.end(), more.begin(), more.end());
   return lacks;
 }

@@ -11,6 +11,7 @@ OwnedInfo info_of(const RequestShape& shape) {
     if (!value.empty()) check(PMPI_Info_set(info.get(), key, value.c_str()), "MPI_Info_set");
   };
   set("partita_driver", shape.driver);
+  set("partita_algorithm", shape.algorithm.c_str());
   set("partita_link", shape.link);
   set("partita_gpu_copy", shape.copy);
   set("partita_in_place", shape.in_place ? "true" : "");

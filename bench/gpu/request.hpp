@@ -25,6 +25,7 @@ struct RequestShape {
   int tag = 0;
   int transport_partitions = 0;
   const char* driver = "";  ///< host or device
+  std::string algorithm{};  ///< of a collective
   std::string link{};
   const char* copy = "";  ///< kernel or engine
   bool in_place = false;
