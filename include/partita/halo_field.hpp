@@ -105,7 +105,7 @@ class halo_part final {
   halo_part(const halo_part&) = delete;
   halo_part& operator=(const halo_part&) = delete;
   ~halo_part() {
-    if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
+    if (type_ != MPI_DATATYPE_NULL && is_running()) MPI_Type_free(&type_);  // MPI may have ended with the runtime
   }
 
   [[nodiscard]] std::byte* first() const noexcept { return first_; }
