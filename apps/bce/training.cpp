@@ -70,6 +70,7 @@ Training::Training(MPI_Comm world, const Problem& problem, int parts, int thread
 }
 
 Training::~Training() {
+  gpu_.reset();  // its end is a barrier on the communicator
   MPI_Comm_free(&comm_);
 }
 
