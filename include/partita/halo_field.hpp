@@ -96,12 +96,6 @@ class halo_part final {
     for (std::size_t d = 3; d-- > 3 - Dims;) nest(cells_.count[d], cells_.stride_bytes[d]);
     check(MPI_Type_commit(&type_));
   }
-  halo_part(halo_part&& other) noexcept
-      : first_(other.first_),
-        bytes_(other.bytes_),
-        cells_(other.cells_),
-        type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
-  halo_part& operator=(halo_part&&) = delete;
   halo_part(const halo_part&) = delete;
   halo_part& operator=(const halo_part&) = delete;
   ~halo_part() {
