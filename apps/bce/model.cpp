@@ -110,13 +110,13 @@ void backward(const Samples& samples, std::span<const double> slopes, int first,
   }
 }
 
-double hits(const Samples& samples, std::span<const double> weights, int threads) {
+std::int64_t correct_of(const Samples& samples, std::span<const double> weights, int threads) {
   std::int64_t right = 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : right)
   for (std::int64_t i = 0; i < samples.count(); ++i) {
     right += (logit_of(samples.row(i), weights) > 0) == (samples.label(i) > 0.5) ? 1 : 0;
   }
-  return static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(samples.count(), 1));
+  return right;
 }
 
 Trained train_alone(const Problem& problem, int steps, int threads) {
