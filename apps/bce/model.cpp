@@ -52,6 +52,18 @@ double logit_of(const double* row, std::span<const double> weights) {
   return sum;
 }
 
+/// The backward pass for all weights, in as many runs as there are threads.
+void backward_by_threads(const Samples& samples, std::span<const double> slopes, std::span<double> gradient,
+                         int threads) {
+  const auto size = static_cast<std::int64_t>(gradient.size());
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int run = 0; run < threads; ++run) {
+    const std::int64_t first = size * run / threads, end = size * (run + 1) / threads;
+    backward(samples, slopes, static_cast<int>(first),
+             gradient.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)));
+  }
+}
+
 }  // namespace
 
 Range samples_of(const Problem& problem, int rank, int ranks) {
@@ -98,13 +110,13 @@ void backward(const Samples& samples, std::span<const double> slopes, int first,
   }
 }
 
-double hits(const Samples& samples, std::span<const double> weights, int threads) {
+std::int64_t correct_of(const Samples& samples, std::span<const double> weights, int threads) {
   std::int64_t right = 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : right)
   for (std::int64_t i = 0; i < samples.count(); ++i) {
     right += (logit_of(samples.row(i), weights) > 0) == (samples.label(i) > 0.5) ? 1 : 0;
   }
-  return static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(samples.count(), 1));
+  return right;
 }
 
 Trained train_alone(const Problem& problem, int steps, int threads) {
@@ -115,7 +127,7 @@ Trained train_alone(const Problem& problem, int steps, int threads) {
   for (int step = 0; step < steps; ++step) {
     const double loss = forward(problem, samples, trained.weights, slopes, threads);
     trained.losses.push_back(loss / static_cast<double>(problem.samples));
-    backward(samples, slopes, 0, gradient);
+    backward_by_threads(samples, slopes, gradient, threads);
     for (std::size_t f = 0; f < gradient.size(); ++f) trained.weights[f] -= problem.rate * gradient[f];
     if (progress.due()) Progress::say("one rank", fmt::format("step {} of {}", step, steps));
   }

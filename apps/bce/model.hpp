@@ -47,8 +47,8 @@ double forward(const Problem& problem, const Samples& samples, std::span<const d
 /// The backward pass for the weights from `first` on, as many as `gradient` has. Any thread.
 void backward(const Samples& samples, std::span<const double> slopes, int first, std::span<double> gradient);
 
-/// The share of `samples` that `weights` put on the right side, from 0 to 1.
-double hits(const Samples& samples, std::span<const double> weights, int threads);
+/// How many of `samples` `weights` put on the right side.
+std::int64_t correct_of(const Samples& samples, std::span<const double> weights, int threads);
 
 /// Trains on the whole set without messages.
 struct Trained {

@@ -60,8 +60,12 @@ class Nonblocking final : public Summing {
       }
     }
     const auto computed = Clock::now();
+    // One thread waits, and the others use what has come meanwhile.
+#pragma omp parallel num_threads(threads_)
+#pragma omp single
     for (int part = 0; part < gradient_.parts; ++part) {
       wait_(&requests_[static_cast<std::size_t>(part)], MPI_STATUS_IGNORE);
+#pragma omp task firstprivate(part)
       use(part);
     }
     return seconds_since(computed);

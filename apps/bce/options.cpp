@@ -50,8 +50,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
 
   CLI::App app(
       "Trains a logistic regression by binary cross-entropy, the samples shared out over the ranks, the gradient "
-      "summed "
-      "in one of several ways.",
+      "summed in "
+      "one of several ways.",
       "partita run bce");
   app.add_option("--device", device, "Where the samples lie and are computed with; gpu: one process a GPU")
       ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
@@ -66,7 +66,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_option("--steps", options.steps, "Steps of gradient descent, each on the whole set")
       ->check(CLI::Range(1, most))
       ->capture_default_str();
-  app.add_option("--rate", problem.rate, "How far a step follows the gradient")
+  app.add_option("--rate", problem.rate, "Learning rate: how far a step follows the gradient")
       ->check(CLI::Range(1e-9, 1e9))
       ->capture_default_str();
   app.add_option("--seed", problem.seed, "Which samples these are")->check(CLI::Range(0, most))->capture_default_str();

@@ -14,7 +14,7 @@ ordered_json run_record(const Result& run) {
                          {"exposed_median_s", run.exposed_median_s},
                          {"exposed_max_s", run.exposed_max_s},
                          {"setup_s", run.setup_s},
-                         {"hits", run.hits},
+                         {"accuracy", run.accuracy},
                          {"losses", run.losses}};
   if (run.check != Check::skipped) {
     record["difference_from_one_rank"] = run.difference;

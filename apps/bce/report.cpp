@@ -37,7 +37,7 @@ Result summarise(const Training& training, std::string_view mode, const Outcome&
   result.exposed_max_s = partita::apps::largest_of(exposed_times);
   result.setup_s = partita::apps::largest_of(setup_times);
   result.losses = outcome.losses;
-  result.hits = outcome.hits;
+  result.accuracy = outcome.accuracy;
   return result;
 }
 
@@ -54,9 +54,9 @@ double difference(std::span<const double> weights, std::span<const double> expec
 
 std::string describe(const Result& result) {
   return fmt::format(
-      "{:<11} {} steps, {:.3f} s, {:.2f} us a step, exposed {:.2f} us; loss {:.4f} to {:.4f}, {:.1f} % right",
+      "{:<11} {} steps, {:.3f} s, {:.2f} us a step, exposed {:.2f} us; loss {:.4f} to {:.4f}, accuracy {:.1f} %",
       result.mode, result.steps, result.time_s, us_a_step(result.time_s, result),
-      us_a_step(result.exposed_median_s, result), result.losses.front(), result.losses.back(), 100 * result.hits);
+      us_a_step(result.exposed_median_s, result), result.losses.front(), result.losses.back(), 100 * result.accuracy);
 }
 
 std::string comparison_table(std::span<const Result> results) {

@@ -23,7 +23,7 @@ struct Result {
   double exposed_median_s = 0, exposed_max_s = 0;  ///< of it, over the ranks
   double setup_s = 0;                              ///< of the slowest rank, before time_s
   std::vector<double> losses;                      ///< before each step
-  double hits = 0;
+  double accuracy = 0;                             ///< of the weights, from 0 to 1
   double difference = 0;  ///< from one rank's weights, the largest of all ranks; 0 where not checked
   partita::apps::Check check = partita::apps::Check::skipped;
 };

@@ -70,6 +70,7 @@ Training::Training(MPI_Comm world, const Problem& problem, int parts, int thread
 }
 
 Training::~Training() {
+  gpu_.reset();  // its end is a barrier on the communicator
   MPI_Comm_free(&comm_);
 }
 
@@ -88,9 +89,9 @@ std::optional<std::string> Training::problem_with(std::string_view mode) const {
 Outcome Training::run(std::string_view mode, int steps) {
   Outcome outcome = gpu_ == nullptr ? run_on_cpu(mode, steps) : run_on_gpu(mode, steps);
   share_means(outcome.losses, problem_.samples, comm_);
-  std::vector<double> right{hits(samples_, outcome.weights, threads_) * static_cast<double>(samples_.count())};
-  share_means(right, problem_.samples, comm_);
-  outcome.hits = right[0];
+  std::int64_t correct = correct_of(samples_, outcome.weights, threads_);
+  MPI_Allreduce(MPI_IN_PLACE, &correct, 1, MPI_INT64_T, MPI_SUM, comm_);
+  outcome.accuracy = static_cast<double>(correct) / static_cast<double>(problem_.samples);
   return outcome;
 }
 

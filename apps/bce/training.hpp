@@ -18,7 +18,7 @@ namespace bce {
 struct Outcome {
   std::vector<double> weights;
   std::vector<double> losses;  ///< the mean over all samples before each step; the same on all ranks
-  double hits = 0;             ///< the share of all samples that the weights put on the right side
+  double accuracy = 0;         ///< the share of all samples that the weights put on the right side
   double time_s = 0;           ///< of all steps, between two barriers
   double exposed_s = 0;        ///< of it, on the CPU from the end of the gradient's computation to the new weights;
                                ///< on GPUs what the steps take longer than their kernels alone

@@ -15,6 +15,7 @@ class DeviceMemory {
   explicit DeviceMemory(std::size_t count) : count_(count) {
     PARTITA_APPS_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)));
     PARTITA_APPS_CUDA(cudaMemset(data_, 0, count * sizeof(T)));
+    PARTITA_APPS_CUDA(cudaStreamSynchronize(cudaStreamLegacy));  // for which a Stream does not wait
   }
   ~DeviceMemory() { cudaFree(data_); }
   DeviceMemory(const DeviceMemory&) = delete;

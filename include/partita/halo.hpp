@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,15 +40,20 @@ class halo_comm final {
   halo_comm(const halo_comm&) = delete;
   halo_comm& operator=(const halo_comm&) = delete;
   ~halo_comm() {
-    const bool thrown = std::uncaught_exceptions() > exceptions_before_;
-    if (handle_ != MPI_COMM_NULL && !thrown && is_running()) MPI_Comm_free(&handle_);
+    if (ends_together()) MPI_Comm_free(&handle_);
   }
 
   [[nodiscard]] communicator get() const noexcept { return communicator(handle_); }
   /// Leaves the communicator to the end of the job: for who cannot come to the end with the others.
   void leave() noexcept { handle_ = MPI_COMM_NULL; }
+  /// Waits at the end until all ranks have come here; whether they have.
+  [[nodiscard]] bool meet() const noexcept { return ends_together() && MPI_Barrier(handle_) == MPI_SUCCESS; }
 
  private:
+  [[nodiscard]] bool ends_together() const noexcept {
+    return handle_ != MPI_COMM_NULL && std::uncaught_exceptions() <= exceptions_before_ && is_running();
+  }
+
   MPI_Comm handle_ = MPI_COMM_NULL;
   int exceptions_before_;  ///< under way when this was made
 };
@@ -66,6 +70,8 @@ class halo_memory final {
     if (base_ != nullptr && is_running()) Partita_Free(base_);
   }
   [[nodiscard]] std::byte* base() const noexcept { return static_cast<std::byte*>(base_); }
+  /// Leaves the memory to Partita_Finalize.
+  void leave() noexcept { base_ = nullptr; }
 
  private:
   void* base_ = nullptr;
@@ -104,10 +110,14 @@ class halo final {
     matchall(gathers_);
   }
 
-  /// Frees the requests, then, collectively, the communicator. Not collective where an exchange has thrown, or where an
-  /// exception ends the halo: then the communicator stays.
+  /// Collective: frees the requests, waits until all ranks have freed theirs, since only then no neighbour reaches the
+  /// fields any more, and frees the communicator. Not collective where an exchange has thrown, or where an exception
+  /// ends the halo: then the communicator stays, and so does the memory of scatter.
   ~halo() {
     if (!sound_) comm_.leave();
+    gathers_.clear();
+    if (scatter_ != nullptr) scatter_->requests.clear();
+    if (!comm_.meet() && scatter_ != nullptr) scatter_->memory.leave();
   }
   halo(const halo&) = delete;
   halo& operator=(const halo&) = delete;
@@ -135,7 +145,7 @@ class halo final {
   /// rank's cells have all of theirs; collective among neighbours. The first call makes and matches its requests.
   void scatter() {
     sound_ = false;
-    if (!scatter_) prepare_scatter();
+    if (scatter_ == nullptr) scatter_ = prepared_scatter();
     startall(scatter_->requests);
     waitall(scatter_->requests);
     for (const addition& each : scatter_->additions) {
@@ -159,7 +169,7 @@ class halo final {
     explicit scatter_requests(long long size_bytes) : memory(size_bytes) {}
     detail::halo_memory memory;
     std::vector<addition> additions;
-    std::vector<request> requests;  // gone before the memory
+    std::vector<request> requests;  // freed before the memory
   };
 
   template <class Each>
@@ -190,7 +200,7 @@ class halo final {
     return comm_.get().recv_init(to, count, type, neighbours_[direction], tag(kind, travels, field));
   }
 
-  void prepare_scatter() {
+  [[nodiscard]] std::unique_ptr<scatter_requests> prepared_scatter() {
     detail::check_addable(comm_.get(), fields_);
     std::vector<const detail::halo_part*> owns;
     long long size_bytes = 0;
@@ -199,18 +209,19 @@ class halo final {
       owns.push_back(&part(own_region(block_, offset), field));
       size_bytes += aligned(owns.back()->bytes());
     });
-    scatter_requests& made = scatter_.emplace(size_bytes);
-    std::byte* next = made.memory.base();
+    auto made = std::make_unique<scatter_requests>(size_bytes);
+    std::byte* next = made->memory.base();
     auto own = owns.begin();
     for_each_message([&](std::size_t direction, const halo_offset<Dims>&, std::size_t field) {
-      made.additions.push_back({fields_[field].add(), *own, next, fields_[field].components()});
-      made.requests.push_back(receive(next, (*own)->bytes(), MPI_BYTE, 1, direction, field));
+      made->additions.push_back({fields_[field].add(), *own, next, fields_[field].components()});
+      made->requests.push_back(receive(next, (*own)->bytes(), MPI_BYTE, 1, direction, field));
       next += aligned((*own++)->bytes());
     });
     for_each_message([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
-      made.requests.push_back(send(part(ghost_region(block_, offset), field), 1, direction, field));
+      made->requests.push_back(send(part(ghost_region(block_, offset), field), 1, direction, field));
     });
-    matchall(made.requests);
+    matchall(made->requests);
+    return made;
   }
 
   bool sound_ = true;  ///< no exchange has thrown
@@ -219,8 +230,8 @@ class halo final {
   halo_neighbours<Dims> neighbours_;
   detail::halo_comm comm_;  ///< ends behind all requests
   std::vector<std::unique_ptr<detail::halo_part>> parts_;
-  std::vector<request> gathers_;  ///< receives, then sends
-  std::optional<scatter_requests> scatter_;
+  std::vector<request> gathers_;               ///< receives, then sends
+  std::unique_ptr<scatter_requests> scatter_;  ///< null before the first scatter
 };
 
 }  // namespace partita

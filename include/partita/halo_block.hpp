@@ -62,7 +62,7 @@ struct halo_block {
     if (strides != std::array<std::ptrdiff_t, Dims>{}) return strides;
     std::array<std::ptrdiff_t, Dims> dense{};
     std::ptrdiff_t next = 1;
-    for (std::size_t d = Dims; d-- > 0; next *= cells[d] + 2 * width) dense[d] = next;
+    for (std::size_t d = Dims; d-- > 0; next *= cells[d] + std::ptrdiff_t{2} * width) dense[d] = next;
     return dense;
   }
 };

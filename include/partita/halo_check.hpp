@@ -57,6 +57,14 @@ std::string own_problem(int ranks, const halo_block<Dims>& block, const std::vec
     if (block.cells[d] < 1) {
       return "has " + to_string(block.cells[d]) + " cells in dimension " + to_string(d) + "; expected is at least 1";
     }
+    const long long all = block.cells[d] + 2LL * block.width;
+    if (all > std::numeric_limits<int>::max()) {
+      return "has " + to_string(all) + " cells in dimension " + to_string(d) +
+             ", with those of the ghost width; expected are fewer than 2^31";
+    }
+    if (block.strides[d] == 0 && block.strides != std::array<std::ptrdiff_t, Dims>{}) {
+      return "has a stride of 0 in dimension " + to_string(d) + "; expected is 0 in all dimensions or in none";
+    }
   }
   for (std::size_t f = 0; f < fields.size(); ++f) {
     if (fields[f].cells() == nullptr) return "has no memory for field " + to_string(f) + ": its address is null";
@@ -125,11 +133,21 @@ inline void throw_first_problem(communicator comm, const std::string& problem) {
   check(Partita_Raise(comm.handle(), MPI_ERR_ARG, sentence.data()));
 }
 
+/// Throws (MPI_ERR_COMM) on an intercommunicator, whose ranks have no common numbers. Local.
+inline void check_intracommunicator(communicator comm) {
+  int is_inter = 0;
+  check(MPI_Comm_test_inter(comm.handle(), &is_inter));
+  if (is_inter == 0) return;
+  check(Partita_Raise(comm.handle(), MPI_ERR_COMM,
+                      "partita::halo: the communicator is an intercommunicator; expected is an intracommunicator"));
+}
+
 /// `neighbours`, if the arguments of all ranks make a halo; else throws on all. Collective.
 template <std::size_t Dims>
 halo_neighbours<Dims> checked_neighbours(communicator comm, const halo_block<Dims>& block,
                                          const std::vector<halo_field>& fields,
                                          const halo_neighbours<Dims>& neighbours) {
+  check_intracommunicator(comm);
   throw_first_problem(comm, own_problem(comm.size(), block, fields, neighbours));
   std::vector<halo_terms<Dims>> all(static_cast<std::size_t>(comm.size()));
   const halo_terms<Dims> own(block, fields, neighbours);

@@ -96,16 +96,10 @@ class halo_part final {
     for (std::size_t d = 3; d-- > 3 - Dims;) nest(cells_.count[d], cells_.stride_bytes[d]);
     check(MPI_Type_commit(&type_));
   }
-  halo_part(halo_part&& other) noexcept
-      : first_(other.first_),
-        bytes_(other.bytes_),
-        cells_(other.cells_),
-        type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
-  halo_part& operator=(halo_part&&) = delete;
   halo_part(const halo_part&) = delete;
   halo_part& operator=(const halo_part&) = delete;
   ~halo_part() {
-    if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
+    if (type_ != MPI_DATATYPE_NULL && is_running()) MPI_Type_free(&type_);  // MPI may have ended with the runtime
   }
 
   [[nodiscard]] std::byte* first() const noexcept { return first_; }

@@ -7,10 +7,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
 #include <map>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "support/board.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
 #include "support/thrown.hpp"
@@ -386,6 +392,11 @@ TEST_F(Halo, arguments_that_make_no_sense_are_told) {
   wrong = block.shape;
   wrong.cells[0] = 0;
   EXPECT_TRUE(told(wrong, fields.views(), "rank 0 has 0 cells in dimension 0"));
+  wrong.cells[0] = std::numeric_limits<int>::max() - 3;
+  EXPECT_TRUE(told(wrong, fields.views(), "rank 0 has 2147483648 cells in dimension 0, with those of the ghost width"));
+  wrong = block.shape;
+  wrong.strides = {0, 1};
+  EXPECT_TRUE(told(wrong, fields.views(), "rank 0 has a stride of 0 in dimension 0"));
   EXPECT_TRUE(told(block.shape, {static_cast<int*>(nullptr)}, "no memory for field 0"));
   double cell = 0;
   EXPECT_TRUE(told(block.shape, {{&cell, 0}}, "0 components in field 0"));
@@ -398,6 +409,22 @@ TEST_F(Halo, a_communicator_without_its_topology_is_refused) {
   const Cartesian<2> flat(strip(1));
   EXPECT_TRUE(throws([&] { halo(flat.comm(), block.shape, fields.views()); }, MPI_ERR_TOPOLOGY,
                      {"of 2 dimensions", "expected is one of 3"}));
+}
+
+TEST_F(Halo, an_intercommunicator_is_refused) {
+  if (ranks() == 1) GTEST_SKIP() << "needs two groups of ranks";
+  MPI_Comm group = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank() % 2, 0, &group);
+  MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, 1 - rank() % 2, 0, &inter);
+  MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+  const Block<2> block(strip(1), rank());
+  Fields<2> fields(block);
+  halo_neighbours<2> none{};
+  none.fill(MPI_PROC_NULL);
+  EXPECT_TRUE(throws([&] { halo(communicator(inter), block.shape, fields.views(), none); }, MPI_ERR_COMM,
+                     {"intercommunicator"}));
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&group);
 }
 
 TEST_F(Halo, what_ranks_do_not_agree_on_is_told_on_all) {
@@ -446,6 +473,25 @@ TEST_F(Halo, elements_without_a_sum_are_gathered_and_not_scattered) {
   halo.gather();
   EXPECT_EQ((Colour{static_cast<unsigned char>((rank() + 1) % ranks()), 1, 2}), picture[7]);
   EXPECT_TRUE(throws([&] { halo.scatter(); }, MPI_ERR_TYPE, {"field 0", "no sum"}));
+}
+
+/// So that memory into which neighbours write may go behind it.
+TEST_F(Halo, ends_when_all_ranks_have_freed_their_requests) {
+  const std::unique_ptr<Board> arrivals = Board::make(1);
+  if (arrivals == nullptr) GTEST_SKIP() << "needs ranks that share memory";
+  const Grid<2> grid = strip(1);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  {
+    halo halo(cartesian.comm(), block.shape, fields.views());
+    halo.gather();
+    halo.scatter();
+    // Time to be missed in, for an end that waits for nobody.
+    if (rank() == ranks() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    arrivals->add(0, 1);
+  }
+  EXPECT_EQ(static_cast<std::uint32_t>(ranks()), arrivals->read(0));
 }
 
 /// So that what a rank throws is not held up by the others.

@@ -69,6 +69,11 @@ def test_the_end_of_the_report_says_why_a_test_failed(dev, leg, capsys):
             "2 passed, 1 failed, 5 skipped\n") in capsys.readouterr().out
 
 
+def test_of_an_output_without_a_complaint_the_last_lines_are_shown(dev):
+    assert dev.complaints("1\n2\n3\n\nEXIT CODE: 139\n  Segmentation fault\n\n") == ["2", "3", "EXIT CODE: 139", "Segmentation fault"]
+    assert dev.complaints("") == []
+
+
 def test_a_skipped_test_has_its_own_reason_or_that_of_ctest(leg):
     assert leg.skipped == {"PyTorch with CUDA is not there (python3: No module named 'torch')": ["torch.async"],
                            "needs 2 GPUs, this machine has 0": ["ordering.ranks2.direct"],

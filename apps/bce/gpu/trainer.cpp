@@ -11,6 +11,7 @@
 #include "apps/support/cuda_memory.hpp"
 #include "apps/support/gpus.hpp"
 #include "apps/support/node.hpp"
+#include "apps/support/rank_values.hpp"
 
 namespace bce::gpu {
 namespace {
@@ -24,6 +25,18 @@ double seconds_since(Clock::time_point begin) {
 
 void upload(const DeviceMemory<double>& memory, const double* values) {
   PARTITA_APPS_CUDA(cudaMemcpy(memory.data(), values, memory.bytes(), cudaMemcpyHostToDevice));
+}
+
+/// Ranks whose kernels may sum by themselves (docs/design/collectives.md).
+constexpr int most_ranks_in_kernels = 8;
+
+/// Why kernels cannot sum by themselves, the same on every rank; nothing if they may. Collective.
+std::optional<std::string> problem_with_kernels(MPI_Comm comm, const partita::apps::Node& node) {
+  int ranks = 1;
+  MPI_Comm_size(comm, &ranks);
+  if (ranks > most_ranks_in_kernels) return fmt::format("is for at most {} ranks", most_ranks_in_kernels);
+  if (partita::apps::on_any_rank(comm, node.ranks < ranks)) return "needs all ranks on one node";
+  return std::nullopt;
 }
 
 /// Steps that sum nothing: what a step's computation takes.
@@ -56,8 +69,10 @@ class Trainer::Implementation {
     upload(values_, samples.row(0));
     upload(labels_, samples.labels());
     load_kernels();
+    const partita::apps::Node node = partita::apps::find_node(comm);
+    problem_with_kernels_ = problem_with_kernels(comm, node);
     // Ranks that share a GPU share its multiprocessors.
-    const int sharing = shares_gpu_ ? partita::apps::find_node(comm).ranks : 1;
+    const int sharing = shares_gpu_ ? node.ranks : 1;
     most_blocks_ = std::max(1, std::min(most_training_blocks() / sharing, properties_.multiProcessorCount / sharing));
   }
   ~Implementation() {
@@ -72,7 +87,11 @@ class Trainer::Implementation {
   }
 
   std::optional<std::string> problem_with(std::string_view mode) {
-    return mode == "nccl" ? nccl_.problem() : std::nullopt;
+    if (mode == "nccl") return nccl_.problem();
+    if ((mode == "in-kernel" || mode == "resident") && problem_with_kernels_) {
+      return fmt::format("mode {} {}", mode, *problem_with_kernels_);
+    }
+    return std::nullopt;
   }
 
   Run run(std::string_view mode, int steps) {
@@ -137,6 +156,7 @@ class Trainer::Implementation {
   DeviceMemory<double> values_, labels_, weights_, slopes_, own_, sum_;
   Model model_;
   int most_blocks_ = 1;
+  std::optional<std::string> problem_with_kernels_;
   partita::apps::NcclMode nccl_;
 };
 
