@@ -165,7 +165,7 @@ PARTITA_DEVICE_INLINE void for_each_batch(const UnitRange& range, const Body& bo
 template <partita_u32 kind, class Way>
 PARTITA_DEVICE_INLINE void spread(const Partita_Prequest& request, const UnitRange& range, const Way& way) {
   const unsigned char* const from = is_rooted<kind> ? send_buffer_of(request, request.root) : request.sent;
-  for_each_batch<Way::at_once>(range, [&](const auto& batch) {
+  for_each_batch<Way::at_once>(range, [&](const Batch<Way::at_once>& batch) {
     Unit units[Way::at_once];
     batch.load(way, from, block_bytes(request), units);
 #if defined(__CUDACC__)
@@ -186,7 +186,7 @@ PARTITA_DEVICE_INLINE void reduce(const Partita_Prequest& request, const UnitRan
   constexpr int count = Way::reduced_at_once;
   constexpr partita_i32 sources = 4;
   const partita_u64 begin = sent_at<kind>(request, request.rank);
-  for_each_batch<count>(range, [&](const auto& batch) {
+  for_each_batch<count>(range, [&](const Batch<count>& batch) {
     Held held[count]{};
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -240,7 +240,7 @@ PARTITA_DEVICE_INLINE void exchange(const Partita_Prequest& request, partita_i32
                                     const Way& way) {
   constexpr partita_u32 kind = PARTITA_COLLECTIVE_ALLTOALL;
   const partita_u64 bytes = block_bytes(request);
-  for_each_batch<Way::at_once>(range, [&](const auto& batch) {
+  for_each_batch<Way::at_once>(range, [&](const Batch<Way::at_once>& batch) {
     Unit theirs[Way::at_once];
     Unit ours[Way::at_once];
     batch.load(way, send_buffer_of(request, other) + sent_at<kind>(request, request.rank), bytes, theirs);
@@ -255,20 +255,37 @@ template <class Way>
 PARTITA_DEVICE_INLINE void keep(const Partita_Prequest& request, const UnitRange& range, const Way& way) {
   const partita_u64 at = sent_at<PARTITA_COLLECTIVE_ALLTOALL>(request, request.rank);
   if (request.sent == request.buffer) return;
-  for_each_batch<Way::at_once>(range, [&](const auto& batch) {
+  for_each_batch<Way::at_once>(range, [&](const Batch<Way::at_once>& batch) {
     Unit units[Way::at_once];
     batch.load(way, request.sent + at, block_bytes(request), units);
     batch.store(way, request.buffer + at, block_bytes(request), units);
   });
 }
 
-/// Calls body(range, way) for the units of `range` that can be moved whole, and then for the others.
-template <class Body>
-PARTITA_DEVICE_INLINE void in_words(const Partita_Prequest& request, const UnitRange& range, const Body& body) {
+/// What this rank moves of a range of units. `other`: of an alltoall, the rank with which it exchanges them, or itself.
+template <partita_u32 kind, class Way>
+PARTITA_DEVICE_INLINE void move_range(const Partita_Prequest& request, partita_i32 other, const UnitRange& range,
+                                      const Way& way) {
+  if constexpr (kind == PARTITA_COLLECTIVE_ALLTOALL) {
+    if (other == request.rank) {
+      keep(request, range, way);
+    } else {
+      exchange(request, other, range, way);
+    }
+  } else if constexpr (reduces<kind>) {
+    reduce<kind>(request, range, way);
+  } else {
+    spread<kind>(request, range, way);
+  }
+}
+
+/// The units that can be moved whole, and then the others.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE void move_units(const Partita_Prequest& request, partita_i32 other, const UnitRange& range) {
   const partita_u64 whole = request.unit_bytes == unit_size_bytes ? block_bytes(request) / unit_size_bytes : 0;
   const partita_u64 between = whole < range.begin ? range.begin : whole < range.end ? whole : range.end;
-  body(UnitRange{range.begin, between}, WholeUnits{});
-  body(UnitRange{between, range.end}, AnyUnits{request.unit_bytes});
+  move_range<kind>(request, other, UnitRange{range.begin, between}, WholeUnits{});
+  move_range<kind>(request, other, UnitRange{between, range.end}, AnyUnits{request.unit_bytes});
 }
 
 /// This thread's part of a strip.
@@ -279,23 +296,15 @@ PARTITA_DEVICE_INLINE void move_strip(const Partita_Prequest& request, partita_u
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-    for (partita_i32 n = 1; n < request.ranks; ++n) {
+    for (partita_i32 n = 0; n < request.ranks; ++n) {
       const partita_i32 other = rank_behind(request, n);
-      const UnitRange half = part_of(all, parts_of_block<kind>(request), own_part<kind>(request, other));
-      in_words(request, part_of(half, strips, strip),
-               [&](const UnitRange& range, const auto& way) { exchange(request, other, range, way); });
+      const UnitRange shared =
+          n == 0 ? all : part_of(all, parts_of_block<kind>(request), own_part<kind>(request, other));
+      move_units<kind>(request, other, part_of(shared, strips, strip));
     }
-    in_words(request, part_of(all, strips, strip),
-             [&](const UnitRange& range, const auto& way) { keep(request, range, way); });
   } else {
     const UnitRange own = part_of(all, parts_of_block<kind>(request), own_part<kind>(request, -1));
-    in_words(request, part_of(own, strips, strip), [&](const UnitRange& range, const auto& way) {
-      if constexpr (reduces<kind>) {
-        reduce<kind>(request, range, way);
-      } else {
-        spread<kind>(request, range, way);
-      }
-    });
+    move_units<kind>(request, -1, part_of(own, strips, strip));
   }
 }
 
