@@ -119,7 +119,9 @@ Outcome Training::run_on_cpu(std::string_view mode, int steps) const {
 
   const int size = gradient.part_size();
   const auto compute = [&](int part) {
-    backward(samples_, slopes, part * size, std::span(own).subspan(static_cast<std::size_t>(part * size), size));
+    const int first = part * size;
+    backward(samples_, slopes, first,
+             std::span(own).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)));
   };
   const auto use = [&](int part) {
     for (int f = part * size; f < (part + 1) * size; ++f) weights[f] -= problem_.rate * sum[f];

@@ -94,7 +94,9 @@ std::optional<std::string> NcclMode::problem() {
   if (shares_gpu_) return "mode nccl needs a GPU for each rank, but several ranks share one";
   std::string problem;
   try {
-    if (!library_) library_.emplace("mode nccl (--nccl or NCCL_LIBRARY gives the path of the library)", path_);
+    if (!library_)
+      library_ =
+          std::make_unique<NcclLibrary>("mode nccl (--nccl or NCCL_LIBRARY gives the path of the library)", path_);
   } catch (const std::runtime_error& error) {
     problem = error.what();
   }
@@ -103,7 +105,7 @@ std::optional<std::string> NcclMode::problem() {
 }
 
 Nccl& NcclMode::get() {
-  if (!nccl_) nccl_.emplace(library_.value(), comm_);
+  if (!nccl_) nccl_ = std::make_unique<Nccl>(*library_, comm_);
   return *nccl_;
 }
 

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -84,8 +85,8 @@ class NcclMode {
   MPI_Comm comm_;
   bool shares_gpu_;
   std::string path_;
-  std::optional<NcclLibrary> library_;
-  std::optional<Nccl> nccl_;
+  std::unique_ptr<NcclLibrary> library_;
+  std::unique_ptr<Nccl> nccl_;
 };
 
 }  // namespace partita::apps

@@ -150,9 +150,10 @@ void KernelCollective::prepare_areas() {
 /// To the other ranks, before their halves are made.
 void KernelCollective::name_buffers() {
   const auto block = static_cast<std::size_t>(block_bytes_);
-  buffers_.emplace(services_, place_.device, BufferPair{begin_of(blocks_sent()), begin_of(blocks_received())},
-                   BufferBytes{block * blocks_sent().size(), block * blocks_received().size()}, arguments_.world_ranks,
-                   arguments_.problem.rank);
+  buffers_ = std::make_unique<PeerBuffers>(services_, place_.device,
+                                           BufferPair{begin_of(blocks_sent()), begin_of(blocks_received())},
+                                           BufferBytes{block * blocks_sent().size(), block * blocks_received().size()},
+                                           arguments_.world_ranks, arguments_.problem.rank);
 }
 
 /// For that rank; null where nothing is to be moved.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -118,8 +119,8 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
   const std::int64_t area_bytes_;
   const std::string purpose_;
   DeviceRequest device_;
-  std::optional<OwnBytes> areas_;       ///< where there is something to move
-  std::optional<PeerBuffers> buffers_;  ///< where that shall move in them
+  std::optional<OwnBytes> areas_;         ///< where there is something to move
+  std::unique_ptr<PeerBuffers> buffers_;  ///< where that shall move in them
   CollectivePlaces places_;
   std::deque<Neighbour> neighbours_;
   const link::Plan plan_;  ///< as kernels see the partitions, which they do not use
