@@ -11,6 +11,8 @@
 namespace partita::test {
 namespace {
 
+/// Barriers stand before waits of all ranks, which begin together: no rank's time limit runs out while another one that
+/// the system has not let run still starts and marks.
 class CollectiveTimeout : public testing::Test {
  protected:
   void make() {
@@ -21,6 +23,7 @@ class CollectiveTimeout : public testing::Test {
     out_.assign(out_.size(), -1);
     ASSERT_EQ(MPI_SUCCESS, Partita_Start(&request_));
     ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 3, request_));
+    harness_barrier();
     ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
     EXPECT_EQ(std::vector<int>(8, ranks()), out_);
   }
@@ -39,6 +42,7 @@ TEST_F(CollectiveTimeout, a_partition_that_one_rank_never_marks_ends_the_epoch_o
     if (rank() == 0 && p == 2) continue;
     ASSERT_EQ(MPI_SUCCESS, Partita_Pready(p, request_));
   }
+  harness_barrier();
   EXPECT_ERROR(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "allreduce of", "algorithm",
                "1 not through (2)");
   // What is given up stays so, and says so.
