@@ -23,6 +23,12 @@ class DeviceOtherSide : public FakeGpuRequest {
   void make_both(const char* key = nullptr, const char* value = nullptr) {
     make(mapped, key, value);
     ASSERT_EQ(Partita_Prequest_create(&device_, request_), MPI_SUCCESS);
+    harness_barrier();  // neither side fails or frees while the other is still making its own
+  }
+  /// What goes wrong afterwards meets an epoch that is open on both sides.
+  void open_both() {
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+    harness_barrier();
   }
   void TearDown() override {
     FakeGpu::instance().mend(mapped);
@@ -59,7 +65,7 @@ class DeviceOtherSide : public FakeGpuRequest {
 
 TEST_F(DeviceOtherSide, a_second_mark_of_a_kernel_ends_the_receive) {
   make_both();
-  ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+  open_both();
   if (sends()) {
     EXPECT_EQ(MPIX_Pready(1, device_), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(MPIX_Pready(1, device_), PARTITA_DEVICE_ERR_TWICE);
@@ -76,7 +82,7 @@ TEST_F(DeviceOtherSide, a_second_mark_of_a_kernel_ends_the_receive) {
 
 TEST_F(DeviceOtherSide, a_fault_of_the_senders_gpu_ends_the_receive) {
   make_both();
-  ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+  open_both();
   if (sends()) {
     FakeGpu::instance().fail(mapped);
     expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "has made an illegal access");
@@ -93,7 +99,7 @@ TEST_F(DeviceOtherSide, a_fault_of_the_senders_gpu_ends_the_receive) {
 
 TEST_F(DeviceOtherSide, a_fault_of_the_receivers_gpu_ends_the_send) {
   make_both();
-  ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+  open_both();
   if (!sends()) {
     FakeGpu::instance().fail(mapped);
     expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "has made an illegal access");
@@ -108,6 +114,7 @@ TEST_F(DeviceOtherSide, a_fault_releases_the_kernels_of_a_device_driven_peer) {
   if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
   make_both("partita_driver", "device");
   EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  harness_barrier();  // both have opened the epoch
   const auto sit = [] { harness_barrier(); };
   if (sends()) {
     FakeGpu::instance().fail(mapped);
@@ -123,9 +130,13 @@ TEST_F(DeviceOtherSide, a_fault_releases_the_kernels_of_a_device_driven_peer) {
 
 TEST_F(DeviceOtherSide, a_free_of_the_send_releases_kernels_that_wait_for_it) {
   make_both();
+  if (!sends()) {
+    ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS);
+  }
+  harness_barrier();  // what has not begun would be refused
   if (sends()) {
     free_both();
-  } else if (Partita_Start(&request_) == MPI_SUCCESS) {  // it does not know yet
+  } else {
     EXPECT_EQ(of_kernel([&] { return MPIX_Pwait(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
     expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the sender has freed its request (rank 0)");
   }
@@ -157,8 +168,11 @@ TEST_F(DeviceOtherSide, a_free_of_the_send_releases_device_driven_kernels_from_t
 TEST_F(DeviceOtherSide, a_free_of_the_receive_releases_device_driven_kernels_that_wait_for_it) {
   if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
   make_both("partita_driver", "device");
+  if (sends()) {
+    EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  }
+  harness_barrier();  // the epoch is open
   if (!sends()) return free_both();
-  EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
   EXPECT_EQ(of_kernel([&] { return MPIX_Pbuf_prepare(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
   expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the receiver has freed its request (rank 1)");
 }

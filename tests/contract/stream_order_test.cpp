@@ -263,6 +263,7 @@ TEST_F(StreamOrderTimeout, lets_the_stream_go) {
   const std::vector<int> out(1, rank());
   std::array requests = pair(in, out, 8), others = pair(in_other, out, 9);
   std::atomic<bool> over{false};
+  harness_barrier();  // the limits of both ranks begin together: nobody's second pair comes late to the other's
   ASSERT_OK(Partita_Enqueue_start(queue_, requests.data()));
   ASSERT_OK(Partita_Enqueue_wait(queue_, requests.data()));
   ASSERT_OK(Partita_Enqueue_startall(queue_, 2, others.data()));
@@ -273,6 +274,7 @@ TEST_F(StreamOrderTimeout, lets_the_stream_go) {
   EXPECT_ERROR(Partita_Queue_wait(queue_), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
   EXPECT_EQ(left(), in_other[0]);
   EXPECT_OK(Partita_Queue_wait(queue_));
+  harness_barrier();  // a free of what the other still waits for would end its wait first
   free_all(requests);
   free_all(others);
 }

@@ -38,7 +38,9 @@ class FakeGpu final : public memory::DeviceMemory {
   void free(std::byte* memory);
   /// Copies from this byte on, and kernels that pack elements from there, wait until it is null again.
   void hold(const std::byte* from) { held_ = from; }
-  bool holds(const void* from) const { return held_ == from; }
+  /// All copies and packing kernels wait while `held` is true.
+  void hold_all(bool held) { all_held_ = held; }
+  bool holds(const void* from) const { return all_held_ || held_ == from; }
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
   void count(std::size_t operations) { operations_ += operations; }
@@ -90,6 +92,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
+  std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};
 };
 
