@@ -12,7 +12,7 @@
 #include "apps/bce/training.hpp"
 #include "apps/support/decomposition.hpp"
 #include "bench/gpu/benchmarks.hpp"
-#include "program/command.hpp"
+#include "program/app_modes.hpp"
 
 namespace partita::program {
 namespace {
@@ -51,8 +51,7 @@ struct Scene {
             {.samples = samples_a_rank * job.ranks, .features = features_of(c.size_bytes), .seed = 1, .rate = rate},
             c.partitions, 1) {
     if (job.options.batch < 1) throw Failure("--batch {}: expected at least one step.", job.options.batch);
-    const std::string& nccl = job.options.nccl;
-    training.move_to_gpu(nccl == "auto" || nccl == "none" ? std::string() : nccl);
+    training.move_to_gpu(nccl_path(job.options));
   }
 
   /// Whether `weights` are those that one rank trains. The same answer on all ranks. Collective.
@@ -102,16 +101,11 @@ class Steps final : public bench::Measurement {
 
 std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& c) {
   const auto scene = std::make_shared<Scene>(job, c);
+  const std::string reference(bce::gpu_mode_names.front());
   std::vector<Contender> found;
-  for (const std::string_view name : bce::gpu_mode_names) {
-    const std::string mode(name);
-    if (mode == "nccl" && job.options.nccl == "none") continue;
-    if (const auto problem = scene->training.problem_with(mode)) {
-      if (mode == "nccl" && job.options.nccl != "auto") throw Failure("{}.", *problem);
-      complain(fmt::format("partita bench: left out: {}\n", *problem));
-      continue;
-    }
-    found.push_back({mode, std::string(bce::gpu_mode_names.front()), std::make_unique<Steps>(scene, mode)});
+  for (const std::string& mode : possible_modes(
+           job, bce::gpu_mode_names, [&](std::string_view name) { return scene->training.problem_with(name); })) {
+    found.push_back({mode, reference, std::make_unique<Steps>(scene, mode)});
   }
   return found;
 }
@@ -137,9 +131,7 @@ bench::Benchmark fig10_benchmark() {
       .ranks = bench::Ranks::any,
       .on_gpu = true,
       .unavailable = bench::gpu::benchmarks().front().unavailable,
-      .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--memory",
-                "--face", "--peer", "placement", "--link", "--transport-partitions", "--blocks", "--block-threads",
-                "--nvshmem", "--algorithms"},
+      .lacks = lacked_by_apps(),
       .set_defaults = set_defaults,
       .contenders = contenders,
       .partitions_of = partitions_of,

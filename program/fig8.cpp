@@ -13,7 +13,7 @@
 #include "apps/jacobi2d/gpu/solver.hpp"
 #include "apps/jacobi2d/reference.hpp"
 #include "bench/gpu/benchmarks.hpp"
-#include "program/command.hpp"
+#include "program/app_modes.hpp"
 
 namespace partita::program {
 namespace {
@@ -45,10 +45,6 @@ int partitions_of(std::int64_t size_bytes) {
   const int multiplier = multiplier_of(size_bytes);
   const int wanted = jacobi2d::gpu::wanted_partitions(jacobi2d::multiplied(1, 1, multiplier));
   return jacobi2d::partitions_for(jacobi2d::multiplied_cells * multiplier, wanted);
-}
-
-std::string nccl_path(const bench::Options& options) {
-  return options.nccl == "auto" || options.nccl == "none" ? std::string() : options.nccl;
 }
 
 /// The plate of one case, which all modes solve. Its ranks are those of the job, on a communicator that Partita knows.
@@ -126,19 +122,13 @@ class Solve final : public bench::Measurement {
 
 std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& c) {
   const auto scene = std::make_shared<Scene>(job, c);
+  const std::string reference(jacobi2d::gpu::mode_names.front());
   std::vector<Contender> found;
-  for (const std::string_view name : jacobi2d::gpu::mode_names) {
-    const std::string mode(name);
-    if (mode == "nccl" && job.options.nccl == "none") continue;
-    if (const auto problem = scene->solver.problem_with(mode)) {
-      if (mode == "nccl" && job.options.nccl != "auto") throw Failure("{}.", *problem);
-      complain(fmt::format("partita bench: left out: {}\n", *problem));
-      continue;
-    }
-    found.push_back({mode, std::string(jacobi2d::gpu::mode_names.front()), std::make_unique<Solve>(scene, mode)});
+  for (const std::string& mode : possible_modes(
+           job, jacobi2d::gpu::mode_names, [&](std::string_view name) { return scene->solver.problem_with(name); })) {
+    found.push_back({mode, reference, std::make_unique<Solve>(scene, mode)});
   }
-  found.push_back(
-      {"sweeps-alone", std::string(jacobi2d::gpu::mode_names.front()), std::make_unique<SweepsAlone>(scene)});
+  found.push_back({"sweeps-alone", reference, std::make_unique<SweepsAlone>(scene)});
   return found;
 }
 
@@ -167,9 +157,7 @@ bench::Benchmark fig8_benchmark() {
           .ranks = bench::Ranks::any,
           .on_gpu = true,
           .unavailable = bench::gpu::benchmarks().front().unavailable,
-          .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--memory",
-                    "--face", "--peer", "placement", "--link", "--transport-partitions", "--blocks", "--block-threads",
-                    "--nvshmem", "--algorithms"},
+          .lacks = lacked_by_apps(),
           .set_defaults = set_defaults,
           .contenders = contenders,
           .partitions_of = partitions_of,

@@ -7,8 +7,6 @@
 #include <memory>
 #include <span>
 
-#include "apps/bce/modes.hpp"
-
 namespace bce {
 
 /// What a step does with a part of the gradient, from 0 on.
@@ -36,8 +34,5 @@ std::unique_ptr<Summing> sum_by_allreduce(MPI_Comm comm, const Gradient& gradien
 std::unique_ptr<Summing> sum_by_nonblocking(MPI_Comm comm, const Gradient& gradient, int threads);
 /// By one partitioned allreduce (partita.cpp).
 std::unique_ptr<Summing> sum_by_partitions(MPI_Comm comm, const Gradient& gradient, int threads);
-
-/// The one for `way`.
-std::unique_ptr<Summing> make_summing(Way way, MPI_Comm comm, const Gradient& gradient, int threads);
 
 }  // namespace bce

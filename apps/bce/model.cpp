@@ -5,20 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/support/mixed.hpp"
 #include "apps/support/progress.hpp"
 
 namespace bce {
 namespace {
 
+using partita::apps::mixed;
 using partita::apps::Progress;
-
-/// Steele, Lea and Flood's SplitMix64.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31U);
-}
 
 /// From -1 up to 1, by seed and place alone.
 double uniform(std::uint64_t seed, std::uint64_t row, std::uint64_t column) {

@@ -1,27 +1,31 @@
 // The ways to sum the gradient over the ranks.
 #pragma once
 
+#include <mpi.h>
+
 #include <array>
+#include <memory>
 #include <string_view>
+
+#include "apps/bce/gradient.hpp"
 
 namespace bce {
 
-/// Of the samples in host memory.
-enum class Way { allreduce, nonblocking, partitioned };
-
+/// Where the samples lie in host memory.
 struct Mode {
   std::string_view name;
-  Way way;
+  /// Collective. `threads` of this rank compute.
+  std::unique_ptr<Summing> (*make)(MPI_Comm comm, const Gradient& gradient, int threads);
 };
 
 inline constexpr std::array modes{
-    Mode{"allreduce", Way::allreduce},
-    Mode{"nonblocking", Way::nonblocking},
-    Mode{"partitioned", Way::partitioned},
+    Mode{"allreduce", sum_by_allreduce},
+    Mode{"nonblocking", sum_by_nonblocking},
+    Mode{"partitioned", sum_by_partitions},
 };
 
-/// Of those in GPU memory (gpu/summing.hpp). In the order in which they run; the first is what the others are compared
-/// with.
+/// Where they lie in GPU memory (gpu/summing.hpp), in the order in which they run; the first is what the others are
+/// compared with.
 inline constexpr std::array<std::string_view, 5> gpu_mode_names{"traditional", "schedule", "in-kernel", "resident",
                                                                 "nccl"};
 

@@ -1,20 +1,17 @@
 // The gradient summed by plain MPI; its twin with partitions is partita.cpp.
 #include <mpi.h>
 
-#include <chrono>
 #include <vector>
 
 #include "apps/bce/gradient.hpp"
+#include "apps/support/clock.hpp"
 #include "apps/support/own_mpi.hpp"
 
 namespace bce {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+using partita::apps::Clock;
+using partita::apps::seconds_since;
 
 /// The usual way: the whole gradient is computed, then summed.
 class Allreduce final : public Summing {

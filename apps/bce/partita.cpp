@@ -5,15 +5,13 @@
 #include <mpi.h>
 #include <partita/mpix.h>
 
-#include <chrono>
 #include <thread>
 
 #include "apps/bce/gradient.hpp"
+#include "apps/support/clock.hpp"
 
 namespace bce {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class Partitions final : public Summing {
  public:
@@ -32,7 +30,7 @@ class Partitions final : public Summing {
       compute(part);
       MPI_Pready(part, request_);
     }
-    const auto computed = Clock::now();
+    const auto computed = partita::apps::Clock::now();
 #pragma omp parallel for num_threads(threads_) schedule(static)
     for (int part = 0; part < gradient_.parts; ++part) {
       int arrived = 0;
@@ -42,7 +40,7 @@ class Partitions final : public Summing {
       use(part);
     }
     MPI_Wait(&request_, MPI_STATUS_IGNORE);
-    return std::chrono::duration<double>(Clock::now() - computed).count();
+    return partita::apps::seconds_since(computed);
   }
 
  private:

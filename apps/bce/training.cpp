@@ -2,23 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
-#include "apps/bce/gradient.hpp"
+#include "apps/bce/modes.hpp"
+#include "apps/support/clock.hpp"
 #include "apps/support/progress.hpp"
 
 namespace bce {
 namespace {
 
+using partita::apps::Clock;
 using partita::apps::Progress;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+using partita::apps::seconds_since;
 
 int rank_in(MPI_Comm comm) {
   int rank = 0;
@@ -38,26 +36,13 @@ void share_means(std::vector<double>& sums, std::int64_t samples, MPI_Comm comm)
   for (double& sum : sums) sum /= static_cast<double>(samples);
 }
 
-Way way_named(std::string_view name) {
-  for (const Mode& mode : modes) {
-    if (mode.name == name) return mode.way;
-  }
-  throw std::logic_error(fmt::format("bce: there is no mode {} on the CPU.", name));
+const Mode& mode_named(std::string_view name) {
+  const auto* const found = std::ranges::find(modes, name, &Mode::name);
+  if (found == modes.end()) throw std::logic_error(fmt::format("bce: there is no mode {} on the CPU.", name));
+  return *found;
 }
 
 }  // namespace
-
-std::unique_ptr<Summing> make_summing(Way way, MPI_Comm comm, const Gradient& gradient, int threads) {
-  switch (way) {
-    case Way::allreduce:
-      return sum_by_allreduce(comm, gradient, threads);
-    case Way::nonblocking:
-      return sum_by_nonblocking(comm, gradient, threads);
-    case Way::partitioned:
-      break;
-  }
-  return sum_by_partitions(comm, gradient, threads);
-}
 
 Training::Training(MPI_Comm world, const Problem& problem, int parts, int threads)
     : rank_(rank_in(world)),
@@ -114,7 +99,7 @@ Outcome Training::run_on_cpu(std::string_view mode, int steps) const {
 
   MPI_Barrier(comm_);
   auto begin = Clock::now();
-  const std::unique_ptr<Summing> summing = make_summing(way_named(mode), comm_, gradient, threads_);
+  const std::unique_ptr<Summing> summing = mode_named(mode).make(comm_, gradient, threads_);
   outcome.setup_s = seconds_since(begin);
 
   const int size = gradient.part_size();

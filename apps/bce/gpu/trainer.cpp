@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <stdexcept>
 
 #include "apps/bce/gpu/summing.hpp"
+#include "apps/support/clock.hpp"
 #include "apps/support/cuda_memory.hpp"
 #include "apps/support/gpus.hpp"
 #include "apps/support/node.hpp"
@@ -16,12 +16,9 @@
 namespace bce::gpu {
 namespace {
 
+using partita::apps::Clock;
 using partita::apps::DeviceMemory;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+using partita::apps::seconds_since;
 
 void upload(const DeviceMemory<double>& memory, const double* values) {
   PARTITA_APPS_CUDA(cudaMemcpy(memory.data(), values, memory.bytes(), cudaMemcpyHostToDevice));
