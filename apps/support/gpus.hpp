@@ -13,7 +13,7 @@ namespace partita::apps {
 /// a sentence, the same on every rank; nothing if every rank has a GPU. Collective.
 std::optional<std::string> choose_gpu(MPI_Comm comm);
 
-/// Of the current device.
+/// What CUDA says of the current device.
 cudaDeviceProp properties_of_current_gpu();
 
 /// Whether any two ranks of `comm` work on the same GPU; `mine` names that of this rank. The same answer on all ranks.

@@ -9,7 +9,7 @@ namespace partita::bench::gpu {
 
 namespace {
 
-/// Of the kernel that does the allreduce, too, which needs more registers than an addition.
+/// Threads a block of the kernel that does the allreduce, too: it needs more registers than an addition.
 constexpr int allreduce_threads = 512;
 
 __device__ std::int64_t own_element() {

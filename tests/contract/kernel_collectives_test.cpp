@@ -120,7 +120,7 @@ TEST_P(KernelCollectivesBySize, move_what_is_large_in_buffers) {
   collective.free_device_request();
 }
 
-/// Of one rank, and all of them take packets.
+/// Where it is one rank's, all ranks take packets.
 TEST_P(KernelCollectivesBySize, fall_back_on_packets_where_a_buffer_cannot_be_mapped) {
   const Gpu gpu = rank() == root() ? blocks_mapped : mapped;
   Case collective(GetParam(), large, false, gpu);

@@ -15,7 +15,7 @@ namespace partita::test {
 enum class Kind { allreduce, allgather, reduce_scatter, alltoall, bcast };
 inline constexpr Kind kinds[] = {Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall, Kind::bcast};
 inline constexpr int partitions = 3;
-/// Of a bcast.
+/// The root of a bcast.
 inline int root() {
   return 1 % ranks();
 }

@@ -72,7 +72,7 @@ __device__ void update(const Model& model) {
   }
 }
 
-/// Of several threads the first to come.
+/// Keeps the first code of all blocks.
 __device__ void note(int* failure, int code) {
   if (code != PARTITA_DEVICE_SUCCESS && threadIdx.x == 0) atomicCAS(failure, 0, code);
 }
