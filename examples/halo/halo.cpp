@@ -16,7 +16,7 @@ struct Board {
   int rows, columns;
   std::vector<int> cells = std::vector<int>(static_cast<std::size_t>((rows + 2) * (columns + 2)));
 
-  int& at(int row, int column) { return cells[static_cast<std::size_t>(row * (columns + 2) + column)]; }
+  int& at(int row, int column) { return cells.data()[row * (columns + 2) + column]; }
 };
 
 static void step(Board& board, Board& next) {
