@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "contract/fake_gpu_request.hpp"
+#include "support/sanitized.hpp"
 #include "support/told.hpp"
 
 namespace partita::test {
@@ -138,7 +139,7 @@ TEST(NoIpcMany, transfers_of_a_kernel_are_started_and_completed_by_several_threa
   if (sends) {
     ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS);
   }
-  for (std::uint64_t round = 1; round <= 20; ++round) {
+  for (std::uint64_t round = 1; round <= repetitions(20U, 6U); ++round) {
     step("round " + std::to_string(round));
     ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
     std::atomic<int> failed{0};

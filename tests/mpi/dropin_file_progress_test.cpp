@@ -5,6 +5,7 @@
 
 #include "crossing.hpp"
 #include "dropin_ring.hpp"
+#include "support/sanitized.hpp"
 
 namespace partita::test {
 namespace {
@@ -55,7 +56,7 @@ TEST(Files, are_accessed_by_calls_that_return_at_once) {
   const SharedFile shared;
   MPI_File file = shared.file;
   Ring ring;
-  const int rounds = ranks() == 2 ? 2000 : 100;  // four ranks take turns on a machine of two cores
+  const int rounds = ranks() == 2 ? repetitions(1000, 300) : 100;  // four ranks take turns on a machine of two cores
   for (int epoch = 0; epoch < 3; ++epoch) {
     ring.start();
     for (int round = 0; round < rounds; ++round) {

@@ -12,6 +12,7 @@
 #include "support/face.hpp"
 #include "support/job.hpp"
 #include "support/random.hpp"
+#include "support/sanitized.hpp"
 #include "support/transfer.hpp"
 
 namespace partita::test {
@@ -44,11 +45,7 @@ class Threads : public testing::Test {
 
 TYPED_TEST_SUITE(Threads, Faces, FaceNames);
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t epochs_each = 2;  // a sanitizer looks at lines of code, not at combinations
-#else
-constexpr std::uint64_t epochs_each = 8;
-#endif
+constexpr auto epochs_each = repetitions<std::uint64_t>(8, 2);
 
 TYPED_TEST(Threads, several_mark_the_partitions_of_one_request_while_others_poll_them) {
   constexpr int partitions = 64;

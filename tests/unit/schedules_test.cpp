@@ -17,6 +17,7 @@
 #include "support/collective_case.hpp"
 #include "support/collective_result.hpp"
 #include "support/random.hpp"
+#include "support/sanitized.hpp"
 #include "support/schedule_simulator.hpp"
 
 namespace partita::collective {
@@ -95,11 +96,7 @@ std::vector<int> roots(Kind kind, int size, Random& random) {
 /// The number of ranks to try after `size`: each up to 33; under a sanitizer, which looks at lines of code and not at
 /// combinations, each up to 9 and every fourth of the others.
 int next_size(int size) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return size < 9 ? size + 1 : size + 4;
-#else
-  return size + 1;
-#endif
+  return test::sanitized && size >= 9 ? size + 4 : size + 1;
 }
 
 class SchedulesOf : public testing::TestWithParam<Pair> {};

@@ -19,6 +19,7 @@
 #include "support/pattern.hpp"
 #include "support/random.hpp"
 #include "support/runs.hpp"
+#include "support/sanitized.hpp"
 
 namespace partita::link::direct {
 namespace {
@@ -274,7 +275,7 @@ TEST_F(SharedCopy, brings_no_later_bytes_however_puts_meet_a_sender_that_gives_u
   constexpr std::int32_t transports = 4;
   Pair pair(Plan(transports, 1, transports, transports * (300 * kib + 5)));
   test::Random random(4712);
-  for (Epoch epoch = 1; epoch <= 300; ++epoch) {
+  for (Epoch epoch = 1; epoch <= test::repetitions(300U, 60U); ++epoch) {
     pair.fill(epoch);
     std::atomic<bool> over{false};
     std::vector<std::jthread> receivers;
@@ -308,7 +309,7 @@ TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
   Pair pair(Plan(1, 1, 1, 16 * kib * kib));
   const CopyProgress receivers = pair.board.progress(0);
   const std::int32_t chunks = pair.chunks({0, 1});
-  for (Epoch epoch = 1; epoch <= 100; ++epoch) {
+  for (Epoch epoch = 1; epoch <= test::repetitions(100U, 20U); ++epoch) {
     Range held;
     {
       const std::jthread sender([&] { pair.put(0, epoch); });
@@ -350,8 +351,9 @@ TEST_F(SharedCopy, takes_several_threads_of_the_receiver_and_any_delay) {
   const std::int64_t total_bytes = transports * (5 * 128 * kib + 1);
   Pair pair(Plan(transports, 1, transports, total_bytes));
   test::Random random(4711);
-  Epoch epoch = 0xffffffffu - 100;  // passes the wrap
-  for (int round = 0; round < 200; ++round, epoch = next(epoch)) {
+  constexpr int rounds = test::repetitions(200, 40);
+  Epoch epoch = 0xffffffffu - rounds / 2;  // passes the wrap
+  for (int round = 0; round < rounds; ++round, epoch = next(epoch)) {
     pair.fill(epoch);
     std::vector<std::jthread> receivers;
     for (int poller = 0; poller < pollers; ++poller) {
@@ -397,8 +399,9 @@ constexpr std::int64_t many_bytes = many_transports * std::int64_t{3001};
 TEST_F(SharedCopy, takes_runs_of_any_length_from_several_threads) {
   Pair pair(Plan(many_transports, 10, many_transports, many_bytes));
   test::Random random(4713);
-  Epoch epoch = 0xffffffffu - 50;  // passes the wrap
-  for (int round = 0; round < 150; ++round, epoch = next(epoch)) {
+  constexpr int rounds = test::repetitions(150, 30);
+  Epoch epoch = 0xffffffffu - rounds / 3;  // passes the wrap
+  for (int round = 0; round < rounds; ++round, epoch = next(epoch)) {
     pair.fill(epoch);
     const std::vector<Range> runs = test::random_runs(random, many_transports);
     pair.puts.put(runs[0], epoch);
@@ -434,7 +437,7 @@ TEST_F(SharedCopy, takes_runs_of_any_length_from_several_threads) {
 TEST_F(SharedCopy, brings_no_later_bytes_of_runs_that_meet_a_sender_that_gives_up) {
   Pair pair(Plan(many_transports, 10, many_transports, many_bytes));
   test::Random random(4714);
-  for (Epoch epoch = 1; epoch <= 200; ++epoch) {
+  for (Epoch epoch = 1; epoch <= test::repetitions(200U, 40U); ++epoch) {
     pair.fill(epoch);
     const std::vector<Range> runs = test::random_runs(random, many_transports);
     std::atomic<bool> over{false};
