@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <random>
 #include <string>
@@ -152,20 +153,69 @@ collective::GpuReduction gpu_reduction(MPI_Op op, MPI_Datatype datatype,
   return collective::gpu_reduction({op, datatype, format});
 }
 
-/// The kernel, by so many threads.
-void reduce(const collective::GpuReduction& reduction, const std::byte* from, std::byte* to, std::size_t count,
-            unsigned threads) {
+memory::ReduceElements arguments_of(const collective::GpuReduction& reduction, const std::byte* from, std::byte* to,
+                                    std::size_t count) {
   memory::ReduceElements arguments;
   arguments.to = to;
   arguments.from = from;
   arguments.count = count;
   arguments.element = reduction.element;
   arguments.by = reduction.by;
+  return arguments;
+}
+
+/// The kernel, once for each of `all`, by so many threads.
+void reduce(const std::vector<memory::ReduceElements>& all, unsigned threads) {
   std::vector<std::thread> team;
   for (unsigned t = 0; t < threads; ++t) {
-    team.emplace_back([&arguments, t, threads] { memory::reduce_elements(arguments, {t, threads}); });
+    team.emplace_back([&all, t, threads] {
+      for (const memory::ReduceElements& arguments : all) memory::reduce_elements(arguments, {t, threads});
+    });
   }
   for (std::thread& thread : team) thread.join();
+}
+void reduce(const collective::GpuReduction& reduction, const std::byte* from, std::byte* to, std::size_t count,
+            unsigned threads) {
+  reduce({arguments_of(reduction, from, to, count)}, threads);
+}
+
+/// Two operands and what the MPI makes of them.
+struct Operands {
+  Operands(std::size_t elements, std::size_t element_bytes, std::size_t shift_of_from, std::size_t shift_of_to)
+      : count(elements),
+        size_bytes(elements * element_bytes),
+        from_shift(shift_of_from),
+        to_shift(shift_of_to),
+        from(shift_of_from, size_bytes),
+        to(shift_of_to, size_bytes),
+        expected(0, size_bytes) {}
+  void draw(const NamedType& type, MPI_Op op, std::mt19937& random) {
+    fill(from.data(), size_bytes, type, op, random);
+    fill(to.data(), size_bytes, type, op, random);
+    std::memcpy(expected.data(), to.data(), size_bytes);
+    Shifted straight(0, size_bytes);
+    std::memcpy(straight.data(), from.data(), size_bytes);
+    ASSERT_EQ(MPI_SUCCESS,
+              PMPI_Reduce_local(straight.data(), expected.data(), static_cast<int>(count), type.datatype, op));
+  }
+
+  std::size_t count, size_bytes, from_shift, to_shift;
+  Shifted from, to, expected;
+};
+
+/// Of every length that takes the kernel another way, behind boundaries alike and not.
+std::deque<Operands> operands(const NamedType& type, std::size_t element_bytes) {
+  std::deque<Operands> all;
+  for (const std::size_t count : {0, 1, 2, 15, 16, 100, 1001}) {
+    for (const std::size_t units : {0, 1, 3}) {
+      for (const std::size_t more : {0, 1}) {
+        const std::size_t shift = units * static_cast<std::size_t>(type.number_bytes) % 16;
+        const std::size_t other = (shift + more * static_cast<std::size_t>(type.number_bytes)) % 16;
+        all.emplace_back(count, element_bytes, shift, other);
+      }
+    }
+  }
+  return all;
 }
 
 TEST(GpuReductions, give_what_the_mpis_own_give) {
@@ -177,26 +227,17 @@ TEST(GpuReductions, give_what_the_mpis_own_give) {
       SCOPED_TRACE(std::string(op.name) + " of " + type.name);
       ++pairs;
       const auto reduction = gpu_reduction(op.op, type.datatype);
-      const auto element = static_cast<std::size_t>(reduction.element_bytes);
-      for (const std::size_t count : {0, 1, 2, 15, 16, 100, 1001}) {
-        for (const std::size_t units : {0, 1, 3}) {
-          for (const std::size_t more : {0, 1}) {
-            const std::size_t shift = units * static_cast<std::size_t>(type.number_bytes) % 16;
-            const std::size_t other = (shift + more * static_cast<std::size_t>(type.number_bytes)) % 16;
-            const std::size_t size_bytes = count * element;
-            Shifted from(shift, size_bytes), to(other, size_bytes), expected(0, size_bytes);
-            fill(from.data(), size_bytes, type, op.op, random);
-            fill(to.data(), size_bytes, type, op.op, random);
-            std::memcpy(expected.data(), to.data(), size_bytes);
-            Shifted straight(0, size_bytes);
-            std::memcpy(straight.data(), from.data(), size_bytes);
-            ASSERT_EQ(MPI_SUCCESS, PMPI_Reduce_local(straight.data(), expected.data(), static_cast<int>(count),
-                                                     type.datatype, op.op));
-            reduce(reduction, from.data(), to.data(), count, 3);
-            ASSERT_EQ(0, std::memcmp(expected.data(), to.data(), size_bytes))
-                << count << " elements, " << shift << " and " << other << " bytes behind a boundary";
-          }
-        }
+      std::deque<Operands> all = operands(type, static_cast<std::size_t>(reduction.element_bytes));
+      std::vector<memory::ReduceElements> kernels;
+      for (Operands& each : all) {
+        each.draw(type, op.op, random);
+        if (HasFatalFailure()) return;
+        kernels.push_back(arguments_of(reduction, each.from.data(), each.to.data(), each.count));
+      }
+      reduce(kernels, 3);
+      for (Operands& each : all) {
+        ASSERT_EQ(0, std::memcmp(each.expected.data(), each.to.data(), each.size_bytes))
+            << each.count << " elements, " << each.from_shift << " and " << each.to_shift << " bytes behind a boundary";
       }
     }
   }
