@@ -1,9 +1,10 @@
 // Counts beyond 2^31 through both faces: MPI_Count, not int.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <fstream>
-#include <memory>
+#include <new>
 #include <string>
 
 #include "support/face.hpp"
@@ -23,6 +24,29 @@ std::int64_t available_bytes() {
   }
   return 0;
 }
+
+/// Words in large pages, where the system has them: in pages of 4 KiB it takes a second to bring a GiB.
+class Words {
+ public:
+  explicit Words(std::int64_t count) : size_bytes_(static_cast<std::size_t>(count) * sizeof(std::uint64_t)) {
+    if (count == 0) return;
+    void* const place = ::mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED) throw std::bad_alloc();
+    ::madvise(place, size_bytes_, MADV_HUGEPAGE);
+    words_ = static_cast<std::uint64_t*>(place);
+  }
+  ~Words() {
+    if (words_ != nullptr) ::munmap(words_, size_bytes_);
+  }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  std::uint64_t* get() const { return words_; }
+  std::uint64_t& operator[](std::int64_t position) const { return words_[position]; }
+
+ private:
+  std::size_t size_bytes_;
+  std::uint64_t* words_ = nullptr;
+};
 
 /// The word at `position` of the data that fills the whole buffer.
 std::uint64_t word(std::int64_t position) {
@@ -95,16 +119,15 @@ TYPED_TEST(LargeCount, bytes_beyond_two_to_31_arrive) {
   if (available < needed) {
     GTEST_SKIP() << "needs " << needed / gib + 1 << " GiB of free memory, this machine has " << available / gib;
   }
-  const auto buffer = [&](bool here) {
-    return std::make_unique_for_overwrite<std::uint64_t[]>(here ? static_cast<std::size_t>(words) : 0);
-  };
-  const auto out = buffer(this->sends()), in = buffer(this->receives());
-  for (std::int64_t i = 0; this->sends() && i < words; ++i) out[static_cast<std::size_t>(i)] = word(i);
+  const Words out(this->sends() ? words : 0), in(this->receives() ? words : 0);
+  for (std::int64_t i = 0; this->sends() && i < words; ++i) out[i] = word(i);
   MPI_Status status;
   this->transfer(out.get(), in.get(), bytes, MPI_BYTE, status);
   RETURN_IF_FAILED();
   if (!this->receives()) return;
-  for (std::int64_t i = 0; i < words; ++i) ASSERT_EQ(in[static_cast<std::size_t>(i)], word(i)) << "word " << i;
+  std::int64_t right = 0;
+  while (right < words && in[right] == word(right)) ++right;
+  ASSERT_EQ(right, words) << "word " << right << " is wrong";
   MPI_Count elements = -1;
   MPI_Get_elements_x(&status, MPI_BYTE, &elements);
   EXPECT_EQ(elements, bytes);
