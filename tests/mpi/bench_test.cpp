@@ -103,7 +103,8 @@ TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
   Options options = few_samples(benchmark);
   options.min_bytes = options.max_bytes;
   options.partitions = {8};
-  options.delay.compute_us = 200'000;
+  options.iterations = 2;
+  options.delay.compute_us = 500'000;
   for (const Row& row : measure(benchmark, options).rows) {
     const bool whole = row.subject == persistent_name;
     EXPECT_EQ(row.early, whole ? 0 : options.iterations) << row.subject;
@@ -312,7 +313,8 @@ TEST(Peers, messages_of_a_thread_each_go_when_they_are_marked) {
   Options options = few_samples(benchmark);
   options.min_bytes = options.max_bytes = 8 * 1024;
   options.partitions = {8};
-  options.delay.compute_us = 200'000;
+  options.iterations = 2;
+  options.delay.compute_us = 500'000;
   options.faces.clear();
   options.peers = {"isend"};
   const Results results = measure(benchmark, options);
