@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "core/error.hpp"
+#include "memory/stream.hpp"
 #include "partita/device/prequest.h"
 
 namespace partita {
@@ -51,11 +53,36 @@ class KernelUsable {
   ~KernelUsable() = default;
 };
 
+/// A stream runs epochs by itself: no thread of the host takes part, and what waits for peers waits in the stream,
+/// where each wait has a time limit. Each epoch is run so or by the host, from its start to the end of its wait. Called
+/// for one queue at a time, by one thread at a time. Throws Error.
+class StreamRunnable {
+ public:
+  /// Why `stream` cannot run the next epoch so, where the operation is matched: one clause without a full stop; empty
+  /// where it can. The same until something else is called. `captured`: the program is capturing the stream, and each
+  /// launch of the graph shall be an epoch. Neither blocks nor throws.
+  virtual std::string why_not_on(const memory::Stream& stream, bool captured) const = 0;
+  /// Asks `stream` for the start of the next epoch: what the stream does before is done then. Where this throws,
+  /// nothing was asked for, no epoch is open, and enqueue_wait() is not called.
+  virtual void enqueue_start(memory::Stream& stream) = 0;
+  /// Asks `stream` for the wait: what comes behind finds the epoch complete, or that it never will be. It always lets
+  /// the stream go on.
+  virtual void enqueue_wait(memory::Stream& stream) = 0;
+  /// The stream has passed the oldest wait, if that was not captured, for which this was not called. The epoch is
+  /// closed for the host. Throws what went wrong in it, if nobody was told before: then abandon() follows. In a step of
+  /// the progress engine, while the next epochs may be under way; does not block.
+  virtual void pass_wait() = 0;
+
+ protected:
+  ~StreamRunnable() = default;
+};
+
 /// Null: the operation has none.
 struct Facets {
   Markable* markable = nullptr;
   Awaitable* awaitable = nullptr;
   KernelUsable* kernel_usable = nullptr;
+  StreamRunnable* stream_runnable = nullptr;
 };
 
 }  // namespace partita

@@ -31,14 +31,15 @@ std::unordered_set<Operation*> distinct(std::span<Operation* const> operations) 
 
 }  // namespace
 
+void Queue::check_runnable(const Operation& operation, std::size_t place) const {
+  if (operation.is_host_driven()) return;
+  throw Error(ErrorClass::request,
+              "request {} is device-driven (info key partita_driver); expected is one whose epochs the host opens. {}",
+              place, operation.explain());
+}
+
 void Queue::check_startable(const Operation& operation, std::size_t place) const {
   if (!operation.persistent()) throw not_persistent(fmt::format("request {}", place));
-  if (!operation.is_host_driven()) {
-    throw Error(
-        ErrorClass::request,
-        "request {} is device-driven (info key partita_driver); expected is one whose epochs the host opens. {}", place,
-        operation.explain());
-  }
   if (operation.enqueued()) {
     const auto& [queue, has_wait] = operation.newest_start();
     const bool is_here = queue == this;
@@ -46,7 +47,7 @@ void Queue::check_startable(const Operation& operation, std::size_t place) const
       throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued", place,
                   is_here ? "this" : "another");
     }
-    if (is_here) return;
+    if (is_here) return check_runnable(operation, place);
     throw Error(ErrorClass::request,
                 "request {} has a wait in another queue that is not over; Queue_wait of that queue waits for it",
                 place);
@@ -59,6 +60,7 @@ void Queue::check_startable(const Operation& operation, std::size_t place) const
     throw Error(ErrorClass::request, "request {} is not matched; expected is one that Match has matched. {}", place,
                 operation.explain());
   }
+  check_runnable(operation, place);
 }
 
 std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
@@ -84,7 +86,10 @@ void Queue::enqueue_start(std::span<Operation* const> operations) {
 void Queue::check_waits(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = *operations[i];
-    if (started_.contains(operations[i])) continue;
+    if (started_.contains(operations[i])) {
+      check_waitable(operation, i);
+      continue;
+    }
     const bool is_elsewhere = operation.enqueued() && !operation.newest_start().has_wait;
     throw Error(ErrorClass::request, "{}; expected is a request that was started in this queue",
                 is_elsewhere ? fmt::format("the start of request {} is in another queue", i)

@@ -48,6 +48,10 @@ class Queue : public Waiting {
  protected:
   /// Throws Error where nothing can be enqueued now.
   virtual void prepare() {}
+  /// Throws Error where nothing of this queue can run the epochs of `operation`, which stands at `place` of the array.
+  virtual void check_runnable(const Operation& operation, std::size_t place) const;
+  /// Throws Error where the wait for `operation`, which was started here, cannot be enqueued now.
+  virtual void check_waitable(const Operation&, std::size_t) const {}
   /// Each operation may start. Where it throws, none will.
   virtual void run_starts(std::span<Operation* const> operations) = 0;
   /// Each was started here. Its wait over, one counts as enqueued no more (count_enqueued).

@@ -14,6 +14,8 @@
 
 #include "memory/blocks.hpp"
 #include "queue/kinds.hpp"
+#include "queue/shared_word.hpp"
+#include "queue/stream_runs.hpp"
 
 namespace partita {
 namespace {
@@ -23,38 +25,21 @@ using QueueClock = WaitLimits::Clock;
 
 /// A stream takes about a thousand operations, the program's among them, before it blocks its caller within the driver.
 constexpr std::size_t most_tasks = 128;
+/// So many waits of what the stream runs itself are looked after together.
+constexpr std::size_t most_passed_at_once = 32;
 constexpr auto time_between_gpu_checks = 250ms;
 constexpr auto time_for_what_can_end = 100ms;
 
-/// Counts on from word to word; the words are compared as counters that wrap.
-bool has_come_to(std::uint32_t counter, std::uint32_t place) {
-  return static_cast<std::int32_t>(counter - place) >= 0;
-}
-
-/// A word of host memory that a GPU uses, too.
-class SharedWord {
- public:
-  SharedWord(memory::DeviceMemory& device_memory, int device, std::byte* address)
-      : word_(*reinterpret_cast<Epoch*>(address)),
-        on_gpu_(reinterpret_cast<Epoch*>(device_memory.device_pointer(device, address))) {}
-
-  Epoch* on_gpu() const { return on_gpu_; }
-  std::uint32_t load() const { return std::atomic_ref(word_).load(std::memory_order_acquire); }
-  void store(std::uint32_t value) { std::atomic_ref(word_).store(value, std::memory_order_release); }
-
- private:
-  Epoch& word_;
-  Epoch* on_gpu_;
-};
-
 /// Starts and waits that the program has enqueued, as tasks of the progress engine, which takes them in order: a start
-/// once the stream has come to it, a wait as soon as it can. The stream stands at a wait until that is over.
+/// once the stream has come to it, a wait as soon as it can. The stream stands at a wait until that is over. What the
+/// stream runs by itself is no task; only that the stream has passed the waits is one, for many of them together.
 class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
  public:
   StreamQueue(const QueueServices& services, std::unique_ptr<memory::Stream> stream)
       : services_(services),
         requests_(*services.requests),
         stream_(std::move(stream)),
+        runs_(*stream_),
         words_(requests_.host_memory, 2 * bytes_of_line),
         reached_(requests_.device_memory, stream_->device(), words_.address()),
         released_(requests_.device_memory, stream_->device(), words_.address() + bytes_of_line) {}
@@ -76,7 +61,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
     std::vector<Range> marks{};  ///< of the host, for a start
     bool over = false;           ///< of a wait
   };
-  enum class Kind { start, wait };
+  enum class Kind { start, wait, pass };
   struct Task {
     Kind kind;
     std::uint32_t place;  ///< where the stream comes to it
@@ -85,10 +70,19 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   };
 
   void prepare() override;
+  void check_runnable(const Operation& operation, std::size_t place) const override {
+    runs_.check_runnable(operation, place, captured_);
+  }
+  void check_waitable(const Operation& operation, std::size_t place) const override {
+    runs_.check_waitable(operation, place, captured_);
+  }
   void run_starts(std::span<Operation* const> operations) override;
   void run_waits(std::span<Operation* const> operations) override;
   Task make(Kind kind, bool holds, std::span<Operation* const> operations);
   void enqueue(Task task);
+  void see_waits_pass();
+  std::size_t under_way() const;
+  bool runs_itself() const;
 
   bool keep(Operation& operation, std::int64_t first, std::int64_t last) override;
 
@@ -97,6 +91,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   bool run(Task& task);
   void start(Part& part);
   bool complete(Part& part);
+  void pass(Part& part);
   void watch(Task& task);
   void abandon(Part& part, const Error& error) noexcept;
   void end(const Task& task);
@@ -114,6 +109,8 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   const QueueServices& services_;
   const RequestServices& requests_;
   const std::unique_ptr<memory::Stream> stream_;
+  StreamRuns runs_;
+  bool captured_ = false;  ///< the stream is being captured, as prepare() has found
   const memory::HostBlock words_;
   SharedWord reached_;                   ///< where the stream is; it writes, the engine reads
   SharedWord released_;                  ///< up to where the stream may go; the engine writes, the stream waits
@@ -133,32 +130,46 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   QueueClock::time_point next_gpu_check_{};
 };
 
-/// May block where many tasks are under way, as the driver would, but lets the stream get on meanwhile.
+/// May block where much is under way, as the driver would, but lets the stream get on meanwhile.
 void StreamQueue::prepare() {
-  if (stream_->capturing()) {
-    throw Error(ErrorClass::arg,
-                "the queue's stream is being captured into a graph; expected is one that is not: starts and waits are "
-                "no nodes of graphs yet");
-  }
-  await([this] {
-    const std::lock_guard lock(mutex_);
-    return tasks_.size() < most_tasks;
-  });
+  captured_ = stream_->capturing();
+  if (captured_) return;
+  if (runs_.waits() >= most_passed_at_once) see_waits_pass();
+  await([this] { return under_way() < most_tasks; });
+}
+
+/// How many starts and waits the stream may not have passed.
+std::size_t StreamQueue::under_way() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = runs_.waits() + tasks_.size();
+  for (const Task& task : tasks_) count += task.kind == Kind::pass ? task.parts.size() : 0;
+  return count;
 }
 
 /// Blocks until `done` returns true. The time limit counts from where the queue got on last, and only where the stream
-/// does not come: a wait at which it stands has a limit of its own.
+/// does not come: a wait at which it stands has a limit of its own. So have the waits that it runs by itself, whose
+/// limit may have begun later: behind such the queue's counts twice.
 template <class Done>
 void StreamQueue::await(Done done) {
+  bool is_second = false;
   while (!done()) {
     const std::uint64_t before = how_far();
     const auto got_on = [&] { return how_far() != before; };
     try {
       services_.wait_until(*this, [&] { return done() || got_on(); });
+      is_second = false;
     } catch (const WaitError&) {
-      if (!stands_.load(std::memory_order_relaxed) && !got_on()) throw;
+      if (stands_.load(std::memory_order_relaxed) || got_on()) continue;
+      if (is_second || !runs_itself()) throw;
+      is_second = true;
     }
   }
+}
+
+/// Whether the stream may be within what it runs by itself.
+bool StreamQueue::runs_itself() const {
+  const std::lock_guard lock(mutex_);
+  return !tasks_.empty() && tasks_.front().kind == Kind::pass;
 }
 
 StreamQueue::Task StreamQueue::make(Kind kind, bool holds, std::span<Operation* const> operations) {
@@ -171,15 +182,36 @@ StreamQueue::Task StreamQueue::make(Kind kind, bool holds, std::span<Operation* 
 /// Kernels mark only what the host has started, so that behind the start of a request that they use the stream waits
 /// for the host, though for no peer.
 void StreamQueue::run_starts(std::span<Operation* const> operations) {
-  const bool holds = std::ranges::any_of(operations, [](const Operation* each) {
+  std::vector<Operation*> by_engine;
+  std::vector<Operation*> by_stream;
+  for (Operation* const each : operations) {
+    (runs_.why_not(*each, captured_).empty() ? by_stream : by_engine).push_back(each);
+  }
+  const bool holds = std::ranges::any_of(by_engine, [](const Operation* each) {
     const KernelUsable* const usable = each->facets().kernel_usable;
     return usable != nullptr && usable->has_device_request();
   });
-  enqueue(make(Kind::start, holds, operations));
+  enqueue(make(Kind::start, holds, by_engine));
+  for (Operation* const each : by_stream) {
+    about(*each, [&] { runs_.start(*each, captured_); });
+  }
 }
 
 void StreamQueue::run_waits(std::span<Operation* const> operations) {
-  enqueue(make(Kind::wait, true, operations));
+  std::vector<Operation*> by_engine;
+  for (Operation* const each : operations) {
+    if (runs_.has_start(*each)) {
+      about(*each, [&] { runs_.wait(*each); });
+    } else {
+      by_engine.push_back(each);
+    }
+  }
+  enqueue(make(Kind::wait, true, by_engine));
+}
+
+/// The requests of waits that the stream runs by itself are the host's again behind this.
+void StreamQueue::see_waits_pass() {
+  enqueue(make(Kind::pass, false, runs_.take_waits()));
 }
 
 /// The task is there before the stream can come to it. No lock is held while the stream is asked, which may block until
@@ -255,9 +287,9 @@ ActiveStep::Outcome StreamQueue::step() noexcept {
 /// Whether the task has run.
 bool StreamQueue::run(Task& task) {
   const bool has_come = why_broken_.has_value() || has_come_to(reached_.load(), task.place);
-  if (task.kind == Kind::start) {
+  if (task.kind != Kind::wait) {
     if (has_come) {
-      for (Part& part : task.parts) start(part);
+      for (Part& part : task.parts) task.kind == Kind::start ? start(part) : pass(part);
       return true;
     }
   } else {
@@ -320,6 +352,20 @@ void StreamQueue::abandon(Part& part, const Error& error) noexcept {
   operation.count_enqueued(-1);
 }
 
+/// The stream has passed a wait that it runs by itself, unless it comes nowhere any more.
+void StreamQueue::pass(Part& part) {
+  Operation& operation = *part.operation;
+  try {
+    if (why_broken_) throw Error(*why_broken_);
+    operation.facets().stream_runnable->pass_wait();
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    Queue::keep(error, operation);
+    about(operation, [&] { operation.abandon(error); });
+  }
+  operation.count_enqueued(-1);
+}
+
 /// The stream stands at the wait: what takes too long, or waits for a rank that has ended, is given up.
 void StreamQueue::watch(Task& task) {
   const auto now = QueueClock::now();
@@ -370,7 +416,8 @@ void StreamQueue::break_down(const Error& error) noexcept {
 
 bool StreamQueue::is_under_way() const {
   const std::lock_guard lock(mutex_);
-  return !tasks_.empty() || !(broken_.load(std::memory_order_relaxed) || reached_.load() == asked_.load());
+  return !tasks_.empty() || runs_.waits() > 0 ||
+         !(broken_.load(std::memory_order_relaxed) || reached_.load() == asked_.load());
 }
 
 bool StreamQueue::idle() {
@@ -386,11 +433,24 @@ bool StreamQueue::idle() {
 }
 
 void StreamQueue::finish() {
+  if (runs_.waits() > 0) {
+    if (stream_->capturing()) {
+      throw Error(ErrorClass::arg,
+                  "the queue's stream is being captured into a graph, and what was enqueued before may be under way; "
+                  "expected is a call before the capture or behind it");
+    }
+    see_waits_pass();
+  }
   await([this] { return idle(); });
 }
 
 /// The stream needs the words until it has passed the last place.
 void StreamQueue::give_up() noexcept {
+  try {
+    if (runs_.waits() > 0 && !stream_->capturing()) see_waits_pass();
+  } catch (const std::exception&) {
+    // The stream takes nothing more; its requests are freed next.
+  }
   const auto give_up = QueueClock::now() + time_for_what_can_end;
   while (!idle() && QueueClock::now() < give_up) {
     requests_.progress.poll();

@@ -1,0 +1,65 @@
+#include "queue/stream_runs.hpp"
+
+#include <utility>
+
+namespace partita {
+
+std::string StreamRuns::why_not(const Operation& operation, bool captured) const {
+  const StreamRunnable* const runnable = operation.facets().stream_runnable;
+  return runnable == nullptr ? "only the progress engine can run it" : runnable->why_not_on(stream_, captured);
+}
+
+void StreamRuns::check_runnable(const Operation& operation, std::size_t place, bool captured) const {
+  const std::string why = why_not(operation, captured);
+  if (why.empty()) return;
+  if (captured) {
+    throw Error(ErrorClass::arg,
+                "the queue's stream is being captured into a graph; expected of request {} is that the stream can run "
+                "it by itself, but {}. {}",
+                place, why, operation.explain());
+  }
+  if (operation.is_host_driven()) return;
+  throw Error(ErrorClass::request,
+              "request {} is device-driven (info key partita_driver), and the stream cannot run it by itself: {}. {}",
+              place, why, operation.explain());
+}
+
+/// A graph that holds one of the two and not the other would repeat half of an epoch.
+void StreamRuns::check_waitable(const Operation& operation, std::size_t place, bool captured) const {
+  const auto found = starts_.find(&operation);
+  const bool has_captured_start = found != starts_.end() && found->second.captured;
+  if (has_captured_start == captured) return;
+  if (captured) {
+    throw Error(ErrorClass::arg,
+                "the queue's stream is being captured into a graph, and the start of request {} was not; expected are "
+                "both in the graph, or neither. {}",
+                place, operation.explain());
+  }
+  throw Error(ErrorClass::arg,
+              "the start of request {} was captured into a graph; expected is a wait that is captured, too. {}", place,
+              operation.explain());
+}
+
+void StreamRuns::start(Operation& operation, bool captured) {
+  Start& added = starts_.insert_or_assign(&operation, Start{captured, false}).first->second;
+  operation.facets().stream_runnable->enqueue_start(stream_);
+  added.succeeded = true;
+}
+
+void StreamRuns::wait(Operation& operation) {
+  const Start start = starts_.extract(&operation).mapped();
+  if (!start.succeeded || start.captured) {
+    operation.count_enqueued(-1);  // nobody sees how often the graph passes
+  } else {
+    waited_.push_back(&operation);
+    count_.store(waited_.size(), std::memory_order_relaxed);
+  }
+  if (start.succeeded) operation.facets().stream_runnable->enqueue_wait(stream_);
+}
+
+std::vector<Operation*> StreamRuns::take_waits() {
+  count_.store(0, std::memory_order_relaxed);
+  return std::exchange(waited_, {});
+}
+
+}  // namespace partita

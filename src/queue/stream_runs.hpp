@@ -1,0 +1,54 @@
+// What a queue's stream runs by itself, without the progress engine. docs/design/queues.md, "By the stream alone".
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "memory/stream.hpp"
+#include "partitioned/operation.hpp"
+
+namespace partita {
+
+/// Starts and waits of operations whose facet StreamRunnable says that the stream can. One thread at a time, unless
+/// said otherwise. Members throw Error.
+class StreamRuns {
+ public:
+  explicit StreamRuns(memory::Stream& stream) : stream_(stream) {}
+
+  /// Why the stream cannot run the next epoch of `operation` by itself; empty where it can. `captured`: it is being
+  /// captured.
+  std::string why_not(const Operation& operation, bool captured) const;
+  /// Throws Error unless the next epoch of `operation`, which stands at `place` of an array, can be enqueued: by the
+  /// stream or, where that is not captured and the host opens the epochs, by others.
+  void check_runnable(const Operation& operation, std::size_t place, bool captured) const;
+  /// Throws Error where just one of start and wait would be captured.
+  void check_waitable(const Operation& operation, std::size_t place, bool captured) const;
+
+  /// Asks the stream for the start. Where that throws, the wait has nothing to wait for.
+  void start(Operation& operation, bool captured);
+  /// Whether the newest start of `operation` in this queue went to the stream, and has no wait.
+  bool has_start(const Operation& operation) const { return starts_.contains(&operation); }
+  /// Asks the stream for the wait. Whether it may throw or not, the operation counts as enqueued until pass().
+  void wait(Operation& operation);
+
+  /// How many waits there are that take_waits() has not given. Any thread.
+  std::size_t waits() const { return count_.load(std::memory_order_relaxed); }
+  /// The operations of those waits, in order.
+  std::vector<Operation*> take_waits();
+
+ private:
+  struct Start {
+    bool captured;
+    bool succeeded;
+  };
+
+  memory::Stream& stream_;
+  std::unordered_map<const Operation*, Start> starts_;  ///< without a wait
+  std::vector<Operation*> waited_;
+  std::atomic<std::size_t> count_{0};  ///< of `waited_`
+};
+
+}  // namespace partita
