@@ -110,7 +110,7 @@ std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_
 }  // namespace
 
 KernelCollective::KernelCollective(const RequestServices& services, CollectiveArguments arguments)
-    : Operation({.kernel_usable = &device_}, arguments.communicator),
+    : Operation({.kernel_usable = &device_, .stream_runnable = this}, arguments.communicator),
       services_(services),
       arguments_((check_served(arguments), std::move(arguments))),
       place_(place_of_buffers(services, arguments_)),

@@ -25,7 +25,10 @@ namespace partita::collective {
 
 /// Each rank has an area in the GPU memory of each other one. The two ends of an area are the halves of a transfer,
 /// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them.
-class KernelCollective final : public Operation, private DeviceRequest::Owner, private Half::User {
+class KernelCollective final : public Operation,
+                               private StreamRunnable,
+                               private DeviceRequest::Owner,
+                               private Half::User {
  public:
   /// Throws Error where kernels cannot do it.
   KernelCollective(const RequestServices& services, CollectiveArguments arguments);
@@ -62,6 +65,12 @@ class KernelCollective final : public Operation, private DeviceRequest::Owner, p
     Outgoing out;  ///< to this rank's area there
     Incoming in;   ///< to that rank's area here
   };
+
+  // The same within a stream: a kernel of the library's is launched for an epoch, and a wait asks for nothing.
+  std::string why_not_on(const memory::Stream& stream, bool captured) const override;
+  void enqueue_start(memory::Stream& stream) override;
+  void enqueue_wait(memory::Stream&) override {}
+  void pass_wait() override;
 
   partita_u32 sides() const override { return 0; }
   link::Driver driver() const override { return link::Driver::device; }

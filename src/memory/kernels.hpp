@@ -9,16 +9,26 @@
 
 namespace partita::memory {
 
-enum class Kernel : partita_u32 { store_words, await_word, copy_and_store, tell_peers, reduce_elements, pack_elements };
-inline constexpr int kernel_count = 6;
+enum class Kernel : partita_u32 {
+  store_words,
+  await_word,
+  copy_and_store,
+  tell_peers,
+  reduce_elements,
+  pack_elements,
+  do_collective
+};
+inline constexpr int kernel_count = 7;
 /// Their entry points, in this order.
-inline constexpr const char* kernel_names[kernel_count] = {"partita_store_words",     "partita_await_word",
-                                                           "partita_copy_and_store",  "partita_tell_peers",
-                                                           "partita_reduce_elements", "partita_pack_elements"};
+inline constexpr const char* kernel_names[kernel_count] = {
+    "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
+    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective"};
 
 struct Grid {
   unsigned blocks = 1;
   unsigned threads = 1;
+  bool at_once =
+      false;  ///< the blocks wait for each other: all run at once, fewer where the GPU has no room for so many
 };
 
 /// What a wait ends with: the word is the value, or, a counter that may wrap, has come to it. Waits and counts are less
@@ -116,6 +126,15 @@ struct PackElements {
   partita_u64 size_bytes = 0;     ///< of an element, packed
   partita_i64 extent_bytes = 0;
   partita_u32 unpacks = 0;
+};
+
+/// The arguments of Kernel::do_collective, any grid of up to `most_threads` a block whose blocks run at once: the next
+/// epoch of the request, a collective whose epochs kernels open, from its begin to its end, as MPIX_Pallreduce and the
+/// like within a kernel. What goes wrong is recorded as there.
+struct DoCollective {
+  static constexpr Kernel kernel = Kernel::do_collective;
+  static constexpr unsigned most_threads = 256;
+  Partita_Prequest request{};
 };
 
 }  // namespace partita::memory

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/cpu_kernel.hpp"
 #include "support/device_pair.hpp"
 
 namespace partita::test {
@@ -32,12 +33,6 @@ struct GroupShape {
   int slow_rank = -1;  ///< comes late to each call
   Epoch before = no_epoch;
   std::uint64_t limit_ns = 30'000'000'000;
-};
-
-/// The blocks of a rank's grid.
-struct GridShape {
-  unsigned blocks = 1;
-  unsigned threads = 1;
 };
 
 class DeviceGroup {
@@ -142,33 +137,6 @@ class DeviceGroup {
   std::vector<Partita_Prequest> requests_;
   std::size_t sent_bytes_ = 0;
   std::size_t received_bytes_ = 0;
-};
-
-/// Threads that are the blocks of a rank's grid, each of which runs `body(thread of the grid)`.
-class CpuKernel {
- public:
-  CpuKernel(const GridShape& shape, const std::function<void(unsigned)>& body, bool is_resident = true) {
-    for (unsigned b = 0; b < shape.blocks; ++b) blocks_.push_back(std::make_unique<device::CpuBlock>(shape.threads));
-    for (unsigned t = 0; t < shape.blocks * shape.threads; ++t) {
-      threads_.emplace_back([this, shape, body, is_resident, t] {
-        const unsigned block = t / shape.threads;
-        const device::CpuBlockThread self(*blocks_[block], t % shape.threads, {block, shape.blocks, is_resident});
-        body(t);
-      });
-    }
-  }
-  ~CpuKernel() { end(); }
-  CpuKernel(const CpuKernel&) = delete;
-  CpuKernel& operator=(const CpuKernel&) = delete;
-  void end() {
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
-  }
-
- private:
-  std::vector<std::unique_ptr<device::CpuBlock>> blocks_;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace partita::test

@@ -1,5 +1,6 @@
 #include "support/fake_stream.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -8,9 +9,11 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "memory/collective_bodies.cuh"
 #include "memory/kernel_bodies.cuh"
 #include "memory/pack_bodies.cuh"
 #include "memory/reduce_bodies.cuh"
+#include "support/cpu_kernel.hpp"
 #include "support/fake_gpu.hpp"
 
 namespace partita::test {
@@ -51,7 +54,10 @@ void wait_while_held(const void* from) {
   while (FakeGpu::instance().holds(from)) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-/// A block is one thread, and blocks come one after another.
+/// So many blocks that must run at once have room, and so many threads of each.
+constexpr GridShape most_at_once{2, 3};
+
+/// A block is one thread, and blocks come one after another, unless they must run at once.
 void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>& bytes) {
   const auto with = [&](auto arguments, auto body) {
     std::memcpy(&arguments, bytes.data(), sizeof arguments);
@@ -78,6 +84,12 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
         wait_while_held(arguments.unpacks != 0 ? arguments.packed : arguments.user);
         const unsigned threads = grid.blocks * grid.threads;
         for (unsigned thread = 0; thread < threads; ++thread) memory::pack_elements(arguments, {thread, threads});
+      });
+    case memory::Kernel::do_collective:
+      return with(memory::DoCollective{}, [&](const auto& arguments) {
+        const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};
+        CpuKernel kernel(shape, [&](unsigned) { memory::do_collective(arguments); }, grid.at_once);
+        kernel.end();
       });
   }
 }

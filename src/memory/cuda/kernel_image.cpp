@@ -2,8 +2,8 @@
 
 #include "memory/cuda/check.hpp"
 
-// The image that nvcc has made of kernels.cu. The library carries it as data: nothing of it is registered with CUDA
-// when the library is loaded, so that a machine without a driver does as well.
+// The images that nvcc has made of kernels.cu and collective_kernels.cu. The library carries them as data: nothing of
+// them is registered with CUDA when the library is loaded, so that a machine without a driver does as well.
 asm(R"(
   .pushsection .rodata
   .balign 64
@@ -11,17 +11,30 @@ asm(R"(
   .globl partita_kernel_image
 partita_kernel_image:
   .incbin ")" PARTITA_KERNEL_IMAGE R"("
+  .balign 64
+  .hidden partita_collective_kernel_image
+  .globl partita_collective_kernel_image
+partita_collective_kernel_image:
+  .incbin ")" PARTITA_COLLECTIVE_KERNEL_IMAGE R"("
   .popsection
 )");
 extern "C" const unsigned char partita_kernel_image[];
+extern "C" const unsigned char partita_collective_kernel_image[];
 
 namespace partita::memory::cuda {
 namespace {
 
+constexpr bool is_in_collective_image(Kernel kernel) {
+  return kernel == Kernel::do_collective;
+}
+
 CUresult load(LoadedKernels& kernels) {
-  CUresult result = driver().cuModuleLoadData(&kernels.module, partita_kernel_image);
+  auto& [common, collective] = kernels.modules;
+  CUresult result = driver().cuModuleLoadData(&common, partita_kernel_image);
+  if (result == CUDA_SUCCESS) result = driver().cuModuleLoadData(&collective, partita_collective_kernel_image);
   for (std::size_t i = 0; i < kernels.functions.size() && result == CUDA_SUCCESS; ++i) {
-    result = driver().cuModuleGetFunction(&kernels.functions[i], kernels.module, kernel_names[i]);
+    CUmodule module = is_in_collective_image(static_cast<Kernel>(i)) ? collective : common;
+    result = driver().cuModuleGetFunction(&kernels.functions[i], module, kernel_names[i]);
     // Where modules are loaded lazily, what a kernel needs is only known once its code is on the GPU.
     int registers = 0;
     if (result == CUDA_SUCCESS) {
@@ -40,7 +53,9 @@ LoadedKernels load_kernels() {
 }
 
 void unload_kernels(const LoadedKernels& kernels) {
-  if (kernels.module != nullptr) PARTITA_CU_QUIETLY(cuModuleUnload, kernels.module);
+  for (CUmodule module : kernels.modules) {
+    if (module != nullptr) PARTITA_CU_QUIETLY(cuModuleUnload, module);
+  }
 }
 
 }  // namespace partita::memory::cuda

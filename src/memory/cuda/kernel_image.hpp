@@ -11,7 +11,7 @@ namespace partita::memory::cuda {
 
 struct LoadedKernels {
   CUresult result = CUDA_ERROR_NOT_INITIALIZED;  ///< why there are none, unless it is success
-  CUmodule module = nullptr;
+  std::array<CUmodule, 2> modules{};
   std::array<CUfunction, kernel_count> functions{};
 };
 

@@ -179,7 +179,21 @@ class CudaStream final : public Stream {
     const CUfunction function = contexts_.kernel(device_, kernel);
     const InContext in_context(context_);
     void* parameter = const_cast<std::byte*>(arguments.data());
+    if (grid.at_once && grid.blocks > 1) {
+      const unsigned blocks = std::min(grid.blocks, most_blocks_at_once(function, grid.threads));
+      PARTITA_CU(cuLaunchCooperativeKernel, function, blocks, 1, 1, grid.threads, 1, 1, 0, stream_, &parameter);
+      return;
+    }
     PARTITA_CU(cuLaunchKernel, function, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream_, &parameter, nullptr);
+  }
+
+  /// How many blocks of a kernel have room on the GPU together.
+  unsigned most_blocks_at_once(CUfunction function, unsigned threads) const {
+    int blocks_each = 0;
+    int multiprocessors = 0;
+    PARTITA_CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks_each, function, static_cast<int>(threads), 0);
+    PARTITA_CU(cuDeviceGetAttribute, &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_);
+    return static_cast<unsigned>(std::max(blocks_each * multiprocessors, 1));
   }
 
   Contexts& contexts_;

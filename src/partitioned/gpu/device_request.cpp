@@ -12,6 +12,18 @@ bool DeviceRequest::can_make_device_request() {
 }
 
 const Partita_Prequest& DeviceRequest::make_device_request() {
+  if (std::exchange(is_own_, false)) return side_->view();
+  return make();
+}
+
+const Partita_Prequest& DeviceRequest::for_own_kernels() {
+  if (exists()) return side_->view();
+  const Partita_Prequest& made = make();
+  is_own_ = true;
+  return made;
+}
+
+const Partita_Prequest& DeviceRequest::make() {
   check_can_be_made();
   if (owner_.is_to_nobody()) return make_for_nobody();
   const PrequestTerms terms = owner_.prequest_terms();
@@ -97,6 +109,7 @@ void DeviceRequest::release() {
   life_.store(0, std::memory_order_relaxed);
   if (told_ready_ != no_epoch) services_.ready_notes.drain(owner_.place().device);
   told_ready_ = no_epoch;
+  is_own_ = false;
   side_.reset();
   to_nobody_.reset();
 }

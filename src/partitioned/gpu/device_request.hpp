@@ -87,6 +87,9 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
     return view.life != 0 && life_.load(std::memory_order_relaxed) == view.life;
   }
   std::optional<Error> untold_mistake() const override;
+  /// The device request that there is, or, where the program has made none, a new one of the library's own: the next
+  /// make_device_request() gives the program that.
+  const Partita_Prequest& for_own_kernels();
   /// As free_device_request() where the request goes, whose kernels lose what they had of it.
   void drop();
 
@@ -114,6 +117,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   void watch_kernels(KernelFindings& findings) override;
 
   const Partita_Prequest& make_for_nobody();
+  const Partita_Prequest& make();
   void check_can_be_made() const;
   void fail_kernels(const Error& error, Mail::Caller caller);
   std::optional<Error> why_in_vain(KernelFindings& findings);
@@ -127,6 +131,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
   std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that
+  bool is_own_ = false;                                ///< the program has not asked for the one that exists
   Epoch told_ready_ = no_epoch;                        ///< the newest epoch of which tell_ready() has told
   bool is_served_ = false;                             ///< an epoch of the host's is open: it is active, and watched
   int looks_in_vain_ = 0;                              ///< by the watch
