@@ -127,6 +127,7 @@ int Partita_Is_matched(Partita_Request request, int* flag) {
     Progress& progress = runtime().progress;
     if (progress.wanted()) progress.poll();
     *flag = asked.matched() ? 1 : 0;
+    if (*flag != 0) asked.match_is_seen();
     if (*flag == 0) fail_at_end_of_loop(asked);
   });
 }

@@ -8,12 +8,25 @@
 #include <variant>
 
 #include "core/epoch.hpp"
+#include "memory/messages.hpp"
 #include "partita/device/peer.h"
 
 namespace partita::link {
 
 /// Who opens the epochs of a side of a request (docs/design/device.md).
-enum class Driver : std::uint8_t { host, device };
+enum class Driver : std::uint8_t {
+  host,
+  device,  ///< kernels of the program
+  stream,  ///< the library's, in a stream, where both sides are so and the link has a StreamRoute; else the host
+};
+
+/// What a stream needs to move messages by itself: the words of both sides, and both buffers.
+struct StreamRoute {
+  memory::SenderWords* sender = nullptr;
+  memory::ReceiverWords* receiver = nullptr;
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+};
 
 struct DeviceSendRoute {
   std::byte* remote = nullptr;             ///< the receive buffer, or its packet slots
@@ -22,6 +35,7 @@ struct DeviceSendRoute {
   Epoch* arrival_host = nullptr;           ///< the same in the receiver's host memory; null where nobody reads them
   const std::uint64_t* promise = nullptr;  ///< low half: the receiver's newest epoch, high half: this side's
   Partita_Peer peer{};                     ///< the receiver's window
+  std::optional<StreamRoute> stream{};     ///< where both sides are Driver::stream
 };
 
 struct DeviceRecvRoute {
@@ -29,6 +43,7 @@ struct DeviceRecvRoute {
   const Epoch* arrival_device = nullptr;  ///< one a transport partition, in this GPU
   Epoch* credit = nullptr;                ///< where the sender looks for this side's newest epoch
   Partita_Peer peer{};                    ///< the sender's window
+  std::optional<StreamRoute> stream{};    ///< where both sides are Driver::stream
 };
 
 /// The route of either side. None: the host moves what kernels mark, and tells them what has arrived.

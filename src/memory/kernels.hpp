@@ -16,13 +16,14 @@ enum class Kernel : partita_u32 {
   tell_peers,
   reduce_elements,
   pack_elements,
-  do_collective
+  do_collective,
+  run_messages,
 };
-inline constexpr int kernel_count = 7;
+inline constexpr int kernel_count = 8;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
     "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
-    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective"};
+    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective",  "partita_run_messages"};
 
 struct Grid {
   unsigned blocks = 1;

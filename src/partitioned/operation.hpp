@@ -64,6 +64,8 @@ class Operation : public Waiting {
   virtual void begin_match() {}
   /// Whether all peers are known. Throws Error where one never will be. Any thread.
   virtual bool matched() const = 0;
+  /// The program has seen that it is matched: what takes long and every epoch needs is done now. Any number of times.
+  virtual void match_is_seen() {}
   /// Whether it may start again when it is complete; else whatever completes it frees it.
   virtual bool persistent() const { return true; }
   /// Whether the host opens its epochs; else kernels do, and start() throws.

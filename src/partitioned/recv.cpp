@@ -170,6 +170,12 @@ bool RecvRequest::device_step() {
   return delivered;
 }
 
+std::optional<link::StreamRoute> RecvRequest::stream_route() {
+  if (in_.terms().driver != link::Driver::stream) return {};
+  const auto route = in_.device_route();
+  return route ? route->stream : std::nullopt;
+}
+
 link::DeviceRoute RecvRequest::device_route() {
   const auto route = in_.device_route();
   if (!route && message_.is_device_driven()) {

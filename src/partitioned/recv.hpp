@@ -21,6 +21,7 @@ class RecvRequest final : public Request, public Awaitable {
   bool done() override;
   bool prepared() override;
   void seek_peers() override;
+  std::optional<link::StreamRoute> stream_route() override;
 
   bool arrived(std::int64_t partition) override;
 

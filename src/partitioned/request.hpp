@@ -42,6 +42,10 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   int waits_for() const final { return half_.peer(); }
   std::uint64_t how_far() const final;
 
+  /// How streams move the message by themselves, where both sides let them; once matched.
+  virtual std::optional<link::StreamRoute> stream_route() = 0;
+  const Message& message() const { return message_; }
+
  protected:
   /// Whether everything of the open epoch has left, or arrived. The request is matched. May throw.
   virtual bool epoch_is_over() = 0;

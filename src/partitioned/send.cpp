@@ -189,6 +189,12 @@ link::DeviceRoute SendRequest::device_route() {
   return route;
 }
 
+std::optional<link::StreamRoute> SendRequest::stream_route() {
+  if (out_.terms().driver != link::Driver::stream) return {};
+  const auto route = out_.device_route();
+  return route ? route->stream : std::nullopt;
+}
+
 bool SendRequest::prepared() {
   if (!out_.active()) {
     throw Error(ErrorClass::request, "the send is inactive; expected is an active one (call Start first)");

@@ -20,6 +20,7 @@ class SendRequest final : public Request, public Markable {
   bool done() override;
   bool prepared() override;
   void seek_peers() override;
+  std::optional<link::StreamRoute> stream_route() override;
 
   void mark(std::int64_t partition) override;
   void mark(std::int64_t first, std::int64_t last) override;

@@ -12,7 +12,9 @@ Error not_persistent(const std::string& which) {
 
 bool has_matched(Operation& operation) {
   try {
-    return operation.matched();
+    if (!operation.matched()) return false;
+    operation.match_is_seen();
+    return true;
   } catch (const std::exception&) {
     if (!operation.active()) operation.abandon(current_error());
     throw;

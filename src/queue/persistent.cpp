@@ -15,25 +15,38 @@ const char* kind_of_send(SendMode mode) {
   return names[static_cast<std::size_t>(mode)];
 }
 
+/// Where the program wants the engine to copy, kernels do not.
+link::Driver driver_of(const RequestServices& services) {
+  return services.settings.gpu_copy == GpuCopy::engine ? link::Driver::host : link::Driver::stream;
+}
+
 }  // namespace
 
-PersistentRequest::PersistentRequest(const char* kind, std::unique_ptr<Request> carried, bool synchronous)
-    : Operation({}, carried->communicator()), kind_(kind), carried_(std::move(carried)), synchronous_(synchronous) {}
+PersistentRequest::PersistentRequest(const RequestServices& services, const char* kind,
+                                     std::unique_ptr<Request> carried, SendMode mode)
+    : Operation({.stream_runnable = this}, carried->communicator()),
+      services_(services),
+      kind_(kind),
+      carried_(std::move(carried)),
+      mode_(mode) {}
 
 std::unique_ptr<PersistentRequest> PersistentRequest::send(const RequestServices& services, RequestArguments arguments,
                                                            SendMode mode) {
-  const bool synchronous = mode == SendMode::synchronous;
   arguments.space = Space::queue;
-  arguments.synchronous = synchronous;
+  arguments.driver = driver_of(services);
+  arguments.synchronous = mode == SendMode::synchronous;
   auto carried = std::make_unique<SendRequest>(services, std::move(arguments));
-  return std::unique_ptr<PersistentRequest>(new PersistentRequest(kind_of_send(mode), std::move(carried), synchronous));
+  return std::unique_ptr<PersistentRequest>(
+      new PersistentRequest(services, kind_of_send(mode), std::move(carried), mode));
 }
 
 std::unique_ptr<PersistentRequest> PersistentRequest::receive(const RequestServices& services,
                                                               RequestArguments arguments) {
   arguments.space = Space::queue;
+  arguments.driver = driver_of(services);
   auto carried = std::make_unique<RecvRequest>(services, std::move(arguments));
-  return std::unique_ptr<PersistentRequest>(new PersistentRequest("persistent_recv", std::move(carried), false));
+  return std::unique_ptr<PersistentRequest>(
+      new PersistentRequest(services, "persistent_recv", std::move(carried), SendMode::standard));
 }
 
 void PersistentRequest::begin_match() {
@@ -42,11 +55,29 @@ void PersistentRequest::begin_match() {
   seeks_ = true;
 }
 
+void PersistentRequest::match_is_seen() {
+  if (by_stream_ != nullptr || carried_->message().null_peer()) return;
+  if (const auto route = carried_->stream_route()) {
+    by_stream_ = std::make_unique<StreamSide>(services_, *carried_->halves().front(), *route,
+                                              carried_->message().name(), mode_ == SendMode::ready);
+  }
+}
+
+std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
+  if (by_stream_ == nullptr) {
+    return "streams alone move contiguous messages between the memory of GPUs that map each other, over link direct";
+  }
+  if (stream.device() == by_stream_->device()) return {};
+  return fmt::format("the stream is of GPU {} and the buffer of GPU {}", stream.device(), by_stream_->device());
+}
+
 void PersistentRequest::start() {
   if (!matched()) {
     throw Error(ErrorClass::request, "the request is not matched; expected is one that Match has matched. {}",
                 explain());
   }
+  match_is_seen();
+  if (by_stream_ != nullptr) return by_stream_->start();
   carried_->start();
   Markable* const markable = carried_->facets().markable;
   if (markable == nullptr) return;
@@ -57,8 +88,10 @@ void PersistentRequest::start() {
   }
 }
 
+/// Streams move no message before its receive is started.
 bool PersistentRequest::done() {
-  return carried_->done() && (!synchronous_ || carried_->prepared());
+  if (by_stream_ != nullptr) return by_stream_->done();
+  return carried_->done() && (mode_ != SendMode::synchronous || carried_->prepared());
 }
 
 bool PersistentRequest::prepared() {
@@ -66,14 +99,32 @@ bool PersistentRequest::prepared() {
   return carried_->prepared();
 }
 
+void PersistentRequest::abandon(const std::optional<Error>& cause) {
+  by_stream_ ? by_stream_->give_up(cause) : carried_->abandon(cause);
+}
+
+void PersistentRequest::withdraw() {
+  if (by_stream_ != nullptr) {
+    try {
+      by_stream_->take_over_epochs();
+    } catch (const Error&) {
+      // The GPU works no longer: an older epoch does as well for the last word.
+    }
+  }
+  carried_->withdraw();
+  by_stream_.reset();
+}
+
 std::vector<InfoEntry> PersistentRequest::info() const {
   std::vector<InfoEntry> entries = carried_->info();
   entries.front().value = kind();
+  if (by_stream_ != nullptr) entries.push_back({"partita_moved_by", "stream"});
   return entries;
 }
 
 std::string PersistentRequest::explain() const {
-  return seeks_ ? carried_->explain() : "Nobody has called Match for the persistent request";
+  if (!seeks_) return "Nobody has called Match for the persistent request";
+  return by_stream_ == nullptr ? carried_->explain() : by_stream_->explain();
 }
 
 }  // namespace partita

@@ -10,6 +10,7 @@
 
 #include "partitioned/operation.hpp"
 #include "partitioned/request.hpp"
+#include "queue/stream_side.hpp"
 
 namespace partita {
 
@@ -22,7 +23,8 @@ enum class SendMode : std::uint8_t {
 
 /// A message of one partition in the matching space of queues, which is marked when it starts. It begins to look for
 /// its peer when the program wants the match, and only then has a place in the order; it starts once it is matched.
-class PersistentRequest final : public Operation {
+/// Between two GPU memories that map each other streams move it, whoever starts it.
+class PersistentRequest final : public Operation, private StreamRunnable {
  public:
   static std::unique_ptr<PersistentRequest> send(const RequestServices& services, RequestArguments arguments,
                                                  SendMode mode);
@@ -30,17 +32,18 @@ class PersistentRequest final : public Operation {
 
   void seek_peers() override {}
   void begin_match() override;
+  void match_is_seen() override;
   bool matched() const override { return seeks_ && carried_->matched(); }
   void start() override;
-  bool active() const override { return carried_->active(); }
-  bool open() const override { return carried_->open(); }
+  bool active() const override { return by_stream_ ? by_stream_->active() : carried_->active(); }
+  bool open() const override { return by_stream_ ? by_stream_->active() : carried_->open(); }
   bool done() override;
   bool prepared() override;
-  void close() override { carried_->close(); }
+  void close() override { by_stream_ ? by_stream_->close() : carried_->close(); }
   void fill_status(MPI_Status* status) const override { carried_->fill_status(status); }
   void fail(const Error& error) override { carried_->fail(error); }
-  void abandon(const std::optional<Error>& cause) override { carried_->abandon(cause); }
-  void withdraw() override { carried_->withdraw(); }
+  void abandon(const std::optional<Error>& cause) override;
+  void withdraw() override;
   std::vector<Half*> halves() override { return carried_->halves(); }
   bool in_gpu_memory() const override { return carried_->in_gpu_memory(); }
   const char* kind() const override { return kind_; }
@@ -51,12 +54,19 @@ class PersistentRequest final : public Operation {
   std::uint64_t how_far() const override { return carried_->how_far(); }
 
  private:
-  PersistentRequest(const char* kind, std::unique_ptr<Request> carried, bool synchronous);
+  PersistentRequest(const RequestServices& services, const char* kind, std::unique_ptr<Request> carried, SendMode mode);
 
+  std::string why_not_on(const memory::Stream& stream, bool captured) const override;
+  void enqueue_start(memory::Stream& stream) override { by_stream_->enqueue_start(stream); }
+  void enqueue_wait(memory::Stream& stream) override { by_stream_->enqueue_wait(stream); }
+  void pass_wait() override { by_stream_->pass_wait(); }
+
+  const RequestServices& services_;
   const char* const kind_;
   const std::unique_ptr<Request> carried_;
-  const bool synchronous_;
-  std::atomic<bool> seeks_{false};  ///< Match was called; any thread may ask whether it is matched meanwhile
+  const SendMode mode_;                    ///< standard, of a receive
+  std::unique_ptr<StreamSide> by_stream_;  ///< from the match on, where streams move it
+  std::atomic<bool> seeks_{false};         ///< Match was called; any thread may ask whether it is matched meanwhile
 };
 
 }  // namespace partita

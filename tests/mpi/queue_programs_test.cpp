@@ -3,12 +3,15 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/memory.hpp"
 #include "support/queue_kind.hpp"
 #include "support/random.hpp"
 
@@ -19,6 +22,31 @@ constexpr int queue_count = 3;
 constexpr int by_host = queue_count;  ///< where a side is started and awaited, instead of in a queue
 
 enum class Kind { standard, synchronous, buffered, partitioned };
+
+/// A buffer of numbers, on a host or a GPU.
+class Numbers {
+ public:
+  Numbers() = default;
+  Numbers(Memory memory, const std::vector<int>& values)
+      : bytes_(memory, static_cast<std::int64_t>(values.size() * sizeof(int))) {
+    set(values);
+  }
+
+  void* data() const { return bytes_.address(); }
+  std::vector<int> values() const {
+    return bytes_.read(0, bytes_.size_bytes(), [this](const std::uint8_t* bytes) {
+      const auto* const numbers = reinterpret_cast<const int*>(bytes);
+      return std::vector<int>(numbers, numbers + bytes_.size_bytes() / static_cast<std::int64_t>(sizeof(int)));
+    });
+  }
+  void set(const std::vector<int>& values) {
+    bytes_.write(0, bytes_.size_bytes(),
+                 [&](std::uint8_t* bytes) { std::ranges::copy(values, reinterpret_cast<int*>(bytes)); });
+  }
+
+ private:
+  Bytes bytes_;
+};
 
 /// A pair of requests, and what the model knows of it.
 struct Channel {
@@ -36,7 +64,7 @@ struct Channel {
   int send_waits_in = -1, receive_waits_in = -1;  ///< the queue whose wait may not be over, or -1
 
   // What is real, on the ranks concerned.
-  std::vector<int> out, in;
+  Numbers out, in;
   Partita_Request send = PARTITA_REQUEST_NULL, receive = PARTITA_REQUEST_NULL;
 
   bool epoch_is_over() const { return send_over && receive_over; }
@@ -71,10 +99,10 @@ class Program {
       settle_send(each);
       settle_receive(each);
       if (rank() == each.sender) {
-        EXPECT_EQ(each.sent, each.out);
+        EXPECT_EQ(each.sent, each.out.values());
       }
       if (rank() == each.receiver) {
-        EXPECT_EQ(each.received, each.in);
+        EXPECT_EQ(each.received, each.in.values());
       }
     }
     leave_together();
@@ -99,8 +127,9 @@ class Program {
     made.room = made.count + (made.kind == Kind::partitioned ? 0 : static_cast<std::size_t>(random_.integer(0, 3)));
     made.sent.assign(made.count, 0);
     made.received.assign(made.room, -1);
-    made.out = made.sent;
-    made.in = made.received;
+    const Memory out_memory = some_memory(), in_memory = some_memory();
+    made.out = {made.kind == Kind::buffered ? Memory::plain : out_memory, made.sent};
+    made.in = {in_memory, made.received};
     const auto count = static_cast<MPI_Count>(made.count);
     const auto room = static_cast<MPI_Count>(made.room);
     if (rank() == made.sender) {
@@ -118,6 +147,11 @@ class Program {
                                                : Partita_Recv_init(made.in.data(), room, MPI_INT, made.sender, tag,
                                                                    MPI_COMM_WORLD, &made.receive));
     }
+  }
+
+  Memory some_memory() {
+    const bool on_host = random_.one_in(3);
+    return gpu_memory_is_wanted() && !on_host ? Memory::gpu : Memory::plain;
   }
 
   void match() {
@@ -159,8 +193,12 @@ class Program {
         to[i] = number + static_cast<int>(i) + (has_other ? from[i % from.size()] % 1'000 : 0);
       }
     };
+    if (rank() == on.sender) {
+      std::vector<int> out = on.sent;
+      write(out, rank() == other.receiver ? other.in.values() : other.received);
+      on.out.set(out);
+    }
     write(on.sent, other.received);
-    if (rank() == on.sender) write(on.out, other.in);
   }
 
   /// Where queues run ahead of the host, the wait that was enqueued last is over now.
@@ -218,7 +256,7 @@ class Program {
     if (!queue_runs_ahead() || random_.one_in(2)) {
       settle_receive(on);
       if (rank() == on.receiver) {
-        EXPECT_EQ(on.received, on.in);
+        EXPECT_EQ(on.received, on.in.values());
       }
     }
     end_epoch(on);

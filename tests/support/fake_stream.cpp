@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "memory/collective_bodies.cuh"
 #include "memory/kernel_bodies.cuh"
+#include "memory/message_bodies.cuh"
 #include "memory/pack_bodies.cuh"
 #include "memory/reduce_bodies.cuh"
 #include "support/cpu_kernel.hpp"
@@ -90,6 +91,10 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
         const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};
         CpuKernel kernel(shape, [&](unsigned) { memory::do_collective(arguments); }, grid.at_once);
         kernel.end();
+      });
+    case memory::Kernel::run_messages:
+      return with(memory::RunMessages{}, [&](const auto& arguments) {
+        for (unsigned block = 0; block < grid.blocks; ++block) memory::run_messages(arguments, block);
       });
   }
 }

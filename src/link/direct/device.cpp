@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -51,6 +52,14 @@ constexpr std::int64_t most_written_flags = 4;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
 
+/// Of a sender whose epochs the library's kernels open, the promise's words in its GPU are other ones: those that
+/// begin as the promise does come first.
+std::size_t promise_bytes_on_gpu(Driver driver) {
+  static_assert(offsetof(memory::SenderWords, pulled) + sizeof(Epoch) == sizeof(Promise));
+  if (driver == Driver::host) return 0;
+  return driver == Driver::stream ? sizeof(memory::SenderWords) : sizeof(Promise);
+}
+
 bool aligned_for_packets(const Endpoint& endpoint) {
   return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
 }
@@ -69,8 +78,16 @@ bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Device
          plan.recv().partition_bytes() % packet_payload_bytes == 0 && small_enough_for_packets(plan);
 }
 
+constexpr std::size_t bytes_of_line = 128;
+
 std::size_t flags_bytes(const Plan& plan) {
-  return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 127) / 128 * 128;
+  return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line *
+         bytes_of_line;
+}
+
+/// Where the words of streams lie in the receiver's device words: such a side has no packets.
+memory::ReceiverWords* stream_words(std::byte* device_words, const Plan& plan) {
+  return reinterpret_cast<memory::ReceiverWords*>(device_words + flags_bytes(plan));
 }
 
 /// One after the other, the copies of a lane and the words that announce them. One thread at a time.
@@ -144,7 +161,7 @@ class DeviceSender final : public Sender {
         endpoint_(endpoint),
         probe_(probe),
         own_(context.host_memory, context.device_memory, endpoint.device, sizeof(Promise),
-             endpoint.driver == Driver::device ? sizeof(Promise) : 0),
+             promise_bytes_on_gpu(endpoint.driver)),
         done_(context.host_memory, 2 * copy_lanes * sizeof(Epoch)) {
     *promise() = {context.settings.first_epoch, context.settings.first_epoch};
     if (endpoint.driver == Driver::host) return;
@@ -158,6 +175,12 @@ class DeviceSender final : public Sender {
     if (!offer.window.device_words) {
       offer.window.device_words = memory::name_block(context_.device_memory, endpoint_.peer, probe_);
     }
+    if (endpoint_.driver == Driver::stream) {
+      auto exported = context_.device_memory.export_to(endpoint_.peer, endpoint_.data,
+                                                       static_cast<std::size_t>(endpoint_.size_bytes));
+      if (auto* name = std::get_if<DeviceExport>(&exported)) offer.window.buffer = std::move(*name);
+    }
+    shows_buffer_ = offer.window.buffer.has_value();
     return offer.pack();
   }
 
@@ -178,7 +201,7 @@ class DeviceSender final : public Sender {
     on_gpu(done_.address());
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
     // Kernels put all of a device-driven send.
-    if (endpoint_.driver == Driver::host && plan.transport_partitions() > most_written_flags) {
+    if (endpoint_.driver != Driver::device && plan.transport_partitions() > most_written_flags) {
       flag_source_ = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
     }
   }
@@ -232,6 +255,10 @@ class DeviceSender final : public Sender {
     route.promise =
         reinterpret_cast<const std::uint64_t*>(both_device ? own_.device_words() : own_.host_words_on_gpu());
     route.peer = theirs_.peer();
+    if (shows_buffer_ && receiver_driver_ == Driver::stream) {
+      route.stream = {reinterpret_cast<memory::SenderWords*>(own_.device_words()),
+                      stream_words(theirs_.device_words(), plan_), theirs_.buffer(), data_};
+    }
     return route;
   }
 
@@ -299,6 +326,7 @@ class DeviceSender final : public Sender {
   std::byte* data_ = nullptr;
   Driver receiver_driver_ = Driver::host;
   bool packets_ = false;
+  bool shows_buffer_ = false;
   const DeviceBlock& probe_;
   Window own_;                   ///< the promise, in GPU memory too of a device-driven side; used there where both are
   PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
@@ -325,7 +353,7 @@ class DeviceReceiver final : public Receiver {
         buffer_(std::move(buffer)),
         sender_(std::move(sender)),
         own_(context.host_memory, context.device_memory, endpoint.device, flags_bytes(plan),
-             flags_bytes(plan) + slots_bytes()) {}
+             flags_bytes(plan) + slots_bytes() + (endpoint.driver == Driver::stream ? bytes_of_line : 0)) {}
 
   wire::Bytes answer() override {
     Answer answer{endpoint_.driver, packets_, own_.name_for(endpoint_.peer)};
@@ -353,6 +381,10 @@ class DeviceReceiver final : public Receiver {
     if (packets_) route.slots = own_.device_words() + flags_bytes(plan_);
     route.credit = reinterpret_cast<Epoch*>(both_device ? sender_.device_words() : sender_.host_words_on_gpu());
     route.peer = sender_.peer();
+    if (endpoint_.driver == Driver::stream && sender_.buffer() != nullptr) {
+      route.stream = {reinterpret_cast<memory::SenderWords*>(sender_.device_words()),
+                      stream_words(own_.device_words(), plan_), endpoint_.data, sender_.buffer()};
+    }
     return route;
   }
 

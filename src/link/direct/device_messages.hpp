@@ -16,7 +16,7 @@ struct DeviceOffer {
   bool packets = false;  ///< the buffer is aligned for them, and kernels do not compute in the receiver's memory
   Epoch first_epoch{};
   /// The promise, as host words and as device words; of a sender whose host opens the epochs the device words are any,
-  /// for the receiver to try whether it can map them.
+  /// for the receiver to try whether it can map them. The buffer, where streams shall move it and it can be mapped.
   memory::WindowName window;
 
   wire::Bytes pack() const {
@@ -28,7 +28,7 @@ struct DeviceOffer {
   static DeviceOffer unpack(std::span<const std::byte> bytes) {
     wire::Reader message(bytes);
     DeviceOffer offer;
-    offer.driver = message.get_enum(Driver::device);
+    offer.driver = message.get_enum(Driver::stream);
     offer.packets = message.get_bool();
     offer.first_epoch = message.get<Epoch>();
     offer.window = memory::get_window(message);
@@ -54,12 +54,12 @@ struct DeviceAnswer {
   static DeviceAnswer unpack(std::span<const std::byte> bytes) {
     wire::Reader message(bytes);
     DeviceAnswer answer;
-    answer.driver = message.get_enum(Driver::device);
+    answer.driver = message.get_enum(Driver::stream);
     answer.packets = message.get_bool();
     answer.window = memory::get_window(message);
     message.end();
     const bool shows_flags =
-        answer.window.device_words && answer.window.host_words.has_value() == (answer.driver == Driver::host);
+        answer.window.device_words && answer.window.host_words.has_value() == (answer.driver != Driver::device);
     if (!shows_flags || answer.window.buffer.has_value() == answer.packets) {
       throw wire::malformed("names other memory than a receiver's flags and buffer");
     }

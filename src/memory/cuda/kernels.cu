@@ -1,5 +1,6 @@
 // The entry points of the library's own kernels; compiled to one image for all GPUs, which the library carries.
 #include "memory/kernel_bodies.cuh"
+#include "memory/message_bodies.cuh"
 #include "memory/pack_bodies.cuh"
 #include "memory/reduce_bodies.cuh"
 
@@ -27,4 +28,8 @@ extern "C" __global__ void __launch_bounds__(512) partita_reduce_elements(const 
 
 extern "C" __global__ void __launch_bounds__(512) partita_pack_elements(const memory::PackElements arguments) {
   memory::pack_elements(arguments, {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x});
+}
+
+extern "C" __global__ void __launch_bounds__(1024) partita_run_messages(const memory::RunMessages arguments) {
+  memory::run_messages(arguments, blockIdx.x);
 }

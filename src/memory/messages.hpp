@@ -1,0 +1,71 @@
+// Messages between two GPU memories that streams move by themselves: what their kernels share, and their arguments.
+// docs/design/queues.md, "Without the CPU".
+#pragma once
+
+#include <partita/device/impl/epoch.hpp>
+
+#include "memory/kernels.hpp"
+
+namespace partita::memory {
+
+/// In the sender's GPU memory; the receiver's stream stores them. Each holds the newest epoch of which it is true.
+struct SenderWords {
+  Epoch started;    ///< the receive buffer may be written
+  Epoch pulled;     ///< the receiver has copied the message
+  Epoch will_pull;  ///< the receiver wants to, unless the sender wants to push
+  Epoch yielded;    ///< the sender wants to, and may
+};
+
+/// In the receiver's GPU memory; the sender's stream stores them.
+struct ReceiverWords {
+  Epoch pushed;     ///< the message lies in the receive buffer
+  Epoch offered;    ///< it may be copied out of the send buffer
+  Epoch will_push;  ///< the sender wants to move what it has offered
+};
+
+/// How an epoch of a message has ended on one side, or why it never will.
+enum class MessageFault : partita_u32 { none, too_late, released };
+
+/// Between the steps of one side, in its GPU memory. They run one after the other, in streams.
+struct MessageState {
+  Epoch epoch;              ///< started last
+  Epoch moves;              ///< in which this side moves the message
+  Epoch over;               ///< whose end this side has seen
+  partita_u32 blocks_done;  ///< of the step that moves; 0 between steps
+  partita_u32 fault;        ///< MessageFault; not none: no step does anything any more
+  partita_u32 released;     ///< the host's: not 0 ends waits
+};
+
+/// One side of a message, in its GPU memory. Addresses are as this GPU uses them.
+struct StreamMessage {
+  MessageState state;
+  SenderWords* sender = nullptr;
+  ReceiverWords* receiver = nullptr;
+  unsigned char* to = nullptr;  ///< the receive buffer
+  const unsigned char* from = nullptr;
+  partita_i64 size_bytes = 0;
+  partita_u32 sends = 0;  ///< 0: this side receives
+  /// The program has started the receive before each start of the send.
+  partita_u32 is_ready = 0;
+  partita_u32* fault_on_host = nullptr;  ///< a copy of the state's
+};
+
+/// What a step does with messages that were matched once, at both sides: an epoch's start, later its wait. Only waits
+/// wait for the peer. A look is a wait that does not: over() tells.
+enum class MessageStep : partita_u32 { start, wait, look };
+
+/// The arguments of Kernel::run_messages: first one thread a message decides whether this side moves it, then all
+/// threads of its blocks do. Both in one launch where a message has one block; else in two, one behind the other.
+struct RunMessages {
+  static constexpr Kernel kernel = Kernel::run_messages;
+  static constexpr partita_u32 most = 32;
+  StreamMessage* messages[most] = {};
+  partita_u32 count = 0;
+  partita_u32 blocks_each = 1;  ///< a grid of `count` times so many
+  MessageStep step = MessageStep::start;
+  partita_u32 decides = 1;
+  partita_u32 moves = 1;
+  partita_u64 limit_ns = 0;  ///< of a wait; 0: none
+};
+
+}  // namespace partita::memory

@@ -1,0 +1,254 @@
+#include "queue/stream_side.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "memory/grid.hpp"
+
+namespace partita {
+namespace {
+
+/// Up to here one block moves a message, in the launch that decides: a second launch would cost more.
+constexpr std::int64_t most_bytes_of_a_block = 64 * 1024;
+constexpr std::int64_t bytes_of_a_thread = 16;
+constexpr std::int64_t threads_of_a_warp = 32;
+constexpr std::int64_t most_threads = 1024;
+
+memory::Grid block_for(std::int64_t bytes) {
+  const std::int64_t warps = (bytes / bytes_of_a_thread + threads_of_a_warp - 1) / threads_of_a_warp;
+  return {1, static_cast<unsigned>(std::clamp(warps * threads_of_a_warp, threads_of_a_warp, most_threads))};
+}
+
+Epoch load(const Epoch& word) {
+  return std::atomic_ref(const_cast<Epoch&>(word)).load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+StreamSide::StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name,
+                       bool ready)
+    : services_(services),
+      half_(half),
+      name_(std::move(name)),
+      ready_(ready),
+      bytes_(half.plan().total_bytes()),
+      host_block_(services.host_memory, sizeof(HostWords)),
+      message_block_(services.device_memory, half.terms().place.device, sizeof(memory::StreamMessage)),
+      route_(route),
+      newest_(half.epoch()) {
+  memory::StreamMessage message{};
+  message.state.epoch = message.state.moves = message.state.over = half.epoch();
+  message.sender = route.sender;
+  message.receiver = route.receiver;
+  message.to = reinterpret_cast<unsigned char*>(route.to);
+  message.from = reinterpret_cast<const unsigned char*>(route.from);
+  message.size_bytes = bytes_;
+  message.sends = sends() ? 1 : 0;
+  message.is_ready = ready ? 1 : 0;
+  message.fault_on_host = on_gpu(words().fault);
+  services.device_memory.copy(message_block_.address(), &message, sizeof message);
+}
+
+StreamSide::~StreamSide() {
+  if (is_watched_) services_.device_watch.remove(*this);
+  release();
+  try {
+    if (own_stream_ != nullptr) own_stream_->drain();
+    if (release_queue_ != nullptr) release_queue_->drain();
+  } catch (const Error&) {
+    // The GPU no longer works: nothing is under way.
+  }
+}
+
+template <class Word>
+Word* StreamSide::on_gpu(Word& word) const {
+  return reinterpret_cast<Word*>(services_.device_memory.device_pointer(device(), reinterpret_cast<std::byte*>(&word)));
+}
+
+/// What decides spins, so it has one thread a message; what moves much has many, behind it.
+void StreamSide::run(memory::Stream& stream, memory::MessageStep step) {
+  memory::RunMessages run;
+  run.messages[0] = message();
+  run.count = 1;
+  run.step = step;
+  run.limit_ns = static_cast<partita_u64>(services_.settings.timeout_s * 1e9);
+  const bool may_move = step != memory::MessageStep::start || sends();
+  if (!may_move || bytes_ <= most_bytes_of_a_block) {
+    run.moves = may_move ? 1 : 0;
+    return stream.launch(may_move ? block_for(bytes_) : memory::Grid{}, run);
+  }
+  run.moves = 0;
+  stream.launch(memory::Grid{}, run);
+  const memory::Grid grid = memory::grid_for(bytes_);
+  run.decides = 0;
+  run.moves = 1;
+  run.blocks_each = grid.blocks;
+  stream.launch(grid, run);
+}
+
+void StreamSide::enqueue_start(memory::Stream& stream) {
+  half_.throw_if_failed();
+  half_.throw_if_given_up();
+  if (!is_watched_) services_.device_watch.add(*this);  // from here on kernels may wait
+  is_watched_ = true;
+  run(stream, memory::MessageStep::start);
+  if (stream.capturing()) {
+    is_captured_.store(true, std::memory_order_relaxed);
+  } else {
+    newest_.store(next(newest_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  }
+}
+
+/// A ready send has pushed when its start is over.
+void StreamSide::enqueue_wait(memory::Stream& stream) {
+  if (!ready_) run(stream, memory::MessageStep::wait);
+}
+
+/// Of streams, once one has run it. Throws Error where the GPU works no longer.
+Epoch StreamSide::newest_epoch() const {
+  if (!is_captured_.load(std::memory_order_relaxed)) return newest_.load(std::memory_order_relaxed);
+  return read().state.epoch;
+}
+
+void StreamSide::throw_if_faulty() const {
+  half_.throw_if_failed();
+  const auto fault = static_cast<memory::MessageFault>(load(words().fault));
+  if (fault == memory::MessageFault::none) return;
+  if (fault == memory::MessageFault::too_late) {
+    throw Error(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", services_.settings.timeout_s,
+                explain());
+  }
+  if (half_.ending.heard()) throw half_.why_lost(explain());
+  throw Error(ErrorClass::other, "the request was given up while a stream waited for it. {}", explain());
+}
+
+memory::Stream& StreamSide::own_stream() {
+  if (own_stream_ == nullptr) own_stream_ = services_.device_memory.make_stream(device());
+  return *own_stream_;
+}
+
+void StreamSide::start() {
+  if (half_.ending.loses(next(newest_.load(std::memory_order_relaxed)))) throw half_.why_lost(explain());
+  throw_if_faulty();
+  enqueue_start(own_stream());
+  looks_ = 0;
+  std::atomic_ref(words().looks).store(0, std::memory_order_relaxed);
+  active_.store(true, std::memory_order_release);
+}
+
+/// One more look of the GPU's at what only it sees.
+void StreamSide::look() {
+  run(own_stream(), memory::MessageStep::look);
+  const memory::MessageState& state = message()->state;
+  memory::StoreWords told;
+  told.add({.word = on_gpu(words().epoch), .from = &state.epoch});
+  told.add({.word = on_gpu(words().over), .from = &state.over});
+  told.add({.word = on_gpu(words().looks), .value = ++looks_});
+  own_stream().launch(memory::Grid{}, told);
+}
+
+bool StreamSide::done() {
+  throw_if_faulty();
+  const bool lost = half_.ending.loses(newest_.load(std::memory_order_relaxed));
+  if (looks_ == 0) look();
+  if (load(words().looks) != looks_) {
+    own_stream().idle();  // throws where the GPU works no longer
+    return false;
+  }
+  if (words().over == words().epoch) return true;
+  if (lost) throw half_.why_lost(explain());
+  look();
+  return false;
+}
+
+void StreamSide::give_up(const std::optional<Error>& cause) {
+  if (half_.given_up()) return;
+  half_.give_up();
+  release();
+  if (cause) half_.say(newest_.load(std::memory_order_relaxed), "gave its request up", *cause);
+  close();
+}
+
+void StreamSide::take_over_epochs() {
+  if (is_watched_) services_.device_watch.remove(*this);
+  is_watched_ = false;
+  half_.set_epoch(newest_epoch());
+}
+
+/// Kernels that wait go on, for good. Any thread.
+void StreamSide::release() noexcept {
+  try {
+    const std::lock_guard lock(release_mutex_);
+    if (release_queue_ != nullptr) return;
+    release_queue_ = services_.device_memory.make_copy_queue(device());
+    release_queue_->write(&message()->state.released, 1);
+  } catch (const Error&) {
+    // The GPU works no longer, and so do its kernels.
+  }
+}
+
+void StreamSide::watch_kernels(KernelFindings& findings) {
+  std::optional<Error> why;
+  if (!half_.failed()) {
+    why = why_in_vain(findings);
+    if (!why) return;
+    half_.fail_on_both_sides(
+        "failed", *why,
+        services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi : Mail::Caller::may_not);
+  }
+  release();
+}
+
+/// Why streams wait in vain, if they do. What the peer had done before it ended they see first.
+std::optional<Error> StreamSide::why_in_vain(KernelFindings& findings) {
+  if (const Error* fault = findings.fault_of(device())) return *fault;
+  std::optional<Error> why;
+  if (half_.ending.heard()) {
+    try {
+      if (half_.ending.loses(newest_epoch())) why = half_.why_lost(explain());
+    } catch (const Error& error) {
+      why = error;
+    }
+  } else {
+    why = findings.why_ended(half_.peer(), name_);
+  }
+  looks_in_vain_ = why ? looks_in_vain_ + 1 : 0;
+  return looks_in_vain_ < 2 ? std::nullopt : why;
+}
+
+StreamSide::Words StreamSide::read() const {
+  auto& memory = services_.device_memory;
+  Words read{};
+  memory.copy(&read.state, &message()->state, sizeof read.state);
+  if (sends()) {
+    memory::SenderWords words{};
+    memory.copy(&words, route_.sender, sizeof words);
+    read.peer_started = words.started;
+    read.peer_moved = words.pulled;
+  } else {
+    memory::ReceiverWords words{};
+    memory.copy(&words, route_.receiver, sizeof words);
+    read.peer_moved = words.pushed;
+    read.offered = words.offered;
+  }
+  return read;
+}
+
+std::string StreamSide::explain() const {
+  const auto sentence = [this](const std::string& how_far) {
+    return fmt::format("{}: link {}, moved by streams; {}", name_, half_.link_name(), how_far);
+  };
+  try {
+    const Words now = read();
+    const Epoch epoch = now.state.epoch;
+    if (now.state.over == epoch) return sentence(fmt::format("epoch {} is over, and no later one has begun", epoch));
+    const bool peer_has_started = now.peer_moved == epoch || (sends() ? now.peer_started : now.offered) == epoch;
+    return sentence(fmt::format("this side has started epoch {}, the {} has {}started it", epoch,
+                                sends() ? "receiver" : "sender", peer_has_started ? "" : "not "));
+  } catch (const Error&) {
+    return sentence("the GPU no longer tells how far");
+  }
+}
+
+}  // namespace partita

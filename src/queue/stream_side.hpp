@@ -1,0 +1,109 @@
+// One side of a persistent message that streams move by themselves, between two GPU memories. docs/design/queues.md,
+// "Without the CPU".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/epoch.hpp"
+#include "core/error.hpp"
+#include "link/device_route.hpp"
+#include "memory/blocks.hpp"
+#include "memory/messages.hpp"
+#include "memory/stream.hpp"
+#include "partitioned/gpu/served_request.hpp"
+#include "partitioned/request_services.hpp"
+#include "transfer/half.hpp"
+
+namespace partita {
+
+/// All epochs of the message go this way, those too that the host starts and awaits: then the streams are its own. Its
+/// half is matched, and opens no epoch on the link. Unless said otherwise a member is called by one thread at a time.
+/// Members throw Error.
+class StreamSide final : private ServedRequest {
+ public:
+  /// `name`: of the message, how sentences begin. `ready`: the receive is started before each start of the send.
+  StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name, bool ready);
+  /// No stream uses it any more, but for what stands at a wait; and no graph is launched again.
+  ~StreamSide();
+
+  int device() const { return message_block_.device(); }
+
+  /// Asks `stream`, of this GPU, for the start of the next epoch, and for the wait of the one that was started last.
+  void enqueue_start(memory::Stream& stream);
+  void enqueue_wait(memory::Stream& stream);
+  /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
+  void pass_wait() const { throw_if_faulty(); }
+
+  /// The same of the host: opens the next epoch; ...
+  void start();
+  /// ... whether it is complete; makes progress; ...
+  bool done();
+  /// ... and closes it.
+  void close() { active_.store(false, std::memory_order_release); }
+  /// Whether one of the host's is open. Any thread.
+  bool active() const { return active_.load(std::memory_order_acquire); }
+
+  /// Whatever waits in a stream ends, and nothing begins any more; the peer hears of `cause`.
+  void give_up(const std::optional<Error>& cause);
+  /// Streams have done all that they shall do: the half goes on behind the epochs that they have run.
+  void take_over_epochs();
+  /// How far it has come; a sentence. Asks the GPU.
+  std::string explain() const;
+
+ private:
+  struct HostWords {
+    partita_u32 fault;  ///< memory::MessageFault, by the message's steps
+    Epoch epoch;        ///< these as the last look has left them
+    Epoch over;
+    partita_u32 looks;  ///< so many looks have ended
+  };
+  struct Words {
+    memory::MessageState state;
+    Epoch peer_started;  ///< the receiver; of a send
+    Epoch peer_moved;    ///< pulled, of a send; pushed
+    Epoch offered;       ///< of a receive
+  };
+
+  /// The host does not see how far streams have come.
+  bool device_driven() const override { return true; }
+  void watch_kernels(KernelFindings& findings) override;
+  std::optional<Error> why_in_vain(KernelFindings& findings);
+
+  HostWords& words() const { return *reinterpret_cast<HostWords*>(host_block_.address()); }
+  template <class Word>
+  Word* on_gpu(Word& word) const;
+  memory::StreamMessage* message() const { return reinterpret_cast<memory::StreamMessage*>(message_block_.address()); }
+  bool sends() const { return half_.side() == Side::send; }
+  void run(memory::Stream& stream, memory::MessageStep step);
+  memory::Stream& own_stream();
+  void look();
+  Epoch newest_epoch() const;
+  void throw_if_faulty() const;
+  void release() noexcept;
+  Words read() const;
+
+  const RequestServices& services_;
+  Half& half_;
+  const std::string name_;
+  const bool ready_;
+  const std::int64_t bytes_;
+  const memory::HostBlock host_block_;
+  const memory::DeviceBlock message_block_;
+  const link::StreamRoute route_;
+  std::unique_ptr<memory::Stream> own_stream_;  ///< of epochs of the host's
+  std::atomic<bool> active_{false};
+  partita_u32 looks_ = 0;  ///< that were asked for
+  bool is_watched_ = false;
+  std::atomic<bool> is_captured_{false};  ///< graphs have epochs of it, too
+  std::atomic<Epoch> newest_;             ///< epoch that was asked for otherwise
+  std::mutex release_mutex_;
+  std::unique_ptr<memory::CopyQueue> release_queue_;  ///< which writes that once
+  int looks_in_vain_ = 0;                             ///< by the watch
+};
+
+}  // namespace partita

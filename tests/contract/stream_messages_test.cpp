@@ -1,0 +1,291 @@
+// Messages between GPU memories, which streams move by themselves: who moves them when, and how they end. On streams of
+// the fake GPU; functions stand for kernels.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <partita/partita.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/fake_gpu.hpp"
+#include "support/fake_stream.hpp"
+#include "support/job.hpp"
+#include "support/persistent_ring.hpp"
+#include "support/queue_kind.hpp"
+
+namespace partita::test {
+namespace {
+
+using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*);
+
+/// Numbers in GPU memory.
+class Numbers {
+ public:
+  Numbers(std::size_t count, int value) : memory_(mapped, count * sizeof(int)), count_(count) { fill(value); }
+
+  int* data() { return reinterpret_cast<int*>(memory_.data()); }
+  MPI_Count count() const { return static_cast<MPI_Count>(count_); }
+  void fill(int value) { std::fill_n(data(), count_, value); }
+  bool are(int value) {
+    return std::all_of(data(), data() + count_, [value](int each) { return each == value; });
+  }
+
+ private:
+  FakeGpuBuffer memory_;
+  std::size_t count_;
+};
+
+/// A queue with the stream of the program's behind it.
+class Line {
+ public:
+  explicit Line(int which) : stream_(queue_stream(which)) {
+    EXPECT_OK(Partita_Queue_init(&queue_, PARTITA_QUEUE_CUDA, stream_));
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line() {
+    worker().drain();
+    EXPECT_OK(Partita_Queue_free(&queue_));
+  }
+
+  FakeWorker& worker() const { return *static_cast<FakeWorker*>(*static_cast<void**>(stream_)); }
+  void launch(std::function<void()> kernel) const { worker().ask(std::move(kernel)); }
+  void start(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_start(queue_, &request)); }
+  void wait(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_wait(queue_, &request)); }
+  void finish() { ASSERT_OK(Partita_Queue_wait(queue_)); }
+  Partita_Queue queue() const { return queue_; }
+
+ private:
+  void* stream_;
+  Partita_Queue queue_ = PARTITA_QUEUE_NULL;
+};
+
+/// Sizes that one block moves, and that many do.
+class StreamMessages : public PersistentRing, public testing::WithParamInterface<std::size_t> {
+ protected:
+  Partita_Request send(Numbers& from, int tag, Init init = Partita_Send_init) {
+    Partita_Request made = PARTITA_REQUEST_NULL;
+    EXPECT_OK(init(from.data(), from.count(), MPI_INT, right(), tag, MPI_COMM_WORLD, &made));
+    return made;
+  }
+  Partita_Request receive(Numbers& into, int tag) {
+    Partita_Request made = PARTITA_REQUEST_NULL;
+    EXPECT_OK(Partita_Recv_init(into.data(), into.count(), MPI_INT, left(), tag, MPI_COMM_WORLD, &made));
+    return made;
+  }
+  template <class... Requests>
+  static void match(Requests&... requests) {
+    std::array all{requests...};
+    ASSERT_OK(Partita_Matchall(static_cast<int>(all.size()), all.data()));
+    for (Partita_Request each : all) EXPECT_EQ("stream", info_of(each));
+  }
+  template <class... Requests>
+  static void free_all(Requests&... requests) {
+    for (Partita_Request* const each : {&requests...}) EXPECT_OK(Partita_Request_free(each));
+  }
+  /// Who moves the message, as the request says.
+  static std::string info_of(Partita_Request request) {
+    MPI_Info info = MPI_INFO_NULL;
+    EXPECT_OK(Partita_Request_get_info(request, &info));
+    std::array<char, 32> value{};
+    int found = 0;
+    MPI_Info_get(info, "partita_moved_by", static_cast<int>(value.size()) - 1, value.data(), &found);
+    MPI_Info_free(&info);
+    return found ? value.data() : "";
+  }
+
+  ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+using StreamMessagesTimeout = StreamMessages;
+INSTANTIATE_TEST_SUITE_P(Small, StreamMessages, testing::Values(100));
+INSTANTIATE_TEST_SUITE_P(Large, StreamMessages, testing::Values(50'000));
+INSTANTIATE_TEST_SUITE_P(Small, StreamMessagesTimeout, testing::Values(100));
+
+/// The receiver's stream comes to its wait while the sender's stands behind its start: the receiver pulls.
+TEST_P(StreamMessages, a_receive_does_not_wait_for_the_senders_wait) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 1), to = send(out, 1);
+  match(from, to);
+  Line sends(0), receives(1);
+  sends.start(to);
+  sends.worker().drain();
+  harness_barrier();  // every send is started, and no receive
+  std::atomic<bool> go{false};
+  sends.launch([&] {
+    while (!go) std::this_thread::yield();
+  });
+  sends.wait(to);
+  receives.start(from);
+  receives.wait(from);
+  receives.finish();
+  EXPECT_TRUE(in.are(left()));
+  go = true;
+  sends.finish();
+  free_all(from, to);
+}
+
+/// The sender's stream comes to its wait while the receiver's stands behind its start: the sender pushes.
+TEST_P(StreamMessages, a_send_does_not_wait_for_the_receivers_wait) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 2), to = send(out, 2);
+  match(from, to);
+  Line sends(0), receives(1);
+  sends.start(to);
+  sends.worker().drain();
+  harness_barrier();
+  receives.start(from);
+  sends.wait(to);
+  sends.finish();
+  out.fill(-2);  // the send is over
+  harness_barrier();
+  receives.wait(from);
+  receives.finish();
+  EXPECT_TRUE(in.are(left()));
+  free_all(from, to);
+}
+
+TEST_P(StreamMessages, waits_in_another_order_on_the_two_sides_end) {
+  Numbers in_first(GetParam(), -1), in_second(GetParam(), -1), out_first(GetParam(), rank()),
+      out_second(GetParam(), rank() + 100);
+  Partita_Request from_first = receive(in_first, 3), to_first = send(out_first, 3);
+  Partita_Request from_second = receive(in_second, 4), to_second = send(out_second, 4);
+  match(from_first, to_first, from_second, to_second);
+  Line sends(0), receives(1);
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    sends.start(to_first);
+    sends.wait(to_first);
+    sends.start(to_second);
+    receives.start(from_first);
+    receives.start(from_second);
+    receives.wait(from_second);
+    receives.wait(from_first);
+    sends.wait(to_second);
+  }
+  sends.finish();
+  receives.finish();
+  EXPECT_TRUE(in_first.are(left()));
+  EXPECT_TRUE(in_second.are(left() + 100));
+  free_all(from_first, to_first, from_second, to_second);
+}
+
+/// It does not look whether the receive is started, and its wait has nothing to wait for.
+TEST_P(StreamMessages, a_ready_send_is_over_when_it_is_started) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 5), to = send(out, 5, Partita_Rsend_init);
+  match(from, to);
+  Line sends(0), receives(1);
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    receives.start(from);
+    receives.worker().drain();
+    harness_barrier();
+    sends.launch([&, epoch] { out.fill(rank() + epoch); });
+    sends.start(to);
+    sends.wait(to);
+    sends.launch([&] { out.fill(-2); });
+    receives.wait(from);
+    receives.launch([&, epoch] { EXPECT_TRUE(in.are(left() + epoch)); });
+  }
+  sends.finish();
+  receives.finish();
+  receives.worker().drain();
+  free_all(from, to);
+}
+
+/// Epochs live in the GPU's memory, and so the graph needs no new values.
+TEST_P(StreamMessages, a_graph_runs_an_epoch_each_time_it_is_launched) {
+  constexpr int launches = 100;
+  Numbers in(GetParam(), -1), out(GetParam(), -1);
+  Partita_Request from = receive(in, 6), to = send(out, 6);
+  match(from, to);
+  Line line(0);
+  int wrong = 0;
+  int sent = 0;
+  int received = 0;
+  line.worker().begin_capture();
+  line.launch([&] { out.fill(++sent * 10 + rank()); });
+  ASSERT_OK(Partita_Enqueue_start(line.queue(), &from));
+  ASSERT_OK(Partita_Enqueue_start(line.queue(), &to));
+  ASSERT_OK(Partita_Enqueue_wait(line.queue(), &to));
+  ASSERT_OK(Partita_Enqueue_wait(line.queue(), &from));
+  line.launch([&] { wrong += in.are(++received * 10 + left()) ? 0 : 1; });
+  const std::vector<FakeWorker::Operation> graph = line.worker().end_capture();
+  EXPECT_EQ(-1, in.data()[0]);
+  for (int i = 0; i < launches; ++i) {
+    for (const FakeWorker::Operation& node : graph) line.worker().ask(node);
+  }
+  line.worker().drain();
+  EXPECT_EQ(launches, received);
+  EXPECT_EQ(0, wrong);
+  // Between graphs others go on.
+  out.fill(7);
+  ASSERT_OK(Partita_Start(&from));
+  line.start(to);
+  line.wait(to);
+  ASSERT_OK(Partita_Wait(&from, MPI_STATUS_IGNORE));
+  line.finish();
+  EXPECT_TRUE(in.are(7));
+  free_all(from, to);
+}
+
+TEST_P(StreamMessages, a_receive_may_have_more_room_than_the_message_fills) {
+  Numbers in(GetParam() + 3, -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 7), to = send(out, 7);
+  match(from, to);
+  Line line(0);
+  line.start(from);
+  line.start(to);
+  line.wait(from);
+  line.wait(to);
+  line.finish();
+  EXPECT_EQ(left(), in.data()[GetParam() - 1]);
+  EXPECT_EQ(-1, in.data()[GetParam()]);
+  free_all(from, to);
+}
+
+/// Its streams go on, and Queue_wait tells why.
+TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a peer";
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 8), to = send(out, 8);
+  match(from, to);
+  Line line(0);
+  if (rank() == 0) {
+    line.start(from);
+    line.wait(from);
+    std::atomic<bool> over{false};
+    line.launch([&] { over = true; });
+    line.worker().drain();
+    EXPECT_TRUE(over);
+    EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_REQUEST, "Queue_wait", "freed");
+    harness_barrier();
+    free_all(from, to);
+  } else {
+    free_all(from, to);
+    harness_barrier();
+  }
+}
+
+/// Nobody sends: behind the limit the stream goes on.
+TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 9), to = send(out, 9);
+  match(from, to);
+  Line line(0);
+  line.start(from);
+  line.wait(from);
+  std::atomic<bool> over{false};
+  line.launch([&] { over = true; });
+  line.worker().drain();
+  EXPECT_TRUE(over);
+  EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
+  harness_barrier();  // a free of what the other still waits for would end its wait first
+  free_all(from, to);
+}
+
+}  // namespace
+}  // namespace partita::test
