@@ -68,8 +68,8 @@ class KernelCollective final : public Operation,
 
   // The same within a stream: a kernel of the library's is launched for an epoch, and a wait asks for nothing.
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
-  void enqueue_start(memory::Stream& stream) override;
-  void enqueue_wait(memory::Stream&) override {}
+  void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override;
+  void enqueue_wait(memory::Stream&, memory::MessageRun&) override {}
   void pass_wait() override;
 
   partita_u32 sides() const override { return 0; }

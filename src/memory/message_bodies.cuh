@@ -122,13 +122,11 @@ PARTITA_DEVICE_INLINE void move(StreamMessage& message, partita_u32 block, parti
 
 /// All threads of the grid, of which this is `block`.
 PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 block) {
-  StreamMessage& message = *run.messages[block / run.blocks_each];
-  const partita_u32 part = block % run.blocks_each;
-  if (run.decides != 0) {
-    if (device::block_rank() == 0) decide(message, run);
-    device::block_barrier();
-  }
-  if (run.moves != 0) move(message, part, run.blocks_each);
+  if (run.moving_blocks != 0) return move(*run.messages[0], block, run.moving_blocks);
+  StreamMessage& message = *run.messages[block];
+  if (device::block_rank() == 0) decide(message, run);
+  device::block_barrier();
+  if (message.size_bytes <= most_bytes_of_a_block) move(message, 0, 1);
 }
 
 }  // namespace partita::memory

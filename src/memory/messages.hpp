@@ -54,17 +54,19 @@ struct StreamMessage {
 /// wait for the peer. A look is a wait that does not: over() tells.
 enum class MessageStep : partita_u32 { start, wait, look };
 
-/// The arguments of Kernel::run_messages: first one thread a message decides whether this side moves it, then all
-/// threads of its blocks do. Both in one launch where a message has one block; else in two, one behind the other.
+/// A message that is no larger is moved by one block, in the launch that decides: a second launch would cost more.
+inline constexpr partita_i64 most_bytes_of_a_block = 64 * 1024;
+
+/// The arguments of Kernel::run_messages. One thread of a message decides whether this side moves it, and its block
+/// does so at once, unless the message is too large for that: then a second launch, of one message and many blocks,
+/// follows.
 struct RunMessages {
   static constexpr Kernel kernel = Kernel::run_messages;
   static constexpr partita_u32 most = 32;
   StreamMessage* messages[most] = {};
-  partita_u32 count = 0;
-  partita_u32 blocks_each = 1;  ///< a grid of `count` times so many
+  partita_u32 count = 0;          ///< of blocks, one a message, where the launch decides
+  partita_u32 moving_blocks = 0;  ///< not 0: the second launch, of so many blocks
   MessageStep step = MessageStep::start;
-  partita_u32 decides = 1;
-  partita_u32 moves = 1;
   partita_u64 limit_ns = 0;  ///< of a wait; 0: none
 };
 

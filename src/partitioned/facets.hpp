@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "memory/message_run.hpp"
 #include "memory/stream.hpp"
 #include "partita/device/prequest.h"
 
@@ -62,12 +63,13 @@ class StreamRunnable {
   /// where it can. The same until something else is called. `captured`: the program is capturing the stream, and each
   /// launch of the graph shall be an epoch. Neither blocks nor throws.
   virtual std::string why_not_on(const memory::Stream& stream, bool captured) const = 0;
-  /// Asks `stream` for the start of the next epoch: what the stream does before is done then. Where this throws,
-  /// nothing was asked for, no epoch is open, and enqueue_wait() is not called.
-  virtual void enqueue_start(memory::Stream& stream) = 0;
-  /// Asks `stream` for the wait: what comes behind finds the epoch complete, or that it never will be. It always lets
+  /// Asks `stream` for the start of the next epoch, or adds it to `together`, starts that the caller launches there
+  /// next: what the stream does before is done then. Where this throws, nothing was asked for, no epoch is open, and
+  /// enqueue_wait() is not called.
+  virtual void enqueue_start(memory::Stream& stream, memory::MessageRun& together) = 0;
+  /// Asks for the wait likewise: what comes behind finds the epoch complete, or that it never will be. It always lets
   /// the stream go on.
-  virtual void enqueue_wait(memory::Stream& stream) = 0;
+  virtual void enqueue_wait(memory::Stream& stream, memory::MessageRun& together) = 0;
   /// The stream has passed the oldest wait, if that was not captured, for which this was not called. The epoch is
   /// closed for the host. Throws what went wrong in it, if nobody was told before: then abandon() follows. In a step of
   /// the progress engine, while the next epochs may be under way; does not block.

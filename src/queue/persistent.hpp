@@ -57,8 +57,10 @@ class PersistentRequest final : public Operation, private StreamRunnable {
   PersistentRequest(const RequestServices& services, const char* kind, std::unique_ptr<Request> carried, SendMode mode);
 
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
-  void enqueue_start(memory::Stream& stream) override { by_stream_->enqueue_start(stream); }
-  void enqueue_wait(memory::Stream& stream) override { by_stream_->enqueue_wait(stream); }
+  void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override {
+    by_stream_->add_start(stream, together);
+  }
+  void enqueue_wait(memory::Stream&, memory::MessageRun& together) override { by_stream_->add_wait(together); }
   void pass_wait() override { by_stream_->pass_wait(); }
 
   const RequestServices& services_;

@@ -192,20 +192,24 @@ void StreamQueue::run_starts(std::span<Operation* const> operations) {
     return usable != nullptr && usable->has_device_request();
   });
   enqueue(make(Kind::start, holds, by_engine));
+  memory::MessageRun together(memory::MessageStep::start, requests_.settings.timeout_s);
   for (Operation* const each : by_stream) {
-    about(*each, [&] { runs_.start(*each, captured_); });
+    about(*each, [&] { runs_.start(*each, captured_, together); });
   }
+  if (!by_stream.empty()) about(*by_stream.front(), [&] { together.launch(*stream_); });
 }
 
 void StreamQueue::run_waits(std::span<Operation* const> operations) {
   std::vector<Operation*> by_engine;
+  memory::MessageRun together(memory::MessageStep::wait, requests_.settings.timeout_s);
   for (Operation* const each : operations) {
     if (runs_.has_start(*each)) {
-      about(*each, [&] { runs_.wait(*each); });
+      about(*each, [&] { runs_.wait(*each, together); });
     } else {
       by_engine.push_back(each);
     }
   }
+  if (!operations.empty()) about(*operations.front(), [&] { together.launch(*stream_); });
   enqueue(make(Kind::wait, true, by_engine));
 }
 

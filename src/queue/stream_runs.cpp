@@ -40,13 +40,13 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
               operation.explain());
 }
 
-void StreamRuns::start(Operation& operation, bool captured) {
+void StreamRuns::start(Operation& operation, bool captured, memory::MessageRun& together) {
   Start& added = starts_.insert_or_assign(&operation, Start{captured, false}).first->second;
-  operation.facets().stream_runnable->enqueue_start(stream_);
+  operation.facets().stream_runnable->enqueue_start(stream_, together);
   added.succeeded = true;
 }
 
-void StreamRuns::wait(Operation& operation) {
+void StreamRuns::wait(Operation& operation, memory::MessageRun& together) {
   const Start start = starts_.extract(&operation).mapped();
   if (!start.succeeded || start.captured) {
     operation.count_enqueued(-1);  // nobody sees how often the graph passes
@@ -54,7 +54,7 @@ void StreamRuns::wait(Operation& operation) {
     waited_.push_back(&operation);
     count_.store(waited_.size(), std::memory_order_relaxed);
   }
-  if (start.succeeded) operation.facets().stream_runnable->enqueue_wait(stream_);
+  if (start.succeeded) operation.facets().stream_runnable->enqueue_wait(stream_, together);
 }
 
 std::vector<Operation*> StreamRuns::take_waits() {

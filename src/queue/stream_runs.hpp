@@ -27,12 +27,13 @@ class StreamRuns {
   /// Throws Error where just one of start and wait would be captured.
   void check_waitable(const Operation& operation, std::size_t place, bool captured) const;
 
-  /// Asks the stream for the start. Where that throws, the wait has nothing to wait for.
-  void start(Operation& operation, bool captured);
+  /// Asks the stream for the start, or adds it to `together`, which the caller launches there next. Where that throws,
+  /// the wait has nothing to wait for.
+  void start(Operation& operation, bool captured, memory::MessageRun& together);
   /// Whether the newest start of `operation` in this queue went to the stream, and has no wait.
   bool has_start(const Operation& operation) const { return starts_.contains(&operation); }
-  /// Asks the stream for the wait. Whether it may throw or not, the operation counts as enqueued until pass().
-  void wait(Operation& operation);
+  /// Asks for the wait likewise. Whether it may throw or not, the operation counts as enqueued until pass().
+  void wait(Operation& operation, memory::MessageRun& together);
 
   /// How many waits there are that take_waits() has not given. Any thread.
   std::size_t waits() const { return count_.load(std::memory_order_relaxed); }

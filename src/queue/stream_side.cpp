@@ -1,24 +1,10 @@
 #include "queue/stream_side.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
-#include "memory/grid.hpp"
-
 namespace partita {
 namespace {
-
-/// Up to here one block moves a message, in the launch that decides: a second launch would cost more.
-constexpr std::int64_t most_bytes_of_a_block = 64 * 1024;
-constexpr std::int64_t bytes_of_a_thread = 16;
-constexpr std::int64_t threads_of_a_warp = 32;
-constexpr std::int64_t most_threads = 1024;
-
-memory::Grid block_for(std::int64_t bytes) {
-  const std::int64_t warps = (bytes / bytes_of_a_thread + threads_of_a_warp - 1) / threads_of_a_warp;
-  return {1, static_cast<unsigned>(std::clamp(warps * threads_of_a_warp, threads_of_a_warp, most_threads))};
-}
 
 Epoch load(const Epoch& word) {
   return std::atomic_ref(const_cast<Epoch&>(word)).load(std::memory_order_acquire);
@@ -66,33 +52,12 @@ Word* StreamSide::on_gpu(Word& word) const {
   return reinterpret_cast<Word*>(services_.device_memory.device_pointer(device(), reinterpret_cast<std::byte*>(&word)));
 }
 
-/// What decides spins, so it has one thread a message; what moves much has many, behind it.
-void StreamSide::run(memory::Stream& stream, memory::MessageStep step) {
-  memory::RunMessages run;
-  run.messages[0] = message();
-  run.count = 1;
-  run.step = step;
-  run.limit_ns = static_cast<partita_u64>(services_.settings.timeout_s * 1e9);
-  const bool may_move = step != memory::MessageStep::start || sends();
-  if (!may_move || bytes_ <= most_bytes_of_a_block) {
-    run.moves = may_move ? 1 : 0;
-    return stream.launch(may_move ? block_for(bytes_) : memory::Grid{}, run);
-  }
-  run.moves = 0;
-  stream.launch(memory::Grid{}, run);
-  const memory::Grid grid = memory::grid_for(bytes_);
-  run.decides = 0;
-  run.moves = 1;
-  run.blocks_each = grid.blocks;
-  stream.launch(grid, run);
-}
-
-void StreamSide::enqueue_start(memory::Stream& stream) {
+void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
   half_.throw_if_failed();
   half_.throw_if_given_up();
   if (!is_watched_) services_.device_watch.add(*this);  // from here on kernels may wait
   is_watched_ = true;
-  run(stream, memory::MessageStep::start);
+  starts.add(message(), sends() ? bytes_ : 0);
   if (stream.capturing()) {
     is_captured_.store(true, std::memory_order_relaxed);
   } else {
@@ -101,8 +66,8 @@ void StreamSide::enqueue_start(memory::Stream& stream) {
 }
 
 /// A ready send has pushed when its start is over.
-void StreamSide::enqueue_wait(memory::Stream& stream) {
-  if (!ready_) run(stream, memory::MessageStep::wait);
+void StreamSide::add_wait(memory::MessageRun& waits) {
+  if (!ready_) waits.add(message(), bytes_);
 }
 
 /// Of streams, once one has run it. Throws Error where the GPU works no longer.
@@ -131,7 +96,9 @@ memory::Stream& StreamSide::own_stream() {
 void StreamSide::start() {
   if (half_.ending.loses(next(newest_.load(std::memory_order_relaxed)))) throw half_.why_lost(explain());
   throw_if_faulty();
-  enqueue_start(own_stream());
+  memory::MessageRun starts = steps(memory::MessageStep::start);
+  add_start(own_stream(), starts);
+  starts.launch(own_stream());
   looks_ = 0;
   std::atomic_ref(words().looks).store(0, std::memory_order_relaxed);
   active_.store(true, std::memory_order_release);
@@ -139,7 +106,9 @@ void StreamSide::start() {
 
 /// One more look of the GPU's at what only it sees.
 void StreamSide::look() {
-  run(own_stream(), memory::MessageStep::look);
+  memory::MessageRun looks = steps(memory::MessageStep::look);
+  looks.add(message(), bytes_);
+  looks.launch(own_stream());
   const memory::MessageState& state = message()->state;
   memory::StoreWords told;
   told.add({.word = on_gpu(words().epoch), .from = &state.epoch});

@@ -13,7 +13,7 @@
 #include "core/error.hpp"
 #include "link/device_route.hpp"
 #include "memory/blocks.hpp"
-#include "memory/messages.hpp"
+#include "memory/message_run.hpp"
 #include "memory/stream.hpp"
 #include "partitioned/gpu/served_request.hpp"
 #include "partitioned/request_services.hpp"
@@ -33,9 +33,10 @@ class StreamSide final : private ServedRequest {
 
   int device() const { return message_block_.device(); }
 
-  /// Asks `stream`, of this GPU, for the start of the next epoch, and for the wait of the one that was started last.
-  void enqueue_start(memory::Stream& stream);
-  void enqueue_wait(memory::Stream& stream);
+  /// Adds the start of the next epoch to `starts`, which are launched next in `stream`, of this GPU; and the wait for
+  /// the one that was started last.
+  void add_start(memory::Stream& stream, memory::MessageRun& starts);
+  void add_wait(memory::MessageRun& waits);
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
   void pass_wait() const { throw_if_faulty(); }
 
@@ -79,7 +80,7 @@ class StreamSide final : private ServedRequest {
   Word* on_gpu(Word& word) const;
   memory::StreamMessage* message() const { return reinterpret_cast<memory::StreamMessage*>(message_block_.address()); }
   bool sends() const { return half_.side() == Side::send; }
-  void run(memory::Stream& stream, memory::MessageStep step);
+  memory::MessageRun steps(memory::MessageStep step) const { return {step, services_.settings.timeout_s}; }
   memory::Stream& own_stream();
   void look();
   Epoch newest_epoch() const;
