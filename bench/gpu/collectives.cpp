@@ -1,4 +1,4 @@
-// collective.in-kernel: collectives that a running kernel does, without a launch for each.
+// collective.in-kernel: collectives that a running kernel does, without a launch for each; and the same launched.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -103,21 +103,50 @@ class CollectiveMeasurement : public GpuMeasurement {
   DeviceBuffer second_;
 };
 
-class KernelCollective final : public CollectiveMeasurement {
- public:
-  KernelCollective(Job& job, std::string name, const Case& c, Collective kind, const std::string& algorithm)
-      : CollectiveMeasurement(job, std::move(name), c, kind), blocks_(choose_blocks()) {
+/// Partita's, whose epochs kernels open.
+class DeviceDrivenCollective : public CollectiveMeasurement {
+ protected:
+  DeviceDrivenCollective(Job& job, std::string name, const Case& c, Collective kind, const std::string& algorithm)
+      : CollectiveMeasurement(job, std::move(name), c, kind) {
     RequestShape shape;
     shape.driver = "device";
     shape.algorithm = algorithm;
     const OwnedInfo info = info_of(shape);
     check(init(info.get()), name_.c_str());
+  }
+  ~DeviceDrivenCollective() override { Partita_Request_free(&request_); }
+
+  Partita_Request request_ = PARTITA_REQUEST_NULL;
+
+ private:
+  int init(MPI_Info info) {
+    const auto count = static_cast<MPI_Count>(exchange_.count);
+    switch (exchange_.kind) {
+      case Collective::allreduce:
+        return Partita_Pallreduce_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, &request_);
+      case Collective::allgather:
+        return Partita_Pallgather_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
+                                       &request_);
+      case Collective::reduce_scatter:
+        return Partita_Preduce_scatter_block_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
+                                                  &request_);
+      case Collective::alltoall:
+        return Partita_Palltoall_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
+                                      &request_);
+      default:
+        return Partita_Pbcast_init(sent(), 1, count, MPI_INT, 0, MPI_COMM_WORLD, info, &request_);
+    }
+  }
+};
+
+/// By calls in a kernel of the program's, which does one after another.
+class KernelCollective final : public DeviceDrivenCollective {
+ public:
+  KernelCollective(Job& job, std::string name, const Case& c, Collective kind, const std::string& algorithm)
+      : DeviceDrivenCollective(job, std::move(name), c, kind, algorithm), blocks_(choose_blocks()) {
     check(Partita_Prequest_create(&prequest_, request_), "Partita_Prequest_create");
   }
-  ~KernelCollective() override {
-    Partita_Prequest_free(&prequest_);
-    Partita_Request_free(&request_);
-  }
+  ~KernelCollective() override { Partita_Prequest_free(&prequest_); }
 
   double sample(const Round& round) override {
     report_.clear();
@@ -146,30 +175,90 @@ class KernelCollective final : public CollectiveMeasurement {
     }
     return wanted;
   }
-  int init(MPI_Info info) {
-    const auto count = static_cast<MPI_Count>(exchange_.count);
-    switch (exchange_.kind) {
-      case Collective::allreduce:
-        return Partita_Pallreduce_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, &request_);
-      case Collective::allgather:
-        return Partita_Pallgather_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
-                                       &request_);
-      case Collective::reduce_scatter:
-        return Partita_Preduce_scatter_block_init(sent(), received(), 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
-                                                  &request_);
-      case Collective::alltoall:
-        return Partita_Palltoall_init(sent(), 1, count, MPI_INT, received(), count, MPI_INT, MPI_COMM_WORLD, info,
-                                      &request_);
-      default:
-        return Partita_Pbcast_init(sent(), 1, count, MPI_INT, 0, MPI_COMM_WORLD, info, &request_);
-    }
-  }
 
   int threads_ = 0;
   int blocks_;
-  Partita_Request request_ = PARTITA_REQUEST_NULL;
   MPIX_Prequest prequest_{};
   Mailbox<KernelReport> report_;
+};
+
+/// Collectives in a graph, one behind the other.
+class CollectiveGraph {
+ public:
+  CollectiveGraph() = default;
+  ~CollectiveGraph() { end(); }
+  CollectiveGraph(const CollectiveGraph&) = delete;
+  CollectiveGraph& operator=(const CollectiveGraph&) = delete;
+
+  /// Captures `run` so many times, unless that was done before.
+  template <class Run>
+  void capture(const Stream& stream, int count, Run run) {
+    if (count == count_) return;
+    end();
+    check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    for (int i = 0; i < count; ++i) run();
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&graph_, captured, 0), "cudaGraphInstantiate");
+    check(cudaGraphDestroy(captured), "cudaGraphDestroy");
+    check(cudaGraphUpload(graph_, stream.get()), "cudaGraphUpload");
+    stream.synchronize();
+    count_ = count;
+  }
+  void launch(const Stream& stream) const { check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch"); }
+
+ private:
+  void end() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    graph_ = nullptr;
+    count_ = 0;
+  }
+
+  cudaGraphExec_t graph_ = nullptr;
+  int count_ = 0;
+};
+
+enum class Launch { one_by_one, in_a_graph };
+
+/// By the library's own kernels, which a queue of the stream launches, a launch for each. The first one shows them all.
+class LaunchedCollective final : public DeviceDrivenCollective {
+ public:
+  LaunchedCollective(Job& job, std::string name, const Case& c, Collective kind, const std::string& algorithm,
+                     Launch launch)
+      : DeviceDrivenCollective(job, std::move(name), c, kind, algorithm), launch_(launch), native_(stream_.get()) {
+    check(Partita_Match(&request_), "Partita_Match");
+    check(Partita_Queue_init(&queue_, PARTITA_QUEUE_CUDA, &native_), "Partita_Queue_init");
+    run();
+    finish();
+  }
+  ~LaunchedCollective() override { Partita_Queue_free(&queue_); }
+
+  double sample(const Round& round) override {
+    if (launch_ == Launch::in_a_graph) graph_.capture(stream_, round.batch, [this] { run(); });
+    job_.barrier();
+    const std::int64_t begin_ns = now_ns();
+    if (launch_ == Launch::in_a_graph) {
+      graph_.launch(stream_);
+    } else {
+      for (int i = 0; i < round.batch; ++i) run();
+    }
+    stream_.synchronize();
+    const std::int64_t end_ns = now_ns();
+    finish();
+    return static_cast<double>(end_ns - begin_ns) / 1000 / round.batch;
+  }
+
+ private:
+  void run() {
+    check(Partita_Enqueue_start(queue_, &request_), "Partita_Enqueue_start");
+    check(Partita_Enqueue_wait(queue_, &request_), "Partita_Enqueue_wait");
+  }
+  void finish() { check(Partita_Queue_wait(queue_), "Partita_Queue_wait"); }
+
+  const Launch launch_;
+  cudaStream_t native_;
+  Partita_Queue queue_ = PARTITA_QUEUE_NULL;
+  CollectiveGraph graph_;
 };
 
 /// NCCL's collectives in a graph, one behind the other, which is launched once for all of a sample.
@@ -180,33 +269,17 @@ class NcclCollective final : public CollectiveMeasurement {
     run();  // sets up what a capture would refuse
     stream_.synchronize();
   }
-  ~NcclCollective() override {
-    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
-  }
 
   double sample(const Round& round) override {
-    if (round.batch != captured_) capture(round.batch);
+    graph_.capture(stream_, round.batch, [this] { run(); });
     job_.barrier();
     const std::int64_t begin_ns = now_ns();
-    check(cudaGraphLaunch(graph_, stream_.get()), "cudaGraphLaunch");
+    graph_.launch(stream_);
     stream_.synchronize();
     return static_cast<double>(now_ns() - begin_ns) / 1000 / round.batch;
   }
 
  private:
-  void capture(int batch) {
-    if (graph_ != nullptr) check(cudaGraphExecDestroy(graph_), "cudaGraphExecDestroy");
-    graph_ = nullptr;
-    check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    for (int i = 0; i < batch; ++i) run();
-    cudaGraph_t captured = nullptr;
-    check(cudaStreamEndCapture(stream_.get(), &captured), "cudaStreamEndCapture");
-    check(cudaGraphInstantiate(&graph_, captured, 0), "cudaGraphInstantiate");
-    check(cudaGraphDestroy(captured), "cudaGraphDestroy");
-    check(cudaGraphUpload(graph_, stream_.get()), "cudaGraphUpload");
-    stream_.synchronize();
-    captured_ = batch;
-  }
   void run() {
     const auto count = static_cast<std::size_t>(exchange_.count);
     switch (exchange_.kind) {
@@ -230,9 +303,10 @@ class NcclCollective final : public CollectiveMeasurement {
   }
 
   std::shared_ptr<apps::Nccl> nccl_;
-  cudaGraphExec_t graph_ = nullptr;
-  int captured_ = 0;
+  CollectiveGraph graph_;
 };
+
+constexpr std::pair<Launch, const char*> launches[] = {{Launch::one_by_one, "launched"}, {Launch::in_a_graph, "graph"}};
 
 std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
   if (c.size_bytes % static_cast<std::int64_t>(sizeof(int)) != 0) {
@@ -247,6 +321,11 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
       const std::string by = algorithm == "auto" ? name : fmt::format("{}:{}", name, algorithm);
       if (reference.empty()) reference = by;
       contenders.push_back({by, reference, std::make_unique<KernelCollective>(job, by, c, kind, algorithm)});
+      for (const auto& [launch, prefix] : launches) {
+        const std::string launched = fmt::format("{}-{}", prefix, by);
+        contenders.push_back(
+            {launched, reference, std::make_unique<LaunchedCollective>(job, launched, c, kind, algorithm, launch)});
+      }
     }
     if (nccl == nullptr) continue;
     const std::string with = fmt::format("nccl-{}", name);

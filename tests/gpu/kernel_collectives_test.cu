@@ -8,48 +8,13 @@
 #include <string>
 #include <tuple>
 
+#include "gpu/collective_values.cuh"
 #include "gpu/gpu_buffer.cuh"
 #include "gpu/marking.cuh"
 #include "support/job.hpp"
 
 namespace partita::test {
 namespace {
-
-enum class Kind { allreduce, allgather, reduce_scatter, alltoall, bcast };
-constexpr Kind kinds[] = {Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall, Kind::bcast};
-const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"};
-  return names[static_cast<int>(kind)];
-}
-
-/// One collective of ints, as a kernel sees it.
-struct Seen {
-  MPIX_Prequest prequest;
-  Kind kind;
-  int rank, ranks, count;
-  int* sent;
-  const int* received;
-};
-
-/// Element `i` of what `from` has for `to`.
-__host__ __device__ int value(int from, int to, int epoch, int i) {
-  return 1000000 * (epoch % 1000) + 100000 * from + 10000 * to + i % 9973;
-}
-
-__device__ int wanted(const Seen& seen, int block, int epoch, int i) {
-  switch (seen.kind) {
-    case Kind::bcast:
-      return value(0, 0, epoch, i);
-    case Kind::allgather:
-      return value(block, 0, epoch, i);
-    case Kind::alltoall:
-      return value(block, seen.rank, epoch, i);
-    default:
-      int sum = 0;
-      for (int r = 0; r < seen.ranks; ++r) sum += value(r, seen.kind == Kind::allreduce ? 0 : seen.rank, epoch, i);
-      return sum;
-  }
-}
 
 __device__ int call(const Seen& seen) {
   switch (seen.kind) {
@@ -98,21 +63,6 @@ class KernelCollectives : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override { choose_gpu(); }
 
-  static int init(Kind kind, int* in, int* out, int count, MPI_Info info, Partita_Request* request) {
-    switch (kind) {
-      case Kind::allreduce:
-        return Partita_Pallreduce_init(in, out, 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, request);
-      case Kind::allgather:
-        return Partita_Pallgather_init(in, 1, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD, info, request);
-      case Kind::reduce_scatter:
-        return Partita_Preduce_scatter_block_init(in, out, 1, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, request);
-      case Kind::alltoall:
-        return Partita_Palltoall_init(in, 1, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD, info, request);
-      default:
-        return Partita_Pbcast_init(in, 1, count, MPI_INT, 0, MPI_COMM_WORLD, info, request);
-    }
-  }
-
   static void run_epochs(Way way, int count, unsigned blocks) {
     const auto [kind, algorithm] = way;
     step(std::string(name_of(kind)) + " in " + algorithm + " of " + std::to_string(count) + ", " +
@@ -121,13 +71,8 @@ class KernelCollectives : public testing::TestWithParam<Way> {
     const GpuBuffer sent(bytes), received(bytes);
     auto* const in = reinterpret_cast<int*>(sent.data());
     auto* const out = kind == Kind::bcast ? in : reinterpret_cast<int*>(received.data());
-    MPI_Info info = MPI_INFO_NULL;
-    PMPI_Info_create(&info);
-    PMPI_Info_set(info, "partita_driver", "device");
-    PMPI_Info_set(info, "partita_algorithm", algorithm);
     Partita_Request request = PARTITA_REQUEST_NULL;
-    ASSERT_EQ(init(kind, in, out, count, info, &request), MPI_SUCCESS);
-    PMPI_Info_free(&info);
+    ASSERT_EQ(init_device_driven(kind, in, out, count, algorithm, &request), MPI_SUCCESS);
     Partita_Prequest prequest{};
     ASSERT_EQ(Partita_Prequest_create(&prequest, request), MPI_SUCCESS);
     Seen seen{prequest, kind, rank(), ranks(), count, in, out};
