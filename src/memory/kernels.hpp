@@ -28,8 +28,8 @@ inline constexpr const char* kernel_names[kernel_count] = {
 struct Grid {
   unsigned blocks = 1;
   unsigned threads = 1;
-  bool at_once =
-      false;  ///< the blocks wait for each other: all run at once, fewer where the GPU has no room for so many
+  /// The blocks wait for each other: all run at once, fewer where the GPU has no room for so many.
+  bool at_once = false;
 };
 
 /// What a wait ends with: the word is the value, or, a counter that may wrap, has come to it. Waits and counts are less
