@@ -1,5 +1,5 @@
-// The entry point of the kernel that does a collective, in an image of its own: it takes longer to compile than all
-// others.
+// The entry point of the kernel that does a collective, in an image of its own, which compiles beside the
+// other one.
 #include "memory/collective_bodies.cuh"
 
 namespace memory = partita::memory;
