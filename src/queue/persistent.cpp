@@ -63,7 +63,9 @@ void PersistentRequest::match_is_seen() {
   }
 }
 
+/// To nobody there is nothing to ask a stream for.
 std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
+  if (carried_->message().null_peer()) return {};
   if (by_stream_ == nullptr) {
     return "streams alone move contiguous messages between the memory of GPUs that map each other, over link direct";
   }

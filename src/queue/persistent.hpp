@@ -36,7 +36,7 @@ class PersistentRequest final : public Operation, private StreamRunnable {
   bool matched() const override { return seeks_ && carried_->matched(); }
   void start() override;
   bool active() const override { return by_stream_ ? by_stream_->active() : carried_->active(); }
-  bool open() const override { return by_stream_ ? by_stream_->active() : carried_->open(); }
+  bool open() const override { return by_stream_ ? by_stream_->active() || by_stream_->has_news() : carried_->open(); }
   bool done() override;
   bool prepared() override;
   void close() override { by_stream_ ? by_stream_->close() : carried_->close(); }
@@ -58,10 +58,14 @@ class PersistentRequest final : public Operation, private StreamRunnable {
 
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
   void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override {
-    by_stream_->add_start(stream, together);
+    if (by_stream_ != nullptr) by_stream_->add_start(stream, together);
   }
-  void enqueue_wait(memory::Stream&, memory::MessageRun& together) override { by_stream_->add_wait(together); }
-  void pass_wait() override { by_stream_->pass_wait(); }
+  void enqueue_wait(memory::Stream&, memory::MessageRun& together) override {
+    if (by_stream_ != nullptr) by_stream_->add_wait(together);
+  }
+  void pass_wait() override {
+    if (by_stream_ != nullptr) by_stream_->pass_wait();
+  }
 
   const RequestServices& services_;
   const char* const kind_;

@@ -38,7 +38,7 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const link::
 
 StreamSide::~StreamSide() {
   if (is_watched_) services_.device_watch.remove(*this);
-  release();
+  if (half_.failed() || half_.given_up()) release();
   try {
     if (own_stream_ != nullptr) own_stream_->drain();
     if (release_queue_ != nullptr) release_queue_->drain();
@@ -53,7 +53,7 @@ Word* StreamSide::on_gpu(Word& word) const {
 }
 
 void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
-  half_.throw_if_failed();
+  throw_if_faulty();
   half_.throw_if_given_up();
   if (!is_watched_) services_.device_watch.add(*this);  // from here on kernels may wait
   is_watched_ = true;
@@ -76,11 +76,20 @@ Epoch StreamSide::newest_epoch() const {
   return read().state.epoch;
 }
 
+memory::MessageFault StreamSide::fault() const {
+  return static_cast<memory::MessageFault>(load(words().fault));
+}
+
+bool StreamSide::has_news() const {
+  return !is_told_.load(std::memory_order_relaxed) && !half_.given_up() && fault() != memory::MessageFault::none;
+}
+
 void StreamSide::throw_if_faulty() const {
   half_.throw_if_failed();
-  const auto fault = static_cast<memory::MessageFault>(load(words().fault));
-  if (fault == memory::MessageFault::none) return;
-  if (fault == memory::MessageFault::too_late) {
+  const memory::MessageFault found = fault();
+  if (found == memory::MessageFault::none) return;
+  is_told_.store(true, std::memory_order_relaxed);
+  if (found == memory::MessageFault::too_late) {
     throw Error(ErrorClass::other, "the wait took longer than {} s (PARTITA_TIMEOUT). {}", services_.settings.timeout_s,
                 explain());
   }
@@ -95,7 +104,6 @@ memory::Stream& StreamSide::own_stream() {
 
 void StreamSide::start() {
   if (half_.ending.loses(next(newest_.load(std::memory_order_relaxed)))) throw half_.why_lost(explain());
-  throw_if_faulty();
   memory::MessageRun starts = steps(memory::MessageStep::start);
   add_start(own_stream(), starts);
   starts.launch(own_stream());

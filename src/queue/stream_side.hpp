@@ -49,6 +49,9 @@ class StreamSide final : private ServedRequest {
   /// Whether one of the host's is open. Any thread.
   bool active() const { return active_.load(std::memory_order_acquire); }
 
+  /// Whether a step has gone wrong, in a graph, and nobody was told. Any thread.
+  bool has_news() const;
+
   /// Whatever waits in a stream ends, and nothing begins any more; the peer hears of `cause`.
   void give_up(const std::optional<Error>& cause);
   /// Streams have done all that they shall do: the half goes on behind the epochs that they have run.
@@ -84,6 +87,7 @@ class StreamSide final : private ServedRequest {
   memory::Stream& own_stream();
   void look();
   Epoch newest_epoch() const;
+  memory::MessageFault fault() const;
   void throw_if_faulty() const;
   void release() noexcept;
   Words read() const;
@@ -100,8 +104,9 @@ class StreamSide final : private ServedRequest {
   std::atomic<bool> active_{false};
   partita_u32 looks_ = 0;  ///< that were asked for
   bool is_watched_ = false;
-  std::atomic<bool> is_captured_{false};  ///< graphs have epochs of it, too
-  std::atomic<Epoch> newest_;             ///< epoch that was asked for otherwise
+  std::atomic<bool> is_captured_{false};      ///< graphs have epochs of it, too
+  std::atomic<Epoch> newest_;                 ///< epoch that was asked for otherwise
+  mutable std::atomic<bool> is_told_{false};  ///< of the fault
   std::mutex release_mutex_;
   std::unique_ptr<memory::CopyQueue> release_queue_;  ///< which writes that once
   int looks_in_vain_ = 0;                             ///< by the watch

@@ -247,6 +247,27 @@ TEST_P(StreamMessages, a_receive_may_have_more_room_than_the_message_fills) {
   free_all(from, to);
 }
 
+/// As at the border of a grid: what has no peer does not keep the others out of the graph.
+TEST_P(StreamMessages, a_message_to_nobody_goes_into_a_graph) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 10), to = send(out, 10), nobody = PARTITA_REQUEST_NULL;
+  ASSERT_OK(Partita_Send_init(out.data(), out.count(), MPI_INT, MPI_PROC_NULL, 10, MPI_COMM_WORLD, &nobody));
+  std::array all{from, to, nobody};
+  ASSERT_OK(Partita_Matchall(3, all.data()));
+  Line line(0);
+  line.worker().begin_capture();
+  ASSERT_OK(Partita_Enqueue_startall(line.queue(), 3, all.data()));
+  ASSERT_OK(Partita_Enqueue_waitall(line.queue(), 3, all.data()));
+  const std::vector<FakeWorker::Operation> graph = line.worker().end_capture();
+  for (const FakeWorker::Operation& node : graph) line.worker().ask(node);
+  line.worker().drain();
+  EXPECT_TRUE(in.are(left()));
+  ASSERT_OK(Partita_Enqueue_startall(line.queue(), 3, all.data()));
+  ASSERT_OK(Partita_Enqueue_waitall(line.queue(), 3, all.data()));
+  line.finish();
+  free_all(from, to, nobody);
+}
+
 /// Its streams go on, and Queue_wait tells why.
 TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
   if (ranks() < 2) GTEST_SKIP() << "needs a peer";
@@ -284,6 +305,23 @@ TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
   EXPECT_TRUE(over);
   EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
   harness_barrier();  // a free of what the other still waits for would end its wait first
+  free_all(from, to);
+}
+
+/// No queue sees what a graph does: the request tells.
+TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 11), to = send(out, 11);
+  match(from, to);
+  Line line(0);
+  line.worker().begin_capture();
+  line.start(from);
+  line.wait(from);
+  for (const FakeWorker::Operation& node : line.worker().end_capture()) line.worker().ask(node);
+  line.worker().drain();
+  EXPECT_ERROR(Partita_Wait(&from, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "Wait", "PARTITA_TIMEOUT");
+  EXPECT_OK(Partita_Wait(&from, MPI_STATUS_IGNORE));
+  harness_barrier();
   free_all(from, to);
 }
 
