@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/gpu/graph.hpp"
 #include "bench/gpu/kernel_collectives.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/nccl.hpp"
@@ -185,36 +187,19 @@ class KernelCollective final : public DeviceDrivenCollective {
 /// Collectives in a graph, one behind the other.
 class CollectiveGraph {
  public:
-  CollectiveGraph() = default;
-  ~CollectiveGraph() { end(); }
-  CollectiveGraph(const CollectiveGraph&) = delete;
-  CollectiveGraph& operator=(const CollectiveGraph&) = delete;
-
   /// Captures `run` so many times, unless that was done before.
   template <class Run>
   void capture(const Stream& stream, int count, Run run) {
     if (count == count_) return;
-    end();
-    check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    for (int i = 0; i < count; ++i) run();
-    cudaGraph_t captured = nullptr;
-    check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
-    check(cudaGraphInstantiate(&graph_, captured, 0), "cudaGraphInstantiate");
-    check(cudaGraphDestroy(captured), "cudaGraphDestroy");
-    check(cudaGraphUpload(graph_, stream.get()), "cudaGraphUpload");
-    stream.synchronize();
+    graph_ = std::make_unique<Graph>(stream.get(), [&] {
+      for (int i = 0; i < count; ++i) run();
+    });
     count_ = count;
   }
-  void launch(const Stream& stream) const { check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch"); }
+  void launch(const Stream& stream) const { graph_->launch(stream.get()); }
 
  private:
-  void end() {
-    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
-    graph_ = nullptr;
-    count_ = 0;
-  }
-
-  cudaGraphExec_t graph_ = nullptr;
+  std::unique_ptr<Graph> graph_;
   int count_ = 0;
 };
 
