@@ -11,8 +11,8 @@ One process a GPU. Every run is made in several jobs, all runs once before any i
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
---gpu-aware-mpi measures MPI_Send of GPU memory in fig4, by an MPI that knows such memory (it is not left out where that
-fails). --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
+--gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6 and queue-fig5, by an MPI that knows such memory (it is not left
+out where that fails). --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
 repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
 
@@ -74,6 +74,9 @@ def planned_runs(options):
         Run("late-neighbours-kernels", ["partitioned.late-neighbours", *samples]),
         Run("progress", ["partitioned.progress"]),
         Run("collectives-in-kernels", ["collective.in-kernel", *nccl, *samples]),
+        Run("queue-fig5", ["queue.fig5", *gpu_aware_mpi, *(["-m", "1:64M"] if options.quick else []), *samples]),
+        Run("queue-fig1", ["queue.fig1", *samples]),
+        Run("queue-enqueue", ["queue.enqueue", *samples]),
         Run("fig6", ["partitioned.fig6", *nccl, *gpu_aware_mpi, *samples]),
         Run("fig10", ["partitioned.fig10", *nccl, *samples]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),

@@ -86,7 +86,8 @@ void refuse_device_memory(const std::vector<std::string>& placements) {
   for (const std::string& placement : placements) {
     if (placement == "D") {
       throw OptionError(
-          "D is GPU memory: this benchmark takes host memory, H; those named partitioned.* measure GPU memory");
+          "D is GPU memory: this benchmark takes host memory, H; those named partitioned.* and queue.* measure GPU "
+          "memory");
     }
     if (placement != "H") {
       throw OptionError(fmt::format(

@@ -39,6 +39,12 @@ inline constexpr Naming progress_naming{"partitioned.progress",
                                         "What a step of the progress engine costs, and a process that sleeps"};
 inline constexpr Naming collectives_naming{"collective.in-kernel",
                                            "One of the collectives that a running kernel does one after another"};
+inline constexpr Naming queue_fig1_naming{"queue.fig1",
+                                          "Where the time of a packed message goes that a host sends: the parts of it"};
+inline constexpr Naming queue_fig5_naming{"queue.fig5",
+                                          "Half a ping-pong of packed messages: in queues, in graphs, and by hosts"};
+inline constexpr Naming queue_enqueue_naming{"queue.enqueue",
+                                             "What a call that enqueues costs the host, beside an empty kernel launch"};
 
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();

@@ -16,5 +16,8 @@ Benchmark table1_benchmark();
 Benchmark late_neighbours_benchmark();
 Benchmark progress_benchmark();
 Benchmark collectives_benchmark();
+Benchmark queue_fig1_benchmark();
+Benchmark queue_fig5_benchmark();
+Benchmark queue_enqueue_benchmark();
 
 }  // namespace partita::bench::gpu
