@@ -155,6 +155,15 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["perceived-bandwidth"], shares).said == "not measured"  # of another number of partitions
     shares.points[0].partitions = shares.points[1].partitions = 4
     assert goals.judge(known["perceived-bandwidth"], shares).said == "missed"
+    times = figure([(size, name, us) for size, us in ((1, 3), (1 << 16, 4.5), (1 << 19, 5), (8 << 20, 10.3), (1 << 30, 10))
+                    for name, us in (("regular-graph", us), ("traditional", 10))])
+    assert goals.judge(known["queue-small"], times).values == [0.3, 0.45]
+    assert goals.judge(known["queue-small"], times).said == "missed: 1 of 2 sizes reach it"
+    assert goals.judge(known["queue-medium"], times).said == "reached"
+    assert goals.judge(known["queue-large"], times).said == "missed: 1 of 2 sizes reach it"
+    assert goals.judge(known["queue-small-engine"], times).said == "not measured"
+    calls = figure([(8, "launch", 2), (8, "start", 2.25), (8, "startall", 9)])
+    assert goals.judge(known["enqueue-start"], calls).said == "reached" and goals.judge(known["enqueue-startall"], calls).values == [4]
     plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
     assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
     runs = {"traditional": [{"time_s": 4, "halo_share": 0.2}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
