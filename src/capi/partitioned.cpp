@@ -213,7 +213,10 @@ std::optional<Error> untold_mistake(const Operation& operation) {
 /// One look, which makes progress: an epoch that is complete, though nobody has waited, is closed. An error of it is
 /// returned, and ends it as in a wait. Throws Error where the epoch is not complete.
 std::optional<Error> end_epoch(Operation& operation) {
-  if (!operation.active()) return untold_mistake(operation);
+  const bool streams_have_news = operation.facets().stream_runnable != nullptr && operation.open();
+  if (!operation.active() && (operation.facets().kernel_usable != nullptr || !streams_have_news)) {
+    return untold_mistake(operation);
+  }
   runtime().progress.poll();
   try {
     if (operation.done()) {

@@ -19,6 +19,11 @@ namespace partita::memory {
 using WordOfSystem = device::SystemWord<partita_u32>;
 using WordOfDevice = device::DeviceWord<partita_u32>;
 
+/// The host may look at the state meanwhile.
+PARTITA_DEVICE_INLINE void set(partita_u32& word, partita_u32 value) {
+  WordOfDevice(word).store(value, device::order::memory_order_relaxed);
+}
+
 PARTITA_DEVICE_INLINE Epoch seen(Epoch& word) {
   return WordOfSystem(word).load(device::order::memory_order_acquire);
 }
@@ -35,11 +40,11 @@ PARTITA_DEVICE_INLINE bool both_want(Epoch& mine, Epoch& theirs, Epoch epoch) {
 PARTITA_DEVICE_INLINE void start_message(StreamMessage& message) {
   MessageState& state = message.state;
   const Epoch epoch = next(state.epoch);
-  state.epoch = epoch;
+  set(state.epoch, epoch);
   if (message.sends == 0) {
     tell(message.sender->started, epoch);
   } else if (message.is_ready != 0 || seen(message.sender->started) == epoch) {
-    state.moves = epoch;
+    set(state.moves, epoch);
   } else {
     tell(message.receiver->offered, epoch);
   }
@@ -67,8 +72,25 @@ PARTITA_DEVICE_INLINE Look look_at_send(StreamMessage& message, Epoch epoch, boo
   return seen(own.yielded) == epoch ? Look::moves : Look::not_yet;
 }
 
-PARTITA_DEVICE_INLINE void end_with(StreamMessage& message, MessageFault fault) {
-  message.state.fault = static_cast<partita_u32>(fault);
+/// An offer that nobody has taken is taken back: nothing is read of the buffer from here on. Where the receiver wants
+/// to pull, that is under way, or it yields: both are heard soon. Returns whether it has pulled.
+PARTITA_DEVICE_INLINE bool take_back(StreamMessage& message, Epoch epoch, bool asked) {
+  constexpr partita_u64 soon_ns = 1'000'000'000;
+  SenderWords& own = *message.sender;
+  if (!asked && !both_want(message.receiver->will_push, own.will_pull, epoch)) return false;
+  for (const partita_u64 begin = device::now_ns(); device::now_ns() - begin < soon_ns; device::relax()) {
+    if (seen(own.pulled) == epoch) return true;
+    if (seen(own.yielded) == epoch) return false;
+  }
+  return false;
+}
+
+PARTITA_DEVICE_INLINE void end_with(StreamMessage& message, bool asked, MessageFault fault) {
+  if (message.sends != 0 && take_back(message, message.state.epoch, asked)) {
+    set(message.state.over, message.state.epoch);
+    return;
+  }
+  set(message.state.fault, static_cast<partita_u32>(fault));
   WordOfSystem(*message.fault_on_host).store(message.state.fault, device::order::memory_order_release);
 }
 
@@ -81,15 +103,17 @@ PARTITA_DEVICE_INLINE void await_message(StreamMessage& message, bool waits, par
   for (partita_u32 polls = 1;; ++polls) {
     const Look found =
         message.sends != 0 ? look_at_send(message, state.epoch, asked) : look_at_receive(message, state.epoch, asked);
-    if (found == Look::over) state.over = state.epoch;
-    if (found == Look::moves) state.moves = state.epoch;
+    if (found == Look::over) set(state.over, state.epoch);
+    if (found == Look::moves) set(state.moves, state.epoch);
     if (found != Look::not_yet || !waits) return;
     device::relax();
     if (polls % polls_per_look_aside != 0) continue;
     if (WordOfSystem(state.released).load(device::order::memory_order_relaxed) != 0) {
-      return end_with(message, MessageFault::released);
+      return end_with(message, asked, MessageFault::released);
     }
-    if (limit_ns != 0 && device::now_ns() - begin >= limit_ns) return end_with(message, MessageFault::too_late);
+    if (limit_ns != 0 && device::now_ns() - begin >= limit_ns) {
+      return end_with(message, asked, MessageFault::too_late);
+    }
   }
 }
 
@@ -98,6 +122,19 @@ PARTITA_DEVICE_INLINE void decide(StreamMessage& message, const RunMessages& run
   if (message.state.fault != 0) return;
   if (run.step == MessageStep::start) return start_message(message);
   await_message(message, run.step == MessageStep::wait, run.limit_ns);
+}
+
+/// Words that are compared for equality would be taken for those of the same number, when epochs have gone round: what
+/// this side's move leaves old is cleared now and then. Nobody else stores those words in this epoch any more, or to
+/// any harm.
+PARTITA_DEVICE_INLINE void forget_old(StreamMessage& message, Epoch epoch) {
+  constexpr Epoch epochs_between = 1u << 24;
+  if (epoch % epochs_between != 0) return;
+  if (message.sends == 0) return tell(message.receiver->pushed, no_epoch);
+  tell(message.receiver->offered, no_epoch);
+  tell(message.sender->pulled, no_epoch);
+  tell(message.sender->will_pull, no_epoch);
+  tell(message.sender->yielded, no_epoch);
 }
 
 /// All threads of the message's blocks, of which this is `block`.
@@ -116,7 +153,8 @@ PARTITA_DEVICE_INLINE void move(StreamMessage& message, partita_u32 block, parti
     if (done.fetch_add(1, device::order::memory_order_acq_rel) != blocks - 1) return;
     done.store(0, device::order::memory_order_relaxed);  // for the next step
   }
-  state.over = epoch;
+  set(state.over, epoch);
+  forget_old(message, epoch);
   tell(message.sends != 0 ? message.receiver->pushed : message.sender->pulled, epoch);
 }
 

@@ -55,7 +55,7 @@ struct StreamMessage {
 enum class MessageStep : partita_u32 { start, wait, look };
 
 /// A message that is no larger is moved by one block, in the launch that decides: a second launch would cost more.
-inline constexpr partita_i64 most_bytes_of_a_block = 64 * 1024;
+inline constexpr partita_i64 most_bytes_of_a_block = 32 * 1024;
 
 /// The arguments of Kernel::run_messages. One thread of a message decides whether this side moves it, and its block
 /// does so at once, unless the message is too large for that: then a second launch, of one message and many blocks,
@@ -63,6 +63,8 @@ inline constexpr partita_i64 most_bytes_of_a_block = 64 * 1024;
 struct RunMessages {
   static constexpr Kernel kernel = Kernel::run_messages;
   static constexpr partita_u32 most = 32;
+  /// A block that waits keeps no more of the GPU than that: what it waits for needs room, too.
+  static constexpr partita_u32 most_deciding_threads = 256;
   StreamMessage* messages[most] = {};
   partita_u32 count = 0;          ///< of blocks, one a message, where the launch decides
   partita_u32 moving_blocks = 0;  ///< not 0: the second launch, of so many blocks

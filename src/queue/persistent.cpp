@@ -56,21 +56,27 @@ void PersistentRequest::begin_match() {
 }
 
 void PersistentRequest::match_is_seen() {
-  if (by_stream_ != nullptr || carried_->message().null_peer()) return;
-  if (const auto route = carried_->stream_route()) {
-    by_stream_ = std::make_unique<StreamSide>(services_, *carried_->halves().front(), *route,
-                                              carried_->message().name(), mode_ == SendMode::ready);
-  }
+  if (by_stream() != nullptr || carried_->message().null_peer()) return;
+  const std::lock_guard lock(stream_side_mutex_);
+  Half& half = *carried_->halves().front();
+  if (stream_side_ != nullptr || !half.matched()) return;
+  const auto route = carried_->stream_route();
+  if (!route) return;
+  stream_side_ =
+      std::make_unique<StreamSide>(services_, half, *route, carried_->message().name(), mode_ == SendMode::ready);
+  by_stream_.store(stream_side_.get(), std::memory_order_release);
 }
 
 /// To nobody there is nothing to ask a stream for.
 std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
   if (carried_->message().null_peer()) return {};
-  if (by_stream_ == nullptr) {
-    return "streams alone move contiguous messages between the memory of GPUs that map each other, over link direct";
+  if (by_stream() == nullptr) {
+    return "what streams move are contiguous messages between memory of GPUs that map each other, over link direct, "
+           "and "
+           "not where PARTITA_GPU_COPY is engine";
   }
-  if (stream.device() == by_stream_->device()) return {};
-  return fmt::format("the stream is of GPU {} and the buffer of GPU {}", stream.device(), by_stream_->device());
+  if (stream.device() == by_stream()->device()) return {};
+  return fmt::format("the stream is of GPU {} and the buffer of GPU {}", stream.device(), by_stream()->device());
 }
 
 void PersistentRequest::start() {
@@ -79,7 +85,7 @@ void PersistentRequest::start() {
                 explain());
   }
   match_is_seen();
-  if (by_stream_ != nullptr) return by_stream_->start();
+  if (by_stream() != nullptr) return by_stream()->start();
   carried_->start();
   Markable* const markable = carried_->facets().markable;
   if (markable == nullptr) return;
@@ -92,41 +98,38 @@ void PersistentRequest::start() {
 
 /// Streams move no message before its receive is started.
 bool PersistentRequest::done() {
-  if (by_stream_ != nullptr) return by_stream_->done();
+  if (by_stream() != nullptr) return by_stream()->done();
   return carried_->done() && (mode_ != SendMode::synchronous || carried_->prepared());
 }
 
 bool PersistentRequest::prepared() {
   if (!seeks_) throw Error(ErrorClass::request, "{}; expected is one that Match has matched", explain());
-  return carried_->prepared();
+  return by_stream() != nullptr ? by_stream()->prepared() : carried_->prepared();
 }
 
 void PersistentRequest::abandon(const std::optional<Error>& cause) {
-  by_stream_ ? by_stream_->give_up(cause) : carried_->abandon(cause);
+  by_stream() != nullptr ? by_stream()->give_up(cause) : carried_->abandon(cause);
 }
 
 void PersistentRequest::withdraw() {
-  if (by_stream_ != nullptr) {
-    try {
-      by_stream_->take_over_epochs();
-    } catch (const Error&) {
-      // The GPU works no longer: an older epoch does as well for the last word.
-    }
-  }
+  if (by_stream() != nullptr) by_stream()->take_over_epochs();
   carried_->withdraw();
-  by_stream_.reset();
+  by_stream_.store(nullptr, std::memory_order_release);
+  stream_side_.reset();
 }
 
 std::vector<InfoEntry> PersistentRequest::info() const {
   std::vector<InfoEntry> entries = carried_->info();
   entries.front().value = kind();
-  if (by_stream_ != nullptr) entries.push_back({"partita_moved_by", "stream"});
+  if (by_stream() == nullptr) return entries;
+  entries[1].value = active() ? "true" : "false";
+  entries.push_back({"partita_moved_by", "stream"});
   return entries;
 }
 
 std::string PersistentRequest::explain() const {
   if (!seeks_) return "Nobody has called Match for the persistent request";
-  return by_stream_ == nullptr ? carried_->explain() : by_stream_->explain();
+  return by_stream() == nullptr ? carried_->explain() : by_stream()->explain();
 }
 
 }  // namespace partita

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,11 +36,11 @@ class PersistentRequest final : public Operation, private StreamRunnable {
   void match_is_seen() override;
   bool matched() const override { return seeks_ && carried_->matched(); }
   void start() override;
-  bool active() const override { return by_stream_ ? by_stream_->active() : carried_->active(); }
-  bool open() const override { return by_stream_ ? by_stream_->active() || by_stream_->has_news() : carried_->open(); }
+  bool active() const override { return by_stream() != nullptr ? by_stream()->active() : carried_->active(); }
+  bool open() const override { return by_stream() != nullptr ? by_stream()->open() : carried_->open(); }
   bool done() override;
   bool prepared() override;
-  void close() override { by_stream_ ? by_stream_->close() : carried_->close(); }
+  void close() override { by_stream() != nullptr ? by_stream()->close() : carried_->close(); }
   void fill_status(MPI_Status* status) const override { carried_->fill_status(status); }
   void fail(const Error& error) override { carried_->fail(error); }
   void abandon(const std::optional<Error>& cause) override;
@@ -56,23 +57,28 @@ class PersistentRequest final : public Operation, private StreamRunnable {
  private:
   PersistentRequest(const RequestServices& services, const char* kind, std::unique_ptr<Request> carried, SendMode mode);
 
+  /// Null unless streams move it.
+  StreamSide* by_stream() const { return by_stream_.load(std::memory_order_acquire); }
+
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
   void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override {
-    if (by_stream_ != nullptr) by_stream_->add_start(stream, together);
+    if (by_stream() != nullptr) by_stream()->add_start(stream, together);
   }
   void enqueue_wait(memory::Stream&, memory::MessageRun& together) override {
-    if (by_stream_ != nullptr) by_stream_->add_wait(together);
+    if (by_stream() != nullptr) by_stream()->add_wait(together);
   }
   void pass_wait() override {
-    if (by_stream_ != nullptr) by_stream_->pass_wait();
+    if (by_stream() != nullptr) by_stream()->pass_wait();
   }
 
   const RequestServices& services_;
   const char* const kind_;
   const std::unique_ptr<Request> carried_;
-  const SendMode mode_;                    ///< standard, of a receive
-  std::unique_ptr<StreamSide> by_stream_;  ///< from the match on, where streams move it
-  std::atomic<bool> seeks_{false};         ///< Match was called; any thread may ask whether it is matched meanwhile
+  const SendMode mode_;  ///< standard, of a receive
+  std::mutex stream_side_mutex_;
+  std::unique_ptr<StreamSide> stream_side_;      ///< from the match on, where streams move it
+  std::atomic<StreamSide*> by_stream_{nullptr};  ///< the same, for any thread
+  std::atomic<bool> seeks_{false};  ///< Match was called; any thread may ask whether it is matched meanwhile
 };
 
 }  // namespace partita

@@ -70,6 +70,9 @@ std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const>
 
 void Queue::enqueue_start(std::span<Operation* const> operations) {
   prepare();
+  for (Operation* const each : operations) {
+    if (!each->enqueued()) each->match_is_seen();  // an Imatch may have made it, and nobody looked
+  }
   std::unordered_set<Operation*> starting = checked_starts(operations);
   started_.reserve(started_.size() + starting.size());
   for (Operation* const each : operations) each->count_enqueued(1);

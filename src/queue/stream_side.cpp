@@ -55,19 +55,51 @@ Word* StreamSide::on_gpu(Word& word) const {
 void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
   throw_if_faulty();
   half_.throw_if_given_up();
-  if (!is_watched_) services_.device_watch.add(*this);  // from here on kernels may wait
+  const Epoch epoch = next(newest_.load(std::memory_order_relaxed));
+  if (half_.ending.loses(epoch)) throw half_.why_lost(explain());
+  if (!is_watched_) services_.device_watch.add(*this);
   is_watched_ = true;
   starts.add(message(), sends() ? bytes_ : 0);
   if (stream.capturing()) {
-    is_captured_.store(true, std::memory_order_relaxed);
+    is_captured_.store(true);
   } else {
-    newest_.store(next(newest_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    newest_.store(epoch, std::memory_order_relaxed);
+    under_way_.fetch_add(1);
   }
+  services_.device_watch.look_again();  // from here on kernels may wait
 }
 
 /// A ready send has pushed when its start is over.
 void StreamSide::add_wait(memory::MessageRun& waits) {
   if (!ready_) waits.add(message(), bytes_);
+}
+
+void StreamSide::pass_wait() {
+  under_way_.fetch_sub(1);
+  throw_if_faulty();
+}
+
+void StreamSide::close() {
+  if (active_.exchange(false, std::memory_order_acq_rel)) under_way_.fetch_sub(1);
+}
+
+bool StreamSide::prepared() const {
+  if (!active()) {
+    throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  throw_if_faulty();
+  if (!sends()) return true;
+  const Words now = read();
+  return now.peer_started == now.state.epoch || now.state.over == now.state.epoch;
+}
+
+/// In which streams have come to a fault, or which they have started last.
+Epoch StreamSide::epoch_on_gpu() const noexcept {
+  try {
+    return read().state.epoch;
+  } catch (const std::exception&) {
+    return half_.epoch();  // the GPU works no longer: an older epoch does as well for the last word
+  }
 }
 
 /// Of streams, once one has run it. Throws Error where the GPU works no longer.
@@ -103,7 +135,6 @@ memory::Stream& StreamSide::own_stream() {
 }
 
 void StreamSide::start() {
-  if (half_.ending.loses(next(newest_.load(std::memory_order_relaxed)))) throw half_.why_lost(explain());
   memory::MessageRun starts = steps(memory::MessageStep::start);
   add_start(own_stream(), starts);
   starts.launch(own_stream());
@@ -143,14 +174,16 @@ void StreamSide::give_up(const std::optional<Error>& cause) {
   if (half_.given_up()) return;
   half_.give_up();
   release();
-  if (cause) half_.say(newest_.load(std::memory_order_relaxed), "gave its request up", *cause);
+  half_.set_epoch(epoch_on_gpu());
+  under_way_.store(0);
+  if (cause) half_.say(half_.epoch(), "gave its request up", *cause);
   close();
 }
 
-void StreamSide::take_over_epochs() {
+void StreamSide::take_over_epochs() noexcept {
   if (is_watched_) services_.device_watch.remove(*this);
   is_watched_ = false;
-  half_.set_epoch(newest_epoch());
+  half_.set_epoch(epoch_on_gpu());
 }
 
 /// Kernels that wait go on, for good. Any thread.
@@ -170,6 +203,7 @@ void StreamSide::watch_kernels(KernelFindings& findings) {
   if (!half_.failed()) {
     why = why_in_vain(findings);
     if (!why) return;
+    half_.set_epoch(epoch_on_gpu());
     half_.fail_on_both_sides(
         "failed", *why,
         services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi : Mail::Caller::may_not);

@@ -28,7 +28,7 @@ class StreamSide final : private ServedRequest {
  public:
   /// `name`: of the message, how sentences begin. `ready`: the receive is started before each start of the send.
   StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name, bool ready);
-  /// No stream uses it any more, but for what stands at a wait; and no graph is launched again.
+  /// No stream uses it any more, and no graph is launched again.
   ~StreamSide();
 
   int device() const { return message_block_.device(); }
@@ -38,24 +38,26 @@ class StreamSide final : private ServedRequest {
   void add_start(memory::Stream& stream, memory::MessageRun& starts);
   void add_wait(memory::MessageRun& waits);
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
-  void pass_wait() const { throw_if_faulty(); }
+  void pass_wait();
 
   /// The same of the host: opens the next epoch; ...
   void start();
   /// ... whether it is complete; makes progress; ...
   bool done();
   /// ... and closes it.
-  void close() { active_.store(false, std::memory_order_release); }
+  void close();
+  /// Whether the peer has started the host's open epoch. Asks the GPU.
+  bool prepared() const;
   /// Whether one of the host's is open. Any thread.
   bool active() const { return active_.load(std::memory_order_acquire); }
 
-  /// Whether a step has gone wrong, in a graph, and nobody was told. Any thread.
-  bool has_news() const;
+  /// As Operation::open(): a step may have gone wrong in a graph, and nobody was told. Any thread.
+  bool open() const { return active() || has_news(); }
 
   /// Whatever waits in a stream ends, and nothing begins any more; the peer hears of `cause`.
   void give_up(const std::optional<Error>& cause);
   /// Streams have done all that they shall do: the half goes on behind the epochs that they have run.
-  void take_over_epochs();
+  void take_over_epochs() noexcept;
   /// How far it has come; a sentence. Asks the GPU.
   std::string explain() const;
 
@@ -73,8 +75,8 @@ class StreamSide final : private ServedRequest {
     Epoch offered;       ///< of a receive
   };
 
-  /// The host does not see how far streams have come.
-  bool device_driven() const override { return true; }
+  /// The host does not see how far streams have come: whether there may be something to see.
+  bool device_driven() const override { return is_captured_.load() || under_way_.load() > 0; }
   void watch_kernels(KernelFindings& findings) override;
   std::optional<Error> why_in_vain(KernelFindings& findings);
 
@@ -87,7 +89,9 @@ class StreamSide final : private ServedRequest {
   memory::Stream& own_stream();
   void look();
   Epoch newest_epoch() const;
+  Epoch epoch_on_gpu() const noexcept;
   memory::MessageFault fault() const;
+  bool has_news() const;
   void throw_if_faulty() const;
   void release() noexcept;
   Words read() const;
@@ -104,6 +108,8 @@ class StreamSide final : private ServedRequest {
   std::atomic<bool> active_{false};
   partita_u32 looks_ = 0;  ///< that were asked for
   bool is_watched_ = false;
+  /// Starts that were not captured and whose waits are not known to be over.
+  std::atomic<int> under_way_{0};
   std::atomic<bool> is_captured_{false};      ///< graphs have epochs of it, too
   std::atomic<Epoch> newest_;                 ///< epoch that was asked for otherwise
   mutable std::atomic<bool> is_told_{false};  ///< of the fault

@@ -173,6 +173,39 @@ TEST_P(StreamMessages, waits_in_another_order_on_the_two_sides_end) {
   free_all(from_first, to_first, from_second, to_second);
 }
 
+/// Both sides offer, and both messages are claimed while the other one is waited for.
+TEST_P(StreamMessages, waits_of_an_array_do_not_wait_for_each_other) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 12), to = send(out, 12);
+  match(from, to);
+  Line line(0);
+  std::array starts{to, from};
+  for (int epoch = 0; epoch < 40; ++epoch) {
+    std::array waits = epoch % 2 == 0 ? std::array{to, from} : std::array{from, to};
+    for (Partita_Request& each : starts) line.start(each);
+    ASSERT_OK(Partita_Enqueue_waitall(line.queue(), 2, waits.data()));
+  }
+  line.finish();
+  EXPECT_TRUE(in.are(left()));
+  free_all(from, to);
+}
+
+/// Nobody has looked whether the match is made.
+TEST_P(StreamMessages, an_imatch_is_enough) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 13), to = send(out, 13), matching = PARTITA_REQUEST_NULL;
+  std::array all{from, to};
+  ASSERT_OK(Partita_Imatchall(2, all.data(), &matching));
+  ASSERT_OK(Partita_Wait(&matching, MPI_STATUS_IGNORE));
+  Line line(0);
+  ASSERT_OK(Partita_Enqueue_startall(line.queue(), 2, all.data()));
+  ASSERT_OK(Partita_Enqueue_waitall(line.queue(), 2, all.data()));
+  line.finish();
+  EXPECT_EQ("stream", info_of(from));
+  EXPECT_TRUE(in.are(left()));
+  free_all(from, to);
+}
+
 /// It does not look whether the receive is started, and its wait has nothing to wait for.
 TEST_P(StreamMessages, a_ready_send_is_over_when_it_is_started) {
   Numbers in(GetParam(), -1), out(GetParam(), rank());
@@ -291,6 +324,27 @@ TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
   }
 }
 
+/// What the peer has freed is not read or written by a start that comes later.
+TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a peer";
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 14), to = send(out, 14);
+  match(from, to);
+  Line line(0);
+  if (rank() == 0) {
+    harness_barrier();
+    ASSERT_OK(Partita_Progress(nullptr));
+    line.start(from);
+    line.wait(from);
+    EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_REQUEST, "Queue_wait", "freed");
+    EXPECT_ERROR(Partita_Start(&to), MPI_ERR_REQUEST, "Start", "freed");
+    free_all(from, to);
+  } else {
+    free_all(from, to);
+    harness_barrier();
+  }
+}
+
 /// Nobody sends: behind the limit the stream goes on.
 TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
   Numbers in(GetParam(), -1), out(GetParam(), rank());
@@ -323,6 +377,29 @@ TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
   EXPECT_OK(Partita_Wait(&from, MPI_STATUS_IGNORE));
   harness_barrier();
   free_all(from, to);
+}
+
+/// A send that has given up has taken its offer back: a receive that comes later reads nothing of its buffer.
+TEST_P(StreamMessagesTimeout, takes_the_offer_back) {
+  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 15), to = send(out, 15);
+  match(from, to);
+  Line sends(0), receives(1);
+  // In a graph no queue sees the fault, so that the peer does not hear of it.
+  sends.worker().begin_capture();
+  sends.start(to);
+  sends.wait(to);
+  for (const FakeWorker::Operation& node : sends.worker().end_capture()) sends.worker().ask(node);
+  sends.worker().drain();
+  out.fill(-2);
+  harness_barrier();
+  receives.start(from);
+  receives.wait(from);
+  EXPECT_ERROR(Partita_Queue_wait(receives.queue()), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
+  EXPECT_TRUE(in.are(-1));
+  harness_barrier();
+  EXPECT_ERROR(Partita_Request_free(&to), MPI_ERR_OTHER, "Request_free", "PARTITA_TIMEOUT");
+  EXPECT_OK(Partita_Request_free(&from));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ class Program {
     };
     if (rank() == on.sender) {
       std::vector<int> out = on.sent;
-      write(out, rank() == other.receiver ? other.in.values() : other.received);
+      write(out, has_other ? other.in.values() : other.received);
       on.out.set(out);
     }
     write(on.sent, other.received);

@@ -410,7 +410,7 @@ std::variant<std::unique_ptr<Sender>, Refusal> make_device_sender(const Context&
 std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Context& context, const Endpoint& endpoint,
                                                                       const Plan& plan,
                                                                       std::span<const std::byte> message) {
-  const auto offer = DeviceOffer::unpack(message);
+  auto offer = DeviceOffer::unpack(message);
   check_first_epoch(context, endpoint.peer, offer.first_epoch);
   auto& memory = context.device_memory;
   // Only where the peer has a use for it: a descriptor that was passed there keeps the program's memory alive.
@@ -423,12 +423,22 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
     buffer = std::move(std::get<DeviceExport>(exported));
   }
   // Where this GPU reaches the sender's, the sender's reaches this one.
-  auto sender =
-      PeerWindow::map(context.host_memory, memory, endpoint.peer, offer.window, endpoint.device, sizeof(Promise));
+  const auto map = [&] {
+    return PeerWindow::map(context.host_memory, memory, endpoint.peer, offer.window, endpoint.device, sizeof(Promise));
+  };
+  Endpoint own = endpoint;
+  if (own.driver != Driver::stream) offer.window.buffer.reset();
+  auto sender = map();
+  if (std::holds_alternative<NotMappable>(sender) && offer.window.buffer) {
+    // Streams cannot pull: the hosts move it.
+    offer.window.buffer.reset();
+    own.driver = Driver::host;
+    sender = map();
+  }
   if (const auto* not_mappable = std::get_if<NotMappable>(&sender)) {
     return Refusal{fmt::format("the two GPUs do not reach each other's memory: {}", not_mappable->reason)};
   }
-  return std::make_unique<DeviceReceiver>(context, endpoint, plan, offer, std::move(buffer),
+  return std::make_unique<DeviceReceiver>(context, own, plan, offer, std::move(buffer),
                                           std::move(std::get<PeerWindow>(sender)));
 }
 

@@ -46,6 +46,11 @@ void DeviceWatch::leave_epoch(ServedRequest& request) {
   progress_.unwant_prompt();
 }
 
+void DeviceWatch::look_again() {
+  const std::lock_guard lock(mutex_);
+  if (asleep_) changed_.notify_all();
+}
+
 bool DeviceWatch::idle() {
   const std::lock_guard lock(mutex_);
   return !is_needed();

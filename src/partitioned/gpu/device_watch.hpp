@@ -32,6 +32,8 @@ class DeviceWatch {
   void enter_epoch(ServedRequest& request) noexcept;
   /// It is closed. Blocks while a look is taken.
   void leave_epoch(ServedRequest& request);
+  /// A request that was added has become device-driven: it is looked at from here on.
+  void look_again();
   /// Whether no epoch can be open in which kernels take part: none of the host's, and no request is device-driven.
   bool idle();
 
