@@ -16,6 +16,7 @@
 #include "memory/reduce_bodies.cuh"
 #include "support/cpu_kernel.hpp"
 #include "support/fake_gpu.hpp"
+#include "support/sanitized.hpp"
 
 namespace partita::test {
 namespace {
@@ -56,7 +57,7 @@ void wait_while_held(const void* from) {
 }
 
 /// So many blocks that must run at once have room, and so many threads of each.
-constexpr GridShape most_at_once{2, 3};
+constexpr GridShape most_at_once{2, repetitions(3U, 2U)};
 
 /// A block is one thread, and blocks come one after another, unless they must run at once.
 void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>& bytes) {
