@@ -9,7 +9,7 @@
 namespace partita::collective {
 namespace {
 
-/// Of all blocks, which must run at once, several such kernels have room on a GPU side by side.
+/// The blocks of a kernel must run at once. With so few, several such kernels have room on a GPU side by side.
 constexpr std::int64_t most_blocks = 64;
 
 /// Ranks need not have the same grid. A block for each strip and a thread for each unit of one, as far as that goes.

@@ -12,9 +12,9 @@
 
 namespace partita::memory {
 
-/// The same step of any number of messages. One launch has all that one block moves; each larger message has one that
-/// decides and behind it one that moves, so that whoever has decided to move does so whatever other messages wait for.
-/// One thread.
+/// One step, a start for instance, of any number of messages. One launch has all that one block moves; each larger
+/// message has one that decides and behind it one that moves, so that whoever has decided to move does so whatever
+/// other messages wait for. One thread.
 class MessageRun {
  public:
   /// `limit_s`: how long a wait may take; 0: for ever.

@@ -26,7 +26,7 @@ struct ReceiverWords {
 /// How an epoch of a message has ended on one side, or why it never will.
 enum class MessageFault : partita_u32 { none, too_late, released };
 
-/// Between the steps of one side, in its GPU memory. They run one after the other, in streams.
+/// What one side keeps in its GPU memory from step to step. The steps run one after the other, in streams.
 struct MessageState {
   Epoch epoch;              ///< started last
   Epoch moves;              ///< in which this side moves the message

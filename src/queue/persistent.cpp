@@ -67,7 +67,7 @@ void PersistentRequest::match_is_seen() {
   by_stream_.store(stream_side_.get(), std::memory_order_release);
 }
 
-/// To nobody there is nothing to ask a stream for.
+/// A message to nobody asks nothing of a stream, so that any stream will do.
 std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
   if (carried_->message().null_peer()) return {};
   if (by_stream() == nullptr) {

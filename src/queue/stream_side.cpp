@@ -60,13 +60,14 @@ void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
   if (!is_watched_) services_.device_watch.add(*this);
   is_watched_ = true;
   starts.add(message(), sends() ? bytes_ : 0);
+  bool is_first = false;  // from here on kernels may wait
   if (stream.capturing()) {
-    is_captured_.store(true);
+    is_first = !is_captured_.exchange(true);
   } else {
     newest_.store(epoch, std::memory_order_relaxed);
-    under_way_.fetch_add(1);
+    is_first = under_way_.fetch_add(1) == 0;
   }
-  services_.device_watch.look_again();  // from here on kernels may wait
+  if (is_first) services_.device_watch.look_again();
 }
 
 /// A ready send has pushed when its start is over.
@@ -93,7 +94,7 @@ bool StreamSide::prepared() const {
   return now.peer_started == now.state.epoch || now.state.over == now.state.epoch;
 }
 
-/// In which streams have come to a fault, or which they have started last.
+/// The epoch in which streams have come to a fault, or that they have started last.
 Epoch StreamSide::epoch_on_gpu() const noexcept {
   try {
     return read().state.epoch;
@@ -102,7 +103,8 @@ Epoch StreamSide::epoch_on_gpu() const noexcept {
   }
 }
 
-/// Of streams, once one has run it. Throws Error where the GPU works no longer.
+/// The newest epoch that streams were asked for; where graphs ask, too, the newest that they have started. Throws Error
+/// where the GPU works no longer.
 Epoch StreamSide::newest_epoch() const {
   if (!is_captured_.load(std::memory_order_relaxed)) return newest_.load(std::memory_order_relaxed);
   return read().state.epoch;
@@ -204,9 +206,7 @@ void StreamSide::watch_kernels(KernelFindings& findings) {
     why = why_in_vain(findings);
     if (!why) return;
     half_.set_epoch(epoch_on_gpu());
-    half_.fail_on_both_sides(
-        "failed", *why,
-        services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi : Mail::Caller::may_not);
+    half_.fail_on_both_sides("failed", *why, findings.caller());
   }
   release();
 }

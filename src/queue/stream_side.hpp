@@ -40,7 +40,7 @@ class StreamSide final : private ServedRequest {
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
   void pass_wait();
 
-  /// The same of the host: opens the next epoch; ...
+  /// These three are the host's Start, test and close. start() opens the next epoch; ...
   void start();
   /// ... whether it is complete; makes progress; ...
   bool done();
@@ -51,7 +51,7 @@ class StreamSide final : private ServedRequest {
   /// Whether one of the host's is open. Any thread.
   bool active() const { return active_.load(std::memory_order_acquire); }
 
-  /// As Operation::open(): a step may have gone wrong in a graph, and nobody was told. Any thread.
+  /// What Operation::open() promises: a step may have gone wrong in a graph, and nobody was told. Any thread.
   bool open() const { return active() || has_news(); }
 
   /// Whatever waits in a stream ends, and nothing begins any more; the peer hears of `cause`.

@@ -52,8 +52,8 @@ constexpr std::int64_t most_written_flags = 4;
 /// A packet carries 8 of its 16 bytes.
 constexpr std::int64_t packet_payload_bytes = 8;
 
-/// Of a sender whose epochs the library's kernels open, the promise's words in its GPU are other ones: those that
-/// begin as the promise does come first.
+/// How much of the sender's GPU memory the promise takes. Where the library's kernels open the epochs, its place is
+/// taken by words that begin as it does.
 std::size_t promise_bytes_on_gpu(Driver driver) {
   static_assert(offsetof(memory::SenderWords, pulled) + sizeof(Epoch) == sizeof(Promise));
   if (driver == Driver::host) return 0;

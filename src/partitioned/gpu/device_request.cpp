@@ -176,8 +176,7 @@ void DeviceRequest::watch_kernels(KernelFindings& findings) {
   if (owner_.failed()) return;
   const auto error = why_in_vain(findings);
   if (!error) return;
-  fail_kernels(*error, services_.world.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi
-                                                                             : Mail::Caller::may_not);
+  fail_kernels(*error, findings.caller());
 }
 
 /// Why kernels wait in vain, if they do.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/mail.hpp"
 #include "core/world.hpp"
 #include "memory/device.hpp"
 
@@ -21,6 +22,10 @@ class KernelFindings {
   std::optional<Error> why_ended(int peer, const std::string& name);
   /// Why GPU `device` works no longer; null where it does.
   const Error* fault_of(int device);
+  /// Whether the watch's thread, which looks, may call the MPI to tell peers.
+  Mail::Caller caller() const {
+    return world_.thread_level() == MPI_THREAD_MULTIPLE ? Mail::Caller::may_call_the_mpi : Mail::Caller::may_not;
+  }
 
  private:
   bool has_ended(int peer);
