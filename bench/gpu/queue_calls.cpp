@@ -95,10 +95,10 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-/// Of messages that one block moves, and of larger ones, for which a call launches two kernels.
+/// Of messages that one block moves, and of larger ones. The waits of still larger ones are two launches each.
 void set_defaults(Options& options) {
-  options.min_bytes = 64 << 10;
-  options.max_bytes = 128 << 10;
+  options.min_bytes = 16 << 10;
+  options.max_bytes = 256 << 10;
   options.partitions = {1};
   options.iterations = 200;
   options.warmup = 20;

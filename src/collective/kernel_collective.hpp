@@ -68,7 +68,7 @@ class KernelCollective final : public Operation,
 
   // What a stream does: a kernel of the library's is launched for each epoch, and a wait asks for nothing.
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
-  void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override;
+  void enqueue_start(memory::Stream& stream, bool captured, memory::MessageRun& together) override;
   void enqueue_wait(memory::Stream&, memory::MessageRun&) override {}
   void pass_wait() override;
 

@@ -34,7 +34,7 @@ std::string KernelCollective::why_not_on(const memory::Stream& stream, bool) con
 }
 
 /// The words that count epochs lie in GPU memory, so that each launch of a graph is the next one.
-void KernelCollective::enqueue_start(memory::Stream& stream, memory::MessageRun&) {
+void KernelCollective::enqueue_start(memory::Stream& stream, bool, memory::MessageRun&) {
   throw_if_over();
   stream.launch(grid_for(block_bytes_), memory::DoCollective{device_.for_own_kernels()});
 }

@@ -37,47 +37,50 @@ PARTITA_DEVICE_INLINE bool both_want(Epoch& mine, Epoch& theirs, Epoch epoch) {
   return WordOfSystem(theirs).load(device::order::memory_order_seq_cst) == epoch;
 }
 
-PARTITA_DEVICE_INLINE void start_message(StreamMessage& message) {
-  MessageState& state = message.state;
+/// Whether this side moves the message now.
+PARTITA_DEVICE_INLINE bool start_message(MessageState& state, const MessageEnds& ends) {
   const Epoch epoch = next(state.epoch);
   set(state.epoch, epoch);
-  if (message.sends == 0) {
-    tell(message.sender->started, epoch);
-  } else if (message.is_ready != 0 || seen(message.sender->started) == epoch) {
-    set(state.moves, epoch);
-  } else {
-    tell(message.receiver->offered, epoch);
+  if (ends.sends == 0) {
+    tell(ends.sender->started, epoch);
+    return false;
   }
+  if (ends.is_ready != 0 || seen(ends.sender->started) == epoch) {
+    set(state.moves, epoch);
+    return true;
+  }
+  tell(ends.receiver->offered, epoch);
+  return false;
 }
 
 /// Where an epoch that is open stands for one side.
 enum class Look : partita_u32 { not_yet, over, moves };
 
 /// `asked`: whether this side has said what it wants, in a look before.
-PARTITA_DEVICE_INLINE Look look_at_receive(StreamMessage& message, Epoch epoch, bool& asked) {
-  ReceiverWords& own = *message.receiver;
+PARTITA_DEVICE_INLINE Look look_at_receive(const MessageEnds& ends, Epoch epoch, bool& asked) {
+  ReceiverWords& own = *ends.receiver;
   if (seen(own.pushed) == epoch) return Look::over;
   if (asked || seen(own.offered) != epoch) return Look::not_yet;
   asked = true;
-  if (!both_want(message.sender->will_pull, own.will_push, epoch)) return Look::moves;
-  tell(message.sender->yielded, epoch);
+  if (!both_want(ends.sender->will_pull, own.will_push, epoch)) return Look::moves;
+  tell(ends.sender->yielded, epoch);
   return Look::not_yet;
 }
-PARTITA_DEVICE_INLINE Look look_at_send(StreamMessage& message, Epoch epoch, bool& asked) {
-  SenderWords& own = *message.sender;
+PARTITA_DEVICE_INLINE Look look_at_send(const MessageEnds& ends, Epoch epoch, bool& asked) {
+  SenderWords& own = *ends.sender;
   if (seen(own.pulled) == epoch) return Look::over;
   if (seen(own.started) != epoch) return Look::not_yet;
-  if (!asked && !both_want(message.receiver->will_push, own.will_pull, epoch)) return Look::moves;
+  if (!asked && !both_want(ends.receiver->will_push, own.will_pull, epoch)) return Look::moves;
   asked = true;
   return seen(own.yielded) == epoch ? Look::moves : Look::not_yet;
 }
 
 /// An offer that nobody has taken is taken back: nothing is read of the buffer from here on. Where the receiver wants
 /// to pull, that is under way, or it yields: both are heard soon. Returns whether it has pulled.
-PARTITA_DEVICE_INLINE bool take_back(StreamMessage& message, Epoch epoch, bool asked) {
+PARTITA_DEVICE_INLINE bool take_back(const MessageEnds& ends, Epoch epoch, bool asked) {
   constexpr partita_u64 soon_ns = 1'000'000'000;
-  SenderWords& own = *message.sender;
-  if (!asked && !both_want(message.receiver->will_push, own.will_pull, epoch)) return false;
+  SenderWords& own = *ends.sender;
+  if (!asked && !both_want(ends.receiver->will_push, own.will_pull, epoch)) return false;
   for (const partita_u64 begin = device::now_ns(); device::now_ns() - begin < soon_ns; device::relax()) {
     if (seen(own.pulled) == epoch) return true;
     if (seen(own.yielded) == epoch) return false;
@@ -85,86 +88,122 @@ PARTITA_DEVICE_INLINE bool take_back(StreamMessage& message, Epoch epoch, bool a
   return false;
 }
 
-PARTITA_DEVICE_INLINE void end_with(StreamMessage& message, bool asked, MessageFault fault) {
-  if (message.sends != 0 && take_back(message, message.state.epoch, asked)) {
-    set(message.state.over, message.state.epoch);
+PARTITA_DEVICE_INLINE void end_with(MessageState& state, const MessageEnds& ends, bool asked, MessageFault fault) {
+  if (ends.sends != 0 && take_back(ends, state.epoch, asked)) {
+    set(state.over, state.epoch);
     return;
   }
-  set(message.state.fault, static_cast<partita_u32>(fault));
-  WordOfSystem(*message.fault_on_host).store(message.state.fault, device::order::memory_order_release);
+  set(state.fault, static_cast<partita_u32>(fault));
+  WordOfSystem(ends.report->fault).store(state.fault, device::order::memory_order_release);
 }
 
-PARTITA_DEVICE_INLINE void await_message(StreamMessage& message, bool waits, partita_u64 limit_ns) {
+/// Whether this side moves the message now.
+PARTITA_DEVICE_INLINE bool await_message(MessageState& state, const MessageEnds& ends, bool waits,
+                                         partita_u64 limit_ns) {
   constexpr partita_u32 polls_per_look_aside = 64;
-  MessageState& state = message.state;
-  if (state.over == state.epoch || state.moves == state.epoch) return;
+  if (state.over == state.epoch || state.moves == state.epoch) return false;
+  const Epoch epoch = state.epoch;
   bool asked = false;
-  const partita_u64 begin = device::now_ns();
+  partita_u64 begin = 0;  // 0: it does not wait yet
   for (partita_u32 polls = 1;; ++polls) {
-    const Look found =
-        message.sends != 0 ? look_at_send(message, state.epoch, asked) : look_at_receive(message, state.epoch, asked);
-    if (found == Look::over) set(state.over, state.epoch);
-    if (found == Look::moves) set(state.moves, state.epoch);
-    if (found != Look::not_yet || !waits) return;
+    const Look found = ends.sends != 0 ? look_at_send(ends, epoch, asked) : look_at_receive(ends, epoch, asked);
+    if (found == Look::over) set(state.over, epoch);
+    if (found == Look::moves) set(state.moves, epoch);
+    if (found != Look::not_yet || !waits) return found == Look::moves;
     device::relax();
     if (polls % polls_per_look_aside != 0) continue;
+    const partita_u64 now = device::now_ns();
+    if (begin == 0) begin = now;
     if (WordOfSystem(state.released).load(device::order::memory_order_relaxed) != 0) {
-      return end_with(message, asked, MessageFault::released);
+      end_with(state, ends, asked, MessageFault::released);
+      return false;
     }
-    if (limit_ns != 0 && device::now_ns() - begin >= limit_ns) {
-      return end_with(message, asked, MessageFault::too_late);
+    if (limit_ns != 0 && now - begin >= limit_ns) {
+      end_with(state, ends, asked, MessageFault::too_late);
+      return false;
     }
   }
 }
 
-/// One thread.
-PARTITA_DEVICE_INLINE void decide(StreamMessage& message, const RunMessages& run) {
-  if (message.state.fault != 0) return;
-  if (run.step == MessageStep::start) return start_message(message);
-  await_message(message, run.step == MessageStep::wait, run.limit_ns);
+/// One thread; whether this side moves the message now.
+PARTITA_DEVICE_INLINE bool decide(MessageState& state, const MessageEnds& ends, const RunMessages& run) {
+  if (state.fault != 0) return false;
+  if (run.step == MessageStep::start) return start_message(state, ends);
+  return await_message(state, ends, run.step == MessageStep::wait, run.limit_ns);
+}
+
+/// One thread of each of the message's `blocks`. The first one to come decides, and waits for none of the others, so
+/// that it does not matter whether the GPU has room for all.
+PARTITA_DEVICE_INLINE bool decide_together(MessageState& state, const MessageEnds& ends, const RunMessages& run,
+                                           partita_u32 blocks) {
+  if (run.stage == MessageStage::move) return state.moves == state.epoch && state.over != state.epoch;
+  if (blocks == 1) return decide(state, ends, run) && run.stage == MessageStage::all;
+  WordOfDevice verdict(state.verdict);
+  if (WordOfDevice(state.blocks_entered).fetch_add(1, device::order::memory_order_relaxed) == 0) {
+    const bool moves = decide(state, ends, run);
+    verdict.store(static_cast<partita_u32>(moves ? Verdict::moves : Verdict::rests),
+                  device::order::memory_order_release);
+    return moves;
+  }
+  for (;; device::relax()) {
+    const Verdict found = static_cast<Verdict>(verdict.load(device::order::memory_order_acquire));
+    if (found != Verdict::none) return found == Verdict::moves;
+  }
 }
 
 /// Words that are compared for equality would be taken for those of the same number, when epochs have gone round: what
 /// this side's move leaves old is cleared now and then. Nobody else stores those words in this epoch any more, or to
 /// any harm.
-PARTITA_DEVICE_INLINE void forget_old(StreamMessage& message, Epoch epoch) {
+PARTITA_DEVICE_INLINE void forget_old(const MessageEnds& ends, Epoch epoch) {
   constexpr Epoch epochs_between = 1u << 24;
   if (epoch % epochs_between != 0) return;
-  if (message.sends == 0) return tell(message.receiver->pushed, no_epoch);
-  tell(message.receiver->offered, no_epoch);
-  tell(message.sender->pulled, no_epoch);
-  tell(message.sender->will_pull, no_epoch);
-  tell(message.sender->yielded, no_epoch);
+  if (ends.sends == 0) return tell(ends.receiver->pushed, no_epoch);
+  tell(ends.receiver->offered, no_epoch);
+  tell(ends.sender->pulled, no_epoch);
+  tell(ends.sender->will_pull, no_epoch);
+  tell(ends.sender->yielded, no_epoch);
 }
 
-/// All threads of the message's blocks, of which this is `block`.
-PARTITA_DEVICE_INLINE void move(StreamMessage& message, partita_u32 block, partita_u32 blocks) {
-  MessageState& state = message.state;
-  const Epoch epoch = state.epoch;
-  if (state.moves != epoch || state.over == epoch) return;
-  const partita_u32 threads = device::block_threads();
-  device::copy(message.to, message.from, message.size_bytes,
-               {block * threads + device::block_rank(), blocks * threads});
-  device::block_barrier();  // the block's bytes lie before thread 0's eyes
-  if (device::block_rank() != 0) return;
-  if (blocks > 1) {
-    device::release_fence();  // to the other GPU too: the word below goes there
-    WordOfDevice done(state.blocks_done);
-    if (done.fetch_add(1, device::order::memory_order_acq_rel) != blocks - 1) return;
-    done.store(0, device::order::memory_order_relaxed);  // for the next step
-  }
-  set(state.over, epoch);
-  forget_old(message, epoch);
-  tell(message.sends != 0 ? message.receiver->pushed : message.sender->pulled, epoch);
+/// One thread of each of the message's `blocks`, which has `moved` its part. Whether it is the last one of them.
+PARTITA_DEVICE_INLINE bool is_last_to_end(MessageState& state, partita_u32 blocks, bool moved) {
+  if (blocks == 1) return true;
+  if (moved) device::release_fence();  // to the other GPU too: the word that tells of it goes there
+  if (WordOfDevice(state.blocks_done).fetch_add(1, device::order::memory_order_acq_rel) != blocks - 1) return false;
+  set(state.blocks_entered, 0);  // for the next launch
+  set(state.verdict, static_cast<partita_u32>(Verdict::none));
+  set(state.blocks_done, 0);
+  return true;
+}
+
+PARTITA_DEVICE_INLINE void report(const MessageState& state, MessageReport& to, partita_u32 number) {
+  WordOfSystem(to.epoch).store(state.epoch, device::order::memory_order_relaxed);
+  WordOfSystem(to.over).store(state.over, device::order::memory_order_relaxed);
+  WordOfSystem(to.number).store(number, device::order::memory_order_release);
 }
 
 /// All threads of the grid, of which this is `block`.
 PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 block) {
-  if (run.moving_blocks != 0) return move(*run.messages[0], block, run.moving_blocks);
-  StreamMessage& message = *run.messages[block];
-  if (device::block_rank() == 0) decide(message, run);
-  device::block_barrier();
-  if (message.size_bytes <= most_bytes_of_a_block) move(message, 0, 1);
+  partita_u32 index = 0;
+  partita_u32 part = block;  // of the message
+  for (; part >= run.blocks[index]; ++index) part -= run.blocks[index];
+  const partita_u32 blocks = run.blocks[index];
+  MessageState& state = run.messages[index]->state;
+  const MessageEnds ends = run.messages[index]->ends;
+  const bool first = device::block_rank() == 0;
+  const bool moves = device::block_broadcast(first && decide_together(state, ends, run, blocks) ? 1 : 0) != 0;
+  if (moves) {
+    const partita_u32 threads = device::block_threads();
+    device::copy(ends.to, ends.from, ends.size_bytes, {part * threads + device::block_rank(), blocks * threads});
+    device::block_barrier();  // the block's bytes lie before thread 0's eyes
+  }
+  if (!first || !is_last_to_end(state, blocks, moves)) return;
+  if (moves) {
+    const Epoch epoch = state.epoch;
+    set(state.over, epoch);
+    forget_old(ends, epoch);
+    tell(ends.sends != 0 ? ends.receiver->pushed : ends.sender->pulled, epoch);
+  }
+  if (run.report != 0) report(state, *ends.report, run.report);
 }
 
 }  // namespace partita::memory

@@ -12,64 +12,93 @@
 
 namespace partita::memory {
 
-/// One step, a start for instance, of any number of messages. One launch has all that one block moves; each larger
-/// message has one that decides and behind it one that moves, so that whoever has decided to move does so whatever
-/// other messages wait for. One thread.
+/// One step, a start for instance, of any number of messages, in one launch; for waits of large ones see add. One
+/// thread.
 class MessageRun {
  public:
-  /// `limit_s`: how long a wait may take; 0: for ever.
-  MessageRun(MessageStep step, double limit_s) : step_(step), limit_ns_(static_cast<partita_u64>(limit_s * 1e9)) {}
+  /// `limit_s`: how long a wait may take; 0: for ever. `report`: RunMessages.report.
+  MessageRun(MessageStep step, double limit_s, partita_u32 report = 0)
+      : step_(step), limit_ns_(static_cast<partita_u64>(limit_s * 1e9)), report_(report) {}
 
-  /// `moves_bytes`: what this side may have to move in the step.
+  /// `moves_bytes`: what this side may have to move in the step. A wait that may have to move much has two launches of
+  /// its own, right behind each other, so that whoever has decided to move does so whatever other messages wait for.
   void add(StreamMessage* message, std::int64_t moves_bytes) {
-    if (moves_bytes > most_bytes_of_a_block) {
-      launches_.push_back({Grid{1, threads_of_a_warp}, launch_of(message, 0)});
-      const Grid grid = grid_for(moves_bytes);
-      launches_.push_back({grid, launch_of(message, grid.blocks)});
-      return;
-    }
-    if (together_ == nothing || launches_[together_].run.count == RunMessages::most) {
-      together_ = launches_.size();
-      launches_.push_back({Grid{0, threads_of_a_warp}, launch_of(nullptr, 0)});
-    }
-    auto& [grid, run] = launches_[together_];
-    run.messages[run.count++] = message;
-    grid = {run.count, std::max(grid.threads, threads_for(moves_bytes))};
+    const Grid moving = moving_grid(moves_bytes);
+    if (step_ != MessageStep::wait) return add_together(message, moving);
+    if (moves_bytes <= most_bytes_of_waiting_blocks) return add_together(message, waiting_grid(moves_bytes));
+    launch_of(MessageStage::decide).add(message, {1, threads_of_a_warp});
+    launch_of(MessageStage::move).add(message, moving);
   }
 
   /// Asks `stream`. Throws Error.
   void launch(Stream& stream) const {
-    for (const auto& [grid, run] : launches_) stream.launch(grid, run);
+    for (const Launch& each : launches_) stream.launch({each.blocks, each.threads}, each.run);
   }
 
  private:
   struct Launch {
-    Grid grid;
     RunMessages run;
+    unsigned blocks = 0;
+    unsigned threads = 0;
+
+    void add(StreamMessage* message, Grid grid) {
+      run.messages[run.count] = message;
+      run.blocks[run.count++] = grid.blocks;
+      blocks += grid.blocks;
+      threads = std::max(threads, grid.threads);
+    }
   };
 
   static constexpr unsigned threads_of_a_warp = 32;
   static constexpr std::size_t nothing = ~std::size_t{0};
+  /// A block moves so much where that takes no longer than to bring more blocks together.
+  static constexpr std::int64_t most_bytes_of_a_block = 32 * 1024;
+  static constexpr unsigned most_moving_blocks = 256;
+  /// A wait keeps no more of the GPU than a few small blocks: what it waits for needs room, too.
+  static constexpr unsigned most_waiting_threads = 256;
+  static constexpr std::int64_t bytes_of_a_waiting_block = 64 * 1024;
+  static constexpr std::int64_t most_bytes_of_waiting_blocks = 4 * bytes_of_a_waiting_block;
 
-  static unsigned threads_for(std::int64_t bytes) {
+  static Grid small_grid(std::int64_t bytes) {
     constexpr std::int64_t bytes_of_a_warp = 16 * threads_of_a_warp;
-    constexpr std::int64_t most_warps = RunMessages::most_deciding_threads / threads_of_a_warp;
+    constexpr std::int64_t most_warps = most_waiting_threads / threads_of_a_warp;
     const std::int64_t warps = std::clamp<std::int64_t>((bytes + bytes_of_a_warp - 1) / bytes_of_a_warp, 1, most_warps);
-    return static_cast<unsigned>(warps) * threads_of_a_warp;
+    return {1, static_cast<unsigned>(warps) * threads_of_a_warp};
   }
-  RunMessages launch_of(StreamMessage* only, unsigned moving_blocks) const {
-    RunMessages made;
-    if (only != nullptr) made.messages[made.count++] = only;
-    made.step = step_;
-    made.limit_ns = limit_ns_;
-    made.moving_blocks = moving_blocks;
+  static Grid waiting_grid(std::int64_t bytes) {
+    Grid grid = small_grid(bytes);
+    const std::int64_t blocks = (bytes + bytes_of_a_waiting_block - 1) / bytes_of_a_waiting_block;
+    grid.blocks = static_cast<unsigned>(std::max<std::int64_t>(blocks, 1));
+    return grid;
+  }
+  static Grid moving_grid(std::int64_t bytes) {
+    if (bytes <= most_bytes_of_a_block) return small_grid(bytes);
+    Grid grid = grid_for(bytes);
+    grid.blocks = std::min(grid.blocks, most_moving_blocks);
+    return grid;
+  }
+
+  Launch& launch_of(MessageStage stage) {
+    Launch& made = launches_.emplace_back();
+    made.run.step = step_;
+    made.run.stage = stage;
+    made.run.report = report_;
+    made.run.limit_ns = limit_ns_;
     return made;
+  }
+  void add_together(StreamMessage* message, Grid grid) {
+    if (together_ == nothing || launches_[together_].run.count == RunMessages::most) {
+      together_ = launches_.size();
+      launch_of(MessageStage::all);
+    }
+    launches_[together_].add(message, grid);
   }
 
   const MessageStep step_;
   const partita_u64 limit_ns_;
+  const partita_u32 report_;
   std::vector<Launch> launches_;
-  std::size_t together_ = nothing;  ///< the launch that takes what one block moves
+  std::size_t together_ = nothing;  ///< the launch that more messages can join
 };
 
 }  // namespace partita::memory

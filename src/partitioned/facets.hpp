@@ -64,9 +64,9 @@ class StreamRunnable {
   /// launch of the graph shall be an epoch. Neither blocks nor throws.
   virtual std::string why_not_on(const memory::Stream& stream, bool captured) const = 0;
   /// Asks `stream` for the start of the next epoch, or adds it to `together`, starts that the caller launches there
-  /// next: what the stream does before is done then. Where this throws, nothing was asked for, no epoch is open, and
-  /// enqueue_wait() is not called.
-  virtual void enqueue_start(memory::Stream& stream, memory::MessageRun& together) = 0;
+  /// next: what the stream does before is done then. `captured`: as above. Where this throws, nothing was asked for, no
+  /// epoch is open, and enqueue_wait() is not called.
+  virtual void enqueue_start(memory::Stream& stream, bool captured, memory::MessageRun& together) = 0;
   /// Asks for the wait likewise: what comes behind finds the epoch complete, or that it never will be. It always lets
   /// the stream go on.
   virtual void enqueue_wait(memory::Stream& stream, memory::MessageRun& together) = 0;

@@ -61,8 +61,8 @@ class PersistentRequest final : public Operation, private StreamRunnable {
   StreamSide* by_stream() const { return by_stream_.load(std::memory_order_acquire); }
 
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
-  void enqueue_start(memory::Stream& stream, memory::MessageRun& together) override {
-    if (by_stream() != nullptr) by_stream()->add_start(stream, together);
+  void enqueue_start(memory::Stream&, bool captured, memory::MessageRun& together) override {
+    if (by_stream() != nullptr) by_stream()->add_start(captured, together);
   }
   void enqueue_wait(memory::Stream&, memory::MessageRun& together) override {
     if (by_stream() != nullptr) by_stream()->add_wait(together);

@@ -42,7 +42,7 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
 
 void StreamRuns::start(Operation& operation, bool captured, memory::MessageRun& together) {
   Start& added = starts_.insert_or_assign(&operation, Start{captured, false}).first->second;
-  operation.facets().stream_runnable->enqueue_start(stream_, together);
+  operation.facets().stream_runnable->enqueue_start(stream_, captured, together);
   added.succeeded = true;
 }
 

@@ -19,20 +19,21 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const link::
       name_(std::move(name)),
       ready_(ready),
       bytes_(half.plan().total_bytes()),
-      host_block_(services.host_memory, sizeof(HostWords)),
+      host_block_(services.host_memory, sizeof(memory::MessageReport)),
       message_block_(services.device_memory, half.terms().place.device, sizeof(memory::StreamMessage)),
       route_(route),
       newest_(half.epoch()) {
   memory::StreamMessage message{};
   message.state.epoch = message.state.moves = message.state.over = half.epoch();
-  message.sender = route.sender;
-  message.receiver = route.receiver;
-  message.to = reinterpret_cast<unsigned char*>(route.to);
-  message.from = reinterpret_cast<const unsigned char*>(route.from);
-  message.size_bytes = bytes_;
-  message.sends = sends() ? 1 : 0;
-  message.is_ready = ready ? 1 : 0;
-  message.fault_on_host = on_gpu(words().fault);
+  message.ends.sender = route.sender;
+  message.ends.receiver = route.receiver;
+  message.ends.to = reinterpret_cast<unsigned char*>(route.to);
+  message.ends.from = reinterpret_cast<const unsigned char*>(route.from);
+  message.ends.size_bytes = bytes_;
+  message.ends.report = reinterpret_cast<memory::MessageReport*>(
+      services.device_memory.device_pointer(device(), reinterpret_cast<std::byte*>(&report())));
+  message.ends.sends = sends() ? 1 : 0;
+  message.ends.is_ready = ready ? 1 : 0;
   services.device_memory.copy(message_block_.address(), &message, sizeof message);
 }
 
@@ -47,12 +48,7 @@ StreamSide::~StreamSide() {
   }
 }
 
-template <class Word>
-Word* StreamSide::on_gpu(Word& word) const {
-  return reinterpret_cast<Word*>(services_.device_memory.device_pointer(device(), reinterpret_cast<std::byte*>(&word)));
-}
-
-void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
+void StreamSide::add_start(bool captured, memory::MessageRun& starts) {
   throw_if_faulty();
   half_.throw_if_given_up();
   const Epoch epoch = next(newest_.load(std::memory_order_relaxed));
@@ -61,7 +57,7 @@ void StreamSide::add_start(memory::Stream& stream, memory::MessageRun& starts) {
   is_watched_ = true;
   starts.add(message(), sends() ? bytes_ : 0);
   bool is_first = false;  // from here on kernels may wait
-  if (stream.capturing()) {
+  if (captured) {
     is_first = !is_captured_.exchange(true);
   } else {
     newest_.store(epoch, std::memory_order_relaxed);
@@ -111,7 +107,7 @@ Epoch StreamSide::newest_epoch() const {
 }
 
 memory::MessageFault StreamSide::fault() const {
-  return static_cast<memory::MessageFault>(load(words().fault));
+  return static_cast<memory::MessageFault>(load(report().fault));
 }
 
 bool StreamSide::has_news() const {
@@ -136,39 +132,34 @@ memory::Stream& StreamSide::own_stream() {
   return *own_stream_;
 }
 
-void StreamSide::start() {
-  memory::MessageRun starts = steps(memory::MessageStep::start);
-  add_start(own_stream(), starts);
-  starts.launch(own_stream());
-  looks_ = 0;
-  std::atomic_ref(words().looks).store(0, std::memory_order_relaxed);
-  active_.store(true, std::memory_order_release);
+/// One of the host's; a report tells when it is done.
+void StreamSide::run_step(memory::MessageStep step) {
+  const partita_u32 report = report_ == ~partita_u32{0} ? 1 : report_ + 1;
+  memory::MessageRun run(step, services_.settings.timeout_s, report);
+  if (step == memory::MessageStep::start) {
+    add_start(false, run);
+  } else {
+    run.add(message(), bytes_);
+  }
+  run.launch(own_stream());
+  report_ = report;
 }
 
-/// One more look of the GPU's at what only it sees.
-void StreamSide::look() {
-  memory::MessageRun looks = steps(memory::MessageStep::look);
-  looks.add(message(), bytes_);
-  looks.launch(own_stream());
-  const memory::MessageState& state = message()->state;
-  memory::StoreWords told;
-  told.add({.word = on_gpu(words().epoch), .from = &state.epoch});
-  told.add({.word = on_gpu(words().over), .from = &state.over});
-  told.add({.word = on_gpu(words().looks), .value = ++looks_});
-  own_stream().launch(memory::Grid{}, told);
+void StreamSide::start() {
+  run_step(memory::MessageStep::start);
+  active_.store(true, std::memory_order_release);
 }
 
 bool StreamSide::done() {
   throw_if_faulty();
   const bool lost = half_.ending.loses(newest_.load(std::memory_order_relaxed));
-  if (looks_ == 0) look();
-  if (load(words().looks) != looks_) {
+  if (load(report().number) != report_) {
     own_stream().idle();  // throws where the GPU works no longer
     return false;
   }
-  if (words().over == words().epoch) return true;
+  if (report().over == report().epoch) return true;
   if (lost) throw half_.why_lost(explain());
-  look();
+  run_step(memory::MessageStep::look);  // only the GPU sees how far the epoch is
   return false;
 }
 

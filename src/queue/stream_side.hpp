@@ -33,9 +33,9 @@ class StreamSide final : private ServedRequest {
 
   int device() const { return message_block_.device(); }
 
-  /// Adds the start of the next epoch to `starts`, which are launched next in `stream`, of this GPU; and the wait for
-  /// the one that was started last.
-  void add_start(memory::Stream& stream, memory::MessageRun& starts);
+  /// Adds the start of the next epoch to `starts`, which are launched next in a stream of this GPU, or `captured` into
+  /// a graph; and the wait for the one that was started last.
+  void add_start(bool captured, memory::MessageRun& starts);
   void add_wait(memory::MessageRun& waits);
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
   void pass_wait();
@@ -62,12 +62,6 @@ class StreamSide final : private ServedRequest {
   std::string explain() const;
 
  private:
-  struct HostWords {
-    partita_u32 fault;  ///< memory::MessageFault, by the message's steps
-    Epoch epoch;        ///< these as the last look has left them
-    Epoch over;
-    partita_u32 looks;  ///< so many looks have ended
-  };
   struct Words {
     memory::MessageState state;
     Epoch peer_started;  ///< the receiver; of a send
@@ -80,12 +74,10 @@ class StreamSide final : private ServedRequest {
   void watch_kernels(KernelFindings& findings) override;
   std::optional<Error> why_in_vain(KernelFindings& findings);
 
-  HostWords& words() const { return *reinterpret_cast<HostWords*>(host_block_.address()); }
-  template <class Word>
-  Word* on_gpu(Word& word) const;
+  memory::MessageReport& report() const { return *reinterpret_cast<memory::MessageReport*>(host_block_.address()); }
   memory::StreamMessage* message() const { return reinterpret_cast<memory::StreamMessage*>(message_block_.address()); }
   bool sends() const { return half_.side() == Side::send; }
-  memory::MessageRun steps(memory::MessageStep step) const { return {step, services_.settings.timeout_s}; }
+  void run_step(memory::MessageStep step);
   memory::Stream& own_stream();
   void look();
   Epoch newest_epoch() const;
@@ -106,7 +98,7 @@ class StreamSide final : private ServedRequest {
   const link::StreamRoute route_;
   std::unique_ptr<memory::Stream> own_stream_;  ///< of epochs of the host's
   std::atomic<bool> active_{false};
-  partita_u32 looks_ = 0;  ///< that were asked for
+  partita_u32 report_ = 0;  ///< the number of the last one that was asked for
   bool is_watched_ = false;
   /// Starts that were not captured and whose waits are not known to be over.
   std::atomic<int> under_way_{0};

@@ -65,7 +65,7 @@ class Line {
   Partita_Queue queue_ = PARTITA_QUEUE_NULL;
 };
 
-/// Sizes that one block moves, and that many do.
+/// Sizes that one block moves, that several do, and that a launch of its own does behind a wait.
 class StreamMessages : public PersistentRing, public testing::WithParamInterface<std::size_t> {
  protected:
   Partita_Request send(Numbers& from, int tag, Init init = Partita_Send_init) {
@@ -104,6 +104,7 @@ class StreamMessages : public PersistentRing, public testing::WithParamInterface
 using StreamMessagesTimeout = StreamMessages;
 INSTANTIATE_TEST_SUITE_P(Small, StreamMessages, testing::Values(100));
 INSTANTIATE_TEST_SUITE_P(Large, StreamMessages, testing::Values(50'000));
+INSTANTIATE_TEST_SUITE_P(Larger, StreamMessages, testing::Values(100'000));
 INSTANTIATE_TEST_SUITE_P(Small, StreamMessagesTimeout, testing::Values(100));
 
 /// The receiver's stream comes to its wait while the sender's stands behind its start: the receiver pulls.

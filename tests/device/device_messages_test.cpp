@@ -1,9 +1,13 @@
 // The protocol of messages that streams move, on CPU threads: whichever side comes when, just one of them moves each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <barrier>
 #include <cstdint>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "memory/message_bodies.cuh"
 #include "support/random.hpp"
@@ -21,24 +25,29 @@ class Message {
     words_of_sender = {before, before, 0, 0};
     for (memory::StreamMessage* const side : {&send, &receive}) {
       side->state.epoch = side->state.moves = side->state.over = before;
-      side->sender = &words_of_sender;
-      side->receiver = &words_of_receiver;
-      side->to = reinterpret_cast<unsigned char*>(&received);
-      side->from = reinterpret_cast<const unsigned char*>(&sent);
-      side->size_bytes = sizeof sent;
-      side->fault_on_host = &fault;
+      side->ends.sender = &words_of_sender;
+      side->ends.receiver = &words_of_receiver;
+      side->ends.to = reinterpret_cast<unsigned char*>(&received);
+      side->ends.from = reinterpret_cast<const unsigned char*>(&sent);
+      side->ends.size_bytes = sizeof sent;
+      side->ends.report = &report;
     }
-    send.sends = 1;
-    send.is_ready = ready ? 1 : 0;
+    send.ends.sends = 1;
+    send.ends.is_ready = ready ? 1 : 0;
   }
 
-  static void run(memory::StreamMessage& side, memory::MessageStep step, partita_u64 limit = limit_ns) {
+  static memory::RunMessages launch_of(memory::StreamMessage& side, memory::MessageStep step, partita_u32 blocks,
+                                       partita_u64 limit = limit_ns) {
     memory::RunMessages run;
     run.messages[0] = &side;
+    run.blocks[0] = blocks;
     run.count = 1;
     run.step = step;
     run.limit_ns = limit;
-    memory::run_messages(run, 0);
+    return run;
+  }
+  static void run(memory::StreamMessage& side, memory::MessageStep step, partita_u64 limit = limit_ns) {
+    memory::run_messages(launch_of(side, step, 1, limit), 0);
   }
 
   memory::StreamMessage send{};
@@ -47,7 +56,7 @@ class Message {
   memory::ReceiverWords words_of_receiver{};
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  partita_u32 fault = 0;
+  memory::MessageReport report{};
 };
 
 using memory::MessageStep;
@@ -85,7 +94,77 @@ TEST(DeviceMessages, one_side_moves_each) {
   sender.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(pushed + pulled, epochs);
-  EXPECT_EQ(message.fault, 0U);
+  EXPECT_EQ(message.report.fault, 0U);
+}
+
+/// Whichever block of a launch comes first decides for all.
+TEST(DeviceMessages, blocks_move_a_message_together) {
+  constexpr partita_u32 blocks = 3;
+  constexpr int epochs = repetitions(2'000, 200);
+  Message message(41);
+  std::array<int, 1000> sent{}, received{};
+  for (memory::StreamMessage* const side : {&message.send, &message.receive}) {
+    side->ends.to = reinterpret_cast<unsigned char*>(received.data());
+    side->ends.from = reinterpret_cast<const unsigned char*>(sent.data());
+    side->ends.size_bytes = sizeof sent;
+  }
+  // A launch is a round of a barrier, of all blocks.
+  const auto run_side = [](memory::StreamMessage& side, const auto& before, const auto& behind) {
+    std::barrier launches(blocks);
+    const auto run_block = [&](partita_u32 block) {
+      for (int i = 1; i <= epochs; ++i) {
+        if (block == 0) before(i);
+        launches.arrive_and_wait();
+        memory::run_messages(Message::launch_of(side, MessageStep::start, blocks), block);
+        launches.arrive_and_wait();
+        memory::run_messages(Message::launch_of(side, MessageStep::wait, blocks), block);
+        launches.arrive_and_wait();
+        if (block == 0) behind(i);
+      }
+    };
+    std::vector<std::jthread> others;
+    for (partita_u32 block = 1; block < blocks; ++block) others.emplace_back(run_block, block);
+    run_block(0);
+  };
+  int wrong = 0;
+  std::jthread sender([&] { run_side(message.send, [&](int i) { sent.fill(i); }, [&](int) { sent.fill(0); }); });
+  run_side(
+      message.receive, [&](int) { received.fill(-1); },
+      [&](int i) { wrong += std::ranges::all_of(received, [i](int each) { return each == i; }) ? 0 : 1; });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(message.report.fault, 0U);
+  for (const memory::StreamMessage* const side : {&message.send, &message.receive}) {
+    EXPECT_EQ(side->state.blocks_entered, 0U);
+    EXPECT_EQ(side->state.blocks_done, 0U);
+  }
+}
+
+/// A block finds its message by what the messages before it have.
+TEST(DeviceMessages, a_launch_has_blocks_of_several_messages) {
+  std::array<std::unique_ptr<Message>, 3> messages;
+  memory::RunMessages receives, sends;
+  sends.report = 9;
+  partita_u32 blocks = 0;
+  for (partita_u32 i = 0; i < messages.size(); ++i) {
+    messages[i] = std::make_unique<Message>(10 * i);
+    messages[i]->sent = 7 + i;
+    receives.messages[i] = &messages[i]->receive;
+    sends.messages[i] = &messages[i]->send;
+    receives.blocks[i] = 1;
+    blocks += sends.blocks[i] = i + 1;
+  }
+  receives.count = sends.count = static_cast<partita_u32>(messages.size());
+  for (partita_u32 i = 0; i < messages.size(); ++i) memory::run_messages(receives, i);
+  for (partita_u32 block = 0; block < blocks; ++block) {
+    EXPECT_EQ(messages[2]->report.number, 0U) << "no report before the last block's end";
+    memory::run_messages(sends, block);
+  }
+  for (partita_u32 i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(messages[i]->received, 7 + i);
+    EXPECT_EQ(messages[i]->report.number, 9U);
+    EXPECT_EQ(messages[i]->report.epoch, 10 * i + 1);
+    EXPECT_EQ(messages[i]->report.over, 10 * i + 1);
+  }
 }
 
 /// Looks instead of waits, one side's after the other's, from each state in which they can meet.
@@ -112,7 +191,7 @@ TEST(DeviceMessages, an_offer_that_was_taken_back_is_not_pulled) {
   message.sent = 7;
   Message::run(message.send, MessageStep::start);
   Message::run(message.send, MessageStep::wait, 1);
-  EXPECT_EQ(message.fault, static_cast<partita_u32>(memory::MessageFault::too_late));
+  EXPECT_EQ(message.report.fault, static_cast<partita_u32>(memory::MessageFault::too_late));
   Message::run(message.receive, MessageStep::start);
   Message::run(message.receive, MessageStep::look);
   EXPECT_EQ(message.received, 0U);
