@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "bench/gpu/allreduce_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/marking.hpp"
 #include "bench/gpu/measurement.hpp"
@@ -204,7 +205,7 @@ class CallInKernel final : public OneWayMeasurement {
   Mailbox<KernelReport> report_;
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+void add_calls_of_messages(std::vector<Contender>& contenders, Job& job, const Case& c) {
   const std::pair<const char*, Call> calls[] = {{"psend_init", Call::psend_init},
                                                 {"precv_init", Call::precv_init},
                                                 {"prequest_create", Call::prequest_create},
@@ -214,7 +215,6 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
                                                 {"pbuf_prepare later", Call::prepare_later},
                                                 {"start", Call::start},
                                                 {"wait", Call::wait}};
-  std::vector<Contender> contenders;
   for (const auto& [name, call] : calls) {
     contenders.push_back({name, calls[0].first, std::make_unique<CallCost>(job, name, c, call)});
   }
@@ -231,6 +231,13 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   add("pready_block kernel", marking(job, "pready_block kernel", c, block, ""));
   add("nvshmem put+signal", nvshmem_marking(job, "nvshmem put+signal", c, block));
   add("nccl send", nccl_send_call(job, c));
+}
+
+/// Messages are between two ranks, and so are the rows about them.
+std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+  std::vector<Contender> contenders;
+  if (job.ranks == 2) add_calls_of_messages(contenders, job, c);
+  add_allreduce_calls(contenders, job, c);
   return contenders;
 }
 
@@ -250,6 +257,7 @@ Benchmark table1_benchmark() {
           .what = table1_naming.what,
           .unit = "us",
           .compares_subjects = false,
+          .ranks = Ranks::any,
           .on_gpu = true,
           .shows_deviation = true,
           .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads"}),
