@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <partita/partita.hpp>
+#include <utility>
 
 #include "apps/halo/messages.hpp"
 
@@ -25,7 +26,10 @@ std::unique_ptr<packed_halo::exchanger> make_exchanger(MPI_Comm comm, const halo
 }  // namespace
 
 packed_halo::packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way)
-    : comm_(comm), exceptions_before_(std::uncaught_exceptions()), exchanger_(make_exchanger(comm, shape, way)) {}
+    : packed_halo(comm, make_exchanger(comm, shape, way)) {}
+
+packed_halo::packed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way)
+    : comm_(comm), exceptions_before_(std::uncaught_exceptions()), exchanger_(std::move(way)) {}
 
 packed_halo::~packed_halo() {
   if (!sound_ || std::uncaught_exceptions() > exceptions_before_) return;

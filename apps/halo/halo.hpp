@@ -47,6 +47,9 @@ class packed_halo {
   /// Collective over `comm`, which is known to Partita and stays the caller's. Each of two neighbours has the other
   /// among its own, in opposite directions, and wants as many partitions.
   packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
+  /// One way of exchanging (messages.hpp); those of halo_way are made in mpi.cpp and partita.cpp.
+  class exchanger;
+  packed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way);
   /// Collective: waits until all ranks have freed their requests, since memory into which a neighbour may write has to
   /// stay until then. Of an error only the error handler hears. Not collective where an exchange has thrown, or where
   /// an exception ends the halo: then nothing more is sent, and the memory of the messages is never freed.
@@ -57,9 +60,6 @@ class packed_halo {
   /// Fills the frame of `block`, which has the shape's rows and columns, with the cells that the neighbours have at
   /// their rims. Collective among neighbours; returns when the frame is filled and the block may be written.
   void exchange(const framed_block& block);
-
-  /// One way of exchanging; they are made in mpi.cpp and partita.cpp.
-  class exchanger;
 
  private:
   MPI_Comm comm_;

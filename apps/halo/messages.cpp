@@ -11,21 +11,7 @@ namespace {
 
 constexpr std::ptrdiff_t cell_bytes = 8;
 
-/// The first cell of a run along one edge or in one corner, and the distance to the next.
-struct Run {
-  std::byte* first = nullptr;
-  std::ptrdiff_t step_bytes = 0;
-};
-
-Run run_of(const framed_block& block, std::size_t direction, bool in_frame) {
-  const halo_block<2> cells{{block.rows, block.columns}, 1, {block.stride, 1}};
-  const halo_offset<2> offset = halo_offset_of<2>(direction);
-  const halo_region<2> region = in_frame ? ghost_region(cells, offset) : own_region(cells, offset);
-  const std::ptrdiff_t first = region.first[0] * block.stride + region.first[1];
-  return {static_cast<std::byte*>(block.frame) + first * cell_bytes, (offset[0] == 0 ? block.stride : 1) * cell_bytes};
-}
-
-void copy_cells(Run to, Run from, int cells) {
+void copy_cells(halo_run to, halo_run from, int cells) {
   if (to.step_bytes == cell_bytes && from.step_bytes == cell_bytes) {
     std::memcpy(to.first, from.first, static_cast<std::size_t>(cells * cell_bytes));
     return;
@@ -35,11 +21,19 @@ void copy_cells(Run to, Run from, int cells) {
   }
 }
 
-Run skip(Run run, std::ptrdiff_t cells) {
+halo_run skip(halo_run run, std::ptrdiff_t cells) {
   return {run.first + cells * run.step_bytes, run.step_bytes};
 }
 
 }  // namespace
+
+halo_run run_of(const framed_block& block, std::size_t direction, bool in_frame) {
+  const halo_block<2> cells{{block.rows, block.columns}, 1, {block.stride, 1}};
+  const halo_offset<2> offset = halo_offset_of<2>(direction);
+  const halo_region<2> region = in_frame ? ghost_region(cells, offset) : own_region(cells, offset);
+  const std::ptrdiff_t first = region.first[0] * block.stride + region.first[1];
+  return {static_cast<std::byte*>(block.frame) + first * cell_bytes, (offset[0] == 0 ? block.stride : 1) * cell_bytes};
+}
 
 halo_extent extent_of(const halo_shape& shape, std::size_t direction) {
   const halo_region<2> region = own_region<2>({{shape.rows, shape.columns}, 1, {}}, halo_offset_of<2>(direction));
@@ -56,11 +50,12 @@ halo_messages::halo_messages(const halo_shape& shape, const halo_memory& memory)
     cells += extent.cells;
   }
   if (cells == 0) return;
-  check(calls_.allocate(2 * cells * cell_bytes, MPI_INFO_NULL, static_cast<void*>(&memory_)));
+  bytes_ = cells * cell_bytes;
+  check(calls_.allocate(2 * bytes_, MPI_INFO_NULL, static_cast<void*>(&memory_)));
   std::byte* next = memory_;
   for (halo_message& message : messages_) {
     message.sent = next;
-    message.received = next + cells * cell_bytes;
+    message.received = next + bytes_;
     next += message.length * cell_bytes;
   }
 }

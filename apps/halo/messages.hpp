@@ -41,6 +41,10 @@ class halo_messages {
   std::vector<halo_message>::const_iterator begin() const { return messages_.begin(); }
   std::vector<halo_message>::const_iterator end() const { return messages_.end(); }
   bool empty() const { return messages_.empty(); }
+  /// What is sent lies in one piece, and what is received likewise; of so many bytes each.
+  std::byte* sent() const { return memory_; }
+  std::byte* received() const { return memory_ + bytes_; }
+  std::ptrdiff_t bytes() const { return bytes_; }
 
   void pack(const framed_block& block) const;
   void unpack(const framed_block& block) const;
@@ -52,7 +56,16 @@ class halo_messages {
   halo_memory calls_;
   std::vector<halo_message> messages_;
   std::byte* memory_ = nullptr;
+  std::ptrdiff_t bytes_ = 0;
 };
+
+/// The first cell of a run along one edge or in one corner, and the distance to the next.
+struct halo_run {
+  std::byte* first = nullptr;
+  std::ptrdiff_t step_bytes = 0;
+};
+/// Those that lie in a direction, in the frame or in the block beside it.
+halo_run run_of(const framed_block& block, std::size_t direction, bool in_frame);
 
 /// One partition of a message.
 void pack_partition(const framed_block& block, const halo_message& message, int partition);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
+#include <stdexcept>
 
+#include "apps/life/modes.hpp"
 #include "apps/support/collect.hpp"
 #include "apps/support/progress.hpp"
 
@@ -24,6 +27,12 @@ std::optional<int> beside(int index, int step, int count, Boundary boundary) {
   const int next = index + step;
   if (boundary == Boundary::periodic) return (next + count) % count;
   return next < 0 || next >= count ? std::nullopt : std::optional(next);
+}
+
+partita::halo_way way_named(std::string_view mode) {
+  const auto* const found = std::ranges::find(host_modes, mode, &HostMode::name);
+  if (found == host_modes.end()) throw std::logic_error(fmt::format("life: there is no mode {} in host memory.", mode));
+  return found->way;
 }
 
 partita::framed_block frame_of(const Field& field) {
@@ -70,13 +79,25 @@ Board::~Board() {
   MPI_Comm_free(&comm_);
 }
 
-Outcome Board::play(const Mode& mode, int generations) {
+void Board::move_to_gpu() {
+  player_ = std::make_unique<gpu::Player>(comm_, shape_);
+}
+
+std::optional<std::string> Board::problem_with(std::string_view mode) const {
+  return player_ != nullptr ? player_->problem_with(mode) : std::nullopt;
+}
+
+Outcome Board::play(std::string_view mode, int generations) {
   for (const Field& field : fields_) fill(field, block_, game_);
   current_ = 0;
+  return player_ != nullptr ? player_->play(mode, fields_[0], generations) : play_on_host(mode, generations);
+}
+
+Outcome Board::play_on_host(std::string_view mode, int generations) {
   Outcome outcome;
   MPI_Barrier(comm_);
   const auto before = Clock::now();
-  partita::packed_halo halo(comm_, shape_, mode.way);
+  partita::packed_halo halo(comm_, shape_, way_named(mode));
   outcome.setup_s = seconds(Clock::now() - before);
 
   Progress progress(rank_ == 0);
@@ -89,7 +110,7 @@ Outcome Board::play(const Mode& mode, int generations) {
     halo_time += Clock::now() - exchange_begin;
     next_generation(fields_[current_], fields_[1 - current_]);
     current_ = 1 - current_;
-    if (progress.due()) Progress::say(mode.name, fmt::format("generation {} of {}", outcome.generations, generations));
+    if (progress.due()) Progress::say(mode, fmt::format("generation {} of {}", outcome.generations, generations));
   }
   MPI_Barrier(comm_);
   outcome.time_s = seconds(Clock::now() - begin);

@@ -4,21 +4,18 @@
 #include <mpi.h>
 
 #include <array>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "apps/life/modes.hpp"
+#include "apps/halo/halo.hpp"
+#include "apps/life/gpu/player.hpp"
+#include "apps/life/outcome.hpp"
 #include "apps/life/rules.hpp"
 
 namespace life {
-
-/// How a game went on this rank.
-struct Outcome {
-  int generations = 0;
-  double time_s = 0.0;   ///< of all steps, between two barriers
-  double halo_s = 0.0;   ///< of it, to pack, exchange and unpack the halo
-  double setup_s = 0.0;  ///< before it, from a barrier on, to make and match the requests
-};
 
 /// The neighbours of `rank`, by direction; MPI_PROC_NULL beyond the rim of a bounded board.
 partita::halo_neighbours<2> neighbours_of(const partita::apps::Division& division, int rank, Boundary boundary);
@@ -44,14 +41,23 @@ class Board {
   const Game& game() const { return game_; }
   const partita::halo_shape& shape() const { return shape_; }
 
+  /// From here on games are played on this rank's GPU, after gpu::Player::choose_device. Collective.
+  void move_to_gpu();
+  /// The GPUs of the job, for people.
+  std::string describe_device() const { return player_->describe(); }
+  /// Why `mode`, one of the device's, cannot run in this job, the same on every rank; nothing if it can. Collective.
+  std::optional<std::string> problem_with(std::string_view mode) const;
+
   /// Plays `generations` from the first generation on. Collective. On long runs rank 0 reports progress to standard
   /// error.
-  Outcome play(const Mode& mode, int generations);
+  Outcome play(std::string_view mode, int generations);
 
   /// The whole board after play(), row by row, on rank 0; empty elsewhere. Collective.
   std::vector<Cell> gather() const;
 
  private:
+  Outcome play_on_host(std::string_view mode, int generations);
+
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   partita::apps::Division division_;
@@ -61,6 +67,7 @@ class Board {
   std::vector<Cell> memory_;
   std::array<Field, 2> fields_;
   std::size_t current_ = 0;
+  std::unique_ptr<gpu::Player> player_;
 };
 
 }  // namespace life

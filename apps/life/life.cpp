@@ -91,7 +91,7 @@ bool verify(const Board& board, const std::vector<Cell>& whole, OneRank& one_ran
   });
 }
 
-void run_mode(Board& board, const Options& options, const Mode& mode, OneRank& one_rank, Results& results) {
+void run_mode(Board& board, const Options& options, const std::string& mode, OneRank& one_rank, Results& results) {
   const Outcome outcome = board.play(mode, options.generations);
   Result result = summarise(board, mode, outcome);
   if (options.verify || options.picture) results.board = board.gather();
@@ -107,8 +107,7 @@ void run_mode(Board& board, const Options& options, const Mode& mode, OneRank& o
 std::vector<Result> median_runs(const Options& options, const Results& results) {
   std::vector<Result> medians;
   medians.reserve(options.modes.size());
-  for (const Mode& mode : options.modes)
-    medians.push_back(partita::apps::median_run(results.runs.at(std::string(mode.name))));
+  for (const std::string& mode : options.modes) medians.push_back(partita::apps::median_run(results.runs.at(mode)));
   return medians;
 }
 
@@ -128,13 +127,30 @@ bool write_files(const Board& board, const Options& options, const Results& resu
   });
 }
 
+/// Leaves out modes that cannot run here, where all were asked for; false on every rank where none is left.
+bool keep_possible_modes(const Board& board, Options& options) {
+  std::vector<std::string> possible;
+  for (const std::string& mode : options.modes) {
+    const auto problem = board.problem_with(mode);
+    if (!problem) {
+      possible.push_back(mode);
+    } else if (options.all_modes) {
+      say(fmt::format("left out: {}\n", *problem));
+    } else {
+      fail(2, fmt::format("life: {}.\n", *problem));
+    }
+  }
+  options.modes = possible;
+  return !possible.empty();
+}
+
 int run_modes(Board& board, const Options& options) {
   // Connections and first touches are not what the modes differ in.
-  for (const Mode& mode : options.modes) board.play(mode, std::min(warm_up_generations, options.generations));
+  for (const std::string& mode : options.modes) board.play(mode, std::min(warm_up_generations, options.generations));
   OneRank one_rank(options.verify && board.rank() == 0 ? options.game : Game{});
   Results results;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const Mode& mode : options.modes) run_mode(board, options, mode, one_rank, results);
+    for (const std::string& mode : options.modes) run_mode(board, options, mode, one_rank, results);
   }
   say(fmt::format("\n{}\n", comparison_table(median_runs(options, results))));
   const bool written = write_files(board, options, results);
@@ -146,16 +162,20 @@ int run_modes(Board& board, const Options& options) {
 int command(int argc, char** argv) {
   const auto read = read_options(argc, argv);
   if (const auto* exit = std::get_if<Exit>(&read)) return partita::apps::end(*exit);
-  const Options& options = std::get<Options>(read);
+  Options options = std::get<Options>(read);
 
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Division division = divide(options, ranks);
   std::optional<std::string> problem = problem_with(division, ranks, fewest_cells);
   if (!problem) problem = problem_with_memory(options, division);
+  if (!problem && options.gpu) problem = gpu::Player::choose_device(MPI_COMM_WORLD);
   if (problem) return fail(2, fmt::format("life: {}.\n", *problem));
   Board board(MPI_COMM_WORLD, division, options.game, options.partitions);
-  say(describe(board, options) + partita::apps::oversubscription_note(board.comm(), 1));
+  if (options.gpu) board.move_to_gpu();
+  say(describe(board, options) +
+      (options.gpu ? board.describe_device() + "\n" : partita::apps::oversubscription_note(board.comm(), 1)));
+  if (!keep_possible_modes(board, options)) return 2;
   return run_modes(board, options);
 }
 

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
+#include "apps/life/modes.hpp"
 #include "apps/support/command_line.hpp"
 
 namespace life {
@@ -14,19 +16,27 @@ constexpr int most_cells_a_side = 1 << 24;
 constexpr int most = 1'000'000'000;
 constexpr int most_partitions = 1 << 16;
 
-std::vector<std::string> mode_names() {
+std::vector<std::string> mode_names(bool gpu) {
   std::vector<std::string> names;
-  names.reserve(modes.size() + 1);
-  for (const Mode& mode : modes) names.emplace_back(mode.name);
+  if (gpu) return {gpu_mode_names.begin(), gpu_mode_names.end()};
+  names.reserve(host_modes.size());
+  for (const HostMode& mode : host_modes) names.emplace_back(mode.name);
   return names;
 }
 
-std::vector<Mode> modes_named(const std::string& name) {
-  std::vector<Mode> named;
-  for (const Mode& mode : modes) {
-    if (name == "all" || name == mode.name) named.push_back(mode);
+std::string mode_help() {
+  return fmt::format("How the halo is exchanged; all compares them. In host memory: {}; on GPUs: {}",
+                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
+}
+
+/// What is wrong with options that are right each by itself; empty if nothing is.
+std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
+  const std::vector<std::string> names = mode_names(options.gpu);
+  if (mode != "all" && std::ranges::find(names, mode) == names.end()) {
+    return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, options.gpu ? "gpu" : "cpu",
+                       fmt::join(names, ", "));
   }
-  return named;
+  return options.gpu && app.count("--partitions") > 0 ? "--partitions is for --device cpu" : "";
 }
 
 }  // namespace
@@ -35,16 +45,14 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   Options options;
   std::vector<int> size{options.game.rows, options.game.columns};
   std::vector<int> ranks;
-  std::string mode = "all", boundary = "periodic";
+  std::string mode = "all", device = "cpu", boundary = "periodic";
   bool no_verify = false, no_picture = false;
-  std::vector<std::string> names = mode_names();
-  names.emplace_back("all");
 
-  CLI::App app("Plays Conway's Game of Life on a board in host memory, with the halo exchanged in one of several ways.",
-               "partita run life");
-  app.add_option("--mode", mode, "How the halo is exchanged; all compares them")
-      ->check(CLI::IsMember(names))
+  CLI::App app("Plays Conway's Game of Life, with the halo exchanged in one of several ways.", "partita run life");
+  app.add_option("--device", device, "Where the board lies and is played on; gpu: one process a GPU")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
       ->capture_default_str();
+  app.add_option("--mode", mode, mode_help())->capture_default_str();
   app.add_option("--size", size, "Rows and columns of cells of the whole board")
       ->expected(2)
       ->check(CLI::Range(1, most_cells_a_side))
@@ -82,7 +90,12 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_flag("--no-picture", no_picture, "Do not write PREFIX.png");
   if (auto exit = partita::apps::parse(app, "life", argc, argv)) return *std::move(exit);
 
-  options.modes = modes_named(mode);
+  options.gpu = device == "gpu";
+  options.all_modes = mode == "all";
+  if (const std::string problem = problem_with(app, options, mode); !problem.empty()) {
+    return partita::apps::refused("life", problem);
+  }
+  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
   options.game.rows = size[0];
   options.game.columns = size[1];
   options.game.boundary = boundary == "periodic" ? Boundary::periodic : Boundary::bounded;

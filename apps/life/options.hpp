@@ -5,7 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include "apps/life/modes.hpp"
 #include "apps/life/rules.hpp"
 #include "apps/support/exit.hpp"
 
@@ -14,7 +13,9 @@ namespace life {
 using partita::apps::Exit;
 
 struct Options {
-  std::vector<Mode> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they run
+  bool all_modes = true;           ///< that can run
+  bool gpu = false;                ///< the board lies in GPU memory
   Game game{512, 512, Boundary::periodic, 35, 1};
   int rank_rows = 0, rank_columns = 0;  ///< both 0: the MPI divides the ranks
   int generations = 1000;

@@ -45,9 +45,8 @@ void write_record(const Board& board, const Options& options, const std::map<std
   ordered_json record = partita::apps::record_of("life");
   record["job"] = job_record(board);
   record["game"] = game_record(options);
-  for (const Mode& mode : options.modes) {
-    const std::string name(mode.name);
-    for (const Result& run : runs.at(name)) record["runs"][name].push_back(run_record(run));
+  for (const std::string& mode : options.modes) {
+    for (const Result& run : runs.at(mode)) record["runs"][mode].push_back(run_record(run));
   }
   partita::apps::write_json(record, path);
 }

@@ -13,13 +13,13 @@ double us_a_step(double run_s, const Result& result) {
 
 }  // namespace
 
-Result summarise(const Board& board, const Mode& mode, const Outcome& outcome) {
+Result summarise(const Board& board, std::string_view mode, const Outcome& outcome) {
   const std::vector<double> times = partita::apps::gather_values(board.comm(), outcome.time_s);
   const std::vector<double> halo_times = partita::apps::gather_values(board.comm(), outcome.halo_s);
   const std::vector<double> setup_times = partita::apps::gather_values(board.comm(), outcome.setup_s);
 
   Result result;
-  result.mode = mode.name;
+  result.mode = mode;
   result.generations = outcome.generations;
   result.time_s = partita::apps::largest_of(times);
   result.step_s = result.time_s / outcome.generations;
@@ -30,18 +30,18 @@ Result summarise(const Board& board, const Mode& mode, const Outcome& outcome) {
 }
 
 std::string describe(const Result& result) {
-  return fmt::format("{:<13} {} generations, {:.3f} s, {:.2f} us a step, halo {:.2f} us", result.mode,
+  return fmt::format("{:<15} {} generations, {:.3f} s, {:.2f} us a step, halo {:.2f} us", result.mode,
                      result.generations, result.time_s, us_a_step(result.time_s, result),
                      us_a_step(result.halo_median_s, result));
 }
 
 std::string comparison_table(std::span<const Result> results) {
   std::string table =
-      fmt::format("{:<13} {:>11} {:>9} {:>9} {:>15} {:>12} {:>9} {:>9}  {}\n", "mode", "generations", "time s",
+      fmt::format("{:<15} {:>11} {:>9} {:>9} {:>15} {:>12} {:>9} {:>9}  {}\n", "mode", "generations", "time s",
                   "step us", "halo us, median", "halo us, max", "setup ms", "speed-up", "one-rank board");
   for (const Result& result : results) {
     table +=
-        fmt::format("{:<13} {:>11} {:>9.3f} {:>9.2f} {:>15.2f} {:>12.2f} {:>9.3f} {:>8.2f}x  {}\n", result.mode,
+        fmt::format("{:<15} {:>11} {:>9.3f} {:>9.2f} {:>15.2f} {:>12.2f} {:>9.3f} {:>8.2f}x  {}\n", result.mode,
                     result.generations, result.time_s, us_a_step(result.time_s, result),
                     us_a_step(result.halo_median_s, result), us_a_step(result.halo_max_s, result), 1e3 * result.setup_s,
                     results.front().time_s / result.time_s, partita::apps::text_of(result.check));

@@ -23,7 +23,7 @@ struct Result {
 };
 
 /// Puts together what the ranks measured; the result is complete on rank 0. Collective.
-Result summarise(const Board& board, const Mode& mode, const Outcome& outcome);
+Result summarise(const Board& board, std::string_view mode, const Outcome& outcome);
 
 /// One line about one run.
 std::string describe(const Result& result);

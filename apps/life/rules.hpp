@@ -4,14 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "apps/life/cell.hpp"
 #include "apps/support/decomposition.hpp"
-#include "apps/support/framed.hpp"
 
 namespace life {
-
-/// 1 lives, 0 does not. 8 bytes, as in cpu-free-stream-triggered-mpi, section VI.
-using Cell = std::uint64_t;
-using Field = partita::apps::Framed<Cell>;
 
 /// What lies beyond the rim of the board: the opposite rim, or cells that never live.
 enum class Boundary { periodic, bounded };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/life/board.hpp"
+#include "apps/life/modes.hpp"
 #include "apps/life/picture.hpp"
 #include "apps/life/report.hpp"
 #include "apps/support/collect.hpp"
@@ -41,7 +42,7 @@ double framed_value(const Division& division, Boundary boundary, int row, int co
   return outside ? -1.0 : value_at(row, column, round);
 }
 
-void expect_frames(const Division& division, Boundary boundary, const Mode& mode) {
+void expect_frames(const Division& division, Boundary boundary, const HostMode& mode) {
   const partita::apps::Block block = partita::apps::block_of(division, rank());
   std::vector<double> memory(static_cast<std::size_t>(partita::apps::size_of(block.rows, block.columns)), -1.0);
   const auto field = partita::apps::framed_in(memory.data(), block.rows, block.columns);
@@ -73,7 +74,7 @@ TEST(Halo, every_way_fills_the_frame_with_corners_and_leaves_the_rim) {
   for (const auto& [rows, columns] : {std::pair(12, 18), std::pair(9, 8)}) {
     for (const Division& division : divisions_of(rows, columns)) {
       for (const Boundary boundary : {Boundary::periodic, Boundary::bounded}) {
-        for (const Mode& mode : modes) {
+        for (const HostMode& mode : host_modes) {
           partita::test::step(fmt::format("{} on {} x {} ranks", mode.name, division.rank_rows, division.rank_columns));
           expect_frames(division, boundary, mode);
         }
@@ -85,7 +86,7 @@ TEST(Halo, every_way_fills_the_frame_with_corners_and_leaves_the_rim) {
 /// A halo needs no two rows: here each rank has a row, or a column, and its edges are its own neighbours' too.
 TEST(Halo, blocks_may_be_one_cell_wide) {
   for (const Division& division : {Division{ranks(), 5, ranks(), 1}, Division{5, ranks(), 1, ranks()}}) {
-    for (const Mode& mode : modes) expect_frames(division, Boundary::periodic, mode);
+    for (const HostMode& mode : host_modes) expect_frames(division, Boundary::periodic, mode);
   }
 }
 
@@ -121,8 +122,8 @@ TEST(Life, every_mode_gives_the_board_that_one_rank_plays) {
   for (const Boundary boundary : {Boundary::periodic, Boundary::bounded}) {
     for (const Division& division : divisions_of(21, 26)) {
       Board board(MPI_COMM_WORLD, division, {21, 26, boundary, 40, 7}, 4);
-      for (const Mode& mode : modes) {
-        EXPECT_EQ(9, board.play(mode, 9).generations);
+      for (const HostMode& mode : host_modes) {
+        EXPECT_EQ(9, board.play(mode.name, 9).generations);
         expect_one_rank_board(board, 9, mode.name);
       }
     }
@@ -163,7 +164,7 @@ TEST(Life, a_cell_that_differs_is_named_with_its_rank) {
 
 TEST(Life, a_result_holds_the_times_of_the_run_and_its_line_those_of_a_step) {
   Board board(MPI_COMM_WORLD, {8, 8, ranks(), 1}, {8, 8, Boundary::periodic, 50, 1}, 1);
-  const Result result = summarise(board, modes[0], {10, 20.0 + rank(), 5.0 + rank(), 1.0});
+  const Result result = summarise(board, host_modes[0].name, {10, 20.0 + rank(), 5.0 + rank(), 1.0});
   if (rank() != 0) return;
   EXPECT_EQ(result.time_s, 19.0 + ranks());
   EXPECT_EQ(result.step_s, result.time_s / 10);
@@ -241,7 +242,7 @@ TEST(LifeCommand, runs_all_modes_and_writes_the_picture_and_the_record) {
   const auto& north = record["job"]["halos_of_rank_0"]["north"];
   EXPECT_EQ(north["cells"], record["job"]["block_of_rank_0"][1]);
   EXPECT_EQ(north["partitions"], 10) << "the divisor of 10 or 20 cells that is nearest to the 8 wanted";
-  for (const Mode& mode : modes) {
+  for (const HostMode& mode : host_modes) {
     const auto& runs = record["runs"][std::string(mode.name)];
     ASSERT_EQ(runs.size(), 2U);
     EXPECT_EQ(runs[0]["identical_to_one_rank"], true);
