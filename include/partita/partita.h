@@ -228,8 +228,10 @@ PARTITA_EXPORT int Partita_Pneighbor_alltoallw_init(const void* sendbuf, int par
  * all of the data over, so nothing is marked; once the request is complete its result is there, and the barrier's tells
  * that all ranks have started. Arguments as MPI's, with MPI_Count and MPI_Aint for numbers. Collective over `comm`, an
  * intracommunicator: all ranks make their collectives, partitioned ones included, in the same order; one that meets
- * another call at the other rank fails on both. The init calls never block. Host memory only. Info keys: partita_link,
- * partita_algorithm. One page for all: docs/api/Partita_Collective_init.md. */
+ * another call at the other rank fails on both. The init calls never block. Buffers of a rank lie in host memory or in
+ * that of one GPU; there partita_driver tells who moves the data: host, the progress engine; device, kernels of the
+ * library's, also in the stream of a queue and in graphs. Info keys: partita_link, partita_algorithm, partita_driver.
+ * One page for all: docs/api/Partita_Collective_init.md. */
 
 PARTITA_EXPORT int Partita_Bcast_init(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                                       MPI_Info info, Partita_Request* request);
@@ -348,8 +350,8 @@ PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
 /** Makes a queue. PARTITA_QUEUE_HOST: `stream` is null; whatever is enqueued has run when the call returns.
  *  PARTITA_QUEUE_CUDA: `stream` is the address of a cudaStream_t, which outlives the queue; what is enqueued runs in
  * the stream's order, beside kernels. While the stream is being captured into a graph it takes only what it can run by
- * itself, each launch of the graph an epoch: ordinary messages between GPU memories, and collectives whose epochs
- * kernels open (info key partita_driver). */
+ * itself, each launch of the graph an epoch: ordinary messages between GPU memories, and collectives that kernels do
+ * (info key partita_driver). */
 PARTITA_EXPORT int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream);
 /** Partita_Queue_wait; then frees the queue and sets it to PARTITA_QUEUE_NULL. No start may be without its wait. */
 PARTITA_EXPORT int Partita_Queue_free(Partita_Queue* queue);

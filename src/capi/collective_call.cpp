@@ -28,10 +28,8 @@ constexpr InfoKey<CollectiveArguments> collective_info_keys[] = {
     {"partita_driver",
      [](const std::string& value, CollectiveArguments& arguments) {
        arguments.driver = value == "device" ? link::Driver::device : link::Driver::host;
-       if (value == "host" || (value == "device" && arguments.is_partitioned)) return;
-       throw Error(
-           ErrorClass::info_value, "info key partita_driver is \"{}\"; expected is host{}", value,
-           arguments.is_partitioned ? " or device" : ", since it is not partitioned, so that kernels do not use it");
+       if (value == "host" || value == "device") return;
+       throw Error(ErrorClass::info_value, "info key partita_driver is \"{}\"; expected is host or device", value);
      }},
 };
 
@@ -203,11 +201,6 @@ void CollectiveCall::make() {
 /// All buffers lie in host memory, or all in that of one GPU.
 void CollectiveCall::check_place(const char* name, const memory::Place& place, const Layout& layout) {
   const bool is_gpu = !memory::is_host(place.kind);
-  if (is_gpu && !common_.is_partitioned) {
-    throw Error(ErrorClass::buffer,
-                "argument {} is {}; expected is host memory, or a partitioned collective, which takes that of a GPU",
-                name, described(place));
-  }
   if (is_gpu && arguments_.form == Form::in_gaps && !layout.contiguous()) {
     throw Error(ErrorClass::type,
                 "argument {} is GPU memory and its datatype has gaps, with which GPUs do not compute; expected is a "

@@ -100,7 +100,8 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 /// What the other ranks must have made, too.
 std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction,
                        const KernelAlgorithm& algorithm) {
-  std::string what = fmt::format("partitioned {} in kernels, of {} bytes a block, algorithm {}",
+  std::string what = fmt::format("{} {} in kernels, of {} bytes a block, algorithm {}",
+                                 arguments.is_partitioned ? "partitioned" : "persistent",
                                  name_of(arguments.problem.kind), block_bytes, algorithm.name);
   if (arguments.problem.kind == Kind::bcast) return fmt::format("{}, root {}", what, arguments.problem.root);
   if (!arguments.reduction.exists()) return what;
@@ -110,7 +111,8 @@ std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_
 }  // namespace
 
 KernelCollective::KernelCollective(const RequestServices& services, CollectiveArguments arguments)
-    : Operation({.kernel_usable = &device_, .stream_runnable = this}, arguments.communicator),
+    : Operation({.kernel_usable = arguments.is_partitioned ? &device_ : nullptr, .stream_runnable = this},
+                arguments.communicator),
       services_(services),
       arguments_((check_served(arguments), std::move(arguments))),
       place_(place_of_buffers(services, arguments_)),
@@ -215,23 +217,6 @@ const KernelCollective::Neighbour* KernelCollective::unmatched() const {
   const auto found = std::ranges::find_if(
       neighbours_, [](const Neighbour& each) { return !each.out.matched() || !each.in.matched(); });
   return found == neighbours_.end() ? nullptr : &*found;
-}
-
-void KernelCollective::start() {
-  throw_if_over();
-  throw Error(ErrorClass::request,
-              "kernels open the epochs of the request (info key partita_driver): only MPIX_P{} in a kernel does",
-              collective_ == PARTITA_COLLECTIVE_REDUCE_SCATTER ? "reduce_scatter" : name_of(arguments_.problem.kind));
-}
-
-bool KernelCollective::done() {
-  throw_if_failed();
-  if (device_.exists()) device_.check();
-  return true;  // looked at only for what its kernels found wrong
-}
-
-bool KernelCollective::prepared() {
-  throw Error(ErrorClass::request, "kernels open the epochs of the request; expected is one that the host has started");
 }
 
 void KernelCollective::fill_status(MPI_Status* status) const {
@@ -396,6 +381,7 @@ void KernelCollective::abandon(const std::optional<Error>& cause) {
     }
   }
   given_up_.store(true, std::memory_order_release);
+  close();
   for_each_half([&](Half& half) {
     {
       const std::lock_guard lock(half.setup_mutex());
@@ -426,6 +412,7 @@ void KernelCollective::take_over_epochs() {
 
 void KernelCollective::withdraw() {
   for_each_half([](Half& half) { half.withdraw(); });
+  drain_own_stream();
   device_.drop();
   if (buffers_) buffers_->forget();
 }
@@ -462,7 +449,7 @@ std::optional<Error> KernelCollective::why_peers_are_lost(KernelFindings& findin
 std::vector<InfoEntry> KernelCollective::info() const {
   const bool all_matched = unmatched() == nullptr;
   std::vector<InfoEntry> entries{{"partita_kind", kind()},
-                                 {"partita_active", "false"},
+                                 {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", all_matched ? "true" : "false"},
                                  {"partita_algorithm", std::string(algorithm().name)}};
   if (device_.exists()) entries.push_back({"partita_gpu_copy", "kernel"});
@@ -474,8 +461,15 @@ std::vector<InfoEntry> KernelCollective::info() const {
 }
 
 std::string KernelCollective::name() const {
-  return fmt::format("Partitioned {} of {} ranks, whose epochs kernels open, algorithm {}, epoch {}",
-                     name_of(arguments_.problem.kind), arguments_.problem.size, wished_.name, epoch_.load());
+  return fmt::format(
+      "{} {} of {} ranks, {}, algorithm {}, epoch {}", arguments_.is_partitioned ? "Partitioned" : "Persistent",
+      name_of(arguments_.problem.kind), arguments_.problem.size,
+      arguments_.is_partitioned ? "whose epochs kernels open" : "which kernels move", wished_.name, epoch_.load());
+}
+
+const char* KernelCollective::kind() const {
+  const Kind kind = arguments_.problem.kind;
+  return arguments_.is_partitioned ? name_of(kind) : persistent_name_of(kind);
 }
 
 std::string KernelCollective::explain() const {

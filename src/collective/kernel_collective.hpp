@@ -1,4 +1,4 @@
-// A partitioned collective whose epochs kernels open, move and complete by themselves.
+// A collective whose epochs kernels open, move and complete by themselves.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include "collective/kernel_algorithms.hpp"
 #include "collective/memory.hpp"
 #include "collective/peer_buffers.hpp"
+#include "memory/stream.hpp"
 #include "partita/device/impl/areas.hpp"
 #include "partitioned/gpu/device_request.hpp"
 #include "partitioned/operation.hpp"
@@ -24,7 +25,9 @@
 namespace partita::collective {
 
 /// Each rank has an area in the GPU memory of each other one. The two ends of an area are the halves of a transfer,
-/// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them.
+/// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them. The
+/// kernels are the program's where it is partitioned, and the library's: a queue launches them, or, where it is not
+/// partitioned, a start by the host does.
 class KernelCollective final : public Operation,
                                private StreamRunnable,
                                private DeviceRequest::Owner,
@@ -33,22 +36,24 @@ class KernelCollective final : public Operation,
   /// Throws Error where kernels cannot do it.
   KernelCollective(const RequestServices& services, CollectiveArguments arguments);
 
-  bool is_host_driven() const override { return false; }
+  bool is_host_driven() const override { return !arguments_.is_partitioned; }
   void seek_peers() override;
   bool matched() const override;
+  void match_is_seen() override;
   void start() override;
-  bool active() const override { return false; }
-  bool open() const override { return device_.has_news(); }
+  bool active() const override { return active_.load(std::memory_order_acquire); }
+  bool open() const override { return active() || device_.has_news(); }
   bool done() override;
   bool prepared() override;
-  void close() override {}
+  void close() override { active_.store(false, std::memory_order_release); }
   void fill_status(MPI_Status* status) const override;
   void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
   void withdraw() override;
   std::vector<Half*> halves() override;
   bool in_gpu_memory() const override { return true; }
-  const char* kind() const override { return name_of(arguments_.problem.kind); }
+  const char* kind() const override;
+  bool has_partitions() const override { return arguments_.is_partitioned; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   int waits_for() const override;
@@ -108,6 +113,10 @@ class KernelCollective final : public Operation,
   Partita_Peer peer_through(Neighbour& neighbour);
   PrequestTerms terms_for_kernels();
   const Neighbour* unmatched() const;
+  memory::Stream& own_stream();
+  void launch_on(memory::Stream& stream);
+  void launch_if_matched();
+  void drain_own_stream() noexcept;
   Epoch note(const DeviceSide::LastEpoch& last);
   void throw_if_failed() const;
   void fail_as(const char* what, const Error& error, Mail::Caller caller);
@@ -132,7 +141,11 @@ class KernelCollective final : public Operation,
   std::unique_ptr<PeerBuffers> buffers_;  ///< where that shall move in them
   CollectivePlaces places_;
   std::deque<Neighbour> neighbours_;
-  const link::Plan plan_;  ///< as kernels see the partitions, which they do not use
+  std::mutex made_mutex_;                       ///< of the library's own device request, as match_is_seen() makes it
+  std::unique_ptr<memory::Stream> own_stream_;  ///< of epochs that the host starts
+  std::atomic<bool> active_{false};             ///< one of those is open, ...
+  bool is_launched_ = false;                    ///< ... and its kernel was asked for
+  const link::Plan plan_;                       ///< as kernels see the partitions, which they do not use
   /// The newest that kernels have opened, as far as the host knows. The watch reads it, too.
   std::atomic<Epoch> epoch_;
   Epoch newest_flag_;  ///< likewise

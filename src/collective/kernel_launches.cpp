@@ -35,8 +35,7 @@ std::string KernelCollective::why_not_on(const memory::Stream& stream, bool) con
 
 /// The words that count epochs lie in GPU memory, so that each launch of a graph is the next one.
 void KernelCollective::enqueue_start(memory::Stream& stream, bool, memory::MessageRun&) {
-  throw_if_over();
-  stream.launch(grid_for(block_bytes_), memory::DoCollective{device_.for_own_kernels()});
+  launch_on(stream);
 }
 
 /// Whoever gave the request up has told why.
@@ -44,6 +43,81 @@ void KernelCollective::pass_wait() {
   if (given_up()) return;
   throw_if_failed();
   if (device_.exists()) device_.check();
+}
+
+// ---- The host's epochs ---------------------------------------------------------------------------------------------
+
+void KernelCollective::launch_on(memory::Stream& stream) {
+  throw_if_over();
+  stream.launch(grid_for(block_bytes_), memory::DoCollective{device_.for_own_kernels()});
+}
+
+/// A stream that is captured takes no memory, so that what the kernels work with is made ahead. What a program's
+/// kernels use is the program's to make.
+void KernelCollective::match_is_seen() {
+  if (arguments_.is_partitioned) return;
+  const std::lock_guard lock(made_mutex_);
+  if (!device_.exists() && matched()) device_.for_own_kernels();
+}
+
+memory::Stream& KernelCollective::own_stream() {
+  if (own_stream_ == nullptr) own_stream_ = services_.device_memory.make_stream(place_.device);
+  return *own_stream_;
+}
+
+/// What still runs there has been released, or is complete.
+void KernelCollective::drain_own_stream() noexcept {
+  try {
+    if (own_stream_ != nullptr) own_stream_->drain();
+  } catch (const std::exception&) {
+    // The GPU works no longer: nothing is under way.
+  }
+}
+
+/// The kernel waits for the other ranks by itself.
+void KernelCollective::start() {
+  throw_if_over();
+  if (arguments_.is_partitioned) {
+    throw Error(ErrorClass::request,
+                "kernels open the epochs of the request (info key partita_driver): only MPIX_P{} in a kernel does",
+                collective_ == PARTITA_COLLECTIVE_REDUCE_SCATTER ? "reduce_scatter" : name_of(arguments_.problem.kind));
+  }
+  if (active()) {
+    throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
+                explain());
+  }
+  is_launched_ = false;
+  launch_if_matched();
+  active_.store(true, std::memory_order_release);
+}
+
+/// A request may start before the others have made theirs.
+void KernelCollective::launch_if_matched() {
+  if (is_launched_ || !matched()) return;
+  match_is_seen();
+  launch_on(own_stream());
+  is_launched_ = true;
+}
+
+bool KernelCollective::done() {
+  throw_if_failed();
+  if (active()) {
+    launch_if_matched();
+    if (!is_launched_ || !own_stream().idle()) return false;
+  }
+  if (device_.exists()) device_.check();
+  return true;  // one that is not active is looked at only for what its kernels found wrong
+}
+
+bool KernelCollective::prepared() {
+  if (arguments_.is_partitioned) {
+    throw Error(ErrorClass::request,
+                "kernels open the epochs of the request; expected is one that the host has started");
+  }
+  if (!active()) {
+    throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
+  }
+  return matched();  // no marks are to come
 }
 
 }  // namespace partita::collective

@@ -37,6 +37,8 @@ class ProgramStream {
   /// What DeviceMemory::stream_of_program takes.
   void* native() const;
   void drain();
+  /// Between memories of the GPU, in the stream's order.
+  void copy(void* to, const void* from, std::size_t size_bytes);
   /// What `body` asks of the stream becomes a graph, in place of the one before.
   void capture(const std::function<void()>& body);
   void launch_graph();

@@ -40,6 +40,9 @@ void* ProgramStream::native() const {
 void ProgramStream::drain() {
   must(cudaStreamSynchronize(impl_->stream), "cudaStreamSynchronize");
 }
+void ProgramStream::copy(void* to, const void* from, std::size_t size_bytes) {
+  must(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToDevice, impl_->stream), "cudaMemcpyAsync");
+}
 void ProgramStream::capture(const std::function<void()>& body) {
   must(cudaStreamBeginCapture(impl_->stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
   body();

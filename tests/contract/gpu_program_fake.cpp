@@ -1,3 +1,4 @@
+#include <cstring>
 #include <vector>
 
 #include "contract/gpu_program.hpp"
@@ -28,6 +29,9 @@ void* ProgramStream::native() const {
 }
 void ProgramStream::drain() {
   impl_->worker.drain();
+}
+void ProgramStream::copy(void* to, const void* from, std::size_t size_bytes) {
+  impl_->worker.ask([=] { std::memcpy(to, from, size_bytes); });
 }
 void ProgramStream::capture(const std::function<void()>& body) {
   impl_->worker.begin_capture();

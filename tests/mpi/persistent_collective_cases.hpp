@@ -74,6 +74,7 @@ struct Terms {
   int n;
   int root;
   MPI_Comm ring;
+  MPI_Info info = MPI_INFO_NULL;
   int me = rank();
   int size = ranks();
   int own = various(n, 1)[static_cast<std::size_t>(me)];
@@ -100,8 +101,8 @@ struct Made {
 
 /// `pass` gives either call the arguments that both have, and then the rest.
 template <class Request, class Pass, class Init, class Reference>
-Made<Request> made(Made<Request> shape, Pass pass, Init init, Reference reference) {
-  shape.init = [=](const void* s, void* r, Request* request) { return pass(init, s, r, MPI_INFO_NULL, request); };
+Made<Request> made(Made<Request> shape, MPI_Info info, Pass pass, Init init, Reference reference) {
+  shape.init = [=](const void* s, void* r, Request* request) { return pass(init, s, r, info, request); };
   shape.reference = [=](const void* s, void* r) { return pass(reference, s, r); };
   return shape;
 }
@@ -116,7 +117,7 @@ struct Collective {
 #define PERSISTENT_COLLECTIVE(REQUEST, NAME, INIT, SHAPE, ...)                                                         \
   {#NAME, [](const Terms& t) {                                                                                         \
      return made<REQUEST>(                                                                                             \
-         Made<REQUEST>{PARTITEST_LIST SHAPE},                                                                          \
+         Made<REQUEST>{PARTITEST_LIST SHAPE}, t.info,                                                                  \
          [=](auto call, [[maybe_unused]] const void* s, void* r, auto... rest) { return call(__VA_ARGS__, rest...); }, \
          INIT, PMPI_##NAME);                                                                                           \
    }}

@@ -27,10 +27,11 @@ const Partita_Prequest& DeviceRequest::make() {
   check_can_be_made();
   if (owner_.is_to_nobody()) return make_for_nobody();
   const PrequestTerms terms = owner_.prequest_terms();
-  const Epoch before = owner_.active() ? owner_.epoch() - 1 : owner_.epoch();
+  const bool joins = owner_.active() && !device_driven();  // an epoch that the host has opened
+  const Epoch before = joins ? owner_.epoch() - 1 : owner_.epoch();
   side_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before);
   life_.store(side_->view().life, std::memory_order_relaxed);
-  if (owner_.active()) {
+  if (joins) {
     side_->start(owner_.epoch());
     enter_epoch();
   }
