@@ -2,6 +2,7 @@
 #include <array>
 
 #include "apps/bce/bce.hpp"
+#include "apps/cg/cg.hpp"
 #include "apps/jacobi2d/jacobi2d.hpp"
 #include "apps/life/life.hpp"
 #include "program/command.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::array apps{
     Command{"bce", "[options]", "a training by binary cross-entropy, the gradient summed in three ways", bce::command},
+    Command{"cg", "[options]", "Poisson's equation by conjugate gradients, in streams and graphs on GPUs", cg::command},
     Command{"jacobi2d", "[options]", "Laplace's equation on a plate, the halo exchanged in three ways",
             jacobi2d::command},
     Command{"life", "[options]", "the Game of Life, the halo exchanged by plain MPI, in queues and in partitions",

@@ -18,7 +18,8 @@ WRONG_COMMANDS = [[], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "
                   ["run", "jacobi2d", "--device", "gpu", "--mode", "nonblocking"], ["run", "jacobi2d", "--reference", "gpu"],
                   ["run", "jacobi2d", "--multiplier", "2"], ["run", "life", "--mode", "nonblocking"],
                   ["run", "life", "--device", "gpu"], ["run", "bce", "--mode", "ring"],
-                  ["run", "bce", "--mode", "resident"], ["run", "bce", "--nccl", "x"]]
+                  ["run", "bce", "--mode", "resident"], ["run", "bce", "--nccl", "x"], ["run", "cg", "--mode", "graph"],
+                  ["run", "cg", "--sums", "engine"]]
 # The words before a command that lay a control group around it which gives all its processes the time of one core.
 ONE_CORE = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && "
             'echo 100000 100000 > /sys/fs/cgroup/cpu.max && exec "$@"', "one core"]
@@ -55,7 +56,9 @@ def test_host_help_lists_the_commands_once(shown_help):
 
 def test_host_help_of_run_lists_the_apps(run):
     apps = run("run", "--help")
-    assert apps.returncode == 0 and "jacobi2d" in apps.stdout and "\n  life " in apps.stdout and "\n  bce " in apps.stdout, apps
+    assert apps.returncode == 0, apps
+    for name in ("bce", "cg", "jacobi2d", "life"):
+        assert f"\n  {name} " in apps.stdout, apps
 
 
 def test_host_help_of_a_benchmark_goes_on_to_json(run, shown_help):
@@ -89,7 +92,7 @@ def after_wrong_commands(run):
 def test_host_a_wrong_command_says_what_is_wrong(after_wrong_commands, arguments):
     result = after_wrong_commands[tuple(arguments)]
     assert result.returncode == 2, result
-    assert any(name in result.stderr for name in ("partita", "bce", "jacobi2d", "life")), result
+    assert any(name in result.stderr for name in ("partita", "bce", "cg", "jacobi2d", "life")), result
     if arguments and arguments[-1] in ("frobnicate", "--frobnicate", "leftover"):
         assert result.stderr.count(arguments[-1]) == 1, "the wrong word is named, once"
 
