@@ -18,7 +18,7 @@ const struct {
   decltype(&PMPI_Irecv) irecv = PARTITA_OF_MPI(Irecv);
   decltype(&PMPI_Test) test = PARTITA_OF_MPI(Test);
   decltype(&PMPI_Waitall) waitall = PARTITA_OF_MPI(Waitall);
-} own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
+} nonblocking_calls;  // NOLINT(bugprone-throwing-static-initialization)
 
 /// The partitions of a message as messages. They have a tag each, as those of several threads have no order.
 class Messages {
@@ -39,23 +39,24 @@ class Messages {
   }
 
   void send(int partition) {
-    check(own_mpi.isend(data(partition), part_bytes_, MPI_BYTE, message_.peer, tag(partition), comm_,
-                        &request(partition)),
+    check(nonblocking_calls.isend(data(partition), part_bytes_, MPI_BYTE, message_.peer, tag(partition), comm_,
+                                  &request(partition)),
           "MPI_Isend");
   }
   void receive(int partition) {
-    check(own_mpi.irecv(data(partition), part_bytes_, MPI_BYTE, message_.peer, tag(partition), comm_,
-                        &request(partition)),
+    check(nonblocking_calls.irecv(data(partition), part_bytes_, MPI_BYTE, message_.peer, tag(partition), comm_,
+                                  &request(partition)),
           "MPI_Irecv");
   }
   /// A request that has completed is null, and stays so until the next epoch.
   bool is_complete(int partition) {
     int complete = 0;
-    check(own_mpi.test(&request(partition), &complete, MPI_STATUS_IGNORE), "MPI_Test");
+    check(nonblocking_calls.test(&request(partition), &complete, MPI_STATUS_IGNORE), "MPI_Test");
     return complete != 0;
   }
   void wait() {
-    check(own_mpi.waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    check(nonblocking_calls.waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+          "MPI_Waitall");
   }
 
  private:

@@ -11,15 +11,15 @@ namespace {
 const struct {
   decltype(&PMPI_Alloc_mem) alloc_mem = PARTITA_OF_MPI(Alloc_mem);
   decltype(&PMPI_Free_mem) free_mem = PARTITA_OF_MPI(Free_mem);
-} own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
+} memory_calls;  // NOLINT(bugprone-throwing-static-initialization)
 
 }  // namespace
 
 Buffer own_mpi_buffer(Memory memory, std::size_t size_bytes) {
   if (memory == Memory::plain) return plain_buffer(size_bytes);
   void* base = nullptr;
-  check(own_mpi.alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
-  return {base, size_bytes, [](void* memory) { own_mpi.free_mem(memory); }};
+  check(memory_calls.alloc_mem(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base), "MPI_Alloc_mem");
+  return {base, size_bytes, [](void* memory) { memory_calls.free_mem(memory); }};
 }
 
 }  // namespace partita::bench

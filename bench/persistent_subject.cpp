@@ -15,7 +15,7 @@ const struct {
   decltype(&PMPI_Start) start = PARTITA_OF_MPI(Start);
   decltype(&PMPI_Test) test = PARTITA_OF_MPI(Test);
   decltype(&PMPI_Wait) wait = PARTITA_OF_MPI(Wait);
-} own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
+} persistent_calls;  // NOLINT(bugprone-throwing-static-initialization)
 
 int byte_count(const Message& message) {
   return static_cast<int>(message.bytes.size());
@@ -33,8 +33,8 @@ class PersistentSending final : public Sending {
 
   void start() override {}
   void mark(int, int) override {}
-  void release() override { check(own_mpi.start(&request_), "MPI_Start"); }
-  void wait() override { check(own_mpi.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void release() override { check(persistent_calls.start(&request_), "MPI_Start"); }
+  void wait() override { check(persistent_calls.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
   bool sends_at_release() const override { return true; }
 
  private:
@@ -53,13 +53,13 @@ class PersistentReceiving final : public Receiving {
 
   void start() override {
     complete_ = 0;
-    check(own_mpi.start(&request_), "MPI_Start");
+    check(persistent_calls.start(&request_), "MPI_Start");
   }
   bool arrived(int) override {
-    if (complete_ == 0) check(own_mpi.test(&request_, &complete_, MPI_STATUS_IGNORE), "MPI_Test");
+    if (complete_ == 0) check(persistent_calls.test(&request_, &complete_, MPI_STATUS_IGNORE), "MPI_Test");
     return complete_ != 0;
   }
-  void wait() override { check(own_mpi.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void wait() override { check(persistent_calls.wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;

@@ -36,7 +36,7 @@ double processor_us_in_a_second() {
 }
 
 /// Steps in a sample are an option; a sample of the others is one sleep. 8,000 bytes divide into every default.
-void set_defaults(Options& options) {
+void set_progress_cost_defaults(Options& options) {
   options.min_bytes = 8000;
   options.max_bytes = 8000;
   options.partitions = {1, 100, 1000};
@@ -62,7 +62,7 @@ Benchmark progress_benchmark_of(std::string_view name, std::string_view what) {
   benchmark.what = what;
   benchmark.unit = "us";
   benchmark.compares_subjects = false;
-  benchmark.set_defaults = set_defaults;
+  benchmark.set_defaults = set_progress_cost_defaults;
   benchmark.metric_title = "x_idle";
   benchmark.metric = times_larger;
   return benchmark;

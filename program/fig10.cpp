@@ -37,14 +37,14 @@ int features_of(std::int64_t size_bytes) {
   return static_cast<int>(size_bytes / number_bytes);
 }
 
-int partitions_of(std::int64_t size_bytes) {
+int gradient_partitions_of(std::int64_t size_bytes) {
   const int features = features_of(size_bytes);
   return apps::partitions_for(features, std::max(1, features / features_a_part));
 }
 
 /// The training of one case, which all modes take from its beginning.
-struct Scene {
-  Scene(Job& job_of_it, const Case& c)
+struct TrainedCase {
+  TrainedCase(Job& job_of_it, const Case& c)
       : job(job_of_it),
         training(
             MPI_COMM_WORLD,
@@ -74,7 +74,7 @@ struct Scene {
 /// Every epoch trains the same, so one that was compared stands for all, unless each is to be.
 class Steps final : public bench::Measurement {
  public:
-  Steps(std::shared_ptr<Scene> scene, std::string mode) : scene_(std::move(scene)), mode_(std::move(mode)) {}
+  Steps(std::shared_ptr<TrainedCase> scene, std::string mode) : scene_(std::move(scene)), mode_(std::move(mode)) {}
 
   void prepare(std::uint64_t) override {}
   /// Microseconds of a step.
@@ -92,15 +92,15 @@ class Steps final : public bench::Measurement {
   }
 
  private:
-  std::shared_ptr<Scene> scene_;
+  std::shared_ptr<TrainedCase> scene_;
   std::string mode_;
   std::vector<double> weights_;
   mutable bool compared_ = false;
   mutable bool equal_ = false;
 };
 
-std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& c) {
-  const auto scene = std::make_shared<Scene>(job, c);
+std::vector<Contender> make_fig10_contenders(Job& job, const bench::Subjects&, const Case& c) {
+  const auto scene = std::make_shared<TrainedCase>(job, c);
   const std::string reference(bce::gpu_mode_names.front());
   std::vector<Contender> found;
   for (const std::string& mode : possible_modes(
@@ -110,7 +110,7 @@ std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& 
   return found;
 }
 
-void set_defaults(bench::Options& options) {
+void set_fig10_defaults(bench::Options& options) {
   options.min_bytes = smallest_bytes;
   options.max_bytes = smallest_bytes << 14;
   options.iterations = 10;
@@ -132,9 +132,9 @@ bench::Benchmark fig10_benchmark() {
       .on_gpu = true,
       .unavailable = bench::gpu::benchmarks().front().unavailable,
       .lacks = lacked_by_apps(),
-      .set_defaults = set_defaults,
-      .contenders = contenders,
-      .partitions_of = partitions_of,
+      .set_defaults = set_fig10_defaults,
+      .contenders = make_fig10_contenders,
+      .partitions_of = gradient_partitions_of,
       .metric_title = "x_traditional",
       .metric = bench::times_faster};
 }

@@ -41,15 +41,15 @@ jacobi2d::Division division_of(const Job& job, std::int64_t size_bytes) {
   return jacobi2d::multiplied(dims[0], dims[1], multiplier_of(size_bytes));
 }
 
-int partitions_of(std::int64_t size_bytes) {
+int halo_partitions_of(std::int64_t size_bytes) {
   const int multiplier = multiplier_of(size_bytes);
   const int wanted = jacobi2d::gpu::wanted_partitions(jacobi2d::multiplied(1, 1, multiplier));
   return jacobi2d::partitions_for(jacobi2d::multiplied_cells * multiplier, wanted);
 }
 
 /// The plate of one case, which all modes solve. Its ranks are those of the job, on a communicator that Partita knows.
-struct Scene {
-  Scene(Job& job_of_it, const Case& c)
+struct SolvedCase {
+  SolvedCase(Job& job_of_it, const Case& c)
       : job(job_of_it),
         plate(MPI_COMM_WORLD, division_of(job, c.size_bytes),
               jacobi2d::gpu::wanted_partitions(division_of(job, c.size_bytes))),
@@ -86,19 +86,19 @@ struct Scene {
 /// is follows from it.
 class SweepsAlone final : public bench::Measurement {
  public:
-  explicit SweepsAlone(std::shared_ptr<Scene> scene) : scene_(std::move(scene)) {}
+  explicit SweepsAlone(std::shared_ptr<SolvedCase> scene) : scene_(std::move(scene)) {}
   void prepare(std::uint64_t) override {}
   double sample(const bench::Round&) override { return scene_->sweep_s * scene_->job.options.batch; }
   bool compare(std::uint64_t) const override { return true; }
 
  private:
-  std::shared_ptr<Scene> scene_;
+  std::shared_ptr<SolvedCase> scene_;
 };
 
 /// Every epoch solves the same plate from its beginning, so one that was compared stands for all, unless each is to be.
 class Solve final : public bench::Measurement {
  public:
-  Solve(std::shared_ptr<Scene> scene, std::string mode) : scene_(std::move(scene)), mode_(std::move(mode)) {}
+  Solve(std::shared_ptr<SolvedCase> scene, std::string mode) : scene_(std::move(scene)), mode_(std::move(mode)) {}
 
   void prepare(std::uint64_t) override {}
   /// Seconds, the requests' setup included.
@@ -114,14 +114,14 @@ class Solve final : public bench::Measurement {
   }
 
  private:
-  std::shared_ptr<Scene> scene_;
+  std::shared_ptr<SolvedCase> scene_;
   std::string mode_;
   mutable bool compared_ = false;
   mutable bool equal_ = false;
 };
 
-std::vector<Contender> contenders(Job& job, const bench::Subjects&, const Case& c) {
-  const auto scene = std::make_shared<Scene>(job, c);
+std::vector<Contender> make_fig8_contenders(Job& job, const bench::Subjects&, const Case& c) {
+  const auto scene = std::make_shared<SolvedCase>(job, c);
   const std::string reference(jacobi2d::gpu::mode_names.front());
   std::vector<Contender> found;
   for (const std::string& mode : possible_modes(
@@ -137,7 +137,7 @@ double gigaflops_a_gpu(double seconds, const Case& c, const bench::Options& opti
   return seconds > 0 ? jacobi2d::flops_per_cell * side_cells * side_cells * options.batch / seconds * 1e-9 : 0;
 }
 
-void set_defaults(bench::Options& options) {
+void set_fig8_defaults(bench::Options& options) {
   options.min_bytes = multiplier_bytes;
   options.max_bytes = multiplier_bytes * 32;
   options.iterations = 5;
@@ -158,9 +158,9 @@ bench::Benchmark fig8_benchmark() {
           .on_gpu = true,
           .unavailable = bench::gpu::benchmarks().front().unavailable,
           .lacks = lacked_by_apps(),
-          .set_defaults = set_defaults,
-          .contenders = contenders,
-          .partitions_of = partitions_of,
+          .set_defaults = set_fig8_defaults,
+          .contenders = make_fig8_contenders,
+          .partitions_of = halo_partitions_of,
           .value = gigaflops_a_gpu,
           .metric_title = "x_traditional",
           .metric = bench::times_larger};

@@ -26,6 +26,10 @@ constexpr Side opposite(Side side) {
   constexpr std::array opposites{Side::south, Side::north, Side::east, Side::west};
   return opposites[index_of(side)];
 }
+/// Of a message, which carries the side at which it arrives.
+constexpr int tag_of(Side arrives_at) {
+  return static_cast<int>(index_of(arrives_at));
+}
 
 /// Cells a side of a rank's block with multiplier 1.
 inline constexpr int multiplied_cells = 256;

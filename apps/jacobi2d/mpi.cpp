@@ -34,11 +34,6 @@ class HaloTypes {
   MPI_Datatype column_ = MPI_DATATYPE_NULL;
 };
 
-/// A message carries the side at which it arrives.
-int tag_of(Side arrives_at) {
-  return static_cast<int>(index_of(arrives_at));
-}
-
 double relax_edge(const Plate& plate, const Field& from, const Field& to, Measure measure) {
   double change = 0.0;
 #pragma omp parallel for reduction(max : change)

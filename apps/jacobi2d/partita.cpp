@@ -50,11 +50,6 @@ class PartitionTypes {
                                               MPI_DATATYPE_NULL};
 };
 
-/// A message carries the side at which it arrives.
-int tag_of(Side arrives_at) {
-  return static_cast<int>(index_of(arrives_at));
-}
-
 /// The requests of one field: a partitioned send of each edge and a partitioned receive of each halo.
 class HaloRequests {
  public:

@@ -55,7 +55,7 @@ class Stream final : public LaneMeasurement {
   }
 };
 
-double megabytes_per_second(double window_us, const Case& c, const Options& options) {
+double megabytes_of_windows_per_second(double window_us, const Case& c, const Options& options) {
   return static_cast<double>(c.size_bytes) * options.window / window_us;
 }
 
@@ -67,7 +67,7 @@ Benchmark bw_benchmark() {
           .unit = "MB/s",
           .larger_is_better = true,
           .contenders = one_per_subject<Stream>,
-          .value = megabytes_per_second,
+          .value = megabytes_of_windows_per_second,
           .metric_title = "x_persistent",
           .metric = times_larger};
 }

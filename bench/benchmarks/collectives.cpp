@@ -16,7 +16,7 @@ constexpr MPI_Datatype element_type() {
 }
 
 /// Between two looks at the clock, so that marks are late by no more.
-constexpr double computed_at_once_us = 5;
+constexpr double computed_between_looks_us = 5;
 
 /// What rank `sender` has for rank `receiver` at `place` of a block. Small, so that sums do not overflow.
 Element sent_value(int sender, int receiver, std::size_t place, std::uint64_t epoch) {
@@ -131,7 +131,7 @@ class CollectiveMeasurement : public Measurement {
     const std::int64_t begin_ns = now_ns();
     for (int mark = 0; mark < marks_; ++mark) {
       const auto due_ns = static_cast<std::int64_t>(mark * job_.options.delay.compute_us * 1000);
-      while (now_ns() - begin_ns < due_ns) job_.work.compute(computed_at_once_us);
+      while (now_ns() - begin_ns < due_ns) job_.work.compute(computed_between_looks_us);
       if (mark + 1 < marks_ && sends()) this->mark(mark);
     }
     const std::int64_t last_ns = now_ns();
@@ -230,7 +230,7 @@ std::vector<Contender> contenders(Job& job, const Subjects&, const Case& c) {
   return all;
 }
 
-void set_defaults(Options& options) {
+void set_collectives_defaults(Options& options) {
   options.min_bytes = 1 << 10;
   options.max_bytes = 1 << 20;
   options.iterations = 100;
@@ -247,7 +247,7 @@ Benchmark collective_benchmark() {
           .ranks = Ranks::any,
           .lacks = {"--window", "--batch", "--threads", "--delay", "--noise-percent", "--memory", "--face",
                     "--transport-partitions", "--peer"},
-          .set_defaults = set_defaults,
+          .set_defaults = set_collectives_defaults,
           .contenders = contenders<index>,
           .metric_title = "x_mpi",
           .metric = times_faster};

@@ -8,7 +8,7 @@ namespace partita::bench {
 
 namespace {
 
-constexpr int arrival_tag = 2;
+constexpr int contact_time_tag = 2;
 
 /// Each sample makes requests, sends one epoch through them and frees them; only the buffer is there before.
 /// Microseconds from before rank 0's init call to rank 1's first Parrived that tells of a partition.
@@ -35,7 +35,8 @@ class Contact final : public LaneMeasurement {
     const std::int64_t begin_ns = now_ns();
     send();
     std::int64_t arrived_ns = 0;
-    check(PMPI_Recv(&arrived_ns, 1, MPI_INT64_T, job_.peer(), arrival_tag, job_.comm, MPI_STATUS_IGNORE), "MPI_Recv");
+    check(PMPI_Recv(&arrived_ns, 1, MPI_INT64_T, job_.peer(), contact_time_tag, job_.comm, MPI_STATUS_IGNORE),
+          "MPI_Recv");
     return static_cast<double>(arrived_ns + offset_.peer_to_here_ns - begin_ns) / 1000;
   }
 
@@ -58,7 +59,7 @@ class Contact final : public LaneMeasurement {
     receiving->wait();
     link_ = receiving->link_used();
     job_.barrier();
-    check(PMPI_Send(&arrived_ns, 1, MPI_INT64_T, job_.peer(), arrival_tag, job_.comm), "MPI_Send");
+    check(PMPI_Send(&arrived_ns, 1, MPI_INT64_T, job_.peer(), contact_time_tag, job_.comm), "MPI_Send");
   }
 
   Buffer buffer_;
@@ -68,7 +69,7 @@ class Contact final : public LaneMeasurement {
 };
 
 /// Ranks meet for the first time once in a job, so that each subject has one sample of that.
-std::vector<Contender> make_contenders(Job& job, const Subjects& subjects, const Case& c) {
+std::vector<Contender> make_first_contact_contenders(Job& job, const Subjects& subjects, const Case& c) {
   const Options& options = job.options;
   if (options.min_bytes != options.max_bytes || options.partitions.size() != 1) {
     throw Failure("first-contact has one size and one partition count in a job, as ranks meet but once: -m {0}:{0}",
@@ -86,7 +87,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects& subjects, const
   return contenders;
 }
 
-void set_defaults(Options& options) {
+void set_first_contact_defaults(Options& options) {
   options.min_bytes = 64 << 10;
   options.max_bytes = 64 << 10;
   options.iterations = 50;
@@ -104,8 +105,8 @@ Benchmark first_contact_benchmark() {
           .verified_before = false,
           .lacks = {"--window", "--batch", "--threads", "--delay", "--compute-us", "--noise-percent", "--warmup",
                     "--validation"},
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_first_contact_defaults,
+          .contenders = make_first_contact_contenders,
           .metric_title = "x_persistent",
           .metric = times_faster};
 }

@@ -97,7 +97,7 @@ class Blocking final : public ForeignMeasurement {
   }
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_foreign_contenders(Job& job, const Subjects&, const Case& c) {
   const Calls direct{PARTITA_OF_MPI(Isend), PARTITA_OF_MPI(Irecv), PARTITA_OF_MPI(Waitall), PARTITA_OF_MPI(Send),
                      PARTITA_OF_MPI(Recv)};
   const Calls standard{MPI_Isend, MPI_Irecv, MPI_Waitall, MPI_Send, MPI_Recv};
@@ -124,7 +124,7 @@ Benchmark foreign_benchmark() {
           .lacks = {"--window", "--partitions", "--threads", "--delay", "--compute-us", "--noise-percent", "--memory",
                     "--face", "--link", "--transport-partitions", "--peer"},
           .set_defaults = one_partition,
-          .contenders = make_contenders,
+          .contenders = make_foreign_contenders,
           .metric_title = "x_direct_time",
           .metric = times_larger};
 }

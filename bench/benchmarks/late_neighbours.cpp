@@ -61,7 +61,7 @@ class FirstOfMany final : public LaneMeasurement {
 };
 
 /// A millisecond, and partitions of 1 KiB to 1 MiB.
-void set_defaults(Options& options) {
+void set_late_neighbours_defaults(Options& options) {
   options.delay.compute_us = 1000;
   options.min_bytes = 8 << 10;
   options.max_bytes = 8 << 20;
@@ -83,7 +83,7 @@ Benchmark late_neighbours_benchmark() {
           .unit = "us",
           .timed_in_batches = false,
           .lacks = {"--window", "--batch", "--threads", "--delay", "--noise-percent"},
-          .set_defaults = set_defaults,
+          .set_defaults = set_late_neighbours_defaults,
           .contenders = one_per_subject<FirstOfMany>,
           .early_below = neighbours_after_us,
           .metric_title = "x_persistent",

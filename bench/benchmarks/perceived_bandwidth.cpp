@@ -19,7 +19,7 @@ class TimeAfterLast final : public EpochMeasurement {
   }
 };
 
-double megabytes_per_second(double us, const Case& c, const Options&) {
+double perceived_megabytes_per_second(double us, const Case& c, const Options&) {
   return us > 0 ? static_cast<double>(c.size_bytes) / us : 0;
 }
 
@@ -34,7 +34,7 @@ Benchmark perceived_bandwidth_benchmark() {
           .lacks = {"--window", "--batch"},
           .set_defaults = compute_unevenly,
           .contenders = one_per_subject<TimeAfterLast>,
-          .value = megabytes_per_second,
+          .value = perceived_megabytes_per_second,
           .metric_title = "x_persistent",
           .metric = times_larger};
 }

@@ -95,7 +95,7 @@ class HostProgress final : public ProgressMeasurement {
   std::unique_ptr<HostRequest> request_;
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_progress_contenders(Job& job, const Subjects&, const Case& c) {
   const auto idle = std::make_shared<IdleRequests>(job);
   std::vector<Contender> contenders;
   for (const auto& [figure, name] : progress_figures) {
@@ -114,7 +114,7 @@ Benchmark progress_benchmark() {
       "progress", "What a step of the progress engine costs, and a process that sleeps, with requests open");
   benchmark.lacks = {"--window", "--threads", "--delay", "--compute-us", "--noise-percent",
                      "--memory", "--face",    "--link",  "--peer",       "--transport-partitions"};
-  benchmark.contenders = make_contenders;
+  benchmark.contenders = make_progress_contenders;
   return benchmark;
 }
 

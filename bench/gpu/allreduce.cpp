@@ -108,9 +108,9 @@ class SummedAddition : public GpuMeasurement {
 };
 
 /// Kernel, copy to the host, synchronisation, MPI_Allreduce, copy back.
-class StagedMpi final : public SummedAddition {
+class StagedAllreduce final : public SummedAddition {
  public:
-  StagedMpi(Job& job, std::string name, const Case& c, std::shared_ptr<Arrays> arrays)
+  StagedAllreduce(Job& job, std::string name, const Case& c, std::shared_ptr<Arrays> arrays)
       : SummedAddition(job, std::move(name), c, std::move(arrays)),
         sent_(SummedAddition::arrays().size_bytes()),
         received_(SummedAddition::arrays().size_bytes()) {}
@@ -133,7 +133,7 @@ class StagedMpi final : public SummedAddition {
 };
 
 /// Kernel, synchronisation, MPI_Allreduce by an MPI that knows GPU memory. The paper's traditional model.
-class GpuAwareMpi final : public SummedAddition {
+class GpuAwareAllreduce final : public SummedAddition {
  public:
   using SummedAddition::SummedAddition;
 
@@ -244,16 +244,17 @@ int most_blocks_of_a_rank(const Job& job) {
   return std::max(1, std::min(most_allreduce_blocks(), properties.multiProcessorCount) / sharing);
 }
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_allreduce_contenders(Job& job, const Subjects&, const Case& c) {
   if (c.size_bytes / static_cast<std::int64_t>(sizeof(double)) > std::numeric_limits<int>::max()) {
     throw Failure("{} bytes are too many for MPI_Allreduce.", c.size_bytes);
   }
   const auto arrays = std::make_shared<Arrays>(c.size_bytes);
   const std::string reference = "staged-mpi";
   std::vector<Contender> contenders;
-  contenders.push_back({reference, reference, std::make_unique<StagedMpi>(job, reference, c, arrays)});
+  contenders.push_back({reference, reference, std::make_unique<StagedAllreduce>(job, reference, c, arrays)});
   if (job.options.gpu_aware_mpi) {
-    contenders.push_back({"gpu-aware-mpi", reference, std::make_unique<GpuAwareMpi>(job, "gpu-aware-mpi", c, arrays)});
+    contenders.push_back(
+        {"gpu-aware-mpi", reference, std::make_unique<GpuAwareAllreduce>(job, "gpu-aware-mpi", c, arrays)});
   }
   for (const auto& [name, counts_start] : {std::pair("schedule", false), std::pair("schedule+start", true)}) {
     contenders.push_back({name, reference, std::make_unique<Schedule>(job, name, c, arrays, counts_start)});
@@ -266,11 +267,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-double gigabytes_per_second(double us, const Case& c, const Options&) {
-  return us > 0 ? static_cast<double>(c.size_bytes) / 1000 / us : 0;
-}
-
-void set_defaults(Options& options) {
+void set_allreduce_defaults(Options& options) {
   options.min_bytes = vector_add_block_bytes;
   options.max_bytes = vector_add_block_bytes << 11;
   options.iterations = 40;
@@ -290,8 +287,8 @@ Benchmark fig6_benchmark() {
       .ranks = Ranks::any,
       .on_gpu = true,
       .lacks = without({"--link", "--blocks", "--block-threads", "--batch", "--transport-partitions", "--nvshmem"}),
-      .set_defaults = set_defaults,
-      .contenders = make_contenders,
+      .set_defaults = set_allreduce_defaults,
+      .contenders = make_allreduce_contenders,
       .partitions_of = vector_add_blocks,
       .value = gigabytes_per_second,
       .metric_title = "x_staged_mpi",

@@ -13,13 +13,13 @@ namespace partita::bench::gpu {
 
 namespace {
 
-enum class Call : std::uint8_t { init, prequest_create, prepare_first, prepare_later };
+enum class AllreduceCall : std::uint8_t { init, prequest_create, prepare_first, prepare_later };
 
 /// The whole life of a partitioned allreduce, of which one call is timed: it is made, started, prepared, gets a device
 /// request, and passes two epochs of a vector addition.
 class AllreduceCallCost final : public GpuMeasurement {
  public:
-  AllreduceCallCost(Job& job, std::string name, const Case& c, Call call)
+  AllreduceCallCost(Job& job, std::string name, const Case& c, AllreduceCall call)
       : GpuMeasurement(job, std::move(name), c),
         call_(call),
         a_(static_cast<std::size_t>(c.size_bytes)),
@@ -46,7 +46,7 @@ class AllreduceCallCost final : public GpuMeasurement {
   Region region(const DeviceBuffer& of) const { return {of.data(), of.size(), case_.partitions}; }
 
   template <class F>
-  void timed(Call call, const F& body) {
+  void timed(AllreduceCall call, const F& body) {
     job_.barrier();  // what is timed is the call, and not how much later the other ranks come
     const std::int64_t begin_ns = now_ns();
     body();
@@ -60,7 +60,7 @@ class AllreduceCallCost final : public GpuMeasurement {
     const OwnedInfo info = info_of({});
     const MPI_Count words = case_.size_bytes / 8 / case_.partitions;
     Partita_Request request = PARTITA_REQUEST_NULL;
-    timed(Call::init, [&] {
+    timed(AllreduceCall::init, [&] {
       check(Partita_Pallreduce_init(c_.data(), sums_.data(), case_.partitions, words, MPI_UINT64_T, MPI_BOR,
                                     MPI_COMM_WORLD, info.get(), &request),
             "Partita_Pallreduce_init");
@@ -68,10 +68,10 @@ class AllreduceCallCost final : public GpuMeasurement {
     MPIX_Prequest prequest{};
     for (const bool first : {true, false}) {
       check(Partita_Start(&request), "Partita_Start");
-      timed(first ? Call::prepare_first : Call::prepare_later,
+      timed(first ? AllreduceCall::prepare_first : AllreduceCall::prepare_later,
             [&] { check(Partita_Pbuf_prepare(request), "Partita_Pbuf_prepare"); });
       if (first) {
-        timed(Call::prequest_create,
+        timed(AllreduceCall::prequest_create,
               [&] { check(Partita_Prequest_create(&prequest, request), "Partita_Prequest_create"); });
       }
       launch_vector_add_and_mark({a_.data(), b_.data()}, c_.data(), case_.partitions, prequest, stream_.get());
@@ -83,7 +83,7 @@ class AllreduceCallCost final : public GpuMeasurement {
     check(Partita_Request_free(&request), "Partita_Request_free");
   }
 
-  Call call_;
+  AllreduceCall call_;
   DeviceBuffer a_, b_, c_, sums_;
   std::int64_t spent_ns_ = 0;
   int calls_ = 0;
@@ -92,10 +92,10 @@ class AllreduceCallCost final : public GpuMeasurement {
 }  // namespace
 
 void add_allreduce_calls(std::vector<Contender>& contenders, Job& job, const Case& c) {
-  constexpr std::array calls{std::pair("pallreduce_init", Call::init),
-                             std::pair("prequest_create allreduce", Call::prequest_create),
-                             std::pair("pbuf_prepare allreduce first", Call::prepare_first),
-                             std::pair("pbuf_prepare allreduce later", Call::prepare_later)};
+  constexpr std::array calls{std::pair("pallreduce_init", AllreduceCall::init),
+                             std::pair("prequest_create allreduce", AllreduceCall::prequest_create),
+                             std::pair("pbuf_prepare allreduce first", AllreduceCall::prepare_first),
+                             std::pair("pbuf_prepare allreduce later", AllreduceCall::prepare_later)};
   for (const auto& [name, call] : calls) {
     contenders.push_back({name, calls.front().first, std::make_unique<AllreduceCallCost>(job, name, c, call)});
   }

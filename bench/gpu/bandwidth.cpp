@@ -93,7 +93,7 @@ std::vector<GridShape> grids(const Job& job, std::int64_t size_bytes) {
   return shapes;
 }
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_bandwidth_contenders(Job& job, const Subjects&, const Case& c) {
   std::vector<Contender> contenders;
   std::string reference;
   for (const GridShape& grid : grids(job, c.size_bytes)) {
@@ -110,11 +110,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-double gigabytes_per_second(double epoch_us, const Case& c, const Options&) {
-  return epoch_us > 0 ? static_cast<double>(c.size_bytes) / 1000 / epoch_us : 0;
-}
-
-void set_defaults(Options& options) {
+void set_bandwidth_defaults(Options& options) {
   options.min_bytes = 64 << 10;
   options.max_bytes = std::int64_t{256} << 20;
   options.partitions = {1};
@@ -133,8 +129,8 @@ Benchmark bandwidth_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .lacks = without({"--link"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_bandwidth_defaults,
+          .contenders = make_bandwidth_contenders,
           .value = gigabytes_per_second,
           .metric_title = "x_first",
           .metric = times_larger};

@@ -293,7 +293,7 @@ class NcclCollective final : public CollectiveMeasurement {
 
 constexpr std::pair<Launch, const char*> launches[] = {{Launch::one_by_one, "launched"}, {Launch::in_a_graph, "graph"}};
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, const Case& c) {
   if (c.size_bytes % static_cast<std::int64_t>(sizeof(int)) != 0) {
     throw Failure("{} bytes are not a whole number of ints; expected are blocks of 4 bytes or a multiple.",
                   c.size_bytes);
@@ -319,7 +319,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-void set_defaults(Options& options) {
+void set_collectives_defaults(Options& options) {
   options.min_bytes = 8;
   options.max_bytes = 256 << 10;
   options.partitions = {1};
@@ -340,8 +340,8 @@ Benchmark collectives_benchmark() {
           .ranks = Ranks::any,
           .on_gpu = true,
           .lacks = lacks,
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_collectives_defaults,
+          .contenders = make_collectives_contenders,
           .metric_title = "x_kernel",
           .metric = times_faster};
 }

@@ -8,12 +8,12 @@ namespace partita::bench::gpu {
 
 namespace {
 
-constexpr int threads = 256;
-constexpr std::uint64_t most_blocks = 2048;
+constexpr int block_threads = 256;
+constexpr std::uint64_t most_content_blocks = 2048;
 
 unsigned blocks_for(std::uint64_t words) {
-  const std::uint64_t blocks = (words + threads - 1) / threads;
-  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+  const std::uint64_t blocks = (words + block_threads - 1) / block_threads;
+  return static_cast<unsigned>(blocks < most_content_blocks ? blocks : most_content_blocks);
 }
 
 /// The 8 bytes of word `index`.
@@ -55,18 +55,18 @@ __global__ void find_words(const std::uint64_t* data, ContentShape shape, unsign
 }  // namespace
 
 void launch_fill(std::uint64_t* data, const ContentShape& shape, std::uint64_t flip, cudaStream_t stream) {
-  fill_words<<<blocks_for(shape.words), threads, 0, stream>>>(data, shape, flip);
+  fill_words<<<blocks_for(shape.words), block_threads, 0, stream>>>(data, shape, flip);
   check(cudaGetLastError(), "The launch of the filling kernel");
 }
 
 void launch_fill_addends(std::uint64_t* a, std::uint64_t* b, const ContentShape& shape, cudaStream_t stream) {
-  fill_addend_words<<<blocks_for(shape.words), threads, 0, stream>>>(a, b, shape);
+  fill_addend_words<<<blocks_for(shape.words), block_threads, 0, stream>>>(a, b, shape);
   check(cudaGetLastError(), "The launch of the filling kernel");
 }
 
 void launch_find(const std::uint64_t* data, const ContentShape& shape, std::uint64_t* first, cudaStream_t stream) {
-  find_words<<<blocks_for(shape.words), threads, 0, stream>>>(data, shape,
-                                                              reinterpret_cast<unsigned long long*>(first));
+  find_words<<<blocks_for(shape.words), block_threads, 0, stream>>>(data, shape,
+                                                                    reinterpret_cast<unsigned long long*>(first));
   check(cudaGetLastError(), "The launch of the comparing kernel");
 }
 

@@ -13,17 +13,17 @@ namespace {
 enum class Figure : std::uint8_t { launch, synchronize, together, idle };
 
 /// The arrays of one case, which its contenders share.
-struct Arrays {
-  explicit Arrays(std::size_t size_bytes) : a(size_bytes), b(size_bytes), c(size_bytes) {}
+struct AdditionArrays {
+  explicit AdditionArrays(std::size_t size_bytes) : a(size_bytes), b(size_bytes), c(size_bytes) {}
   DeviceBuffer a;
   DeviceBuffer b;
   DeviceBuffer c;
 };
 
 /// One addition on each rank's GPU, no communication.
-class Addition final : public GpuMeasurement {
+class TimedAddition final : public GpuMeasurement {
  public:
-  Addition(Job& job, std::string name, const Case& c, std::shared_ptr<Arrays> arrays, Figure figure)
+  TimedAddition(Job& job, std::string name, const Case& c, std::shared_ptr<AdditionArrays> arrays, Figure figure)
       : GpuMeasurement(job, std::move(name), c),
         blocks_(vector_add_blocks(c.size_bytes)),
         arrays_(std::move(arrays)),
@@ -72,24 +72,24 @@ class Addition final : public GpuMeasurement {
   }
 
   int blocks_;
-  std::shared_ptr<Arrays> arrays_;
+  std::shared_ptr<AdditionArrays> arrays_;
   Figure figure_;
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
-  const auto arrays = std::make_shared<Arrays>(static_cast<std::size_t>(c.size_bytes));
+std::vector<Contender> make_fig2_contenders(Job& job, const Subjects&, const Case& c) {
+  const auto arrays = std::make_shared<AdditionArrays>(static_cast<std::size_t>(c.size_bytes));
   const std::pair<const char*, Figure> figures[] = {{"launch+synchronize", Figure::together},
                                                     {"launch", Figure::launch},
                                                     {"synchronize", Figure::synchronize},
                                                     {"cpu-idle", Figure::idle}};
   std::vector<Contender> contenders;
   for (const auto& [name, figure] : figures) {
-    contenders.push_back({name, figures[0].first, std::make_unique<Addition>(job, name, c, arrays, figure)});
+    contenders.push_back({name, figures[0].first, std::make_unique<TimedAddition>(job, name, c, arrays, figure)});
   }
   return contenders;
 }
 
-void set_defaults(Options& options) {
+void set_fig2_defaults(Options& options) {
   options.min_bytes = vector_add_block_bytes;
   options.max_bytes = vector_add_block_bytes << 17;
   options.iterations = 50;
@@ -111,8 +111,8 @@ Benchmark fig2_benchmark() {
           .on_gpu = true,
           .lacks = without(
               {"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--nvshmem", "--batch"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_fig2_defaults,
+          .contenders = make_fig2_contenders,
           .partitions_of = vector_add_blocks,
           .metric_title = "Percent",
           .metric = share_percent};

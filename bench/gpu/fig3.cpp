@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t thread_bytes = 8;
 constexpr std::int64_t most_threads = 1024;
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_fig3_contenders(Job& job, const Subjects&, const Case& c) {
   const std::pair<const char*, Granularity> calls[] = {{"block", Granularity::block},
                                                        {"thread", Granularity::thread},
                                                        {"warp", Granularity::warp},
@@ -38,7 +38,7 @@ int threads_of(std::int64_t size_bytes) {
   return static_cast<int>(size_bytes / thread_bytes);
 }
 
-void set_defaults(Options& options) {
+void set_fig3_defaults(Options& options) {
   options.min_bytes = thread_bytes;
   options.max_bytes = thread_bytes * most_threads;
   options.iterations = 50;
@@ -55,8 +55,8 @@ Benchmark fig3_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--batch"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_fig3_defaults,
+          .contenders = make_fig3_contenders,
           .partitions_of = threads_of,
           .metric_title = "x_block_time",
           .metric = times_larger};

@@ -363,11 +363,7 @@ std::vector<Contender> between_nodes(Job& job, const Subjects&, const Case& c) {
   return contenders;
 }
 
-double gigabytes_per_second(double us, const Case& c, const Options&) {
-  return us > 0 ? static_cast<double>(c.size_bytes) / 1000 / us : 0;
-}
-
-void set_defaults(Options& options) {
+void set_goodput_defaults(Options& options) {
   options.min_bytes = vector_add_block_bytes;
   options.max_bytes = vector_add_block_bytes << 15;
   options.iterations = 40;
@@ -375,7 +371,7 @@ void set_defaults(Options& options) {
 }
 
 void set_defaults_between_nodes(Options& options) {
-  set_defaults(options);
+  set_goodput_defaults(options);
   options.links = {"ucx", "mpi"};
 }
 
@@ -387,7 +383,7 @@ Benchmark goodput_benchmark(const Naming& naming) {
           .timed_in_batches = false,
           .compares_subjects = false,
           .on_gpu = true,
-          .set_defaults = set_defaults,
+          .set_defaults = set_goodput_defaults,
           .contenders = in_a_node,
           .partitions_of = vector_add_blocks,
           .value = gigabytes_per_second,

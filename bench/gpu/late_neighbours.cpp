@@ -90,7 +90,7 @@ class FirstByKernel final : public OneWayMeasurement {
 };
 
 /// Kernels copy over the link between GPUs of a node alone; the engine over every one.
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_late_neighbours_contenders(Job& job, const Subjects&, const Case& c) {
   std::vector<Contender> contenders;
   const auto add = [&](const std::string& name, const char* copy, const std::string& link) {
     const std::string reference = contenders.empty() ? name : contenders.front().name;
@@ -104,7 +104,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
 }
 
 /// A millisecond, and partitions of 1 KiB to 1 MiB.
-void set_defaults(Options& options) {
+void set_late_neighbours_defaults(Options& options) {
   options.delay.compute_us = 1000;
   options.min_bytes = 8 << 10;
   options.max_bytes = 8 << 20;
@@ -130,8 +130,8 @@ Benchmark late_neighbours_benchmark() {
       .compares_subjects = false,
       .on_gpu = true,
       .lacks = without({"--transport-partitions", "--blocks", "--block-threads", "--batch", "--nccl", "--nvshmem"}),
-      .set_defaults = set_defaults,
-      .contenders = make_contenders,
+      .set_defaults = set_late_neighbours_defaults,
+      .contenders = make_late_neighbours_contenders,
       .early_below = neighbours_after_us,
       .metric_title = "x_first",
       .metric = times_faster};

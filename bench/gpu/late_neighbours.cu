@@ -8,7 +8,7 @@ namespace partita::bench::gpu {
 
 namespace {
 
-constexpr int threads = 256;
+constexpr int marking_threads = 256;
 
 /// Thread 0's: whether the host has said so in time.
 __device__ bool meet(Meeting* meeting, std::uint64_t limit_ns) {
@@ -21,7 +21,7 @@ __device__ bool meet(Meeting* meeting, std::uint64_t limit_ns) {
   return true;
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(marking_threads)
     mark_first_and_later_others(const __grid_constant__ MPIX_Prequest send, LateNeighbours marks, Meeting* meeting,
                                 KernelReport* report) {
   const bool leads = threadIdx.x == 0;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(threads)
 
 void launch_late_neighbours(const MPIX_Prequest& send, const LateNeighbours& marks, Meeting* meeting,
                             KernelReport* report, cudaStream_t stream) {
-  mark_first_and_later_others<<<1, threads, 0, stream>>>(send, marks, meeting, report);
+  mark_first_and_later_others<<<1, marking_threads, 0, stream>>>(send, marks, meeting, report);
   check(cudaGetLastError(), "The launch of the kernel whose neighbours are late");
 }
 

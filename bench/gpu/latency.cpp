@@ -184,7 +184,7 @@ int plain_partitions(std::int64_t size_bytes) {
   return static_cast<int>(std::max<std::int64_t>(played_partitions + 1, packet_limit_bytes / size_bytes + 1));
 }
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_latency_contenders(Job& job, const Subjects&, const Case& c) {
   std::vector<Contender> contenders;
   const char* reference = "device-plain";
   const auto add = [&](const char* name, std::unique_ptr<Measurement> measurement) {
@@ -206,7 +206,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-void set_defaults(Options& options) {
+void set_latency_defaults(Options& options) {
   options.min_bytes = 8;
   options.max_bytes = 16384;
   options.partitions = {1};
@@ -224,8 +224,8 @@ Benchmark latency_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .lacks = without({"--link", "--transport-partitions", "--blocks"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_latency_defaults,
+          .contenders = make_latency_contenders,
           .metric_title = "x_plain",
           .metric = times_faster};
 }

@@ -19,4 +19,8 @@ double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, cons
   return static_cast<double>(std::max(ends[0], ends[1] + offset.peer_to_here_ns) - begin_ns) / 1000;
 }
 
+double gigabytes_per_second(double us, const Case& c, const Options&) {
+  return us > 0 ? static_cast<double>(c.size_bytes) / 1000 / us : 0;
+}
+
 }  // namespace partita::bench::gpu

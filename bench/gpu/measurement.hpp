@@ -58,4 +58,7 @@ class OneWayMeasurement : public GpuMeasurement {
 /// is measure_offset's. Collective.
 double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, const ClockOffset& offset);
 
+/// A case's bytes over the microseconds they took; 0 where there is no such time.
+double gigabytes_per_second(double us, const Case& c, const Options&);
+
 }  // namespace partita::bench::gpu

@@ -10,7 +10,7 @@ namespace partita::bench::gpu {
 namespace {
 
 /// What the blocks of one launch tell each other; zeroed before.
-struct Failures {
+struct CopyFailures {
   int opening[2];  ///< of even and odd epochs: written before the grid's barrier, read after it, so all blocks end
                    ///< together
   int marking;
@@ -18,7 +18,7 @@ struct Failures {
 
 /// Block 0 opens and completes the epochs.
 __global__ void __launch_bounds__(1024)
-    put_epochs(const __grid_constant__ MPIX_Prequest send, int epochs, KernelReport* report, Failures* failures) {
+    put_epochs(const __grid_constant__ MPIX_Prequest send, int epochs, KernelReport* report, CopyFailures* failures) {
   const auto grid = cooperative_groups::this_grid();
   const bool leads = blockIdx.x == 0;
   std::uint64_t measured_ns = 0;
@@ -73,9 +73,9 @@ bool fits_on_gpu(const GridShape& shape) {
 
 void launch_putting(const MPIX_Prequest& send, const GridShape& shape, int epochs, KernelReport* report,
                     cudaStream_t stream) {
-  Failures* failures = nullptr;
-  check(cudaMallocAsync(&failures, sizeof(Failures), stream), "cudaMallocAsync");
-  check(cudaMemsetAsync(failures, 0, sizeof(Failures), stream), "cudaMemsetAsync");
+  CopyFailures* failures = nullptr;
+  check(cudaMallocAsync(&failures, sizeof(CopyFailures), stream), "cudaMallocAsync");
+  check(cudaMemsetAsync(failures, 0, sizeof(CopyFailures), stream), "cudaMemsetAsync");
   MPIX_Prequest request = send;
   void* arguments[] = {&request, &epochs, &report, &failures};
   check(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(put_epochs), dim3(shape.blocks), dim3(shape.threads),

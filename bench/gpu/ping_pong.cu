@@ -8,7 +8,7 @@ namespace partita::bench::gpu {
 
 namespace {
 
-constexpr int most_threads = 512;
+constexpr int most_lane_threads = 512;
 
 /// Times of thread 0.
 struct Stopwatch {
@@ -56,7 +56,7 @@ __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwa
   return 0;
 }
 
-__global__ void __launch_bounds__(most_threads, 1)
+__global__ void __launch_bounds__(most_lane_threads, 1)
     lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
   Stopwatch watch;
   watch.begin_ns = gpu_now_ns();
@@ -105,7 +105,7 @@ __device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& r
   return 0;
 }
 
-__global__ void __launch_bounds__(most_threads, 1)
+__global__ void __launch_bounds__(most_lane_threads, 1)
     partition_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
                         int marks_each, PingPongShape shape, KernelReport* report) {
   const bool device_driven = (send.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;

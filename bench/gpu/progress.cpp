@@ -133,7 +133,7 @@ class KernelProgress final : public IdleProgress {
   ActiveRequest active_;
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_progress_contenders(Job& job, const Subjects&, const Case& c) {
   if (c.partitions > most_partitions) {
     throw Failure("--partitions {}: expected at most {}, which one block of threads can mark.", c.partitions,
                   most_partitions);
@@ -177,7 +177,7 @@ Benchmark progress_benchmark() {
                      "--block-threads",
                      "--nvshmem",
                      "--gpu-aware-mpi"};
-  benchmark.contenders = make_contenders;
+  benchmark.contenders = make_progress_contenders;
   return benchmark;
 }
 

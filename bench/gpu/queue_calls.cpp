@@ -84,7 +84,7 @@ class LaunchCost final : public GpuMeasurement {
   }
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_queue_calls_contenders(Job& job, const Subjects&, const Case& c) {
   const std::string reference = "launch";
   std::vector<Contender> contenders;
   contenders.push_back({reference, reference, std::make_unique<LaunchCost>(job, reference, c)});
@@ -96,7 +96,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
 }
 
 /// Of messages that one block moves, and of larger ones. The waits of still larger ones are two launches each.
-void set_defaults(Options& options) {
+void set_queue_calls_defaults(Options& options) {
   options.min_bytes = 16 << 10;
   options.max_bytes = 256 << 10;
   options.partitions = {1};
@@ -115,8 +115,8 @@ Benchmark queue_enqueue_benchmark() {
           .on_gpu = true,
           .lacks = without(
               {"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--nvshmem", "--batch"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_queue_calls_defaults,
+          .contenders = make_queue_calls_contenders,
           .metric_title = "x_launch_time",
           .metric = times_larger};
 }

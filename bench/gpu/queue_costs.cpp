@@ -97,7 +97,7 @@ void add_parts(std::vector<Contender>& contenders, const std::string& whole, Job
   }
 }
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_queue_costs_contenders(Job& job, const Subjects&, const Case& c) {
   const auto arrays = std::make_shared<PackedArrays>(c.size_bytes);
   std::vector<Contender> contenders;
   add_parts<Traditional>(contenders, "traditional", job, c, arrays);
@@ -110,7 +110,7 @@ double percent_of(double median, double whole) {
   return whole > 0 ? 100 * median / whole : 0;
 }
 
-void set_defaults(Options& options) {
+void set_queue_costs_defaults(Options& options) {
   options.min_bytes = 8;
   options.max_bytes = 1 << 20;
   options.partitions = {1};
@@ -128,8 +128,8 @@ Benchmark queue_fig1_benchmark() {
           .compares_subjects = false,
           .on_gpu = true,
           .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--nvshmem"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_queue_costs_defaults,
+          .contenders = make_queue_costs_contenders,
           .metric_title = "Percent",
           .metric = percent_of};
 }

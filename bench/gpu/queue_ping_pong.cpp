@@ -129,7 +129,7 @@ class InQueue final : public PackedPingPong {
   std::optional<Graph> graph_;
 };
 
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_queue_ping_pong_contenders(Job& job, const Subjects&, const Case& c) {
   const auto arrays = std::make_shared<PackedArrays>(c.size_bytes);
   const std::string reference = "traditional";
   std::vector<Contender> contenders;
@@ -148,7 +148,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
-void set_defaults(Options& options) {
+void set_queue_ping_pong_defaults(Options& options) {
   options.min_bytes = 1;
   options.max_bytes = std::int64_t{1} << 30;
   options.partitions = {1};
@@ -167,8 +167,8 @@ Benchmark queue_fig5_benchmark() {
       .compares_subjects = false,
       .on_gpu = true,
       .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads", "--nccl", "--nvshmem"}),
-      .set_defaults = set_defaults,
-      .contenders = make_contenders,
+      .set_defaults = set_queue_ping_pong_defaults,
+      .contenders = make_queue_ping_pong_contenders,
       .metric_title = "x_traditional",
       .metric = times_faster};
   std::erase(benchmark.lacks, "--gpu-aware-mpi");

@@ -234,7 +234,7 @@ void add_calls_of_messages(std::vector<Contender>& contenders, Job& job, const C
 }
 
 /// Messages are between two ranks, and so are the rows about them.
-std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+std::vector<Contender> make_table1_contenders(Job& job, const Subjects&, const Case& c) {
   std::vector<Contender> contenders;
   if (job.ranks == 2) add_calls_of_messages(contenders, job, c);
   add_allreduce_calls(contenders, job, c);
@@ -242,7 +242,7 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
 }
 
 /// The paper's: 10 samples of 100 iterations each.
-void set_defaults(Options& options) {
+void set_table1_defaults(Options& options) {
   options.min_bytes = vector_add_block_bytes;
   options.max_bytes = vector_add_block_bytes;
   options.iterations = 10;
@@ -261,8 +261,8 @@ Benchmark table1_benchmark() {
           .on_gpu = true,
           .shows_deviation = true,
           .lacks = without({"--link", "--transport-partitions", "--blocks", "--block-threads"}),
-          .set_defaults = set_defaults,
-          .contenders = make_contenders,
+          .set_defaults = set_table1_defaults,
+          .contenders = make_table1_contenders,
           .partitions_of = vector_add_blocks,
           .metric_title = "x_psend_init",
           .metric = times_larger};

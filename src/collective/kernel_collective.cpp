@@ -98,8 +98,8 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 }
 
 /// What the other ranks must have made, too.
-std::string purpose_of(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction,
-                       const KernelAlgorithm& algorithm) {
+std::string purpose_in_kernels(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction,
+                               const KernelAlgorithm& algorithm) {
   std::string what = fmt::format("{} {} in kernels, of {} bytes a block, algorithm {}",
                                  arguments.is_partitioned ? "partitioned" : "persistent",
                                  name_of(arguments.problem.kind), block_bytes, algorithm.name);
@@ -123,7 +123,7 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       cut_(device::cut_of(static_cast<partita_u64>(block_bytes_),
                           wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
       area_bytes_(block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0),
-      purpose_(purpose_of(arguments_, block_bytes_, reduction_, wished_)),
+      purpose_(purpose_in_kernels(arguments_, block_bytes_, reduction_, wished_)),
       device_(services, *this),
       plan_(1, 1, 1, 0),
       epoch_(services.settings.first_epoch),

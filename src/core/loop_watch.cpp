@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Between looks at the clock, about, and the looks in it at most.
-constexpr auto time_between_looks = 5ms;
+constexpr auto time_between_clock_looks = 5ms;
 constexpr std::uint32_t fewest_looks = 16;
 constexpr std::uint32_t most_looks = 1024;
 
@@ -69,7 +69,7 @@ void LoopWatch::measure(const Waiting& waiting, const Settings& settings, World&
     const std::uint32_t since = looks - looks_then_;
     const auto elapsed = now - last_look_;
     if (cpu_time - last_cpu_time_ <= since * most_cpu_time_a_look && elapsed <= since * longest_gap) waited_ += elapsed;
-    const auto fitting = since * Clock::duration(time_between_looks) / std::max(elapsed, Clock::duration(1));
+    const auto fitting = since * Clock::duration(time_between_clock_looks) / std::max(elapsed, Clock::duration(1));
     until_next = static_cast<std::uint32_t>(std::clamp<std::int64_t>(fitting, 1, most_looks));
   }
   thread_ = me;

@@ -87,6 +87,9 @@ extern "C" {
 #undef COUNT
 #undef DISPL
 #endif
+#undef CALL
+#undef RECEIVE
+#undef INTERPOSE_EXPANDED
 
 INTERPOSE(Barrier)(MPI_Comm comm) {
   if (!polls(Taking::COLLECTIVE, comm)) return native().Barrier(comm);

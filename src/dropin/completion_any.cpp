@@ -14,7 +14,7 @@ namespace partita::dropin {
 namespace {
 
 /// What one look at one part found.
-struct Look {
+struct LookForAny {
   int code = MPI_SUCCESS;
   bool completed = false;  ///< `*index` and `*status` are set
   bool none_active = true;
@@ -23,7 +23,7 @@ struct Look {
 };
 
 template <class Request>
-Look look_at(const Part<Request>& part, int* index, MPI_Status* status) {
+LookForAny look_for_any(const Part<Request>& part, int* index, MPI_Status* status) {
   if (part.count == 0) return {};
   int found = MPI_UNDEFINED;
   int flag = 0;
@@ -35,7 +35,7 @@ Look look_at(const Part<Request>& part, int* index, MPI_Status* status) {
 
 /// Waits in a part that is the only one with active requests.
 template <class Request>
-int wait_in(const Part<Request>& part, int* index, MPI_Status* status) {
+int wait_for_any(const Part<Request>& part, int* index, MPI_Status* status) {
   int found = MPI_UNDEFINED;
   const int code = either::wait_any(part, &found, status);
   *index = found >= 0 && found < part.count ? part.places[found] : MPI_UNDEFINED;
@@ -43,13 +43,13 @@ int wait_in(const Part<Request>& part, int* index, MPI_Status* status) {
 }
 
 /// One look at both parts. Sets `*flag` as MPI_Testany does.
-struct BothLooks {
-  Look own, foreign;
+struct BothLooksForAny {
+  LookForAny own, foreign;
 
-  BothLooks(const Split& split, int* index, int* flag, MPI_Status* status) {
+  BothLooksForAny(const Split& split, int* index, int* flag, MPI_Status* status) {
     *index = MPI_UNDEFINED;
-    own = look_at(split.own, index, status);
-    if (!own.final()) foreign = look_at(split.foreign, index, status);
+    own = look_for_any(split.own, index, status);
+    if (!own.final()) foreign = look_for_any(split.foreign, index, status);
     *flag = final() ? 1 : 0;
     if (none_active()) give_status(status, empty_status());
   }
@@ -67,12 +67,12 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
     return native().Waitany(count, requests, index, status);
   if (refused) return either::wait_any(split.own, index, status);
 
-  Look own;
-  Look foreign;
+  LookForAny own;
+  LookForAny foreign;
   int code = MPI_SUCCESS;
   const int waited = wait_until(split.own, [&] {
     int flag = 0;
-    const BothLooks looks(split, index, &flag, status);
+    const BothLooksForAny looks(split, index, &flag, status);
     own = looks.own;
     foreign = looks.foreign;
     code = looks.code();
@@ -81,9 +81,9 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
   if (waited != MPI_SUCCESS) {
     code = waited;
   } else if (*index == MPI_UNDEFINED && code == MPI_SUCCESS && !own.none_active) {
-    code = wait_in(split.own, index, status);
+    code = wait_for_any(split.own, index, status);
   } else if (*index == MPI_UNDEFINED && code == MPI_SUCCESS && !foreign.none_active) {
-    code = wait_in(split.foreign, index, status);
+    code = wait_for_any(split.foreign, index, status);
   }
   split.put_back();
   return code;
@@ -96,7 +96,7 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
   if (split.own.count == 0) return native().Testany(count, requests, index, flag, status);
   if (is_missing(status)) return either::test_any(split.own, index, flag, status);  // refuses it
 
-  const BothLooks looks(split, index, flag, status);
+  const BothLooksForAny looks(split, index, flag, status);
   split.put_back();
   return looks.code();
 }

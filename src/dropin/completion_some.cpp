@@ -24,21 +24,21 @@ struct Output {
 };
 
 /// What one look at one part found.
-struct Look {
+struct LookForSome {
   int code = MPI_SUCCESS;
   int count = 0;
   bool none_active = true;
 };
 
 template <class Request>
-Look note(const Part<Request>& part, int code, int done, const Output& out) {
+LookForSome note(const Part<Request>& part, int code, int done, const Output& out) {
   if (done == MPI_UNDEFINED || done < 0 || done > part.count) return {code, 0, done == MPI_UNDEFINED};
   for (int i = 0; i < done; ++i) out.indices[i] = part.places[out.indices[i]];
   return {code, done, false};
 }
 
 template <class Request>
-Look look_at(const Part<Request>& part, const Output& out) {
+LookForSome look_for_some(const Part<Request>& part, const Output& out) {
   if (part.count == 0) return {};
   int done = 0;
   const int code = either::test_some(part, &done, out.indices, out.statuses);
@@ -47,7 +47,7 @@ Look look_at(const Part<Request>& part, const Output& out) {
 
 /// Waits in a part that is the only one with active requests.
 template <class Request>
-int wait_in(const Part<Request>& part, const Output& out) {
+int wait_for_some(const Part<Request>& part, const Output& out) {
   int done = 0;
   const int code = either::wait_some(part, &done, out.indices, out.statuses);
   *out.count = note(part, code, done, out).count;
@@ -59,13 +59,13 @@ void mark_successful(const Output& out, int count) {
 }
 
 /// One look at both parts. Sets `*out.count` as MPI_Testsome does.
-struct BothLooks {
-  Look own, foreign;
+struct BothLooksForSome {
+  LookForSome own, foreign;
 
-  BothLooks(const Split& split, const Output& out) {
-    own = look_at(split.own, out);
+  BothLooksForSome(const Split& split, const Output& out) {
+    own = look_for_some(split.own, out);
     // A call that is refused completes nothing.
-    if (own.code == MPI_SUCCESS || is_in_status(own.code)) foreign = look_at(split.foreign, out.after(own.count));
+    if (own.code == MPI_SUCCESS || is_in_status(own.code)) foreign = look_for_some(split.foreign, out.after(own.count));
     *out.count = none_active() ? MPI_UNDEFINED : own.count + foreign.count;
     // Where the statuses of ours hold errors, those of the MPI's must say that theirs succeeded.
     if (is_in_status(own.code) && foreign.code == MPI_SUCCESS) mark_successful(out.after(own.count), foreign.count);
@@ -87,11 +87,11 @@ int wait_some(int count, MPI_Request requests[], const Output& out) {
   }
   if (refused) return either::wait_some(split.own, out.count, out.indices, out.statuses);
 
-  Look own;
-  Look foreign;
+  LookForSome own;
+  LookForSome foreign;
   int code = MPI_SUCCESS;
   const int waited = wait_until(split.own, [&] {
-    const BothLooks looks(split, out);
+    const BothLooksForSome looks(split, out);
     own = looks.own;
     foreign = looks.foreign;
     code = looks.code();
@@ -100,7 +100,7 @@ int wait_some(int count, MPI_Request requests[], const Output& out) {
   if (waited != MPI_SUCCESS) {
     code = waited;
   } else if (*out.count == 0 && code == MPI_SUCCESS) {
-    code = own.none_active ? wait_in(split.foreign, out) : wait_in(split.own, out);
+    code = own.none_active ? wait_for_some(split.foreign, out) : wait_for_some(split.own, out);
   }
   split.put_back();
   return code;
@@ -113,7 +113,7 @@ int test_some(int count, MPI_Request requests[], const Output& out) {
   if (split.own.count == 0) return native().Testsome(count, requests, out.count, out.indices, out.statuses);
   if (are_missing(out.statuses)) return either::test_some(split.own, out.count, out.indices, out.statuses);  // refuses
 
-  const BothLooks looks(split, out);
+  const BothLooksForSome looks(split, out);
   split.put_back();
   return looks.code();
 }

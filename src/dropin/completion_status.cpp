@@ -29,13 +29,13 @@ bool is_active(Partita_Request request) {
 }
 
 /// What one look at one request found.
-struct Look {
+struct State {
   int code = MPI_SUCCESS;
   bool active = false;
   bool complete = false;  ///< active, and a test would complete it; `*status` is set
 };
 
-Look look_at(MPI_Request request, MPI_Status* status) {
+State state_of(MPI_Request request, MPI_Status* status) {
   const Partita_Request found = ours(request);
   int flag = 0;
   if (found != PARTITA_REQUEST_NULL) {
@@ -72,13 +72,13 @@ int any_status(int count, const MPI_Request requests[], int* index, int* flag, M
   *index = MPI_UNDEFINED;
   *flag = 1;
   for (int i = 0; i < count; ++i) {
-    const Look look = look_at(requests[i], status);
-    if (look.complete || look.code != MPI_SUCCESS) {
+    const State state = state_of(requests[i], status);
+    if (state.complete || state.code != MPI_SUCCESS) {
       *index = i;
       *flag = 1;
-      return look.code;
+      return state.code;
     }
-    if (look.active) *flag = 0;
+    if (state.active) *flag = 0;
   }
   if (*flag != 0) give_status(status, empty_status());
   return MPI_SUCCESS;
@@ -91,10 +91,10 @@ int some_statuses(int count, const MPI_Request requests[], int* outcount, int in
   int found = 0;
   bool any_active = false;
   for (int i = 0; i < count; ++i) {
-    const Look look = look_at(requests[i], status_at(statuses, found));
-    if (look.code != MPI_SUCCESS) return look.code;
-    any_active |= look.active;
-    if (look.complete) indices[found++] = i;
+    const State state = state_of(requests[i], status_at(statuses, found));
+    if (state.code != MPI_SUCCESS) return state.code;
+    any_active |= state.active;
+    if (state.complete) indices[found++] = i;
   }
   *outcount = any_active ? found : MPI_UNDEFINED;
   return MPI_SUCCESS;

@@ -135,6 +135,8 @@ INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info in
 #undef NAMED
 #undef COUNT
 #endif
+#undef FILE_CALL
+#undef INTERPOSE_EXPANDED
 
 INTERPOSE(File_close)(MPI_File* fh) {
   return end_of(fh, [&] { return native().File_close(fh); });

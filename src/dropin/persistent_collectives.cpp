@@ -203,6 +203,8 @@ extern "C" {
 #undef COUNT
 #undef DISPL
 #endif
+#undef CALL
+#undef INTERPOSE_EXPANDED
 
 INTERPOSE(Barrier_init)(MPI_Comm comm, MPI_Info info, MPI_Request* request) {
   const auto record = [&](const CommShape&) { return recorded(&Partita_Barrier_init, comm, info); };

@@ -18,7 +18,7 @@
 namespace partita::test {
 namespace {
 
-constexpr int partitions = 2, count = 4;
+constexpr int sent_partitions = 2, sent_count = 4;
 
 /// The MPI starts so many requests more.
 std::atomic<int> starts_left{1'000'000};
@@ -33,23 +33,25 @@ class CollectiveStart : public testing::Test {
     int epoch = 0;
 
     Exchange() {
-      EXPECT_OK(Partita_Palltoall_init(sent.data(), partitions, count, MPI_INT, received.data(), count, MPI_INT,
-                                       MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+      EXPECT_OK(Partita_Palltoall_init(sent.data(), sent_partitions, sent_count, MPI_INT, received.data(), sent_count,
+                                       MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     }
     ~Exchange() { EXPECT_OK(Partita_Request_free(&request)); }
-    static std::size_t bytes() { return static_cast<std::size_t>(ranks() * partitions * count) * sizeof(int); }
+    static std::size_t bytes() {
+      return static_cast<std::size_t>(ranks() * sent_partitions * sent_count) * sizeof(int);
+    }
     static int* ints(const FakeGpuBuffer& buffer) { return reinterpret_cast<int*>(buffer.data()); }
 
     int start() {
       ++epoch;
-      std::fill_n(ints(sent), ranks() * partitions * count, 10 * rank() + epoch);
+      std::fill_n(ints(sent), ranks() * sent_partitions * sent_count, 10 * rank() + epoch);
       return Partita_Start(&request);
     }
-    void mark() { ASSERT_OK(Partita_Pready_range(0, partitions - 1, request)); }
+    void mark() { ASSERT_OK(Partita_Pready_range(0, sent_partitions - 1, request)); }
     int wait() { return Partita_Wait(&request, MPI_STATUS_IGNORE); }
     void expect_all() {
-      for (int i = 0; i < ranks() * partitions * count; ++i) {
-        EXPECT_EQ(ints(received)[i], 10 * (i / (partitions * count)) + epoch) << i;
+      for (int i = 0; i < ranks() * sent_partitions * sent_count; ++i) {
+        EXPECT_EQ(ints(received)[i], 10 * (i / (sent_partitions * sent_count)) + epoch) << i;
       }
     }
     void run() {
@@ -65,7 +67,7 @@ class CollectiveStart : public testing::Test {
     if (ranks() < 3) GTEST_SKIP() << "needs a rank with two receives";
   }
   /// The MPI's, one for each partition from another rank.
-  int receives() const { return partitions * (ranks() - 1); }
+  int receives() const { return sent_partitions * (ranks() - 1); }
 
   ErrorsReturn handler_{MPI_COMM_WORLD};
 };

@@ -21,13 +21,14 @@
 namespace partita::test {
 namespace {
 
-enum class Kind { allreduce, allgather, bcast, reduce };
-constexpr Kind kinds[] = {Kind::allreduce, Kind::allgather, Kind::bcast, Kind::reduce};
-constexpr int partitions = 5, count = 3;
+enum class RequestKind { allreduce, allgather, bcast, reduce };
+constexpr RequestKind request_kinds[] = {RequestKind::allreduce, RequestKind::allgather, RequestKind::bcast,
+                                         RequestKind::reduce};
+constexpr int marked_partitions = 5, marked_count = 3;
 /// Of a bcast and a reduce.
 constexpr int root = 1;
 
-const char* name_of(Kind kind) {
+const char* name_of(RequestKind kind) {
   constexpr const char* names[] = {"allreduce", "allgather", "bcast", "reduce"};
   return names[static_cast<int>(kind)];
 }
@@ -53,28 +54,28 @@ class Kernel {
 };
 
 /// A collective on GPU memory with its device request.
-class Case {
+class RequestCase {
  public:
-  explicit Case(Kind kind, const char* key = nullptr, const char* text = nullptr) : kind_(kind) {
+  explicit RequestCase(RequestKind kind, const char* key = nullptr, const char* text = nullptr) : kind_(kind) {
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     if (key != nullptr) PMPI_Info_set(info, key, text);
     init_code = init(info);
     PMPI_Info_free(&info);
   }
-  ~Case() {
+  ~RequestCase() {
     harness_barrier();  // what goes wrong with a peer's free is not tested here
     if (request != PARTITA_REQUEST_NULL) {
       EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
     }
     harness_barrier();
   }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
+  RequestCase(const RequestCase&) = delete;
+  RequestCase& operator=(const RequestCase&) = delete;
 
-  bool marks() const { return kind_ != Kind::bcast || rank() == root; }
+  bool marks() const { return kind_ != RequestKind::bcast || rank() == root; }
   bool receives() const {
-    return kind_ == Kind::bcast ? rank() != root : kind_ == Kind::reduce ? rank() == root : true;
+    return kind_ == RequestKind::bcast ? rank() != root : kind_ == RequestKind::reduce ? rank() == root : true;
   }
   void create() { ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS); }
   void free_device_request() { EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS); }
@@ -82,21 +83,22 @@ class Case {
   void wait() { ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS); }
 
   void write(int epoch, int partition) {
-    for (int i = 0; i < count; ++i) ints(sent_)[partition * count + i] = value(rank(), epoch, partition, i);
+    for (int i = 0; i < marked_count; ++i)
+      ints(sent_)[partition * marked_count + i] = value(rank(), epoch, partition, i);
   }
   void write_all(int epoch) {
-    for (int p = 0; marks() && p < partitions; ++p) write(epoch, p);
+    for (int p = 0; marks() && p < marked_partitions; ++p) write(epoch, p);
   }
   /// What lies in the buffer in which the partition arrives.
   void expect_arrived(int epoch, int partition) const {
     const std::vector<int> all = everyone();
-    for (int i = 0; receives() && i < count; ++i) {
-      const int at = partition * count + i;
-      if (kind_ == Kind::bcast) {
+    for (int i = 0; receives() && i < marked_count; ++i) {
+      const int at = partition * marked_count + i;
+      if (kind_ == RequestKind::bcast) {
         ASSERT_EQ(ints(sent_)[at], value(root, epoch, partition, i)) << where(epoch, partition);
-      } else if (kind_ == Kind::allgather) {
+      } else if (kind_ == RequestKind::allgather) {
         for (const int r : all) {
-          ASSERT_EQ(ints(received_)[r * partitions * count + at], value(r, epoch, partition, i))
+          ASSERT_EQ(ints(received_)[r * marked_partitions * marked_count + at], value(r, epoch, partition, i))
               << where(epoch, partition) << ", rank " << r;
         }
       } else {
@@ -107,20 +109,20 @@ class Case {
     }
   }
   void expect_all(int epoch) const {
-    for (int p = 0; p < partitions; ++p) expect_arrived(epoch, p);
+    for (int p = 0; p < marked_partitions; ++p) expect_arrived(epoch, p);
   }
 
   /// What a kernel does in an epoch, in an order of its own.
   void mark_in_any_order(int epoch, Random& random) {
     if (!marks()) return;
-    for (const int p : random.permutation(partitions)) {
+    for (const int p : random.permutation(marked_partitions)) {
       write(epoch, p);
       EXPECT_EQ(MPIX_Pready(p, device), PARTITA_DEVICE_SUCCESS);
     }
   }
   void await_in_any_order(int epoch, Random& random) const {
     if (!receives()) return;
-    for (const int p : random.permutation(partitions)) {
+    for (const int p : random.permutation(marked_partitions)) {
       int flag = 0;
       while (flag == 0) {
         ASSERT_EQ(MPIX_Parrived(device, p, &flag), PARTITA_DEVICE_SUCCESS);
@@ -149,29 +151,32 @@ class Case {
     int* const in = ints(sent_);
     int* const out = ints(received_);
     switch (kind_) {
-      case Kind::allreduce:
-        return Partita_Pallreduce_init(in, out, partitions, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, &request);
-      case Kind::allgather:
-        return Partita_Pallgather_init(in, partitions, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD, info,
+      case RequestKind::allreduce:
+        return Partita_Pallreduce_init(in, out, marked_partitions, marked_count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
                                        &request);
-      case Kind::bcast:
-        return Partita_Pbcast_init(in, partitions, count, MPI_INT, root, MPI_COMM_WORLD, info, &request);
-      case Kind::reduce:
-        return Partita_Preduce_init(in, out, partitions, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD, info, &request);
+      case RequestKind::allgather:
+        return Partita_Pallgather_init(in, marked_partitions, marked_count, MPI_INT, out, marked_count, MPI_INT,
+                                       MPI_COMM_WORLD, info, &request);
+      case RequestKind::bcast:
+        return Partita_Pbcast_init(in, marked_partitions, marked_count, MPI_INT, root, MPI_COMM_WORLD, info, &request);
+      case RequestKind::reduce:
+        return Partita_Preduce_init(in, out, marked_partitions, marked_count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD,
+                                    info, &request);
     }
     return MPI_ERR_OTHER;
   }
 
-  const Kind kind_;
-  const FakeGpuBuffer sent_{mapped, sizeof(int) * partitions * count};
-  const FakeGpuBuffer received_{mapped, sizeof(int) * partitions * count * static_cast<std::size_t>(ranks())};
+  const RequestKind kind_;
+  const FakeGpuBuffer sent_{mapped, sizeof(int) * marked_partitions * marked_count};
+  const FakeGpuBuffer received_{mapped,
+                                sizeof(int) * marked_partitions * marked_count * static_cast<std::size_t>(ranks())};
 };
 
-class CollectiveKernels : public testing::TestWithParam<Kind> {};
+class CollectiveKernels : public testing::TestWithParam<RequestKind> {};
 
 /// Also where the library's epochs pass 2^32 meanwhile, in the entry wrap.
 TEST_P(CollectiveKernels, mark_and_await_partitions_in_any_order_epoch_after_epoch) {
-  Case collective(GetParam());
+  RequestCase collective(GetParam());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   EXPECT_EQ(told(collective.request, "partita_gpu_copy"), "engine");
@@ -193,7 +198,7 @@ TEST_P(CollectiveKernels, mark_and_await_partitions_in_any_order_epoch_after_epo
 
 /// All of a block's threads, one here, in one call; and what is true once the epoch is over.
 TEST_P(CollectiveKernels, mark_ranges_and_wait_for_one_partition_or_all) {
-  Case collective(GetParam());
+  RequestCase collective(GetParam());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   for (int epoch = 1; epoch <= 3 && !HasFailure(); ++epoch) {
@@ -215,7 +220,7 @@ TEST_P(CollectiveKernels, mark_ranges_and_wait_for_one_partition_or_all) {
     });
     collective.wait();
     kernel.end();
-    for (int p = 0; collective.receives() && p < partitions; ++p) {
+    for (int p = 0; collective.receives() && p < marked_partitions; ++p) {
       int flag = 0;
       EXPECT_EQ(MPIX_Parrived(collective.device, p, &flag), PARTITA_DEVICE_SUCCESS);
       EXPECT_EQ(flag, 1) << "no epoch is open";
@@ -225,13 +230,13 @@ TEST_P(CollectiveKernels, mark_ranges_and_wait_for_one_partition_or_all) {
 }
 
 TEST_P(CollectiveKernels, are_told_nothing_before_it_is_there) {
-  Case collective(GetParam());
+  RequestCase collective(GetParam());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   for (int epoch = 1; epoch <= 2 && !HasFailure(); ++epoch) {
     collective.start();
     collective.write_all(epoch);
-    for (int p = 0; p < partitions; ++p) {
+    for (int p = 0; p < marked_partitions; ++p) {
       harness_barrier();  // nobody has marked this one
       int flag = 1;
       if (collective.receives()) {
@@ -252,7 +257,7 @@ TEST_P(CollectiveKernels, are_told_nothing_before_it_is_there) {
 /// One request serves hosts and kernels in turn, and the host's Pbuf_prepare spares kernels their look.
 TEST_P(CollectiveKernels, and_hosts_take_turns) {
   const ErrorsReturn handler(MPI_COMM_WORLD);
-  Case collective(GetParam());
+  RequestCase collective(GetParam());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   for (int epoch = 1; epoch <= 6 && !HasFailure(); ++epoch) {
     const bool kernels = epoch % 3 == 0;
@@ -262,12 +267,12 @@ TEST_P(CollectiveKernels, and_hosts_take_turns) {
     collective.write_all(epoch);
     if (kernels && collective.marks()) {
       EXPECT_ERROR(Partita_Pready(0, collective.request), MPI_ERR_REQUEST, "kernels mark its partitions");
-      EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(MPIX_Pready_range(0, marked_partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
     } else if (collective.marks()) {
       EXPECT_EQ(Partita_Pready(0, collective.request), MPI_SUCCESS);
       EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST,
                    "the host has marked partitions of this epoch already");
-      EXPECT_EQ(Partita_Pready_range(1, partitions - 1, collective.request), MPI_SUCCESS);
+      EXPECT_EQ(Partita_Pready_range(1, marked_partitions - 1, collective.request), MPI_SUCCESS);
     }
     if (kernels) {
       Partita_Prequest second{};
@@ -282,7 +287,7 @@ TEST_P(CollectiveKernels, and_hosts_take_turns) {
 
 /// Those that come late hear of what has arrived before them.
 TEST_P(CollectiveKernels, begin_in_an_open_epoch) {
-  Case collective(GetParam());
+  RequestCase collective(GetParam());
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   Random random(job_seed(), static_cast<std::uint64_t>(rank()));
   for (int epoch = 1; epoch <= 2 && !HasFailure(); ++epoch) {
@@ -303,7 +308,7 @@ TEST_P(CollectiveKernels, begin_in_an_open_epoch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CollectiveKernels, testing::ValuesIn(kinds),
+INSTANTIATE_TEST_SUITE_P(All, CollectiveKernels, testing::ValuesIn(request_kinds),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 // ---- what goes wrong ---------------------------------------------------------------------------------------------
@@ -325,7 +330,7 @@ class CollectiveKernelMistakes : public testing::Test {
 };
 
 TEST_F(CollectiveKernelMistakes, a_partition_marked_twice_is_refused_once_and_explained) {
-  Case collective(Kind::allreduce);
+  RequestCase collective(RequestKind::allreduce);
   collective.create();
   collective.start();
   harness_barrier();  // nobody's start is lost
@@ -345,7 +350,7 @@ TEST_F(CollectiveKernelMistakes, a_partition_marked_twice_is_refused_once_and_ex
 
 /// The Start that follows has no epoch to begin.
 TEST_F(CollectiveKernelMistakes, a_mark_before_the_epoch_is_explained_by_its_start) {
-  Case collective(Kind::allreduce);
+  RequestCase collective(RequestKind::allreduce);
   if (rank() != 0) return;
   collective.create();
   EXPECT_EQ(MPIX_Pready(0, collective.device), PARTITA_DEVICE_SUCCESS) << "recorded only";
@@ -356,19 +361,19 @@ TEST_F(CollectiveKernelMistakes, a_mark_before_the_epoch_is_explained_by_its_sta
 }
 
 TEST_F(CollectiveKernelMistakes, who_sends_nothing_marks_nothing_and_who_receives_nothing_awaits_nothing) {
-  Case collective(Kind::bcast);
+  RequestCase collective(RequestKind::bcast);
   collective.create();
   collective.start();
   harness_barrier();  // nobody's start is lost
   collective.write_all(1);
   int flag = 1;
   if (collective.marks()) {
-    EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready_range(0, marked_partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(MPIX_Parrived(collective.device, 0, &flag), PARTITA_DEVICE_ERR_SIDE);
     EXPECT_EQ(flag, 0);
   } else {
     EXPECT_EQ(MPIX_Pready(0, collective.device), PARTITA_DEVICE_ERR_SIDE);
-    EXPECT_EQ(MPIX_Parrived(collective.device, partitions, &flag), PARTITA_DEVICE_ERR_PARTITION);
+    EXPECT_EQ(MPIX_Parrived(collective.device, marked_partitions, &flag), PARTITA_DEVICE_ERR_PARTITION);
   }
   EXPECT_ERROR(Partita_Wait(&collective.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER,
                "a call for sends on a receive, or one for receives on a send");
@@ -377,21 +382,21 @@ TEST_F(CollectiveKernelMistakes, who_sends_nothing_marks_nothing_and_who_receive
 
 /// The host hears of it only when it frees.
 TEST_F(CollectiveKernelMistakes, one_that_nobody_was_told_is_told_by_the_free) {
-  Case collective(Kind::allgather);
+  RequestCase collective(RequestKind::allgather);
   collective.create();
   collective.start();
   collective.write_all(1);
-  EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready_range(0, marked_partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
   collective.wait();
-  EXPECT_EQ(MPIX_Pready(partitions, collective.device), PARTITA_DEVICE_ERR_PARTITION);
+  EXPECT_EQ(MPIX_Pready(marked_partitions, collective.device), PARTITA_DEVICE_ERR_PARTITION);
   EXPECT_ERROR(Partita_Prequest_free(&collective.device), MPI_ERR_OTHER, "a partition that the request does not have");
 }
 
 TEST_F(CollectiveKernelMistakes, kernels_open_no_epochs_unless_the_collective_is_made_for_it) {
-  Case refused(Kind::reduce, "partita_driver", "device");
+  RequestCase refused(RequestKind::reduce, "partita_driver", "device");
   EXPECT_ERROR(refused.init_code, MPI_ERR_INFO_VALUE, "partita_driver", "kernels open the epochs of bcast");
   EXPECT_EQ(refused.request, PARTITA_REQUEST_NULL);
-  Case allowed(Kind::allreduce, "partita_driver", "host");
+  RequestCase allowed(RequestKind::allreduce, "partita_driver", "host");
   EXPECT_EQ(allowed.init_code, MPI_SUCCESS);
   allowed.create();
   EXPECT_EQ(MPIX_Pstart(allowed.device), PARTITA_DEVICE_ERR_DRIVER);
@@ -400,9 +405,9 @@ TEST_F(CollectiveKernelMistakes, kernels_open_no_epochs_unless_the_collective_is
 }
 
 TEST_F(CollectiveKernelMistakes, buffers_in_host_memory_have_no_kernels) {
-  std::vector<int> in(partitions), out(partitions);
+  std::vector<int> in(marked_partitions), out(marked_partitions);
   Partita_Request request = PARTITA_REQUEST_NULL;
-  ASSERT_EQ(Partita_Pallreduce_init(in.data(), out.data(), partitions, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+  ASSERT_EQ(Partita_Pallreduce_init(in.data(), out.data(), marked_partitions, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
                                     MPI_INFO_NULL, &request),
             MPI_SUCCESS);
   Partita_Prequest device{};
@@ -415,7 +420,7 @@ TEST_F(CollectiveKernelMistakes, buffers_in_host_memory_have_no_kernels) {
 TEST_F(CollectiveKernelMistakes, a_free_of_the_request_ends_its_device_request) {
   Partita_Prequest copy{};
   {
-    Case collective(Kind::allreduce);
+    RequestCase collective(RequestKind::allreduce);
     collective.create();
     copy = collective.device;
   }
@@ -424,9 +429,9 @@ TEST_F(CollectiveKernelMistakes, a_free_of_the_request_ends_its_device_request) 
 
 /// While their own host sleeps.
 TEST_F(CollectiveKernelMistakes, kernels_that_wait_for_a_rank_that_has_failed_are_released) {
-  for (const Kind kind : {Kind::allreduce, Kind::allgather, Kind::bcast}) {
+  for (const RequestKind kind : {RequestKind::allreduce, RequestKind::allgather, RequestKind::bcast}) {
     step(name_of(kind));
-    Case collective(kind);
+    RequestCase collective(kind);
     collective.create();
     collective.start();
     ASSERT_EQ(Partita_Pbuf_prepare(collective.request), MPI_SUCCESS);
@@ -438,7 +443,7 @@ TEST_F(CollectiveKernelMistakes, kernels_that_wait_for_a_rank_that_has_failed_ar
       EXPECT_ERROR(Partita_Wait(&collective.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "marked a partition twice");
     } else {
       if (collective.marks()) {
-        EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
+        EXPECT_EQ(MPIX_Pready_range(0, marked_partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
       }
       Kernel kernel(
           [&] { EXPECT_EQ(MPIX_Pwait_partition(1, collective.device), PARTITA_DEVICE_ERR_ABORTED) << name_of(kind); });
@@ -450,7 +455,7 @@ TEST_F(CollectiveKernelMistakes, kernels_that_wait_for_a_rank_that_has_failed_ar
 }
 
 TEST_F(CollectiveKernelMistakes, a_gpu_that_works_no_longer_ends_the_wait_for_its_kernels) {
-  Case collective(Kind::allreduce);
+  RequestCase collective(RequestKind::allreduce);
   collective.create();
   collective.start();
   harness_barrier();

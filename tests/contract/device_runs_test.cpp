@@ -20,8 +20,8 @@
 namespace partita::test {
 namespace {
 
-constexpr int partitions = 3000;
-constexpr std::int64_t partition_bytes = 1024, total_bytes = partitions * partition_bytes;
+constexpr int run_partitions = 3000;
+constexpr std::int64_t run_partition_bytes = 1024, run_bytes = run_partitions * run_partition_bytes;
 
 /// Rank 0 sends to rank 1.
 class DeviceRuns : public testing::Test {
@@ -31,9 +31,9 @@ class DeviceRuns : public testing::Test {
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "partita_gpu_copy", "engine");
     PMPI_Info_set(info, "partita_link", "direct");
-    const int code = sends() ? Partita_Psend_init(buffer_.data(), partitions, partition_bytes, MPI_BYTE, 1, 2,
+    const int code = sends() ? Partita_Psend_init(buffer_.data(), run_partitions, run_partition_bytes, MPI_BYTE, 1, 2,
                                                   MPI_COMM_WORLD, info, &request_)
-                             : Partita_Precv_init(buffer_.data(), partitions, partition_bytes, MPI_BYTE, 0, 2,
+                             : Partita_Precv_init(buffer_.data(), run_partitions, run_partition_bytes, MPI_BYTE, 0, 2,
                                                   MPI_COMM_WORLD, info, &request_);
     PMPI_Info_free(&info);
     ASSERT_EQ(code, MPI_SUCCESS);
@@ -44,7 +44,7 @@ class DeviceRuns : public testing::Test {
   }
 
   bool sends() const { return rank() == 0; }
-  void fill(std::uint64_t epoch) const { write_pattern(buffer_.data(), epoch, 0, total_bytes); }
+  void fill(std::uint64_t epoch) const { write_pattern(buffer_.data(), epoch, 0, run_bytes); }
   void start() { ASSERT_EQ(Partita_Start(&request_), MPI_SUCCESS); }
   void wait() { ASSERT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS); }
   /// Both ranks have opened the epoch, so that marks leave at once.
@@ -61,14 +61,14 @@ class DeviceRuns : public testing::Test {
     return flag != 0;
   }
   void expect_partition(std::uint64_t epoch, int partition) const {
-    const std::int64_t first = partition * partition_bytes, end = first + partition_bytes;
+    const std::int64_t first = partition * run_partition_bytes, end = first + run_partition_bytes;
     ASSERT_EQ(first_off_pattern(buffer_.data() + first, epoch, first, end), end) << "partition " << partition;
   }
   void expect_all(std::uint64_t epoch) const {
-    ASSERT_EQ(first_off_pattern(buffer_.data(), epoch, 0, total_bytes), total_bytes) << "epoch " << epoch;
+    ASSERT_EQ(first_off_pattern(buffer_.data(), epoch, 0, run_bytes), run_bytes) << "epoch " << epoch;
   }
 
-  const FakeGpuBuffer buffer_{mapped, total_bytes};
+  const FakeGpuBuffer buffer_{mapped, run_bytes};
   Partita_Request request_ = PARTITA_REQUEST_NULL;
 };
 
@@ -79,7 +79,7 @@ TEST_F(DeviceRuns, partitions_marked_in_one_call_take_a_few_operations) {
     open();
     const std::uint64_t before = FakeGpu::instance().operations();
     if (sends()) {
-      ASSERT_EQ(Partita_Pready_range(0, partitions - 1, request_), MPI_SUCCESS);
+      ASSERT_EQ(Partita_Pready_range(0, run_partitions - 1, request_), MPI_SUCCESS);
     }
     wait();
     if (sends()) {
@@ -99,17 +99,17 @@ TEST_F(DeviceRuns, runs_of_any_length_arrive_behind_their_bytes_in_any_order) {
     open();
     if (sends()) {
       std::vector<std::pair<int, int>> runs;
-      for (int first = 0; first < partitions;) {
-        const int end = std::min<int>(partitions, first + random.integer(1, 40));
+      for (int first = 0; first < run_partitions;) {
+        const int end = std::min<int>(run_partitions, first + random.integer(1, 40));
         runs.emplace_back(first, end - 1);
         first = end;
       }
       random.shuffle(runs);
       for (const auto& [first, last] : runs) ASSERT_EQ(Partita_Pready_range(first, last, request_), MPI_SUCCESS);
     } else {
-      for (int seen = 0; seen < partitions;) {
+      for (int seen = 0; seen < run_partitions;) {
         seen = 0;
-        for (int p = 0; p < partitions; ++p) {
+        for (int p = 0; p < run_partitions; ++p) {
           if (!has_arrived(p)) continue;
           ++seen;
           expect_partition(epoch, p);
@@ -133,7 +133,7 @@ TEST_F(DeviceRuns, what_kernels_mark_while_the_copy_engine_is_busy_leaves_togeth
       FakeGpu::instance().hold_all(true);  // however slowly the kernel marks, the engine stays busy
       const std::uint64_t before = FakeGpu::instance().operations();
       std::thread kernel([&] {
-        for (int p = 0; p < partitions; ++p) {
+        for (int p = 0; p < run_partitions; ++p) {
           EXPECT_EQ(MPIX_Pready(p, device), PARTITA_DEVICE_SUCCESS);
           if (p < 64) std::this_thread::yield();
         }
@@ -142,7 +142,7 @@ TEST_F(DeviceRuns, what_kernels_mark_while_the_copy_engine_is_busy_leaves_togeth
       wait();
       kernel.join();
       const std::uint64_t used = FakeGpu::instance().operations() - before;
-      EXPECT_LT(used, static_cast<std::uint64_t>(partitions)) << "of " << partitions << " partitions";
+      EXPECT_LT(used, static_cast<std::uint64_t>(run_partitions)) << "of " << run_partitions << " partitions";
     } else {
       wait();
       expect_all(epoch);

@@ -23,7 +23,7 @@ namespace {
 using memory::Until;
 
 /// Long enough for work that does not wait to be done.
-constexpr auto a_while = std::chrono::milliseconds(20);
+constexpr auto time_of_a_stream = std::chrono::milliseconds(20);
 
 /// A word in host memory that the GPU reads and writes.
 template <class Word>
@@ -49,13 +49,13 @@ class HostWord {
 using Word = HostWord<std::uint32_t>;
 using LongWord = HostWord<std::uint64_t>;
 
-enum class Kind { own, without_memory_operations, of_program };
+enum class StreamKind { own, without_memory_operations, of_program };
 
 class Streams : public GpuJob {
  protected:
-  std::unique_ptr<memory::Stream> make(Kind kind) {
-    if (kind == Kind::own) return device_memory().make_stream(gpu());
-    if (kind == Kind::without_memory_operations) return stream_without_memory_operations();
+  std::unique_ptr<memory::Stream> make(StreamKind kind) {
+    if (kind == StreamKind::own) return device_memory().make_stream(gpu());
+    if (kind == StreamKind::without_memory_operations) return stream_without_memory_operations();
     return device_memory().stream_of_program(program_stream().native());
   }
   ProgramStream& program_stream() {
@@ -69,7 +69,7 @@ class Streams : public GpuJob {
   std::unique_ptr<ProgramStream> program_stream_;
 };
 
-class EveryStream : public Streams, public testing::WithParamInterface<Kind> {
+class EveryStream : public Streams, public testing::WithParamInterface<StreamKind> {
  protected:
   std::unique_ptr<memory::Stream> make_one() { return make(GetParam()); }
 };
@@ -133,7 +133,7 @@ TEST_P(EveryStream, waits_for_a_counter_across_its_wrap) {
   done.await(1);
   stream->wait(counter.on_gpu(), 5, Until::reached);
   stream->write(done.on_gpu(), 2);
-  std::this_thread::sleep_for(a_while);
+  std::this_thread::sleep_for(time_of_a_stream);
   EXPECT_EQ(done.load(), 1u);
   counter.store(9);
   done.await(2);
@@ -148,7 +148,7 @@ TEST_P(EveryStream, waits_for_and_writes_long_words) {
   counter.store(3);
   stream->wait(counter.on_gpu(), high | 3, Until::equal);
   stream->write(done.on_gpu(), high | 4);
-  std::this_thread::sleep_for(a_while);
+  std::this_thread::sleep_for(time_of_a_stream);
   EXPECT_EQ(done.load(), 0u);
   counter.store(high | 3);
   done.await(high | 4);
@@ -170,7 +170,7 @@ TEST_P(EveryStream, one_stream_awaits_a_place_in_another) {
     first->record(*event);
     second->await(*event);
     second->write(done.on_gpu(), round);
-    std::this_thread::sleep_for(a_while);
+    std::this_thread::sleep_for(time_of_a_stream);
     EXPECT_EQ(done.load(), round - 1);
     EXPECT_FALSE(event->passed());
     go.store(round);
@@ -211,7 +211,7 @@ TEST_P(EveryStream, a_kernel_awaits_the_value_that_it_finds_in_memory) {
   seen.store(0xffff'fffe);
   stream->launch({}, wait);
   stream->write(done.on_gpu(), 1);
-  std::this_thread::sleep_for(a_while);
+  std::this_thread::sleep_for(time_of_a_stream);
   EXPECT_EQ(done.load(), 0u);
   seen.store(2);
   done.await(1);
@@ -274,10 +274,11 @@ TEST_P(EveryStream, a_first_launch_does_not_wait_for_a_kernel_that_spins) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Contract, EveryStream,
-                         testing::Values(Kind::own, Kind::without_memory_operations, Kind::of_program),
+                         testing::Values(StreamKind::own, StreamKind::without_memory_operations,
+                                         StreamKind::of_program),
                          [](const auto& info) -> std::string {
-                           if (info.param == Kind::own) return "own";
-                           return info.param == Kind::of_program ? "of_program" : "without_memory_operations";
+                           if (info.param == StreamKind::own) return "own";
+                           return info.param == StreamKind::of_program ? "of_program" : "without_memory_operations";
                          });
 
 using StreamOfProgram = Streams;
@@ -285,7 +286,7 @@ using StreamOfProgram = Streams;
 TEST_F(StreamOfProgram, is_ordered_with_what_the_program_asks_for) {
   auto go = word();
   const auto done = word();
-  const auto stream = make(Kind::of_program);
+  const auto stream = make(StreamKind::of_program);
   stream->wait(go.on_gpu(), 1, Until::equal);
   stream->write(done.on_gpu(), 1);
   go.store(1);
@@ -294,7 +295,7 @@ TEST_F(StreamOfProgram, is_ordered_with_what_the_program_asks_for) {
 }
 
 TEST_F(StreamOfProgram, knows_that_it_is_captured_and_refuses_to_be_asked_for_its_end) {
-  const auto stream = make(Kind::of_program);
+  const auto stream = make(StreamKind::of_program);
   const auto done = word();
   program_stream().capture([&] {
     EXPECT_TRUE(stream->capturing());
@@ -311,7 +312,7 @@ TEST_F(StreamOfProgram, knows_that_it_is_captured_and_refuses_to_be_asked_for_it
 
 TEST_F(StreamOfProgram, a_graph_of_kernels_goes_through_another_epoch_each_time) {
   constexpr std::size_t size = 5000;
-  const auto stream = make(Kind::of_program);
+  const auto stream = make(StreamKind::of_program);
   const ProgramMemory from(size);
   const ProgramMemory to(size);
   const ProgramMemory blocks_done(sizeof(std::uint32_t));

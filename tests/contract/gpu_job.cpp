@@ -12,36 +12,36 @@
 namespace partita::test {
 namespace {
 
-constexpr int tag = 11;
+constexpr int exchange_tag = 11;
 
-struct Shared {
+struct SharedJob {
   World world{MPI_COMM_WORLD};
   memory::HostMemory host_memory{world};
   std::unique_ptr<memory::DeviceMemory> device_memory = memory::make_device_memory(world, host_memory);
 };
-std::unique_ptr<Shared> shared;
+std::unique_ptr<SharedJob> shared_job;
 
 /// Ends the world after the last case, while MPI still runs. Collective.
-class SharedEnd final : public testing::Environment {
-  void TearDown() override { shared.reset(); }
+class SharedJobEnd final : public testing::Environment {
+  void TearDown() override { shared_job.reset(); }
 };
-[[maybe_unused]] const testing::Environment* const shared_end = testing::AddGlobalTestEnvironment(new SharedEnd);
+[[maybe_unused]] const testing::Environment* const shared_job_end = testing::AddGlobalTestEnvironment(new SharedJobEnd);
 
 }  // namespace
 
 void GpuJob::SetUp() {
-  if (shared == nullptr) shared = std::make_unique<Shared>();
+  if (shared_job == nullptr) shared_job = std::make_unique<SharedJob>();
   choose_gpu();
 }
 
 World& GpuJob::world() {
-  return shared->world;
+  return shared_job->world;
 }
 memory::HostMemory& GpuJob::host_memory() {
-  return shared->host_memory;
+  return shared_job->host_memory;
 }
 memory::DeviceMemory& GpuJob::device_memory() {
-  return *shared->device_memory;
+  return *shared_job->device_memory;
 }
 int GpuJob::peer() const {
   return rank() ^ 1;
@@ -65,19 +65,19 @@ memory::DeviceExport GpuJob::exchange(const memory::DeviceExport& ours) {
   while (!world().socket().flush(peer())) std::this_thread::yield();
   const auto our_bytes = static_cast<int>(ours.size() * sizeof(memory::DevicePiece));
   int their_bytes = 0;
-  PMPI_Sendrecv(&our_bytes, 1, MPI_INT, peer(), tag, &their_bytes, 1, MPI_INT, peer(), tag, harness_comm(),
-                MPI_STATUS_IGNORE);
-  memory::DeviceExport theirs(static_cast<std::size_t>(their_bytes) / sizeof(memory::DevicePiece));
-  PMPI_Sendrecv(ours.data(), our_bytes, MPI_BYTE, peer(), tag, theirs.data(), their_bytes, MPI_BYTE, peer(), tag,
+  PMPI_Sendrecv(&our_bytes, 1, MPI_INT, peer(), exchange_tag, &their_bytes, 1, MPI_INT, peer(), exchange_tag,
                 harness_comm(), MPI_STATUS_IGNORE);
+  memory::DeviceExport theirs(static_cast<std::size_t>(their_bytes) / sizeof(memory::DevicePiece));
+  PMPI_Sendrecv(ours.data(), our_bytes, MPI_BYTE, peer(), exchange_tag, theirs.data(), their_bytes, MPI_BYTE, peer(),
+                exchange_tag, harness_comm(), MPI_STATUS_IGNORE);
   return theirs;
 }
 
 memory::HostAddress GpuJob::exchange_host(memory::HostAddress ours) {
   while (!world().socket().flush(peer())) std::this_thread::yield();
   memory::HostAddress theirs;
-  PMPI_Sendrecv(&ours, sizeof ours, MPI_BYTE, peer(), tag, &theirs, sizeof theirs, MPI_BYTE, peer(), tag,
-                harness_comm(), MPI_STATUS_IGNORE);
+  PMPI_Sendrecv(&ours, sizeof ours, MPI_BYTE, peer(), exchange_tag, &theirs, sizeof theirs, MPI_BYTE, peer(),
+                exchange_tag, harness_comm(), MPI_STATUS_IGNORE);
   return theirs;
 }
 

@@ -34,14 +34,14 @@ const std::vector<NamedOp>& operations() {
 }
 
 /// A datatype, and of what numbers an element consists, as tests fill it.
-enum class Numbers { integers, truths, floats };
+enum class NumberClass { integers, truths, floats };
 struct NamedType {
   const char* name;
   MPI_Datatype datatype;
-  Numbers numbers;
+  NumberClass numbers;
   int number_bytes;
 };
-#define PARTITA_TYPE(type, numbers, bytes) {#type, type, Numbers::numbers, bytes}
+#define PARTITA_TYPE(type, numbers, bytes) {#type, type, NumberClass::numbers, bytes}
 const std::vector<NamedType>& datatypes() {
   static const std::vector<NamedType> all = {
       PARTITA_TYPE(MPI_SIGNED_CHAR, integers, 1),
@@ -126,17 +126,17 @@ constexpr std::uint64_t bits_of_numbers = ~std::uint64_t{0};
 
 /// Where a sum or a product leaves the range of small integers, Open MPI's vector code stays at its end.
 bool stays_in_range(MPI_Op op, const NamedType& type) {
-  return type.numbers == Numbers::integers && type.number_bytes <= 2 && (op == MPI_SUM || op == MPI_PROD);
+  return type.numbers == NumberClass::integers && type.number_bytes <= 2 && (op == MPI_SUM || op == MPI_PROD);
 }
 
 void fill(std::byte* bytes, std::size_t size_bytes, const NamedType& type, MPI_Op op, std::mt19937& random) {
   const auto step = static_cast<std::size_t>(type.number_bytes);
   for (std::size_t at = 0; at + step <= size_bytes; at += step) {
     std::byte* const to = bytes + at;
-    if (type.numbers == Numbers::floats) {
+    if (type.numbers == NumberClass::floats) {
       const double value = static_cast<int>(random() % 65) - 32;
       type.number_bytes == 4 ? write(to, static_cast<float>(value)) : write(to, value);
-    } else if (type.numbers == Numbers::truths) {
+    } else if (type.numbers == NumberClass::truths) {
       type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 2) : write<std::uint32_t>(to, random() % 2);
     } else if (stays_in_range(op, type)) {
       type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 12) : write<std::uint16_t>(to, random() % 12);

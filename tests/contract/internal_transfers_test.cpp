@@ -20,10 +20,10 @@
 namespace partita::test {
 namespace {
 
-constexpr int tag = 3;
-constexpr std::int32_t partitions = 4;
-constexpr std::int64_t partition_bytes = 3000;
-constexpr std::int64_t total_bytes = partitions * partition_bytes;
+constexpr int ring_tag = 3;
+constexpr std::int32_t ring_partitions = 4;
+constexpr std::int64_t ring_partition_bytes = 3000;
+constexpr std::int64_t ring_bytes = ring_partitions * ring_partition_bytes;
 
 /// Around a ring of all ranks, everything with one tag.
 class InternalTransfers : public testing::Test {
@@ -36,8 +36,8 @@ class InternalTransfers : public testing::Test {
     terms.peer = side == Side::send ? right() : left();
     terms.space = space;
     terms.communicator = runtime_.communicators.find(MPI_COMM_WORLD);
-    terms.tag = tag;
-    terms.shape = {{partitions, total_bytes}, 0, 0};
+    terms.tag = ring_tag;
+    terms.shape = {{ring_partitions, ring_bytes}, 0, 0};
     terms.link = runtime_.settings.link;
     return terms;
   }
@@ -72,7 +72,7 @@ class InternalTransfers : public testing::Test {
   /// One epoch from `from` to the right, whose bytes are `key`'s, and from the left into `to`.
   void exchange(SendParty& from, RecvParty& to, std::uint64_t key) const {
     await("the match of an internal transfer", [&] { return from.half.matched() && to.half.matched(); });
-    write_pattern(from.buffer.data(), key, 0, total_bytes);
+    write_pattern(from.buffer.data(), key, 0, ring_bytes);
     from.start();
     to.start();
     from.half.submit({0, from.half.plan().transport_partitions()});
@@ -80,8 +80,8 @@ class InternalTransfers : public testing::Test {
       from.half.flush();
       return to.half.all_arrived() && from.half.all_finished();
     });
-    if (to.half.landing() != to.buffer.data()) std::copy_n(to.half.landing(), total_bytes, to.buffer.data());
-    EXPECT_EQ(first_off_pattern(to.buffer.data(), key, 0, total_bytes), total_bytes);
+    if (to.half.landing() != to.buffer.data()) std::copy_n(to.half.landing(), ring_bytes, to.buffer.data());
+    EXPECT_EQ(first_off_pattern(to.buffer.data(), key, 0, ring_bytes), ring_bytes);
     from.half.set_active(false);
     to.half.set_active(false);
   }
@@ -93,12 +93,12 @@ TEST_F(InternalTransfers, do_not_shift_the_order_of_the_programs_requests) {
   Sending<CFace> send_first, send_second;
   Receiving<CFace> recv_first, recv_second;
   // Between the sends here, behind the receives at the other end.
-  send_first.init(partitions, partition_bytes, right(), tag);
+  send_first.init(ring_partitions, ring_partition_bytes, right(), ring_tag);
   auto collective_send = send(Space::collective);
   auto queue_send = send(Space::queue);
-  send_second.init(partitions, partition_bytes, right(), tag);
-  recv_first.init(partitions, partition_bytes, left(), tag);
-  recv_second.init(partitions, partition_bytes, left(), tag);
+  send_second.init(ring_partitions, ring_partition_bytes, right(), ring_tag);
+  recv_first.init(ring_partitions, ring_partition_bytes, left(), ring_tag);
+  recv_second.init(ring_partitions, ring_partition_bytes, left(), ring_tag);
   auto queue_recv = recv(Space::queue);
   auto collective_recv = recv(Space::collective);
   RETURN_IF_FAILED();

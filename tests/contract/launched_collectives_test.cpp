@@ -24,7 +24,7 @@
 namespace partita::test {
 namespace {
 
-constexpr const char* algorithms[] = {"packets", "buffers"};
+constexpr const char* launched_algorithms[] = {"packets", "buffers"};
 
 /// A queue of a stream, and what the program itself asks of that.
 class LaunchQueue {
@@ -58,9 +58,9 @@ void match(Case& collective) {
   ASSERT_OK(Partita_Match(&collective.request));
 }
 
-using Way = std::tuple<Kind, const char*>;
+using LaunchedWay = std::tuple<Kind, const char*>;
 
-class LaunchedCollectives : public testing::TestWithParam<Way> {
+class LaunchedCollectives : public testing::TestWithParam<LaunchedWay> {
  protected:
   static Kind kind() { return std::get<0>(GetParam()); }
   static const char* algorithm() { return std::get<1>(GetParam()); }
@@ -138,8 +138,8 @@ TEST_P(LaunchedCollectives, are_captured_into_graphs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LaunchedCollectives,
-                         testing::Combine(testing::ValuesIn(kinds), testing::ValuesIn(algorithms)),
-                         [](const testing::TestParamInfo<Way>& info) {
+                         testing::Combine(testing::ValuesIn(kinds), testing::ValuesIn(launched_algorithms)),
+                         [](const testing::TestParamInfo<LaunchedWay>& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
                          });
 
@@ -212,7 +212,7 @@ TEST_F(LaunchedCollective, tells_late_of_a_rank_that_has_given_up) {
   for (int i = 0; i < 10; ++i) {
     const Kind kind = kinds[i / 2];
     step(name_of(kind));
-    Case collective(kind, 4, false, mapped, algorithms[i % 2]);
+    Case collective(kind, 4, false, mapped, launched_algorithms[i % 2]);
     Case other(Kind::allreduce, 4);
     match(collective);
     match(other);
@@ -321,7 +321,7 @@ class LaunchedCollectiveTimeout : public LaunchedCollective {};
 
 /// In the entry timeout, with a short limit. Its stream goes on.
 TEST_F(LaunchedCollectiveTimeout, ends_late_and_with_it_the_request) {
-  for (const char* const algorithm : algorithms) {
+  for (const char* const algorithm : launched_algorithms) {
     Case collective(Kind::allreduce, 4, false, mapped, algorithm);
     match(collective);
     harness_barrier();  // the limit holds for the making, too: nobody comes late to it

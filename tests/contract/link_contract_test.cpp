@@ -36,14 +36,14 @@ Shape random_uneven_shape(Random& random, std::int64_t most_bytes) {
   return shape;
 }
 
-struct Case {
+struct LinkCase {
   std::string link;
   Kinds kinds;  ///< where a case leaves the memory open
 };
 
 /// Memory that other ranks can map; of a GPU on either side and on both, where GPU memory is wanted.
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<LinkCase> cases() {
+  std::vector<LinkCase> all;
   for (const std::string& link : links_under_test()) {
     if (!gpu_memory_is_wanted()) {
       all.push_back({link, MemoryKind::exported});
@@ -56,14 +56,14 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string name_of(const Case& tested) {
+std::string name_of(const LinkCase& tested) {
   if (!gpu_memory_is_wanted()) return tested.link;
   const auto side = [](MemoryKind kind) { return kind == MemoryKind::gpu ? "gpu" : "host"; };
   return fmt::format("{}_{}_to_{}", tested.link, side(tested.kinds.send), side(tested.kinds.recv));
 }
 
 /// Two ranks, all links; a case that a link refuses for its memory or size is skipped with the link's reason.
-class LinkContract : public testing::TestWithParam<Case> {
+class LinkContract : public testing::TestWithParam<LinkCase> {
  protected:
   void SetUp() override {
     const auto kind_of = [](MemoryKind kind) {

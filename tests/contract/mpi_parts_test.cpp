@@ -9,7 +9,7 @@
 namespace partita::test {
 namespace {
 
-const Shape shape{16, 16, 16, 128 * 1024, 2};  // blocks of eight
+const Shape shape_of_blocks{16, 16, 16, 128 * 1024, 2};  // blocks of eight
 constexpr int plain_tag = 5;
 
 class MpiParts : public testing::Test {
@@ -24,7 +24,7 @@ std::vector<link::Range> runs_in_parts() {
 
 TEST_F(MpiParts, the_sender_finishes_while_the_receiver_is_in_a_barrier) {
   JobLinks links;
-  Pair pair(links, "mpi", shape, MemoryKind::plain);
+  Pair pair(links, "mpi", shape_of_blocks, MemoryKind::plain);
   for (Epoch epoch = 1; epoch <= 3; ++epoch) {
     if (pair.receives()) {
       pair.receiver->open(epoch);
@@ -41,7 +41,7 @@ TEST_F(MpiParts, the_sender_finishes_while_the_receiver_is_in_a_barrier) {
 
 TEST_F(MpiParts, what_comes_before_its_epoch_waits_for_that) {
   JobLinks links;
-  Pair pair(links, "mpi", shape, MemoryKind::plain);
+  Pair pair(links, "mpi", shape_of_blocks, MemoryKind::plain);
   constexpr Epoch epochs = 5;
   if (pair.sends()) {
     for (Epoch epoch = 1; epoch <= epochs; ++epoch) {
@@ -62,7 +62,7 @@ TEST_F(MpiParts, what_comes_before_its_epoch_waits_for_that) {
 TEST_F(MpiParts, a_receiver_goes_with_pieces_still_under_way) {
   JobLinks links;
   for (int request = 0; request < 20; ++request) {
-    Pair pair(links, "mpi", shape, MemoryKind::plain);
+    Pair pair(links, "mpi", shape_of_blocks, MemoryKind::plain);
     if (pair.sends()) {
       pair.sender->start(1);
       pair.put_runs(1, {{3, 4}, {5, 7}});

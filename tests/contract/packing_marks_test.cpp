@@ -14,10 +14,10 @@
 namespace partita::test {
 namespace {
 
-constexpr int partitions = 4, count = 3;
+constexpr int packed_partitions = 4, packed_count = 3;
 /// Of which every second one moves.
-constexpr int ints_in_memory = 2 * partitions * count;
-constexpr auto a_while = std::chrono::milliseconds(50);
+constexpr int ints_in_memory = 2 * packed_partitions * packed_count;
+constexpr auto time_without_marks = std::chrono::milliseconds(50);
 
 /// From rank 0 to rank 1, both in GPU memory.
 class PackingMarks : public testing::Test {
@@ -27,11 +27,11 @@ class PackingMarks : public testing::Test {
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &padded);
     MPI_Type_commit(&padded);
     if (rank() == 0) {
-      ASSERT_OK(Partita_Psend_init(buffer_.data(), partitions, count, padded, 1, 3, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                   &request_));
+      ASSERT_OK(Partita_Psend_init(buffer_.data(), packed_partitions, packed_count, padded, 1, 3, MPI_COMM_WORLD,
+                                   MPI_INFO_NULL, &request_));
     } else {
-      ASSERT_OK(Partita_Precv_init(buffer_.data(), partitions, count, padded, 0, 3, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                   &request_));
+      ASSERT_OK(Partita_Precv_init(buffer_.data(), packed_partitions, packed_count, padded, 0, 3, MPI_COMM_WORLD,
+                                   MPI_INFO_NULL, &request_));
     }
     MPI_Type_free(&padded);
   }
@@ -40,7 +40,7 @@ class PackingMarks : public testing::Test {
   int* ints() const { return reinterpret_cast<int*>(buffer_.data()); }
   int flags_set() const {
     int all = 0;
-    for (int p = 0; p < partitions; ++p) {
+    for (int p = 0; p < packed_partitions; ++p) {
       int flag = 0;
       EXPECT_OK(Partita_Parrived(request_, p, &flag));
       all += flag;
@@ -60,11 +60,12 @@ TEST_F(PackingMarks, return_and_hold_back_what_follows) {
     ASSERT_OK(Partita_Start(&request_));
     // The kernels run one after the other, and the first one is held.
     if (rank() == 0) {
-      ASSERT_OK(Partita_Pready_range(0, partitions - 1, request_));
+      ASSERT_OK(Partita_Pready_range(0, packed_partitions - 1, request_));
     }
     harness_barrier();
     step("nothing arrives");
-    for (const auto end = std::chrono::steady_clock::now() + a_while; std::chrono::steady_clock::now() < end;) {
+    for (const auto end = std::chrono::steady_clock::now() + time_without_marks;
+         std::chrono::steady_clock::now() < end;) {
       if (rank() == 1) {
         ASSERT_EQ(flags_set(), 0);
       }
@@ -89,7 +90,7 @@ TEST_F(PackingMarks, fail_on_both_sides_where_the_gpu_works_no_longer) {
   step("an epoch connects the two: what fails next is the packing");
   ASSERT_OK(Partita_Start(&request_));
   if (rank() == 0) {
-    ASSERT_OK(Partita_Pready_range(0, partitions - 1, request_));
+    ASSERT_OK(Partita_Pready_range(0, packed_partitions - 1, request_));
   }
   ASSERT_OK(Partita_Wait(&request_, MPI_STATUS_IGNORE));
   step("the GPU fails");

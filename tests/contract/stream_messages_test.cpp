@@ -24,9 +24,9 @@ namespace {
 using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*);
 
 /// Numbers in GPU memory.
-class Numbers {
+class GpuNumbers {
  public:
-  Numbers(std::size_t count, int value) : memory_(mapped, count * sizeof(int)), count_(count) { fill(value); }
+  GpuNumbers(std::size_t count, int value) : memory_(mapped, count * sizeof(int)), count_(count) { fill(value); }
 
   int* data() { return reinterpret_cast<int*>(memory_.data()); }
   MPI_Count count() const { return static_cast<MPI_Count>(count_); }
@@ -68,12 +68,12 @@ class Line {
 /// Sizes that one block moves, that several do, and that a launch of its own does behind a wait.
 class StreamMessages : public PersistentRing, public testing::WithParamInterface<std::size_t> {
  protected:
-  Partita_Request send(Numbers& from, int tag, Init init = Partita_Send_init) {
+  Partita_Request send(GpuNumbers& from, int tag, Init init = Partita_Send_init) {
     Partita_Request made = PARTITA_REQUEST_NULL;
     EXPECT_OK(init(from.data(), from.count(), MPI_INT, right(), tag, MPI_COMM_WORLD, &made));
     return made;
   }
-  Partita_Request receive(Numbers& into, int tag) {
+  Partita_Request receive(GpuNumbers& into, int tag) {
     Partita_Request made = PARTITA_REQUEST_NULL;
     EXPECT_OK(Partita_Recv_init(into.data(), into.count(), MPI_INT, left(), tag, MPI_COMM_WORLD, &made));
     return made;
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Small, StreamMessagesTimeout, testing::Values(100));
 
 /// The receiver's stream comes to its wait while the sender's stands behind its start: the receiver pulls.
 TEST_P(StreamMessages, a_receive_does_not_wait_for_the_senders_wait) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 1), to = send(out, 1);
   match(from, to);
   Line sends(0), receives(1);
@@ -132,7 +132,7 @@ TEST_P(StreamMessages, a_receive_does_not_wait_for_the_senders_wait) {
 
 /// The sender's stream comes to its wait while the receiver's stands behind its start: the sender pushes.
 TEST_P(StreamMessages, a_send_does_not_wait_for_the_receivers_wait) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 2), to = send(out, 2);
   match(from, to);
   Line sends(0), receives(1);
@@ -151,7 +151,7 @@ TEST_P(StreamMessages, a_send_does_not_wait_for_the_receivers_wait) {
 }
 
 TEST_P(StreamMessages, waits_in_another_order_on_the_two_sides_end) {
-  Numbers in_first(GetParam(), -1), in_second(GetParam(), -1), out_first(GetParam(), rank()),
+  GpuNumbers in_first(GetParam(), -1), in_second(GetParam(), -1), out_first(GetParam(), rank()),
       out_second(GetParam(), rank() + 100);
   Partita_Request from_first = receive(in_first, 3), to_first = send(out_first, 3);
   Partita_Request from_second = receive(in_second, 4), to_second = send(out_second, 4);
@@ -176,7 +176,7 @@ TEST_P(StreamMessages, waits_in_another_order_on_the_two_sides_end) {
 
 /// Both sides offer, and both messages are claimed while the other one is waited for.
 TEST_P(StreamMessages, waits_of_an_array_do_not_wait_for_each_other) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 12), to = send(out, 12);
   match(from, to);
   Line line(0);
@@ -193,7 +193,7 @@ TEST_P(StreamMessages, waits_of_an_array_do_not_wait_for_each_other) {
 
 /// Nobody has looked whether the match is made.
 TEST_P(StreamMessages, an_imatch_is_enough) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 13), to = send(out, 13), matching = PARTITA_REQUEST_NULL;
   std::array all{from, to};
   ASSERT_OK(Partita_Imatchall(2, all.data(), &matching));
@@ -209,7 +209,7 @@ TEST_P(StreamMessages, an_imatch_is_enough) {
 
 /// It does not look whether the receive is started, and its wait has nothing to wait for.
 TEST_P(StreamMessages, a_ready_send_is_over_when_it_is_started) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 5), to = send(out, 5, Partita_Rsend_init);
   match(from, to);
   Line sends(0), receives(1);
@@ -233,7 +233,7 @@ TEST_P(StreamMessages, a_ready_send_is_over_when_it_is_started) {
 /// Epochs live in the GPU's memory, and so the graph needs no new values.
 TEST_P(StreamMessages, a_graph_runs_an_epoch_each_time_it_is_launched) {
   constexpr int launches = 100;
-  Numbers in(GetParam(), -1), out(GetParam(), -1);
+  GpuNumbers in(GetParam(), -1), out(GetParam(), -1);
   Partita_Request from = receive(in, 6), to = send(out, 6);
   match(from, to);
   Line line(0);
@@ -267,7 +267,7 @@ TEST_P(StreamMessages, a_graph_runs_an_epoch_each_time_it_is_launched) {
 }
 
 TEST_P(StreamMessages, a_receive_may_have_more_room_than_the_message_fills) {
-  Numbers in(GetParam() + 3, -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam() + 3, -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 7), to = send(out, 7);
   match(from, to);
   Line line(0);
@@ -283,7 +283,7 @@ TEST_P(StreamMessages, a_receive_may_have_more_room_than_the_message_fills) {
 
 /// As at the border of a grid: what has no peer does not keep the others out of the graph.
 TEST_P(StreamMessages, a_message_to_nobody_goes_into_a_graph) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 10), to = send(out, 10), nobody = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Send_init(out.data(), out.count(), MPI_INT, MPI_PROC_NULL, 10, MPI_COMM_WORLD, &nobody));
   std::array all{from, to, nobody};
@@ -305,7 +305,7 @@ TEST_P(StreamMessages, a_message_to_nobody_goes_into_a_graph) {
 /// Its streams go on, and Queue_wait tells why.
 TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
   if (ranks() < 2) GTEST_SKIP() << "needs a peer";
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 8), to = send(out, 8);
   match(from, to);
   Line line(0);
@@ -328,7 +328,7 @@ TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
 /// What the peer has freed is not read or written by a start that comes later.
 TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
   if (ranks() < 2) GTEST_SKIP() << "needs a peer";
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 14), to = send(out, 14);
   match(from, to);
   Line line(0);
@@ -348,7 +348,7 @@ TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
 
 /// Nobody sends: behind the limit the stream goes on.
 TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 9), to = send(out, 9);
   match(from, to);
   Line line(0);
@@ -365,7 +365,7 @@ TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
 
 /// No queue sees what a graph does: the request tells.
 TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 11), to = send(out, 11);
   match(from, to);
   Line line(0);
@@ -382,7 +382,7 @@ TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
 
 /// A send that has given up has taken its offer back: a receive that comes later reads nothing of its buffer.
 TEST_P(StreamMessagesTimeout, takes_the_offer_back) {
-  Numbers in(GetParam(), -1), out(GetParam(), rank());
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 15), to = send(out, 15);
   match(from, to);
   Line sends(0), receives(1);

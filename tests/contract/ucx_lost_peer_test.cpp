@@ -9,7 +9,7 @@
 namespace partita::test {
 namespace {
 
-const Shape shape{4, 4, 4, 4'000'000};
+const Shape lost_shape{4, 4, 4, 4'000'000};
 
 /// Calls `step` until it throws, and returns the sentence.
 template <class Step>
@@ -33,7 +33,7 @@ class UcxLostPeer : public testing::Test {
 
   bool begin(int from) {
     links_ = std::make_unique<JobLinks>();
-    pair_ = std::make_unique<Pair>(*links_, "ucx", shape, MemoryKind::plain, from, 1 - from);
+    pair_ = std::make_unique<Pair>(*links_, "ucx", lost_shape, MemoryKind::plain, from, 1 - from);
     if (pair_->refusal()) return false;
     if (pair_->sends()) {
       pair_->sender->start(1);

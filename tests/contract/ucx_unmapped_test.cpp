@@ -165,16 +165,16 @@ TEST_F(UcxUnmapped, what_happens_beside_it_does_not_count) {
   EXPECT_TRUE(neighbour.unmapped());
 }
 
-const Shape shape{4, 4, 4, 4'000'000};
+const Shape remapped_shape{4, 4, 4, 4'000'000};
 
 TEST_F(UcxUnmapped, the_next_epoch_is_put_with_a_new_key) {
   JobLinks links;
-  Pair pair(links, "ucx", shape, MemoryKind::plain);
+  Pair pair(links, "ucx", remapped_shape, MemoryKind::plain);
   if (pair.refusal()) GTEST_SKIP() << *pair.refusal();
   pair.round(1);
   for (Epoch epoch = 2; epoch < 6; epoch += 2) {
     harness_barrier();
-    if (pair.receives()) map_anew({pair.buffer().data(), static_cast<std::size_t>(shape.total_bytes)});
+    if (pair.receives()) map_anew({pair.buffer().data(), static_cast<std::size_t>(remapped_shape.total_bytes)});
     if (pair.sends()) ++calls.mapped_anew;
     calls.reset();
     harness_barrier();
@@ -194,30 +194,33 @@ TEST_F(UcxUnmapped, the_next_epoch_is_put_with_a_new_key) {
 TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
   JobLinks links;
   link::Link& link = links.named("ucx");
-  const Buffer from(links, MemoryKind::plain, shape.total_bytes), into(links, MemoryKind::plain, shape.total_bytes);
+  const Buffer from(links, MemoryKind::plain, remapped_shape.total_bytes),
+      into(links, MemoryKind::plain, remapped_shape.total_bytes);
   auto made = link.sender(from.endpoint(rank()));
   if (const auto* refused = std::get_if<link::Refusal>(&made)) GTEST_SKIP() << refused->reason;
   const auto sender = std::move(std::get<std::unique_ptr<link::Sender>>(made));
-  auto made_receiver = link.receiver(into.endpoint(rank()), shape.plan(), shape.transfers_or_all(), sender->offer());
+  auto made_receiver =
+      link.receiver(into.endpoint(rank()), remapped_shape.plan(), remapped_shape.transfers_or_all(), sender->offer());
   const auto receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(made_receiver));
   const wire::Bytes answer = receiver->answer();
 
   constexpr Epoch epoch = 1;
-  map_anew({into.data(), static_cast<std::size_t>(shape.total_bytes)});
+  map_anew({into.data(), static_cast<std::size_t>(remapped_shape.total_bytes)});
   receiver->open(epoch);
   const auto until_it_came = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   while (std::chrono::steady_clock::now() < until_it_came) link.progress();
   calls.reset();
-  sender->connect(shape.plan(), from.data(), answer);
+  sender->connect(remapped_shape.plan(), from.data(), answer);
   sender->start(epoch);
-  from.fill(epoch, {0, shape.total_bytes});
+  from.fill(epoch, {0, remapped_shape.total_bytes});
   until(link, "the receiver is ready", [&] { return sender->ready(epoch); });
   for (std::int32_t t = 0; t < 4; ++t) sender->put({t, t + 1}, epoch);
   for (std::int32_t t = 0; t < 4; ++t) {
     until(link, "all has arrived", [&] { return receiver->arrived(t, epoch); });
   }
   until(link, "the sender has finished", [&] { return sender->finished(); });
-  EXPECT_EQ(into.first_wrong(receiver->landing(epoch), epoch, {0, shape.total_bytes}).first, shape.total_bytes);
+  EXPECT_EQ(into.first_wrong(receiver->landing(epoch), epoch, {0, remapped_shape.total_bytes}).first,
+            remapped_shape.total_bytes);
   EXPECT_EQ(calls.unpacked, 3) << "of the flags, the answer's and the new one";
   EXPECT_EQ(calls.puts, 4);
 }

@@ -12,8 +12,8 @@
 namespace partita::test {
 namespace {
 
-struct Pair : HostPairMemory, DevicePair {
-  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+struct DeferringPair : HostPairMemory, DevicePair {
+  explicit DeferringPair(const PairShape& shape) : DevicePair(*this, shape) {}
 
   void fill(Epoch epoch) {
     for (std::int64_t i = 0; i < shape().total_bytes; ++i) send_buffer()[i] = expected(epoch, i);
@@ -39,7 +39,7 @@ TEST(DeviceDeferral, one_mark_before_the_receiver_is_ready_gives_the_whole_trans
   for (const int transports : {1, 2, 3, 7}) {
     constexpr int partitions = 7;
     for (int ready_before = 0; ready_before <= partitions; ++ready_before) {
-      Pair pair(shape_of(partitions, transports));
+      DeferringPair pair(shape_of(partitions, transports));
       Epoch epoch = no_epoch;
       for (int round = 0; round < 3; ++round) {
         epoch = next(epoch);
@@ -79,7 +79,7 @@ TEST(DeviceDeferral, one_mark_before_the_receiver_is_ready_gives_the_whole_trans
 TEST(DeviceDeferral, without_mapped_memory_everything_goes_to_the_engine) {
   PairShape shape = shape_of(6, 3);
   shape.mapped = false;
-  Pair pair(shape);
+  DeferringPair pair(shape);
   Epoch epoch = no_epoch;
   for (int round = 0; round < 4; ++round) {
     epoch = next(epoch);
@@ -100,7 +100,7 @@ TEST(DeviceDeferral, without_mapped_memory_marks_are_counted_and_handed_over_bef
     PairShape shape = shape_of(4, transports);
     shape.mapped = false;
     {
-      Pair pair(shape);
+      DeferringPair pair(shape);
       for (Epoch epoch = 1; epoch < 4; ++epoch) {
         pair.start_send(epoch);
         EXPECT_EQ(MPIX_Pready_range(0, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
@@ -110,7 +110,7 @@ TEST(DeviceDeferral, without_mapped_memory_marks_are_counted_and_handed_over_bef
       }
     }
     // Too late to refuse it.
-    Pair pair(shape);
+    DeferringPair pair(shape);
     EXPECT_EQ(MPIX_Pready(1, pair.send()), PARTITA_DEVICE_SUCCESS);
     EXPECT_EQ(pair.failure(pair.send()), static_cast<std::uint32_t>(PARTITA_DEVICE_ERR_INACTIVE));
     EXPECT_EQ(pair.send().host->failure_partition, 1);
@@ -122,7 +122,7 @@ TEST(DeviceDeferral, a_receiver_of_which_the_host_has_told_needs_no_look_at_the_
   for (const bool mapped : {true, false}) {
     PairShape shape = shape_of(4, 2);
     shape.mapped = mapped;
-    Pair pair(shape);
+    DeferringPair pair(shape);
     // What the host's word says now is that no epoch was started: a look would be told of.
     for (Epoch epoch = 1; epoch < 4; ++epoch) {
       pair.fill(epoch);
@@ -138,7 +138,7 @@ TEST(DeviceDeferral, a_receiver_of_which_the_host_has_told_needs_no_look_at_the_
 }
 
 TEST(DeviceDeferral, what_the_host_tells_of_an_older_epoch_says_nothing_of_a_newer_one) {
-  Pair pair(shape_of(4, 4));
+  DeferringPair pair(shape_of(4, 4));
   const auto mark = [&](int partition) { EXPECT_EQ(MPIX_Pready(partition, pair.send()), PARTITA_DEVICE_SUCCESS); };
   pair.start_recv(1);
   pair.start_send(1);
@@ -181,7 +181,7 @@ TEST(DeviceDeferral, with_readiness_at_random_moments_everything_arrives_once_an
     PairShape shape =
         shape_of(send_partitions, many ? send_partitions / (round - 3) : random.integer(1, send_partitions));
     shape.before = 0xffffffffu - static_cast<Epoch>(random.integer(0, 100));
-    Pair pair(shape);
+    DeferringPair pair(shape);
     std::atomic<Epoch> started{shape.before};
     std::atomic<bool> done{false};
     std::atomic<int> wrong{0};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int partitions = 48;  // two groups
 
-PairShape shape_of(int send_partitions, int transport_partitions) {
+PairShape group_shape(int send_partitions, int transport_partitions) {
   PairShape shape;
   shape.send_partitions = send_partitions;
   shape.transport_partitions = transport_partitions;
@@ -22,8 +22,8 @@ PairShape shape_of(int send_partitions, int transport_partitions) {
 }
 
 /// Takes the place of marks that are under way.
-struct Pair : HostPairMemory, DevicePair {
-  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+struct GroupPair : HostPairMemory, DevicePair {
+  explicit GroupPair(const PairShape& shape) : DevicePair(*this, shape) {}
 
   void open(Epoch epoch) {
     start_recv(epoch);
@@ -35,12 +35,12 @@ struct Pair : HostPairMemory, DevicePair {
 };
 
 TEST(DeviceGroups, are_made_where_there_are_many_small_transport_partitions) {
-  const auto together = [](const PairShape& shape) { return device::announces_together(Pair(shape).send()); };
-  EXPECT_TRUE(together(shape_of(partitions, partitions)));
-  EXPECT_TRUE(together(shape_of(2 * partitions, partitions)));
-  EXPECT_FALSE(together(shape_of(partitions, 31)));
-  EXPECT_FALSE(together(shape_of(partitions, 33))) << "not as many marks in each";
-  PairShape large = shape_of(partitions, partitions);
+  const auto together = [](const PairShape& shape) { return device::announces_together(GroupPair(shape).send()); };
+  EXPECT_TRUE(together(group_shape(partitions, partitions)));
+  EXPECT_TRUE(together(group_shape(2 * partitions, partitions)));
+  EXPECT_FALSE(together(group_shape(partitions, 31)));
+  EXPECT_FALSE(together(group_shape(partitions, 33))) << "not as many marks in each";
+  PairShape large = group_shape(partitions, partitions);
   large.total_bytes = partitions * std::int64_t{40000};
   EXPECT_FALSE(together(large)) << "others would wait for the copy";
   large.in_place = true;
@@ -49,9 +49,9 @@ TEST(DeviceGroups, are_made_where_there_are_many_small_transport_partitions) {
 
 TEST(DeviceGroups, a_lone_mark_is_announced_at_once) {
   for (const bool mapped : {true, false}) {
-    PairShape shape = shape_of(partitions, partitions);
+    PairShape shape = group_shape(partitions, partitions);
     shape.mapped = mapped;
-    Pair pair(shape);
+    GroupPair pair(shape);
     pair.open(1);
     for (const int p : {5, 23, 24, 47}) {
       ASSERT_EQ(MPIX_Pready_block(p, pair.send()), 0);
@@ -63,7 +63,7 @@ TEST(DeviceGroups, a_lone_mark_is_announced_at_once) {
 }
 
 TEST(DeviceGroups, marks_wait_for_a_neighbour_inside_and_come_with_it) {
-  Pair pair(shape_of(partitions, partitions));
+  GroupPair pair(group_shape(partitions, partitions));
   pair.open(1);
   pair.enter(6);
   for (const int p : {5, 9, 10, 11, 12, 13, 14, 15, 16}) {
@@ -83,7 +83,7 @@ TEST(DeviceGroups, marks_wait_for_a_neighbour_inside_and_come_with_it) {
 }
 
 TEST(DeviceGroups, of_two_that_see_nobody_inside_one_announces) {
-  Pair pair(shape_of(partitions, partitions));
+  GroupPair pair(group_shape(partitions, partitions));
   pair.open(1);
   pair.word(0) = device::bit_in_group(3, false);  // of a mark that has left and not claimed
   ASSERT_EQ(MPIX_Pready(4, pair.send()), 0);
@@ -95,7 +95,7 @@ TEST(DeviceGroups, of_two_that_see_nobody_inside_one_announces) {
 }
 
 TEST(DeviceGroups, a_refused_mark_that_is_the_last_one_out_announces_the_others) {
-  Pair pair(shape_of(partitions, partitions));
+  GroupPair pair(group_shape(partitions, partitions));
   pair.open(1);
   pair.enter(6);
   ASSERT_EQ(MPIX_Pready_block(5, pair.send()), 0);
@@ -108,14 +108,14 @@ TEST(DeviceGroups, a_refused_mark_that_is_the_last_one_out_announces_the_others)
   EXPECT_TRUE(pair.host_sees_arrival(5, 1));
   EXPECT_EQ(pair.word(5), 0U);
 
-  Pair unstarted(shape_of(partitions, partitions));
+  GroupPair unstarted(group_shape(partitions, partitions));
   EXPECT_EQ(MPIX_Pready_block(5, unstarted.send()), PARTITA_DEVICE_ERR_INACTIVE);
   EXPECT_EQ(MPIX_Pready(5, unstarted.send()), PARTITA_DEVICE_ERR_INACTIVE);
   EXPECT_EQ(unstarted.word(5), 0U);
 }
 
 TEST(DeviceGroups, a_group_has_transport_partitions_that_were_put_and_some_for_the_engine) {
-  Pair pair(shape_of(partitions, partitions));
+  GroupPair pair(group_shape(partitions, partitions));
   pair.start_send(1);
   pair.enter(6);
   ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
@@ -133,7 +133,7 @@ TEST(DeviceGroups, a_group_has_transport_partitions_that_were_put_and_some_for_t
 }
 
 TEST(DeviceGroups, one_that_leaves_late_announces_for_the_epoch_that_is_open) {
-  Pair pair(shape_of(2 * partitions, partitions));
+  GroupPair pair(group_shape(2 * partitions, partitions));
   pair.open(1);
   EXPECT_EQ(MPIX_Pready_range(0, 2 * partitions - 1, pair.send()), 0);
   ASSERT_TRUE(pair.send_is_decided(1));
@@ -151,11 +151,11 @@ TEST(DeviceGroups, with_many_marks_at_a_time_everything_arrives_once_and_rightly
   constexpr int epochs = 30;
   for (const int transports : {48, 72, 144}) {
     for (const bool device_driven : {false, true}) {
-      PairShape shape = shape_of(144, transports);
+      PairShape shape = group_shape(144, transports);
       shape.before = 0xffffffffu - 20;
       shape.send_device_driven = device_driven;
       shape.recv_device_driven = device_driven;
-      Pair pair(shape);
+      GroupPair pair(shape);
       std::atomic<Epoch> opened{shape.before};
       std::atomic<int> wrong{0};
       std::vector<std::thread> threads;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr Epoch first_epoch = 1;
 
-struct Pair : HostPairMemory, DevicePair {
-  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+struct MarkedPair : HostPairMemory, DevicePair {
+  explicit MarkedPair(const PairShape& shape) : DevicePair(*this, shape) {}
 };
 
 /// The one recorded failure of a request.
@@ -43,7 +43,7 @@ PairShape device_driven(int send_partitions, int transport_partitions) {
 TEST(DeviceMarks, a_partition_out_of_range_is_refused_by_every_call_and_recorded) {
   for (const int wrong : {-1, 4, INT32_MAX, INT32_MIN}) {
     for (int call = 0; call < 5; ++call) {
-      Pair pair(host_driven(4, 1));
+      MarkedPair pair(host_driven(4, 1));
       pair.start_recv(first_epoch);
       pair.start_send(first_epoch);
       int code = 0;
@@ -55,7 +55,7 @@ TEST(DeviceMarks, a_partition_out_of_range_is_refused_by_every_call_and_recorded
       EXPECT_EQ(code, PARTITA_DEVICE_ERR_PARTITION) << "call " << call << ", partition " << wrong;
       expect_failure(pair.send(), PARTITA_DEVICE_ERR_PARTITION, wrong, no_epoch);
     }
-    Pair pair(host_driven(4, 1));
+    MarkedPair pair(host_driven(4, 1));
     int flag = 7;
     EXPECT_EQ(MPIX_Parrived(pair.recv(), wrong, &flag), PARTITA_DEVICE_ERR_PARTITION);
     EXPECT_EQ(flag, 0);
@@ -66,7 +66,7 @@ TEST(DeviceMarks, a_partition_out_of_range_is_refused_by_every_call_and_recorded
 }
 
 TEST(DeviceMarks, a_range_is_refused_whole_where_its_ends_are_wrong) {
-  Pair pair(host_driven(4, 1));
+  MarkedPair pair(host_driven(4, 1));
   pair.start_recv(first_epoch);
   pair.start_send(first_epoch);
   EXPECT_EQ(MPIX_Pready_range(2, 1, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
@@ -76,7 +76,7 @@ TEST(DeviceMarks, a_range_is_refused_whole_where_its_ends_are_wrong) {
 }
 
 TEST(DeviceMarks, a_range_marks_nothing_of_the_epoch_after_its_own) {
-  Pair pair(host_driven(4, 2));
+  MarkedPair pair(host_driven(4, 2));
   pair.start_recv(first_epoch);
   pair.start_send(first_epoch);
   ASSERT_EQ(MPIX_Pready_range(2, 3, pair.send()), PARTITA_DEVICE_SUCCESS);
@@ -91,7 +91,7 @@ TEST(DeviceMarks, a_range_marks_nothing_of_the_epoch_after_its_own) {
 }
 
 TEST(DeviceMarks, a_call_of_the_other_side_is_refused) {
-  Pair pair(host_driven(4, 1));
+  MarkedPair pair(host_driven(4, 1));
   int flag = 7;
   EXPECT_EQ(MPIX_Pready(0, pair.recv()), PARTITA_DEVICE_ERR_SIDE);
   EXPECT_EQ(MPIX_Pready_range(0, 1, pair.recv()), PARTITA_DEVICE_ERR_SIDE);
@@ -102,7 +102,7 @@ TEST(DeviceMarks, a_call_of_the_other_side_is_refused) {
 }
 
 TEST(DeviceMarks, a_call_of_the_other_driver_is_refused) {
-  Pair pair(host_driven(4, 1));
+  MarkedPair pair(host_driven(4, 1));
   for (const Partita_Prequest* request : {&pair.send(), &pair.recv()}) {
     EXPECT_EQ(MPIX_Pstart(*request), PARTITA_DEVICE_ERR_DRIVER);
     EXPECT_EQ(MPIX_Pbuf_prepare(*request), PARTITA_DEVICE_ERR_DRIVER);
@@ -113,7 +113,7 @@ TEST(DeviceMarks, a_call_of_the_other_driver_is_refused) {
 
 TEST(DeviceMarks, a_second_mark_is_refused_and_the_epoch_still_completes_rightly) {
   for (const int transports : {1, 2, 4}) {
-    Pair pair(host_driven(4, transports));
+    MarkedPair pair(host_driven(4, transports));
     for (std::int64_t i = 0; i < pair.shape().total_bytes; ++i) {
       pair.send_buffer()[i] = DevicePair::expected(first_epoch, i);
     }
@@ -155,7 +155,7 @@ TEST(DeviceMarks, all_threads_of_a_block_that_hands_over_hear_one_code_and_it_co
       const auto each = [threads](int code) { return std::vector<int>(static_cast<std::size_t>(threads), code); };
       PairShape shape = host_driven(4, transports);
       shape.mapped = false;
-      Pair pair(shape);
+      MarkedPair pair(shape);
       const auto mark = [&](int partition) { return codes_of_a_block(threads, partition, pair.send()); };
       pair.start_recv(first_epoch);
       pair.start_send(first_epoch);
@@ -201,9 +201,9 @@ void set_rounds(const Partita_Prequest& send, std::uint32_t rounds, std::uint32_
 
 TEST(DeviceMarks, counts_of_epochs_and_of_transport_partitions_may_pass_2_to_the_32) {
   for (const int transports : {1, 3, 6}) {
-    Pair kernels(device_driven(6, transports));
+    MarkedPair kernels(device_driven(6, transports));
     set_rounds(kernels.send(), UINT32_MAX - 1, UINT32_MAX - 1);
-    Pair hosts(host_driven(6, transports));
+    MarkedPair hosts(host_driven(6, transports));
     set_rounds(hosts.send(), UINT32_MAX - 1, UINT32_MAX - 2);
     for (Epoch epoch = 1; epoch <= 4; ++epoch) {
       EXPECT_EQ(MPIX_Pready(0, kernels.send()), PARTITA_DEVICE_ERR_TWICE) << "no epoch is open";
@@ -228,7 +228,7 @@ TEST(DeviceMarks, counts_of_epochs_and_of_transport_partitions_may_pass_2_to_the
 }
 
 TEST(DeviceMarks, a_mark_before_the_host_has_started_is_refused_and_may_be_repeated) {
-  Pair pair(host_driven(2, 1));
+  MarkedPair pair(host_driven(2, 1));
   pair.start_recv(first_epoch);
   EXPECT_EQ(MPIX_Pready_warp(1, pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
   expect_failure(pair.send(), PARTITA_DEVICE_ERR_INACTIVE, 1, first_epoch);
@@ -240,7 +240,7 @@ TEST(DeviceMarks, a_mark_before_the_host_has_started_is_refused_and_may_be_repea
 }
 
 TEST(DeviceMarks, a_device_driven_send_takes_marks_in_a_prepared_epoch_only) {
-  Pair pair(device_driven(2, 1));
+  MarkedPair pair(device_driven(2, 1));
   EXPECT_EQ(MPIX_Pready(0, pair.send()), PARTITA_DEVICE_ERR_TWICE);
   EXPECT_EQ(MPIX_Pbuf_prepare(pair.send()), PARTITA_DEVICE_ERR_INACTIVE);
   expect_failure(pair.send(), PARTITA_DEVICE_ERR_TWICE, 0, no_epoch);
@@ -261,7 +261,7 @@ TEST(DeviceMarks, a_device_driven_send_takes_marks_in_a_prepared_epoch_only) {
 }
 
 TEST(DeviceMarks, a_freed_request_is_refused_and_leaves_its_host_record_alone) {
-  Pair pair(device_driven(2, 1));
+  MarkedPair pair(device_driven(2, 1));
   pair.send().state->live = 0;
   pair.recv().state->live = 0;
   int flag = 7;
@@ -286,7 +286,7 @@ TEST(DeviceMarks, a_wait_for_packets_of_a_freed_request_leaves_its_words_alone) 
   PairShape shape = device_driven(4, 1);
   shape.packets = true;
   shape.recv_partitions = 4;
-  Pair pair(shape);
+  MarkedPair pair(shape);
   const Partita_Prequest& recv = pair.recv();
   std::vector<unsigned char> words(device::state_bytes(recv.flags, 4, 4, 1), 0x5a);  // another request's
   std::memcpy(recv.state, words.data(), words.size());
@@ -300,7 +300,7 @@ TEST(DeviceMarks, a_wait_for_packets_of_a_freed_request_leaves_its_words_alone) 
 }
 
 TEST(DeviceMarks, only_the_first_failure_is_recorded) {
-  Pair pair(host_driven(4, 1));
+  MarkedPair pair(host_driven(4, 1));
   pair.start_recv(first_epoch);
   pair.start_send(first_epoch);
   EXPECT_EQ(MPIX_Pready(9, pair.send()), PARTITA_DEVICE_ERR_PARTITION);
@@ -312,7 +312,7 @@ TEST(DeviceMarks, only_the_first_failure_is_recorded) {
 TEST(DeviceMarks, pbuffer_is_the_receivers_memory_in_place_and_null_elsewhere) {
   PairShape shape = host_driven(4, 4);
   shape.in_place = true;
-  Pair pair(shape);
+  MarkedPair pair(shape);
   EXPECT_EQ(MPIX_Pbuffer(1, pair.send()), nullptr);
   expect_failure(pair.send(), PARTITA_DEVICE_ERR_INACTIVE, 1, first_epoch);
   pair.start_send(first_epoch);
@@ -329,7 +329,7 @@ TEST(DeviceMarks, pbuffer_is_the_receivers_memory_in_place_and_null_elsewhere) {
   EXPECT_EQ(pair.recv_buffer()[63], 'd');
   EXPECT_EQ(MPIX_Pbuffer(0, pair.recv()), pair.recv_buffer());
 
-  Pair copying(host_driven(4, 4));
+  MarkedPair copying(host_driven(4, 4));
   copying.start_recv(first_epoch);
   copying.start_send(first_epoch);
   EXPECT_EQ(MPIX_Pbuffer(1, copying.send()), nullptr);
@@ -339,7 +339,7 @@ TEST(DeviceMarks, pbuffer_is_the_receivers_memory_in_place_and_null_elsewhere) {
 TEST(DeviceMarks, pbuffer_is_null_between_epochs_that_kernels_open) {
   PairShape shape = device_driven(1, 1);
   shape.in_place = true;
-  Pair pair(shape);
+  MarkedPair pair(shape);
   for (Epoch epoch = first_epoch; epoch < 3; ++epoch) {
     EXPECT_EQ(MPIX_Pbuffer(0, pair.send()), nullptr);
     ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
@@ -353,7 +353,7 @@ TEST(DeviceMarks, pbuffer_is_null_between_epochs_that_kernels_open) {
 }
 
 TEST(DeviceMarks, a_late_look_at_the_hosts_word_does_not_bring_an_epoch_back) {
-  Pair pair(host_driven(1, 1));
+  MarkedPair pair(host_driven(1, 1));
   pair.start_recv(first_epoch);
   pair.start_send(first_epoch);
   ASSERT_EQ(MPIX_Pready(0, pair.send()), 0);
@@ -365,7 +365,7 @@ TEST(DeviceMarks, a_late_look_at_the_hosts_word_does_not_bring_an_epoch_back) {
 }
 
 TEST(DeviceMarks, a_copy_of_a_request_whose_block_another_one_has_records_nothing_when_that_is_released) {
-  Pair pair(device_driven(2, 1));
+  MarkedPair pair(device_driven(2, 1));
   Partita_Prequest stale = pair.send();
   stale.life += 2;
   pair.send().state->live = pair.send().life | device::life_released;
@@ -378,7 +378,7 @@ TEST(DeviceMarks, a_copy_of_a_request_whose_block_another_one_has_records_nothin
 }
 
 TEST(DeviceMarks, the_names_with_the_own_prefix_are_the_same_calls) {
-  Pair pair(device_driven(6, 2));
+  MarkedPair pair(device_driven(6, 2));
   int flag = 7;
   EXPECT_EQ(Partita_Pstart(pair.recv()), 0);
   EXPECT_EQ(Partita_Pstart(pair.send()), 0);

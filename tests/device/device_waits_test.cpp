@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct Pair : HostPairMemory, DevicePair {
-  explicit Pair(const PairShape& shape) : DevicePair(*this, shape) {}
+struct WaitingPair : HostPairMemory, DevicePair {
+  explicit WaitingPair(const PairShape& shape) : DevicePair(*this, shape) {}
 
   /// Both sides, device-driven, open `epoch`, whose bytes then lie in the send buffer.
   void open(Epoch epoch) {
@@ -58,7 +58,7 @@ int by_block_of(int threads, const Call& call) {
 }
 
 TEST(DeviceWaits, a_wait_for_the_receivers_credit_ends_at_the_time_limit) {
-  Pair pair(device_driven(false, short_limit_ns));
+  WaitingPair pair(device_driven(false, short_limit_ns));
   ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
   EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pbuf_prepare(pair.send()); }), PARTITA_DEVICE_ERR_TIMEOUT);
   EXPECT_EQ(pair.failure(pair.send()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
@@ -66,7 +66,7 @@ TEST(DeviceWaits, a_wait_for_the_receivers_credit_ends_at_the_time_limit) {
 }
 
 TEST(DeviceWaits, a_wait_for_a_sends_end_ends_at_the_time_limit) {
-  Pair pair(device_driven(false, short_limit_ns));
+  WaitingPair pair(device_driven(false, short_limit_ns));
   ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
   ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
   ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
@@ -77,7 +77,7 @@ TEST(DeviceWaits, a_wait_for_a_sends_end_ends_at_the_time_limit) {
 
 TEST(DeviceWaits, a_wait_for_arrival_ends_at_the_time_limit_though_some_has_arrived) {
   for (const bool packets : {false, true}) {
-    Pair pair(device_driven(packets, short_limit_ns));
+    WaitingPair pair(device_driven(packets, short_limit_ns));
     ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
     ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
     ASSERT_EQ(MPIX_Pbuf_prepare(pair.send()), 0);
@@ -94,7 +94,7 @@ TEST(DeviceWaits, a_wait_for_arrival_ends_at_the_time_limit_though_some_has_arri
 void expect_release_of_every_wait(Release where) {
   for (const bool packets : {false, true}) {
     for (int wait = 0; wait < 3; ++wait) {
-      Pair pair(device_driven(packets, no_limit));
+      WaitingPair pair(device_driven(packets, no_limit));
       ASSERT_EQ(MPIX_Pstart(pair.send()), 0);
       if (wait != 0) {
         ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
@@ -127,7 +127,7 @@ TEST(DeviceWaits, the_host_releases_every_wait_by_a_word_of_its_own) {
 }
 
 TEST(DeviceWaits, a_wait_for_a_request_that_is_freed_meanwhile_ends_and_records_nothing) {
-  Pair pair(device_driven(false, no_limit));
+  WaitingPair pair(device_driven(false, no_limit));
   ASSERT_EQ(MPIX_Pstart(pair.recv()), 0);
   std::thread host([&] {
     std::this_thread::sleep_for(milliseconds(20));
@@ -145,7 +145,7 @@ PairShape host_driven(std::uint64_t limit_ns) {
 }
 
 TEST(DeviceWaits, a_host_driven_receive_is_awaited_without_ending_its_epoch) {
-  Pair pair(host_driven(no_limit));
+  WaitingPair pair(host_driven(no_limit));
   EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(pair.recv()); }), PARTITA_DEVICE_SUCCESS);  // no epoch is open
   for (Epoch epoch = 1; epoch <= 50; ++epoch) {
     pair.start_send(epoch);
@@ -165,17 +165,17 @@ TEST(DeviceWaits, a_host_driven_receive_is_awaited_without_ending_its_epoch) {
 }
 
 TEST(DeviceWaits, all_threads_hear_that_a_host_driven_send_is_not_awaited_in_kernels) {
-  Pair pair(host_driven(no_limit));
+  WaitingPair pair(host_driven(no_limit));
   EXPECT_EQ(by_block_of(3, [&] { return MPIX_Pwait(pair.send()); }), PARTITA_DEVICE_ERR_DRIVER);
 }
 
 TEST(DeviceWaits, a_wait_for_a_host_driven_receive_ends) {
-  Pair late(host_driven(short_limit_ns));
+  WaitingPair late(host_driven(short_limit_ns));
   late.start_recv(1);
   EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait(late.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
   EXPECT_EQ(late.failure(late.recv()), std::uint32_t{PARTITA_DEVICE_ERR_TIMEOUT});
   EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(0, late.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
-  Pair released(host_driven(no_limit));
+  WaitingPair released(host_driven(no_limit));
   released.start_recv(1);
   EXPECT_EQ(MPIX_Pwait_partition(1, released.recv()), PARTITA_DEVICE_ERR_PARTITION);
   EXPECT_EQ(MPIX_Pwait_partition(0, released.send()), PARTITA_DEVICE_ERR_SIDE);
@@ -187,7 +187,7 @@ TEST(DeviceWaits, a_wait_for_a_host_driven_receive_ends) {
 TEST(DeviceWaits, what_a_block_has_unpacked_it_does_not_store_again) {
   PairShape shape = device_driven(true, no_limit);
   shape.recv_partitions = 2;
-  Pair pair(shape);
+  WaitingPair pair(shape);
   for (Epoch epoch = 1; epoch <= 3; ++epoch) {
     ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
     ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
@@ -209,7 +209,7 @@ TEST(DeviceWaits, every_packet_is_somebodys_whatever_the_threads_of_a_block_know
     PairShape shape = device_driven(true, no_limit);
     shape.total_bytes = 8 * 10;
     shape.recv_partitions = 2;
-    Pair pair(shape);
+    WaitingPair pair(shape);
     ASSERT_NO_FATAL_FAILURE(pair.open(1));
     ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
     int flag = 0;
@@ -225,7 +225,7 @@ TEST(DeviceWaits, every_packet_is_somebodys_whatever_the_threads_of_a_block_know
 TEST(DeviceWaits, a_partition_whose_wait_ended_in_vain_is_unpacked_later) {
   PairShape shape = device_driven(true, short_limit_ns);
   shape.recv_partitions = 2;
-  Pair pair(shape);
+  WaitingPair pair(shape);
   ASSERT_NO_FATAL_FAILURE(pair.open(1));
   EXPECT_EQ(by_block_of(2, [&] { return MPIX_Pwait_partition(1, pair.recv()); }), PARTITA_DEVICE_ERR_TIMEOUT);
   ASSERT_EQ(MPIX_Pready_range(0, 1, pair.send()), 0);
@@ -237,7 +237,7 @@ TEST(DeviceWaits, unpacked_partitions_are_forgotten_at_the_wrap) {
   PairShape shape = device_driven(true, no_limit);
   shape.recv_partitions = 2;
   shape.before = 0xffffffffU - 1;
-  Pair pair(shape);
+  WaitingPair pair(shape);
   for (const Epoch epoch : {0xffffffffU, 2U}) {
     // As left by calls that were 2^32 epochs ago.
     if (epoch == 0xffffffffU) {
@@ -259,7 +259,7 @@ TEST(DeviceWaits, a_mark_that_the_release_overtakes_counts_whole_or_not_at_all) 
     PairShape shape = device_driven(false, no_limit);
     shape.send_partitions = shape.transport_partitions = 1;
     shape.total_bytes = 3000;
-    Pair pair(shape);
+    WaitingPair pair(shape);
     ASSERT_NO_FATAL_FAILURE(pair.open(1));
     std::atomic<int> there{0};
     std::thread host([&] {
@@ -283,7 +283,7 @@ TEST(DeviceWaits, a_block_that_threads_join_again_remembers_nothing_of_its_calls
   device::CpuBlock block(2);
   for (int launch = 0; launch < 8; ++launch) {
     const bool wrong = launch % 2 == 0;
-    Pair pair(device_driven(false, no_limit));
+    WaitingPair pair(device_driven(false, no_limit));
     if (!wrong) {
       ASSERT_NO_FATAL_FAILURE(pair.open(1));
     }
@@ -306,15 +306,15 @@ TEST(DeviceWaits, a_block_that_threads_join_again_remembers_nothing_of_its_calls
 struct Exchange {
   explicit Exchange(const PairShape& shape) : there(shape), back(shape) {}
   void open_first() {
-    for (Pair* pair : {&there, &back}) {
+    for (WaitingPair* pair : {&there, &back}) {
       ASSERT_EQ(MPIX_Pstart(pair->recv()), 0);
     }
-    for (Pair* pair : {&there, &back}) {
+    for (WaitingPair* pair : {&there, &back}) {
       ASSERT_EQ(MPIX_Pstart(pair->send()), 0);
       ASSERT_EQ(MPIX_Pbuf_prepare(pair->send()), 0);
     }
   }
-  Pair there, back;
+  WaitingPair there, back;
 };
 
 MPIX_Prequest to_nobody() {
@@ -324,7 +324,7 @@ MPIX_Prequest to_nobody() {
 }
 
 /// One rank's epochs: it writes, marks, and turns to the next epoch; the receive is opened anew once it was read.
-void run_rank(Pair& out, Pair& in, Epoch epochs, int threads) {
+void run_rank(WaitingPair& out, WaitingPair& in, Epoch epochs, int threads) {
   device::CpuBlock block(static_cast<partita_u32>(threads));
   std::vector<std::thread> running;
   for (int i = 0; i < threads; ++i) {
@@ -357,8 +357,8 @@ TEST(DeviceNext, a_send_turns_to_its_next_epoch_in_one_call) {
 /// Two sets of requests to the same rank, which take turns.
 struct Sets {
   explicit Sets(const PairShape& shape) : even(shape), odd(shape) {}
-  Pair& of(Epoch round) { return round % 2 == 0 ? even : odd; }
-  Pair even, odd;
+  WaitingPair& of(Epoch round) { return round % 2 == 0 ? even : odd; }
+  WaitingPair even, odd;
 };
 
 /// Two sets of requests in turn, as where what came in one epoch is read while the next one is on its way.
@@ -371,8 +371,8 @@ TEST(DeviceNext, an_exchange_turns_from_one_set_of_requests_to_the_other) {
       const int code = by_block_of(threads, [&] {
         // The first epoch of both receives, and of the first send, are open.
         for (Epoch round = 0; round < 400; ++round) {
-          const Pair& mine = out.of(round);
-          const Pair& theirs = in.of(round);
+          const WaitingPair& mine = out.of(round);
+          const WaitingPair& theirs = in.of(round);
           const Epoch epoch = round / 2 + 1;
           const auto self = static_cast<std::int64_t>(device::block_rank());
           for (std::int64_t b = self; b < shape.total_bytes; b += threads) {
@@ -466,7 +466,7 @@ TEST(DeviceNext, wrong_requests_are_refused_and_nothing_is_opened) {
   const MPIX_Prequest& recv = exchange.back.recv();
   PairShape host_shape = device_driven(false, no_limit);
   host_shape.send_device_driven = host_shape.recv_device_driven = false;
-  Pair by_host(host_shape);
+  WaitingPair by_host(host_shape);
   const auto head = send.state->head;
   const auto expect = [&](const MPIX_Prequest& first, const MPIX_Prequest& second, const MPIX_Prequest& third,
                           int code) {
@@ -506,7 +506,7 @@ TEST(DeviceNext, what_is_to_nobody_is_left_out) {
 }
 
 TEST(DeviceWaits, a_wait_without_an_open_epoch_returns_at_once) {
-  Pair pair(device_driven(true, no_limit));
+  WaitingPair pair(device_driven(true, no_limit));
   EXPECT_EQ(MPIX_Pwait(pair.send()), PARTITA_DEVICE_SUCCESS);
   EXPECT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
   int flag = 0;

@@ -66,14 +66,16 @@ struct Format {
   }
 };
 
-struct Numbers {
+struct FloatKind {
   MPI_Datatype datatype;
   Format format;
 };
 
 class SmallFloats : public testing::TestWithParam<bool> {
  protected:
-  Numbers numbers() const { return GetParam() ? Numbers{Partita_BFLOAT16, {8, 7}} : Numbers{Partita_FLOAT16, {5, 10}}; }
+  FloatKind numbers() const {
+    return GetParam() ? FloatKind{Partita_BFLOAT16, {8, 7}} : FloatKind{Partita_FLOAT16, {5, 10}};
+  }
   std::vector<std::uint16_t> allreduce(const std::vector<std::uint16_t>& mine, MPI_Op op, const char* name) {
     const Algorithm algorithm(name);
     constexpr int partitions = 4;

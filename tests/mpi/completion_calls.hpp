@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "empty_status.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
 
@@ -19,16 +20,6 @@ inline MPI_Status filled_status() {
   status.MPI_TAG = 12345;
   status.MPI_ERROR = 12345;
   return status;
-}
-
-inline void expect_empty(const MPI_Status& status) {
-  EXPECT_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
-  EXPECT_EQ(status.MPI_TAG, MPI_ANY_TAG);
-  int count = -1, cancelled = -1;
-  MPI_Get_count(&status, MPI_BYTE, &count);
-  MPI_Test_cancelled(&status, &cancelled);
-  EXPECT_EQ(count, 0);
-  EXPECT_EQ(cancelled, 0);
 }
 
 /// The four calls on arrays say in the error field that a request succeeded, the others leave the field alone.

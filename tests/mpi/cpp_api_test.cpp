@@ -104,9 +104,9 @@ TEST_F(CppApi, a_released_request_is_the_callers) {
   EXPECT_FALSE(made);
 }
 
-int heard = 0;
-void count_error(MPI_Comm*, int*, ...) {
-  ++heard;
+int errors_of_objects = 0;
+void count_error_of_object(MPI_Comm*, int*, ...) {
+  ++errors_of_objects;
 }
 
 TEST_F(CppApi, an_active_request_outlives_its_object_and_the_handler_hears) {
@@ -116,13 +116,13 @@ TEST_F(CppApi, an_active_request_outlives_its_object_and_the_handler_hears) {
   requests[0].start();
   Partita_Request kept = requests[0].handle();
   MPI_Errhandler counting = MPI_ERRHANDLER_NULL;
-  MPI_Comm_create_errhandler(count_error, &counting);
+  MPI_Comm_create_errhandler(count_error_of_object, &counting);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, counting);
   MPI_Errhandler_free(&counting);
-  heard = 0;
+  errors_of_objects = 0;
   harness_barrier();  // no rank's send has started
   requests[0] = request();
-  EXPECT_EQ(1, heard);
+  EXPECT_EQ(1, errors_of_objects);
   harness_barrier();
   requests[1].start();
   requests[0] = request(kept);

@@ -90,7 +90,7 @@ TEST_P(Crossing, ends_around_files) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(SmallAndHuge, Crossing, testing::Values(64, 64 * 1024, 4 * 1024 * 1024));
+INSTANTIATE_TEST_SUITE_P(SmallAndHugeFiles, Crossing, testing::Values(64, 64 * 1024, 4 * 1024 * 1024));
 
 }  // namespace
 }  // namespace partita::test

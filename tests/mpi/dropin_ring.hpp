@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "empty_status.hpp"
 #include "support/job.hpp"
 
 namespace partita::test {
@@ -88,17 +89,5 @@ class Ring {
   std::vector<int> out_;
   std::vector<int> in_;
 };
-
-/// The status that null and inactive requests have (MPI-4, section 3.7.3).
-inline void expect_empty(const MPI_Status& status) {
-  int count = -1;
-  int cancelled = -1;
-  MPI_Get_count(&status, MPI_INT, &count);
-  MPI_Test_cancelled(&status, &cancelled);
-  EXPECT_EQ(MPI_ANY_SOURCE, status.MPI_SOURCE);
-  EXPECT_EQ(MPI_ANY_TAG, status.MPI_TAG);
-  EXPECT_EQ(0, count);
-  EXPECT_EQ(0, cancelled);
-}
 
 }  // namespace partita::test

@@ -142,7 +142,7 @@ TEST(Locks, keep_others_out) {
   harness_barrier();
 }
 
-INSTANTIATE_TEST_SUITE_P(SmallAndHuge, Crossing, testing::Values(64, 64 * 1024, 4 * 1024 * 1024));
+INSTANTIATE_TEST_SUITE_P(SmallAndHugeWindows, Crossing, testing::Values(64, 64 * 1024, 4 * 1024 * 1024));
 
 }  // namespace
 }  // namespace partita::test

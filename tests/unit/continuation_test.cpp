@@ -115,7 +115,7 @@ TEST(Continuation, does_not_go_on_once_it_was_cancelled) {
 // ---- a ring ------------------------------------------------------------------------------------------------
 
 constexpr int ranks = 3;
-constexpr std::int32_t partitions = 5;
+constexpr std::int32_t continued_partitions = 5;
 constexpr std::size_t numbers = 4;  ///< in a partition
 
 class Ring;
@@ -155,7 +155,7 @@ class Ring {
     std::unique_ptr<RecvParty> from;
     std::vector<std::unique_ptr<Hop>> hops;
     std::unique_ptr<Left> left;
-    std::vector<std::string> failures = std::vector<std::string>(partitions);
+    std::vector<std::string> failures = std::vector<std::string>(continued_partitions);
   };
 
   Ring() {
@@ -166,7 +166,8 @@ class Ring {
       place.from = std::make_unique<RecvParty>(place.at.services, terms(rank, Side::recv, (rank + 2) % ranks));
       place.at.matcher.add(place.to->half);
       place.at.matcher.add(place.from->half);
-      for (std::int32_t p = 0; p < partitions; ++p) place.hops.push_back(std::make_unique<Hop>(*this, rank, p));
+      for (std::int32_t p = 0; p < continued_partitions; ++p)
+        place.hops.push_back(std::make_unique<Hop>(*this, rank, p));
       place.left = std::make_unique<Left>(place.at.progress, place.to->half);
     }
     deliver_all();
@@ -238,7 +239,9 @@ class Ring {
     terms.peer = peer;
     terms.space = Space::collective;
     terms.communicator = places[static_cast<std::size_t>(rank)]->at.communicator;
-    terms.shape = {{partitions, partitions * static_cast<std::int64_t>(numbers * sizeof(int))}, partitions, 0};
+    terms.shape = {{continued_partitions, continued_partitions * static_cast<std::int64_t>(numbers * sizeof(int))},
+                   continued_partitions,
+                   0};
     return terms;
   }
 
@@ -266,10 +269,10 @@ TEST(Ring, each_partition_goes_round_by_itself) {
     ring.start(epoch);
     ring.begin(3);
     for (int n = 0; n < 4; ++n) ring.poll();
-    EXPECT_EQ(ring.sums, epoch * partitions + 1) << "the others were not marked";
+    EXPECT_EQ(ring.sums, epoch * continued_partitions + 1) << "the others were not marked";
     for (const std::int32_t p : {0, 4, 1, 2}) ring.begin(p);
     for (int n = 0; n < 4; ++n) ring.poll();
-    EXPECT_EQ(ring.sums, (epoch + 1) * partitions);
+    EXPECT_EQ(ring.sums, (epoch + 1) * continued_partitions);
     EXPECT_EQ(ring.right_sums, ring.sums);
     for (const auto& place : ring.places) {
       EXPECT_EQ(place->left->times, epoch + 1) << "all has left";
@@ -287,12 +290,12 @@ TEST(Ring, goes_round_on_the_progress_threads_alone) {
     std::array<std::thread, 2> marking;
     for (int w = 0; w < 2; ++w) {
       marking[static_cast<std::size_t>(w)] = std::thread([&, w] {
-        for (std::int32_t p = w; p < partitions; p += 2) ring.begin(p);
+        for (std::int32_t p = w; p < continued_partitions; p += 2) ring.begin(p);
       });
     }
     for (std::thread& thread : marking) thread.join();
     const auto is_over = [&] {
-      bool over = ring.sums == (epoch + 1) * partitions;
+      bool over = ring.sums == (epoch + 1) * continued_partitions;
       for (const auto& place : ring.places) over &= place->left->times == epoch + 1;
       return over;
     };
@@ -328,14 +331,14 @@ TEST(Ring, what_was_cancelled_goes_no_further_and_the_rest_does) {
   Ring ring;
   ring.start(0);
   ring.places[2]->hops[1]->cancel();
-  for (std::int32_t p = 0; p < partitions; ++p) ring.begin(p);
+  for (std::int32_t p = 0; p < continued_partitions; ++p) ring.begin(p);
   for (int n = 0; n < 4; ++n) ring.poll();
-  EXPECT_EQ(ring.sums, partitions - 1);
+  EXPECT_EQ(ring.sums, continued_partitions - 1);
   EXPECT_TRUE(ring.places[2]->from->half.arrived({1, 2}));
-  EXPECT_EQ(ring.places[2]->to->half.put_count(), partitions - 1);
+  EXPECT_EQ(ring.places[2]->to->half.put_count(), continued_partitions - 1);
   ring.places[2]->hops[1]->begin();
   for (int n = 0; n < 4; ++n) ring.poll();
-  EXPECT_EQ(ring.right_sums, partitions);
+  EXPECT_EQ(ring.right_sums, continued_partitions);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<Case> cases() {
 
 using Cell = std::pair<int, int>;
 
-std::vector<Cell> cells_of(const Cells& cells) {
+std::vector<Cell> set_of(const Cells& cells) {
   std::vector<Cell> list;
   for (int row = cells.first_row; row <= cells.last_row; ++row) {
     for (int column = cells.first_column; column <= cells.last_column; ++column) list.emplace_back(row, column);
@@ -53,7 +53,7 @@ TEST(EdgePieces, cover_every_edge_cell_once_and_no_other) {
   for (const Case& block : cases()) {
     std::map<Cell, int> times;
     for (const EdgePiece& piece : edge_pieces(block.rows, block.columns, block.partitions)) {
-      for (const Cell& cell : cells_of(piece.cells)) ++times[cell];
+      for (const Cell& cell : set_of(piece.cells)) ++times[cell];
     }
     for (int row = 1; row <= block.rows; ++row) {
       for (int column = 1; column <= block.columns; ++column) {
@@ -68,7 +68,7 @@ TEST(EdgePieces, name_exactly_the_partitions_along_their_cells) {
   for (const Case& block : cases()) {
     for (const EdgePiece& piece : edge_pieces(block.rows, block.columns, block.partitions)) {
       std::vector<HaloPartition> expected;
-      for (const Cell& cell : cells_of(piece.cells)) {
+      for (const Cell& cell : set_of(piece.cells)) {
         for (const HaloPartition& halo : partitions_at(block, cell)) {
           if (std::find(expected.begin(), expected.end(), halo) == expected.end()) expected.push_back(halo);
         }
@@ -84,7 +84,7 @@ TEST(EdgePieces, leave_the_interior) {
   for (const Case& block : cases()) {
     const Cells interior = interior_cells(block.rows, block.columns);
     for (const EdgePiece& piece : edge_pieces(block.rows, block.columns, block.partitions)) {
-      for (const auto& [row, column] : cells_of(piece.cells)) {
+      for (const auto& [row, column] : set_of(piece.cells)) {
         EXPECT_FALSE(row >= interior.first_row && row <= interior.last_row && column >= interior.first_column &&
                      column <= interior.last_column);
       }

@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::int32_t partitions = 8;
+constexpr std::int32_t merged_partitions = 8;
 constexpr std::int64_t partition_bytes = 1024;
 /// Neighbours come this late, and later than any look.
 constexpr milliseconds late{1};
@@ -28,7 +28,7 @@ class Merging : public testing::Test {
  protected:
   static constexpr int cores_to_spare = 1;
 
-  Merging() { connect(partitions); }
+  Merging() { connect(merged_partitions); }
   ~Merging() override { sender.progress.stop_thread(); }
 
   static HalfTerms terms(const FakeRank& at, std::int32_t count, std::int32_t wish) {
@@ -104,9 +104,9 @@ class Merging : public testing::Test {
 };
 
 TEST_F(Merging, each_partition_of_a_kilobyte_can_travel_alone) {
-  EXPECT_EQ(from->half.plan().transport_partitions(), partitions);
+  EXPECT_EQ(from->half.plan().transport_partitions(), merged_partitions);
   sender.progress.start_thread();
-  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(close_epoch(), partitions) << "the first epochs are early";
+  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_EQ(close_epoch(), merged_partitions) << "the first epochs are early";
 }
 
 TEST_F(Merging, partitions_that_come_together_leave_together_once_that_is_known) {
@@ -123,7 +123,7 @@ TEST_F(Merging, looks_do_not_part_what_comes_together_epoch_after_epoch) {
     const int transfers = close_epoch();
     if (transfers == 1) ++merged;
     // One that was early leaves in as many transfers as there are partitions.
-    if (transfers > 1 && transfers < partitions && took < Holds::patience) ++parted;
+    if (transfers > 1 && transfers < merged_partitions && took < Holds::patience) ++parted;
   }
   RecordProperty("merged", merged);
   RecordProperty("parted", parted);
@@ -131,13 +131,13 @@ TEST_F(Merging, looks_do_not_part_what_comes_together_epoch_after_epoch) {
 }
 
 TEST_F(Merging, without_a_thread_that_would_end_a_wait_nothing_waits) {
-  for (int epoch = 0; epoch < 50; ++epoch) EXPECT_EQ(close_epoch(), partitions);
+  for (int epoch = 0; epoch < 50; ++epoch) EXPECT_EQ(close_epoch(), merged_partitions);
 }
 
 TEST_F(Merging, who_wishes_for_a_number_of_transfers_gets_them) {
-  connect(partitions, partitions);
+  connect(merged_partitions, merged_partitions);
   sender.progress.start_thread();
-  for (int epoch = 0; epoch < 50; ++epoch) EXPECT_EQ(close_epoch(), partitions);
+  for (int epoch = 0; epoch < 50; ++epoch) EXPECT_EQ(close_epoch(), merged_partitions);
 }
 
 TEST_F(Merging, one_whose_neighbours_are_late_leaves_alone_in_any_epoch) {
@@ -152,7 +152,7 @@ TEST_F(Merging, one_whose_neighbours_are_late_leaves_alone_in_any_epoch) {
     }
     EXPECT_LT(longest, much_later);
     expect_complete();
-    EXPECT_EQ(sender.first.puts, partitions);
+    EXPECT_EQ(sender.first.puts, merged_partitions);
   }
 }
 
@@ -161,9 +161,9 @@ TEST_F(Merging, after_a_wait_in_vain_the_next_epochs_are_early) {
   ASSERT_TRUE(comes_to_merge());
   start();
   EXPECT_LT(time_alone(0), much_later);
-  for (std::int32_t p = 1; p < partitions; ++p) EXPECT_TRUE(from->half.complete(p));
+  for (std::int32_t p = 1; p < merged_partitions; ++p) EXPECT_TRUE(from->half.complete(p));
   while (!from->half.all_finished()) std::this_thread::yield();
-  EXPECT_EQ(close_epoch(), partitions);
+  EXPECT_EQ(close_epoch(), merged_partitions);
 }
 
 TEST_F(Merging, a_pause_of_the_whole_program_leaves_nothing_waiting) {

@@ -188,7 +188,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-sockaddr_un address_of(const std::string& path) {
+sockaddr_un socket_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -198,7 +198,7 @@ sockaddr_un address_of(const std::string& path) {
 /// Sends `count` descriptors to the socket at `path` in one message. 0, or the error number.
 int send_descriptors(const std::string& path, int fd, std::size_t count) {
   const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = address_of(path);
+  const sockaddr_un address = socket_address(path);
   char record[24] = {};
   iovec part{record, sizeof record};
   std::vector<char> control(CMSG_SPACE(count * sizeof(int)));
@@ -233,7 +233,7 @@ TEST_F(NodeSockets, lie_where_another_user_can_neither_reach_them_nor_bind_first
   EXPECT_EQ(as_nobody([&] { return send_descriptors(folder_ + "/1", file_.get(), 1); }), EACCES);
   EXPECT_EQ(as_nobody([&] {
               const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-              const sockaddr_un address = address_of(folder_ + "/2");
+              const sockaddr_un address = socket_address(folder_ + "/2");
               return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
             }),
             EACCES);
@@ -256,7 +256,7 @@ TEST_F(NodeSockets, pass_nothing_to_another_user) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
   const std::string path = folder_ + "/2";
   const UniqueFd theirs(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = address_of(path);
+  const sockaddr_un address = socket_address(path);
   ASSERT_EQ(::bind(theirs.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::lchown(path.c_str(), nobody, nobody), 0);
   EXPECT_FALSE(from_.reaches(2));

@@ -20,8 +20,8 @@
 namespace partita::test {
 namespace {
 
-constexpr std::int64_t bytes = 64;
-constexpr std::int32_t partitions = 4;
+constexpr std::int64_t operation_bytes = 64;
+constexpr std::int32_t operation_partitions = 4;
 
 /// What an operation shall do, and what was done with it, which survives it.
 struct Life {
@@ -149,7 +149,7 @@ class Exchange final : public BareOperation, public Markable, public Awaitable, 
     terms.side = side;
     terms.peer = peer.rank;
     terms.communicator = at.communicator;
-    terms.shape = {{partitions, bytes}, partitions, 0};
+    terms.shape = {{operation_partitions, operation_bytes}, operation_partitions, 0};
     return terms;
   }
 
@@ -218,7 +218,7 @@ TEST_F(OperationsTable, an_operation_may_be_marked_and_awaited) {
   Exchange& here = add_exchange(zeroth, lives[0]);
   Exchange& there = add_exchange(first, lives[1]);
   deliver_all();
-  for (std::size_t i = 0; i < bytes; ++i) {
+  for (std::size_t i = 0; i < operation_bytes; ++i) {
     here.sent()[i] = static_cast<std::byte>(i);
     there.sent()[i] = static_cast<std::byte>(100 + i);
   }

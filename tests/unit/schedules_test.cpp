@@ -65,13 +65,13 @@ std::string try_out(const Algorithm& algorithm, const Shape& shape, const Case& 
   return "";
 }
 
-struct Pair {
+struct CollectiveAlgorithm {
   const Algorithm* algorithm;
   Kind kind;
 };
 
-std::vector<Pair> pairs() {
-  std::vector<Pair> all;
+std::vector<CollectiveAlgorithm> pairs() {
+  std::vector<CollectiveAlgorithm> all;
   for (const Algorithm* algorithm : algorithms()) {
     for (int kind = 0; kind < kind_count; ++kind) {
       if (algorithm->kinds.contain(static_cast<Kind>(kind))) all.push_back({algorithm, static_cast<Kind>(kind)});
@@ -80,7 +80,7 @@ std::vector<Pair> pairs() {
   return all;
 }
 
-std::string pair_name(const testing::TestParamInfo<Pair>& info) {
+std::string pair_name(const testing::TestParamInfo<CollectiveAlgorithm>& info) {
   return std::string(info.param.algorithm->name) + "_" + name_of(info.param.kind);
 }
 
@@ -99,7 +99,7 @@ int next_size(int size) {
   return test::sanitized && size >= 9 ? size + 4 : size + 1;
 }
 
-class SchedulesOf : public testing::TestWithParam<Pair> {};
+class SchedulesOf : public testing::TestWithParam<CollectiveAlgorithm> {};
 
 TEST_P(SchedulesOf, do_their_collective_on_any_number_of_ranks_without_a_race) {
   const auto& [algorithm, kind] = GetParam();

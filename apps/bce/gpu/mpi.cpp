@@ -7,9 +7,9 @@
 namespace bce::gpu {
 namespace {
 
-class Allreduce final : public Steps {
+class BlockingAllreduce final : public Steps {
  public:
-  explicit Allreduce(const Rank& rank)
+  explicit BlockingAllreduce(const Rank& rank)
       : rank_(rank),
         own_(static_cast<std::size_t>(rank.model.features)),
         sum_(static_cast<std::size_t>(rank.model.features)) {}
@@ -37,7 +37,7 @@ class Allreduce final : public Steps {
 }  // namespace
 
 std::unique_ptr<Steps> steps_by_allreduce(const Rank& rank) {
-  return std::make_unique<Allreduce>(rank);
+  return std::make_unique<BlockingAllreduce>(rank);
 }
 
 }  // namespace bce::gpu

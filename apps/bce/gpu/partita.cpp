@@ -12,10 +12,10 @@ namespace bce::gpu {
 namespace {
 
 /// A partitioned allreduce of the gradient, and its device request.
-class Allreduce {
+class PartitionedAllreduce {
  public:
   /// Collective; blocks until all ranks have made theirs.
-  Allreduce(const Rank& rank, int partitions, const char* driver) {
+  PartitionedAllreduce(const Rank& rank, int partitions, const char* driver) {
     const Model& model = rank.model;
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
@@ -26,12 +26,12 @@ class Allreduce {
     MPIX_Prequest_create(&device_, request_);
     if (device_.limit_ns == 0) device_.limit_ns = partita::apps::wait_limit_ns();
   }
-  ~Allreduce() {
+  ~PartitionedAllreduce() {
     MPIX_Prequest_free(&device_);
     MPI_Request_free(&request_);
   }
-  Allreduce(const Allreduce&) = delete;
-  Allreduce& operator=(const Allreduce&) = delete;
+  PartitionedAllreduce(const PartitionedAllreduce&) = delete;
+  PartitionedAllreduce& operator=(const PartitionedAllreduce&) = delete;
 
   MPI_Request& request() { return request_; }
   const MPIX_Prequest& device() const { return device_; }
@@ -80,7 +80,7 @@ class Schedule final : public Steps {
 
  private:
   Rank rank_;
-  Allreduce allreduce_;
+  PartitionedAllreduce allreduce_;
   Failure failure_;
   partita::apps::StreamEvent updated_;
 };
@@ -102,7 +102,7 @@ class InKernels final : public Steps {
  private:
   Rank rank_;
   bool all_at_once_;
-  Allreduce allreduce_;
+  PartitionedAllreduce allreduce_;
   Failure failure_;
 };
 

@@ -11,11 +11,6 @@
 namespace jacobi2d::gpu {
 namespace {
 
-/// A message carries the side at which it arrives.
-int tag_of(Side arrives_at) {
-  return static_cast<int>(index_of(arrives_at));
-}
-
 /// Edges and halos of all sides in host memory, laid out as in the device block's.
 class Staging {
  public:

@@ -9,7 +9,7 @@ namespace {
 
 /// A message carries the side at which it arrives and the set that it fills.
 int tag_of(Side arrives_at, int set) {
-  return set * side_count + static_cast<int>(index_of(arrives_at));
+  return set * side_count + jacobi2d::tag_of(arrives_at);
 }
 
 MPIX_Prequest make_device_request(MPI_Request request) {

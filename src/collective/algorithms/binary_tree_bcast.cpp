@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_binary_tree_bcast(const Problem& problem) {
   Writer writer;
   // Ranks count from the root on.
   const int own = (problem.rank - problem.root + problem.size) % problem.size;
@@ -20,6 +20,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm binary_tree_bcast;
-const Algorithm binary_tree_bcast = {"binary_tree", {Kind::bcast}, [](const Problem&) { return true; }, write};
+const Algorithm binary_tree_bcast = {
+    "binary_tree", {Kind::bcast}, [](const Problem&) { return true; }, write_binary_tree_bcast};
 
 }  // namespace partita::collective

@@ -7,7 +7,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_binomial_bcast(const Problem& problem) {
   Writer writer;
   const BinomialTree tree(problem, problem.root);
   const bool is_root = problem.rank == problem.root;
@@ -21,6 +21,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm binomial_bcast;
-const Algorithm binomial_bcast = {"binomial", {Kind::bcast}, [](const Problem&) { return true; }, write};
+const Algorithm binomial_bcast = {"binomial", {Kind::bcast}, [](const Problem&) { return true; }, write_binomial_bcast};
 
 }  // namespace partita::collective

@@ -5,7 +5,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write_root(const Problem& problem, const BinomialTree& tree) {
+Schedule write_root_of_binomial_gather(const Problem& problem, const BinomialTree& tree) {
   Writer writer;
   const std::int64_t bytes = problem.received[0];
   const int marked = problem.sent.empty() ? Writer::nothing : writer.mark();
@@ -25,9 +25,9 @@ Schedule write_root(const Problem& problem, const BinomialTree& tree) {
   return std::move(writer).finished();
 }
 
-Schedule write(const Problem& problem) {
+Schedule write_binomial_gather(const Problem& problem) {
   const BinomialTree tree(problem, problem.root);
-  if (problem.rank == problem.root) return write_root(problem, tree);
+  if (problem.rank == problem.root) return write_root_of_binomial_gather(problem, tree);
   Writer writer;
   const int parent = tree.rank_of(tree.parent());
   if (tree.children().empty()) {
@@ -48,6 +48,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm binomial_gather;
-const Algorithm binomial_gather = {"binomial", {Kind::gather}, [](const Problem&) { return true; }, write};
+const Algorithm binomial_gather = {
+    "binomial", {Kind::gather}, [](const Problem&) { return true; }, write_binomial_gather};
 
 }  // namespace partita::collective

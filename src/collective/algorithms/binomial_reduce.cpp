@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_binomial_reduce(const Problem& problem) {
   Writer writer;
   // Where ⊕ does not commute the ranks count from 0 on, which sends the sum to the root.
   const int top = problem.commutative ? problem.root : 0;
@@ -33,6 +33,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm binomial_reduce;
-const Algorithm binomial_reduce = {"binomial", {Kind::reduce}, [](const Problem&) { return true; }, write};
+const Algorithm binomial_reduce = {
+    "binomial", {Kind::reduce}, [](const Problem&) { return true; }, write_binomial_reduce};
 
 }  // namespace partita::collective

@@ -8,7 +8,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write_root(const Problem& problem, const BinomialTree& tree) {
+Schedule write_root_of_binomial_scatter(const Problem& problem, const BinomialTree& tree) {
   Writer writer;
   const std::int64_t bytes = problem.sent[0];
   const int marked = writer.mark();
@@ -30,9 +30,9 @@ Schedule write_root(const Problem& problem, const BinomialTree& tree) {
   return std::move(writer).finished();
 }
 
-Schedule write(const Problem& problem) {
+Schedule write_binomial_scatter(const Problem& problem) {
   const BinomialTree tree(problem, problem.root);
-  if (problem.rank == problem.root) return write_root(problem, tree);
+  if (problem.rank == problem.root) return write_root_of_binomial_scatter(problem, tree);
   Writer writer;
   const int parent = tree.rank_of(tree.parent());
   if (tree.children().empty()) {
@@ -53,6 +53,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm binomial_scatter;
-const Algorithm binomial_scatter = {"binomial", {Kind::scatter}, [](const Problem&) { return true; }, write};
+const Algorithm binomial_scatter = {
+    "binomial", {Kind::scatter}, [](const Problem&) { return true; }, write_binomial_scatter};
 
 }  // namespace partita::collective

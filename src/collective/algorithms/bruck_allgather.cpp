@@ -8,7 +8,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_bruck_allgather(const Problem& problem) {
   Writer writer;
   const auto rank_of = [&](int other) { return (problem.rank + other) % problem.size; };
   std::vector<std::int64_t> sizes = problem.received;
@@ -38,6 +38,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm bruck_allgather;
 const Algorithm bruck_allgather = {
-    "bruck", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write};
+    "bruck", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write_bruck_allgather};
 
 }  // namespace partita::collective

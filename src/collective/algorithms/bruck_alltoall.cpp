@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_bruck_alltoall(const Problem& problem) {
   Writer writer;
   const auto rank_of = [&](int other) { return (problem.rank + other + problem.size) % problem.size; };
   const std::int64_t bytes = problem.sent_block().bytes;
@@ -53,6 +53,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm bruck_alltoall;
-const Algorithm bruck_alltoall = {"bruck", {Kind::alltoall}, [](const Problem&) { return true; }, write};
+const Algorithm bruck_alltoall = {"bruck", {Kind::alltoall}, [](const Problem&) { return true; }, write_bruck_alltoall};
 
 }  // namespace partita::collective

@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_chain_bcast(const Problem& problem) {
   Writer writer;
   const int own = (problem.rank - problem.root + problem.size) % problem.size;
   const Region data = own == 0 ? problem.sent_block() : problem.received_block();
@@ -17,6 +17,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm chain_bcast;
-const Algorithm chain_bcast = {"chain", {Kind::bcast}, [](const Problem&) { return true; }, write};
+const Algorithm chain_bcast = {"chain", {Kind::bcast}, [](const Problem&) { return true; }, write_chain_bcast};
 
 }  // namespace partita::collective

@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_chain_reduce(const Problem& problem) {
   Writer writer;
   Share sum = {problem.sent_block(), writer.mark(), true};
   const auto received_from = [&](int peer) {
@@ -30,6 +30,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm chain_reduce;
-const Algorithm chain_reduce = {"chain", {Kind::reduce}, [](const Problem&) { return true; }, write};
+const Algorithm chain_reduce = {"chain", {Kind::reduce}, [](const Problem&) { return true; }, write_chain_reduce};
 
 }  // namespace partita::collective

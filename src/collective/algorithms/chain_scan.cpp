@@ -37,13 +37,14 @@ Schedule write_exscan(const Problem& problem) {
   return std::move(writer).finished();
 }
 
-Schedule write(const Problem& problem) {
+Schedule write_chain_scan(const Problem& problem) {
   return problem.kind == Kind::scan ? write_scan(problem) : write_exscan(problem);
 }
 
 }  // namespace
 
 extern const Algorithm chain_scan;
-const Algorithm chain_scan = {"chain", {Kind::scan, Kind::exscan}, [](const Problem&) { return true; }, write};
+const Algorithm chain_scan = {
+    "chain", {Kind::scan, Kind::exscan}, [](const Problem&) { return true; }, write_chain_scan};
 
 }  // namespace partita::collective

@@ -5,7 +5,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_dissemination_barrier(const Problem& problem) {
   Writer writer;
   Writer::After come;
   for (int distance = 1; distance < problem.size; distance *= 2) {
@@ -18,6 +18,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm dissemination_barrier;
-const Algorithm dissemination_barrier = {"dissemination", {Kind::barrier}, [](const Problem&) { return true; }, write};
+const Algorithm dissemination_barrier = {
+    "dissemination", {Kind::barrier}, [](const Problem&) { return true; }, write_dissemination_barrier};
 
 }  // namespace partita::collective

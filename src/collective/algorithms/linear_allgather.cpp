@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_allgather(const Problem& problem) {
   Writer writer;
   // In place the own block lies where it must be.
   const Region own = problem.sent_block();
@@ -24,6 +24,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm linear_allgather;
 const Algorithm linear_allgather = {
-    "linear", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write};
+    "linear", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write_linear_allgather};
 
 }  // namespace partita::collective

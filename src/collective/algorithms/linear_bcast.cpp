@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_bcast(const Problem& problem) {
   Writer writer;
   if (problem.rank != problem.root) {
     writer.receive(problem.root, problem.received_block());
@@ -20,6 +20,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm linear_bcast;
-const Algorithm linear_bcast = {"linear", {Kind::bcast}, [](const Problem&) { return true; }, write};
+const Algorithm linear_bcast = {"linear", {Kind::bcast}, [](const Problem&) { return true; }, write_linear_bcast};
 
 }  // namespace partita::collective

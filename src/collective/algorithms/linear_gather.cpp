@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_gather(const Problem& problem) {
   Writer writer;
   const int marked = problem.sent.empty() ? Writer::nothing : writer.mark();
   if (problem.rank != problem.root) {
@@ -24,6 +24,7 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm linear_gather;
-const Algorithm linear_gather = {"linear", {Kind::gather, Kind::gatherv}, [](const Problem&) { return true; }, write};
+const Algorithm linear_gather = {
+    "linear", {Kind::gather, Kind::gatherv}, [](const Problem&) { return true; }, write_linear_gather};
 
 }  // namespace partita::collective

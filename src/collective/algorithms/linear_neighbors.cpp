@@ -5,7 +5,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_neighbors(const Problem& problem) {
   Writer writer;
   const bool is_gather = problem.kind == Kind::neighbor_allgather || problem.kind == Kind::neighbor_allgatherv;
   const int marked = problem.sent.empty() ? Writer::nothing : writer.mark();
@@ -44,6 +44,6 @@ const Algorithm linear_neighbors = {"linear",
                                     {Kind::neighbor_allgather, Kind::neighbor_allgatherv, Kind::neighbor_alltoall,
                                      Kind::neighbor_alltoallv, Kind::neighbor_alltoallw},
                                     [](const Problem&) { return true; },
-                                    write};
+                                    write_linear_neighbors};
 
 }  // namespace partita::collective

@@ -5,7 +5,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_reduce(const Problem& problem) {
   Writer writer;
   const Share own = {problem.sent_block(), writer.mark(), true};
   if (problem.rank != problem.root) {
@@ -28,6 +28,6 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm linear_reduce;
-const Algorithm linear_reduce = {"linear", {Kind::reduce}, [](const Problem&) { return true; }, write};
+const Algorithm linear_reduce = {"linear", {Kind::reduce}, [](const Problem&) { return true; }, write_linear_reduce};
 
 }  // namespace partita::collective

@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_linear_scatter(const Problem& problem) {
   Writer writer;
   if (problem.rank != problem.root) {
     writer.receive(problem.root, problem.received_block());
@@ -23,6 +23,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm linear_scatter;
 const Algorithm linear_scatter = {
-    "linear", {Kind::scatter, Kind::scatterv}, [](const Problem&) { return true; }, write};
+    "linear", {Kind::scatter, Kind::scatterv}, [](const Problem&) { return true; }, write_linear_scatter};
 
 }  // namespace partita::collective

@@ -6,14 +6,16 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_pairwise_alltoall(const Problem& problem) {
   return exchange(problem, true);
 }
 
 }  // namespace
 
 extern const Algorithm pairwise_alltoall;
-const Algorithm pairwise_alltoall = {
-    "pairwise", {Kind::alltoall, Kind::alltoallv, Kind::alltoallw}, [](const Problem&) { return true; }, write};
+const Algorithm pairwise_alltoall = {"pairwise",
+                                     {Kind::alltoall, Kind::alltoallv, Kind::alltoallw},
+                                     [](const Problem&) { return true; },
+                                     write_pairwise_alltoall};
 
 }  // namespace partita::collective

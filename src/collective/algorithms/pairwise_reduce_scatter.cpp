@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_pairwise_reduce_scatter(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   Writer writer;
   Writer::After read;
@@ -36,7 +36,9 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm pairwise_reduce_scatter;
-const Algorithm pairwise_reduce_scatter = {
-    "pairwise", {Kind::reduce_scatter, Kind::reduce_scatter_block}, [](const Problem&) { return true; }, write};
+const Algorithm pairwise_reduce_scatter = {"pairwise",
+                                           {Kind::reduce_scatter, Kind::reduce_scatter_block},
+                                           [](const Problem&) { return true; },
+                                           write_pairwise_reduce_scatter};
 
 }  // namespace partita::collective

@@ -7,7 +7,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_recursive_doubling_allgather(const Problem& problem) {
   Writer writer;
   const Run run(problem.received);
   // All blocks by ranks, so that those of a group of ranks are one message.
@@ -35,6 +35,6 @@ const Algorithm recursive_doubling_allgather = {
     "recursive_doubling",
     {Kind::allgather, Kind::allgatherv},
     [](const Problem& problem) { return std::has_single_bit(static_cast<unsigned>(problem.size)); },
-    write};
+    write_recursive_doubling_allgather};
 
 }  // namespace partita::collective

@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_recursive_doubling_allreduce(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   const Fold fold(problem);
   if (fold.leaves) return left_to_the_next(problem);
@@ -33,6 +33,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm recursive_doubling_allreduce;
 const Algorithm recursive_doubling_allreduce = {
-    "recursive_doubling", {Kind::allreduce}, [](const Problem&) { return true; }, write};
+    "recursive_doubling", {Kind::allreduce}, [](const Problem&) { return true; }, write_recursive_doubling_allreduce};
 
 }  // namespace partita::collective

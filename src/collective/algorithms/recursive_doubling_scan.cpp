@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_recursive_doubling_scan(const Problem& problem) {
   Writer writer;
   const Share own = own_share(writer, problem);
   Share before;  // the sum of the last ranks before this one
@@ -44,7 +44,9 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm recursive_doubling_scan;
-const Algorithm recursive_doubling_scan = {
-    "recursive_doubling", {Kind::scan, Kind::exscan}, [](const Problem&) { return true; }, write};
+const Algorithm recursive_doubling_scan = {"recursive_doubling",
+                                           {Kind::scan, Kind::exscan},
+                                           [](const Problem&) { return true; },
+                                           write_recursive_doubling_scan};
 
 }  // namespace partita::collective

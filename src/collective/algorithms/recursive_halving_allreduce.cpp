@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_recursive_halving_allreduce(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   const Fold fold(problem);
   if (fold.leaves) return left_to_the_next(problem);
@@ -49,7 +49,9 @@ Schedule write(const Problem& problem) {
 }  // namespace
 
 extern const Algorithm recursive_halving_allreduce;
-const Algorithm recursive_halving_allreduce = {
-    "recursive_halving", {Kind::allreduce}, [](const Problem& problem) { return problem.commutative; }, write};
+const Algorithm recursive_halving_allreduce = {"recursive_halving",
+                                               {Kind::allreduce},
+                                               [](const Problem& problem) { return problem.commutative; },
+                                               write_recursive_halving_allreduce};
 
 }  // namespace partita::collective

@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_recursive_halving_reduce_scatter(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   Writer writer;
   const int own = problem.rank;
@@ -50,6 +50,6 @@ extern const Algorithm recursive_halving_reduce_scatter;
 const Algorithm recursive_halving_reduce_scatter = {"recursive_halving",
                                                     {Kind::reduce_scatter, Kind::reduce_scatter_block},
                                                     [](const Problem& problem) { return problem.commutative; },
-                                                    write};
+                                                    write_recursive_halving_reduce_scatter};
 
 }  // namespace partita::collective

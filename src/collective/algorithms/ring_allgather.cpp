@@ -4,7 +4,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_ring_allgather(const Problem& problem) {
   Writer writer;
   // In place the own block lies where it must be.
   const Region own = problem.sent_block();
@@ -26,6 +26,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm ring_allgather;
 const Algorithm ring_allgather = {
-    "ring", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write};
+    "ring", {Kind::allgather, Kind::allgatherv}, [](const Problem&) { return true; }, write_ring_allgather};
 
 }  // namespace partita::collective

@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_ring_allreduce(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   Writer writer;
   const Region mine = problem.sent_block();
@@ -52,6 +52,6 @@ Schedule write(const Problem& problem) {
 
 extern const Algorithm ring_allreduce;
 const Algorithm ring_allreduce = {
-    "ring", {Kind::allreduce}, [](const Problem& problem) { return problem.commutative; }, write};
+    "ring", {Kind::allreduce}, [](const Problem& problem) { return problem.commutative; }, write_ring_allreduce};
 
 }  // namespace partita::collective

@@ -6,7 +6,7 @@
 namespace partita::collective {
 namespace {
 
-Schedule write(const Problem& problem) {
+Schedule write_ring_reduce_scatter(const Problem& problem) {
   if (problem.size == 1) return alone(problem);
   Writer writer;
   const int own = problem.rank;
@@ -40,6 +40,6 @@ extern const Algorithm ring_reduce_scatter;
 const Algorithm ring_reduce_scatter = {"ring",
                                        {Kind::reduce_scatter, Kind::reduce_scatter_block},
                                        [](const Problem& problem) { return problem.commutative; },
-                                       write};
+                                       write_ring_reduce_scatter};
 
 }  // namespace partita::collective
