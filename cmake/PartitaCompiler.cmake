@@ -23,6 +23,16 @@ function(partita_export_only target map)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
 endfunction()
 
+# partita_in_groups(TARGET): with PARTITA_UNITY the sources of the target are compiled several at a time, as one that includes
+# them. Names in anonymous namespaces therefore differ within a target.
+function(partita_in_groups target)
+  if(PARTITA_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    # GCC takes a group for a header, in which types of anonymous namespaces would be amiss.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # One place for programs and one for libraries: in the build tree as in the installed one.
