@@ -8,6 +8,7 @@
 #     [LEVELS single ...]   one entry per MPI thread level; multiple alone where not given
 #     [SOURCE a.cpp]        instead of NAME_test.cpp
 #     [SOURCES b.cpp ...]   beside it
+#     [TOGETHER group]      where PARTITA_TEST_GROUPS is on, part of one program with the other tests of that group
 #     [DEFINITIONS D ...]   for the compiler
 #     [LIBRARIES t ...]     what to link
 #     [LABELS l ...]        for ctest -L
@@ -19,6 +20,7 @@
 # A test ends with 0 (passed), 77 (every case in it skipped; the reason stands in its output as a line
 # "skipped: ...") or anything else (failed).
 
+option(PARTITA_TEST_GROUPS "Compile and link tests of a group together: half the time, but a change compiles many of them" OFF)
 set(PARTITA_TEST_TIME_FACTOR 1 CACHE STRING "Multiplies the time limits of all tests (slow machines, valgrind)")
 
 # What a file of pytest is given to start jobs: the launcher.
@@ -116,6 +118,15 @@ function(partita_add_pytest name file)
   partita_add_test_entry(${name} ${limits} LABELS ${arg_LABELS} ENV ${arg_ENV} COMMAND ${command})
 endfunction()
 
+# partita_test_program(NAME PROGRAM ENV): the target that has the test NAME, and what its entries find in their environment:
+# of a group the files of which each runs the cases (tests/support/chosen_files.hpp).
+function(partita_test_program name program env)
+  get_property(target GLOBAL PROPERTY PARTITA_PROGRAM_OF_${name})
+  get_property(files GLOBAL PROPERTY PARTITA_FILES_OF_${name})
+  set(${program} ${target} PARENT_SCOPE)
+  set(${env} ${files} PARENT_SCOPE)
+endfunction()
+
 # partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [WAITS] [ENV ...]): more
 # entries of the test NAME, called NAME.VARIANT.ranksN..., with another environment.
 function(partita_test_variant name variant)
@@ -134,8 +145,9 @@ function(partita_test_variant name variant)
   if(arg_LEVELS)
     set(levels ${arg_LEVELS})
   endif()
+  partita_test_program(${name} program chosen_files)
   foreach(ranks IN LISTS arg_RANKS)
-    partita_test_command(command ${ranks} $<TARGET_FILE:${name}_test>)
+    partita_test_command(command ${ranks} $<TARGET_FILE:${program}>)
     set(processors ${ranks})
     if(arg_WAITS)
       set(processors 1)
@@ -143,7 +155,7 @@ function(partita_test_variant name variant)
     foreach(link IN LISTS links)
       foreach(level IN LISTS levels)
         set(entry ${name})
-        set(env ${arg_ENV})
+        set(env ${chosen_files} ${arg_ENV})
         if(variant)
           string(APPEND entry .${variant})
         endif()
@@ -163,8 +175,19 @@ function(partita_test_variant name variant)
   endforeach()
 endfunction()
 
+# partita_test_executable(TARGET): a program of tests, still without sources.
+function(partita_test_executable target)
+  add_executable(${target})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  # The watchdog prints the names of the functions in which a rank hangs.
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON CXX_VISIBILITY_PRESET default)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src"
+                             "${PROJECT_SOURCE_DIR}/include")
+  target_precompile_headers(${target} REUSE_FROM partita_test_headers)
+endfunction()
+
 function(partita_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS;WAITS;COMPUTES" "GPUS;TIMEOUT;SOURCE" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "DISTINCT_GPUS;WAITS;COMPUTES" "GPUS;TIMEOUT;SOURCE;TOGETHER" "RANKS;LINKS;LEVELS;SOURCES;DEFINITIONS;LIBRARIES;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -173,19 +196,28 @@ function(partita_test name)
   if(NOT arg_SOURCE)
     set(arg_SOURCE ${name}_test.cpp)
   endif()
-  add_executable(${target} ${arg_SOURCE} ${arg_SOURCES})
-  target_compile_features(${target} PRIVATE cxx_std_20)
-  # The watchdog prints the names of the functions in which a rank hangs.
-  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON CXX_VISIBILITY_PRESET default)
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src"
-                             "${PROJECT_SOURCE_DIR}/include")
+  set(chosen_files "")
+  if(PARTITA_TEST_GROUPS AND arg_TOGETHER)
+    set(target ${arg_TOGETHER}_tests)
+    set(files ${arg_SOURCE} ${arg_SOURCES})
+    list(TRANSFORM files REPLACE ".*/" "")
+    list(JOIN files "," files)
+    set(chosen_files PARTITEST_FILES=${files})
+  endif()
+  set_property(GLOBAL PROPERTY PARTITA_PROGRAM_OF_${name} ${target})
+  set_property(GLOBAL PROPERTY PARTITA_FILES_OF_${name} "${chosen_files}")
+  if(NOT TARGET ${target})
+    partita_test_executable(${target})
+    if(chosen_files)
+      partita_in_groups(${target})
+    endif()
+  endif()
+  target_sources(${target} PRIVATE ${arg_SOURCE} ${arg_SOURCES})
   target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
-  target_precompile_headers(${target} REUSE_FROM partita_test_headers)
   if(arg_COMPUTES)
     partita_computes(${target})
   endif()
-
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -198,8 +230,9 @@ function(partita_test name)
   endif()
 
   if(NOT arg_RANKS)
-    target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main)
-    partita_add_test_entry(${name} TIMEOUT "${arg_TIMEOUT}" LABELS unit ${arg_LABELS} ENV ${arg_ENV} COMMAND ${target})
+    target_link_libraries(${target} PRIVATE partita_unit_main)
+    partita_add_test_entry(${name} TIMEOUT "${arg_TIMEOUT}" LABELS unit ${arg_LABELS} ENV ${chosen_files} ${arg_ENV}
+                           COMMAND ${target})
     return()
   endif()
 

@@ -17,7 +17,8 @@ foreach(suite property matching completion early threads soak)
     set(less PARTITEST_EPOCHS=6000)
   endif()
   partita_test_variant(${suite} gpu RANKS 2 LINKS auto direct ucx mpi LABELS gpu ENV ${in_gpu_memory} ${less})
-  list(APPEND suites ${suite}_test)
+  partita_test_program(${suite} program chosen_files)
+  list(APPEND programs ${program})
 endforeach()
 partita_test_variant(property gpu RANKS 1 4 LABELS gpu ENV ${in_gpu_memory} PARTITEST_ITERATIONS=10)
 # Link mpi moves no GPU memory itself.
@@ -28,4 +29,5 @@ partita_test(gpu_collectives RANKS 1 2 4 LINKS auto direct ucx mpi GPUS 1 DEFINI
              LIBRARIES partita ENV PARTITA_TIMEOUT=20)
 
 # What these entries run is built with the GPU tests.
-add_custom_target(gpu_suites ALL DEPENDS ${suites} link_contract_test)
+partita_test_program(link_contract program chosen_files)
+add_custom_target(gpu_suites ALL DEPENDS ${programs} ${program})

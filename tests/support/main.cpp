@@ -10,6 +10,7 @@
 #include <string>
 
 #include "apps/support/own_mpi.hpp"
+#include "support/chosen_files.hpp"
 #include "support/gather.hpp"
 #include "support/gpu_memory.hpp"
 #include "support/job.hpp"
@@ -124,6 +125,7 @@ long environment_number(const char* name, long otherwise) {
 int main(int argc, char** argv) {
   using namespace partita::test;
   testing::InitGoogleTest(&argc, argv);
+  run_chosen_files_only();
   start_mpi(argc, argv);
   start_watchdog(rank(), environment_number("PARTITEST_LIMIT", 60));
   if (gpus_here() < gpus_needed()) {
