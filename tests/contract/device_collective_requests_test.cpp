@@ -26,7 +26,7 @@ constexpr RequestKind request_kinds[] = {RequestKind::allreduce, RequestKind::al
                                          RequestKind::reduce};
 constexpr int marked_partitions = 5, marked_count = 3;
 /// Of a bcast and a reduce.
-constexpr int root = 1;
+constexpr int root_of_requests = 1;
 
 const char* name_of(RequestKind kind) {
   constexpr const char* names[] = {"allreduce", "allgather", "bcast", "reduce"};
@@ -73,9 +73,11 @@ class RequestCase {
   RequestCase(const RequestCase&) = delete;
   RequestCase& operator=(const RequestCase&) = delete;
 
-  bool marks() const { return kind_ != RequestKind::bcast || rank() == root; }
+  bool marks() const { return kind_ != RequestKind::bcast || rank() == root_of_requests; }
   bool receives() const {
-    return kind_ == RequestKind::bcast ? rank() != root : kind_ == RequestKind::reduce ? rank() == root : true;
+    return kind_ == RequestKind::bcast    ? rank() != root_of_requests
+           : kind_ == RequestKind::reduce ? rank() == root_of_requests
+                                          : true;
   }
   void create() { ASSERT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS); }
   void free_device_request() { EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS); }
@@ -95,7 +97,7 @@ class RequestCase {
     for (int i = 0; receives() && i < marked_count; ++i) {
       const int at = partition * marked_count + i;
       if (kind_ == RequestKind::bcast) {
-        ASSERT_EQ(ints(sent_)[at], value(root, epoch, partition, i)) << where(epoch, partition);
+        ASSERT_EQ(ints(sent_)[at], value(root_of_requests, epoch, partition, i)) << where(epoch, partition);
       } else if (kind_ == RequestKind::allgather) {
         for (const int r : all) {
           ASSERT_EQ(ints(received_)[r * marked_partitions * marked_count + at], value(r, epoch, partition, i))
@@ -158,10 +160,11 @@ class RequestCase {
         return Partita_Pallgather_init(in, marked_partitions, marked_count, MPI_INT, out, marked_count, MPI_INT,
                                        MPI_COMM_WORLD, info, &request);
       case RequestKind::bcast:
-        return Partita_Pbcast_init(in, marked_partitions, marked_count, MPI_INT, root, MPI_COMM_WORLD, info, &request);
+        return Partita_Pbcast_init(in, marked_partitions, marked_count, MPI_INT, root_of_requests, MPI_COMM_WORLD, info,
+                                   &request);
       case RequestKind::reduce:
-        return Partita_Preduce_init(in, out, marked_partitions, marked_count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD,
-                                    info, &request);
+        return Partita_Preduce_init(in, out, marked_partitions, marked_count, MPI_INT, MPI_SUM, root_of_requests,
+                                    MPI_COMM_WORLD, info, &request);
     }
     return MPI_ERR_OTHER;
   }
@@ -292,12 +295,12 @@ TEST_P(CollectiveKernels, begin_in_an_open_epoch) {
   Random random(job_seed(), static_cast<std::uint64_t>(rank()));
   for (int epoch = 1; epoch <= 2 && !HasFailure(); ++epoch) {
     collective.start();
-    if (rank() == root) {
+    if (rank() == root_of_requests) {
       collective.create();
       collective.mark_in_any_order(epoch, random);
     }
     harness_barrier();
-    if (rank() != root) {
+    if (rank() != root_of_requests) {
       collective.create();
       collective.mark_in_any_order(epoch, random);
     }

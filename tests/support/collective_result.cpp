@@ -39,10 +39,11 @@ std::uint8_t element(const Shape& shape, std::uint8_t bits, std::int64_t byte) {
   return static_cast<std::uint8_t>(byte % 2 == 0 ? 1 + bits % (prime - 1) : bits % prime);
 }
 
-Bytes combined(const Case& made, const std::vector<Case::Origin>& origins, int partition, const Contents& contents) {
-  Bytes sum;
+SimulatedBytes combined(const Case& made, const std::vector<Case::Origin>& origins, int partition,
+                        const Contents& contents) {
+  SimulatedBytes sum;
   for (const Case::Origin& origin : origins) {
-    Bytes next(index(made.problems[index(origin.rank)].sent[index(origin.block)]));
+    SimulatedBytes next(index(made.problems[index(origin.rank)].sent[index(origin.block)]));
     for (std::size_t byte = 0; byte < next.size(); ++byte) {
       next[byte] = contents.sent(origin.rank, partition, origin.block, static_cast<std::int64_t>(byte));
     }

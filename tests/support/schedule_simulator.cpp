@@ -314,7 +314,7 @@ bool Simulator::deliver(const Event& event) {
   const Action& send = action_of(event);
   const Meeting& meeting = receives_[index(sender.rank)][index(event.action)];
   const int receiver = meeting.rank * partitions_ + sender.partition;
-  const Bytes& early = sender.early[index(event.action)];
+  const SimulatedBytes& early = sender.early[index(event.action)];
   const std::uint8_t* from = early.empty() ? memory_of(sender, send.from) : early.data();
   std::uint8_t* to = memory_of(parties_[index(receiver)], action_of({{}, receiver, meeting.action}).to);
   const bool all = random_.bits() % 4 != 0;
@@ -338,8 +338,8 @@ void Simulator::finish(int party, int action) {
   parties_[index(party)].walk.finish(action, [&](int other) { begin(party, other); });
 }
 
-Bytes Simulator::received(int rank, int partition, int block) const {
-  const Bytes& memory = parties_[index(rank * partitions_ + partition)].memory;
+SimulatedBytes Simulator::received(int rank, int partition, int block) const {
+  const SimulatedBytes& memory = parties_[index(rank * partitions_ + partition)].memory;
   const Region region = problems_[index(rank)].received_block(block);
   const auto first = memory.begin() + layouts_[index(rank)].address(region);
   return {first, first + region.bytes};

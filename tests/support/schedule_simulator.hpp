@@ -12,7 +12,7 @@
 
 namespace partita::test {
 
-using Bytes = std::vector<std::uint8_t>;
+using SimulatedBytes = std::vector<std::uint8_t>;
 
 /// Where the blocks and the slots of one partition lie in its rank's memory. What MPI_IN_PLACE makes the same memory
 /// has the same addresses.
@@ -68,7 +68,7 @@ class Simulator {
             int partitions, Random& random);
   /// One epoch, over garbage. What kept it from its end, or nothing.
   std::string run(const Contents& contents);
-  Bytes received(int rank, int partition, int block) const;
+  SimulatedBytes received(int rank, int partition, int block) const;
   /// The first change to what is the caller's outside of `except`, blocks of the receive buffer; or nothing.
   std::string changed(int rank, int partition, const std::vector<int>& except) const;
 
@@ -90,9 +90,9 @@ class Simulator {
     int rank;
     int partition;
     collective::Walk walk;
-    Bytes memory;
-    Bytes callers;             // what the caller's memory would be if nobody else wrote there
-    std::vector<Bytes> early;  // by actions: what a send read when it began
+    SimulatedBytes memory;
+    SimulatedBytes callers;             // what the caller's memory would be if nobody else wrote there
+    std::vector<SimulatedBytes> early;  // by actions: what a send read when it began
   };
   const collective::Action& action_of(const Event& event) const;
   std::uint8_t* memory_of(Party& party, const collective::Region& region);
