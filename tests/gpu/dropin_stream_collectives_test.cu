@@ -50,7 +50,7 @@ TEST_P(DropinStreamCollective, runs_between_kernels) {
   const GpuBuffer memory(static_cast<std::int64_t>(sizeof(int)) * (2 * count + 2));
   auto* const sent = reinterpret_cast<int*>(memory.data());
   int *const received = sent + count, *const epoch = received + count, *const wrong = epoch + 1;
-  memory.clear();
+  CUDA_OK(cudaMemset(epoch, 0, 2 * sizeof(int)));
   MPI_Request request = make(sent, received);
   const Stream stream;
   cudaStream_t native = stream;

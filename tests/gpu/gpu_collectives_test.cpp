@@ -793,13 +793,5 @@ TEST_F(RefusedOnGpus, are_buffers_some_of_which_lie_in_host_memory) {
   expect_refusal(host.data(), out_.address(), MPI_INT, MPI_SUM, MPI_ERR_BUFFER, "is host memory");
 }
 
-TEST_F(RefusedOnGpus, are_collectives_without_partitions) {
-  Partita_Request request = PARTITA_REQUEST_NULL;
-  EXPECT_ERROR(Partita_Allreduce_init(in_.address(), out_.address(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                                      MPI_INFO_NULL, &request),
-               MPI_ERR_BUFFER, "Allreduce_init", "is memory of GPU", "expected is host memory");
-  EXPECT_EQ(request, PARTITA_REQUEST_NULL);
-}
-
 }  // namespace
 }  // namespace partita::test

@@ -76,7 +76,7 @@ class Graph {
  public:
   /// `body` asks `stream` for it.
   template <class Body>
-  Graph(const partita::apps::Stream& stream, Body body) : stream_(stream) {
+  Graph(const partita::apps::Stream& stream, const Body& body) : stream_(stream) {
     // Other threads of the process, the progress engine's for one, may do what they like meanwhile.
     PARTITA_APPS_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
     body();
