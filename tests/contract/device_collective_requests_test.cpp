@@ -34,7 +34,7 @@ const char* name_of(RequestKind kind) {
 }
 
 /// What `rank` sends.
-int value(int rank, int epoch, int partition, int element) {
+int marked_value(int rank, int epoch, int partition, int element) {
   return 1000 * epoch + 100 * rank + 10 * partition + element;
 }
 
@@ -86,7 +86,7 @@ class RequestCase {
 
   void write(int epoch, int partition) {
     for (int i = 0; i < marked_count; ++i)
-      ints(sent_)[partition * marked_count + i] = value(rank(), epoch, partition, i);
+      ints(sent_)[partition * marked_count + i] = marked_value(rank(), epoch, partition, i);
   }
   void write_all(int epoch) {
     for (int p = 0; marks() && p < marked_partitions; ++p) write(epoch, p);
@@ -97,15 +97,15 @@ class RequestCase {
     for (int i = 0; receives() && i < marked_count; ++i) {
       const int at = partition * marked_count + i;
       if (kind_ == RequestKind::bcast) {
-        ASSERT_EQ(ints(sent_)[at], value(root_of_requests, epoch, partition, i)) << where(epoch, partition);
+        ASSERT_EQ(ints(sent_)[at], marked_value(root_of_requests, epoch, partition, i)) << where(epoch, partition);
       } else if (kind_ == RequestKind::allgather) {
         for (const int r : all) {
-          ASSERT_EQ(ints(received_)[r * marked_partitions * marked_count + at], value(r, epoch, partition, i))
+          ASSERT_EQ(ints(received_)[r * marked_partitions * marked_count + at], marked_value(r, epoch, partition, i))
               << where(epoch, partition) << ", rank " << r;
         }
       } else {
         int sum = 0;
-        for (const int r : all) sum += value(r, epoch, partition, i);
+        for (const int r : all) sum += marked_value(r, epoch, partition, i);
         ASSERT_EQ(ints(received_)[at], sum) << where(epoch, partition);
       }
     }

@@ -27,20 +27,22 @@ std::string name_without_folder(const char* file) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-/// The cases that other files define, as a filter of GoogleTest names what shall not run.
+/// The cases that other files define, as a filter of GoogleTest names what shall not run; whole suites where it can.
 std::string cases_of_others(const std::set<std::string>& chosen, bool& some_are_chosen) {
   const testing::UnitTest& program = *testing::UnitTest::GetInstance();
   std::string others;
   for (int s = 0; s < program.total_test_suite_count(); ++s) {
     const testing::TestSuite& suite = *program.GetTestSuite(s);
+    std::string of_suite;
+    int count = 0;
     for (int c = 0; c < suite.total_test_count(); ++c) {
       const testing::TestInfo& test = *suite.GetTestInfo(c);
-      if (chosen.contains(name_without_folder(test.file()))) {
-        some_are_chosen = true;
-      } else {
-        others += std::string(":") + suite.name() + "." + test.name();
-      }
+      if (chosen.contains(name_without_folder(test.file()))) continue;
+      of_suite += std::string(":") + suite.name() + "." + test.name();
+      ++count;
     }
+    if (count < suite.total_test_count()) some_are_chosen = true;
+    others += count == suite.total_test_count() ? std::string(":") + suite.name() + ".*" : of_suite;
   }
   return others;
 }
