@@ -26,13 +26,16 @@ class MessageRun {
     const Grid moving = moving_grid(moves_bytes);
     if (step_ != MessageStep::wait) return add_together(message, moving);
     if (moves_bytes <= most_bytes_of_waiting_blocks) return add_together(message, waiting_grid(moves_bytes));
-    launch_of(MessageStage::decide).add(message, {1, threads_of_a_warp});
-    launch_of(MessageStage::move).add(message, moving);
+    launches_.push_back(launch_of(MessageStage::decide));
+    launches_.back().add(message, {1, threads_of_a_warp});
+    launches_.push_back(launch_of(MessageStage::move));
+    launches_.back().add(message, moving);
   }
 
   /// Asks `stream`. Throws Error.
   void launch(Stream& stream) const {
-    for (const Launch& each : launches_) stream.launch({each.blocks, each.threads}, each.run);
+    for (const Launch& each : launches_) each.ask(stream);
+    if (together_.run.count > 0) together_.ask(stream);
   }
 
  private:
@@ -47,39 +50,39 @@ class MessageRun {
       blocks += grid.blocks;
       threads = std::max(threads, grid.threads);
     }
+    void ask(Stream& stream) const { stream.launch({blocks, threads}, run); }
   };
 
   static constexpr unsigned threads_of_a_warp = 32;
-  static constexpr std::size_t nothing = ~std::size_t{0};
   /// A block moves so much where that takes no longer than to bring more blocks together.
-  static constexpr std::int64_t most_bytes_of_a_block = 32 * 1024;
+  static constexpr std::int64_t most_bytes_of_a_block = 64 * 1024;
+  static constexpr unsigned most_threads = 512;
   static constexpr unsigned most_moving_blocks = 256;
   /// A wait keeps no more of the GPU than a few small blocks: what it waits for needs room, too.
   static constexpr unsigned most_waiting_threads = 256;
   static constexpr std::int64_t bytes_of_a_waiting_block = 64 * 1024;
   static constexpr std::int64_t most_bytes_of_waiting_blocks = 4 * bytes_of_a_waiting_block;
 
-  static Grid small_grid(std::int64_t bytes) {
+  static Grid one_block(std::int64_t bytes, unsigned most) {
     constexpr std::int64_t bytes_of_a_warp = 16 * threads_of_a_warp;
-    constexpr std::int64_t most_warps = most_waiting_threads / threads_of_a_warp;
-    const std::int64_t warps = std::clamp<std::int64_t>((bytes + bytes_of_a_warp - 1) / bytes_of_a_warp, 1, most_warps);
-    return {1, static_cast<unsigned>(warps) * threads_of_a_warp};
+    const std::int64_t warps = (bytes + bytes_of_a_warp - 1) / bytes_of_a_warp;
+    return {1, static_cast<unsigned>(std::clamp<std::int64_t>(warps, 1, most / threads_of_a_warp)) * threads_of_a_warp};
   }
   static Grid waiting_grid(std::int64_t bytes) {
-    Grid grid = small_grid(bytes);
+    Grid grid = one_block(bytes, most_waiting_threads);
     const std::int64_t blocks = (bytes + bytes_of_a_waiting_block - 1) / bytes_of_a_waiting_block;
     grid.blocks = static_cast<unsigned>(std::max<std::int64_t>(blocks, 1));
     return grid;
   }
   static Grid moving_grid(std::int64_t bytes) {
-    if (bytes <= most_bytes_of_a_block) return small_grid(bytes);
+    if (bytes <= most_bytes_of_a_block) return one_block(bytes, most_threads);
     Grid grid = grid_for(bytes);
     grid.blocks = std::min(grid.blocks, most_moving_blocks);
     return grid;
   }
 
-  Launch& launch_of(MessageStage stage) {
-    Launch& made = launches_.emplace_back();
+  Launch launch_of(MessageStage stage) const {
+    Launch made;
     made.run.step = step_;
     made.run.stage = stage;
     made.run.report = report_;
@@ -87,18 +90,18 @@ class MessageRun {
     return made;
   }
   void add_together(StreamMessage* message, Grid grid) {
-    if (together_ == nothing || launches_[together_].run.count == RunMessages::most) {
-      together_ = launches_.size();
-      launch_of(MessageStage::all);
+    if (together_.run.count == RunMessages::most) {
+      launches_.push_back(together_);
+      together_ = launch_of(MessageStage::all);
     }
-    launches_[together_].add(message, grid);
+    together_.add(message, grid);
   }
 
   const MessageStep step_;
   const partita_u64 limit_ns_;
   const partita_u32 report_;
+  Launch together_ = launch_of(MessageStage::all);  ///< what more messages can join; goes last
   std::vector<Launch> launches_;
-  std::size_t together_ = nothing;  ///< the launch that more messages can join
 };
 
 }  // namespace partita::memory

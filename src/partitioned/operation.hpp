@@ -119,10 +119,15 @@ class Operation : public Waiting {
   /// Any thread: who finds it over has seen all that the queue has done with it.
   bool enqueued() const { return enqueued_.load(std::memory_order_acquire) > 0; }
   void count_enqueued(int change) { enqueued_.fetch_add(change, std::memory_order_acq_rel); }
-  /// The newest start of it that was enqueued.
+  /// The newest start of it that was enqueued, as the queue keeps it.
   struct NewestStart {
     const void* queue = nullptr;
-    bool has_wait = false;  ///< which is enqueued, too
+    bool has_wait = false;   ///< which is enqueued, too
+    std::size_t place = 0;   ///< while it has none: in the queue's list of such
+    std::uint64_t call = 0;  ///< the number of the call that looked at it last
+    /// Who runs it: the progress engine or the host; or the stream itself, whether the start could be asked for or not.
+    enum class By { others, stream, graph } by = By::others;
+    bool is_asked_for = false;
   };
   NewestStart& newest_start() { return newest_start_; }
   const NewestStart& newest_start() const { return newest_start_; }

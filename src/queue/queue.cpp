@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "queue/matching.hpp"
@@ -19,14 +20,14 @@ bool is_matched(const Operation& operation) {
   }
 }
 
-/// The set of `operations`. Throws Error where one stands in it twice.
-std::unordered_set<Operation*> distinct(std::span<Operation* const> operations) {
-  std::unordered_set<Operation*> seen;
+/// Throws Error where one of `operations` stands there twice.
+void check_distinct(std::span<Operation* const> operations) {
+  static std::atomic<std::uint64_t> calls{0};
+  const std::uint64_t call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (seen.insert(operations[i]).second) continue;
+    if (std::exchange(operations[i]->newest_start().call, call) != call) continue;
     throw Error(ErrorClass::request, "request {} stands in the array before; expected is each request once", i);
   }
-  return seen;
 }
 
 }  // namespace
@@ -41,9 +42,9 @@ void Queue::check_runnable(const Operation& operation, std::size_t place) const 
 void Queue::check_startable(const Operation& operation, std::size_t place) const {
   if (!operation.persistent()) throw not_persistent(fmt::format("request {}", place));
   if (operation.enqueued()) {
-    const auto& [queue, has_wait] = operation.newest_start();
-    const bool is_here = queue == this;
-    if (!has_wait) {
+    const Operation::NewestStart& start = operation.newest_start();
+    const bool is_here = start.queue == this;
+    if (!start.has_wait) {
       throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued", place,
                   is_here ? "this" : "another");
     }
@@ -63,9 +64,21 @@ void Queue::check_startable(const Operation& operation, std::size_t place) const
   check_runnable(operation, place);
 }
 
-std::unordered_set<Operation*> Queue::checked_starts(std::span<Operation* const> operations) const {
+void Queue::check_starts(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) check_startable(*operations[i], i);
-  return distinct(operations);
+  check_distinct(operations);
+}
+
+bool Queue::has_start(const Operation& operation) const {
+  const Operation::NewestStart& start = operation.newest_start();
+  return start.queue == this && !start.has_wait && start.place < started_.size() && started_[start.place] == &operation;
+}
+
+void Queue::forget_start(Operation& operation) {
+  const std::size_t place = operation.newest_start().place;
+  started_[place] = started_.back();
+  started_[place]->newest_start().place = place;
+  started_.pop_back();
 }
 
 void Queue::enqueue_start(std::span<Operation* const> operations) {
@@ -73,8 +86,10 @@ void Queue::enqueue_start(std::span<Operation* const> operations) {
   for (Operation* const each : operations) {
     if (!each->enqueued()) each->match_is_seen();  // an Imatch may have made it, and nobody looked
   }
-  std::unordered_set<Operation*> starting = checked_starts(operations);
-  started_.reserve(started_.size() + starting.size());
+  check_starts(operations);
+  if (started_.capacity() - started_.size() < operations.size()) {
+    started_.reserve(std::max(2 * started_.size(), started_.size() + operations.size()));
+  }
   for (Operation* const each : operations) each->count_enqueued(1);
   try {
     run_starts(operations);
@@ -82,14 +97,19 @@ void Queue::enqueue_start(std::span<Operation* const> operations) {
     for (Operation* const each : operations) each->count_enqueued(-1);
     throw;
   }
-  for (Operation* const each : operations) each->newest_start() = {this, false};
-  started_.merge(starting);  // takes no memory: all of the group are enqueued, or none is
+  for (Operation* const each : operations) {
+    Operation::NewestStart& start = each->newest_start();
+    start.queue = this;
+    start.has_wait = false;
+    start.place = started_.size();
+    started_.push_back(each);  // takes no memory: all of the group are enqueued, or none is
+  }
 }
 
 void Queue::check_waits(std::span<Operation* const> operations) const {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = *operations[i];
-    if (started_.contains(operations[i])) {
+    if (has_start(operation)) {
       check_waitable(operation, i);
       continue;
     }
@@ -98,7 +118,7 @@ void Queue::check_waits(std::span<Operation* const> operations) const {
                 is_elsewhere ? fmt::format("the start of request {} is in another queue", i)
                              : fmt::format("no start of request {} is enqueued that has no wait", i));
   }
-  distinct(operations);
+  check_distinct(operations);
 }
 
 void Queue::enqueue_wait(std::span<Operation* const> operations) {
@@ -107,7 +127,7 @@ void Queue::enqueue_wait(std::span<Operation* const> operations) {
   run_waits(operations);
   for (Operation* const each : operations) {
     each->newest_start().has_wait = true;
-    started_.erase(each);
+    forget_start(*each);
   }
 }
 

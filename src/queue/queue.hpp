@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include "core/current_error.hpp"
 #include "core/error.hpp"
@@ -43,7 +43,7 @@ class Queue : public Waiting {
   std::optional<LateError> take_late_error();
 
   /// Some operation that was started here and has no wait, or null.
-  const Operation* unawaited() const { return started_.empty() ? nullptr : *started_.begin(); }
+  const Operation* unawaited() const { return started_.empty() ? nullptr : started_.front(); }
 
  protected:
   /// Throws Error where nothing can be enqueued now.
@@ -72,12 +72,13 @@ class Queue : public Waiting {
   void keep(const Error& error, const Operation& operation);
 
  private:
-  /// The set of `operations`, each of which may start.
-  std::unordered_set<Operation*> checked_starts(std::span<Operation* const> operations) const;
+  void check_starts(std::span<Operation* const> operations) const;
   void check_startable(const Operation& operation, std::size_t place) const;
   void check_waits(std::span<Operation* const> operations) const;
+  bool has_start(const Operation& operation) const;
+  void forget_start(Operation& operation);
 
-  std::unordered_set<Operation*> started_;  ///< whose wait is not enqueued
+  std::vector<Operation*> started_;  ///< whose wait is not enqueued
   std::mutex late_mutex_;
   std::optional<LateError> late_error_;
 };

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <iterator>
 #include <ranges>
 #include <thread>
 #include <utility>
@@ -78,8 +80,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   }
   void run_starts(std::span<Operation* const> operations) override;
   void run_waits(std::span<Operation* const> operations) override;
-  Task make(Kind kind, bool holds, std::span<Operation* const> operations);
-  void enqueue(Task task);
+  void enqueue(Kind kind, bool holds, std::span<Operation* const> operations);
   void see_waits_pass();
   std::size_t under_way() const;
   bool runs_itself() const;
@@ -172,58 +173,52 @@ bool StreamQueue::runs_itself() const {
   return !tasks_.empty() && tasks_.front().kind == Kind::pass;
 }
 
-StreamQueue::Task StreamQueue::make(Kind kind, bool holds, std::span<Operation* const> operations) {
-  Task made{kind, asked_ + 1, holds, {}};
-  made.parts.reserve(operations.size());
-  for (Operation* const each : operations) made.parts.push_back({each});
-  return made;
-}
-
 /// Kernels mark only what the host has started, so that behind the start of a request that they use the stream waits
 /// for the host, though for no peer.
 void StreamQueue::run_starts(std::span<Operation* const> operations) {
+  const auto to_stream = [this](Operation* each) { return runs_.why_not(*each, captured_).empty(); };
   std::vector<Operation*> by_engine;
-  std::vector<Operation*> by_stream;
-  for (Operation* const each : operations) {
-    (runs_.why_not(*each, captured_).empty() ? by_stream : by_engine).push_back(each);
-  }
+  std::ranges::copy_if(operations, std::back_inserter(by_engine), std::not_fn(to_stream));
   const bool holds = std::ranges::any_of(by_engine, [](const Operation* each) {
     const KernelUsable* const usable = each->facets().kernel_usable;
     return usable != nullptr && usable->has_device_request();
   });
-  enqueue(make(Kind::start, holds, by_engine));
+  for (Operation* const each : by_engine) StreamRuns::leave_start(*each);
+  enqueue(Kind::start, holds, by_engine);
   memory::MessageRun together(memory::MessageStep::start, requests_.settings.timeout_s);
-  for (Operation* const each : by_stream) {
-    about(*each, [&] { runs_.start(*each, captured_, together); });
+  for (Operation* const each : operations) {
+    if (to_stream(each)) about(*each, [&] { runs_.start(*each, captured_, together); });
   }
-  if (!by_stream.empty()) about(*by_stream.front(), [&] { together.launch(*stream_); });
+  if (!operations.empty()) about(*operations.front(), [&] { together.launch(*stream_); });
 }
 
 void StreamQueue::run_waits(std::span<Operation* const> operations) {
   std::vector<Operation*> by_engine;
   memory::MessageRun together(memory::MessageStep::wait, requests_.settings.timeout_s);
   for (Operation* const each : operations) {
-    if (runs_.has_start(*each)) {
+    if (StreamRuns::has_start(*each)) {
       about(*each, [&] { runs_.wait(*each, together); });
     } else {
       by_engine.push_back(each);
     }
   }
   if (!operations.empty()) about(*operations.front(), [&] { together.launch(*stream_); });
-  enqueue(make(Kind::wait, true, by_engine));
+  enqueue(Kind::wait, true, by_engine);
 }
 
 /// The requests of waits that the stream runs by itself are the host's again behind this.
 void StreamQueue::see_waits_pass() {
-  enqueue(make(Kind::pass, false, runs_.take_waits()));
+  enqueue(Kind::pass, false, runs_.take_waits());
 }
 
 /// The task is there before the stream can come to it. No lock is held while the stream is asked, which may block until
 /// the engine has let it get on. Where the stream takes nothing more, the task fails as the others do.
-void StreamQueue::enqueue(Task task) {
-  if (task.parts.empty()) return;
-  const std::uint32_t place = task.place;
-  const bool holds = task.holds;
+void StreamQueue::enqueue(Kind kind, bool holds, std::span<Operation* const> operations) {
+  if (operations.empty()) return;
+  const std::uint32_t place = asked_ + 1;
+  Task task{kind, place, holds, {}};
+  task.parts.reserve(operations.size());
+  for (Operation* const each : operations) task.parts.push_back({each});
   {
     const std::lock_guard lock(mutex_);
     Task& added = tasks_.emplace_back(std::move(task));

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace partita {
+namespace {
+
+using By = Operation::NewestStart::By;
+
+}  // namespace
 
 std::string StreamRuns::why_not(const Operation& operation, bool captured) const {
   const StreamRunnable* const runnable = operation.facets().stream_runnable;
@@ -26,8 +31,7 @@ void StreamRuns::check_runnable(const Operation& operation, std::size_t place, b
 
 /// A graph that holds one of the two and not the other would repeat half of an epoch.
 void StreamRuns::check_waitable(const Operation& operation, std::size_t place, bool captured) const {
-  const auto found = starts_.find(&operation);
-  const bool has_captured_start = found != starts_.end() && found->second.captured;
+  const bool has_captured_start = operation.newest_start().by == By::graph;
   if (has_captured_start == captured) return;
   if (captured) {
     throw Error(ErrorClass::arg,
@@ -41,20 +45,22 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
 }
 
 void StreamRuns::start(Operation& operation, bool captured, memory::MessageRun& together) {
-  Start& added = starts_.insert_or_assign(&operation, Start{captured, false}).first->second;
+  Operation::NewestStart& start = operation.newest_start();
+  start.by = captured ? By::graph : By::stream;
+  start.is_asked_for = false;
   operation.facets().stream_runnable->enqueue_start(stream_, captured, together);
-  added.succeeded = true;
+  start.is_asked_for = true;
 }
 
 void StreamRuns::wait(Operation& operation, memory::MessageRun& together) {
-  const Start start = starts_.extract(&operation).mapped();
-  if (!start.succeeded || start.captured) {
+  const auto [is_asked_for, by] = std::pair(operation.newest_start().is_asked_for, operation.newest_start().by);
+  if (!is_asked_for || by == By::graph) {
     operation.count_enqueued(-1);  // nobody sees how often the graph passes
   } else {
     waited_.push_back(&operation);
     count_.store(waited_.size(), std::memory_order_relaxed);
   }
-  if (start.succeeded) operation.facets().stream_runnable->enqueue_wait(stream_, together);
+  if (is_asked_for) operation.facets().stream_runnable->enqueue_wait(stream_, together);
 }
 
 std::vector<Operation*> StreamRuns::take_waits() {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "memory/stream.hpp"
@@ -27,11 +26,15 @@ class StreamRuns {
   /// Throws Error where just one of start and wait would be captured.
   void check_waitable(const Operation& operation, std::size_t place, bool captured) const;
 
+  /// The start of `operation` goes to others.
+  static void leave_start(Operation& operation) { operation.newest_start().by = Operation::NewestStart::By::others; }
   /// Asks the stream for the start, or adds it to `together`, which the caller launches there next. Where that throws,
   /// the wait has nothing to wait for.
   void start(Operation& operation, bool captured, memory::MessageRun& together);
-  /// Whether the newest start of `operation` in this queue went to the stream, and has no wait.
-  bool has_start(const Operation& operation) const { return starts_.contains(&operation); }
+  /// Whether the start of `operation`, the newest one in this queue, went to the stream; else it says so.
+  static bool has_start(const Operation& operation) {
+    return operation.newest_start().by != Operation::NewestStart::By::others;
+  }
   /// Asks for the wait likewise. Whether it may throw or not, the operation counts as enqueued until pass().
   void wait(Operation& operation, memory::MessageRun& together);
 
@@ -41,13 +44,7 @@ class StreamRuns {
   std::vector<Operation*> take_waits();
 
  private:
-  struct Start {
-    bool captured;
-    bool succeeded;
-  };
-
   memory::Stream& stream_;
-  std::unordered_map<const Operation*, Start> starts_;  ///< without a wait
   std::vector<Operation*> waited_;
   std::atomic<std::size_t> count_{0};  ///< of `waited_`
 };
