@@ -33,6 +33,7 @@ SWEEP = "transport-sweep"
 SWEPT = (1, 2, 4, 8, 16, 32, 64)  # transport partitions
 MIB = 1024 * 1024
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
+BOARDS = (256, 1024, 4096)  # likewise
 
 
 # ---- Running ----------------------------------------------------------------------------------------------------------
@@ -86,6 +87,8 @@ def planned_runs(options):
     ]
     runs += [Run("jacobi", ["--device", "gpu", "--mode", "all", "--size", str(cells), str(cells), "--max-iterations", "500", "--repeat", "3",
                             "--no-picture", *nccl], "jacobi2d", str(cells)) for cells in PLATES[:2 if options.quick else None]]
+    runs += [Run("life", ["--device", "gpu", "--size", str(cells), str(cells), "--no-verify", "--no-picture"], "life", str(cells))
+             for cells in BOARDS[:2 if options.quick else None]]
     if options.tune:
         runs.append(Run("bandwidth-tuning", ["partitioned.bandwidth", "-m", "1M:64M", "--blocks", "64,128,256",
                                              "--block-threads", "256,512,1024", "--nccl", "none", "-i", "10"]))

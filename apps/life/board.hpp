@@ -43,6 +43,7 @@ class Board {
 
   /// From here on games are played on this rank's GPU, after gpu::Player::choose_device. Collective.
   void move_to_gpu();
+  bool on_gpu() const { return player_ != nullptr; }
   /// The GPUs of the job, for people.
   std::string describe_device() const { return player_->describe(); }
   /// Why `mode`, one of the device's, cannot run in this job, the same on every rank; nothing if it can. Collective.

@@ -12,12 +12,14 @@ ordered_json job_record(const Board& board) {
   ordered_json halos = ordered_json::object();
   for (const Edge& edge : edges_of(board.shape()))
     halos[std::string(edge.name)] = {{"cells", edge.message.cells}, {"partitions", edge.message.partitions}};
-  return {{"mpi", partita::apps::mpi_library_version()},
-          {"ranks", division.ranks()},
-          {"rank_grid", {division.rank_rows, division.rank_columns}},
-          {"cells", {division.rows, division.columns}},
-          {"block_of_rank_0", {board.shape().rows, board.shape().columns}},
-          {"halos_of_rank_0", halos}};
+  ordered_json record = {{"mpi", partita::apps::mpi_library_version()},
+                         {"ranks", division.ranks()},
+                         {"rank_grid", {division.rank_rows, division.rank_columns}},
+                         {"cells", {division.rows, division.columns}},
+                         {"block_of_rank_0", {board.shape().rows, board.shape().columns}},
+                         {"halos_of_rank_0", halos}};
+  if (board.on_gpu()) record["gpus"] = board.describe_device();
+  return record;
 }
 
 ordered_json game_record(const Options& options) {

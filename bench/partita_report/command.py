@@ -9,7 +9,7 @@ from partita_report import charts, compare, summary
 from partita_report.failure import Failure
 from partita_report.results import read_figures
 
-DESCRIPTION = """Charts, summaries and comparisons of what `partita bench --json` wrote, and `partita run jacobi2d --json`.
+DESCRIPTION = """Charts, summaries and comparisons of what `partita bench --json` wrote, and `partita run jacobi2d --json` or `life`.
 
   partita report latency.json --output charts
   partita report job-1.json job-2.json --csv latency.csv

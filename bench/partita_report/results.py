@@ -1,4 +1,4 @@
-"""Reads result files: JSON of `partita bench`, of the app jacobi2d, and the CSV of summary.py."""
+"""Reads result files: JSON of `partita bench`, of the apps jacobi2d and life, and the CSV of summary.py."""
 import dataclasses
 import json
 import os
@@ -9,7 +9,7 @@ from partita_report import intervals
 from partita_report.failure import Failure
 from partita_report.summary import figure_of, from_csv, meta_text, to_csv
 
-JACOBI_YARDSTICKS = ("traditional-device", "traditional", "nonblocking")  # the first that a record has
+YARDSTICKS = ("traditional-device", "traditional", "nonblocking")  # the first that a record has
 
 
 @dataclasses.dataclass
@@ -94,8 +94,8 @@ def jobs_in(found):
 
 
 def read_job(source, found):
-    if found.get("app") == "jacobi2d":
-        return [jacobi_job(source, found)]
+    if "app" in found:
+        return [app_job(source, found)]
     rows = {}
     for row in found["rows"]:
         rows.setdefault(row.get("job", 0), []).append(bench_row(row))
@@ -121,13 +121,19 @@ def bench_meta(found):
     return {key: " ".join(value.split()) for key, value in meta.items()}
 
 
-def jacobi_job(source, found):
+def halo_share(run):
+    """What the halo is of a run; None where it does not tell."""
+    return run["halo_median_s"] / run["time_s"] if "halo_median_s" in run else run.get("halo_share")
+
+
+def app_job(source, found):
+    """Of an app on a grid."""
     job, runs = found["job"], found["runs"]
-    reference = next((mode for mode in JACOBI_YARDSTICKS if mode in runs), "")
-    meta = {"benchmark": "jacobi2d", "unit": "s", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"])}
+    reference = next((mode for mode in YARDSTICKS if mode in runs), "")
+    meta = {"benchmark": found["app"], "unit": "s", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"])}
     meta |= {key: meta_text(job[key]) for key in ("threads_per_rank", "rank_grid", "gpus") if key in job}
     meta |= {"revision": found["revision"]} if "revision" in found else {}
     rows = [Row(mode, reference, [run["time_s"] for run in each], size=job["cells"][0],
-                halo_share=statistics.median(run["halo_share"] for run in each) if "halo_share" in each[0] else None)
+                halo_share=None if halo_share(each[0]) is None else statistics.median(map(halo_share, each)))
             for mode, each in runs.items()]
     return Job(source, {key: " ".join(value.split()) for key, value in meta.items()}, rows)

@@ -16,7 +16,7 @@ import measure  # noqa: E402
 import pages  # noqa: E402
 import quoted  # noqa: E402
 from partita_report.failure import Failure  # noqa: E402
-from partita_report.results import bench_row, Job, jacobi_job, read_figures  # noqa: E402
+from partita_report.results import bench_row, Job, app_job, read_figures  # noqa: E402
 from partita_report.summary import figure_of, to_csv  # noqa: E402
 
 MEASURED = SOURCES / "docs/measurements/h200-2-gpus"
@@ -167,7 +167,7 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
     assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
     runs = {"traditional": [{"time_s": 4, "halo_share": 0.2}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
-    plates = figure_of("jacobi", [jacobi_job("jacobi.json", {"job": {"mpi": "Some MPI", "ranks": 2, "cells": [64, 64]}, "runs": runs})])
+    plates = figure_of("jacobi", [app_job("jacobi.json", {"app": "jacobi2d", "job": {"mpi": "Some MPI", "ranks": 2, "cells": [64, 64]}, "runs": runs})])
     assert goals.judge(known["jacobi-kernel-halo"], plates).values == [2]
 
 
