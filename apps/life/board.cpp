@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -69,10 +70,6 @@ Board::Board(MPI_Comm world, const Division& division, const Game& game, int wan
   MPI_Comm_rank(comm_, &rank_);
   block_ = partita::apps::block_of(division_, rank_);
   shape_ = {block_.rows, block_.columns, neighbours_of(division_, rank_, game_.boundary), wanted_partitions};
-  const std::ptrdiff_t size = partita::apps::size_of(block_.rows, block_.columns);
-  memory_.resize(2 * static_cast<std::size_t>(size));
-  fields_ = {partita::apps::framed_in(memory_.data(), block_.rows, block_.columns),
-             partita::apps::framed_in(memory_.data() + size, block_.rows, block_.columns)};
 }
 
 Board::~Board() {
@@ -88,12 +85,21 @@ std::optional<std::string> Board::problem_with(std::string_view mode) const {
 }
 
 Outcome Board::play(std::string_view mode, int generations) {
-  for (const Field& field : fields_) fill(field, block_, game_);
-  current_ = 0;
-  return player_ != nullptr ? player_->play(mode, fields_[0], generations) : play_on_host(mode, generations);
+  return player_ != nullptr ? player_->play(mode, game_, block_, generations) : play_on_host(mode, generations);
+}
+
+/// The second one is made first: memory that grows moves.
+Field Board::field(std::size_t which) const {
+  const auto size = static_cast<std::size_t>(partita::apps::size_of(block_.rows, block_.columns));
+  if (memory_.size() < (which + 1) * size) memory_.resize((which + 1) * size);
+  return partita::apps::framed_in(memory_.data() + which * size, block_.rows, block_.columns);
 }
 
 Outcome Board::play_on_host(std::string_view mode, int generations) {
+  const Field second = field(1);
+  const std::array fields{field(0), second};
+  for (const Field& each : fields) fill(each, block_, game_);
+  current_ = 0;
   Outcome outcome;
   MPI_Barrier(comm_);
   const auto before = Clock::now();
@@ -106,9 +112,9 @@ Outcome Board::play_on_host(std::string_view mode, int generations) {
   Clock::duration halo_time{0};
   for (; outcome.generations < generations; ++outcome.generations) {
     const auto exchange_begin = Clock::now();
-    halo.exchange(frame_of(fields_[current_]));
+    halo.exchange(frame_of(fields[current_]));
     halo_time += Clock::now() - exchange_begin;
-    next_generation(fields_[current_], fields_[1 - current_]);
+    next_generation(fields[current_], fields[1 - current_]);
     current_ = 1 - current_;
     if (progress.due()) Progress::say(mode, fmt::format("generation {} of {}", outcome.generations, generations));
   }
@@ -121,8 +127,9 @@ Outcome Board::play_on_host(std::string_view mode, int generations) {
 std::vector<Cell> Board::gather() const {
   std::vector<Cell> whole;
   if (rank_ == 0) whole.resize(static_cast<std::size_t>(game_.rows) * static_cast<std::size_t>(game_.columns));
-  const Field& field = fields_[current_];
-  partita::apps::gather_blocks(comm_, division_, &field.at(1, 1), field.stride, MPI_UINT64_T, whole.data());
+  const Field last = field(player_ != nullptr ? 0 : current_);
+  if (player_ != nullptr) player_->copy_last(last);
+  partita::apps::gather_blocks(comm_, division_, &last.at(1, 1), last.stride, MPI_UINT64_T, whole.data());
   return whole;
 }
 

@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +57,8 @@ class Board {
 
  private:
   Outcome play_on_host(std::string_view mode, int generations);
+  /// One of two in host memory, made when it is needed.
+  Field field(std::size_t which) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
@@ -65,9 +66,8 @@ class Board {
   partita::apps::Block block_;
   Game game_;
   partita::halo_shape shape_;
-  std::vector<Cell> memory_;
-  std::array<Field, 2> fields_;
-  std::size_t current_ = 0;
+  mutable std::vector<Cell> memory_;  ///< what field() has made
+  std::size_t current_ = 0;           ///< which field holds the last generation, on the host
   std::unique_ptr<gpu::Player> player_;
 };
 

@@ -38,10 +38,12 @@ Division divide(const Options& options, int ranks) {
   return {options.game.rows, options.game.columns, dims[0], dims[1]};
 }
 
-/// The bytes that the cells take on this rank: those of its block; on rank 0 the whole board's, too, if it is wanted.
+/// The bytes that the cells take in this rank's host memory: those of its block; on rank 0 the whole board's, too, if
+/// it is wanted.
 std::int64_t bytes_of_cells(const Options& options, const Division& division, int rank) {
   const partita::apps::Block block = partita::apps::block_of(division, rank);
-  std::int64_t cells = 2 * partita::apps::size_of(block.rows, block.columns);
+  std::int64_t cells = (options.gpu ? 1 : 2) * partita::apps::size_of(block.rows, block.columns);
+  if (options.gpu && !options.verify && !options.picture) cells = 0;
   if (rank == 0 && (options.verify || options.picture)) cells += std::int64_t{division.rows} * division.columns;
   if (rank == 0 && options.verify) cells += 2 * partita::apps::size_of(division.rows, division.columns);
   return cells * std::int64_t{sizeof(Cell)};

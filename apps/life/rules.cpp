@@ -4,19 +4,13 @@
 
 #include <algorithm>
 
-#include "apps/support/mixed.hpp"
+#include "apps/life/first_generation.hpp"
 #include "apps/support/progress.hpp"
 
 namespace life {
 namespace {
 
-using partita::apps::mixed;
 using partita::apps::Progress;
-
-bool lives_at_start(const Game& game, int row, int column) {
-  const std::uint64_t place = (static_cast<std::uint64_t>(row) << 32U) | static_cast<std::uint64_t>(column);
-  return mixed(mixed(game.seed) ^ place) % 100 < static_cast<std::uint64_t>(game.density);
-}
 
 /// Fills the frame of a whole board from its own cells.
 void wrap_around(const Field& field) {
@@ -39,7 +33,8 @@ void fill(const Field& field, const partita::apps::Block& block, const Game& gam
   for (int row = 0; row <= field.rows + 1; ++row) std::fill_n(field.row(row), field.columns + 2, Cell{0});
   for (int row = 1; row <= field.rows; ++row) {
     for (int column = 1; column <= field.columns; ++column) {
-      const bool lives = lives_at_start(game, block.first_row + row - 1, block.first_column + column - 1);
+      const bool lives =
+          lives_at_start(game.seed, game.density, block.first_row + row - 1, block.first_column + column - 1);
       field.at(row, column) = lives ? 1 : 0;
     }
   }

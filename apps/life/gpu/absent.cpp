@@ -25,7 +25,11 @@ std::string Player::describe() const {
 std::optional<std::string> Player::problem_with(std::string_view /*mode*/) const {
   return reason;
 }
-Outcome Player::play(std::string_view /*mode*/, const Field& /*board*/, int /*generations*/) {
+Outcome Player::play(std::string_view /*mode*/, const Game& /*game*/, const partita::apps::Block& /*block*/,
+                     int /*generations*/) {
+  throw std::logic_error(reason);
+}
+void Player::copy_last(const Field& /*to*/) const {
   throw std::logic_error(reason);
 }
 

@@ -1,5 +1,8 @@
 #include "apps/life/gpu/kernels.hpp"
 
+#include <algorithm>
+
+#include "apps/life/first_generation.hpp"
 #include "apps/support/cuda_check.hpp"
 
 namespace life::gpu {
@@ -30,18 +33,40 @@ __global__ void __launch_bounds__(block_columns) next_generation(Field from, Fie
   }
 }
 
+__global__ void __launch_bounds__(block_columns) fill(Field field, FirstGeneration first) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column >= field.columns) return;
+  for (int row = static_cast<int>(blockIdx.y); row < field.rows; row += static_cast<int>(gridDim.y)) {
+    const bool lives = lives_at_start(first.seed, first.density, first.first_row + row, first.first_column + column);
+    field.cells[static_cast<std::ptrdiff_t>(row + 1) * field.stride + column + 1] = lives ? 1 : 0;
+  }
+}
+
+unsigned blocks_of(int count, int each) {
+  return static_cast<unsigned>((count + each - 1) / each);
+}
+
 }  // namespace
 
+void launch_fill(const Field& field, const FirstGeneration& first, cudaStream_t stream) {
+  constexpr int most_rows_at_once = 1024;
+  const dim3 grid(blocks_of(field.columns, block_columns),
+                  static_cast<unsigned>(std::min(field.rows, most_rows_at_once)));
+  fill<<<grid, block_columns, 0, stream>>>(field, first);
+  PARTITA_APPS_CUDA(cudaGetLastError());
+}
+
 void launch_next(const Field& from, const Field& to, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>((from.columns + block_columns - 1) / block_columns),
-                  static_cast<unsigned>((from.rows + rows_a_thread - 1) / rows_a_thread));
+  const dim3 grid(blocks_of(from.columns, block_columns), blocks_of(from.rows, rows_a_thread));
   next_generation<<<grid, block_columns, 0, stream>>>(from, to);
   PARTITA_APPS_CUDA(cudaGetLastError());
 }
 
-void load_kernel() {
+void load_kernels() {
   cudaFuncAttributes attributes;
-  PARTITA_APPS_CUDA(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(next_generation)));
+  for (const void* kernel : {reinterpret_cast<const void*>(fill), reinterpret_cast<const void*>(next_generation)}) {
+    PARTITA_APPS_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+  }
 }
 
 }  // namespace life::gpu

@@ -63,7 +63,7 @@ class Player::Implementation {
         memory_(2 * cells_),
         fields_{partita::apps::framed_in(memory_.data(), shape.rows, shape.columns),
                 partita::apps::framed_in(memory_.data() + cells_, shape.rows, shape.columns)} {
-    load_kernel();
+    load_kernels();
     int ranks = 1;
     MPI_Comm_size(comm, &ranks);
     spans_nodes_ = partita::apps::on_any_rank(comm, partita::apps::find_node(comm).ranks < ranks);
@@ -79,10 +79,10 @@ class Player::Implementation {
     return fmt::format("mode {} needs all ranks on one node", name);
   }
 
-  Outcome play(std::string_view name, const Field& board, int generations) {
+  Outcome play(std::string_view name, const Game& game, const partita::apps::Block& block, int generations) {
     Outcome outcome;
     const double steps_s = time_step() * generations;
-    upload(board);
+    fill({game.seed, game.density, block.first_row, block.first_column});
     MPI_Barrier(comm_);
     auto begin = Clock::now();
     const Mode& mode = mode_named(name);
@@ -106,8 +106,14 @@ class Player::Implementation {
     MPI_Barrier(comm_);
     outcome.time_s = seconds_since(begin);
     outcome.halo_s = std::max(0.0, outcome.time_s - steps_s);
-    download(board, fields_[static_cast<std::size_t>(generations % 2)]);
+    last_ = static_cast<std::size_t>(generations % 2);
     return outcome;
+  }
+
+  void copy_last(const Field& to) const {
+    PARTITA_APPS_CUDA(
+        cudaMemcpyAsync(to.cells, fields_[last_].cells, cells_ * sizeof(Cell), cudaMemcpyDeviceToHost, stream_.get()));
+    stream_.synchronise();
   }
 
  private:
@@ -144,15 +150,9 @@ class Player::Implementation {
   }
 
   /// Dead cells into both frames, too: beyond the rim of a bounded board nobody fills them.
-  void upload(const Field& board) {
+  void fill(const FirstGeneration& first) {
     PARTITA_APPS_CUDA(cudaMemsetAsync(memory_.data(), 0, memory_.bytes(), stream_.get()));
-    PARTITA_APPS_CUDA(
-        cudaMemcpyAsync(fields_[0].cells, board.cells, cells_ * sizeof(Cell), cudaMemcpyHostToDevice, stream_.get()));
-    stream_.synchronise();
-  }
-  void download(const Field& board, const Field& from) {
-    PARTITA_APPS_CUDA(
-        cudaMemcpyAsync(board.cells, from.cells, cells_ * sizeof(Cell), cudaMemcpyDeviceToHost, stream_.get()));
+    launch_fill(fields_[0], first, stream_.get());
     stream_.synchronise();
   }
 
@@ -165,6 +165,7 @@ class Player::Implementation {
   partita::apps::Stream stream_;
   DeviceMemory<Cell> memory_;
   std::array<Field, 2> fields_;
+  std::size_t last_ = 0;  ///< that of them which holds the last generation
 };
 
 std::optional<std::string> Player::choose_device(MPI_Comm world) {
@@ -181,8 +182,11 @@ std::string Player::describe() const {
 std::optional<std::string> Player::problem_with(std::string_view mode) const {
   return implementation_->problem_with(mode);
 }
-Outcome Player::play(std::string_view mode, const Field& board, int generations) {
-  return implementation_->play(mode, board, generations);
+Outcome Player::play(std::string_view mode, const Game& game, const partita::apps::Block& block, int generations) {
+  return implementation_->play(mode, game, block, generations);
+}
+void Player::copy_last(const Field& to) const {
+  implementation_->copy_last(to);
 }
 
 }  // namespace life::gpu

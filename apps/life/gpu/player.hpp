@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "apps/halo/halo.hpp"
-#include "apps/life/cell.hpp"
 #include "apps/life/outcome.hpp"
+#include "apps/life/rules.hpp"
 
 namespace life::gpu {
 
@@ -32,9 +32,11 @@ class Player {
   std::string describe() const;
   /// Why `mode` cannot run in this job, the same on every rank; nothing if it can. Collective.
   std::optional<std::string> problem_with(std::string_view mode) const;
-  /// Plays `generations` from `board` on, which holds the last one then. Collective. Throws std::runtime_error or
-  /// partita::error if the GPU or a peer fails.
-  Outcome play(std::string_view mode, const Field& board, int generations);
+  /// Plays `generations` of `game` from the first one on, this rank's cells being those of `block`. Collective. Throws
+  /// std::runtime_error or partita::error if the GPU or a peer fails.
+  Outcome play(std::string_view mode, const Game& game, const partita::apps::Block& block, int generations);
+  /// Copies the last generation of play() into host memory, with its frame.
+  void copy_last(const Field& to) const;
 
  private:
   class Implementation;
