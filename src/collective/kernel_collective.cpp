@@ -17,7 +17,6 @@ namespace partita::collective {
 namespace {
 
 /// So many of a node whose GPUs reach each other.
-constexpr int most_ranks = 8;
 /// Strips of packets where those only stand in for buffers that cannot be mapped: slots do not grow with the data.
 constexpr partita_u32 strips_of_stand_in = 8;
 
@@ -44,11 +43,11 @@ partita_u32 collective_of(const Problem& problem) {
 
 void check_served(const CollectiveArguments& arguments) {
   collective_of(arguments.problem);  // throws
-  if (arguments.problem.size > most_ranks) {
+  if (arguments.problem.size > device::most_collective_ranks) {
     throw Error(ErrorClass::comm,
                 "argument comm has {} ranks; expected of a collective whose epochs kernels open (info key "
                 "partita_driver) are up to {}",
-                arguments.problem.size, most_ranks);
+                arguments.problem.size, device::most_collective_ranks);
   }
 }
 

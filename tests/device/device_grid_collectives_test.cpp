@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "memory/reduce_bodies.cuh"
@@ -278,6 +279,27 @@ TEST_P(GridCollectives, take_buffers_that_lie_differently_on_each_rank) {
   }
 }
 
+/// Elements of a byte, so that a unit has any length. Whole words of a shorter one go at once where they lie so.
+TEST_P(GridCollectives, move_any_number_of_bytes) {
+  constexpr std::pair<std::size_t, std::size_t> sizes_and_places[] = {{1, 0},  {2, 1},  {4, 4},  {8, 0},
+                                                                      {12, 4}, {15, 0}, {33, 0}, {36, 1}};
+  for (const auto& [bytes, behind] : sizes_and_places) {
+    GroupShape shape = shape_of(GetParam(), 2, bytes);
+    shape.element = device::Element::u8;
+    shape.by = device::Combine::bxor;
+    shape.misaligned_bytes = behind;
+    run(shape, {{1, 2}, {1, 1}}, 2);
+  }
+}
+
+/// More threads than a strip has units, a multiple of that and others: of some strips, and of less than one.
+TEST_P(GridCollectives, take_blocks_of_more_threads_than_a_strip_has_units) {
+  constexpr std::size_t strip = std::size_t{device::most_share_units} * device::unit_size_bytes;
+  const auto threads = sanitized ? std::vector<unsigned>{260} : std::vector<unsigned>{256, 300, 512, 530};
+  for (const unsigned each : threads) run(shape_of(GetParam(), 2, 3 * strip + 36), {{1, each}, {1, 2}}, 2);
+  run(shape_of(GetParam(), 2, 36), {{1, threads.back()}, {1, 2}}, 2);
+}
+
 TEST_P(GridCollectives, have_strips_left_over_and_blocks_left_over) {
   run(shape_of(GetParam(), 3, std::size_t{7} * device::most_share_units * device::unit_size_bytes + 20),
       {{2, 1}, {1, 2}, {9, 1}});
@@ -330,6 +352,61 @@ TEST_P(GridCollectives, start_at_any_epoch) {
     GroupShape shape = shape_of(GetParam(), 2, 100);
     shape.before = before;
     run(shape, {{1, 1}}, 5);
+  }
+}
+
+/// Rank 1 never calls, but the packets of one of its two units are there: the thread that finds them must not complete
+/// the epoch which the other one waits for in vain.
+TEST(GridCollectiveFailures, leave_an_epoch_open_that_one_thread_of_a_block_has_waited_for_in_vain) {
+  for (const partita_u32 there : {0U, 1U}) {
+    GroupShape shape = shape_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_ALGORITHM_PACKETS}, 2, 32);
+    shape.limit_ns = 2'000'000;
+    shape.before = 6;
+    const DeviceGroup group(shape);
+    const Partita_Prequest& request = group.request(0);
+    const Epoch flag = next(shape.before);
+    unsigned char* const slot =
+        device::area_of(request, 1) + device::slots_at(request, 0, flag) + there * device::area_slot_bytes;
+    device::send_unit(slot, device::Unit{7, 8}, flag);
+    CpuKernel kernel({1, 2}, [&](unsigned) { EXPECT_EQ(group.call(0), PARTITA_DEVICE_ERR_TIMEOUT); });
+    kernel.end();
+    EXPECT_EQ(request.state->completed, shape.before);
+    EXPECT_EQ(device::low_half(request.state->head), flag) << "what the host takes for lost";
+    EXPECT_EQ(group.failure(0), partita_u32{PARTITA_DEVICE_ERR_TIMEOUT});
+    EXPECT_EQ(request.host->failure_epoch, flag);
+    EXPECT_EQ(group.call(0), PARTITA_DEVICE_ERR_ABORTED);
+    EXPECT_EQ(request.state->completed, shape.before);
+  }
+}
+
+/// In a call of several blocks, too, of which one has nothing to wait for.
+TEST(GridCollectiveFailures, leave_an_epoch_open_that_one_block_has_waited_for_in_vain) {
+  for (const partita_u32 algorithm : {PARTITA_ALGORITHM_PACKETS, PARTITA_ALGORITHM_BUFFERS}) {
+    GroupShape shape = shape_of({PARTITA_COLLECTIVE_ALLREDUCE, algorithm}, 2, 32);
+    shape.limit_ns = 2'000'000;
+    const DeviceGroup group(shape);
+    const Partita_Prequest& request = group.request(0);
+    CpuKernel kernel({3, 2}, [&](unsigned) { EXPECT_NE(group.call(0), PARTITA_DEVICE_SUCCESS); });
+    kernel.end();
+    EXPECT_EQ(request.state->completed, shape.before);
+    EXPECT_EQ(group.failure(0), partita_u32{PARTITA_DEVICE_ERR_TIMEOUT});
+    EXPECT_EQ(group.call(0), PARTITA_DEVICE_ERR_ABORTED);
+  }
+}
+
+/// What is behind it may be another request's.
+TEST(GridCollectiveFailures, leave_the_words_of_a_freed_request_alone) {
+  for (const std::size_t bytes : {0, 32}) {
+    for (const unsigned blocks : {1U, 2U}) {
+      const DeviceGroup group(shape_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_ALGORITHM_PACKETS}, 2, bytes));
+      Partita_Prequest_state& state = *group.request(0).state;
+      state.live += 2;
+      const Partita_Prequest_state before = state;
+      CpuKernel kernel({blocks, 2}, [&](unsigned) { EXPECT_EQ(group.call(0), PARTITA_DEVICE_ERR_FREED); });
+      kernel.end();
+      EXPECT_EQ(std::memcmp(&state, &before, sizeof state), 0);
+      EXPECT_EQ(group.failure(0), 0U);
+    }
   }
 }
 

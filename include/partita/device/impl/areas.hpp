@@ -11,6 +11,8 @@
 
 namespace partita::device {
 
+/// So many ranks do a collective in kernels.
+inline constexpr int most_collective_ranks = 8;
 /// Bytes that a thread moves at once, and their two packets.
 inline constexpr partita_u64 area_unit_bytes = 16;
 inline constexpr partita_u64 area_slot_bytes = 2 * area_unit_bytes;
@@ -74,12 +76,18 @@ struct UnitRange {
   partita_u64 end;
 };
 
+/// `a` / `b`, rounded up. A GPU divides 64 bits in some hundreds of cycles, and 32 bits in some tens.
+PARTITA_HOST_DEVICE constexpr partita_u64 divided_up(partita_u64 a, partita_u32 b) {
+  const partita_u64 sum = a + b - 1;
+  return sum >> 32 == 0 ? static_cast<partita_u32>(sum) / b : sum / b;
+}
+
 /// Part `index` of `range`, in so many parts of equal length, but for the last ones, which may be shorter or empty.
 /// Parts begin a multiple of 128 bytes behind its beginning.
-PARTITA_HOST_DEVICE constexpr UnitRange part_of(UnitRange range, partita_u64 parts, partita_u64 index) {
-  constexpr partita_u64 line_units = 128 / area_unit_bytes;
+PARTITA_HOST_DEVICE constexpr UnitRange part_of(UnitRange range, partita_u32 parts, partita_u32 index) {
+  constexpr partita_u32 line_units = 128 / area_unit_bytes;
   const partita_u64 units = range.end - range.begin;
-  const partita_u64 length = (units + parts * line_units - 1) / (parts * line_units) * line_units;
+  const partita_u64 length = divided_up(units, parts * line_units) * line_units;
   const partita_u64 begin = index * length < units ? index * length : units;
   return {range.begin + begin, range.begin + (units - begin < length ? units : begin + length)};
 }

@@ -37,29 +37,35 @@ template <partita_u32 kind>
 PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   if (const int code = refusal_of_collective(request, kind)) return refuse_block_call(request, code, -1);
   const partita_u32 blocks = grid_blocks();
-  int code = first_grid_barrier(request, blocks);  // every thread has done with the buffers
-  // These are written behind the barrier that ended the call before; all loads are on their way at once.
-  Partita_Prequest_state& state = *request.state;
-  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
-  Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
-  const Epoch epoch = next(completed);
   const bool first = grid_rank() == 0 && block_rank() == 0;
-  // For the host, which tells by it what was lost where a rank ends.
-  if (first && code == 0) DeviceWord<partita_u64>(state.head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
+  Partita_Prequest_state& state = *request.state;
+  // Loaded before the barrier with which the call begins, so that it is there behind it. The call before has stored it
+  // before its own last barrier, that of the block or, of several blocks, of the grid; so each thread finds the newest
+  // one. The first thread stores the next one behind this call's first barrier, which comes behind all of these loads.
+  Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
+  partita_u32 phase = 0;
+  const Entry entry = first_grid_barrier(request, blocks, &phase);  // every thread has done with the buffers
+  // Stored behind the last barrier of the call before, when it is known that no thread has failed; so it is loaded
+  // behind the first one of this call. Nobody waits for it before there is nothing else to do.
+  const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
+  const auto tell_begun = [&] {
+    // For the host, which tells by it what was lost where a rank ends.
+    const Epoch epoch = next(completed);
+    if (first) DeviceWord<partita_u64>(state.head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
+  };
+  int code = 0;
   if (request.algorithm == PARTITA_ALGORITHM_BUFFERS) {
     flag = next(flag);
-    code = move_in_buffers<kind>(request, code, flag);
+    code = move_in_buffers<kind>(request, entry, flag, tell_begun);
   } else {
-    code = move_in_packets<kind>(request, code, flag);
+    code = move_in_packets<kind>(request, entry, flag, tell_begun);
   }
-  if (block_any(code != 0)) return end_in_vain(request, code, epoch);
-  code = blocks == 1 ? 0 : last_grid_barrier(request, blocks);
-  if (code != 0) return end_in_vain(request, code, epoch);
-  if (first) {
-    // For the call after it, which begins with a barrier.
-    DeviceWord<partita_u32>(state.round).store(flag, order::memory_order_relaxed);
-    DeviceWord<partita_u32>(state.completed).store(epoch, order::memory_order_relaxed);
-  }
+  // Where another thread has failed, this does no harm: no call on the request comes behind that one.
+  if (first && code == 0) DeviceWord<partita_u32>(state.round).store(flag, order::memory_order_relaxed);
+  if (block_any(code != 0)) return end_in_vain(request, code, next(completed));
+  code = blocks == 1 ? 0 : last_grid_barrier(request, phase);
+  if (code != 0) return end_in_vain(request, code, next(completed));
+  if (first) DeviceWord<partita_u32>(state.completed).store(next(completed), order::memory_order_relaxed);
   return PARTITA_DEVICE_SUCCESS;
 }
 

@@ -53,8 +53,9 @@ PARTITA_DEVICE_INLINE unsigned char* area_at(const Partita_Prequest& request, pa
   return reinterpret_cast<unsigned char*>(request.peers[rank].device_words);
 }
 PARTITA_DEVICE_INLINE unsigned char* area_of(const Partita_Prequest& request, partita_i32 rank) {
-  return request.remote + static_cast<partita_u64>(rank) * area_bytes(request.strips);
+  return request.remote + static_cast<partita_u32>(rank) * static_cast<partita_u32>(area_bytes(request.strips));
 }
+static_assert(most_collective_ranks * area_bytes(most_strips) < 0x100000000, "in 32 bits");
 /// Calls body(rank, strip) for each other rank and, of so many strips, each one of the block, the threads of the block
 /// one after the other.
 template <class Body>
@@ -69,7 +70,9 @@ PARTITA_DEVICE_INLINE int for_each_line(const Partita_Prequest& request, partita
 #pragma unroll 1
 #endif
     for (partita_u32 n = 1; n <= others; ++n) {
-      if (turn++ % block_threads() != block_rank()) continue;
+      const bool mine = turn == block_rank();
+      turn = turn + 1 < block_threads() ? turn + 1 : 0;
+      if (!mine) continue;
       if (const int code = body(rank_behind(request, static_cast<partita_i32>(n)), strip)) return code;
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <partita/device/impl/collective_terms.cuh>
+#include <partita/device/impl/grid.cuh>
 #include <partita/device/impl/units.cuh>
 #include <partita/device/impl/wait.cuh>
 
@@ -55,31 +56,7 @@ PARTITA_DEVICE_INLINE partita_u32 strips_in_buffers(const Partita_Prequest& requ
 
 // ---- Loads and stores ----------------------------------------------------------------------------------------------
 
-/// Those of a peer's memory need no special ones: acquired flags lie between them and what others have stored there.
-template <class Word>
-PARTITA_DEVICE_INLINE Unit load_words(const unsigned char* from) {
-  constexpr int count = static_cast<int>(unit_size_bytes / sizeof(Word));
-  struct alignas(16) Words {
-    Word values[count];
-  } words;
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (int i = 0; i < count; ++i) words.values[i] = reinterpret_cast<const Word*>(from)[i];
-  return same_bits<Unit>(words);
-}
-template <class Word>
-PARTITA_DEVICE_INLINE void store_words(unsigned char* to, const Unit& unit) {
-  constexpr int count = static_cast<int>(unit_size_bytes / sizeof(Word));
-  struct alignas(16) Words {
-    Word values[count];
-  };
-  const auto words = same_bits<Words>(unit);
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (int i = 0; i < count; ++i) reinterpret_cast<Word*>(to)[i] = words.values[i];
-}
+// Those of a peer's memory need no special ones: acquired flags lie between them and what others have stored there.
 
 /// How a thread goes over its units of a range: whole ones at multiples of 16 bytes, several at once, ...
 struct WholeUnits {
@@ -92,23 +69,21 @@ struct WholeUnits {
   static constexpr int at_once = 2;
   static constexpr int reduced_at_once = 1;
 };
-/// ... or one by one any others, in words of which `bytes` divides all addresses. The last unit of a block may be
-/// shorter, by `left`.
+/// ... or one by one any others, in words of 8 bytes where that divides all addresses, `bytes`. The last unit of a
+/// block may be shorter, by `left`.
 struct AnyUnits {
   partita_u32 bytes;
 
   PARTITA_DEVICE_INLINE Unit load(const unsigned char* from, partita_u64 left) const {
-    if (left < unit_size_bytes || bytes < 4) return load_bytes(from, bytes_of_unit(left));
-    return bytes < 8 ? load_words<partita_u32>(from) : load_words<partita_u64>(from);
+    if (bytes < sizeof(partita_u64) || left < unit_size_bytes) return load_bytes(from, bytes_of_unit(left));
+    const auto* const words = reinterpret_cast<const partita_u64*>(from);
+    return {words[0], words[1]};
   }
   PARTITA_DEVICE_INLINE void store(unsigned char* to, const Unit& unit, partita_u64 left) const {
-    if (left < unit_size_bytes || bytes < 4) {
-      store_bytes(to, unit, bytes_of_unit(left));
-    } else if (bytes < 8) {
-      store_words<partita_u32>(to, unit);
-    } else {
-      store_words<partita_u64>(to, unit);
-    }
+    if (bytes < sizeof(partita_u64) || left < unit_size_bytes) return store_bytes(to, unit, bytes_of_unit(left));
+    auto* const words = reinterpret_cast<partita_u64*>(to);
+    words[0] = unit.low;
+    words[1] = unit.high;
   }
   static constexpr int at_once = 1;
   static constexpr int reduced_at_once = 1;
@@ -365,17 +340,21 @@ PARTITA_DEVICE_INLINE int await_moved(const Partita_Prequest& request, partita_u
   return code;
 }
 
-/// This thread's part of moving an epoch in the peers' buffers. All threads of a block come, with the code that each
-/// has by now, and go with another one, or 0; between some of them there is a barrier.
-template <partita_u32 kind>
-PARTITA_DEVICE_INLINE int move_in_buffers(const Partita_Prequest& request, int code, Epoch flag) {
-  if (block_any(code != 0)) return code;
-  tell_begun(request, flag);
+/// This thread's part of moving an epoch in the peers' buffers. All threads of a block come, and go with a code or 0;
+/// between some of them there is a barrier. `begun`: called before a wait for what others do.
+template <partita_u32 kind, class Begun>
+PARTITA_DEVICE_INLINE int move_in_buffers(const Partita_Prequest& request, const Entry& entry, Epoch flag,
+                                          const Begun& begun) {
+  int code = entry.code(request);
+  if (code == 0) {
+    tell_begun(request, flag);
+    begun();
+  }
   const partita_u32 strips = strips_in_buffers<kind>(request);
   // A block without strips could miss a flag: nobody waits for it before the next one is raised.
-  if (grid_rank() >= strips) return 0;
+  if (grid_rank() >= strips) return code;
   Patience patience(request);
-  code = await_begun(request, flag, patience);
+  if (code == 0) code = await_begun(request, flag, patience);
   // In place, the result lies where the first rank reads. That one waits for nobody with what it reads.
   const bool writes_what_is_read =
       kind == PARTITA_COLLECTIVE_REDUCE_SCATTER && request.sent == request.buffer && request.rank != 0;

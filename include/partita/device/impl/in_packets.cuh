@@ -2,6 +2,7 @@
 #pragma once
 
 #include <partita/device/impl/collective_terms.cuh>
+#include <partita/device/impl/grid.cuh>
 #include <partita/device/impl/packets.cuh>
 #include <partita/device/impl/units.cuh>
 
@@ -14,49 +15,63 @@ static_assert(area_unit_bytes == unit_size_bytes && area_slot_bytes == 2 * packe
 /// Units of a block.
 struct Share {
   partita_u64 begin;
-  partita_u64 units;
+  partita_u32 units;
 };
 
-PARTITA_DEVICE_INLINE Share share_at(const Partita_Prequest& request, partita_u64 index) {
+PARTITA_DEVICE_INLINE Share share_at(const Partita_Prequest& request, partita_u32 index) {
+  const partita_u32 units = static_cast<partita_u32>(request.share_units);
   const bool is_longer = index < request.longer_shares;
-  return {index * request.share_units + (is_longer ? index : request.longer_shares),
-          request.share_units + (is_longer ? 1 : 0)};
+  return {partita_u64{index} * units + (is_longer ? index : request.longer_shares), units + (is_longer ? 1 : 0)};
 }
 
 PARTITA_DEVICE_INLINE partita_u32* credit_in(unsigned char* area, partita_u32 strip) {
   return reinterpret_cast<partita_u32*>(area) + strip * words_of_line;
 }
 
-/// Where the packets of a unit lie in an area.
-PARTITA_DEVICE_INLINE partita_u64 slot_at(const Partita_Prequest& request, partita_u32 strip, partita_u32 unit,
-                                          Epoch flag) {
-  return lines_bytes(request.strips) + strip * slots_of_strip_bytes() +
-         ((flag & 1) * most_share_units + unit) * area_slot_bytes;
+/// Where the packets of a strip's first unit lie in an area, which is smaller than 4 GiB.
+PARTITA_DEVICE_INLINE partita_u32 slots_at(const Partita_Prequest& request, partita_u32 strip, Epoch flag) {
+  return static_cast<partita_u32>(lines_bytes(request.strips) + strip * slots_of_strip_bytes() +
+                                  (flag & 1) * most_share_units * area_slot_bytes);
 }
+static_assert(area_bytes(most_strips) < 0x100000000);
 
 /// One unit of a strip's share of a round.
 struct Spot {
   partita_u64 offset;  ///< in a block
-  partita_u64 bytes;   ///< of the block from there on
-  partita_u64 slot;    ///< in an area
+  partita_u32 bytes;   ///< of the unit, up to 16
+  partita_u32 slot;    ///< in an area
 };
 
 /// Calls body(Spot) for each unit of this round that the calling thread has in the strips of its block, until it gives
-/// another code than 0, which comes back. The same units whichever way they go.
+/// another code than 0, which comes back. The same units whichever way they go. Strip by strip, so that a thread
+/// without a unit is through at once, and does not hold up the others of its warp; where a strip has fewer units than
+/// the block has threads, groups of as many threads as a strip can have units each take strips of their own.
 template <class Body>
 PARTITA_DEVICE_INLINE int for_each_spot(const Partita_Prequest& request, partita_u32 round, Epoch flag,
                                         const Body& body) {
-  const partita_u32 blocks = grid_blocks();
-  for (partita_u32 i = block_rank();; i += block_threads()) {
-    const partita_u32 strip = grid_rank() + i / most_share_units * blocks;
-    if (strip >= request.strips) return 0;
-    const partita_u32 unit = i % most_share_units;
-    const Share share = share_at(request, partita_u64{round} * request.strips + strip);
-    if (unit >= share.units) continue;
-    const partita_u64 offset = (share.begin + unit) * unit_size_bytes;
-    const Spot spot{offset, block_bytes(request) - offset, slot_at(request, strip, unit, flag)};
-    if (const int code = body(spot)) return code;
+  const partita_u32 threads = block_threads();
+  const partita_u32 groups = threads < most_share_units ? 1 : threads / most_share_units;
+  const partita_u32 of_group = threads < most_share_units ? threads : most_share_units;
+  const partita_u32 group = block_rank() / most_share_units;
+  if (group >= groups) return 0;
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+  for (partita_u32 strip = grid_rank() + group * grid_blocks(); strip < request.strips;
+       strip += groups * grid_blocks()) {
+    const Share share = share_at(request, round * request.strips + strip);
+    const partita_u32 slots = slots_at(request, strip, flag);
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+    for (partita_u32 unit = block_rank() % most_share_units; unit < share.units; unit += of_group) {
+      const partita_u64 offset = (share.begin + unit) * unit_size_bytes;
+      const Spot spot{offset, bytes_of_unit(block_bytes(request) - offset),
+                      slots + unit * static_cast<partita_u32>(area_slot_bytes)};
+      if (const int code = body(spot)) return code;
+    }
   }
+  return 0;
 }
 
 // ---- How it travels ------------------------------------------------------------------------------------------------
@@ -66,15 +81,23 @@ PARTITA_DEVICE_INLINE void send_unit(unsigned char* slot, const Unit& unit, Epoc
   send_packet(slot, 1, unit.high, flag);
 }
 
-/// To every other rank.
+/// To every other rank. Where the next one's area lies is loaded while packets to the one before are on their way out.
 template <partita_u32 kind>
 PARTITA_DEVICE_INLINE void send_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag) {
+  if (request.ranks == 1) return;
   Unit unit{};
   if (!scatters<kind>) unit = load_unit(request.sent + spot.offset, spot.bytes);
+  unsigned char* area = area_at(request, rank_behind(request, 1));
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (partita_i32 n = 1; n < request.ranks; ++n) {
-    const partita_i32 to = rank_behind(request, n);
-    if (scatters<kind>) unit = load_unit(request.sent + sent_at<kind>(request, to) + spot.offset, spot.bytes);
-    send_unit(area_at(request, to) + spot.slot, unit, flag);
+    if (scatters<kind>) {
+      unit = load_unit(request.sent + sent_at<kind>(request, rank_behind(request, n)) + spot.offset, spot.bytes);
+    }
+    unsigned char* const slot = area + spot.slot;
+    if (n + 1 < request.ranks) area = area_at(request, rank_behind(request, n + 1));
+    send_unit(slot, unit, flag);
   }
 }
 
@@ -93,35 +116,63 @@ PARTITA_DEVICE_INLINE Unit unit_of(const PacketWords (&words)[2]) {
           pair_of(low_half(words[1].first), low_half(words[1].second))};
 }
 
-/// Whether packets of a unit come from `rank`, which may be none.
+/// Of the ranks from `first` on, bit by bit, those whose packets a rank waits for.
 template <partita_u32 kind>
-PARTITA_DEVICE_INLINE bool comes_from(const Partita_Prequest& request, partita_i32 rank) {
-  return rank < request.ranks && rank != request.rank && sends<kind>(request, rank);
+PARTITA_DEVICE_INLINE partita_u32 ranks_awaited(const Partita_Prequest& request, partita_i32 first) {
+  if constexpr (is_rooted<kind>) return 1;
+  const partita_i32 left = request.ranks - first;
+  const partita_u32 all = (1U << (left < sources_at_once<kind> ? left : sources_at_once<kind>)) - 1;
+  const partita_i32 own = request.rank - first;
+  return own < 0 || own >= sources_at_once<kind> ? all : all & ~(1U << own);
 }
 
-/// Waits for those of the ranks from `first` on.
+/// As if packets of all those ranks had come: of this one with its own unit, which is loaded before the wait for the
+/// others, not behind it, and of the others with nothing.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE void begin_unit(const Partita_Prequest& request, const Spot& spot, Epoch flag, partita_i32 first,
+                                      Coming<kind>& coming) {
+  const partita_i32 own = request.rank - first;
+  const bool has_own = !is_rooted<kind> && own >= 0 && own < sources_at_once<kind>;
+  Unit unit{};
+  if (has_own) unit = load_unit(request.sent + sent_at<kind>(request, request.rank) + spot.offset, spot.bytes);
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
+    coming.words[k][0] = packet_of(has_own && own == k ? unit.low : 0, flag);
+    coming.words[k][1] = packet_of(has_own && own == k ? unit.high : 0, flag);
+  }
+}
+
+/// 0 if the packets have `flag`; without branches.
+PARTITA_DEVICE_INLINE partita_u32 differs(const PacketWords (&words)[2], Epoch flag) {
+  return (high_half(words[0].first) ^ flag) | (high_half(words[0].second) ^ flag) | (high_half(words[1].first) ^ flag) |
+         (high_half(words[1].second) ^ flag);
+}
+
+/// Waits for the packets of the ranks from `first` on.
 template <partita_u32 kind>
 PARTITA_DEVICE_INLINE int await_unit(const Partita_Prequest& request, const Spot& spot, Epoch flag, partita_i32 first,
                                      Patience& patience, Coming<kind>& coming) {
+  // Held, and not worked out again in each poll.
+  const auto awaited =
+      static_cast<partita_u32>(worked_out_later(static_cast<partita_i32>(ranks_awaited<kind>(request, first))));
   for (;;) {
-    bool is_there = true;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
     for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
-      if (!comes_from<kind>(request, first + k)) continue;
+      if ((awaited >> k & 1) == 0) continue;
       const unsigned char* const slot = area_of(request, first + k) + spot.slot;
       coming.words[k][0] = load_packet(slot);
       coming.words[k][1] = load_packet(slot + packet_bytes);
     }
+    partita_u32 missing = 0;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
-    for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
-      if (!comes_from<kind>(request, first + k)) continue;
-      is_there = is_there && has_arrived(coming.words[k][0], flag) && has_arrived(coming.words[k][1], flag);
-    }
-    if (is_there) return 0;
+    for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) missing |= differs(coming.words[k], flag);
+    if (missing == 0) return 0;
     if (const int code = patience.look()) return code;
   }
 }
@@ -131,23 +182,23 @@ template <partita_u32 kind>
 PARTITA_DEVICE_INLINE int receive_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag,
                                        Patience& patience) {
   Held held{};
-  const partita_i32 begin = is_rooted<kind> ? request.root : 0;
+  // Packets are on their way meanwhile: where those of each rank lie is not held in registers from call to call.
+  const partita_i32 begin = worked_out_later(is_rooted<kind> ? request.root : 0);
   const partita_i32 end = is_rooted<kind> ? request.root + 1 : request.ranks;
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
   for (partita_i32 first = begin; first < end; first += sources_at_once<kind>) {
     Coming<kind> coming;
+    begin_unit<kind>(request, spot, flag, first, coming);
     if (const int code = await_unit<kind>(request, spot, flag, first, patience, coming)) return code;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
     for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
       const partita_i32 from = first + k;
-      const bool own = from == request.rank;
-      if (!comes_from<kind>(request, from) && !(own && !is_rooted<kind>)) continue;
-      const Unit unit = own ? load_unit(request.sent + sent_at<kind>(request, from) + spot.offset, spot.bytes)
-                            : unit_of(coming.words[k]);
+      if (!is_rooted<kind> && from >= request.ranks) break;
+      const Unit unit = unit_of(coming.words[k]);
       if constexpr (!reduces<kind>) {
         store_unit(request.buffer + received_at<kind>(request, from) + spot.offset, unit, spot.bytes);
       } else {
@@ -193,35 +244,49 @@ PARTITA_DEVICE_INLINE void give_credits(const Partita_Prequest& request, Epoch f
   });
 }
 
-/// This thread's part of a round: 0, or the code with which it ended.
-template <partita_u32 kind>
-PARTITA_DEVICE_INLINE int move_round(const Partita_Prequest& request, partita_u32 round, Epoch flag,
-                                     Patience& patience) {
+/// This thread's part of a round: 0, or the code with which it ended. Calls `begun` between what it sends and its wait.
+template <partita_u32 kind, class Begun>
+PARTITA_DEVICE_INLINE int move_round(const Partita_Prequest& request, const Entry& entry, partita_u32 round, Epoch flag,
+                                     Patience& patience, const Begun& begun) {
   if (sends<kind>(request, request.rank)) {
     for_each_spot(request, round, flag, [&](const Spot& spot) {
-      send_spot<kind>(request, spot, flag);
-      return 0;
+      const int code = entry.code(request);
+      if (code == 0) send_spot<kind>(request, spot, flag);
+      return code;
     });
   }
+  if (const int code = entry.code(request)) return code;
+  begun();
   if (is_rooted<kind> && request.rank == request.root) return 0;
   return for_each_spot(request, round, flag,
                        [&](const Spot& spot) { return receive_spot<kind>(request, spot, flag, patience); });
 }
 
-/// This thread's part of moving an epoch in packets. All threads of a block come, with the code that each has by now,
-/// and go with another one, or 0. `flag`: the newest one so far, and then of this epoch.
-template <partita_u32 kind>
-PARTITA_DEVICE_INLINE int move_in_packets(const Partita_Prequest& request, int code, Epoch& flag) {
+/// This thread's part of moving an epoch in packets. All threads of a block come, and go with a code or 0. `flag`: the
+/// newest one so far, and then of this epoch. `begun`: called once or more, before each wait for others.
+template <partita_u32 kind, class Begun>
+PARTITA_DEVICE_INLINE int move_in_packets(const Partita_Prequest& request, const Entry& entry, Epoch& flag,
+                                          const Begun& begun) {
   const bool is_root = is_rooted<kind> && request.rank == request.root;
+  const bool gives_credits = is_rooted<kind> && !is_root;
+  int code = 0;
+  if (request.rounds == 0) {
+    code = entry.code(request);
+    if (code == 0) begun();
+  }
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (partita_u32 round = 0; round < request.rounds; ++round) {
     Patience patience(request);  // the time limit is one of a round
     flag = next(flag);
     if (is_root) {
+      code = entry.code(request);
+      if (code == 0) begun();
       if (code == 0) code = await_credits(request, flag, patience);
       if (block_any(code != 0)) return code;
     }
-    if (code == 0) code = move_round<kind>(request, round, flag, patience);
-    const bool gives_credits = is_rooted<kind> && !is_root;
+    code = move_round<kind>(request, entry, round, flag, patience, begun);
     // Two sets of slots: no thread goes two rounds on while another one of its block still unpacks.
     if (round + 1 == request.rounds && !gives_credits) return code;
     if (block_any(code != 0)) return code;

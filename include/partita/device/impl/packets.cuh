@@ -28,8 +28,11 @@ PARTITA_DEVICE_INLINE void store_data(unsigned char* to, partita_u32 index, Pack
   reinterpret_cast<partita_u64*>(to)[index] = pair_of(low_half(words.first), low_half(words.second));
 }
 
+PARTITA_DEVICE_INLINE PacketWords packet_of(partita_u64 data, Epoch epoch) {
+  return {pair_of(low_half(data), epoch), pair_of(high_half(data), epoch)};
+}
 PARTITA_DEVICE_INLINE void send_packet(unsigned char* slots, partita_u32 index, partita_u64 data, Epoch epoch) {
-  store_packet(slots + packet_bytes * index, {pair_of(low_half(data), epoch), pair_of(high_half(data), epoch)});
+  store_packet(slots + packet_bytes * index, packet_of(data, epoch));
 }
 
 /// The team stores packets `begin` to `end`, this one not included, into the slots at `slots`.

@@ -4,6 +4,7 @@
 #include <partita/device/impl/elements.hpp>
 #include <partita/device/impl/operators.cuh>
 #include <partita/device/impl/platform.cuh>
+#include <partita/device/impl/words.hpp>
 
 #if !defined(__CUDACC__)
 #include <string.h>
@@ -26,10 +27,24 @@ PARTITA_DEVICE_INLINE To same_bits(const From& from) {
   return to;
 }
 
-// Loops that are not unrolled, and not called: what lives across a call is spilled where a kernel has few registers.
+// Not called: what lives across a call is spilled where a kernel has few registers.
 
-/// The first `bytes` of a unit, up to 16, that lies anywhere; the others are 0.
+/// Whether `bytes` from `address` on are whole words of 4 bytes.
+PARTITA_DEVICE_INLINE bool is_in_words(const unsigned char* address, partita_u32 bytes) {
+  return (static_cast<partita_u32>(reinterpret_cast<partita_u64>(address)) | bytes) % sizeof(partita_u32) == 0;
+}
+
+/// The first `bytes` of a unit, up to 16, that lies anywhere; the others are 0. Words are all on their way at once,
+/// what lies between them goes byte by byte.
 PARTITA_DEVICE_INLINE Unit load_bytes(const unsigned char* from, partita_u32 bytes) {
+  if (is_in_words(from, bytes)) {
+    partita_u32 words[4];
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (partita_u32 i = 0; i < 4; ++i) words[i] = 4 * i < bytes ? reinterpret_cast<const partita_u32*>(from)[i] : 0;
+    return {pair_of(words[0], words[1]), pair_of(words[2], words[3])};
+  }
   Unit unit{0, 0};
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -41,6 +56,16 @@ PARTITA_DEVICE_INLINE Unit load_bytes(const unsigned char* from, partita_u32 byt
   return unit;
 }
 PARTITA_DEVICE_INLINE void store_bytes(unsigned char* to, Unit unit, partita_u32 bytes) {
+  if (is_in_words(to, bytes)) {
+    const partita_u32 words[4] = {low_half(unit.low), high_half(unit.low), low_half(unit.high), high_half(unit.high)};
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (partita_u32 i = 0; i < 4; ++i) {
+      if (4 * i < bytes) reinterpret_cast<partita_u32*>(to)[i] = words[i];
+    }
+    return;
+  }
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
@@ -51,23 +76,24 @@ PARTITA_DEVICE_INLINE void store_bytes(unsigned char* to, Unit unit, partita_u32
   }
 }
 
-PARTITA_DEVICE_INLINE bool is_whole(const unsigned char* address, partita_u64 bytes) {
-  return bytes >= unit_size_bytes && reinterpret_cast<partita_u64>(address) % unit_size_bytes == 0;
-}
+/// How many of `bytes` belong to the unit with which they begin.
 PARTITA_DEVICE_INLINE partita_u32 bytes_of_unit(partita_u64 bytes) {
   return bytes < unit_size_bytes ? static_cast<partita_u32>(bytes) : static_cast<partita_u32>(unit_size_bytes);
 }
-
-/// The unit at `from`, of which `bytes` belong to the block.
-PARTITA_DEVICE_INLINE Unit load_unit(const unsigned char* from, partita_u64 bytes) {
-  if (is_whole(from, bytes)) return *reinterpret_cast<const Unit*>(from);
-  return load_bytes(from, bytes_of_unit(bytes));
+PARTITA_DEVICE_INLINE bool is_whole(const unsigned char* address, partita_u32 bytes) {
+  return bytes == unit_size_bytes && reinterpret_cast<partita_u64>(address) % unit_size_bytes == 0;
 }
-PARTITA_DEVICE_INLINE void store_unit(unsigned char* to, Unit unit, partita_u64 bytes) {
+
+/// The unit at `from`, of which `bytes`, up to 16, belong to the block.
+PARTITA_DEVICE_INLINE Unit load_unit(const unsigned char* from, partita_u32 bytes) {
+  if (is_whole(from, bytes)) return *reinterpret_cast<const Unit*>(from);
+  return load_bytes(from, bytes);
+}
+PARTITA_DEVICE_INLINE void store_unit(unsigned char* to, Unit unit, partita_u32 bytes) {
   if (is_whole(to, bytes)) {
     *reinterpret_cast<Unit*>(to) = unit;
   } else {
-    store_bytes(to, unit, bytes_of_unit(bytes));
+    store_bytes(to, unit, bytes);
   }
 }
 
@@ -188,8 +214,8 @@ PARTITA_HOST_DEVICE constexpr Element element_of(partita_u32 code) {
   return static_cast<Element>(code >> 8);
 }
 
-/// held ⊕ coming, element by element, where it is not the commonest: one function for all, since a kernel has a place
-/// for each reduction that it inlines.
+/// held ⊕ coming, element by element, where it is not one of the commonest: one function for all, since a kernel has a
+/// place for each reduction that it inlines.
 PARTITA_DEVICE_OUT_OF_LINE Held fold_any(partita_u32 code, Held held, Unit coming) {
   const Combine by = static_cast<Combine>(code & 0xffU);
   switch (element_of(code)) {
@@ -247,6 +273,7 @@ PARTITA_DEVICE_INLINE Held begin_fold(partita_u32 code, const Unit& unit) {
 PARTITA_DEVICE_INLINE Held fold_in(partita_u32 code, const Held& held, const Unit& coming) {
   using namespace reduction;
   if (code == reduction_code(Element::f32, Combine::sum)) return fold<float>(held, coming, Sum());
+  if (code == reduction_code(Element::i32, Combine::sum)) return fold<u32>(held, coming, Sum());
   return fold_any(code, held, coming);
 }
 
