@@ -12,6 +12,7 @@
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/nccl.hpp"
 #include "bench/gpu/table.hpp"
+#include "collective/kernel_grid.hpp"
 
 namespace partita::bench::gpu {
 
@@ -22,11 +23,6 @@ constexpr std::pair<Collective, const char*> collectives[] = {{Collective::allre
                                                               {Collective::reduce_scatter, "reduce-scatter"},
                                                               {Collective::alltoall, "alltoall"},
                                                               {Collective::bcast, "bcast"}};
-
-/// Data are cut into strips of this size, each of which a block moves (docs/design/collectives.md).
-constexpr std::int64_t strip_bytes = 4096;
-constexpr std::int64_t unit_bytes = 16;
-constexpr int most_default_blocks = 64;
 
 /// What the ranks of one collective of ints have: of `size_bytes` a block.
 struct Exchange {
@@ -162,13 +158,10 @@ class KernelCollective final : public DeviceDrivenCollective {
   int choose_blocks() {
     const std::vector<int>& threads = job_.options.block_threads;
     const std::vector<int>& blocks = job_.options.blocks;
-    const std::int64_t units = std::min(case_.size_bytes, strip_bytes) / unit_bytes;
-    threads_ =
-        threads.empty() ? static_cast<int>(std::clamp<std::int64_t>((units + 31) / 32 * 32, 32, 256)) : threads.front();
-    const int wanted =
-        blocks.empty()
-            ? static_cast<int>(std::clamp<std::int64_t>(case_.size_bytes / strip_bytes, 1, most_default_blocks))
-            : blocks.front();
+    const collective::KernelGrid grid =
+        collective::kernel_grid_for(case_.size_bytes, job_.ranks, most_collective_threads);
+    threads_ = threads.empty() ? grid.threads : threads.front();
+    const int wanted = blocks.empty() ? grid.blocks : blocks.front();
     const int most = most_collective_blocks(exchange_.kind, threads_);
     if (wanted > most) {
       throw Failure(

@@ -8,8 +8,6 @@ namespace partita::bench::gpu {
 
 namespace {
 
-constexpr int most_threads = 512;
-
 template <Collective kind>
 __device__ int do_collective(const MPIX_Prequest& prequest) {
   if constexpr (kind == Collective::allreduce) return MPIX_Pallreduce(prequest);
@@ -20,7 +18,7 @@ __device__ int do_collective(const MPIX_Prequest& prequest) {
 }
 
 template <Collective kind>
-__global__ void __launch_bounds__(most_threads, 1)
+__global__ void __launch_bounds__(most_collective_threads, 1)
     collectives(const __grid_constant__ MPIX_Prequest prequest, int count, KernelReport* report) {
   const std::uint64_t begin_ns = gpu_now_ns();
   std::uint64_t timed_begin_ns = begin_ns;

@@ -134,7 +134,7 @@ struct PackElements {
 /// like within a kernel. What goes wrong is recorded as there.
 struct DoCollective {
   static constexpr Kernel kernel = Kernel::do_collective;
-  static constexpr unsigned most_threads = 256;
+  static constexpr unsigned most_threads = 512;
   Partita_Prequest request{};
 };
 
