@@ -10,6 +10,7 @@ class CudaGraph {
   /// Captures what `enqueue` puts into `stream`, and readies it for launches there. Throws what `enqueue` throws.
   template <class Enqueue>
   CudaGraph(const Stream& stream, const Enqueue& enqueue) : stream_(stream) {
+    // Other threads of the process, the progress engine's for one, may do what they like meanwhile.
     PARTITA_APPS_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
     cudaGraph_t captured = nullptr;
     try {

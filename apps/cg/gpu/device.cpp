@@ -8,6 +8,7 @@
 
 #include "apps/cg/gpu/kernels.hpp"
 #include "apps/cg/gpu/mpi.hpp"
+#include "apps/support/cuda_graph.hpp"
 #include "apps/support/cuda_memory.hpp"
 #include "apps/support/gpus.hpp"
 #include "apps/support/node.hpp"
@@ -71,33 +72,6 @@ class GpuWork final : public Work {
   Model model_;
 };
 
-/// What a stream was asked for between two calls, to be asked for again and again.
-class Graph {
- public:
-  /// `body` asks `stream` for it.
-  template <class Body>
-  Graph(const partita::apps::Stream& stream, const Body& body) : stream_(stream) {
-    // Other threads of the process, the progress engine's for one, may do what they like meanwhile.
-    PARTITA_APPS_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-    body();
-    cudaGraph_t captured = nullptr;
-    PARTITA_APPS_CUDA(cudaStreamEndCapture(stream.get(), &captured));
-    const cudaError_t code = cudaGraphInstantiate(&graph_, captured, 0);
-    cudaGraphDestroy(captured);
-    partita::apps::check_cuda(code, "cudaGraphInstantiate");
-    PARTITA_APPS_CUDA(cudaGraphUpload(graph_, stream.get()));
-  }
-  ~Graph() { cudaGraphExecDestroy(graph_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-
-  void launch() const { PARTITA_APPS_CUDA(cudaGraphLaunch(graph_, stream_.get())); }
-
- private:
-  const partita::apps::Stream& stream_;
-  cudaGraphExec_t graph_ = nullptr;
-};
-
 class Device final : public Machine {
  public:
   Device(const Share& share, const std::string& sums)
@@ -153,7 +127,7 @@ class Device final : public Machine {
   std::function<void()> make_batch(std::string_view mode, Exchange& exchange, int count) override {
     std::function<void()> batch = one_by_one(work_, exchange, count);
     if (mode != "graph") return batch;
-    const auto graph = std::make_shared<const Graph>(work_.stream(), batch);
+    const auto graph = std::make_shared<const partita::apps::CudaGraph>(work_.stream(), batch);
     return [graph] { graph->launch(); };
   }
 
