@@ -30,7 +30,9 @@ void KernelCollective::pass_wait() {
 void KernelCollective::launch_on(memory::Stream& stream) {
   throw_if_over();
   const KernelGrid grid = kernel_grid_for(block_bytes_, arguments_.problem.size, memory::DoCollective::most_threads);
-  stream.launch({static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), true},
+  // Ranks may share the GPU, whose kernels wait for each other.
+  stream.launch({static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads),
+                 static_cast<unsigned>(arguments_.problem.size)},
                 memory::DoCollective{device_.for_own_kernels()});
 }
 

@@ -28,8 +28,9 @@ inline constexpr const char* kernel_names[kernel_count] = {
 struct Grid {
   unsigned blocks = 1;
   unsigned threads = 1;
-  /// The blocks wait for each other: all run at once, fewer where the GPU has no room for so many.
-  bool at_once = false;
+  /// Not 0: the blocks wait for each other, and for those of as many such grids, this one included, which may be on the
+  /// same GPU. All run at once, fewer blocks of each where the GPU has no room for so many.
+  unsigned grids_at_once = 0;
 };
 
 /// What a wait ends with: the word is the value, or, a counter that may wrap, has come to it. Waits and counts are less

@@ -90,7 +90,7 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
     case memory::Kernel::do_collective:
       return with(memory::DoCollective{}, [&](const auto& arguments) {
         const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};
-        CpuKernel kernel(shape, [&](unsigned) { memory::do_collective(arguments); }, grid.at_once);
+        CpuKernel kernel(shape, [&](unsigned) { memory::do_collective(arguments); }, grid.grids_at_once > 0);
         kernel.end();
       });
     case memory::Kernel::run_messages:

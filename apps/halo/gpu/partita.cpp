@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
 #include <partita/partita.hpp>
 #include <stdexcept>
 
@@ -43,7 +44,7 @@ struct Set {
 };
 
 /// Together: a rank that waited for its receives alone would not get to its sends.
-void match(std::vector<Set*> sets) {
+void match(std::initializer_list<Set*> sets) {
   std::vector<request> matching;
   for (Set* const set : sets) {
     matching.push_back(imatchall(set->receives));

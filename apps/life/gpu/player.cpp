@@ -88,8 +88,10 @@ class Player::Implementation {
     const Mode& mode = mode_named(name);
     gpu_halo halo(comm_, shape_, mode.way, stream_);
     const int in_graphs = mode.in_graphs ? generations - generations % generations_of_graph : 0;
-    std::optional<CudaGraph> graph;
-    if (in_graphs > 0) graph.emplace(stream_, [&] { enqueue(halo, generations_of_graph); });
+    std::unique_ptr<CudaGraph> graph;
+    if (in_graphs > 0) {
+      graph = std::make_unique<CudaGraph>(stream_, [&] { enqueue(halo, generations_of_graph); });
+    }
     outcome.setup_s = seconds_since(begin);
 
     Progress progress(is_first());

@@ -179,8 +179,9 @@ class CudaStream final : public Stream {
     const CUfunction function = contexts_.kernel(device_, kernel);
     const InContext in_context(context_);
     void* parameter = const_cast<std::byte*>(arguments.data());
-    if (grid.at_once && grid.blocks > 1) {
-      const unsigned blocks = std::min(grid.blocks, most_blocks_at_once(function, grid.threads));
+    if (grid.grids_at_once > 0 && grid.blocks > 1) {
+      const unsigned room = most_blocks_at_once(function, grid.threads) / grid.grids_at_once;
+      const unsigned blocks = std::min(grid.blocks, std::max(room, 1U));
       PARTITA_CU(cuLaunchCooperativeKernel, function, blocks, 1, 1, grid.threads, 1, 1, 0, stream_, &parameter);
       return;
     }
