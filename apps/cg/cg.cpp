@@ -23,7 +23,7 @@ using partita::apps::decide_on_rank_0;
 using partita::apps::fail;
 using partita::apps::say;
 
-/// Copies of the job's communicator, which ends with the last run.
+/// A copy of the job's communicator.
 class Job {
  public:
   Job() {
@@ -72,9 +72,8 @@ std::optional<std::string> problem_with(const Options& options, const Job& job) 
 std::string describe(const Options& options, const Job& job, const Machine& machine) {
   const Problem& problem = options.problem;
   return fmt::format(
-      "conjugate gradients on {} x {} points, to a residual of {:.0e}, {} iterations between two looks at it; {} "
-      "ranks, "
-      "{}\n",
+      "conjugate gradients on {} x {} points, to a residual of {:.0e}, {} iterations between two looks at it; "
+      "{} ranks, {}\n",
       problem.rows, problem.columns, options.limits.tolerance, options.limits.batch, job.ranks(), machine.describe());
 }
 

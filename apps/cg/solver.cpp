@@ -31,9 +31,12 @@ class Alone final : public Exchange {
   Numbers& numbers_;
 };
 
+/// A stream ends only where the exchange has been waited for, and what went wrong in a graph tells when the stream has
+/// ended.
 double residual_of(Work& work, Exchange& exchange) {
   exchange.finish();
   work.finish();
+  exchange.finish();
   return std::sqrt(work.residual_square());
 }
 

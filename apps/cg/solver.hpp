@@ -24,7 +24,7 @@ struct Outcome {
   int iterations = 0;
   std::vector<double> residuals;  ///< by that of x = 0: of x = 0, and after each batch; the same on all ranks
   double time_s = 0;              ///< of all iterations, between two barriers
-  double setup_s = 0;             ///< before it, from a barrier on, to make and match what the mode needs
+  double setup_s = 0;             ///< before it, from a barrier on, to make and match what the mode needs, and to start
   std::vector<double> solution;   ///< this rank's rows
   bool converged = false;
 };

@@ -29,7 +29,8 @@ struct halo_memory {
   decltype(&PMPI_Free_mem) free = &MPI_Free_mem;
 };
 
-/// The messages of one shape and their memory, which is MPI_Alloc_mem's, so that others of the node may write there.
+/// The messages of one shape and their memory: MPI_Alloc_mem's, where others of the node may write, unless told
+/// otherwise.
 class halo_messages {
  public:
   explicit halo_messages(const halo_shape& shape, const halo_memory& memory = {});

@@ -69,7 +69,7 @@ std::string describe(const Board& board, const Options& options) {
                   division.rows, division.columns, options.game.boundary == Boundary::periodic ? "periodic" : "bounded",
                   options.game.density, division.ranks(), division.rank_rows, division.rank_columns);
   const std::vector<Edge> edges = edges_of(board.shape());
-  if (edges.empty()) return text;
+  if (edges.empty() || options.gpu) return text;  // GPUs mark whole edges
   text += "halos of rank 0:";
   for (const auto& [name, message] : edges)
     text += fmt::format(" {} {} cells in {} partitions;", name, message.cells, message.partitions);

@@ -1,6 +1,9 @@
 // A CUDA graph of what one stream does.
 #pragma once
 
+#include <memory>
+#include <type_traits>
+
 #include "apps/support/cuda_memory.hpp"
 
 namespace partita::apps {
@@ -21,21 +24,24 @@ class CudaGraph {
       throw;
     }
     PARTITA_APPS_CUDA(cudaStreamEndCapture(stream.get(), &captured));
-    const cudaError_t instantiated = cudaGraphInstantiate(&graph_, captured, 0);
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t instantiated = cudaGraphInstantiate(&made, captured, 0);
+    graph_.reset(made);
     cudaGraphDestroy(captured);
     check_cuda(instantiated, "cudaGraphInstantiate");
-    PARTITA_APPS_CUDA(cudaGraphUpload(graph_, stream.get()));
+    PARTITA_APPS_CUDA(cudaGraphUpload(made, stream.get()));
     stream.synchronise();
   }
-  ~CudaGraph() { cudaGraphExecDestroy(graph_); }
-  CudaGraph(const CudaGraph&) = delete;
-  CudaGraph& operator=(const CudaGraph&) = delete;
 
-  void launch() const { PARTITA_APPS_CUDA(cudaGraphLaunch(graph_, stream_.get())); }
+  void launch() const { PARTITA_APPS_CUDA(cudaGraphLaunch(graph_.get(), stream_.get())); }
 
  private:
+  struct Destroy {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+
   const Stream& stream_;
-  cudaGraphExec_t graph_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy> graph_;
 };
 
 }  // namespace partita::apps

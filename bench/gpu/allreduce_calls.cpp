@@ -31,7 +31,7 @@ class AllreduceCallCost final : public GpuMeasurement {
     gpu::fill_addends(a_.data(), b_.data(), region(c_), epoch, stream_.get());
     gpu::poison(region(sums_), epoch, stream_.get());
   }
-  /// What all ranks have summed is the same for all of them: their bitwise or.
+  /// All ranks have the same, and so has the bitwise or of them: what was spoiled is seen, not whose data is missing.
   bool compare(std::uint64_t epoch) const override { return compare_region(region(sums_), epoch); }
 
   /// Microseconds of a call, the mean of the round's.

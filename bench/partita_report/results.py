@@ -9,6 +9,7 @@ from partita_report import intervals
 from partita_report.failure import Failure
 from partita_report.summary import figure_of, from_csv, meta_text, to_csv
 
+GRID_APPS = ("jacobi2d", "life")  # times of runs over cells a side
 YARDSTICKS = ("traditional-device", "traditional", "nonblocking")  # the first that a record has
 
 
@@ -95,6 +96,8 @@ def jobs_in(found):
 
 def read_job(source, found):
     if "app" in found:
+        if found["app"] not in GRID_APPS:
+            raise Failure(f"{source} is of the app {found['app']}; expected are benchmarks or one of {', '.join(GRID_APPS)}")
         return [app_job(source, found)]
     rows = {}
     for row in found["rows"]:

@@ -16,7 +16,6 @@ namespace partita::collective {
 
 namespace {
 
-/// So many of a node whose GPUs reach each other.
 /// Strips of packets where those only stand in for buffers that cannot be mapped: slots do not grow with the data.
 constexpr partita_u32 strips_of_stand_in = 8;
 

@@ -42,7 +42,8 @@ class KernelCollective final : public Operation,
   void match_is_seen() override;
   void start() override;
   bool active() const override { return active_.load(std::memory_order_acquire); }
-  bool open() const override { return active() || device_.has_news(); }
+  /// The kernels of one that was given up say no more than that they were released.
+  bool open() const override { return active() || (!given_up() && device_.has_news()); }
   bool done() override;
   bool prepared() override;
   void close() override { active_.store(false, std::memory_order_release); }

@@ -7,8 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <iterator>
 #include <ranges>
 #include <thread>
 #include <utility>
@@ -81,6 +79,8 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   void run_starts(std::span<Operation* const> operations) override;
   void run_waits(std::span<Operation* const> operations) override;
   void enqueue(Kind kind, bool holds, std::span<Operation* const> operations);
+  template <class Lose>
+  void launch(const memory::MessageRun& together, std::span<Operation* const> operations, Lose lose);
   void see_waits_pass();
   std::size_t under_way() const;
   bool runs_itself() const;
@@ -176,20 +176,38 @@ bool StreamQueue::runs_itself() const {
 /// Kernels mark only what the host has started, so that behind the start of a request that they use the stream waits
 /// for the host, though for no peer.
 void StreamQueue::run_starts(std::span<Operation* const> operations) {
-  const auto to_stream = [this](Operation* each) { return runs_.why_not(*each, captured_).empty(); };
   std::vector<Operation*> by_engine;
-  std::ranges::copy_if(operations, std::back_inserter(by_engine), std::not_fn(to_stream));
+  for (Operation* const each : operations) {
+    if (!runs_.takes_start(*each, captured_)) by_engine.push_back(each);
+  }
   const bool holds = std::ranges::any_of(by_engine, [](const Operation* each) {
     const KernelUsable* const usable = each->facets().kernel_usable;
     return usable != nullptr && usable->has_device_request();
   });
-  for (Operation* const each : by_engine) StreamRuns::leave_start(*each);
   enqueue(Kind::start, holds, by_engine);
   memory::MessageRun together(memory::MessageStep::start, requests_.settings.timeout_s);
   for (Operation* const each : operations) {
-    if (to_stream(each)) about(*each, [&] { runs_.start(*each, captured_, together); });
+    if (StreamRuns::has_start(*each)) about(*each, [&] { runs_.start(*each, together); });
   }
-  if (!operations.empty()) about(*operations.front(), [&] { together.launch(*stream_); });
+  launch(together, operations, StreamRuns::lose_start);
+}
+
+/// Where the stream takes nothing more, none of its messages can be trusted any more on either side. `lose` is told of
+/// each.
+template <class Lose>
+void StreamQueue::launch(const memory::MessageRun& together, std::span<Operation* const> operations, Lose lose) {
+  try {
+    together.launch(*stream_);
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    const auto exclusive = requests_.progress.exclusive();  // a step may use them
+    for (Operation* const each : operations) {
+      if (!StreamRuns::has_start(*each)) continue;
+      lose(*each);
+      Queue::keep(error, *each);
+      about(*each, [&] { each->abandon(error); });
+    }
+  }
 }
 
 void StreamQueue::run_waits(std::span<Operation* const> operations) {
@@ -202,7 +220,7 @@ void StreamQueue::run_waits(std::span<Operation* const> operations) {
       by_engine.push_back(each);
     }
   }
-  if (!operations.empty()) about(*operations.front(), [&] { together.launch(*stream_); });
+  launch(together, operations, [](Operation&) {});
   enqueue(Kind::wait, true, by_engine);
 }
 

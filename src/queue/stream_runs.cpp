@@ -3,11 +3,8 @@
 #include <utility>
 
 namespace partita {
-namespace {
 
 using By = Operation::NewestStart::By;
-
-}  // namespace
 
 std::string StreamRuns::why_not(const Operation& operation, bool captured) const {
   const StreamRunnable* const runnable = operation.facets().stream_runnable;
@@ -44,11 +41,16 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
               operation.explain());
 }
 
-void StreamRuns::start(Operation& operation, bool captured, memory::MessageRun& together) {
+bool StreamRuns::takes_start(Operation& operation, bool captured) const {
   Operation::NewestStart& start = operation.newest_start();
-  start.by = captured ? By::graph : By::stream;
+  start.by = !why_not(operation, captured).empty() ? By::others : captured ? By::graph : By::stream;
   start.is_asked_for = false;
-  operation.facets().stream_runnable->enqueue_start(stream_, captured, together);
+  return start.by != By::others;
+}
+
+void StreamRuns::start(Operation& operation, memory::MessageRun& together) {
+  Operation::NewestStart& start = operation.newest_start();
+  operation.facets().stream_runnable->enqueue_start(stream_, start.by == By::graph, together);
   start.is_asked_for = true;
 }
 

@@ -26,11 +26,13 @@ class StreamRuns {
   /// Throws Error where just one of start and wait would be captured.
   void check_waitable(const Operation& operation, std::size_t place, bool captured) const;
 
-  /// The start of `operation` goes to others.
-  static void leave_start(Operation& operation) { operation.newest_start().by = Operation::NewestStart::By::others; }
-  /// Asks the stream for the start, or adds it to `together`, which the caller launches there next. Where that throws,
-  /// the wait has nothing to wait for.
-  void start(Operation& operation, bool captured, memory::MessageRun& together);
+  /// Decides who runs the start of `operation`: the stream, or others. Says whether the stream does.
+  bool takes_start(Operation& operation, bool captured) const;
+  /// Asks the stream for a start that it takes, or adds it to `together`, which the caller launches there next. Where
+  /// that throws, the wait has nothing to wait for.
+  void start(Operation& operation, memory::MessageRun& together);
+  /// `together` could not be launched: the wait has nothing to wait for.
+  static void lose_start(Operation& operation) { operation.newest_start().is_asked_for = false; }
   /// Whether the start of `operation`, the newest one in this queue, went to the stream; else it says so.
   static bool has_start(const Operation& operation) {
     return operation.newest_start().by != Operation::NewestStart::By::others;

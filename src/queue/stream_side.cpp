@@ -135,13 +135,22 @@ memory::Stream& StreamSide::own_stream() {
 /// One of the host's; a report tells when it is done.
 void StreamSide::run_step(memory::MessageStep step) {
   const partita_u32 report = report_ == ~partita_u32{0} ? 1 : report_ + 1;
+  const Epoch newest = newest_.load(std::memory_order_relaxed);
   memory::MessageRun run(step, services_.settings.timeout_s, report);
   if (step == memory::MessageStep::start) {
     add_start(false, run);
   } else {
     run.add(message(), bytes_);
   }
-  run.launch(own_stream());
+  try {
+    run.launch(own_stream());
+  } catch (const Error&) {
+    if (step == memory::MessageStep::start) {
+      newest_.store(newest, std::memory_order_relaxed);
+      under_way_.fetch_sub(1);
+    }
+    throw;
+  }
   report_ = report;
 }
 

@@ -79,7 +79,6 @@ class StreamSide final : private ServedRequest {
   bool sends() const { return half_.side() == Side::send; }
   void run_step(memory::MessageStep step);
   memory::Stream& own_stream();
-  void look();
   Epoch newest_epoch() const;
   Epoch epoch_on_gpu() const noexcept;
   memory::MessageFault fault() const;

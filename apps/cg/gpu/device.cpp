@@ -41,6 +41,7 @@ class GpuWork final : public Work {
     }
     PARTITA_APPS_CUDA(
         cudaMemcpy(right_hand_side_.data(), values.data(), right_hand_side_.bytes(), cudaMemcpyHostToDevice));
+    PARTITA_APPS_CUDA(cudaStreamSynchronize(cudaStreamLegacy));  // for which a Stream does not wait
     load_kernels();
   }
 

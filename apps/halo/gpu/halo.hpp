@@ -14,8 +14,8 @@ namespace partita {
 enum class gpu_halo_way {
   staged,         ///< persistent requests of the MPI on host memory, to and from which the stream copies
   traditional,    ///< requests of one partition on GPU memory, which the host starts, marks and awaits
-  queue_regular,  ///< matched once, started and awaited in a queue of the stream (cpu-free-stream-triggered-mpi, fig.
-                  ///< 3)
+  queue_regular,  ///< matched once, started and awaited in a queue of the stream (cpu-free-stream-triggered-mpi,
+                  ///< figure 3)
   queue_ready,    ///< the same with ready sends: receives are started one exchange ahead
   in_kernel,      ///< partitions that one kernel opens, packs, marks, awaits and unpacks
 };
@@ -29,8 +29,8 @@ struct halo_place {
 /// Collective at both ends as packed_halo is. One thread at a time. Throws partita::error or std::runtime_error.
 class gpu_halo {
  public:
-  /// The neighbours' memory is that of GPUs which map each other's, for queue_ready and in_kernel. `stream` outlives
-  /// the halo.
+  /// For in_kernel, and for what is captured into graphs, the GPUs of neighbours map each other's memory. `stream`
+  /// outlives the halo.
   gpu_halo(MPI_Comm comm, const halo_shape& shape, gpu_halo_way way, const apps::Stream& stream);
 
   /// Puts an exchange of the frame of `block` into the stream, behind what is there. Where hosts take part (staged,

@@ -90,12 +90,19 @@ class InQueue : public gpu_halo::exchanger {
  public:
   explicit InQueue(const apps::Stream& stream) : exchanger(stream), queue_(queue::cuda(stream.get())) {}
 
+  /// What went wrong in a graph the queue does not see: its requests tell.
   void finish() final {
     queue_.wait();
     stream().synchronise();
+    for (Set* const set : sets()) {
+      for (auto* const requests : {&set->receives, &set->sends}) {
+        for (request& each : *requests) static_cast<void>(each.test());
+      }
+    }
   }
 
  protected:
+  virtual std::vector<Set*> sets() = 0;
   /// When the receives of `set` have started; `next`, if there is one, starts its receives before what is sent here.
   void exchange_in(Set& set, Set* next, const framed_block& block) {
     if (next != nullptr) queue_.enqueue_startall(next->receives);
@@ -127,6 +134,8 @@ class Queued final : public InQueue {
   void free_memory() override { set_.messages->free_memory(); }
 
  private:
+  std::vector<Set*> sets() override { return {&set_}; }
+
   Set set_;
 };
 
@@ -163,6 +172,8 @@ class QueuedReady final : public InQueue {
   }
 
  private:
+  std::vector<Set*> sets() override { return {&first_, others_.data(), &others_[1]}; }
+
   Set first_;
   std::array<Set, 2> others_;
   std::size_t next_ = 0;

@@ -15,21 +15,23 @@ __device__ Cell three(const Cell* cell) {
   return cell[-1] + cell[0] + cell[1];
 }
 
-/// A thread walks down a column with the sums of three rows in hand.
+/// A thread walks down a column, some rows at a time, with the sums of three rows in hand.
 __global__ void __launch_bounds__(block_columns) next_generation(Field from, Field to) {
   const int column = 1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int first = 1 + static_cast<int>(blockIdx.y) * rows_a_thread;
   if (column > from.columns) return;
-  const int end = min(first + rows_a_thread, from.rows + 1);
-  const Cell* cell = from.cells + static_cast<std::ptrdiff_t>(first) * from.stride + column;
-  Cell* next = to.cells + static_cast<std::ptrdiff_t>(first) * to.stride + column;
-  Cell above = three(cell - from.stride), here = three(cell);
-  for (int row = first; row < end; ++row, cell += from.stride, next += to.stride) {
-    const Cell below = three(cell + from.stride);
-    const Cell neighbours = above + here + below - *cell;
-    *next = (neighbours | *cell) == 3 ? 1 : 0;  // three, or two and itself
-    above = here;
-    here = below;
+  const int step = static_cast<int>(gridDim.y) * rows_a_thread;
+  for (int first = 1 + static_cast<int>(blockIdx.y) * rows_a_thread; first <= from.rows; first += step) {
+    const int end = min(first + rows_a_thread, from.rows + 1);
+    const Cell* cell = from.cells + static_cast<std::ptrdiff_t>(first) * from.stride + column;
+    Cell* next = to.cells + static_cast<std::ptrdiff_t>(first) * to.stride + column;
+    Cell above = three(cell - from.stride), here = three(cell);
+    for (int row = first; row < end; ++row, cell += from.stride, next += to.stride) {
+      const Cell below = three(cell + from.stride);
+      const Cell neighbours = above + here + below - *cell;
+      *next = (neighbours | *cell) == 3 ? 1 : 0;  // three, or two and itself
+      above = here;
+      here = below;
+    }
   }
 }
 
@@ -57,7 +59,8 @@ void launch_fill(const Field& field, const FirstGeneration& first, cudaStream_t 
 }
 
 void launch_next(const Field& from, const Field& to, cudaStream_t stream) {
-  const dim3 grid(blocks_of(from.columns, block_columns), blocks_of(from.rows, rows_a_thread));
+  constexpr unsigned most_blocks = 65535;  // of a column
+  const dim3 grid(blocks_of(from.columns, block_columns), std::min(blocks_of(from.rows, rows_a_thread), most_blocks));
   next_generation<<<grid, block_columns, 0, stream>>>(from, to);
   PARTITA_APPS_CUDA(cudaGetLastError());
 }

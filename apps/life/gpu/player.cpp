@@ -126,7 +126,7 @@ class Player::Implementation {
   }
 
   static void tell(Progress& progress, std::string_view mode, int generation, int generations) {
-    if (progress.due()) Progress::say(mode, fmt::format("generation {} of {}", generation, generations));
+    if (progress.due()) Progress::say(mode, fmt::format("generation {} of {} asked for", generation, generations));
   }
 
   /// A series of generations, from the first field on.
