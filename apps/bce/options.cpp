@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "apps/support/command_line.hpp"
 
@@ -32,11 +31,8 @@ std::string mode_help() {
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  const std::vector<std::string> names = mode_names(options.gpu);
-  if (mode != "all" && std::ranges::find(names, mode) == names.end()) {
-    return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, options.gpu ? "gpu" : "cpu",
-                       fmt::join(names, ", "));
-  }
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  if (!wrong.empty()) return wrong;
   return !options.gpu && app.count("--nccl") > 0 ? "--nccl needs --device gpu" : "";
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "apps/cg/modes.hpp"
 #include "apps/support/command_line.hpp"
@@ -28,11 +27,8 @@ std::string mode_help() {
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  const std::vector<std::string> names = mode_names(options.gpu);
-  if (mode != "all" && std::ranges::find(names, mode) == names.end()) {
-    return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, options.gpu ? "gpu" : "cpu",
-                       fmt::join(names, ", "));
-  }
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  if (!wrong.empty()) return wrong;
   if (!options.gpu && app.count("--sums") > 0) return "--sums needs --device gpu";
   if (options.verify && options.limits.tolerance > checkable_tolerance) {
     return fmt::format(

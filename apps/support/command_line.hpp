@@ -2,10 +2,13 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/support/exit.hpp"
 
@@ -26,6 +29,13 @@ inline std::optional<Exit> parse(CLI::App& app, const std::string& name, int arg
     return refused(name, error.what());
   }
   return std::nullopt;
+}
+
+/// Takes "all" and the modes of the device, which are `names`.
+inline std::string problem_with_mode(const std::string& mode, const std::vector<std::string>& names, bool gpu) {
+  if (mode == "all" || std::ranges::find(names, mode) != names.end()) return "";
+  return fmt::format("--mode: {} is no mode of --device {}, which has {} and all", mode, gpu ? "gpu" : "cpu",
+                     fmt::join(names, ", "));
 }
 
 /// Takes any prefix of files but the empty one.
