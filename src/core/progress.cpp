@@ -115,8 +115,9 @@ void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
 void Progress::thread_main() {
   microseconds nap = shortest_nap();
   int prompt_naps = 0;  // still to be taken
-  while (!stopping_.load(std::memory_order_acquire)) {
-    const std::uint32_t seen = doze_.calls();
+  for (;;) {
+    const std::uint32_t seen = doze_.calls();  // before anything that a call tells of is looked at
+    if (stopping_.load(std::memory_order_acquire)) break;
     if (spare_cores_ > 0 && prompt_wanted_.load() > 0) prompt_naps = lingering_naps;
     if (prompt_naps > 0) {
       --prompt_naps;
