@@ -4,6 +4,7 @@
 
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
+#include "dropin/native_waitall.hpp"
 #include "dropin/polling.hpp"
 #include "dropin/progress.hpp"
 #include "dropin/refuse.hpp"
@@ -12,6 +13,13 @@
 
 namespace partita::dropin {
 namespace {
+
+int wait_all(const Part<Partita_Request>& part, MPI_Status statuses[]) {
+  return Partita_Waitall(part.count, part.requests, statuses);
+}
+int wait_all(const Part<MPI_Request>& part, MPI_Status statuses[]) {
+  return native_waitall(part.count, part.requests, statuses);
+}
 
 /// One call for all requests of an array. What completes is given to the caller and leaves its part.
 class CompletionOfAll {
@@ -59,7 +67,7 @@ class CompletionOfAll {
 };
 
 int CompletionOfAll::wait() {
-  if (are_missing(statuses_)) return either::wait_all(split_.own, statuses_);  // refuses them
+  if (are_missing(statuses_)) return wait_all(split_.own, statuses_);  // refuses them
   give_empty_statuses();
   if (split_.foreign.count == 0) return wait_in(split_.own);
   int code = MPI_SUCCESS;
@@ -129,7 +137,7 @@ int CompletionOfAll::look_at(Part<Request>& part) {
 template <class Request>
 int CompletionOfAll::wait_in(Part<Request>& part) {
   if (part.count == 0) return MPI_SUCCESS;
-  const int code = either::wait_all(part, found_);
+  const int code = wait_all(part, found_);
   give_all(part);
   return code;
 }
@@ -204,10 +212,10 @@ extern "C" {
 INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
   using namespace partita::dropin;
   return guarded(__func__, [=](const char*) {
-    if (is_plain(count, requests)) return native().Waitall(count, requests, statuses);
+    if (is_plain(count, requests)) return native_waitall(count, requests, statuses);
     Scratch scratch(CompletionOfAll::need(count));
     CompletionOfAll all(count, requests, statuses, scratch);
-    return all.is_needed() ? all.wait() : native().Waitall(count, requests, statuses);
+    return all.is_needed() ? all.wait() : native_waitall(count, requests, statuses);
   });
 }
 

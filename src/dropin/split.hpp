@@ -145,12 +145,6 @@ inline int wait_some(const Part<MPI_Request>& part, int* done, int indices[], MP
 inline int test_all(const Part<Partita_Request>& part, int* flag, MPI_Status statuses[]) {
   return Partita_Testall(part.count, part.requests, flag, statuses);
 }
-inline int wait_all(const Part<Partita_Request>& part, MPI_Status statuses[]) {
-  return Partita_Waitall(part.count, part.requests, statuses);
-}
-inline int wait_all(const Part<MPI_Request>& part, MPI_Status statuses[]) {
-  return native().Waitall(part.count, part.requests, statuses);
-}
 inline int test_one(Partita_Request* request, int* flag, MPI_Status* status) {
   return Partita_Test(request, flag, status);
 }
