@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/support/node.hpp"
+#include "capi/gpu_aware.hpp"
 #include "core/settings.hpp"
 #include "memory/device.hpp"
 #include "program/command.hpp"
@@ -163,6 +164,13 @@ std::string describe_gpus(MPI_Comm comm) {
   return text;
 }
 
+std::string describe_gpu_awareness() {
+  const char* why = "";
+  const bool on = Partita_is_gpu_aware(&why) != 0;
+  return fmt::format("GPU memory in MPI's own calls, with libpartita_mpi: {}, since {}\n",
+                     on ? "by Partita" : "left to the MPI", why);
+}
+
 /// One line a size if the kind of host memory makes no difference, else one a size and memory.
 std::string describe_choices(const Choices& choices) {
   std::string text;
@@ -236,7 +244,7 @@ int info_command(int argc, char** argv) {
   const std::vector<RankPlace> places = gather_places(comm.get());
   say(describe_versions() + describe_thread_level() + describe_places(places) + describe_settings());
   const std::string gpus = describe_gpus(comm.get());
-  say(gpus);
+  say(gpus + describe_gpu_awareness());
   const Survey survey = survey_links(comm.get());
   if (!places.empty()) say(describe_links(places, survey));
   return 0;

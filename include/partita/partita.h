@@ -302,6 +302,40 @@ PARTITA_EXPORT int Partita_Neighbor_alltoallw_init(const void* sendbuf, const MP
                                                    MPI_Comm comm, MPI_Info info, Partita_Request* request);
 PARTITA_EXPORT int Partita_Barrier_init(MPI_Comm comm, MPI_Info info, Partita_Request* request);
 
+/* ---- Nonblocking messages of the MPI's (MPI-4, sections 3.7.2 and 3.8.2) ----------------------------------
+ *
+ * MPI_Isend and its like, as the MPI of this process does them, matching and order included, with buffers in host or
+ * GPU memory: the peer may use the MPI's own calls and need not know of Partita. A buffer in GPU memory travels through
+ * host memory, in one message of the same signature; managed memory is the MPI's own affair. Its bytes must be there at
+ * the call: Partita waits for no stream and synchronises no device. They are taken at the call, which blocks until
+ * then; what a receive brings is visible to the host, and to kernels that it launches, once the request is complete.
+ * Wildcards, MPI_PROC_NULL and communicators that Partita does not know are allowed. The request is no persistent one:
+ * the call that completes it sets it to PARTITA_REQUEST_NULL. It may be freed while it is active and completes by
+ * itself then. Errors that the MPI finds come with its codes, and its error handler is called once.
+ * One page for all: docs/api/Partita_Isend.md. */
+
+PARTITA_EXPORT int Partita_Isend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                 MPI_Comm comm, Partita_Request* request);
+/** Complete only once the receive has started, too. */
+PARTITA_EXPORT int Partita_Issend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                  MPI_Comm comm, Partita_Request* request);
+/** The receive has started already. */
+PARTITA_EXPORT int Partita_Irsend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                  MPI_Comm comm, Partita_Request* request);
+/** Through the buffer that the program has attached to the MPI. */
+PARTITA_EXPORT int Partita_Ibsend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                                  MPI_Comm comm, Partita_Request* request);
+/** The message may be shorter than the buffer; the status says how long it is. */
+PARTITA_EXPORT int Partita_Irecv(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                                 Partita_Request* request);
+/** Receives `*message`, of MPI_Mprobe or MPI_Improbe, and sets it to MPI_MESSAGE_NULL. */
+PARTITA_EXPORT int Partita_Imrecv(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
+                                  Partita_Request* request);
+
+/** Asks that `*request`, an active one of these, complete without moving anything: a receive for which no message has
+ *  come. MPI_Test_cancelled on the status of its completion says whether it did. A send's may fail. Never blocks. */
+PARTITA_EXPORT int Partita_Cancel(Partita_Request* request);
+
 /* ---- Ordinary persistent requests, matched once (cpu-free-stream-triggered-mpi, section III-C) -------------
  *
  * MPI's persistent sends and receives of one message (MPI-4, section 3.9), which look for their peer when

@@ -228,6 +228,7 @@ std::optional<Error> end_epoch(Operation& operation) {
     operation.abandon(error);
     return error;
   }
+  if (operation.goes_on_when_freed()) return {};
   throw Error(ErrorClass::request, "the request is active and not complete; complete it before it is freed. {}",
               operation.explain());
 }

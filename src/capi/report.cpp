@@ -75,6 +75,7 @@ int code_of(ErrorClass error_class) {
 }
 
 int remember(const char* call, const Error& error) noexcept {
+  if (error.raised_code() != 0) return error.raised_code();
   std::string& kept = sentences()[static_cast<std::size_t>(error.error_class())];
   try {
     kept = fmt::format("{}: {}", call_as_made(call), error.sentence());

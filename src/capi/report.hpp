@@ -22,7 +22,8 @@ void prepare_codes();
 int code_of(ErrorClass error_class);
 
 /// Keeps `error`'s sentence, with the call as the program made it in front, for this thread's Partita_Error_string;
-/// returns the code. Where there is no memory for that, it is "out of memory".
+/// returns the code. Where there is no memory for that, it is "out of memory". Of an error that the MPI has raised,
+/// only returns the MPI's code.
 int remember(const char* call, const Error& error) noexcept;
 
 /// Keeps the sentence of an error that a layer above found, with its MPI error class.
@@ -54,7 +55,9 @@ void check_output(const void* output, const char* name);
 /// What is being handled goes to the handler of `comm()`. Not inlined: a call that succeeds then saves fewer registers.
 template <class Comm>
 [[gnu::cold, gnu::noinline]] int report_failure(const char* call, Comm comm) noexcept {
-  return raise(comm(), remember(call, current_error()));
+  const Error error = current_error();
+  const int code = remember(call, error);
+  return error.raised_code() != 0 ? code : raise(comm(), code);
 }
 
 /// Runs `body`; an Error goes to the handler of `comm()`.

@@ -55,16 +55,25 @@ class Error : public std::exception {
     return std::move(*this);
   }
 
+  /// The same error, which the MPI has raised with a code of its own: the error handler has heard of it.
+  Error raised_as(int code) && {
+    raised_code_ = code;
+    return std::move(*this);
+  }
+
   ErrorClass error_class() const { return class_; }
   const std::string& sentence() const { return sentence_; }
   /// Null: it began on this rank.
   const Origin* origin() const { return origin_.get(); }
+  /// 0: nobody has raised it yet.
+  int raised_code() const { return raised_code_; }
   const char* what() const noexcept override { return sentence_.c_str(); }
 
  private:
   ErrorClass class_;
   std::string sentence_;
   std::shared_ptr<const Origin> origin_;
+  int raised_code_ = 0;
 };
 
 }  // namespace partita

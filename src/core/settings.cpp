@@ -51,6 +51,12 @@ const std::vector<Setting>& settings_table() {
          s.gpu_copy = parsed.value_or(GpuCopy::automatic);
          return parsed.has_value();
        }},
+      {{"PARTITA_GPU_AWARE", "auto, on or off",
+        "whether MPI's own calls give GPU memory to Partita (default: auto, where the MPI does not take it)"},
+       [](Settings& s, const std::string& v) {
+         s.gpu_aware = v == "on" ? GpuAware::on : v == "off" ? GpuAware::off : GpuAware::automatic;
+         return v == "auto" || v == "on" || v == "off";
+       }},
       {{"PARTITA_PROGRESS", "thread or caller", "who takes the host steps of communication"},
        [](Settings& s, const std::string& v) {
          s.progress_thread = v == "thread";

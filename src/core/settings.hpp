@@ -18,9 +18,17 @@ enum class GpuCopy : std::uint8_t {
   engine,     ///< the host, which the kernel asks through a flag
 };
 
+/// Whether Partita takes GPU memory in the MPI's own calls.
+enum class GpuAware : std::uint8_t {
+  automatic,  ///< where the MPI does not
+  on,
+  off,
+};
+
 struct Settings {
   std::string link = "auto";  ///< auto or the name of one link
   GpuCopy gpu_copy = GpuCopy::automatic;
+  GpuAware gpu_aware = GpuAware::automatic;
   int transport_partitions = 0;                 ///< wished transfers per request; 0: by size
   bool progress_thread = true;                  ///< false: only calls into Partita make progress
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never

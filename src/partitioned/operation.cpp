@@ -13,4 +13,10 @@ void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes
   native::Status_set_cancelled(status, 0);
 }
 
+void Operation::cancel() {
+  throw Error(ErrorClass::request,
+              "the request cannot be cancelled; expected is one of a nonblocking message. It is partitioned, a "
+              "collective, matched for good, or that of an Imatch");
+}
+
 }  // namespace partita

@@ -68,6 +68,8 @@ class Operation : public Waiting {
   virtual void match_is_seen() {}
   /// Whether it may start again when it is complete; else whatever completes it frees it.
   virtual bool persistent() const { return true; }
+  /// Whether the program may free it before it is complete: it goes on then, by lingering.
+  virtual bool goes_on_when_freed() const { return false; }
   /// Whether the host opens its epochs; else kernels do, and start() throws.
   virtual bool is_host_driven() const { return true; }
   /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
@@ -86,6 +88,8 @@ class Operation : public Waiting {
   /// The status of an operation whose epoch is complete.
   virtual void fill_status(MPI_Status* status) const = 0;
 
+  /// Asks that it complete without having moved anything, if it can still be so (MPI-4, section 3.8.4).
+  virtual void cancel();
   /// The epoch stays open, and can only end with `error`, which the peers hear of.
   virtual void fail(const Error& error) = 0;
   /// After an error in a wait or test: the epoch is given up, so that the operation can be freed, and the peers hear of

@@ -90,6 +90,7 @@ LocalSettings::LocalSettings() {
 Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
     : world(comm, local.settings.timeout_s),
       settings(agreed_settings(local, world)),
+      gpu_awareness(agree_on_gpu_awareness(settings, world)),
       trace(trace_is_wanted(settings, world)),
       progress(world.spare_cores()),
       mailbox(world, progress),

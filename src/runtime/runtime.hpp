@@ -20,11 +20,13 @@
 #include "partitioned/gpu/ready_notes.hpp"
 #include "partitioned/request_services.hpp"
 #include "queue/kinds.hpp"
+#include "runtime/gpu_awareness.hpp"
 #include "runtime/operations.hpp"
 #include "transfer/communicators.hpp"
 #include "transfer/holds.hpp"
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
+#include "two_sided/host_image.hpp"
 
 namespace partita {
 
@@ -49,6 +51,7 @@ class Runtime {
 
   World world;
   const Settings settings;
+  const GpuAwareness gpu_awareness;
   Trace trace;
   Progress progress;
   Mailbox mailbox;
@@ -58,6 +61,7 @@ class Runtime {
   Communicators communicators;
   LinkReport link_report;
   Holds holds;
+  GpuLanes gpu_lanes{host_memory, *device_memory, world.spare_cores()};
   DeviceWatch device_watch{world, *device_memory, progress};
   ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-LAYERS = ["core", "memory", "link", "transfer", "partitioned", "collective", "queue", "runtime", "capi", "dropin"]
+LAYERS = ["core", "memory", "link", "transfer", "partitioned", "collective", "queue", "two_sided", "runtime", "capi", "dropin"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 KEY = r"(?:class|struct|enum(?:\s+(?:class|struct))?)\s+"
 # The last two alternatives are a type in a declaration of something else. A template's parameter is none of these.

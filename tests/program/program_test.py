@@ -136,6 +136,13 @@ def info(run):
     return result
 
 
+def test_info_tells_who_takes_gpu_memory(run, info):
+    line = [line for line in info.stdout.splitlines() if line.startswith("GPU memory in MPI's own calls")]
+    assert len(line) == 1, info.stdout
+    assert "by Partita, since the MPI" in line[0] or "left to the MPI, since the MPI" in line[0], line
+    assert "left to the MPI, since PARTITA_GPU_AWARE is off" in run("info", PARTITA_GPU_AWARE="off").stdout
+
+
 @pytest.fixture(scope="module")
 def info_of_link_mpi(run):
     result = run("info", PARTITA_LINK="mpi")

@@ -42,10 +42,9 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
 
 TEST(Settings, each_variable_is_read) {
   const std::vector<std::string> variables = {
-      "PARTITA_LINK=mpi",        "PARTITA_PARTITIONS=7",    "PARTITA_GPU_COPY=engine",
-      "PARTITA_PROGRESS=caller", "PARTITA_WARN_AFTER=0.5",  "PARTITA_TIMEOUT=12",
-      "PARTITA_TRACE=out.json",  "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295",
-      "PARTITA_VERBOSE=1"};
+      "PARTITA_LINK=mpi",        "PARTITA_PARTITIONS=7",           "PARTITA_GPU_COPY=engine", "PARTITA_GPU_AWARE=off",
+      "PARTITA_PROGRESS=caller", "PARTITA_WARN_AFTER=0.5",         "PARTITA_TIMEOUT=12",      "PARTITA_TRACE=out.json",
+      "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295", "PARTITA_VERBOSE=1"};
   for (const auto& known : known_settings()) {
     const auto sets_it = [&](const std::string& variable) {
       return variable.starts_with(std::string(known.name) + "=");
@@ -56,6 +55,7 @@ TEST(Settings, each_variable_is_read) {
   EXPECT_EQ(settings.link, "mpi");
   EXPECT_EQ(settings.transport_partitions, 7);
   EXPECT_EQ(settings.gpu_copy, GpuCopy::engine);
+  EXPECT_EQ(settings.gpu_aware, GpuAware::off);
   EXPECT_FALSE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 0.5);
   EXPECT_TRUE(settings.verbose);
@@ -110,6 +110,8 @@ TEST(Settings, a_malformed_value_is_an_error_that_names_it_and_what_was_expected
                                "PARTITA_FIRST_EPOCH=4294967296",
                                "PARTITA_FIRST_EPOCH=-1",
                                "PARTITA_GPU_COPY=dma",
+                               "PARTITA_GPU_AWARE=yes",
+                               "PARTITA_GPU_AWARE=",
                                "PARTITA_GPU_COPY=",
                                "PARTITA_GPU_COPY=Kernel"}) {
     const std::string sentence = refusal_of(variable);

@@ -3,44 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
+#include "core/counted_type.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita::link::mpi {
-
-/// A datatype of any number of bytes, since a count is an int.
-class ByteSpan {
- public:
-  explicit ByteSpan(std::int64_t size_bytes) {
-    if (size_bytes <= std::numeric_limits<int>::max()) {
-      count_ = static_cast<int>(size_bytes);
-      return;
-    }
-    const int chunk = 1 << 30;
-    int lengths[2] = {static_cast<int>(size_bytes / chunk), static_cast<int>(size_bytes % chunk)};
-    MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(size_bytes / chunk) * chunk};
-    MPI_Datatype types[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
-    PARTITA_MPI(Type_contiguous(chunk, MPI_BYTE, &types[0]));
-    PARTITA_MPI(Type_create_struct(2, lengths, offsets, types, &type_));
-    PARTITA_MPI(Type_commit(&type_));
-    PARTITA_MPI(Type_free(&types[0]));
-    count_ = 1;
-  }
-  ~ByteSpan() {
-    if (type_ != MPI_BYTE) native::Type_free(&type_);
-  }
-  ByteSpan(const ByteSpan&) = delete;
-  ByteSpan& operator=(const ByteSpan&) = delete;
-
-  int count() const { return count_; }
-  MPI_Datatype type() const { return type_; }
-
- private:
-  int count_ = 0;
-  MPI_Datatype type_ = MPI_BYTE;
-};
 
 /// Calls `call`. The MPI's text does not say with whom a transfer failed: an Error names world rank `peer`.
 template <class Call>
@@ -66,7 +34,7 @@ class PersistentRequests {
   /// One more, over `size_bytes`: `init(count, type, request)` makes it.
   template <class Init>
   void add(std::int64_t size_bytes, Init init) {
-    const ByteSpan span(size_bytes);
+    const CountedType span(size_bytes);
     requests_.reserve(requests_.size() + 1);
     MPI_Request request = MPI_REQUEST_NULL;
     init(span.count(), span.type(), &request);

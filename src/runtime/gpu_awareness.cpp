@@ -1,0 +1,53 @@
+#include "runtime/gpu_awareness.hpp"
+
+#include <dlfcn.h>
+
+#include <optional>
+
+#include "core/mpi_check.hpp"
+#include "core/which_mpi.hpp"
+
+namespace partita {
+namespace {
+
+template <class Function>
+Function* find(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+/// What the MPI of this process says of itself; MPIs have no common call for it.
+std::optional<bool> mpi_takes_cuda_memory() {
+  if constexpr (built_for == MpiFamily::open_mpi) {
+    if (auto* const asked = find<int()>("MPIX_Query_cuda_support")) return asked() != 0;
+  }
+  if constexpr (built_for == MpiFamily::mpich) {
+    constexpr int cuda = 0;  // MPIX_GPU_SUPPORT_CUDA
+    int answer = 0;
+    if (auto* const asked = find<int(int, int*)>("MPIX_GPU_query_support");
+        asked && asked(cuda, &answer) == MPI_SUCCESS)
+      return answer != 0;
+  }
+  return std::nullopt;
+}
+
+GpuAwareness wish_of(GpuAware setting) {
+  const std::optional<bool> answer = mpi_takes_cuda_memory();
+  const bool takes_none = answer == false;
+  if (setting == GpuAware::off) return {false, takes_none, "PARTITA_GPU_AWARE is off"};
+  if (setting == GpuAware::on) return {true, takes_none, "PARTITA_GPU_AWARE is on"};
+  if (!answer) return {true, false, "the MPI does not say whether it takes GPU memory"};
+  if (*answer) return {false, false, "the MPI takes GPU memory itself"};
+  return {true, true, "the MPI says that it takes no GPU memory"};
+}
+
+}  // namespace
+
+GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world) {
+  GpuAwareness wish = wish_of(settings.gpu_aware);
+  int all_on = wish.on ? 1 : 0;
+  PARTITA_MPI(Allreduce(MPI_IN_PLACE, &all_on, 1, MPI_INT, MPI_MIN, world.control()));
+  if (wish.on && all_on == 0) return {false, wish.mpi_takes_none, "another rank of the job has it off"};
+  return wish;
+}
+
+}  // namespace partita
