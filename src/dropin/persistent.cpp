@@ -6,6 +6,7 @@
 #include <new>
 
 #include "dropin/calling.hpp"
+#include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/kept.hpp"
 #include "dropin/native.hpp"
@@ -29,6 +30,7 @@ class Message final : public Record {
   int make(Partita_Request* made) const override {
     return init_(buffer_, count_, datatype_.moved(), rank_, tag_, comm_, made);
   }
+  bool must_be_refused() const override { return rank_ != MPI_PROC_NULL && partita::dropin::must_be_refused(buffer_); }
 
  private:
   Init<Buffer> init_;

@@ -42,6 +42,14 @@ inline int wait_polling(MPI_Request* request, MPI_Status* status) {
   return look_until_found([&](int* done) { return native().Test(request, done, status); });
 }
 
+/// Makes a blocking call as its nonblocking twin, which `issue(&request)` begins.
+template <class Issue>
+int issue_and_poll(Issue issue, MPI_Status* status = MPI_STATUS_IGNORE) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = issue(&request);
+  return code == MPI_SUCCESS ? wait_polling(&request, status) : code;
+}
+
 /// Calls `look` until it returns true. While requests of ours are among what is waited for, the wait is watched as
 /// theirs are; then an error can end it, which makes the active ones of them inactive.
 template <class Look>

@@ -22,6 +22,9 @@ class Record {
   /// A collective's request looks for its peers once it is made, and uses what the record holds until it is freed.
   virtual bool is_collective() const { return false; }
 
+  /// Whether a buffer of it must not reach the MPI (dropin/gpu_aware.hpp).
+  virtual bool must_be_refused() const { return false; }
+
   /// Whether the MPI has started its request: MPICH 4.0 says of a collective that was not yet that it is incomplete.
   bool was_started() const { return was_started_.load(std::memory_order_relaxed); }
   void note_start() const { was_started_.store(true, std::memory_order_relaxed); }
@@ -34,8 +37,9 @@ class Record {
 bool note_record(MPI_Request request, std::unique_ptr<const Record> record);
 /// The record of a request that the MPI has, or null.
 std::shared_ptr<const Record> find_record(MPI_Request request);
-/// The MPI starts `request`, which may have a record. Costs one load while there are none.
-void note_start(MPI_Request request);
+/// The MPI is to start `request`, which may have a record. Returns whether it may not. Costs one load while there are
+/// no records.
+bool note_start(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);

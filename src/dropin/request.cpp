@@ -3,6 +3,7 @@
 #include <partita/partita.h>
 
 #include "dropin/calling.hpp"
+#include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/progress.hpp"
@@ -13,6 +14,10 @@
 using namespace partita::dropin;
 
 namespace {
+
+int refuse_start(const char* call) {
+  return refuse_gpu_memory(call, "a persistent request that MPIX_Match has matched");
+}
 
 /// Null handles stay among the MPI's, which says what is wrong with them.
 int start_all(int count, MPI_Request requests[]) {
@@ -28,7 +33,9 @@ int start_all(int count, MPI_Request requests[]) {
     }
   }
   if (foreign.count > 0) {
-    for (int i = 0; i < foreign.count; ++i) note_start(foreign.requests[i]);
+    for (int i = 0; i < foreign.count; ++i) {
+      if (note_start(foreign.requests[i])) return refuse_start("MPI_Startall");
+    }
     if (const int code = native().Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
   }
   return own.count > 0 ? Partita_Startall(own.count, own.requests) : MPI_SUCCESS;
@@ -42,15 +49,17 @@ INTERPOSE(Start)(MPI_Request* request) {
   const Calling calling(__func__);
   Partita_Request found = ours(request);
   if (found != PARTITA_REQUEST_NULL) return Partita_Start(&found);
-  if (request != nullptr) note_start(*request);
+  if (request != nullptr && note_start(*request)) return refuse_start(__func__);
   return native().Start(request);
 }
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
-  return guarded(__func__, [=](const char*) {
+  return guarded(__func__, [=](const char* call) {
     if (count <= 0 || requests == nullptr) return native().Startall(count, requests);
     if (!nothing_is_ours()) return start_all(count, requests);
-    for (int i = 0; i < count; ++i) note_start(requests[i]);
+    for (int i = 0; i < count; ++i) {
+      if (note_start(requests[i])) return refuse_start(call);
+    }
     return native().Startall(count, requests);
   });
 }
@@ -63,10 +72,8 @@ INTERPOSE(Request_free)(MPI_Request* request) {
 
 INTERPOSE(Cancel)(MPI_Request* request) {
   const Calling calling(__func__);
-  if (ours(request) == PARTITA_REQUEST_NULL) return native().Cancel(request);
-  return refuse(MPI_ERR_REQUEST,
-                "MPI_Cancel: the request is partitioned, or matched by MPIX_Match, or that of an MPIX_Imatch, and such "
-                "a one cannot be cancelled");
+  Partita_Request found = ours(request);
+  return found == PARTITA_REQUEST_NULL ? native().Cancel(request) : Partita_Cancel(&found);
 }
 
 }  // extern "C"

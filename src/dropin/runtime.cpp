@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dropin/gathering.hpp"
+#include "dropin/gpu_aware.hpp"
 #include "dropin/native.hpp"
 #include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
@@ -50,11 +51,13 @@ void free_placeholders() {
 int start_runtime() {
   if (const int code = Partita_Init(MPI_COMM_WORLD); code != MPI_SUCCESS) return code;
   the_empty_status = made_empty_status();
+  open_gpu_awareness();
   const int code = agree_on_progress(open_placeholders());
   return code == MPI_SUCCESS ? open_meetings() : code;
 }
 
 int stop_runtime() {
+  close_gpu_awareness();
   int started = 0;
   Partita_Initialized(&started);
   const int code = started != 0 ? Partita_Finalize() : MPI_SUCCESS;

@@ -1,0 +1,47 @@
+// GPU memory in the MPI's own calls, which the MPI itself does not take (docs/design/gpu-aware.md).
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+
+#include "capi/gpu_aware.hpp"
+
+namespace partita::dropin {
+
+namespace internal {
+inline constinit std::atomic<bool> takes_gpu_memory{false};
+inline constinit std::atomic<bool> refuses_gpu_memory{false};
+}  // namespace internal
+
+/// The runtime has started: what the ranks have agreed on holds.
+inline void open_gpu_awareness() {
+  internal::takes_gpu_memory.store(Partita_is_gpu_aware(nullptr) != 0, std::memory_order_relaxed);
+  internal::refuses_gpu_memory.store(Partita_mpi_takes_no_gpu_memory() != 0, std::memory_order_relaxed);
+}
+/// It ends.
+inline void close_gpu_awareness() {
+  internal::takes_gpu_memory.store(false, std::memory_order_relaxed);
+  internal::refuses_gpu_memory.store(false, std::memory_order_relaxed);
+}
+
+/// Whether a buffer is Partita's to move: it lies in the memory of a GPU, and the MPI would not take it. One load where
+/// that is off.
+inline bool is_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  return internal::takes_gpu_memory.load(std::memory_order_relaxed) &&
+         Partita_lies_in_gpu(buffer, count, datatype) != 0;
+}
+
+/// Whether a buffer must not reach the MPI in a call that Partita does not make for it: it lies in the memory of a GPU,
+/// and the MPI says that it takes none. One load where that is off.
+inline bool must_be_refused(const void* buffer) {
+  return internal::refuses_gpu_memory.load(std::memory_order_relaxed) && buffer != MPI_IN_PLACE &&
+         buffer != MPI_BOTTOM && Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
+}
+inline bool must_be_refused(const void* first, const void* second) {
+  return must_be_refused(first) || must_be_refused(second);
+}
+/// Refuses such a buffer. `instead` says what Partita takes.
+int refuse_gpu_memory(const char* call, const char* instead);
+
+}  // namespace partita::dropin

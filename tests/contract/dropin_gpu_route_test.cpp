@@ -1,0 +1,51 @@
+// Which of the MPI's own calls Partita makes: those on GPU memory, where the job is GPU-aware, and no others. On the
+// fake GPU, which counts what streams are asked for.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "support/errors.hpp"
+#include "support/fake_gpu.hpp"
+#include "support/job.hpp"
+
+namespace partita::test {
+namespace {
+
+/// The job was started with PARTITA_GPU_AWARE=off.
+bool is_off() {
+  const char* const setting = std::getenv("PARTITA_GPU_AWARE");
+  return setting != nullptr && std::strcmp(setting, "off") == 0;
+}
+
+/// How many copies of streams an exchange with oneself takes.
+template <class Buffer>
+std::uint64_t copies_of(Buffer out, Buffer in) {
+  const std::uint64_t before = FakeGpu::instance().operations();
+  EXPECT_OK(MPI_Sendrecv(out, 8, MPI_BYTE, rank(), 1, in, 8, MPI_BYTE, rank(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  return FakeGpu::instance().operations() - before;
+}
+
+TEST(DropinGpuRoute, is_partitas_for_gpu_memory_alone) {
+  const FakeGpuBuffer out(mapped, 8);
+  const FakeGpuBuffer in(mapped, 8);
+  std::memcpy(out.data(), "message", 8);
+  EXPECT_EQ(copies_of(out.data(), in.data()), is_off() ? 0 : 2);
+  EXPECT_STREQ(reinterpret_cast<const char*>(in.data()), "message");
+  char on_host[2][8] = {"message", ""};
+  EXPECT_EQ(copies_of(on_host[0], on_host[1]), 0);
+  EXPECT_STREQ(on_host[1], "message");
+}
+
+/// The fake GPU's memory is host memory in truth, which the MPI takes.
+TEST(DropinGpuRoute, is_the_mpis_for_collectives_where_that_is_off) {
+  if (!is_off()) GTEST_SKIP() << "the job is GPU-aware: see dropin_gpu_aware";
+  const FakeGpuBuffer buffer(mapped, 8);
+  std::memcpy(buffer.data(), rank() == 0 ? "message" : "       ", 8);
+  ASSERT_OK(MPI_Bcast(buffer.data(), 8, MPI_BYTE, 0, MPI_COMM_WORLD));
+  EXPECT_STREQ(reinterpret_cast<const char*>(buffer.data()), "message");
+}
+
+}  // namespace
+}  // namespace partita::test
