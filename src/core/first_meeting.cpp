@@ -1,5 +1,6 @@
 #include "core/first_meeting.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -48,23 +49,21 @@ class Watchman {
   Watchman& operator=(const Watchman&) = delete;
 
  private:
+  /// `limit` is no less than `patience`, or 0.
   void watch(Seconds patience, Seconds limit) {
     std::unique_lock lock(mutex_);
     const auto is_done = [this] { return done_; };
-    const auto begin = std::chrono::steady_clock::now();
+    if (changed_.wait_for(lock, patience, is_done)) return;
+    log("Partita starts and has waited {:g} s for other ranks of its communicator. Does every program of this job "
+        "link or preload libpartita_mpi, or call Partita_Init? Where one shall use Partita and another not, the one "
+        "calls Partita_Init with a communicator of its own ranks",
+        patience.count());
     const bool limited = limit.count() > 0;
-    if (!limited || patience < limit) {
-      if (changed_.wait_for(lock, patience, is_done)) return;
-      log("Partita starts and has waited {:g} s for other ranks of its communicator. Does every program of this job "
-          "link or preload libpartita_mpi, or call Partita_Init? Where one shall use Partita and another not, the one "
-          "calls Partita_Init with a communicator of its own ranks",
-          patience.count());
-    }
-    const Seconds left = begin + limit - std::chrono::steady_clock::now();
     if (!limited) changed_.wait(lock, is_done);
-    if (!limited || changed_.wait_for(lock, left, is_done)) return;
-    log("Partita starts and has waited for other ranks longer than PARTITA_TIMEOUT={:g} s: this process ends",
+    if (!limited || changed_.wait_for(lock, limit - patience, is_done)) return;
+    log("Partita starts and has waited for other ranks longer than {:g} s (PARTITA_TIMEOUT): this process ends",
         limit.count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // launchers end a job without reading all
     std::_Exit(EXIT_FAILURE);  // The MPI is busy in another thread; its launcher ends the other ranks.
   }
 
@@ -82,7 +81,10 @@ MPI_Comm private_duplicate_of(MPI_Comm comm, double timeout_s) {
   MPI_Comm duplicate = MPI_COMM_NULL;
   PARTITA_MPI(Comm_group(comm, &group));
   {
-    const Watchman watchman(Seconds(several_programs_are_known() ? 2 : 10), Seconds(timeout_s));
+    const Seconds patience(several_programs_are_known() ? 2 : 10);
+    // The ranks of a job leave MPI_Init far apart: a limit for waits is none for that.
+    const Seconds limit = timeout_s > 0 ? std::max(patience, Seconds(timeout_s)) : Seconds(0);
+    const Watchman watchman(patience, limit);
     const RollCall everybody(comm);
     PARTITA_MPI(Comm_create_group(comm, group, tag, &duplicate));
   }

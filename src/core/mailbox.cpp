@@ -139,7 +139,6 @@ bool Mailbox::progress() {
 // many messages were received as posted, none is under way and none can be caused any more.
 void Mailbox::drain(double timeout_s, const std::function<void()>& once_all_are_here) {
   using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
   struct Counts {
     std::int64_t mine[2];
     std::int64_t sums[2] = {-1, -1};
@@ -154,6 +153,7 @@ void Mailbox::drain(double timeout_s, const std::function<void()>& once_all_are_
       mine[0] = posted_.load();
       mine[1] = received_.load();
     }
+    const auto begin = Clock::now();  // each round has shown that all are there: the limit begins anew
     MPI_Request sum = MPI_REQUEST_NULL;
     PARTITA_MPI(Iallreduce(mine, sums, 2, MPI_INT64_T, MPI_SUM, world_.control(), &sum));
     for (int done = 0; done == 0;) {

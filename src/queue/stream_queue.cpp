@@ -397,7 +397,7 @@ void StreamQueue::watch(Task& task) {
     limits_.check(requests_.settings, requests_.world, *waits->operation, now, waited_s);
   } catch (const Error& error) {
     for (Part& part : task.parts) {
-      if (!part.over) abandon(part, error);
+      if (!complete(part)) abandon(part, error);  // this thread may have been without a core for as long
     }
   }
 }

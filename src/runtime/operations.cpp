@@ -105,6 +105,18 @@ std::vector<Operation*> Operations::in_order() const {
   return live;
 }
 
+/// The last looks, with steps that this thread takes itself: it may have been without a core until now, or another
+/// thread without one while it took steps.
+bool Operations::is_complete_after_steps(Operation& operation, std::string& why) {
+  const auto exclusive = progress_.exclusive();
+  constexpr int steps = 4;  // an MPI may need several to show what has come
+  for (int step = 0; step < steps; ++step) {
+    progress_.poll();
+    if (is_complete(operation, why)) return true;
+  }
+  return false;
+}
+
 Operations::Leftovers Operations::free_all() {
   Leftovers found;
   const std::vector<Operation*> live = in_order();
@@ -118,6 +130,7 @@ Operations::Leftovers Operations::free_all() {
       progress_.poll();
       complete = is_complete(*operation, why);
     }
+    if (!complete) complete = is_complete_after_steps(*operation, why);
     if (!complete && found.incomplete++ == 0) found.explanation = why;
   }
   const auto exclusive = progress_.exclusive();

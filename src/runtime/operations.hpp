@@ -51,6 +51,7 @@ class Operations {
   };
 
   std::vector<Operation*> in_order() const;
+  bool is_complete_after_steps(Operation& operation, std::string& why);
   std::shared_ptr<Operation> take(Operation& operation);
   void free_halves(const std::shared_ptr<Operation>& freed, const std::vector<Half*>& halves);
   void stop_lingering(const std::shared_ptr<Operation>& freed);

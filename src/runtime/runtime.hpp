@@ -78,7 +78,14 @@ class Runtime {
     for (unsigned polls = 1; !done(); ++polls) {
       // Now and then even if no request of ours wants it: the MPI beneath may have rendezvous to finish.
       if (progress.wanted() || polls % 64 == 0) progress.poll();
-      watch.look(waiting, backoff.pause());
+      try {
+        watch.look(waiting, backoff.pause());
+      } catch (const WaitError&) {
+        // The thread may have been without a core for as long: what it waited for counts if it has come.
+        progress.poll();
+        if (!done()) throw;
+        return;
+      }
     }
   }
 

@@ -32,10 +32,9 @@ TEST_F(BrokenGpu, a_wait_for_its_kernels_ends_with_what_is_wrong) {
     ASSERT_EQ(Partita_Prequest_create(&device, send_), MPI_SUCCESS);
     ASSERT_EQ(Partita_Start(&send_), MPI_SUCCESS);
     FakeGpu::instance().fail(mapped);
-    const auto begin = std::chrono::steady_clock::now();
+    // These words, and not those of the time limit.
     expect_error(Partita_Wait(&send_, MPI_STATUS_IGNORE), MPI_ERR_OTHER,
                  "a kernel of GPU 4 has made an illegal access");
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2)) << "less than PARTITA_TIMEOUT";
     EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
     FakeGpu::instance().mend(mapped);
   }

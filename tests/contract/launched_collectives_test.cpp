@@ -323,8 +323,9 @@ class LaunchedCollectiveTimeout : public LaunchedCollective {};
 TEST_F(LaunchedCollectiveTimeout, ends_late_and_with_it_the_request) {
   for (const char* const algorithm : launched_algorithms) {
     Case collective(Kind::allreduce, 4, false, mapped, algorithm);
+    harness_barrier();  // the limit holds for the match and the making, too: nobody comes late to them
     match(collective);
-    harness_barrier();  // the limit holds for the making, too: nobody comes late to it
+    harness_barrier();
     collective.create();
     if (rank() != 0) continue;
     LaunchQueue queue;

@@ -350,6 +350,7 @@ TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
 TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 9), to = send(out, 9);
+  harness_barrier();  // the limit holds for the match, too
   match(from, to);
   Line line(0);
   line.start(from);
@@ -367,6 +368,7 @@ TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
 TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 11), to = send(out, 11);
+  harness_barrier();  // the limit holds for the match, too
   match(from, to);
   Line line(0);
   line.worker().begin_capture();
@@ -384,6 +386,7 @@ TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
 TEST_P(StreamMessagesTimeout, takes_the_offer_back) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 15), to = send(out, 15);
+  harness_barrier();  // the limit holds for the match, too
   match(from, to);
   Line sends(0), receives(1);
   // In a graph no queue sees the fault, so that the peer does not hear of it.

@@ -156,14 +156,20 @@ TEST_F(Merging, one_whose_neighbours_are_late_leaves_alone_in_any_epoch) {
   }
 }
 
+/// A thread that was long without a core finds the looks ended, and lets its partition go by itself: that is no wait in
+/// vain, and needs another try.
 TEST_F(Merging, after_a_wait_in_vain_the_next_epochs_are_early) {
   sender.progress.start_thread();
-  ASSERT_TRUE(comes_to_merge());
-  start();
-  EXPECT_LT(time_alone(0), much_later);
-  for (std::int32_t p = 1; p < merged_partitions; ++p) EXPECT_TRUE(from->half.complete(p));
-  while (!from->half.all_finished()) std::this_thread::yield();
-  EXPECT_EQ(close_epoch(), merged_partitions);
+  bool early = false;
+  for (int tries = 0; tries < 20 && !early; ++tries) {
+    ASSERT_TRUE(comes_to_merge());
+    start();
+    EXPECT_LT(time_alone(0), much_later);
+    for (std::int32_t p = 1; p < merged_partitions; ++p) EXPECT_TRUE(from->half.complete(p));
+    while (!from->half.all_finished()) std::this_thread::yield();
+    early = close_epoch() == merged_partitions;
+  }
+  EXPECT_TRUE(early);
 }
 
 TEST_F(Merging, a_pause_of_the_whole_program_leaves_nothing_waiting) {
