@@ -24,6 +24,7 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
     if (!operation.done()) return false;
   } catch (const std::exception&) {
     operation.abandon(current_error());
+    if (!operation.persistent()) operation.fill_status(status);
     throw;
   }
   close(handle, status);
@@ -67,7 +68,9 @@ class Outcomes {
       if (!try_close(requests_[i], status_at(statuses_, i))) return false;
       code(i) = MPI_SUCCESS;
     } catch (...) {
-      close_with(i, remember(call_, current_error()));
+      const Error error = current_error();
+      is_raised_ = is_raised_ || error.raised_code() != 0;
+      close_with(i, remember(call_, error));
     }
     return true;
   }
@@ -90,6 +93,7 @@ class Outcomes {
       for (std::size_t i = 0; i < codes_.size(); ++i) statuses_[i].MPI_ERROR = codes_[i];
     }
     if (first_failure_ == MPI_SUCCESS) return MPI_SUCCESS;
+    if (is_raised_) return MPI_ERR_IN_STATUS;
     return raise_in_status(first_comm(static_cast<int>(codes_.size()), requests_), first_failure_);
   }
 
@@ -103,6 +107,7 @@ class Outcomes {
   std::pmr::monotonic_buffer_resource memory_{small_.data(), small_.size()};
   std::pmr::vector<int> codes_;
   int first_failure_ = MPI_SUCCESS;
+  bool is_raised_ = false;  ///< the MPI's error handler has heard of a failure
 };
 
 /// Testany without the error handling. Returns whether the call is over.
@@ -127,6 +132,7 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
   *outcount = 0;
   *first_open = nullptr;
   int first_failure = MPI_SUCCESS;
+  bool is_raised = false;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
     Operation& operation = operation_of(requests[i]);
@@ -136,14 +142,17 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
     try {
       if (!try_close(requests[i], status)) continue;
     } catch (...) {
-      code = remember(call, current_error());
+      const Error error = current_error();
+      is_raised = is_raised || error.raised_code() != 0;
+      code = remember(call, error);
       if (first_failure == MPI_SUCCESS) first_failure = code;
     }
     if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
   if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
-  return first_failure == MPI_SUCCESS ? MPI_SUCCESS : raise_in_status(first_comm(incount, requests), first_failure);
+  if (first_failure == MPI_SUCCESS) return MPI_SUCCESS;
+  return is_raised ? MPI_ERR_IN_STATUS : raise_in_status(first_comm(incount, requests), first_failure);
 }
 
 template <class Body>

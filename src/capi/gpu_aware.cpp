@@ -18,6 +18,12 @@ int Partita_mpi_takes_no_gpu_memory(void) {
   return current != nullptr && current->gpu_awareness.on && current->gpu_awareness.mpi_takes_none ? 1 : 0;
 }
 
+int Partita_is_spent(Partita_Request request) {
+  if (request == PARTITA_REQUEST_NULL) return 0;
+  const Operation& operation = operation_of(request);
+  return operation.goes_on_when_freed() && !operation.active() ? 1 : 0;
+}
+
 /// Where CUDA fails, the call that follows tells.
 int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   Runtime* const current = current_runtime();

@@ -12,7 +12,7 @@ int make_message(const char* name, const TwoSidedArguments& arguments, Partita_R
   const MPI_Comm comm = arguments.call == MessageCall::imrecv ? MPI_COMM_SELF : arguments.comm;
   return make_request(name, comm, request, [&](Runtime& current) {
     auto message =
-        std::make_unique<TwoSidedMessage>(current.gpu_lanes, arguments, current.communicators.find_handler(comm));
+        std::make_unique<TwoSidedMessage>(current.gpu_lanes, arguments, current.communicators.find_if_known(comm));
     message->loop_watch().begin();
     return message;
   });

@@ -63,7 +63,8 @@ class Watchman {
     if (!limited || changed_.wait_for(lock, limit - patience, is_done)) return;
     log("Partita starts and has waited for other ranks longer than {:g} s (PARTITA_TIMEOUT): this process ends",
         limit.count());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // launchers end a job without reading all
+    constexpr std::chrono::milliseconds for_the_launcher(100);  // which ends a job without reading all
+    if (changed_.wait_for(lock, for_the_launcher, is_done)) return;
     std::_Exit(EXIT_FAILURE);  // The MPI is busy in another thread; its launcher ends the other ranks.
   }
 

@@ -25,10 +25,11 @@ extern "C" {
 
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
-#define BUFFERS(...) must_be_refused(__VA_ARGS__)
-#define CALL(NAME, TWIN, REFUSED, PARAMETERS, ...)                                                             \
+#define REFUSED(...) must_be_refused(__VA_ARGS__)
+#define CALL(NAME, TWIN, IS_REFUSED, PARAMETERS, ...)                                                          \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                               \
-    if (REFUSED) return refuse_gpu_memory(__func__, "a persistent collective that MPIX_Match has matched");    \
+    if (refuses_gpu_memory() && (IS_REFUSED))                                                                  \
+      return refuse_gpu_memory(__func__, "a persistent collective that MPIX_Match has matched");               \
     if (!polls(comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                              \
     return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }); \
   }
@@ -51,7 +52,7 @@ extern "C" {
 #undef DISPL
 #endif
 #undef CALL
-#undef BUFFERS
+#undef REFUSED
 #undef INTERPOSE_EXPANDED
 
 INTERPOSE(Barrier)(MPI_Comm comm) {

@@ -215,7 +215,7 @@ INTERPOSE(Waitall)(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (is_plain(count, requests)) return native_waitall(count, requests, statuses);
     Scratch scratch(CompletionOfAll::need(count));
     CompletionOfAll all(count, requests, statuses, scratch);
-    return all.is_needed() ? all.wait() : native_waitall(count, requests, statuses);
+    return all.is_needed() ? ended(all.wait(), count, requests) : native_waitall(count, requests, statuses);
   });
 }
 
@@ -226,7 +226,8 @@ INTERPOSE(Testall)(int count, MPI_Request requests[], int* flag, MPI_Status stat
     Scratch scratch(CompletionOfAll::need(count));
     CompletionOfAll all(count, requests, statuses, scratch);
     progress_if_by_caller();
-    return all.any_of_ours() ? all.test(flag) : native().Testall(count, requests, flag, statuses);
+    return all.any_of_ours() ? ended(all.test(flag), count, requests)
+                             : native().Testall(count, requests, flag, statuses);
   });
 }
 

@@ -110,7 +110,8 @@ INTERPOSE(Waitany)(int count, MPI_Request requests[], int* index, MPI_Status* st
   using namespace partita::dropin;
   return guarded(__func__, [=](const char*) {
     const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || index == nullptr;
-    return plain ? native().Waitany(count, requests, index, status) : wait_any(count, requests, index, status);
+    return plain ? native().Waitany(count, requests, index, status)
+                 : ended(wait_any(count, requests, index, status), count, requests);
   });
 }
 
@@ -119,7 +120,7 @@ INTERPOSE(Testany)(int count, MPI_Request requests[], int* index, int* flag, MPI
   return guarded(__func__, [=](const char*) {
     const bool plain = nothing_is_ours() || count <= 0 || requests == nullptr || index == nullptr || flag == nullptr;
     return plain ? native().Testany(count, requests, index, flag, status)
-                 : test_any(count, requests, index, flag, status);
+                 : ended(test_any(count, requests, index, flag, status), count, requests);
   });
 }
 

@@ -32,7 +32,11 @@ INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
   if (nothing_is_ours()) return native().Wait(request, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Wait(&found, status);
-    if (found == PARTITA_REQUEST_NULL) forget(request);
+    if (found == PARTITA_REQUEST_NULL) {
+      forget(request);
+    } else if (code != MPI_SUCCESS) {
+      end_if_spent(request);
+    }
     return code;
   }
   return progress_by_caller() && request != nullptr ? wait_polling(request, status) : native().Wait(request, status);
@@ -43,7 +47,11 @@ INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
   if (nothing_is_ours()) return native().Test(request, flag, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Test(&found, flag, status);
-    if (found == PARTITA_REQUEST_NULL) forget(request);
+    if (found == PARTITA_REQUEST_NULL) {
+      forget(request);
+    } else if (code != MPI_SUCCESS) {
+      end_if_spent(request);
+    }
     return code;
   }
   progress_if_by_caller();

@@ -132,7 +132,7 @@ INTERPOSE(Waitsome)(int incount, MPI_Request requests[], int* outcount, int indi
   return guarded(__func__, [=](const char*) {
     return is_plain(incount, requests, outcount, indices)
                ? native().Waitsome(incount, requests, outcount, indices, statuses)
-               : wait_some(incount, requests, {outcount, indices, statuses});
+               : ended(wait_some(incount, requests, {outcount, indices, statuses}), incount, requests);
   });
 }
 
@@ -141,7 +141,7 @@ INTERPOSE(Testsome)(int incount, MPI_Request requests[], int* outcount, int indi
   return guarded(__func__, [=](const char*) {
     return is_plain(incount, requests, outcount, indices)
                ? native().Testsome(incount, requests, outcount, indices, statuses)
-               : test_some(incount, requests, {outcount, indices, statuses});
+               : ended(test_some(incount, requests, {outcount, indices, statuses}), incount, requests);
   });
 }
 

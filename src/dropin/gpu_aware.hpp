@@ -3,9 +3,11 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "capi/gpu_aware.hpp"
+#include "dropin/native.hpp"
 
 namespace partita::dropin {
 
@@ -32,14 +34,32 @@ inline bool is_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype
          Partita_lies_in_gpu(buffer, count, datatype) != 0;
 }
 
-/// Whether a buffer must not reach the MPI in a call that Partita does not make for it: it lies in the memory of a GPU,
-/// and the MPI says that it takes none. One load where that is off.
-inline bool must_be_refused(const void* buffer) {
-  return internal::refuses_gpu_memory.load(std::memory_order_relaxed) && buffer != MPI_IN_PLACE &&
-         buffer != MPI_BOTTOM && Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
+/// Whether the MPI says that it takes no GPU memory: what Partita does not make for it is refused.
+inline bool refuses_gpu_memory() {
+  return internal::refuses_gpu_memory.load(std::memory_order_relaxed);
 }
-inline bool must_be_refused(const void* first, const void* second) {
-  return must_be_refused(first) || must_be_refused(second);
+/// Whether a buffer of so many elements, 0 where it means nothing on this rank, must not reach the MPI for that. One
+/// load where that is off.
+inline bool must_be_refused(const void* buffer, MPI_Count count) {
+  return refuses_gpu_memory() && count > 0 && buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM &&
+         Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
+}
+/// The same for a buffer that the root of a collective has alone.
+inline bool must_be_refused(const void* buffer, MPI_Count count, int root, MPI_Comm comm) {
+  int rank = 0;
+  return must_be_refused(buffer, count) &&
+         (root == MPI_ROOT || (native().Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root));
+}
+/// The same for a buffer in blocks, one a rank that its rank meets: of the remote group, in an intercommunicator.
+template <class Count>
+bool must_be_refused(const void* buffer, const Count counts[], MPI_Comm comm) {
+  if (!must_be_refused(buffer, 1) || counts == nullptr) return false;
+  int between = 0;
+  int size = 0;
+  native().Comm_test_inter(comm, &between);
+  if ((between != 0 ? native().Comm_remote_size(comm, &size) : native().Comm_size(comm, &size)) != MPI_SUCCESS)
+    return false;
+  return std::any_of(counts, counts + size, [](Count count) { return count > 0; });
 }
 /// Refuses such a buffer. `instead` says what Partita takes.
 int refuse_gpu_memory(const char* call, const char* instead);

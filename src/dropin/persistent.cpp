@@ -30,7 +30,9 @@ class Message final : public Record {
   int make(Partita_Request* made) const override {
     return init_(buffer_, count_, datatype_.moved(), rank_, tag_, comm_, made);
   }
-  bool must_be_refused() const override { return rank_ != MPI_PROC_NULL && partita::dropin::must_be_refused(buffer_); }
+  bool must_be_refused() const override {
+    return rank_ != MPI_PROC_NULL && partita::dropin::must_be_refused(buffer_, count_);
+  }
 
  private:
   Init<Buffer> init_;

@@ -57,12 +57,8 @@ std::shared_ptr<const Record> find_record(MPI_Request request) {
   return found == all.by_handle.end() ? nullptr : found->second;
 }
 
-bool note_start(MPI_Request request) {
-  const std::shared_ptr<const Record> found = find_record(request);
-  if (found == nullptr) return false;
-  if (found->must_be_refused()) return true;
-  found->note_start();
-  return false;
+void note_start(MPI_Request request) {
+  if (const std::shared_ptr<const Record> found = find_record(request)) found->note_start();
 }
 
 int free_with_record(MPI_Request* request) {

@@ -37,9 +37,8 @@ class Record {
 bool note_record(MPI_Request request, std::unique_ptr<const Record> record);
 /// The record of a request that the MPI has, or null.
 std::shared_ptr<const Record> find_record(MPI_Request request);
-/// The MPI is to start `request`, which may have a record. Returns whether it may not. Costs one load while there are
-/// no records.
-bool note_start(MPI_Request request);
+/// The MPI starts `request`, which may have a record. Costs one load while there are none.
+void note_start(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "capi/gpu_aware.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/native.hpp"
 #include "dropin/records.hpp"
@@ -72,6 +73,11 @@ int forget(MPI_Request* handle) {
   request_table().erase(key_of(*handle));
   drop_record(*handle);
   return free_placeholder(handle);
+}
+
+void end_if_spent(MPI_Request* handle) {
+  const Partita_Request found = ours(handle);
+  if (Partita_is_spent(found) != 0) release(found, handle);
 }
 
 int release(Partita_Request request, MPI_Request* handle) {

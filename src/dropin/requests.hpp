@@ -54,6 +54,9 @@ int adopt(Partita_Request request, MPI_Request* handle);
 /// The request behind `*handle` is gone: sets it to MPI_REQUEST_NULL.
 int forget(MPI_Request* handle);
 
+/// After an error in a call that completes requests: a nonblocking one that has failed goes, as the MPI's own do.
+void end_if_spent(MPI_Request* handle);
+
 /// Frees the request behind `*handle` and sets it to MPI_REQUEST_NULL. An active request is an error and stays.
 int release(Partita_Request request, MPI_Request* handle);
 

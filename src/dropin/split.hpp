@@ -80,6 +80,12 @@ class Split {
   MPI_Request* requests_;
 };
 
+/// What a call on an array returns: after an error, requests that have failed for good go.
+inline int ended(int code, int count, MPI_Request requests[]) {
+  for (int i = 0; code != MPI_SUCCESS && i < count; ++i) end_if_spent(&requests[i]);
+  return code;
+}
+
 /// Whether `code` says that the statuses hold the errors.
 inline bool is_in_status(int code) {
   int error_class = MPI_SUCCESS;

@@ -44,6 +44,9 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
+  /// Whether memory may lie in a GPU: the process has begun to use CUDA. Cheap.
+  virtual bool in_use() const { return true; }
+
   /// Where the first byte lies. Asks the driver, so a freed and re-used address is noticed. Host where this build or
   /// this machine has no CUDA.
   virtual Place place_of(const void* address, std::size_t size_bytes) = 0;

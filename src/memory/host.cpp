@@ -43,7 +43,9 @@ std::byte* map_shared(int fd, std::size_t size_bytes, const char* whose) {
 }  // namespace
 
 HostMemory::~HostMemory() {
-  for (auto& [base, segment] : segments_) ::munmap(segment.base, segment.size_bytes);
+  for (auto& [base, segment] : segments_) {
+    if (!segment.is_left) ::munmap(segment.base, segment.size_bytes);
+  }
   for (auto& [name, mapped] : mapped_) ::munmap(mapped.base, mapped.size_bytes);
 }
 
@@ -170,6 +172,12 @@ std::byte* HostMemory::new_block(std::size_t size) {
 }
 
 /// Zeroed here and not when it is taken again: what is given back is zero already.
+void HostMemory::leave_block(std::byte* block) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto above = segments_.upper_bound(block);
+  if (above != segments_.begin()) std::prev(above)->second.is_left = true;
+}
+
 void HostMemory::free_block(std::byte* block, std::size_t size_bytes) {
   const std::size_t size = block_class(size_bytes);
   const std::lock_guard lock(mutex_);

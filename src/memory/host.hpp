@@ -45,6 +45,7 @@ class HostMemory final : public HostBlocks {
 
   std::byte* allocate_block(std::size_t size_bytes) override;
   void free_block(std::byte* block, std::size_t size_bytes) override;
+  void leave_block(std::byte* block) noexcept override;
   Kind kind_of(const void* address, std::size_t size_bytes) const override;
   /// Makes exported memory mappable for `peer`, which may be this rank, and names it. Throws Error if it is not
   /// exported.
@@ -84,6 +85,7 @@ class HostMemory final : public HostBlocks {
     std::unique_ptr<Arena> arena;  ///< of one that allocations of the program share
     bool of_program = false;       ///< else it holds blocks
     bool registered = false;       ///< with a GPU, ours or a peer's, which then has its pages
+    bool is_left = false;          ///< a block of it was: it stays mapped
   };
   using Segments = std::map<const std::byte*, Segment>;
 

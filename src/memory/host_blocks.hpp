@@ -14,6 +14,8 @@ class HostBlocks {
   /// system gets its pages back.
   virtual std::byte* allocate_block(std::size_t size_bytes) = 0;
   virtual void free_block(std::byte* block, std::size_t size_bytes) = 0;
+  /// The block is never freed, and stays mapped to the end of the process: someone else may still use it.
+  virtual void leave_block(std::byte* block) noexcept = 0;
   /// host_exported where [address, address + size_bytes) can be mapped by the ranks of the node, else host.
   virtual Kind kind_of(const void* address, std::size_t size_bytes) const = 0;
 

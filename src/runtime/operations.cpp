@@ -67,10 +67,14 @@ void Operations::stop_lingering(const std::shared_ptr<Operation>& freed) {
 }
 
 bool Operations::free_what_lingered() {
-  const auto over = std::ranges::find_if(lingering_, [](const auto& operation) { return !operation->lingers(); });
-  if (over == lingering_.end()) return false;
-  const std::shared_ptr<Operation> freed = std::move(*over);
-  lingering_.erase(over);
+  // A look may call the program's error handler, which may free others.
+  std::shared_ptr<Operation> freed;
+  for (const std::shared_ptr<Operation>& each : std::vector(lingering_)) {
+    if (each->lingers()) continue;
+    freed = each;
+    break;
+  }
+  if (freed == nullptr || std::erase(lingering_, freed) == 0) return false;
   progress_.unwant();
   stop_lingering(freed);
   return true;

@@ -61,7 +61,7 @@ class Runtime {
   Communicators communicators;
   LinkReport link_report;
   Holds holds;
-  GpuLanes gpu_lanes{host_memory, *device_memory, world.spare_cores()};
+  GpuLanes gpu_lanes{host_memory, *device_memory, progress, world.spare_cores()};
   DeviceWatch device_watch{world, *device_memory, progress};
   ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it

@@ -71,14 +71,6 @@ std::shared_ptr<Communicator> Communicators::find(MPI_Comm comm) const {
   return record;
 }
 
-std::shared_ptr<Communicator> Communicators::find_handler(MPI_Comm comm) const {
-  auto record = lookup(comm);
-  if (record != nullptr) return record;
-  record = std::make_shared<Communicator>();
-  record->handle = comm;
-  return record;
-}
-
 void Communicators::add(MPI_Comm comm, std::uint64_t id) {
   auto record = std::make_unique<std::shared_ptr<Communicator>>(std::make_shared<Communicator>());
   (*record)->handle = comm;

@@ -26,9 +26,8 @@ class Communicators {
 
   /// Throws Error (comm) on MPI_COMM_NULL and on a communicator that is not known.
   std::shared_ptr<Communicator> find(MPI_Comm comm) const;
-  /// The same for what only needs its error handler: a communicator that is not known has a record without an id.
-  /// Throws Error (comm) where it is none.
-  std::shared_ptr<Communicator> find_handler(MPI_Comm comm) const;
+  /// The same, or null where it is not known. Throws Error (comm) where it is none.
+  std::shared_ptr<Communicator> find_if_known(MPI_Comm comm) const { return lookup(comm); }
   /// Collective over `comm`: agrees an id by a broadcast on it. No-op where it is known.
   void add_collectively(MPI_Comm comm);
   /// Local; see Partita_Comm_derive.

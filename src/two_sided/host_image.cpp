@@ -1,23 +1,35 @@
 #include "two_sided/host_image.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <utility>
 
 #include "core/backoff.hpp"
+#include "core/log.hpp"
 
 namespace partita {
 namespace {
 
 constexpr std::size_t known_layouts = 16;
+constexpr std::size_t smallest_bytes = 4096;
+constexpr std::size_t kept_at_most_bytes = std::size_t{256} << 20;
+constexpr auto long_for_a_copy = std::chrono::seconds(20);
 
 std::size_t as_size(std::int64_t bytes) {
   return static_cast<std::size_t>(bytes);
 }
 
+std::size_t rounded(std::int64_t size_bytes) {
+  return std::max(std::bit_ceil(as_size(size_bytes)), smallest_bytes);
+}
+
 }  // namespace
 
-GpuLane::GpuLane(memory::DeviceMemory& device_memory, int device)
-    : device_memory_(device_memory), device_(device), stream_(device_memory.make_stream(device)) {}
+GpuLane::GpuLane(memory::DeviceMemory& device_memory, int device) : device_memory_(device_memory), device_(device) {
+  copies_.stream = device_memory.make_stream(device);
+  kernels_.stream = device_memory.make_stream(device);
+}
 
 std::unique_ptr<memory::Event> GpuLane::take_event() {
   const std::lock_guard lock(mutex_);
@@ -37,16 +49,35 @@ void GpuLane::give_back(std::unique_ptr<memory::Event> event) noexcept {
   events_.push_back(std::move(event));
 }
 
-std::shared_ptr<const memory::GpuLayout> GpuLane::on_gpu(const Layout& layout) {
-  const std::lock_guard lock(mutex_);
+/// Under the lock.
+std::shared_ptr<const memory::GpuLayout> GpuLane::known(const Layout& layout) const {
   const auto found = std::ranges::find_if(layouts_, [&](const Known& known) {
     return known.extent_bytes == layout.extent_bytes() && known.runs == layout.runs();
   });
-  if (found != layouts_.end()) return found->on_gpu;
-  if (layouts_.size() == known_layouts) layouts_.erase(layouts_.begin());
-  layouts_.push_back({layout.runs(), layout.extent_bytes(),
-                      std::make_shared<const memory::GpuLayout>(device_memory_, device_, layout)});
-  return layouts_.back().on_gpu;
+  return found == layouts_.end() ? nullptr : found->on_gpu;
+}
+
+/// A new one is made without the lock, which others take for work that must not wait for it.
+std::shared_ptr<const memory::GpuLayout> GpuLane::on_gpu(const Layout& layout) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = known(layout)) return found;
+  }
+  auto made = std::make_shared<const memory::GpuLayout>(device_memory_, device_, layout);
+  std::shared_ptr<const memory::GpuLayout> forgotten;  // ends behind the lock
+  const std::lock_guard lock(mutex_);
+  if (layouts_.size() == known_layouts) {
+    forgotten = std::move(layouts_.front().on_gpu);
+    layouts_.erase(layouts_.begin());
+  }
+  layouts_.push_back({layout.runs(), layout.extent_bytes(), made});
+  return made;
+}
+
+GpuLanes::~GpuLanes() {
+  for (const auto& [size_bytes, kept] : kept_) {
+    for (std::byte* const memory : kept.memory) host_blocks_.free_block(memory, size_bytes);
+  }
 }
 
 GpuLane& GpuLanes::of(int device) {
@@ -56,6 +87,52 @@ GpuLane& GpuLanes::of(int device) {
   return *lane;
 }
 
+std::byte* GpuLanes::take_memory(std::int64_t size_bytes) {
+  const std::size_t size = rounded(size_bytes);
+  const std::lock_guard lock(mutex_);
+  Kept& kept = kept_[size];
+  if (!kept.memory.empty()) {
+    std::byte* const memory = kept.memory.back();
+    kept.memory.pop_back();
+    kept_bytes_ -= size;
+    return memory;
+  }
+  kept.memory.reserve(kept.taken + 1);
+  std::byte* const memory = host_blocks_.allocate_block(size);
+  ++kept.taken;
+  return memory;
+}
+
+void GpuLanes::give_back(std::byte* memory, std::int64_t size_bytes) noexcept {
+  const std::size_t size = rounded(size_bytes);
+  const std::lock_guard lock(mutex_);
+  if (kept_bytes_ + size > kept_at_most_bytes) {
+    --kept_[size].taken;
+    return host_blocks_.free_block(memory, size);
+  }
+  kept_[size].memory.push_back(memory);
+  kept_bytes_ += size;
+}
+
+/// A copy may stand behind a stream that waits in a queue, which goes on by steps that this thread takes.
+void GpuLanes::await(memory::Event& event) const {
+  using Clock = std::chrono::steady_clock;
+  Backoff backoff(spare_cores_);
+  auto next_word = Clock::time_point::max();
+  while (!event.passed()) {
+    if (progress_.wanted()) progress_.poll();
+    if (!backoff.pause()) continue;
+    const auto now = Clock::now();
+    if (next_word == Clock::time_point::max()) next_word = now + long_for_a_copy;
+    if (now < next_word) continue;
+    next_word = now + long_for_a_copy;
+    log("a copy of a message between GPU and host memory has waited for {} s; does it stand behind a stream that "
+        "waits, "
+        "or a kernel that fills the GPU? CUDA_DEVICE_MAX_CONNECTIONS=32 keeps streams apart",
+        long_for_a_copy.count());
+  }
+}
+
 HostImage::HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t count, Layout layout)
     : lanes_(lanes),
       lane_(lanes.of(device)),
@@ -63,42 +140,48 @@ HostImage::HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t 
       count_(count),
       layout_(std::move(layout)),
       on_gpu_(layout_.contiguous() ? nullptr : lane_.on_gpu(layout_)),
-      bytes_(lanes.host_blocks().allocate_block(as_size(size_bytes()))) {
+      bytes_(lanes.take_memory(size_bytes())) {
   try {
     bytes_on_gpu_ = lanes.device_memory().device_pointer(device, bytes_);
     event_ = lane_.take_event();
   } catch (...) {
-    lanes.host_blocks().free_block(bytes_, as_size(size_bytes()));
+    lanes.give_back(bytes_, size_bytes());
     throw;
   }
 }
 
 HostImage::~HostImage() {
   try {
-    wait_until_settled();
+    lanes_.await(*event_);
   } catch (const std::exception&) {
     // The GPU works no longer: nothing is under way.
   }
   lane_.give_back(std::move(event_));
-  if (!is_the_mpis_) lanes_.host_blocks().free_block(bytes_, as_size(size_bytes()));
+  is_the_mpis_ ? lanes_.leave(bytes_) : lanes_.give_back(bytes_, size_bytes());
+}
+
+/// Of MPI_BOTTOM and a datatype of addresses, too.
+std::byte* HostImage::first_of_user() const {
+  const auto user = reinterpret_cast<std::uintptr_t>(user_);
+  return reinterpret_cast<std::byte*>(user + static_cast<std::uintptr_t>(layout_.first_byte()));
 }
 
 void HostImage::fetch() {
-  lane_.ask(*event_, [&](memory::Stream& stream) {
+  lane_.ask(work(), *event_, [&](memory::Stream& stream) {
     if (on_gpu_ == nullptr) {
-      stream.copy(bytes_, user_ + layout_.first_byte(), as_size(size_bytes()));
+      stream.copy(bytes_, first_of_user(), as_size(size_bytes()));
     } else {
       on_gpu_->pack(stream, user_, size_bytes(), bytes_on_gpu_);
     }
   });
-  wait_until_settled();
+  lanes_.await(*event_);
 }
 
 void HostImage::begin_delivery(std::int64_t size_bytes) {
   if (size_bytes == 0) return;
-  lane_.ask(*event_, [&](memory::Stream& stream) {
+  lane_.ask(work(), *event_, [&](memory::Stream& stream) {
     if (on_gpu_ == nullptr) {
-      stream.copy(user_ + layout_.first_byte(), bytes_, as_size(size_bytes));
+      stream.copy(first_of_user(), bytes_, as_size(size_bytes));
     } else {
       on_gpu_->unpack(stream, bytes_on_gpu_, user_, size_bytes);
     }
@@ -107,11 +190,6 @@ void HostImage::begin_delivery(std::int64_t size_bytes) {
 
 bool HostImage::settled() {
   return event_->passed();
-}
-
-void HostImage::wait_until_settled() {
-  Backoff backoff(lanes_.spare_cores());
-  while (!settled()) backoff.pause();
 }
 
 }  // namespace partita

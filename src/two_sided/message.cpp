@@ -1,6 +1,8 @@
 #include "two_sided/message.hpp"
 
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "core/counted_type.hpp"
 #include "core/current_error.hpp"
@@ -51,7 +53,7 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
                                 MPI_Datatype datatype) {
   MPI_Count first_byte = 0;
   MPI_Count span_bytes = 0;
-  if (count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
+  if (!device_memory.in_use() || count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
   if (native::Type_get_true_extent_x(datatype, &first_byte, &span_bytes) != MPI_SUCCESS || span_bytes <= 0) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(buffer) + static_cast<std::uintptr_t>(first_byte);
   return device_memory.place_of(reinterpret_cast<const void*>(address), static_cast<std::size_t>(span_bytes));
@@ -84,8 +86,10 @@ void TwoSidedMessage::seek_peers() {
   const bool has_gaps = !image_->layout().contiguous();
   const CountedType counted(has_gaps ? image_->size_bytes() : arguments_.count,
                             has_gaps ? MPI_PACKED : arguments_.datatype);
-  std::byte* const first = has_gaps ? image_->bytes() : image_->bytes() - image_->layout().first_byte();
-  check_made(call_mpi(first, counted.count(), counted.type()), request_, name_of(arguments_.call).call);
+  const auto first = reinterpret_cast<std::uintptr_t>(image_->bytes());
+  const auto before_first = has_gaps ? 0 : static_cast<std::uintptr_t>(image_->layout().first_byte());
+  check_made(call_mpi(reinterpret_cast<void*>(first - before_first), counted.count(), counted.type()), request_,
+             name_of(arguments_.call).call);
 }
 
 int TwoSidedMessage::call_mpi(void* buffer, int count, MPI_Datatype datatype) {
@@ -115,8 +119,18 @@ bool TwoSidedMessage::prepared() {
   throw Error(ErrorClass::request, "the request is that of a nonblocking message; expected is one with partitions");
 }
 
+/// What has failed once stays so: a second look would find the MPI's request gone, and take that for success.
 bool TwoSidedMessage::done() {
   if (failure_) throw Error(*failure_);
+  try {
+    return proceed();
+  } catch (const std::exception&) {
+    failure_ = current_error();
+    throw;
+  }
+}
+
+bool TwoSidedMessage::proceed() {
   if (!is_transferred_) {
     int complete = 0;
     check_raised(native::Test(&request_, &complete, &status_), "MPI_Test");
@@ -160,6 +174,14 @@ void TwoSidedMessage::abandon(const std::optional<Error>&) {
   native::Request_free(&request_);
 }
 
+/// What the MPI has in its hands gets a moment to end: the ranks are all at their end, or it was told to anybody.
+void TwoSidedMessage::stop_lingering() {
+  constexpr auto a_moment = std::chrono::milliseconds(100);
+  const auto end = std::chrono::steady_clock::now() + a_moment;
+  while (lingers() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  abandon({});
+}
+
 bool TwoSidedMessage::lingers() {
   try {
     return active_ && !done();
@@ -183,7 +205,8 @@ std::string TwoSidedMessage::explain() const {
     what +=
         fmt::format(" {} {} with {}", receives() ? "from" : "to", rank_text(arguments_.rank), tag_text(arguments_.tag));
   }
-  return what + (is_transferred_ ? " has arrived and is copied to the GPU" : " waits for the MPI");
+  const bool is_copied = is_transferred_ && receives();
+  return what + (is_copied ? " has arrived and is copied to the GPU" : " waits for the MPI");
 }
 
 }  // namespace partita

@@ -39,7 +39,8 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 /// to it as an image in host memory, in one message of the same signature, so that the peer may use host memory and
 /// need not know of Partita. A send's way: made → its bytes are fetched → the MPI sends them. A receive's: made → the
 /// MPI receives into the image → whoever looks begins the copy to the GPU, once → that has ended. It may be freed while
-/// it is active and goes on then.
+/// it is active and goes on then. The program's error handler hears of the MPI's errors from whoever asks the MPI: once
+/// it is freed, the progress engine.
 class TwoSidedMessage final : public Operation {
  public:
   /// `communicator`: whose error handler hears of errors that are not the MPI's. Throws Error.
@@ -64,8 +65,8 @@ class TwoSidedMessage final : public Operation {
   void withdraw() override {}
   std::vector<Half*> halves() override { return {}; }
   bool lingers() override;
-  void stop_lingering() override { abandon({}); }
-  bool in_gpu_memory() const override { return image_ != nullptr; }
+  void stop_lingering() override;
+  bool in_gpu_memory() const override { return false; }  // it holds nothing of a peer's
   const char* kind() const override;
   bool has_partitions() const override { return false; }
   std::vector<InfoEntry> info() const override;
@@ -75,6 +76,7 @@ class TwoSidedMessage final : public Operation {
  private:
   bool receives() const { return arguments_.call == MessageCall::irecv || arguments_.call == MessageCall::imrecv; }
   bool is_matched_receive() const { return arguments_.call == MessageCall::imrecv; }
+  bool proceed();
   int call_mpi(void* buffer, int count, MPI_Datatype datatype);
   void begin_delivery();
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "capi/gpu_aware.hpp"
 #include "support/errors.hpp"
 #include "support/gpu_memory.hpp"
 #include "support/job.hpp"
@@ -231,8 +232,33 @@ TEST(GpuAwareCalls, have_large_counts) {
 }
 #endif
 
+/// A message that fails is gone, as the MPI's own are.
+TEST(GpuAwareCalls, end_requests_that_fail) {
+  if (ranks() == 1) GTEST_SKIP() << "Open MPI does not tell that a message to oneself is too long";
+  ErrorsReturn returned(MPI_COMM_WORLD);
+  Numbers in(Ints(2, -1));
+  Numbers out(counting(3, 0));
+  for (const bool in_array : {false, true}) {
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    ASSERT_OK(MPI_Irecv(in.data(), 2, MPI_INT, left(), 6, MPI_COMM_WORLD, &requests[0]));
+    ASSERT_OK(MPI_Isend(out.data(), 3, MPI_INT, right(), 6, MPI_COMM_WORLD, &requests[1]));
+    step("the wait that fails");
+    if (in_array) {
+      MPI_Status statuses[2];
+      EXPECT_EQ(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
+      EXPECT_EQ(class_of(statuses[0].MPI_ERROR), MPI_ERR_TRUNCATE);
+    } else {
+      EXPECT_EQ(class_of(MPI_Wait(&requests[0], MPI_STATUS_IGNORE)), MPI_ERR_TRUNCATE);
+    }
+    EXPECT_EQ(requests[0], MPI_REQUEST_NULL);
+    EXPECT_OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    harness_barrier();
+  }
+}
+
 /// What Partita does not move yet is refused, where the MPI would read or write at an address that it cannot.
 TEST(GpuAwareCalls, refuse_collectives_and_persistent_messages) {
+  if (Partita_mpi_takes_no_gpu_memory() == 0) GTEST_SKIP() << "this MPI may take GPU memory in its own calls";
   ErrorsReturn returned(MPI_COMM_WORLD);
   Numbers memory({7});
   int on_host = 0;
@@ -241,7 +267,21 @@ TEST(GpuAwareCalls, refuse_collectives_and_persistent_messages) {
                "MPI_Allreduce", "GPU memory");
   EXPECT_ERROR(MPI_Allreduce(MPI_IN_PLACE, memory.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_BUFFER,
                "MPI_Allreduce", "GPU memory");
+  // Not where the buffer means nothing.
+  EXPECT_OK(MPI_Bcast(memory.data(), 0, MPI_INT, 0, MPI_COMM_WORLD));
+  int sum = 0;
+  EXPECT_OK(MPI_Reduce(&on_host, rank() == 0 ? &sum : memory.data(), 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD));
+  const Ints none(static_cast<std::size_t>(ranks()), 0);
+  EXPECT_OK(MPI_Alltoallv(memory.data(), none.data(), none.data(), MPI_INT, &on_host, none.data(), none.data(), MPI_INT,
+                          MPI_COMM_WORLD));
+  EXPECT_ERROR(MPI_Alltoallv(memory.data(), Ints(static_cast<std::size_t>(ranks()), 1).data(), none.data(), MPI_INT,
+                             memory.data(), none.data(), none.data(), MPI_INT, MPI_COMM_WORLD),
+               MPI_ERR_BUFFER, "MPI_Alltoallv");
   MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Send_init(memory.data(), 0, MPI_INT, MPI_PROC_NULL, 3, MPI_COMM_WORLD, &request));
+  EXPECT_OK(MPI_Start(&request));
+  EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Request_free(&request));
   ASSERT_OK(MPI_Send_init(memory.data(), 1, MPI_INT, right(), 3, MPI_COMM_WORLD, &request));
   EXPECT_ERROR(MPI_Start(&request), MPI_ERR_BUFFER, "MPI_Start", "GPU memory", "MPIX_Match");
   EXPECT_ERROR(MPI_Startall(1, &request), MPI_ERR_BUFFER, "MPI_Startall", "GPU memory");

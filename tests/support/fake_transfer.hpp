@@ -86,6 +86,7 @@ class FakeBlocks final : public memory::HostBlocks {
     ++live;
     return new std::byte[size_bytes]();
   }
+  void leave_block(std::byte*) noexcept override {}
   void free_block(std::byte* block, std::size_t) override {
     --live;
     delete[] block;
