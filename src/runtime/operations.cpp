@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -80,8 +81,14 @@ bool Operations::free_what_lingered() {
   return true;
 }
 
+/// What the MPI has in its hands gets a moment more.
 void Operations::end_lingering() {
   const auto exclusive = progress_.exclusive();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (!lingering_.empty() && std::chrono::steady_clock::now() < end) {
+    progress_.poll();
+    std::this_thread::yield();
+  }
   for (const std::shared_ptr<Operation>& freed : std::exchange(lingering_, {})) {
     progress_.unwant();
     stop_lingering(freed);

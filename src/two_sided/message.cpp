@@ -1,8 +1,6 @@
 #include "two_sided/message.hpp"
 
 #include <array>
-#include <chrono>
-#include <thread>
 
 #include "core/counted_type.hpp"
 #include "core/current_error.hpp"
@@ -172,14 +170,6 @@ void TwoSidedMessage::abandon(const std::optional<Error>&) {
   if (request_ == MPI_REQUEST_NULL) return;
   if (image_ != nullptr) image_->leave_to_the_mpi();
   native::Request_free(&request_);
-}
-
-/// What the MPI has in its hands gets a moment to end: the ranks are all at their end, or it was told to anybody.
-void TwoSidedMessage::stop_lingering() {
-  constexpr auto a_moment = std::chrono::milliseconds(100);
-  const auto end = std::chrono::steady_clock::now() + a_moment;
-  while (lingers() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  abandon({});
 }
 
 bool TwoSidedMessage::lingers() {

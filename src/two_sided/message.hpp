@@ -65,7 +65,7 @@ class TwoSidedMessage final : public Operation {
   void withdraw() override {}
   std::vector<Half*> halves() override { return {}; }
   bool lingers() override;
-  void stop_lingering() override;
+  void stop_lingering() override { abandon({}); }
   bool in_gpu_memory() const override { return false; }  // it holds nothing of a peer's
   const char* kind() const override;
   bool has_partitions() const override { return false; }
