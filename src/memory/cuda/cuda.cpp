@@ -23,7 +23,7 @@ class CudaMemory final : public DeviceMemory {
   CudaMemory(World& world, HostMemory& host_memory)
       : blocks_(contexts_), segments_(host_memory, contexts_), exports_(world, contexts_), imports_(world, contexts_) {}
 
-  bool in_use() const override { return cuda_in_use(); }
+  bool in_use() const override { return cuda::cuda_in_use(); }
   Place place_of(const void* address, std::size_t) override { return cuda::place_of(address); }
 
   std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) override {
