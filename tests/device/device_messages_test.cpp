@@ -131,6 +131,7 @@ TEST(DeviceMessages, blocks_move_a_message_together) {
   run_side(
       message.receive, [&](int) { received.fill(-1); },
       [&](int i) { wrong += std::ranges::all_of(received, [i](int each) { return each == i; }) ? 0 : 1; });
+  sender.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(message.report.fault, 0U);
   for (const memory::StreamMessage* const side : {&message.send, &message.receive}) {
