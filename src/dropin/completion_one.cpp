@@ -13,17 +13,27 @@
 
 using namespace partita::dropin;
 
-#if PARTITA_HAS_WAIT_ENQUEUE
 namespace {
 
+/// What a call on the request behind `handle` returns; the call may have freed that, or made it good for nothing else.
+int one_ended(int code, Partita_Request request, MPI_Request* handle) {
+  if (request == PARTITA_REQUEST_NULL) {
+    forget(handle);
+  } else if (code != MPI_SUCCESS) {
+    end_if_spent(handle);
+  }
+  return code;
+}
+
+#if PARTITA_HAS_WAIT_ENQUEUE
 int refuse_enqueued(const char* call) {
   return refuse(MPI_ERR_REQUEST, fmt::format("{}: the request is partitioned, and a stream cannot wait for such a one; "
                                              "expected is a wait or test of the host",
                                              call));
 }
+#endif
 
 }  // namespace
-#endif
 
 extern "C" {
 
@@ -32,12 +42,7 @@ INTERPOSE(Wait)(MPI_Request* request, MPI_Status* status) {
   if (nothing_is_ours()) return native().Wait(request, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Wait(&found, status);
-    if (found == PARTITA_REQUEST_NULL) {
-      forget(request);
-    } else if (code != MPI_SUCCESS) {
-      end_if_spent(request);
-    }
-    return code;
+    return one_ended(code, found, request);
   }
   return progress_by_caller() && request != nullptr ? wait_polling(request, status) : native().Wait(request, status);
 }
@@ -47,12 +52,7 @@ INTERPOSE(Test)(MPI_Request* request, int* flag, MPI_Status* status) {
   if (nothing_is_ours()) return native().Test(request, flag, status);
   if (Partita_Request found = ours(request); found != PARTITA_REQUEST_NULL) {
     const int code = Partita_Test(&found, flag, status);
-    if (found == PARTITA_REQUEST_NULL) {
-      forget(request);
-    } else if (code != MPI_SUCCESS) {
-      end_if_spent(request);
-    }
-    return code;
+    return one_ended(code, found, request);
   }
   progress_if_by_caller();
   return native().Test(request, flag, status);

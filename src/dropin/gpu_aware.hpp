@@ -44,13 +44,14 @@ inline bool must_be_refused(const void* buffer, MPI_Count count) {
   return refuses_gpu_memory() && count > 0 && buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM &&
          Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
 }
-/// The same for a buffer that the root of a collective has alone.
+/// Whether a buffer must be refused that the root of a collective has alone: it means nothing on the other ranks.
 inline bool must_be_refused(const void* buffer, MPI_Count count, int root, MPI_Comm comm) {
   int rank = 0;
   return must_be_refused(buffer, count) &&
          (root == MPI_ROOT || (native().Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root));
 }
-/// The same for a buffer in blocks, one a rank that its rank meets: of the remote group, in an intercommunicator.
+/// Whether a buffer in blocks must be refused, with a count for each rank: of the remote group, in an
+/// intercommunicator.
 template <class Count>
 bool must_be_refused(const void* buffer, const Count counts[], MPI_Comm comm) {
   if (!must_be_refused(buffer, 1) || counts == nullptr) return false;

@@ -49,7 +49,7 @@ void GpuLane::give_back(std::unique_ptr<memory::Event> event) noexcept {
   events_.push_back(std::move(event));
 }
 
-/// Under the lock.
+/// The caller holds the lock.
 std::shared_ptr<const memory::GpuLayout> GpuLane::known(const Layout& layout) const {
   const auto found = std::ranges::find_if(layouts_, [&](const Known& known) {
     return known.extent_bytes == layout.extent_bytes() && known.runs == layout.runs();
@@ -160,7 +160,7 @@ HostImage::~HostImage() {
   is_the_mpis_ ? lanes_.leave(bytes_) : lanes_.give_back(bytes_, size_bytes());
 }
 
-/// Of MPI_BOTTOM and a datatype of addresses, too.
+/// The buffer may be MPI_BOTTOM, with a datatype of addresses.
 std::byte* HostImage::first_of_user() const {
   const auto user = reinterpret_cast<std::uintptr_t>(user_);
   return reinterpret_cast<std::byte*>(user + static_cast<std::uintptr_t>(layout_.first_byte()));

@@ -139,7 +139,7 @@ bool TwoSidedMessage::proceed() {
   return image_ == nullptr || image_->settled();
 }
 
-/// As much as was received; nothing where the receive was cancelled.
+/// Delivers as much as was received, and nothing where the receive was cancelled.
 void TwoSidedMessage::begin_delivery() {
   int cancelled = 0;
   MPI_Count received_bytes = 0;

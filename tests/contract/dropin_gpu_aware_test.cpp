@@ -2,58 +2,23 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "capi/gpu_aware.hpp"
 #include "support/errors.hpp"
-#include "support/gpu_memory.hpp"
 #include "support/job.hpp"
+#include "support/placed_ints.hpp"
 
 namespace partita::test {
 namespace {
 
-using Ints = std::vector<int>;
-
-int right() {
-  return (rank() + 1) % ranks();
-}
-int left() {
-  return (rank() + ranks() - 1) % ranks();
-}
-
-/// Integers in this rank's GPU, or in host memory.
-class Numbers {
+/// Integers in this rank's GPU, unless said otherwise.
+class Numbers : public PlacedInts {
  public:
-  explicit Numbers(const Ints& values, bool on_gpu = true) : on_host_(values) {
-    if (!on_gpu) return;
-    on_gpu_ = reinterpret_cast<int*>(gpu_allocate(bytes()));
-    gpu_copy(on_gpu_, values.data(), bytes());
-  }
-  ~Numbers() { gpu_free(on_gpu_); }
-  Numbers(const Numbers&) = delete;
-  Numbers& operator=(const Numbers&) = delete;
-
-  int* data() { return on_gpu_ == nullptr ? on_host_.data() : on_gpu_; }
-  Ints get() {
-    if (on_gpu_ != nullptr) gpu_copy(on_host_.data(), on_gpu_, bytes());
-    return on_host_;
-  }
-
- private:
-  std::size_t bytes() const { return on_host_.size() * sizeof(int); }
-
-  Ints on_host_;
-  int* on_gpu_ = nullptr;
+  explicit Numbers(const Ints& values, bool on_gpu = true) : PlacedInts(on_gpu ? Memory::gpu : Memory::host, values) {}
 };
-
-Ints counting(int count, int from) {
-  Ints values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), from);
-  return values;
-}
 
 /// Whether the sender's and the receiver's buffers lie in GPU memory.
 class GpuAware : public testing::TestWithParam<std::tuple<bool, bool>> {
@@ -267,7 +232,7 @@ TEST(GpuAwareCalls, refuse_collectives_and_persistent_messages) {
                "MPI_Allreduce", "GPU memory");
   EXPECT_ERROR(MPI_Allreduce(MPI_IN_PLACE, memory.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_BUFFER,
                "MPI_Allreduce", "GPU memory");
-  // Not where the buffer means nothing.
+  // A buffer that means nothing is let pass.
   EXPECT_OK(MPI_Bcast(memory.data(), 0, MPI_INT, 0, MPI_COMM_WORLD));
   int sum = 0;
   EXPECT_OK(MPI_Reduce(&on_host, rank() == 0 ? &sum : memory.data(), 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD));

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -16,47 +15,13 @@
 #include "support/errors.hpp"
 #include "support/gpu_memory.hpp"
 #include "support/job.hpp"
+#include "support/placed_ints.hpp"
 
 namespace partita::test {
 namespace {
 
-using Ints = std::vector<int>;
-
-enum class Memory { host, gpu };
 /// Who makes a call: the MPI knows host memory only.
 enum class By { partita, mpi };
-
-/// Integers in host memory or in this rank's GPU.
-class Numbers {
- public:
-  Numbers(Memory memory, const Ints& values) : memory_(memory), on_host_(values) {
-    if (memory == Memory::host) return;
-    on_gpu_ = reinterpret_cast<int*>(gpu_allocate(bytes()));
-    gpu_copy(on_gpu_, values.data(), bytes());
-  }
-  ~Numbers() { gpu_free(on_gpu_); }
-  Numbers(const Numbers&) = delete;
-  Numbers& operator=(const Numbers&) = delete;
-
-  int* data() { return memory_ == Memory::host ? on_host_.data() : on_gpu_; }
-  Ints get() {
-    if (memory_ == Memory::gpu) gpu_copy(on_host_.data(), on_gpu_, bytes());
-    return on_host_;
-  }
-
- private:
-  std::size_t bytes() const { return on_host_.size() * sizeof(int); }
-
-  const Memory memory_;
-  Ints on_host_;
-  int* on_gpu_ = nullptr;
-};
-
-Ints counting(int count, int from) {
-  Ints values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), from);
-  return values;
-}
 
 /// A datatype, freed at its end.
 class Type {
@@ -93,13 +58,6 @@ MPI_Datatype shifted() {
   return resized;
 }
 
-int right() {
-  return (rank() + 1) % ranks();
-}
-int left() {
-  return (rank() + ranks() - 1) % ranks();
-}
-
 void wait(Partita_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
   ASSERT_OK(Partita_Wait(&request, status));
   EXPECT_EQ(request, PARTITA_REQUEST_NULL);
@@ -126,8 +84,8 @@ class GpuMessages : public testing::TestWithParam<Route> {
 
   /// `count()` elements go round the ring. Returns what has come, with what lay there before.
   Ints round(MPI_Datatype type, int ints_each, int ints_in_all) {
-    Numbers out(from(), counting(ints_in_all, 1000 * rank()));
-    Numbers in(to(), Ints(static_cast<std::size_t>(ints_in_all), -1));
+    PlacedInts out(from(), counting(ints_in_all, 1000 * rank()));
+    PlacedInts in(to(), Ints(static_cast<std::size_t>(ints_in_all), -1));
     MPI_Request native = MPI_REQUEST_NULL;
     Partita_Request receive = PARTITA_REQUEST_NULL;
     Partita_Request send = PARTITA_REQUEST_NULL;
@@ -186,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(All, GpuMessages,
                          name_of_route);
 
 TEST(GpuMessage, may_be_shorter_and_come_from_anybody) {
-  Numbers out(Memory::gpu, counting(3, 10 * rank()));
-  Numbers in(Memory::gpu, Ints(5, -1));
+  PlacedInts out(Memory::gpu, counting(3, 10 * rank()));
+  PlacedInts in(Memory::gpu, Ints(5, -1));
   Partita_Request requests[2];
   ASSERT_OK(Partita_Irecv(in.data(), 5, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[0]));
   ASSERT_OK(Partita_Isend(out.data(), 3, MPI_INT, right(), 4, MPI_COMM_WORLD, &requests[1]));
@@ -206,14 +164,14 @@ TEST(GpuMessage, may_be_shorter_and_come_from_anybody) {
 /// MPI's order holds among all calls: what was sent first on a communicator with a tag is received first.
 TEST(GpuMessage, keeps_the_order_of_messages_in_either_memory) {
   constexpr int messages = 40;
-  std::vector<std::unique_ptr<Numbers>> out, in;
+  std::vector<std::unique_ptr<PlacedInts>> out, in;
   std::vector<MPI_Request> natives;
   std::vector<Partita_Request> requests;
   const auto memory_of = [](int i) { return i % 3 == 0 ? Memory::host : Memory::gpu; };
   for (int i = 0; i < messages; ++i) {
     const int count = i % 2 == 0 ? 1 : 5000;
-    in.push_back(std::make_unique<Numbers>(memory_of(i + 1), Ints(5000, -1)));
-    out.push_back(std::make_unique<Numbers>(memory_of(i), counting(count, i)));
+    in.push_back(std::make_unique<PlacedInts>(memory_of(i + 1), Ints(5000, -1)));
+    out.push_back(std::make_unique<PlacedInts>(memory_of(i), counting(count, i)));
     ASSERT_OK(Partita_Irecv(in.back()->data(), 5000, MPI_INT, left(), 3, MPI_COMM_WORLD, &requests.emplace_back()));
   }
   for (int i = 0; i < messages; ++i) {
@@ -235,8 +193,8 @@ TEST(GpuMessage, keeps_the_order_of_messages_in_either_memory) {
 }
 
 TEST(GpuMessage, is_probed_and_received_by_its_handle) {
-  Numbers out(Memory::gpu, {rank(), 5});
-  Numbers in(Memory::gpu, {-1, -1});
+  PlacedInts out(Memory::gpu, {rank(), 5});
+  PlacedInts in(Memory::gpu, {-1, -1});
   Partita_Request send = PARTITA_REQUEST_NULL;
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Isend(out.data(), 2, MPI_INT, right(), 8, MPI_COMM_WORLD, &send));
@@ -255,8 +213,8 @@ TEST(GpuMessage, is_probed_and_received_by_its_handle) {
 }
 
 TEST(GpuMessage, has_the_modes_of_the_mpi) {
-  Numbers out(Memory::gpu, {1, 2, 3, 4});
-  Numbers in(Memory::gpu, {0, 0, 0, 0});
+  PlacedInts out(Memory::gpu, {1, 2, 3, 4});
+  PlacedInts in(Memory::gpu, {0, 0, 0, 0});
   std::array<Partita_Request, 4> receives{};
   std::array<Partita_Request, 3> sends{};
   for (int i = 0; i < 4; ++i) {
@@ -278,8 +236,8 @@ TEST(GpuMessage, has_the_modes_of_the_mpi) {
 }
 
 TEST(GpuMessage, of_a_synchronous_send_waits_for_the_receive) {
-  Numbers out(Memory::gpu, {7});
-  Numbers in(Memory::gpu, {0});
+  PlacedInts out(Memory::gpu, {7});
+  PlacedInts in(Memory::gpu, {0});
   Partita_Request send = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Issend(out.data(), 1, MPI_INT, right(), 2, MPI_COMM_WORLD, &send));
   int done = 1;
@@ -294,8 +252,8 @@ TEST(GpuMessage, of_a_synchronous_send_waits_for_the_receive) {
 }
 
 TEST(GpuMessage, takes_its_bytes_at_the_call) {
-  Numbers out(Memory::gpu, {1, 2, 3});
-  Numbers in(Memory::gpu, {0, 0, 0});
+  PlacedInts out(Memory::gpu, {1, 2, 3});
+  PlacedInts in(Memory::gpu, {0, 0, 0});
   Partita_Request send = PARTITA_REQUEST_NULL;
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Issend(out.data(), 3, MPI_INT, right(), 2, MPI_COMM_WORLD, &send));
@@ -309,7 +267,7 @@ TEST(GpuMessage, takes_its_bytes_at_the_call) {
 }
 
 TEST(GpuMessage, to_nobody_is_complete_and_touches_nothing) {
-  Numbers memory(Memory::gpu, {7});
+  PlacedInts memory(Memory::gpu, {7});
   Partita_Request requests[2];
   ASSERT_OK(Partita_Isend(memory.data(), 1, MPI_INT, MPI_PROC_NULL, 2, MPI_COMM_WORLD, &requests[0]));
   ASSERT_OK(Partita_Irecv(memory.data(), 1, MPI_INT, MPI_PROC_NULL, 2, MPI_COMM_WORLD, &requests[1]));
@@ -320,7 +278,7 @@ TEST(GpuMessage, to_nobody_is_complete_and_touches_nothing) {
 }
 
 TEST(GpuMessage, of_a_receive_can_be_cancelled) {
-  Numbers in(Memory::gpu, {7});
+  PlacedInts in(Memory::gpu, {7});
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), 1, MPI_INT, left(), 99, MPI_COMM_WORLD, &receive));
   ASSERT_OK(Partita_Cancel(&receive));
@@ -335,8 +293,8 @@ TEST(GpuMessage, of_a_receive_can_be_cancelled) {
 /// A request that was freed completes by itself, with the copy to the GPU.
 TEST(GpuMessage, goes_on_when_its_request_is_freed) {
   const int count = 50'000;
-  Numbers out(Memory::gpu, counting(count, rank()));
-  Numbers in(Memory::gpu, Ints(count, -1));
+  PlacedInts out(Memory::gpu, counting(count, rank()));
+  PlacedInts in(Memory::gpu, Ints(count, -1));
   Partita_Request receive = PARTITA_REQUEST_NULL;
   Partita_Request send = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), count, MPI_INT, left(), 2, MPI_COMM_WORLD, &receive));
@@ -355,8 +313,8 @@ TEST(GpuMessage, is_made_and_completed_by_threads_at_once) {
   if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the MPI has no threads";
   constexpr int messages = 50;
   const auto exchange = [](int thread) {
-    Numbers out(Memory::gpu, {0, 0});
-    Numbers in(Memory::gpu, {0, 0});
+    PlacedInts out(Memory::gpu, {0, 0});
+    PlacedInts in(Memory::gpu, {0, 0});
     for (int i = 0; i < messages; ++i) {
       const Ints values{i, rank()};
       gpu_copy(out.data(), values.data(), 2 * sizeof(int));
@@ -389,8 +347,8 @@ class GpuMessageMistakes : public testing::Test {
 
 TEST_F(GpuMessageMistakes, are_told_where_a_message_is_too_long) {
   if (ranks() == 1) GTEST_SKIP() << "Open MPI does not tell that of a message to oneself";
-  Numbers out(Memory::gpu, counting(20, 0));
-  Numbers in(Memory::gpu, Ints(10, -1));
+  PlacedInts out(Memory::gpu, counting(20, 0));
+  PlacedInts in(Memory::gpu, Ints(10, -1));
   Partita_Request receive = PARTITA_REQUEST_NULL;
   Partita_Request send = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), 10, MPI_INT, left(), 2, comm_, &receive));
@@ -406,8 +364,8 @@ TEST_F(GpuMessageMistakes, are_told_where_a_message_is_too_long) {
 TEST_F(GpuMessageMistakes, stay_for_every_later_look) {
   if (ranks() == 1) GTEST_SKIP() << "Open MPI does not tell that of a message to oneself";
   for (const bool by_testall : {false, true}) {
-    Numbers out(Memory::gpu, counting(20, 0));
-    Numbers in(Memory::gpu, Ints(10, -1));
+    PlacedInts out(Memory::gpu, counting(20, 0));
+    PlacedInts in(Memory::gpu, Ints(10, -1));
     Partita_Request requests[2] = {PARTITA_REQUEST_NULL, PARTITA_REQUEST_NULL};
     ASSERT_OK(Partita_Irecv(in.data(), 10, MPI_INT, left(), 2, comm_, &requests[0]));
     ASSERT_OK(Partita_Isend(out.data(), 20, MPI_INT, right(), 2, comm_, &requests[1]));
@@ -437,7 +395,7 @@ TEST_F(GpuMessageMistakes, stay_for_every_later_look) {
 }
 
 TEST_F(GpuMessageMistakes, of_arguments_are_the_mpis) {
-  Numbers memory(Memory::gpu, {7});
+  PlacedInts memory(Memory::gpu, {7});
   Partita_Request request = PARTITA_REQUEST_NULL;
   EXPECT_EQ(class_of(Partita_Isend(memory.data(), 1, MPI_INT, ranks(), 2, comm_, &request)), MPI_ERR_RANK);
   EXPECT_EQ(class_of(Partita_Isend(memory.data(), 1, MPI_INT, 0, -5, comm_, &request)), MPI_ERR_TAG);
@@ -452,7 +410,7 @@ TEST_F(GpuMessageMistakes, are_told_to_a_handler_of_the_program_once) {
   ASSERT_OK(MPI_Comm_set_errhandler(comm_, handler));
   MPI_Errhandler_free(&handler);
   told = 0;
-  Numbers memory(Memory::gpu, {7});
+  PlacedInts memory(Memory::gpu, {7});
   Partita_Request request = PARTITA_REQUEST_NULL;
   EXPECT_NE(Partita_Isend(memory.data(), 1, MPI_INT, ranks(), 2, comm_, &request), MPI_SUCCESS);
   EXPECT_EQ(told, 1);
@@ -460,7 +418,7 @@ TEST_F(GpuMessageMistakes, are_told_to_a_handler_of_the_program_once) {
 }
 
 TEST_F(GpuMessageMistakes, of_calls_that_want_other_requests) {
-  Numbers in(Memory::gpu, {7});
+  PlacedInts in(Memory::gpu, {7});
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), 1, MPI_INT, left(), 77, comm_, &receive));
   EXPECT_ERROR(Partita_Start(&receive), MPI_ERR_REQUEST, "Start", "nonblocking message");
@@ -481,7 +439,7 @@ class GpuMessageTimeout : public testing::Test {};
 
 TEST_F(GpuMessageTimeout, ends_the_wait_and_says_what_for) {
   ErrorsReturn returned(MPI_COMM_WORLD);
-  Numbers in(Memory::gpu, {7});
+  PlacedInts in(Memory::gpu, {7});
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), 1, MPI_INT, MPI_ANY_SOURCE, 44, MPI_COMM_WORLD, &receive));
   EXPECT_ERROR(Partita_Wait(&receive, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "Wait", "took longer than", "receive",
