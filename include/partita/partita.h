@@ -59,7 +59,8 @@ PARTITA_EXPORT int Partita_Get_version(int* major, int* minor, int* patch);
 
 /** Lets the runtime take the host steps that wait to be taken (setup answers, deferred and engine transfers).
  *  Never blocks. Needed only with PARTITA_PROGRESS=caller or below MPI_THREAD_MULTIPLE in long stretches
- *  without another Partita call. Sets `*pending` (may be NULL) to 1 if steps remain. */
+ *  without another Partita call. Sets `*pending` (may be NULL) to 1 if steps remain; where it is 0, the caller sees
+ *  what the steps have done, other threads' too. */
 PARTITA_EXPORT int Partita_Progress(int* pending);
 
 /** The sentence behind the last error `code` on the calling thread; for other codes, the MPI's own text.

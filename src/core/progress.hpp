@@ -46,10 +46,11 @@ class Progress {
   /// active.
   void dismiss(ActiveStep& step);
 
-  /// One more, or one fewer, reason for host steps. Any thread; wakes the thread.
+  /// One more, or one fewer, reason for host steps. Any thread; wakes the thread. Who finds that nothing is wanted any
+  /// more sees what was done before the reasons went.
   void want();
-  void unwant() { wanted_.fetch_sub(1, std::memory_order_relaxed); }
-  bool wanted() const { return wanted_.load(std::memory_order_relaxed) > 0; }
+  void unwant() { wanted_.fetch_sub(1, std::memory_order_release); }
+  bool wanted() const { return wanted_.load(std::memory_order_acquire) > 0; }
 
   /// One more, or one fewer, reason for the thread to look soon: where a core is spare it naps for 20 us at most, and
   /// goes on so for a millisecond after the last reason went, so that epochs which follow one another wake it once.
