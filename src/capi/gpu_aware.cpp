@@ -1,10 +1,22 @@
 #include "capi/gpu_aware.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "capi/requests.hpp"
 #include "capi/state.hpp"
+#include "two_sided/host_mirror.hpp"
 #include "two_sided/message.hpp"
 
 using namespace partita;
 using namespace partita::capi;
+
+struct Partita_MirrorImpl : HostMirror {
+  using HostMirror::HostMirror;
+};
 
 int Partita_is_gpu_aware(const char** why) {
   Runtime* const current = current_runtime();
@@ -34,4 +46,35 @@ int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype dataty
   } catch (const std::exception&) {
     return 0;
   }
+}
+
+int Partita_Mirror_make(const void* buffer, int count, const Partita_Block blocks[], int fetch, MPI_Comm comm,
+                        void** host, Partita_Mirror* mirror) {
+  return guarded(
+      "Mirror_make", [comm] { return handler_of_argument(comm); },
+      [&] {
+        Runtime& current = runtime();
+        std::vector<ElementBlock> elements;
+        for (const auto& [offset_bytes, of_block, datatype] : std::span(blocks, static_cast<std::size_t>(count)))
+          elements.push_back({offset_bytes, of_block, datatype});
+        auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
+        const auto first = std::ranges::find_if(elements, [](const ElementBlock& each) { return each.count > 0; });
+        if (first == elements.end()) throw Error(ErrorClass::arg, "a mirror has no elements");
+        const auto address = reinterpret_cast<std::uintptr_t>(user) + static_cast<std::uintptr_t>(first->offset_bytes);
+        const memory::Place place = place_of_elements(*current.device_memory, reinterpret_cast<const void*>(address),
+                                                      first->count, first->datatype);
+        auto made = std::make_unique<Partita_MirrorImpl>(current.gpu_lanes, place.device, user, elements);
+        if (fetch != 0) made->fetch();
+        *host = made->buffer();
+        *mirror = made.release();
+      });
+}
+
+int Partita_Mirror_deliver(Partita_Mirror mirror, MPI_Comm comm) {
+  return guarded("Mirror_deliver", [comm] { return handler_of_argument(comm); }, [&] { mirror->deliver(); });
+}
+
+void Partita_Mirror_free(Partita_Mirror mirror, int is_the_mpis) {
+  const std::unique_ptr<Partita_MirrorImpl> freed(mirror);
+  if (is_the_mpis != 0) freed->leave_to_the_mpi();
 }

@@ -1,5 +1,6 @@
 // Blocking collectives and probes where only the calls of the program make progress for Partita: a nonblocking twin and
-// a loop that polls both (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is one check.
+// a loop that polls both (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is two checks, unless the
+// job is GPU-aware.
 #include <mpi.h>
 #include <partita/partita.h>
 
@@ -8,6 +9,8 @@
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/refuse.hpp"
+#include "dropin/staging.hpp"
 
 namespace {
 
@@ -25,13 +28,18 @@ extern "C" {
 
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
-#define REFUSED(...) must_be_refused(__VA_ARGS__)
-#define CALL(NAME, TWIN, IS_REFUSED, PARAMETERS, ...)                                                          \
-  INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                               \
-    if (refuses_gpu_memory() && (IS_REFUSED))                                                                  \
-      return refuse_gpu_memory(__func__, "a persistent collective that MPIX_Match has matched");               \
-    if (!polls(comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                              \
-    return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }); \
+#define CALL(NAME, TWIN, BUFFERS, PARAMETERS, ...)                                                               \
+  INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                                 \
+    const auto make = [&] {                                                                                      \
+      if (!polls(comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                              \
+      return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }); \
+    };                                                                                                           \
+    if (!takes_gpu_memory()) return make();                                                                      \
+    return guarded(__func__, [&](const char*) {                                                                  \
+      Staging stage(comm);                                                                                       \
+      BUFFERS;                                                                                                   \
+      return stage.run(make);                                                                                    \
+    });                                                                                                          \
   }
 
 #define NAMED(PREFIX, NAME) PREFIX##NAME
@@ -52,7 +60,6 @@ extern "C" {
 #undef DISPL
 #endif
 #undef CALL
-#undef REFUSED
 #undef INTERPOSE_EXPANDED
 
 INTERPOSE(Barrier)(MPI_Comm comm) {

@@ -13,6 +13,12 @@ CommShape::CommShape(MPI_Comm comm) : comm_(comm) {
   native().Comm_rank(comm, &rank_);
 }
 
+int CommShape::peers() const {
+  int peers = size_;
+  if (is_between_groups_) native().Comm_remote_size(comm_, &peers);
+  return peers;
+}
+
 int CommShape::sources() const {
   return neighbours().sources;
 }

@@ -17,6 +17,17 @@ class CommShape {
   int at(int root) const { return is(root) ? size_ : 0; }
   /// The length of arrays that count unless the call is in place.
   int all(const void* buffer) const { return buffer == MPI_IN_PLACE ? 0 : size_; }
+  /// The ranks that blocks come from and go to: of the other group, between groups.
+  int peers() const;
+  /// The same where arrays of a call that is in place do not count.
+  int peers(const void* buffer) const { return buffer == MPI_IN_PLACE ? 0 : peers(); }
+  /// The same at the root, and 0 on other ranks.
+  int peers_at(int root) const { return is_root(root) ? peers() : 0; }
+  /// Whether this rank is the root, between groups too.
+  bool is_root(int root) const { return is_between_groups_ ? root == MPI_ROOT : is(root); }
+  /// Whether this rank has data for a root, or from it: the root itself does, but not between groups.
+  bool is_below(int root) const { return size_ > 0 && root != MPI_ROOT && root != MPI_PROC_NULL; }
+  int rank() const { return rank_; }
   /// The neighbours of a process topology.
   int sources() const;
   int destinations() const;

@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <atomic>
 
 #include "capi/gpu_aware.hpp"
@@ -27,11 +26,13 @@ inline void close_gpu_awareness() {
   internal::refuses_gpu_memory.store(false, std::memory_order_relaxed);
 }
 
-/// Whether a buffer is Partita's to move: it lies in the memory of a GPU, and the MPI would not take it. One load where
-/// that is off.
+/// Whether buffers in the memory of a GPU are Partita's to move, since the MPI would not take them. One load.
+inline bool takes_gpu_memory() {
+  return internal::takes_gpu_memory.load(std::memory_order_relaxed);
+}
+/// Whether that is so, and a buffer is such a one.
 inline bool is_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
-  return internal::takes_gpu_memory.load(std::memory_order_relaxed) &&
-         Partita_lies_in_gpu(buffer, count, datatype) != 0;
+  return takes_gpu_memory() && Partita_lies_in_gpu(buffer, count, datatype) != 0;
 }
 
 /// Whether the MPI says that it takes no GPU memory: what Partita does not make for it is refused.
@@ -43,24 +44,6 @@ inline bool refuses_gpu_memory() {
 inline bool must_be_refused(const void* buffer, MPI_Count count) {
   return refuses_gpu_memory() && count > 0 && buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM &&
          Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
-}
-/// Whether a buffer must be refused that the root of a collective has alone: it means nothing on the other ranks.
-inline bool must_be_refused(const void* buffer, MPI_Count count, int root, MPI_Comm comm) {
-  int rank = 0;
-  return must_be_refused(buffer, count) &&
-         (root == MPI_ROOT || (native().Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root));
-}
-/// Whether a buffer in blocks must be refused, with a count for each rank: of the remote group, in an
-/// intercommunicator.
-template <class Count>
-bool must_be_refused(const void* buffer, const Count counts[], MPI_Comm comm) {
-  if (!must_be_refused(buffer, 1) || counts == nullptr) return false;
-  int between = 0;
-  int size = 0;
-  native().Comm_test_inter(comm, &between);
-  if ((between != 0 ? native().Comm_remote_size(comm, &size) : native().Comm_size(comm, &size)) != MPI_SUCCESS)
-    return false;
-  return std::any_of(counts, counts + size, [](Count count) { return count > 0; });
 }
 /// Refuses such a buffer. `instead` says what Partita takes.
 int refuse_gpu_memory(const char* call, const char* instead);

@@ -121,6 +121,8 @@ class HostImage {
   /// Whether what was begun has ended: then the bytes are visible to the calling thread, and to kernels that it
   /// launches. Does not block. Throws Error where the GPU works no longer.
   bool settled();
+  /// Returns once settled() is true. Makes progress meanwhile. Throws Error.
+  void await_delivery() { lanes_.await(*event_); }
   /// The MPI may read or write the bytes until its own end: they stay.
   void leave_to_the_mpi() noexcept { is_the_mpis_ = true; }
 

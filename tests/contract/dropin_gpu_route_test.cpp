@@ -33,6 +33,9 @@ TEST(DropinGpuRoute, is_partitas_for_gpu_memory_alone) {
   std::memcpy(out.data(), "message", 8);
   EXPECT_EQ(copies_of(out.data(), in.data()), is_off() ? 0 : 2);
   EXPECT_STREQ(reinterpret_cast<const char*>(in.data()), "message");
+  const std::uint64_t before = FakeGpu::instance().operations();
+  ASSERT_OK(MPI_Allgather(out.data(), 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF));
+  EXPECT_EQ(FakeGpu::instance().operations() - before, is_off() ? 0 : 2);
   char on_host[2][8] = {"message", ""};
   EXPECT_EQ(copies_of(on_host[0], on_host[1]), 0);
   EXPECT_STREQ(on_host[1], "message");

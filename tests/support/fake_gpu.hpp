@@ -40,7 +40,7 @@ class FakeGpu final : public memory::DeviceMemory {
   void hold(const std::byte* from) { held_ = from; }
   /// All copies and packing kernels wait while `held` is true.
   void hold_all(bool held) { all_held_ = held; }
-  bool holds(const void* from) const { return all_held_ || held_ == from; }
+  bool holds(const void* from) const { return all_held_ || (from != nullptr && held_ == from); }
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
   void count(std::size_t operations) { operations_ += operations; }

@@ -1,0 +1,98 @@
+// Blocking collectives of the MPI's on GPU memory, which they get in host memory (docs/design/gpu-aware.md).
+#pragma once
+
+#include <mpi.h>
+
+#include <numeric>
+#include <vector>
+
+#include "capi/gpu_aware.hpp"
+#include "dropin/comm_shape.hpp"
+#include "dropin/native.hpp"
+
+namespace partita::dropin {
+
+/// The elements that an argument of a collective names. Empty where it means nothing on this rank.
+using Blocks = std::vector<Partita_Block>;
+
+/// The elements of `blocks` blocks that follow one another.
+inline Blocks in_a_row(MPI_Count blocks, MPI_Count count, MPI_Datatype datatype) {
+  return blocks > 0 ? Blocks{{0, blocks * count, datatype}} : Blocks{};
+}
+
+/// `blocks` blocks with a count and a displacement each, in elements. Of a null array, which the MPI refuses, none.
+template <class Count, class Displacement>
+Blocks at_displacements(int blocks, const Count counts[], const Displacement displacements[], MPI_Datatype datatype) {
+  Blocks elements;
+  MPI_Count lower_bound = 0;
+  MPI_Count extent = 0;
+  if (blocks == 0 || counts == nullptr || displacements == nullptr || datatype == MPI_DATATYPE_NULL ||
+      native().Type_get_extent_x(datatype, &lower_bound, &extent) != MPI_SUCCESS)
+    return elements;
+  for (int i = 0; i < blocks; ++i) {
+    const auto offset = static_cast<MPI_Aint>(static_cast<MPI_Count>(displacements[i]) * extent);
+    if (counts[i] > 0) elements.push_back({offset, static_cast<MPI_Count>(counts[i]), datatype});
+  }
+  return elements;
+}
+
+/// The same with displacements in bytes and a datatype each.
+template <class Count, class Displacement>
+Blocks at_displacements(int blocks, const Count counts[], const Displacement displacements[],
+                        const MPI_Datatype datatypes[]) {
+  Blocks elements;
+  if (blocks == 0 || counts == nullptr || displacements == nullptr || datatypes == nullptr) return elements;
+  for (int i = 0; i < blocks; ++i) {
+    if (counts[i] > 0)
+      elements.push_back({static_cast<MPI_Aint>(displacements[i]), static_cast<MPI_Count>(counts[i]), datatypes[i]});
+  }
+  return elements;
+}
+
+/// The buffers of one call. Those in GPU memory are replaced by mirrors in host memory.
+class Staging : public CommShape {
+ public:
+  explicit Staging(MPI_Comm comm) : CommShape(comm), comm_(comm) {}
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  /// A buffer that the MPI reads.
+  void sends(const void*& buffer, const Blocks& blocks);
+  /// One that it writes; `holds_data` where it may leave some as it is, or reads it first: the call is in place, or not
+  /// every block has a peer.
+  void receives(void*& buffer, const Blocks& blocks, bool holds_data);
+  /// Of Bcast.
+  void broadcasts(void*& buffer, int root, const Blocks& blocks);
+
+  /// The counts of all ranks together.
+  template <class Count>
+  MPI_Count total(const Count counts[]) const {
+    return counts == nullptr ? 0 : std::accumulate(counts, counts + size(), MPI_Count{0});
+  }
+  template <class Count>
+  MPI_Count own(const Count counts[]) const {
+    return counts == nullptr || size() == 0 ? 0 : static_cast<MPI_Count>(counts[rank()]);
+  }
+
+  /// Makes the MPI's call, and returns its code, or that of an error of the staging, which has been raised.
+  template <class Call>
+  int run(Call call) {
+    if (code_ == MPI_SUCCESS) code_ = call();
+    has_failed_in_mpi_ = code_ != MPI_SUCCESS;
+    return has_failed_in_mpi_ ? code_ : deliver();
+  }
+
+ private:
+  /// What stands for `buffer`.
+  void* mirrored(const void* buffer, const Blocks& blocks, bool fetch, std::vector<Partita_Mirror>& mirrors);
+  int deliver();
+
+  MPI_Comm comm_;
+  std::vector<Partita_Mirror> sent_;
+  std::vector<Partita_Mirror> received_;
+  int code_ = MPI_SUCCESS;
+  bool has_failed_in_mpi_ = false;
+};
+
+}  // namespace partita::dropin

@@ -1,0 +1,110 @@
+#include "two_sided/host_mirror.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace partita {
+namespace {
+
+/// The address may be MPI_BOTTOM, and so may what stands for it.
+std::byte* shifted(std::byte* address, std::int64_t by_bytes) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) +
+                                      static_cast<std::uintptr_t>(by_bytes));
+}
+
+}  // namespace
+
+HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks)
+    : lanes_(lanes),
+      lane_(lanes.of(device)),
+      user_(user),
+      first_byte_(std::numeric_limits<std::int64_t>::max()),
+      behind_last_byte_(std::numeric_limits<std::int64_t>::min()) {
+  MPI_Datatype known = MPI_DATATYPE_NULL;
+  Layout layout;
+  for (const ElementBlock& block : blocks) {
+    if (block.count <= 0) continue;
+    if (block.datatype != known) layout = Layout::of(known = block.datatype);
+    if (layout.size_bytes() > 0) add(block, layout, device);
+  }
+  event_ = lane_.take_event();
+  memory_ = lanes.take_memory(std::max<std::int64_t>(behind_last_byte_ - first_byte_, 0));
+}
+
+HostMirror::~HostMirror() {
+  try {
+    lanes_.await(*event_);
+  } catch (const std::exception&) {
+    // The GPU works no longer: nothing is under way.
+  }
+  lane_.give_back(std::move(event_));
+  is_the_mpis_ ? lanes_.leave(memory_) : lanes_.give_back(memory_, behind_last_byte_ - first_byte_);
+}
+
+void HostMirror::add(const ElementBlock& block, const Layout& layout, int device) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t behind_last = std::numeric_limits<std::int64_t>::min();
+  for (const Layout::Run& run : layout.runs()) {
+    const std::int64_t last_piece = run.offset_bytes + (run.count - 1) * run.stride_bytes;
+    first = std::min({first, run.offset_bytes, last_piece});
+    behind_last = std::max({behind_last, run.offset_bytes + run.length_bytes, last_piece + run.length_bytes});
+  }
+  const std::int64_t to_last_element = (block.count - 1) * layout.extent_bytes();
+  first_byte_ = std::min(first_byte_, block.offset_bytes + first + std::min<std::int64_t>(to_last_element, 0));
+  behind_last_byte_ =
+      std::max(behind_last_byte_, block.offset_bytes + behind_last + std::max<std::int64_t>(to_last_element, 0));
+  if (layout.contiguous())
+    return add_stretch({block.offset_bytes + layout.first_byte(), block.count * layout.size_bytes()});
+  scattered_.push_back({block.offset_bytes, block.count,
+                        std::make_unique<HostImage>(lanes_, device, of_user(block.offset_bytes), block.count, layout)});
+}
+
+/// Neighbours are copied together.
+void HostMirror::add_stretch(Stretch stretch) {
+  if (!stretches_.empty() && stretches_.back().first_byte + stretches_.back().size_bytes == stretch.first_byte) {
+    stretches_.back().size_bytes += stretch.size_bytes;
+  } else {
+    stretches_.push_back(stretch);
+  }
+}
+
+std::byte* HostMirror::at(std::int64_t offset_bytes) const {
+  return shifted(memory_, offset_bytes - first_byte_);
+}
+
+std::byte* HostMirror::of_user(std::int64_t offset_bytes) const {
+  return shifted(user_, offset_bytes);
+}
+
+void HostMirror::copy_stretches(bool to_gpu) {
+  if (stretches_.empty()) return;
+  lane_.ask(GpuLane::Work::copies, *event_, [&](memory::Stream& stream) {
+    for (const auto& [first_byte, size_bytes] : stretches_) {
+      std::byte* const here = at(first_byte);
+      std::byte* const there = of_user(first_byte);
+      stream.copy(to_gpu ? there : here, to_gpu ? here : there, static_cast<std::size_t>(size_bytes));
+    }
+  });
+}
+
+void HostMirror::fetch() {
+  copy_stretches(false);
+  for (const auto& [offset_bytes, count, image] : scattered_) {
+    image->fetch();
+    image->layout().unpack(image->bytes(), at(offset_bytes), 0, count);
+  }
+  lanes_.await(*event_);
+}
+
+void HostMirror::deliver() {
+  copy_stretches(true);
+  for (const auto& [offset_bytes, count, image] : scattered_) {
+    image->layout().pack(at(offset_bytes), 0, count, image->bytes());
+    image->begin_delivery(image->size_bytes());
+  }
+  for (const Scattered& each : scattered_) each.image->await_delivery();
+  lanes_.await(*event_);
+}
+
+}  // namespace partita

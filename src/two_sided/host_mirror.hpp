@@ -1,0 +1,74 @@
+// Buffers in GPU memory, as the MPI's collectives take them: the same elements at the same distances, in host memory.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "two_sided/host_image.hpp"
+
+namespace partita {
+
+/// `count` elements of a datatype, the first of them `offset_bytes` from the address of a buffer.
+struct ElementBlock {
+  std::int64_t offset_bytes = 0;
+  std::int64_t count = 0;
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;
+};
+
+/// Host memory that stands for blocks of a buffer in one GPU's memory. One thread at a time.
+class HostMirror {
+ public:
+  /// Blocks without bytes are let out. Throws Error.
+  HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks);
+  /// No copy is under way any more. Blocks until then.
+  ~HostMirror();
+  HostMirror(const HostMirror&) = delete;
+  HostMirror& operator=(const HostMirror&) = delete;
+
+  /// Stands for the address of the user's buffer: every element lies as far from it. There may be no memory at it.
+  void* buffer() const { return at(0); }
+
+  /// Takes the elements from the GPU; they are here on return. Makes progress meanwhile. Throws Error.
+  void fetch();
+  /// Puts the elements to their places on the GPU, and no byte between them; they are there on return. Makes progress
+  /// meanwhile. Throws Error.
+  void deliver();
+  /// The MPI may read or write the elements until its own end: they stay.
+  void leave_to_the_mpi() noexcept { is_the_mpis_ = true; }
+
+ private:
+  /// Bytes in a row.
+  struct Stretch {
+    std::int64_t first_byte;
+    std::int64_t size_bytes;
+  };
+  /// Elements with gaps, which a kernel moves.
+  struct Scattered {
+    std::int64_t offset_bytes;
+    std::int64_t count;
+    std::unique_ptr<HostImage> image;
+  };
+  void add(const ElementBlock& block, const Layout& layout, int device);
+  void add_stretch(Stretch stretch);
+  std::byte* at(std::int64_t offset_bytes) const;
+  std::byte* of_user(std::int64_t offset_bytes) const;
+  void copy_stretches(bool to_gpu);
+
+  GpuLanes& lanes_;
+  GpuLane& lane_;
+  std::byte* const user_;
+  std::vector<Stretch> stretches_;
+  std::vector<Scattered> scattered_;
+  std::int64_t first_byte_ = 0;
+  std::int64_t behind_last_byte_ = 0;
+  std::unique_ptr<memory::Event> event_;  ///< of the stretches
+  std::byte* memory_ = nullptr;           ///< from first_byte_ on
+  bool is_the_mpis_ = false;
+};
+
+}  // namespace partita
