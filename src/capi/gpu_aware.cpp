@@ -1,10 +1,8 @@
 #include "capi/gpu_aware.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
@@ -17,6 +15,19 @@ using namespace partita::capi;
 struct Partita_MirrorImpl : HostMirror {
   using HostMirror::HostMirror;
 };
+
+namespace {
+
+/// Where CUDA fails, the call that follows tells.
+memory::Place place_in(Runtime& runtime, const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  try {
+    return place_of_elements(*runtime.device_memory, buffer, count, datatype);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
 
 int Partita_is_gpu_aware(const char** why) {
   Runtime* const current = current_runtime();
@@ -36,33 +47,24 @@ int Partita_is_spent(Partita_Request request) {
   return operation.goes_on_when_freed() && !operation.active() ? 1 : 0;
 }
 
-/// Where CUDA fails, the call that follows tells.
 int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   Runtime* const current = current_runtime();
-  if (current == nullptr) return 0;
-  try {
-    const memory::Place place = place_of_elements(*current->device_memory, buffer, count, datatype);
-    return place.kind == memory::Kind::device ? 1 : 0;
-  } catch (const std::exception&) {
-    return 0;
-  }
+  return current != nullptr && place_in(*current, buffer, count, datatype).kind == memory::Kind::device ? 1 : 0;
 }
 
-int Partita_Mirror_make(const void* buffer, int count, const Partita_Block blocks[], int fetch, MPI_Comm comm,
+int Partita_Mirror_make(const void* buffer, int count, const ElementBlock blocks[], int fetch, MPI_Comm comm,
                         void** host, Partita_Mirror* mirror) {
   return guarded(
       "Mirror_make", [comm] { return handler_of_argument(comm); },
       [&] {
-        Runtime& current = runtime();
-        std::vector<ElementBlock> elements;
-        for (const auto& [offset_bytes, of_block, datatype] : std::span(blocks, static_cast<std::size_t>(count)))
-          elements.push_back({offset_bytes, of_block, datatype});
-        auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
+        const std::span elements(blocks, static_cast<std::size_t>(count));
         const auto first = std::ranges::find_if(elements, [](const ElementBlock& each) { return each.count > 0; });
-        if (first == elements.end()) throw Error(ErrorClass::arg, "a mirror has no elements");
-        const auto address = reinterpret_cast<std::uintptr_t>(user) + static_cast<std::uintptr_t>(first->offset_bytes);
-        const memory::Place place = place_of_elements(*current.device_memory, reinterpret_cast<const void*>(address),
-                                                      first->count, first->datatype);
+        if (first == elements.end()) return;
+        Runtime& current = runtime();
+        const memory::Place place =
+            place_in(current, shifted(buffer, first->offset_bytes), first->count, first->datatype);
+        if (place.kind != memory::Kind::device) return;
+        auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
         auto made = std::make_unique<Partita_MirrorImpl>(current.gpu_lanes, place.device, user, elements);
         if (fetch != 0) made->fetch();
         *host = made->buffer();

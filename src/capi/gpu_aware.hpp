@@ -1,6 +1,7 @@
 // For libpartita_mpi and the program partita alone.
 #pragma once
 
+#include "core/element_block.hpp"
 #include "partita/partita.h"
 
 extern "C" {
@@ -18,19 +19,13 @@ PARTITA_EXPORT int Partita_is_spent(Partita_Request request);
 /// Whether the elements of a buffer lie in the memory of a GPU. Any thread.
 PARTITA_EXPORT int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype);
 
-/// `count` elements of a datatype, the first of them `offset_bytes` from the address of a buffer.
-typedef struct {
-  MPI_Aint offset_bytes;
-  MPI_Count count;
-  MPI_Datatype datatype;
-} Partita_Block;
-
 /// Host memory that stands for a buffer in GPU memory within one call of the MPI's.
 typedef struct Partita_MirrorImpl* Partita_Mirror;
 
-/// Makes one of the `count` blocks of `buffer`, which lie in the memory of one GPU; `*host` stands for `buffer`. With
-/// `fetch` it holds what lies there now. An error is raised on `comm`. Blocks; any thread.
-PARTITA_EXPORT int Partita_Mirror_make(const void* buffer, int count, const Partita_Block blocks[], int fetch,
+/// Where `count` blocks of `buffer` lie in the memory of a GPU, as the first that has elements does, makes a mirror of
+/// them: `*host` stands for `buffer`. With `fetch` it holds what lies there now. Elsewhere it stores nothing. An error
+/// is raised on `comm`. Blocks; any thread.
+PARTITA_EXPORT int Partita_Mirror_make(const void* buffer, int count, const partita::ElementBlock blocks[], int fetch,
                                        MPI_Comm comm, void** host, Partita_Mirror* mirror);
 /// Puts what it holds to its places in the GPU. An error is raised on `comm`. Blocks.
 PARTITA_EXPORT int Partita_Mirror_deliver(Partita_Mirror mirror, MPI_Comm comm);

@@ -19,9 +19,9 @@ class CommShape {
   int all(const void* buffer) const { return buffer == MPI_IN_PLACE ? 0 : size_; }
   /// The ranks that blocks come from and go to: of the other group, between groups.
   int peers() const;
-  /// The same where arrays of a call that is in place do not count.
+  /// peers(), but 0 where the call is in place and looks at no array of what it sends.
   int peers(const void* buffer) const { return buffer == MPI_IN_PLACE ? 0 : peers(); }
-  /// The same at the root, and 0 on other ranks.
+  /// peers() at the root, and 0 on other ranks.
   int peers_at(int root) const { return is_root(root) ? peers() : 0; }
   /// Whether this rank is the root, between groups too.
   bool is_root(int root) const { return is_between_groups_ ? root == MPI_ROOT : is(root); }

@@ -1,27 +1,11 @@
 #include "dropin/staging.hpp"
 
-#include <cstdint>
-
-#include "dropin/gpu_aware.hpp"
-
 namespace partita::dropin {
-namespace {
-
-bool lie_in_gpu(const void* buffer, const Blocks& blocks) {
-  for (const auto& [offset_bytes, count, datatype] : blocks) {
-    if (count <= 0) continue;
-    const auto address = reinterpret_cast<std::uintptr_t>(buffer) + static_cast<std::uintptr_t>(offset_bytes);
-    return is_in_gpu(reinterpret_cast<const void*>(address), count, datatype);
-  }
-  return false;
-}
-
-}  // namespace
 
 /// What the MPI has failed to move it may still have in its hands.
 Staging::~Staging() {
-  for (const Partita_Mirror mirror : sent_) Partita_Mirror_free(mirror, has_failed_in_mpi_ ? 1 : 0);
-  for (const Partita_Mirror mirror : received_) Partita_Mirror_free(mirror, has_failed_in_mpi_ ? 1 : 0);
+  for (const Partita_Mirror mirror : sent_) Partita_Mirror_free(mirror, are_the_mpis_ ? 1 : 0);
+  for (const Partita_Mirror mirror : received_) Partita_Mirror_free(mirror, are_the_mpis_ ? 1 : 0);
 }
 
 void Staging::sends(const void*& buffer, const Blocks& blocks) {
@@ -42,12 +26,12 @@ void Staging::broadcasts(void*& buffer, int root, const Blocks& blocks) {
 
 void* Staging::mirrored(const void* buffer, const Blocks& blocks, bool fetch, std::vector<Partita_Mirror>& mirrors) {
   void* host = const_cast<void*>(buffer);
-  if (code_ != MPI_SUCCESS || buffer == MPI_IN_PLACE || !lie_in_gpu(buffer, blocks)) return host;
+  if (code_ != MPI_SUCCESS || buffer == MPI_IN_PLACE) return host;
   mirrors.reserve(mirrors.size() + 1);
   Partita_Mirror mirror = nullptr;
   code_ =
       Partita_Mirror_make(buffer, static_cast<int>(blocks.size()), blocks.data(), fetch ? 1 : 0, comm_, &host, &mirror);
-  if (code_ == MPI_SUCCESS) mirrors.push_back(mirror);
+  if (mirror != nullptr) mirrors.push_back(mirror);
   return host;
 }
 

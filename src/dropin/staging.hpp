@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -13,7 +14,7 @@
 namespace partita::dropin {
 
 /// The elements that an argument of a collective names. Empty where it means nothing on this rank.
-using Blocks = std::vector<Partita_Block>;
+using Blocks = std::vector<ElementBlock>;
 
 /// The elements of `blocks` blocks that follow one another.
 inline Blocks in_a_row(MPI_Count blocks, MPI_Count count, MPI_Datatype datatype) {
@@ -30,13 +31,13 @@ Blocks at_displacements(int blocks, const Count counts[], const Displacement dis
       native().Type_get_extent_x(datatype, &lower_bound, &extent) != MPI_SUCCESS)
     return elements;
   for (int i = 0; i < blocks; ++i) {
-    const auto offset = static_cast<MPI_Aint>(static_cast<MPI_Count>(displacements[i]) * extent);
-    if (counts[i] > 0) elements.push_back({offset, static_cast<MPI_Count>(counts[i]), datatype});
+    const auto offset = static_cast<std::int64_t>(displacements[i]) * extent;
+    if (counts[i] > 0) elements.push_back({offset, static_cast<std::int64_t>(counts[i]), datatype});
   }
   return elements;
 }
 
-/// The same with displacements in bytes and a datatype each.
+/// `blocks` blocks with a count, a displacement in bytes and a datatype each. Of a null array, none.
 template <class Count, class Displacement>
 Blocks at_displacements(int blocks, const Count counts[], const Displacement displacements[],
                         const MPI_Datatype datatypes[]) {
@@ -44,7 +45,8 @@ Blocks at_displacements(int blocks, const Count counts[], const Displacement dis
   if (blocks == 0 || counts == nullptr || displacements == nullptr || datatypes == nullptr) return elements;
   for (int i = 0; i < blocks; ++i) {
     if (counts[i] > 0)
-      elements.push_back({static_cast<MPI_Aint>(displacements[i]), static_cast<MPI_Count>(counts[i]), datatypes[i]});
+      elements.push_back(
+          {static_cast<std::int64_t>(displacements[i]), static_cast<std::int64_t>(counts[i]), datatypes[i]});
   }
   return elements;
 }
@@ -62,7 +64,7 @@ class Staging : public CommShape {
   /// One that it writes; `holds_data` where it may leave some as it is, or reads it first: the call is in place, or not
   /// every block has a peer.
   void receives(void*& buffer, const Blocks& blocks, bool holds_data);
-  /// Of Bcast.
+  /// The one buffer of MPI_Bcast: the root's is read, the others' are written.
   void broadcasts(void*& buffer, int root, const Blocks& blocks);
 
   /// The counts of all ranks together.
@@ -78,9 +80,10 @@ class Staging : public CommShape {
   /// Makes the MPI's call, and returns its code, or that of an error of the staging, which has been raised.
   template <class Call>
   int run(Call call) {
-    if (code_ == MPI_SUCCESS) code_ = call();
-    has_failed_in_mpi_ = code_ != MPI_SUCCESS;
-    return has_failed_in_mpi_ ? code_ : deliver();
+    if (code_ != MPI_SUCCESS) return code_;
+    code_ = call();
+    are_the_mpis_ = code_ != MPI_SUCCESS;
+    return are_the_mpis_ ? code_ : deliver();
   }
 
  private:
@@ -92,7 +95,7 @@ class Staging : public CommShape {
   std::vector<Partita_Mirror> sent_;
   std::vector<Partita_Mirror> received_;
   int code_ = MPI_SUCCESS;
-  bool has_failed_in_mpi_ = false;
+  bool are_the_mpis_ = false;  ///< the mirrors: the call has failed
 };
 
 }  // namespace partita::dropin

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/backoff.hpp"
+#include "core/element_block.hpp"
 #include "core/log.hpp"
 
 namespace partita {
@@ -133,6 +134,15 @@ void GpuLanes::await(memory::Event& event) const {
   }
 }
 
+void GpuLanes::end(GpuLane& lane, std::unique_ptr<memory::Event> event) const noexcept {
+  try {
+    await(*event);
+  } catch (const std::exception&) {
+    // The GPU works no longer: nothing is under way.
+  }
+  lane.give_back(std::move(event));
+}
+
 HostImage::HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t count, Layout layout)
     : lanes_(lanes),
       lane_(lanes.of(device)),
@@ -151,19 +161,12 @@ HostImage::HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t 
 }
 
 HostImage::~HostImage() {
-  try {
-    lanes_.await(*event_);
-  } catch (const std::exception&) {
-    // The GPU works no longer: nothing is under way.
-  }
-  lane_.give_back(std::move(event_));
+  lanes_.end(lane_, std::move(event_));
   is_the_mpis_ ? lanes_.leave(bytes_) : lanes_.give_back(bytes_, size_bytes());
 }
 
-/// The buffer may be MPI_BOTTOM, with a datatype of addresses.
 std::byte* HostImage::first_of_user() const {
-  const auto user = reinterpret_cast<std::uintptr_t>(user_);
-  return reinterpret_cast<std::byte*>(user + static_cast<std::uintptr_t>(layout_.first_byte()));
+  return shifted(user_, layout_.first_byte());
 }
 
 void HostImage::fetch() {

@@ -83,6 +83,8 @@ class GpuLanes {
 
   /// Returns once `event` has passed. Makes progress, and says so where that takes long. Throws Error.
   void await(memory::Event& event) const;
+  /// Gives `event` back to `lane` once what it stands for has ended, or the GPU works no longer. Blocks until then.
+  void end(GpuLane& lane, std::unique_ptr<memory::Event> event) const noexcept;
 
  private:
   memory::HostBlocks& host_blocks_;

@@ -5,15 +5,6 @@
 #include <utility>
 
 namespace partita {
-namespace {
-
-/// The address may be MPI_BOTTOM, and so may what stands for it.
-std::byte* shifted(std::byte* address, std::int64_t by_bytes) {
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) +
-                                      static_cast<std::uintptr_t>(by_bytes));
-}
-
-}  // namespace
 
 HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks)
     : lanes_(lanes),
@@ -29,17 +20,12 @@ HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<c
     if (layout.size_bytes() > 0) add(block, layout, device);
   }
   event_ = lane_.take_event();
-  memory_ = lanes.take_memory(std::max<std::int64_t>(behind_last_byte_ - first_byte_, 0));
+  memory_ = lanes.take_memory(size_bytes());
 }
 
 HostMirror::~HostMirror() {
-  try {
-    lanes_.await(*event_);
-  } catch (const std::exception&) {
-    // The GPU works no longer: nothing is under way.
-  }
-  lane_.give_back(std::move(event_));
-  is_the_mpis_ ? lanes_.leave(memory_) : lanes_.give_back(memory_, behind_last_byte_ - first_byte_);
+  lanes_.end(lane_, std::move(event_));
+  is_the_mpis_ ? lanes_.leave(memory_) : lanes_.give_back(memory_, size_bytes());
 }
 
 void HostMirror::add(const ElementBlock& block, const Layout& layout, int device) {
@@ -56,8 +42,9 @@ void HostMirror::add(const ElementBlock& block, const Layout& layout, int device
       std::max(behind_last_byte_, block.offset_bytes + behind_last + std::max<std::int64_t>(to_last_element, 0));
   if (layout.contiguous())
     return add_stretch({block.offset_bytes + layout.first_byte(), block.count * layout.size_bytes()});
-  scattered_.push_back({block.offset_bytes, block.count,
-                        std::make_unique<HostImage>(lanes_, device, of_user(block.offset_bytes), block.count, layout)});
+  scattered_.push_back(
+      {block.offset_bytes, block.count,
+       std::make_unique<HostImage>(lanes_, device, shifted(user_, block.offset_bytes), block.count, layout)});
 }
 
 /// Neighbours are copied together.
@@ -69,20 +56,12 @@ void HostMirror::add_stretch(Stretch stretch) {
   }
 }
 
-std::byte* HostMirror::at(std::int64_t offset_bytes) const {
-  return shifted(memory_, offset_bytes - first_byte_);
-}
-
-std::byte* HostMirror::of_user(std::int64_t offset_bytes) const {
-  return shifted(user_, offset_bytes);
-}
-
 void HostMirror::copy_stretches(bool to_gpu) {
   if (stretches_.empty()) return;
   lane_.ask(GpuLane::Work::copies, *event_, [&](memory::Stream& stream) {
     for (const auto& [first_byte, size_bytes] : stretches_) {
       std::byte* const here = at(first_byte);
-      std::byte* const there = of_user(first_byte);
+      std::byte* const there = shifted(user_, first_byte);
       stream.copy(to_gpu ? there : here, to_gpu ? here : there, static_cast<std::size_t>(size_bytes));
     }
   });

@@ -1,29 +1,21 @@
 // Buffers in GPU memory, as the MPI's collectives take them: the same elements at the same distances, in host memory.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "core/element_block.hpp"
 #include "two_sided/host_image.hpp"
 
 namespace partita {
 
-/// `count` elements of a datatype, the first of them `offset_bytes` from the address of a buffer.
-struct ElementBlock {
-  std::int64_t offset_bytes = 0;
-  std::int64_t count = 0;
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;
-};
-
 /// Host memory that stands for blocks of a buffer in one GPU's memory. One thread at a time.
 class HostMirror {
  public:
-  /// Blocks without bytes are let out. Throws Error.
+  /// At least one block has bytes; those without are let out. Throws Error.
   HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks);
   /// No copy is under way any more. Blocks until then.
   ~HostMirror();
@@ -55,8 +47,8 @@ class HostMirror {
   };
   void add(const ElementBlock& block, const Layout& layout, int device);
   void add_stretch(Stretch stretch);
-  std::byte* at(std::int64_t offset_bytes) const;
-  std::byte* of_user(std::int64_t offset_bytes) const;
+  std::byte* at(std::int64_t offset_bytes) const { return shifted(memory_, offset_bytes - first_byte_); }
+  std::int64_t size_bytes() const { return behind_last_byte_ - first_byte_; }
   void copy_stretches(bool to_gpu);
 
   GpuLanes& lanes_;

@@ -4,6 +4,7 @@
 
 #include "core/counted_type.hpp"
 #include "core/current_error.hpp"
+#include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita {
@@ -53,8 +54,7 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
   MPI_Count span_bytes = 0;
   if (!device_memory.in_use() || count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
   if (native::Type_get_true_extent_x(datatype, &first_byte, &span_bytes) != MPI_SUCCESS || span_bytes <= 0) return {};
-  const auto address = reinterpret_cast<std::uintptr_t>(buffer) + static_cast<std::uintptr_t>(first_byte);
-  return device_memory.place_of(reinterpret_cast<const void*>(address), static_cast<std::size_t>(span_bytes));
+  return device_memory.place_of(shifted(buffer, first_byte), static_cast<std::size_t>(span_bytes));
 }
 
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,
@@ -84,10 +84,8 @@ void TwoSidedMessage::seek_peers() {
   const bool has_gaps = !image_->layout().contiguous();
   const CountedType counted(has_gaps ? image_->size_bytes() : arguments_.count,
                             has_gaps ? MPI_PACKED : arguments_.datatype);
-  const auto first = reinterpret_cast<std::uintptr_t>(image_->bytes());
-  const auto before_first = has_gaps ? 0 : static_cast<std::uintptr_t>(image_->layout().first_byte());
-  check_made(call_mpi(reinterpret_cast<void*>(first - before_first), counted.count(), counted.type()), request_,
-             name_of(arguments_.call).call);
+  void* const buffer = has_gaps ? image_->bytes() : shifted(image_->bytes(), -image_->layout().first_byte());
+  check_made(call_mpi(buffer, counted.count(), counted.type()), request_, name_of(arguments_.call).call);
 }
 
 int TwoSidedMessage::call_mpi(void* buffer, int count, MPI_Datatype datatype) {
