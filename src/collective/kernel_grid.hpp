@@ -1,4 +1,4 @@
-// The grid that does a collective in kernels in the shortest time: of the library's launches, and of the benchmark.
+// The grid that does a collective in kernels in the shortest time: of the library's launches, and of a program's calls.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +21,40 @@ inline constexpr std::int64_t most_bytes_of_one_block = 24 * 1024;
 /// With so few, several collectives have room on a GPU side by side.
 inline constexpr int most_kernel_blocks = 64;
 
-/// Ranks need not have the same grid. `block_bytes`: of the data, as in the device request. One block has a thread for
-/// each unit, up to `most_threads`; of several each has a strip of the data, as far as that goes, and a thread for each
-/// unit of it.
-constexpr KernelGrid kernel_grid_for(std::int64_t block_bytes, int ranks, int most_threads) {
-  constexpr std::int64_t warp_threads = 32;
+/// How a block of the data is divided among threads.
+struct Division {
+  std::int64_t units;
+  std::int64_t strips;  ///< of one block of threads each
+};
+constexpr Division division_of(std::int64_t block_bytes) {
   constexpr auto unit_bytes = static_cast<std::int64_t>(device::area_unit_bytes);
   constexpr auto strip_units = static_cast<std::int64_t>(device::most_share_units);
   const std::int64_t units = (block_bytes + unit_bytes - 1) / unit_bytes;
-  const std::int64_t strips = (units + strip_units - 1) / strip_units;
-  const std::int64_t others = std::max(ranks - 1, 1);
-  const bool is_one = strips <= 1 || block_bytes <= most_bytes_of_one_block / others;
-  const std::int64_t units_of_one = is_one ? units : strip_units;
-  const std::int64_t threads = (units_of_one + warp_threads - 1) / warp_threads * warp_threads;
-  return {is_one ? 1 : static_cast<int>(std::min<std::int64_t>(strips, most_kernel_blocks)),
+  return {units, (units + strip_units - 1) / strip_units};
+}
+
+/// So many blocks, of which each has a thread for each of so many units, up to `most_threads`.
+constexpr KernelGrid kernel_grid_of(std::int64_t blocks, std::int64_t units, int most_threads) {
+  constexpr std::int64_t warp_threads = 32;
+  const std::int64_t threads = (units + warp_threads - 1) / warp_threads * warp_threads;
+  return {static_cast<int>(std::clamp<std::int64_t>(blocks, 1, most_kernel_blocks)),
           static_cast<int>(std::clamp<std::int64_t>(threads, warp_threads, most_threads))};
+}
+
+/// Of a call in a kernel. Ranks need not have the same grid. `block_bytes`: of the data, as in the device request. One
+/// block has a thread for each unit, up to `most_threads`; of several each has a strip of the data, as far as that
+/// goes, and a thread for each unit of it.
+constexpr KernelGrid kernel_grid_for(std::int64_t block_bytes, int ranks, int most_threads) {
+  const Division data = division_of(block_bytes);
+  const std::int64_t others = std::max(ranks - 1, 1);
+  if (block_bytes <= most_bytes_of_one_block / others) return kernel_grid_of(1, data.units, most_threads);
+  return kernel_grid_of(data.strips, device::most_share_units, most_threads);
+}
+
+/// Of a launch that does nothing else, whose blocks do not wait for each other: one a strip.
+constexpr KernelGrid launched_grid_for(std::int64_t block_bytes, int most_threads) {
+  const Division data = division_of(block_bytes);
+  return kernel_grid_of(data.strips, std::min<std::int64_t>(data.units, device::most_share_units), most_threads);
 }
 
 }  // namespace partita::collective

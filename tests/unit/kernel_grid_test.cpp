@@ -1,6 +1,7 @@
 // The grid that is chosen for a collective in kernels.
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 
 #include "collective/kernel_grid.hpp"
@@ -10,6 +11,7 @@ namespace {
 
 using collective::kernel_grid_for;
 using collective::KernelGrid;
+using collective::launched_grid_for;
 
 constexpr int most_threads = 512;
 
@@ -38,6 +40,16 @@ TEST(KernelGrid, has_several_blocks_the_sooner_the_more_ranks_send) {
 TEST(KernelGrid, leaves_room_for_others) {
   EXPECT_EQ(kernel_grid_for(std::int64_t{1} << 40, 2, most_threads).blocks, collective::most_kernel_blocks);
   EXPECT_EQ(kernel_grid_for(8192, 2, 128).threads, 128);
+}
+
+TEST(LaunchedGrid, has_a_block_for_each_strip) {
+  for (const auto& [bytes, blocks, threads] : {std::tuple{0, 1, 32}, {16, 1, 32}, {513, 1, 64}, {4096, 1, 256},
+                                               {4097, 2, 256}, {65536, 16, 256}}) {
+    const KernelGrid grid = launched_grid_for(bytes, most_threads);
+    EXPECT_EQ(grid.blocks, blocks) << bytes;
+    EXPECT_EQ(grid.threads, threads) << bytes;
+  }
+  EXPECT_EQ(launched_grid_for(std::int64_t{1} << 40, most_threads).blocks, collective::most_kernel_blocks);
 }
 
 }  // namespace

@@ -32,8 +32,15 @@ PARTITA_DEVICE_INLINE int end_in_vain(const Partita_Prequest& request, int code,
   return which;
 }
 
+/// How the blocks of a grid come together where a call begins and ends.
+enum class Edges {
+  barriers,  ///< two barriers of the grid: the kernel does more than this call
+  launches,  ///< the stream's order: the kernel does nothing else, so that all that comes before it has ended, and what
+             ///< comes behind it waits for all of its blocks
+};
+
 /// All threads of all blocks of a grid.
-template <partita_u32 kind>
+template <partita_u32 kind, Edges edges = Edges::barriers>
 PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   if (const int code = refusal_of_collective(request, kind)) return refuse_block_call(request, code, -1);
   const partita_u32 blocks = grid_blocks();
@@ -41,10 +48,13 @@ PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   Partita_Prequest_state& state = *request.state;
   // Loaded before the barrier with which the call begins, so that it is there behind it. The call before has stored it
   // before its own last barrier, that of the block or, of several blocks, of the grid; so each thread finds the newest
-  // one. The first thread stores the next one behind this call's first barrier, which comes behind all of these loads.
+  // one. The first thread stores the next one behind this call's first barrier, which comes behind all of these loads;
+  // between launches the last block does, behind those of all blocks.
   Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   partita_u32 phase = 0;
-  const Entry entry = first_grid_barrier(request, blocks, &phase);  // every thread has done with the buffers
+  // Every thread has done with the buffers.
+  const Entry entry =
+      edges == Edges::barriers ? first_grid_barrier(request, blocks, &phase) : entry_of_launch(request);
   // Stored behind the last barrier of the call before, when it is known that no thread has failed; so it is loaded
   // behind the first one of this call. Nobody waits for it before there is nothing else to do.
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
@@ -60,12 +70,24 @@ PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   } else {
     code = move_in_packets<kind>(request, entry, flag, tell_begun);
   }
+  const auto complete = [&] {
+    DeviceWord<partita_u32>(state.completed).store(next(completed), order::memory_order_relaxed);
+  };
+  if (edges == Edges::launches) {
+    // A block that fails is not counted, so that nobody is the last one: the epoch is not complete.
+    if (block_any(code != 0)) return end_in_vain(request, code, next(completed));
+    if (block_rank() == 0 && is_last_block(request, blocks)) {
+      DeviceWord<partita_u32>(state.round).store(flag, order::memory_order_relaxed);
+      complete();
+    }
+    return PARTITA_DEVICE_SUCCESS;
+  }
   // Where another thread has failed, this does no harm: no call on the request comes behind that one.
   if (first && code == 0) DeviceWord<partita_u32>(state.round).store(flag, order::memory_order_relaxed);
   if (block_any(code != 0)) return end_in_vain(request, code, next(completed));
   code = blocks == 1 ? 0 : last_grid_barrier(request, phase);
   if (code != 0) return end_in_vain(request, code, next(completed));
-  if (first) DeviceWord<partita_u32>(state.completed).store(next(completed), order::memory_order_relaxed);
+  if (first) complete();
   return PARTITA_DEVICE_SUCCESS;
 }
 

@@ -80,9 +80,26 @@ PARTITA_DEVICE_INLINE Entry first_grid_barrier(const Partita_Prequest& request, 
   return {live, of_block(code)};
 }
 
+/// Where a kernel that does nothing but the call begins: what comes before it in its stream has ended.
+PARTITA_DEVICE_INLINE Entry entry_of_launch(const Partita_Prequest& request) {
+  return {DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed), 0};
+}
+
 /// Where a call of several blocks ends, behind a barrier of the block: gives every thread of a block the same.
 PARTITA_DEVICE_INLINE int last_grid_barrier(const Partita_Prequest& request, partita_u32 phase) {
   return of_block(block_rank() == 0 ? await_grid(request, phase, true) : 0);
+}
+
+/// One thread of a block, behind a barrier of it: whether all other blocks of the grid have called this before, so that
+/// what they had loaded by then may be stored over. Leaves the word as a barrier of the grid does.
+PARTITA_DEVICE_INLINE bool is_last_block(const Partita_Prequest& request, partita_u32 blocks) {
+  if (blocks == 1) return true;
+  DeviceWord<partita_u32> word(request.state->decided);
+  // Each addition pairs with the one that finds all blocks there.
+  const partita_u32 before = word.fetch_add(1, order::memory_order_acq_rel);
+  if ((before & ~barrier_bit) + 1 != blocks) return false;
+  word.fetch_add(0 - blocks, order::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace partita::device
