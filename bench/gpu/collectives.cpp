@@ -296,6 +296,7 @@ std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, co
   for (const auto& [kind, name] : collectives) {
     std::string reference;
     for (const std::string& algorithm : job.options.algorithms) {
+      if (algorithm == "two-shot" && kind != Collective::allreduce) continue;  // the only one that it serves
       const std::string by = algorithm == "auto" ? name : fmt::format("{}:{}", name, algorithm);
       if (reference.empty()) reference = by;
       contenders.push_back({by, reference, std::make_unique<KernelCollective>(job, by, c, kind, algorithm)});
@@ -307,6 +308,7 @@ std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, co
     }
     if (nccl == nullptr) continue;
     const std::string with = fmt::format("nccl-{}", name);
+    if (reference.empty()) reference = with;
     contenders.push_back({with, reference, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
   }
   return contenders;

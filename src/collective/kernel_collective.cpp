@@ -118,8 +118,7 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       collective_(collective_of(arguments_.problem)),
       reduction_(reduction_of(arguments_)),
       wished_(choose_kernel_algorithm(arguments_.problem, block_bytes_, arguments_.algorithm)),
-      cut_(device::cut_of(static_cast<partita_u64>(block_bytes_),
-                          wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
+      cut_(device::cut_of(cut_bytes(), wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
       area_bytes_(block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0),
       purpose_(purpose_in_kernels(arguments_, block_bytes_, reduction_, wished_)),
       device_(services, *this),
@@ -131,6 +130,12 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
   for (int r = 0; r < arguments_.problem.size; ++r) {
     if (r != arguments_.problem.rank) neighbours_.emplace_back(*this, r);
   }
+}
+
+/// What the packets of an epoch are cut from.
+partita_u64 KernelCollective::cut_bytes() const {
+  return device::cut_bytes(wished_.code, static_cast<partita_u64>(block_bytes_),
+                           static_cast<partita_u32>(arguments_.problem.size));
 }
 
 /// The words in which other ranks say what they have unpacked start where epochs do. All others start as 0.

@@ -100,6 +100,7 @@ class KernelCollective final : public Operation,
 
   HalfTerms half_terms(Side side, int rank);
   std::byte* area_of(int rank) const;
+  partita_u64 cut_bytes() const;
   void prepare_areas();
   void name_buffers();
   const std::vector<Block>& blocks_sent() const {

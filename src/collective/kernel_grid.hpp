@@ -51,9 +51,10 @@ constexpr KernelGrid kernel_grid_for(std::int64_t block_bytes, int ranks, int mo
   return kernel_grid_of(data.strips, device::most_share_units, most_threads);
 }
 
-/// Of a launch that does nothing else, whose blocks do not wait for each other: one a strip.
-constexpr KernelGrid launched_grid_for(std::int64_t block_bytes, int most_threads) {
-  const Division data = division_of(block_bytes);
+/// Of a launch that does nothing else, whose blocks do not wait for each other: one a strip. `cut_bytes`: of what is
+/// cut into strips (device::cut_bytes).
+constexpr KernelGrid launched_grid_for(std::int64_t cut_bytes, int most_threads) {
+  const Division data = division_of(cut_bytes);
   return kernel_grid_of(data.strips, std::min<std::int64_t>(data.units, device::most_share_units), most_threads);
 }
 

@@ -29,7 +29,7 @@ void KernelCollective::pass_wait() {
 
 void KernelCollective::launch_on(memory::Stream& stream) {
   throw_if_over();
-  const KernelGrid grid = launched_grid_for(block_bytes_, memory::DoCollective::most_threads);
+  const KernelGrid grid = launched_grid_for(static_cast<std::int64_t>(cut_bytes()), memory::DoCollective::most_threads);
   // Ranks may share the GPU, whose kernels wait for each other.
   stream.launch({static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads),
                  static_cast<unsigned>(arguments_.problem.size)},

@@ -18,6 +18,7 @@
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
 #include "support/kernel_collective_case.hpp"
+#include "support/kernel_ways.hpp"
 #include "support/told.hpp"
 
 namespace partita::test {
@@ -25,10 +26,7 @@ namespace {
 
 constexpr const char* algorithms[] = {"packets", "buffers"};
 
-using Way = std::tuple<Kind, const char*>;
-std::string name_of_way(const testing::TestParamInfo<Way>& info) {
-  return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
-}
+using Way = KernelWay<Kind>;
 
 class KernelCollectives : public testing::TestWithParam<Way> {
  protected:
@@ -86,8 +84,7 @@ TEST_P(KernelCollectives, several_of_them_do_not_mix) {
   other.free_device_request();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KernelCollectives,
-                         testing::Combine(testing::ValuesIn(kinds), testing::ValuesIn(algorithms)), name_of_way);
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
 
 class KernelCollectivesInPlace : public testing::TestWithParam<Way> {};
 
@@ -100,10 +97,9 @@ TEST_P(KernelCollectivesInPlace, find_their_data_in_the_receive_buffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesInPlace,
-                         testing::Combine(testing::Values(Kind::allreduce, Kind::allgather, Kind::reduce_scatter,
-                                                          Kind::alltoall),
-                                          testing::ValuesIn(algorithms)),
-                         name_of_way);
+                         testing::ValuesIn(kernel_ways(std::array{Kind::allreduce, Kind::allgather,
+                                                                  Kind::reduce_scatter, Kind::alltoall})),
+                         name_of_way<Kind>);
 
 class KernelCollectivesBySize : public testing::TestWithParam<Kind> {
  protected:
@@ -281,6 +277,13 @@ TEST_F(KernelCollectiveMistakes, different_counts_are_heard_of) {
   EXPECT_ERROR(Partita_Prequest_create(&collective.device, collective.request), MPI_ERR_REQUEST, "of 48 bytes a block",
                "of 60 bytes a block");
   harness_barrier();  // some have the same count, and would hear of a free first
+}
+
+TEST_F(KernelCollectiveMistakes, an_algorithm_that_does_not_serve_is_refused) {
+  if (ranks() < 2) GTEST_SKIP() << "needs two ranks";
+  const Case collective(Kind::bcast, 4, false, mapped, "two-shot");
+  EXPECT_ERROR(collective.init_code, MPI_ERR_INFO_VALUE, "\"two-shot\"",
+               "expected of bcast whose epochs kernels open is auto or one of: buffers, packets");
 }
 
 TEST_F(KernelCollectiveMistakes, different_algorithms_are_heard_of) {

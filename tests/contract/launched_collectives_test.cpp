@@ -18,6 +18,7 @@
 #include "support/fake_stream.hpp"
 #include "support/job.hpp"
 #include "support/kernel_collective_case.hpp"
+#include "support/kernel_ways.hpp"
 #include "support/sanitized.hpp"
 #include "support/told.hpp"
 
@@ -58,7 +59,7 @@ void match(Case& collective) {
   ASSERT_OK(Partita_Match(&collective.request));
 }
 
-using LaunchedWay = std::tuple<Kind, const char*>;
+using LaunchedWay = KernelWay<Kind>;
 
 class LaunchedCollectives : public testing::TestWithParam<LaunchedWay> {
  protected:
@@ -137,11 +138,7 @@ TEST_P(LaunchedCollectives, are_captured_into_graphs) {
   queue.stream().drain();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LaunchedCollectives,
-                         testing::Combine(testing::ValuesIn(kinds), testing::ValuesIn(launched_algorithms)),
-                         [](const testing::TestParamInfo<LaunchedWay>& info) {
-                           return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, LaunchedCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
 
 class LaunchedCollective : public testing::Test {
  protected:

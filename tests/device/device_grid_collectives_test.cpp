@@ -308,15 +308,14 @@ TEST_P(GridReductions, take_every_element_by_every_operation_that_goes_with_it) 
   EXPECT_EQ(pairs, 8 * 10 + 2 * 4 + 2 * 2 + 4 * 2 + 2 * 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GridCollectives,
-                         testing::ValuesIn(every_way()), name_of_way);
+INSTANTIATE_TEST_SUITE_P(All, GridCollectives, testing::ValuesIn(every_way()), name_of_way);
 INSTANTIATE_TEST_SUITE_P(All, GridCollectivesInPlace,
-                         testing::ValuesIn(both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
-                                                      PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL})),
+                         testing::ValuesIn(ways_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                                    PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL})),
                          name_of_way);
-INSTANTIATE_TEST_SUITE_P(
-    All, GridReductions,
-    testing::ValuesIn(both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_REDUCE_SCATTER})), name_of_way);
+INSTANTIATE_TEST_SUITE_P(All, GridReductions,
+                         testing::ValuesIn(ways_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_REDUCE_SCATTER})),
+                         name_of_way);
 
 }  // namespace
 }  // namespace partita::test

@@ -12,6 +12,7 @@
 #include "gpu/gpu_buffer.cuh"
 #include "gpu/marking.cuh"
 #include "support/job.hpp"
+#include "support/kernel_ways.hpp"
 
 namespace partita::test {
 namespace {
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(256) run(const __grid_constant__ Seen seen, in
   }
 }
 
-using Way = std::tuple<Kind, const char*>;
+using Way = KernelWay<Kind>;
 
 class KernelCollectives : public testing::TestWithParam<Way> {
  protected:
@@ -99,11 +100,7 @@ TEST_P(KernelCollectives, are_done_by_grids_of_any_size_while_the_hosts_sleep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KernelCollectives,
-                         testing::Combine(testing::ValuesIn(kinds), testing::Values("packets", "buffers")),
-                         [](const testing::TestParamInfo<Way>& info) {
-                           return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
 
 }  // namespace
 }  // namespace partita::test

@@ -13,6 +13,7 @@
 #include "gpu/marking.cuh"
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/kernel_ways.hpp"
 
 namespace partita::test {
 namespace {
@@ -40,7 +41,7 @@ __global__ void count_on(int* epoch) {
   ++*epoch;
 }
 
-using Way = std::tuple<Kind, const char*>;
+using Way = KernelWay<Kind>;
 
 class LaunchedCollectives : public testing::TestWithParam<Way> {
  protected:
@@ -98,11 +99,7 @@ TEST_P(LaunchedCollectives, are_nodes_of_a_graph_and_epochs_of_a_stream) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LaunchedCollectives,
-                         testing::Combine(testing::ValuesIn(kinds), testing::Values("packets", "buffers")),
-                         [](const testing::TestParamInfo<Way>& info) {
-                           return std::string(name_of(std::get<0>(info.param))) + "_in_" + std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, LaunchedCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
 
 }  // namespace
 }  // namespace partita::test

@@ -45,7 +45,9 @@ class DeviceGroup {
         shape.collective == PARTITA_COLLECTIVE_ALLGATHER || shape.collective == PARTITA_COLLECTIVE_ALLTOALL;
     sent_bytes_ = shape.block_bytes * (scatters ? ranks : 1);
     received_bytes_ = shape.block_bytes * (gathers ? ranks : 1);
-    const device::Cut cut = device::cut_of(shape.block_bytes, shape.most_strips);
+    const device::Cut cut =
+        device::cut_of(device::cut_bytes(shape.algorithm, shape.block_bytes, static_cast<partita_u32>(shape.ranks)),
+                       shape.most_strips);
     const auto area = device::area_bytes(cut.strips);
     for (std::size_t r = 0; r < ranks; ++r) {
       areas_.push_back(memory_.allocate(Spot::receiver_gpu, area * ranks + 1));

@@ -18,6 +18,7 @@ using device::Combine;
 using device::Element;
 using Bytes = std::vector<unsigned char>;
 
+inline constexpr const char* algorithm_names[] = {"in_packets", "in_buffers", "in_two_shots"};  ///< PARTITA_ALGORITHM_*
 inline constexpr const char* collective_names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"};
 
 /// What rank `rank` sends in `epoch`: any bytes, but for floats such that are numbers and not too far apart.
@@ -126,11 +127,11 @@ inline Bytes expected(const GroupShape& shape, std::size_t rank, const std::vect
 }
 
 inline std::string text_of(const GroupShape& shape) {
-  return std::string(shape.algorithm == PARTITA_ALGORITHM_BUFFERS ? "in buffers, " : "in packets, ") +
-         collective_names[shape.collective] + " of " + std::to_string(shape.block_bytes) + " bytes, " +
-         std::to_string(shape.ranks) + " ranks, element " + std::to_string(static_cast<int>(shape.element)) +
-         ", operation " + std::to_string(static_cast<int>(shape.by)) + (shape.in_place ? ", in place" : "") + ", " +
-         std::to_string(shape.misaligned_bytes) + " bytes behind a boundary";
+  return std::string(algorithm_names[shape.algorithm]) + ", " + collective_names[shape.collective] + " of " +
+         std::to_string(shape.block_bytes) + " bytes, " + std::to_string(shape.ranks) + " ranks, element " +
+         std::to_string(static_cast<int>(shape.element)) + ", operation " + std::to_string(static_cast<int>(shape.by)) +
+         (shape.in_place ? ", in place" : "") + ", " + std::to_string(shape.misaligned_bytes) +
+         " bytes behind a boundary";
 }
 
 /// What all ranks send in an epoch, and what each must receive.
@@ -163,22 +164,22 @@ inline GroupShape shape_of(const Way& way, int ranks, std::size_t block_bytes) {
   return shape;
 }
 
-inline std::vector<Way> both_ways(const std::vector<partita_u32>& collectives) {
+inline std::vector<Way> ways_of(const std::vector<partita_u32>& collectives) {
   std::vector<Way> ways;
   for (const partita_u32 collective : collectives) {
     ways.push_back({collective, PARTITA_ALGORITHM_PACKETS});
     ways.push_back({collective, PARTITA_ALGORITHM_BUFFERS});
+    if (collective == PARTITA_COLLECTIVE_ALLREDUCE) ways.push_back({collective, PARTITA_ALGORITHM_TWO_SHOT});
   }
   return ways;
 }
 inline const auto name_of_way = [](const testing::TestParamInfo<Way>& info) {
-  return std::string(collective_names[info.param.collective]) +
-         (info.param.algorithm == PARTITA_ALGORITHM_BUFFERS ? "_in_buffers" : "_in_packets");
+  return std::string(collective_names[info.param.collective]) + "_" + algorithm_names[info.param.algorithm];
 };
 /// Every collective in each way.
 inline std::vector<Way> every_way() {
-  return both_ways({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER, PARTITA_COLLECTIVE_REDUCE_SCATTER,
-                    PARTITA_COLLECTIVE_ALLTOALL, PARTITA_COLLECTIVE_BCAST});
+  return ways_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER, PARTITA_COLLECTIVE_REDUCE_SCATTER,
+                  PARTITA_COLLECTIVE_ALLTOALL, PARTITA_COLLECTIVE_BCAST});
 }
 
 }  // namespace partita::test

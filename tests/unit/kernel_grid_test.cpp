@@ -43,8 +43,8 @@ TEST(KernelGrid, leaves_room_for_others) {
 }
 
 TEST(LaunchedGrid, has_a_block_for_each_strip) {
-  for (const auto& [bytes, blocks, threads] : {std::tuple{0, 1, 32}, {16, 1, 32}, {513, 1, 64}, {4096, 1, 256},
-                                               {4097, 2, 256}, {65536, 16, 256}}) {
+  for (const auto& [bytes, blocks, threads] :
+       {std::tuple{0, 1, 32}, {16, 1, 32}, {513, 1, 64}, {4096, 1, 256}, {4097, 2, 256}, {65536, 16, 256}}) {
     const KernelGrid grid = launched_grid_for(bytes, most_threads);
     EXPECT_EQ(grid.blocks, blocks) << bytes;
     EXPECT_EQ(grid.threads, threads) << bytes;

@@ -119,7 +119,8 @@ enum {
 /* Partita_Prequest.algorithm: how a collective that kernels do moves its data. */
 enum {
   PARTITA_ALGORITHM_PACKETS = 0, /* through slots of its own */
-  PARTITA_ALGORITHM_BUFFERS = 1  /* by loads and stores in the peers' buffers */
+  PARTITA_ALGORITHM_BUFFERS = 1, /* by loads and stores in the peers' buffers */
+  PARTITA_ALGORITHM_TWO_SHOT = 2 /* an allreduce: through slots, each rank reduces a part and sends the result */
 };
 
 struct Partita_Peer;

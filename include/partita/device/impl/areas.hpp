@@ -50,7 +50,12 @@ PARTITA_HOST_DEVICE inline partita_u32* moved_word(unsigned char* area, partita_
   return begun_word(area, strips) + words_of_line + strip;
 }
 
-/// How a block of the data is cut for packets: into shares of nearly equal length, in the order of rounds and strips.
+PARTITA_HOST_DEVICE constexpr partita_u64 units_of(partita_u64 block_bytes) {
+  return (block_bytes + area_unit_bytes - 1) / area_unit_bytes;
+}
+
+/// How a block of the data, or of a two-shot allreduce a rank's part of it, is cut for packets: into shares of nearly
+/// equal length, in the order of rounds and strips.
 struct Cut {
   partita_u32 strips = 0;
   partita_u32 rounds = 0;
@@ -61,7 +66,7 @@ struct Cut {
 /// No share is empty, so that each rank hears of each other one in each strip and round. `most`: strips, whose slots
 /// are what an area takes.
 PARTITA_HOST_DEVICE constexpr Cut cut_of(partita_u64 block_bytes, partita_u32 most = most_strips) {
-  const partita_u64 units = (block_bytes + area_unit_bytes - 1) / area_unit_bytes;
+  const partita_u64 units = units_of(block_bytes);
   if (units == 0) return {};
   const partita_u64 full = (units + most_share_units - 1) / most_share_units;
   const partita_u32 strips = full < most ? static_cast<partita_u32>(full) : most;
@@ -90,6 +95,14 @@ PARTITA_HOST_DEVICE constexpr UnitRange part_of(UnitRange range, partita_u32 par
   const partita_u64 length = divided_up(units, parts * line_units) * line_units;
   const partita_u64 begin = index * length < units ? index * length : units;
   return {range.begin + begin, range.begin + (units - begin < length ? units : begin + length)};
+}
+
+/// Bytes of what is cut for packets: of a block, or of a two-shot allreduce of so many ranks the first one's part, than
+/// which none is longer.
+PARTITA_HOST_DEVICE constexpr partita_u64 cut_bytes(partita_u32 algorithm, partita_u64 block_bytes, partita_u32 ranks) {
+  if (algorithm != PARTITA_ALGORITHM_TWO_SHOT) return block_bytes;
+  const UnitRange part = part_of({0, units_of(block_bytes)}, ranks, 0);
+  return (part.end - part.begin) * area_unit_bytes;
 }
 
 /// Into how many strips buffers are cut where the rank that moves most moves so much.

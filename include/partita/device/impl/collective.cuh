@@ -5,6 +5,7 @@
 #include <partita/device/impl/grid.cuh>
 #include <partita/device/impl/in_buffers.cuh>
 #include <partita/device/impl/in_packets.cuh>
+#include <partita/device/impl/in_two_shots.cuh>
 
 namespace partita::device {
 
@@ -53,8 +54,7 @@ PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   partita_u32 phase = 0;
   // Every thread has done with the buffers.
-  const Entry entry =
-      edges == Edges::barriers ? first_grid_barrier(request, blocks, &phase) : entry_of_launch(request);
+  const Entry entry = edges == Edges::barriers ? first_grid_barrier(request, blocks, &phase) : entry_of_launch(request);
   // Stored behind the last barrier of the call before, when it is known that no thread has failed; so it is loaded
   // behind the first one of this call. Nobody waits for it before there is nothing else to do.
   const Epoch completed = DeviceWord<partita_u32>(state.completed).load(order::memory_order_relaxed);
@@ -67,6 +67,8 @@ PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   if (request.algorithm == PARTITA_ALGORITHM_BUFFERS) {
     flag = next(flag);
     code = move_in_buffers<kind>(request, entry, flag, tell_begun);
+  } else if (kind == PARTITA_COLLECTIVE_ALLREDUCE && request.algorithm == PARTITA_ALGORITHM_TWO_SHOT) {
+    code = move_in_two_shots(request, entry, flag, tell_begun);
   } else {
     code = move_in_packets<kind>(request, entry, flag, tell_begun);
   }

@@ -19,7 +19,7 @@ PARTITA_DEVICE_INLINE unsigned char* send_buffer_of(const Partita_Prequest& requ
 }
 
 PARTITA_DEVICE_INLINE UnitRange all_units(const Partita_Prequest& request) {
-  return {0, (block_bytes(request) + unit_size_bytes - 1) / unit_size_bytes};
+  return {0, units_of(block_bytes(request))};
 }
 
 /// Into so many parts a block is divided, each of which one rank moves. What two ranks have for each other is divided

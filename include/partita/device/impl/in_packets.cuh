@@ -150,20 +150,17 @@ PARTITA_DEVICE_INLINE partita_u32 differs(const PacketWords (&words)[2], Epoch f
          (high_half(words[1].second) ^ flag);
 }
 
-/// Waits for the packets of the ranks from `first` on.
+/// Waits for the packets of those of the ranks from `first` on that `awaited` tells, bit by bit.
 template <partita_u32 kind>
-PARTITA_DEVICE_INLINE int await_unit(const Partita_Prequest& request, const Spot& spot, Epoch flag, partita_i32 first,
-                                     Patience& patience, Coming<kind>& coming) {
-  // Held, and not worked out again in each poll.
-  const auto awaited =
-      static_cast<partita_u32>(worked_out_later(static_cast<partita_i32>(ranks_awaited<kind>(request, first))));
+PARTITA_DEVICE_INLINE int await_unit(const Partita_Prequest& request, partita_u32 at, Epoch flag, partita_i32 first,
+                                     partita_u32 awaited, Patience& patience, Coming<kind>& coming) {
   for (;;) {
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
     for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
       if ((awaited >> k & 1) == 0) continue;
-      const unsigned char* const slot = area_of(request, first + k) + spot.slot;
+      const unsigned char* const slot = area_of(request, first + k) + at;
       coming.words[k][0] = load_packet(slot);
       coming.words[k][1] = load_packet(slot + packet_bytes);
     }
@@ -177,11 +174,10 @@ PARTITA_DEVICE_INLINE int await_unit(const Partita_Prequest& request, const Spot
   }
 }
 
-/// A unit comes from all ranks, and is reduced in their order, or stored where it belongs.
-template <partita_u32 kind>
-PARTITA_DEVICE_INLINE int receive_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag,
-                                       Patience& patience) {
-  Held held{};
+/// A unit comes from all ranks: calls take(rank, unit) for each, in their order.
+template <partita_u32 kind, class Take>
+PARTITA_DEVICE_INLINE int gather_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag, Patience& patience,
+                                      const Take& take) {
   // Packets are on their way meanwhile: where those of each rank lie is not held in registers from call to call.
   const partita_i32 begin = worked_out_later(is_rooted<kind> ? request.root : 0);
   const partita_i32 end = is_rooted<kind> ? request.root + 1 : request.ranks;
@@ -191,23 +187,48 @@ PARTITA_DEVICE_INLINE int receive_spot(const Partita_Prequest& request, const Sp
   for (partita_i32 first = begin; first < end; first += sources_at_once<kind>) {
     Coming<kind> coming;
     begin_unit<kind>(request, spot, flag, first, coming);
-    if (const int code = await_unit<kind>(request, spot, flag, first, patience, coming)) return code;
+    // Held, and not worked out again in each poll.
+    const auto awaited =
+        static_cast<partita_u32>(worked_out_later(static_cast<partita_i32>(ranks_awaited<kind>(request, first))));
+    if (const int code = await_unit<kind>(request, spot.slot, flag, first, awaited, patience, coming)) return code;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
     for (partita_i32 k = 0; k < sources_at_once<kind>; ++k) {
       const partita_i32 from = first + k;
       if (!is_rooted<kind> && from >= request.ranks) break;
-      const Unit unit = unit_of(coming.words[k]);
-      if constexpr (!reduces<kind>) {
-        store_unit(request.buffer + received_at<kind>(request, from) + spot.offset, unit, spot.bytes);
-      } else {
-        held = from == 0 ? begin_fold(request.reduction, unit) : fold_in(request.reduction, held, unit);
-      }
+      take(from, unit_of(coming.words[k]));
     }
   }
-  if constexpr (reduces<kind>) store_unit(request.buffer + spot.offset, end_fold(request.reduction, held), spot.bytes);
   return 0;
+}
+
+/// A unit of each rank is reduced in their order.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE int reduce_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag, Patience& patience,
+                                      Unit& result) {
+  Held held{};
+  const int code = gather_spot<kind>(request, spot, flag, patience, [&](partita_i32 from, const Unit& unit) {
+    held = from == 0 ? begin_fold(request.reduction, unit) : fold_in(request.reduction, held, unit);
+  });
+  result = end_fold(request.reduction, held);
+  return code;
+}
+
+/// A unit comes from all ranks, and is reduced in their order, or stored where it belongs.
+template <partita_u32 kind>
+PARTITA_DEVICE_INLINE int receive_spot(const Partita_Prequest& request, const Spot& spot, Epoch flag,
+                                       Patience& patience) {
+  if constexpr (reduces<kind>) {
+    Unit result;
+    if (const int code = reduce_spot<kind>(request, spot, flag, patience, result)) return code;
+    store_unit(request.buffer + spot.offset, result, spot.bytes);
+    return 0;
+  } else {
+    return gather_spot<kind>(request, spot, flag, patience, [&](partita_i32 from, const Unit& unit) {
+      store_unit(request.buffer + received_at<kind>(request, from) + spot.offset, unit, spot.bytes);
+    });
+  }
 }
 
 /// What await polls: a rank's word that it has unpacked what came with a flag, so that the slots of this round's `flag`
