@@ -119,7 +119,8 @@ def measure_with_peers(jobs, run, job):
 
 def figures_of(folder):
     """By name; of a figure that has both, the summary counts, which pages quote."""
-    files = {file.stem: file for ending in ("json", "csv") for file in sorted(folder.glob(f"*.{ending}"))}
+    files = {file.stem: file for ending in ("json", "csv") for file in sorted(folder.glob(f"*.{ending}"))
+             if not file.stem.endswith("-residual")}  # a history that jacobi2d writes beside its results
     return {name: figure for name, file in files.items() for figure in read_figures([file])}
 
 

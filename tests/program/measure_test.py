@@ -28,8 +28,9 @@ if words[:2] == ["run", "jacobi2d"]:
     cells = int(words[words.index("--size") + 1])
     run = {{"time_s": cells / 1000, "halo_share": 0.5}}
     job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
-    json.dump({{"app": "jacobi2d", "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}},
-              open(words[words.index("--output") + 1] + ".json", "w"))
+    output = words[words.index("--output") + 1]
+    json.dump({{"app": "jacobi2d", "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}}, open(output + ".json", "w"))
+    open(output + "-residual.csv", "w").write("mode,iteration,residual,time_s\\n")
     sys.exit(0)
 seed, file = words[words.index("--seed") + 1], words[words.index("--json") + 1]
 if os.environ.get("FAIL_JOB") == seed:
