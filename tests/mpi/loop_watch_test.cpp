@@ -1,4 +1,4 @@
-// Loops of tests are waits, and are limited in time as such (run with PARTITA_TIMEOUT set to half a second; to two
+// Loops of tests are waits, and are limited in time as such (run with PARTITA_TIMEOUT set to half a second; to four
 // where no look may fail). A program that computes between its tests does not wait.
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -131,21 +131,21 @@ TYPED_TEST(LoopWatch, a_program_that_computes_between_its_tests_does_not_wait) {
 }
 
 /// What arrives now and then ends no wait, but each time another one begins. Together they take longer than the limit,
-/// and each so much less that a thread which the system keeps from running for a second is not over it.
+/// and each so much less that a thread which the system keeps from running for three seconds is not over it.
 TYPED_TEST(LoopWatch, what_gets_on_is_not_ended) {
-  const MPI_Info info = info_with("partita_transport_partitions", "4");
-  this->recv_.init(4, 100, rank(), 76);
-  this->send_.init(4, 100, rank(), 76, MPI_COMM_WORLD, info);
+  const MPI_Info info = info_with("partita_transport_partitions", "8");
+  this->recv_.init(8, 100, rank(), 76);
+  this->send_.init(8, 100, rank(), 76, MPI_COMM_WORLD, info);
   MPI_Info info_to_free = info;
   MPI_Info_free(&info_to_free);
   this->recv_.start();
   this->send_.start();
-  for (int p = 0; p < 4; ++p) {
+  for (int p = 0; p < 8; ++p) {
     const auto begin = Clock::now();
     int flag = 0;
     EXPECT_OK(this->look_until(
         [&] {
-          std::this_thread::yield();
+          std::this_thread::sleep_for(milliseconds(1));
           return TypeParam::test(&this->recv_.request, &flag, MPI_STATUS_IGNORE);
         },
         milliseconds(600)));
