@@ -23,12 +23,31 @@ std::span<const Algorithm* const> algorithms() {
   return all;
 }
 
+namespace {
+
+/// Null where none of that name serves `problem`.
+const Algorithm* find_serving(const Problem& problem, std::string_view name) {
+  for (const Algorithm* algorithm : algorithms()) {
+    if (algorithm->name == name && algorithm->kinds.contain(problem.kind) && algorithm->serves(problem)) {
+      return algorithm;
+    }
+  }
+  return nullptr;
+}
+
+const Algorithm* find_tuned(const Problem& problem, const Tuning& tuning) {
+  const Rule* rule = tuning.find({problem.kind, MovedBy::host, problem.size, tuned_bytes(problem)});
+  return rule == nullptr ? nullptr : find_serving(problem, rule->algorithm);
+}
+
+}  // namespace
+
 const Algorithm& choose(const Problem& problem, std::string_view name) {
+  const Algorithm* const found = name == "auto" ? find_tuned(problem, built_in_tuning()) : find_serving(problem, name);
+  if (found != nullptr) return *found;
   std::vector<std::string_view> serving;
   for (const Algorithm* algorithm : algorithms()) {
-    if (!algorithm->kinds.contain(problem.kind) || !algorithm->serves(problem)) continue;
-    if (name == "auto" || name == algorithm->name) return *algorithm;
-    serving.push_back(algorithm->name);
+    if (algorithm->kinds.contain(problem.kind) && algorithm->serves(problem)) serving.push_back(algorithm->name);
   }
   throw Error(
       ErrorClass::info_value,

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "collective/problem.hpp"
+#include "collective/tuning.hpp"
 
 namespace partita::collective {
 
@@ -34,12 +35,11 @@ struct Algorithm {
   Schedule (*write)(const Problem& problem);
 };
 
-/// All of them, one file each in algorithms/ and one line in algorithms.inc; of those that serve a kind, the preferred
-/// first.
+/// All of them, one file each in algorithms/ and one line in algorithms.inc.
 std::span<const Algorithm* const> algorithms();
 
-/// The first that serves `problem`, or the one of this name. Throws Error, which lists the names that do, where none
-/// of that name serves it.
+/// The one of this name; or if that is auto, the one of the built-in tuning. Throws Error, which lists the names that
+/// do, where none of that name serves `problem`.
 const Algorithm& choose(const Problem& problem, std::string_view name = "auto");
 
 }  // namespace partita::collective

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "collective/problem.hpp"
+#include "collective/tuning.hpp"
 #include "partita/device/prequest.h"
 
 namespace partita::collective {
@@ -13,14 +15,13 @@ struct KernelAlgorithm {
   std::string_view name;  ///< of the info key partita_algorithm
   partita_u32 code;       ///< PARTITA_ALGORITHM_*
   bool in_buffers;        ///< kernels read and write the peers' buffers, which must be mapped
-  bool (*serves)(const Problem& problem);
-  /// Whether it is taken before those behind it in the table, where the program has not chosen. A pure function of what
-  /// all ranks know alike; there are `block_bytes`, more than 0, and it serves `problem`.
-  bool (*is_best)(const Problem& problem, std::int64_t block_bytes);
+  bool (*serves)(Kind kind);
 };
 
-/// The best for `problem`, or the one of this name. Where there are no bytes, that moves nothing. Throws Error, which
-/// lists the names, where none of that name serves it.
+std::span<const KernelAlgorithm> kernel_algorithms();
+
+/// The one of this name; or if that is auto, the one of the built-in tuning. Where there are no bytes, that moves
+/// nothing. Throws Error, which lists the names, where none of that name serves `problem`.
 const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name);
 
 /// The one that needs nothing but its own memory.

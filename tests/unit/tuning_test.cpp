@@ -1,0 +1,112 @@
+// Which algorithm is taken by a table of rules: by the built-in one as well.
+#include "collective/tuning.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "collective/algorithms.hpp"
+#include "collective/kernel_algorithms.hpp"
+#include "support/collective_case.hpp"
+#include "support/random.hpp"
+
+namespace partita::collective {
+namespace {
+
+Rule rule(int ranks, std::int64_t from_bytes, const char* algorithm) {
+  return {Kind::allreduce, MovedBy::host, ranks, from_bytes, algorithm};
+}
+std::string found(const Tuning& tuning, int ranks, std::int64_t bytes) {
+  const Rule* rule = tuning.find({Kind::allreduce, MovedBy::host, ranks, bytes});
+  return rule == nullptr ? "" : rule->algorithm;
+}
+
+TEST(Tuning, takes_the_rule_with_the_most_bytes_that_are_reached) {
+  const Tuning tuning({rule(4, 1000, "ring"), rule(4, 0, "recursive_doubling"), rule(4, 9000, "recursive_halving")});
+  EXPECT_EQ(found(tuning, 4, 0), "recursive_doubling");
+  EXPECT_EQ(found(tuning, 4, 999), "recursive_doubling");
+  EXPECT_EQ(found(tuning, 4, 1000), "ring");
+  EXPECT_EQ(found(tuning, 4, 8999), "ring");
+  EXPECT_EQ(found(tuning, 4, std::int64_t{1} << 40), "recursive_halving");
+}
+
+TEST(Tuning, prefers_rules_for_this_number_of_ranks_to_those_for_any) {
+  const Tuning tuning({rule(any_ranks, 0, "ring"), rule(3, 100, "recursive_halving")});
+  EXPECT_EQ(found(tuning, 3, 100), "recursive_halving");
+  EXPECT_EQ(found(tuning, 3, 99), "ring") << "no rule for three ranks reaches down to here";
+  EXPECT_EQ(found(tuning, 4, 100), "ring");
+}
+
+TEST(Tuning, has_nothing_for_what_no_rule_is_about) {
+  const Tuning tuning({rule(4, 8, "ring")});
+  EXPECT_EQ(found(tuning, 4, 7), "");
+  EXPECT_EQ(found(tuning, 5, 8), "");
+  EXPECT_EQ(tuning.find({Kind::allreduce, MovedBy::device, 4, 8}), nullptr);
+  EXPECT_EQ(tuning.find({Kind::bcast, MovedBy::host, 4, 8}), nullptr);
+}
+
+TEST(BuiltInTuning, has_no_rule_twice) {
+  std::set<std::tuple<Kind, MovedBy, int, std::int64_t>> seen;
+  for (const Rule& each : built_in_tuning().rules()) {
+    EXPECT_TRUE(seen.emplace(each.kind, each.by, each.ranks, each.from_bytes).second)
+        << name_of(each.kind) << ", " << each.ranks << " ranks, " << each.from_bytes;
+  }
+}
+
+/// From so many bytes for all others together on.
+TEST(BuiltInTuning, moves_large_blocks_of_kernels_in_buffers) {
+  const auto chosen = [](Kind kind, int ranks, std::int64_t bytes) {
+    return choose_kernel_algorithm({.kind = kind, .size = ranks}, bytes, "auto").name;
+  };
+  constexpr std::int64_t KiB = 1024;
+  for (const Kind kind : {Kind::allreduce, Kind::bcast}) {
+    EXPECT_EQ(chosen(kind, 2, 768 * KiB - 1), "packets");
+    EXPECT_EQ(chosen(kind, 2, 768 * KiB), "buffers");
+    EXPECT_EQ(chosen(kind, 4, 256 * KiB - 1), "packets");
+    EXPECT_EQ(chosen(kind, 4, 256 * KiB), "buffers");
+    EXPECT_EQ(chosen(kind, 8, 112'347), "packets");
+    EXPECT_EQ(chosen(kind, 8, 112'348), "buffers");
+    EXPECT_EQ(chosen(kind, 1, 1024 * 1024 * KiB), "packets") << "there is nobody to share with";
+  }
+  for (const Kind kind : {Kind::allgather, Kind::alltoall, Kind::reduce_scatter, Kind::reduce_scatter_block}) {
+    EXPECT_EQ(chosen(kind, 2, 1536 * KiB - 1), "packets");
+    EXPECT_EQ(chosen(kind, 2, 1536 * KiB), "buffers");
+    EXPECT_EQ(chosen(kind, 7, 256 * KiB), "buffers");
+  }
+  EXPECT_EQ(choose_kernel_algorithm({.kind = Kind::bcast, .size = 2}, 0, "buffers").name, "packets");
+}
+
+/// Or ranks would choose differently.
+TEST(TunedBytes, are_the_same_on_all_ranks) {
+  test::Random random(20260811);
+  for (int kind = 0; kind < kind_count; ++kind) {
+    for (const int size : {1, 2, 3, 8}) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && !test::has_in_place(static_cast<Kind>(kind))) continue;
+        const test::Shape shape = {
+            .kind = static_cast<Kind>(kind), .size = size, .root = size / 2, .in_place = in_place, .unit_bytes = 2};
+        const test::Case made = test::make_case(shape, random);
+        for (const Problem& problem : made.problems) {
+          EXPECT_EQ(tuned_bytes(problem), tuned_bytes(made.problems[0]))
+              << name_of(problem.kind) << ", rank " << problem.rank << " of " << size << ", in place " << in_place;
+        }
+      }
+    }
+  }
+}
+
+TEST(TunedBytes, are_those_of_a_block) {
+  EXPECT_EQ(tuned_bytes({.kind = Kind::bcast, .size = 2, .sent = {40}}), 40);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::bcast, .rank = 1, .size = 2, .received = {40}}), 40);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::scatter, .size = 2, .sent = {16, 16}}), 16);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::allgather, .size = 2, .sent = {24}, .received = {24, 24}}), 24);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::allgatherv, .size = 2, .sent = {8}, .received = {8, 40}}), 24);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::reduce_scatter, .size = 2, .sent = {8, 24}, .scattered = {8, 24}}), 16);
+  EXPECT_EQ(tuned_bytes({.kind = Kind::alltoallv, .size = 2, .sent = {8, 24}, .received = {8, 8}}), 0)
+      << "one rank alone knows them";
+}
+
+}  // namespace
+}  // namespace partita::collective
