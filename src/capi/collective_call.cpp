@@ -62,6 +62,7 @@ CollectiveCall::CollectiveCall(Kind kind, const CommonArguments& common) : runti
   PARTITA_MPI(Comm_rank(common.comm, &problem().rank));
   problem().size = static_cast<int>(arguments_.world_ranks.size());
   arguments_.link = runtime_.settings.link;
+  arguments_.tuning = &runtime_.tuning;
   apply_info(common.info, collective_info_keys, arguments_);
 }
 

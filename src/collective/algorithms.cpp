@@ -35,15 +35,20 @@ const Algorithm* find_serving(const Problem& problem, std::string_view name) {
   return nullptr;
 }
 
-const Algorithm* find_tuned(const Problem& problem, const Tuning& tuning) {
-  const Rule* rule = tuning.find({problem.kind, MovedBy::host, problem.size, tuned_bytes(problem)});
-  return rule == nullptr ? nullptr : find_serving(problem, rule->algorithm);
+const Algorithm* find_tuned(const Problem& problem, const Tuning* tuning) {
+  const Need need{problem.kind, MovedBy::host, problem.size, tuned_bytes(problem)};
+  for (const Tuning* each : {tuning, &built_in_tuning()}) {
+    const Rule* rule = each == nullptr ? nullptr : each->find(need);
+    const Algorithm* found = rule == nullptr ? nullptr : find_serving(problem, rule->algorithm);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-const Algorithm& choose(const Problem& problem, std::string_view name) {
-  const Algorithm* const found = name == "auto" ? find_tuned(problem, built_in_tuning()) : find_serving(problem, name);
+const Algorithm& choose(const Problem& problem, std::string_view name, const Tuning* tuning) {
+  const Algorithm* const found = name == "auto" ? find_tuned(problem, tuning) : find_serving(problem, name);
   if (found != nullptr) return *found;
   std::vector<std::string_view> serving;
   for (const Algorithm* algorithm : algorithms()) {

@@ -38,8 +38,9 @@ struct Algorithm {
 /// All of them, one file each in algorithms/ and one line in algorithms.inc.
 std::span<const Algorithm* const> algorithms();
 
-/// The one of this name; or if that is auto, the one of the built-in tuning. Throws Error, which lists the names that
+/// The one of this name; or if that is auto, the one of the rule of `tuning` where there is one and it serves, as it
+/// may not where ⊕ does not commute; or else the one of the built-in tuning. Throws Error, which lists the names that
 /// do, where none of that name serves `problem`.
-const Algorithm& choose(const Problem& problem, std::string_view name = "auto");
+const Algorithm& choose(const Problem& problem, std::string_view name = "auto", const Tuning* tuning = nullptr);
 
 }  // namespace partita::collective

@@ -77,7 +77,7 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
       services_(services),
       arguments_(std::move(arguments)),
       device_(services, *this),
-      algorithm_(choose(arguments_.problem, arguments_.algorithm)),
+      algorithm_(choose(arguments_.problem, arguments_.algorithm, arguments_.tuning)),
       schedule_(algorithm_.write(arguments_.problem)),
       order_(schedule_),
       memory_({services.host_blocks, services.device_memory, home_of(arguments_)}, arguments_.partitions,

@@ -8,6 +8,7 @@
 #include "collective/memory.hpp"
 #include "collective/problem.hpp"
 #include "collective/reduction.hpp"
+#include "collective/tuning.hpp"
 #include "link/device_route.hpp"
 #include "transfer/communicator.hpp"
 
@@ -28,7 +29,8 @@ struct CollectiveArguments {
   std::vector<int> world_ranks;  ///< of the communicator's members
   std::string link = "auto";
   std::string algorithm = "auto";
-  link::Driver driver{};  ///< who opens the epochs
+  const Tuning* tuning = nullptr;  ///< outlives the collective; of it auto takes rules before the built-in ones
+  link::Driver driver{};           ///< who opens the epochs
 };
 
 }  // namespace partita::collective

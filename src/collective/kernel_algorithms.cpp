@@ -33,11 +33,13 @@ std::span<const KernelAlgorithm> kernel_algorithms() {
   return table;
 }
 
-const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes,
-                                               std::string_view name) {
+const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
+                                               const Tuning* tuning) {
   std::string_view wanted = name;
   if (name == "auto") {
-    const Rule* rule = built_in_tuning().find({problem.kind, MovedBy::device, problem.size, block_bytes});
+    const Need need{problem.kind, MovedBy::device, problem.size, block_bytes};
+    const Rule* rule = tuning == nullptr ? nullptr : tuning->find(need);
+    if (rule == nullptr) rule = built_in_tuning().find(need);
     wanted = rule == nullptr ? kernel_packets().name : rule->algorithm;
   }
   const auto* const found = std::ranges::find_if(

@@ -20,9 +20,11 @@ struct KernelAlgorithm {
 
 std::span<const KernelAlgorithm> kernel_algorithms();
 
-/// The one of this name; or if that is auto, the one of the built-in tuning. Where there are no bytes, that moves
-/// nothing. Throws Error, which lists the names, where none of that name serves `problem`.
-const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name);
+/// The one of this name; or if that is auto, the one of the rule of `tuning`, or else of the built-in tuning. Where
+/// there are no bytes, that moves nothing. Throws Error, which lists the names, where none of that name serves
+/// `problem`.
+const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
+                                               const Tuning* tuning = nullptr);
 
 /// The one that needs nothing but its own memory.
 const KernelAlgorithm& kernel_packets();

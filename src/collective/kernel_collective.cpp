@@ -117,7 +117,7 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       block_bytes_(size_of_blocks(arguments_)),
       collective_(collective_of(arguments_.problem)),
       reduction_(reduction_of(arguments_)),
-      wished_(choose_kernel_algorithm(arguments_.problem, block_bytes_, arguments_.algorithm)),
+      wished_(choose_kernel_algorithm(arguments_.problem, block_bytes_, arguments_.algorithm, arguments_.tuning)),
       cut_(device::cut_of(cut_bytes(), wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
       area_bytes_(block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0),
       purpose_(purpose_in_kernels(arguments_, block_bytes_, reduction_, wished_)),

@@ -1,6 +1,6 @@
 #include "collective/tuning.hpp"
 
-#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -86,6 +86,10 @@ const Rule* Tuning::find(const Need& need) const {
     if (found != nullptr) return found;
   }
   return nullptr;
+}
+
+int most_ranks_of(MovedBy by) {
+  return by == MovedBy::device ? device::most_collective_ranks : std::numeric_limits<int>::max();
 }
 
 const Tuning& built_in_tuning() {

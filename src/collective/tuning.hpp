@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/problem.hpp"
@@ -48,6 +49,9 @@ class Tuning {
  private:
   std::vector<Rule> rules_;
 };
+
+/// As many ranks as may take part.
+int most_ranks_of(MovedBy by);
 
 /// Has an algorithm for every collective that moves data of any number of bytes among any number of ranks, and that
 /// always serves.

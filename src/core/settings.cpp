@@ -76,6 +76,11 @@ const std::vector<Setting>& settings_table() {
          s.trace_file = v;
          return !v.empty();
        }},
+      {{"PARTITA_TUNING", "a file name", "which algorithms collectives take: a file of partita tune"},
+       [](Settings& s, const std::string& v) {
+         s.tuning_file = v;
+         return !v.empty();
+       }},
       {{"PARTITA_SLOT_LIMIT", "bytes", "largest request that may travel through slots on a node (default 1048576)"},
        [](Settings& s, const std::string& v) { return parse_at_least(v, std::int64_t{0}, s.slot_limit_bytes); }},
       {{"PARTITA_FIRST_EPOCH", "a whole number below 2^32", "for tests: the epoch before a request's first"},

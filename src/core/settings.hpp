@@ -35,6 +35,7 @@ struct Settings {
   double timeout_s = 0;                         ///< a wait fails after this long; 0: never
   bool verbose = false;                         ///< tell versions, and the link of each peer
   std::string trace_file;                       ///< empty: no trace
+  std::string tuning_file;                      ///< which algorithms collectives take; empty: the built-in choice
   std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that may travel through slots on a node
   Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first
   std::vector<std::string> unknown;             ///< names in the environment that are likely misspelt

@@ -11,6 +11,7 @@
 #include "core/mpi_check.hpp"
 #include "core/native.hpp"
 #include "link/names.hpp"
+#include "runtime/agreed_tuning.hpp"
 
 namespace partita {
 namespace {
@@ -91,6 +92,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
     : world(comm, local.settings.timeout_s),
       settings(agreed_settings(local, world)),
       gpu_awareness(agree_on_gpu_awareness(settings, world)),
+      tuning(agreed_tuning(settings, world)),
       trace(trace_is_wanted(settings, world)),
       progress(world.spare_cores()),
       mailbox(world, progress),

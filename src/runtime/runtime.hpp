@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "collective/tuning.hpp"
 #include "core/backoff.hpp"
 #include "core/mailbox.hpp"
 #include "core/progress.hpp"
@@ -52,6 +53,7 @@ class Runtime {
   World world;
   const Settings settings;
   const GpuAwareness gpu_awareness;
+  const collective::Tuning tuning;  ///< in place of the built-in one where it has a rule
   Trace trace;
   Progress progress;
   Mailbox mailbox;
