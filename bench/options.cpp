@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "link/names.hpp"
 
@@ -66,11 +67,12 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   return size << shift->second;
 }
 
-/// "MIN:MAX" or "MAX", as in the OSU micro-benchmarks.
-void set_sizes(Options& options, const std::string& text) {
+}  // namespace
+
+std::pair<std::int64_t, std::int64_t> parse_sizes(const std::string& text, std::int64_t least) {
   const std::size_t colon = text.find(':');
   const bool both = colon != std::string::npos;
-  const auto min = both ? parse_size(text.substr(0, colon)) : std::optional<std::int64_t>(1);
+  const auto min = both ? parse_size(text.substr(0, colon)) : std::optional<std::int64_t>(least);
   const auto max = parse_size(both ? text.substr(colon + 1) : text);
   if (!min || !max || *min < 1 || *max < *min || *max > largest_message) {
     throw OptionError(
@@ -78,9 +80,10 @@ void set_sizes(Options& options, const std::string& text) {
                     "K, M or G for powers of 1024",
                     text));
   }
-  options.min_bytes = *min;
-  options.max_bytes = *max;
+  return {*min, *max};
 }
+
+namespace {
 
 void refuse_device_memory(const std::vector<std::string>& placements) {
   for (const std::string& placement : placements) {
@@ -242,7 +245,7 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
     throw OptionError(fmt::format("{}; partita bench {} --help lists the options", error.what(), defaults.benchmark));
   }
 
-  if (!sizes.empty()) set_sizes(options, sizes);
+  if (!sizes.empty()) std::tie(options.min_bytes, options.max_bytes) = parse_sizes(sizes, 1);
   options.delay.kind = named(delay, delay_kinds);
   options.memory = named(memory, memories);
   if (!faces.empty()) {

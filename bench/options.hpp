@@ -75,6 +75,10 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The sizes in bytes that "MIN:MAX" names, or "MAX", from `least` on: as in the OSU micro-benchmarks. Throws
+/// OptionError.
+std::pair<std::int64_t, std::int64_t> parse_sizes(const std::string& text, std::int64_t least);
+
 /// `--help` was asked for.
 class HelpWanted : public std::exception {
  public:

@@ -1,9 +1,7 @@
 #include "bench/run.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <ctime>
 
 #include "bench/function_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
@@ -142,15 +140,6 @@ void note_control_run(const Benchmark& benchmark, Results& results) {
   if (benchmark.compares_names && !drop_in_is_loaded()) {
     results.notes.emplace_back("no drop-in is loaded: both names are the same call, a control run");
   }
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  std::array<char, 32> text{};
-  gmtime_r(&now, &utc);
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
 }
 
 /// What is known after the measurements only.

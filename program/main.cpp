@@ -12,6 +12,7 @@
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
 #include "bench/report.hpp"
+#include "bench/tune/command.hpp"
 #include "program/fig10.hpp"
 #include "program/fig8.hpp"
 #endif
@@ -29,6 +30,8 @@ constexpr std::array commands{
     Command{"run", "APP [options]", "runs an app", run_command},
 #ifdef PARTITA_HAVE_BENCH
     Command{"bench", "NAME [options]", "measures", bench_command},
+    Command{"tune", "[options]", "measures which algorithm moves each collective fastest here, for PARTITA_TUNING",
+            bench::tune::command},
     Command{"report", "FILES [options]", "draws, summarises and compares what bench --json wrote", bench::report},
 #endif
     Command{"info", "", "what this job has, and which link each pair of ranks uses and why", info_command},

@@ -1,17 +1,20 @@
 // Without CUDA: the names are known and say why they cannot run.
 #include "bench/failure.hpp"
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/tune/memory.hpp"
 
 namespace partita::bench::gpu {
 
 namespace {
+
+constexpr const char* no_cuda = "this build has no CUDA; configure with -DPARTITA_CUDA=ON";
 
 Benchmark absent(const Naming& naming) {
   Benchmark benchmark{};
   benchmark.name = naming.name;
   benchmark.what = naming.what;
   benchmark.on_gpu = true;
-  benchmark.unavailable = "this build has no CUDA; configure with -DPARTITA_CUDA=ON";
+  benchmark.unavailable = no_cuda;
   return benchmark;
 }
 
@@ -28,10 +31,20 @@ const std::vector<Benchmark>& benchmarks() {
 }
 
 void set_up(MPI_Comm, const Options&) {
-  throw Failure("this build has no CUDA; configure with -DPARTITA_CUDA=ON");
+  throw Failure("{}", no_cuda);
 }
 
 void describe(Machine&) {}
 void read_clock_rates(ClockRates&) {}
 
 }  // namespace partita::bench::gpu
+
+namespace partita::bench::tune {
+
+const Memory& gpu_memory() {
+  static constexpr Memory memory{"gpu", [](std::size_t) -> Buffer { throw Failure("{}", gpu::no_cuda); },
+                                 [](void*, const void*, std::size_t) { throw Failure("{}", gpu::no_cuda); }};
+  return memory;
+}
+
+}  // namespace partita::bench::tune
