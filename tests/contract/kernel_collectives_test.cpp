@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
+#include <unistd.h>
 #include <partita/device.cuh>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -132,6 +136,31 @@ TEST_P(KernelCollectivesBySize, fall_back_on_packets_where_a_buffer_cannot_be_ma
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesBySize, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(name_of(info.param)); });
+
+/// Of rank 0's environment alone.
+TEST(KernelCollectivesByFile, move_small_data_as_its_rules_say) {
+  const ErrorsReturn handler(MPI_COMM_WORLD);
+  const std::string file = "/tmp/partita_kernel_tuning_" + std::to_string(getpid()) + ".csv";
+  if (rank() == 0) {
+    std::ofstream(file) << "# partita tuning 1\ncollective,driver,ranks,from_bytes,algorithm,medians_us\n"
+                        << "allreduce,device," << ranks() << ",600,buffers,\n";
+    setenv("PARTITA_TUNING", file.c_str(), 1);
+  }
+  ASSERT_OK(Partita_Finalize());
+  ASSERT_OK(Partita_Init(MPI_COMM_WORLD));
+  unsetenv("PARTITA_TUNING");
+  std::remove(file.c_str());
+  for (const int count : {49, 50}) {  // integers of a partition: 588 and 600 bytes of a block
+    Case collective(Kind::allreduce, count);
+    ASSERT_OK(collective.init_code);
+    collective.create();
+    EXPECT_EQ(told(collective.request, "partita_algorithm"), count == 50 ? "buffers" : "packets");
+    collective.run(own_grid(), 1, 2);
+    collective.free_device_request();
+  }
+  ASSERT_OK(Partita_Finalize());
+  ASSERT_OK(Partita_Init(MPI_COMM_WORLD));
+}
 
 // ---- what goes wrong ---------------------------------------------------------------------------------------------
 
