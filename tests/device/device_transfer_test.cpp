@@ -271,6 +271,7 @@ PairShape random_shape(Random& random, bool send_device_driven, bool recv_device
   shape.send_device_driven = send_device_driven;
   shape.recv_device_driven = recv_device_driven;
   shape.packets = packets;
+  shape.common_flag = !send_device_driven && random.one_in(2);
   shape.before = random.one_in(2) ? 0xffffffffu - static_cast<Epoch>(random.integer(0, 6)) : no_epoch;
   shape.misaligned_send_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
   shape.misaligned_recv_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
@@ -343,18 +344,20 @@ TEST(DeviceTransfer, the_engine_alone_moves_what_kernels_cannot_reach) {
   shape.recv_partitions = 8;
   shape.total_bytes = 24 * 10;
   shape.mapped = false;
-  for (const bool recv_device_driven : {false, true}) {
-    shape.recv_device_driven = recv_device_driven;
-    for (const int transport_partitions : {1, 5, 12}) {
-      shape.transport_partitions = transport_partitions;
-      Launch launch;
-      launch.send_blocks = 2;
-      launch.epochs = 15;
-      for (launch.threads_per_block = 1; launch.threads_per_block <= 3; ++launch.threads_per_block) {
-        Transfer(shape, launch).go();
+  for (const bool common_flag : {false, true})
+    for (const bool recv_device_driven : {false, true}) {
+      shape.common_flag = common_flag;
+      shape.recv_device_driven = recv_device_driven;
+      for (const int transport_partitions : {1, 5, 12}) {
+        shape.transport_partitions = transport_partitions;
+        Launch launch;
+        launch.send_blocks = 2;
+        launch.epochs = 15;
+        for (launch.threads_per_block = 1; launch.threads_per_block <= 3; ++launch.threads_per_block) {
+          Transfer(shape, launch).go();
+        }
       }
     }
-  }
 }
 
 TEST(DeviceTransfer, many_blocks_count_into_one_transport_partition_across_the_wrap_of_epochs) {

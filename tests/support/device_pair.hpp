@@ -6,6 +6,7 @@
 #include <partita/device/impl/plan.hpp>
 #include <partita/device/impl/words.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -56,8 +57,9 @@ struct PairShape {
   bool recv_device_driven = false;
   bool packets = false;
   bool in_place = false;
-  bool mapped = true;       ///< false: the sender's kernels cannot reach the receive buffer
-  Epoch before = no_epoch;  ///< the first epoch is the one after it
+  bool mapped = true;        ///< false: the sender's kernels cannot reach the receive buffer
+  bool common_flag = false;  ///< the sender's host announces all at once where it can
+  Epoch before = no_epoch;   ///< the first epoch is the one after it
   std::uint64_t limit_ns = 20'000'000'000;
   int misaligned_send_bytes = 0;  ///< the send buffer begins so far behind a boundary
   int misaligned_recv_bytes = 0;
@@ -67,7 +69,7 @@ struct PairShape {
            std::to_string(transport_partitions) + " transport partitions, " + std::to_string(total_bytes) + " bytes" +
            (send_device_driven ? ", device-driven send" : "") + (recv_device_driven ? ", device-driven receive" : "") +
            (packets ? ", packets" : "") + (in_place ? ", in place" : "") + (mapped ? "" : ", not mapped") +
-           ", from epoch " + std::to_string(before);
+           (common_flag ? ", with a common flag" : "") + ", from epoch " + std::to_string(before);
   }
 };
 
@@ -87,6 +89,7 @@ class DevicePair {
   DevicePair(PairMemory& memory, const PairShape& shape) : memory_(memory), shape_(shape) {
     const bool both_device_driven = shape.send_device_driven && shape.recv_device_driven;
     if (shape.packets && !both_device_driven) throw std::logic_error("packets need two device-driven requests");
+    if (shape.common_flag && shape.send_device_driven) throw std::logic_error("no host puts what kernels open");
     const auto total = static_cast<std::size_t>(shape.total_bytes);
     const auto transports = static_cast<std::size_t>(shape.transport_partitions);
 
@@ -94,9 +97,9 @@ class DevicePair {
     recv_buffer_ = memory.allocate(Spot::receiver_gpu, total + 16) + shape.misaligned_recv_bytes;
     promise_ = reinterpret_cast<std::uint32_t*>(memory.allocate(both_device_driven ? Spot::sender_gpu : Spot::host, 8));
     started_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 8));
-    arrival_device_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::receiver_gpu, 4 * transports));
+    arrival_device_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::receiver_gpu, 4 * (transports + 1)));
     if (!shape.recv_device_driven) {
-      arrival_host_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 4 * transports));
+      arrival_host_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 4 * (transports + 1)));
     }
     unsigned char* slots = nullptr;
     if (shape.packets) slots = memory.allocate(Spot::receiver_gpu, device::packet_slot_bytes(shape.total_bytes) + 16);
@@ -108,6 +111,7 @@ class DevicePair {
     if (shape.packets) send_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.packets) recv_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.in_place) send_.flags |= PARTITA_PREQUEST_IN_PLACE;
+    if (shape.common_flag) recv_.flags |= PARTITA_PREQUEST_COMMON_FLAG;
     const bool copies = shape.mapped && !shape.in_place;
     if (!shape.packets && device::announces_together(shape.send_partitions, shape.transport_partitions,
                                                      copies ? shape.total_bytes / shape.send_partitions : 0)) {
@@ -149,8 +153,8 @@ class DevicePair {
     moved_.assign(transports, shape.before);
     fill(promise_, 2, shape.before);
     fill(started_, 2, shape.before);
-    fill(arrival_device_, transports, shape.before);
-    if (arrival_host_ != nullptr) fill(arrival_host_, transports, shape.before);
+    fill(arrival_device_, transports + 1, shape.before);
+    if (arrival_host_ != nullptr) fill(arrival_host_, transports + 1, shape.before);
     fill(device::handed_over(send_.host), transports, shape.before);
   }
 
@@ -187,7 +191,10 @@ class DevicePair {
   bool send_is_decided(Epoch epoch) const { return load_word(&send_.host->completed) == epoch; }
   bool handed_over(int t, Epoch epoch) const { return load_word(device::handed_over(send_.host) + t) == epoch; }
   bool was_moved(int t, Epoch epoch) const { return moved_[static_cast<std::size_t>(t)] == epoch; }
-  bool host_sees_arrival(int t, Epoch epoch) const { return load_word(arrival_host_ + t) == epoch; }
+  bool host_sees_arrival(int t, Epoch epoch) const {
+    return load_word(arrival_host_ + t) == epoch ||
+           (shape_.common_flag && load_word(arrival_host_ + shape_.transport_partitions) == epoch);
+  }
   bool all_arrived(Epoch epoch) const {
     for (int t = 0; t < shape_.transport_partitions; ++t) {
       if (!host_sees_arrival(t, epoch)) return false;
@@ -203,9 +210,10 @@ class DevicePair {
     }
   }
 
-  /// One round of the progress engine: moves what was handed over and may travel. How many transport partitions.
+  /// One round of the progress engine: moves what was handed over and may travel. How many transport partitions. With a
+  /// common flag it raises that one where it has moved all of the epoch, and several of them now.
   int progress(Epoch epoch) {
-    int moved = 0;
+    std::vector<int> now;
     for (int t = 0; t < shape_.transport_partitions; ++t) {
       const auto index = static_cast<std::size_t>(t);
       if (moved_[index] == epoch || !handed_over(t, epoch) || !reached(load_word(promise_), epoch)) continue;
@@ -213,12 +221,26 @@ class DevicePair {
       if (bytes.size() > 0) {
         memory_.copy(recv_buffer_ + bytes.begin, send_buffer_ + bytes.begin, static_cast<std::size_t>(bytes.size()));
       }
-      raise(t, epoch);
       moved_[index] = epoch;
-      ++moved;
+      now.push_back(t);
     }
-    return moved;
+    const bool all = std::all_of(moved_.begin(), moved_.end(), [&](Epoch moved) { return moved == epoch; });
+    if (shape_.common_flag && all && now.size() > 1) {
+      raise_common(epoch);
+    } else {
+      for (const int t : now) raise(t, epoch);
+    }
+    return static_cast<int>(now.size());
   }
+
+  /// The flag of transport partition `t`, in GPU memory by a copy, as a progress engine does; on CPUs by a release
+  /// store.
+  void raise(int t, Epoch epoch) {
+    store_in_gpu(arrival_device_ + t, epoch);
+    if (arrival_host_ != nullptr) store_word(arrival_host_ + t, epoch);
+  }
+  /// Likewise the one that stands for all.
+  void raise_common(Epoch epoch) { raise(shape_.transport_partitions, epoch); }
 
   // ---- Contents ----
 
@@ -229,12 +251,6 @@ class DevicePair {
   void fill(std::uint32_t* words, std::size_t count, std::uint32_t value) {
     const std::vector<std::uint32_t> values(count, value);
     if (count != 0) memory_.copy(words, values.data(), 4 * count);
-  }
-
-  /// The flag in GPU memory by a copy, as a progress engine does; on CPUs by a release store.
-  void raise(int t, Epoch epoch) {
-    store_in_gpu(arrival_device_ + t, epoch);
-    if (arrival_host_ != nullptr) store_word(arrival_host_ + t, epoch);
   }
 
   void store_in_gpu(std::uint32_t* word, std::uint32_t value) {

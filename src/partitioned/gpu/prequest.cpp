@@ -88,6 +88,8 @@ partita_u32 prequest_flags(const PrequestTerms& terms) {
   const bool packets = std::visit([](const auto& route) { return route && has_packets(*route); }, terms.route);
   if (packets) flags |= PARTITA_PREQUEST_PACKETS;
   if (announces_together(terms, packets)) flags |= PARTITA_PREQUEST_TOGETHER;
+  const auto* const recv = std::get_if<std::optional<link::DeviceRecvRoute>>(&terms.route);
+  if (recv != nullptr && *recv && (*recv)->common_flag) flags |= PARTITA_PREQUEST_COMMON_FLAG;
   return flags;
 }
 

@@ -48,6 +48,13 @@ PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(partita_u64* unpacked, partita_u
   }
 }
 
+/// The flags and the common one behind them.
+PARTITA_DEVICE_OUT_OF_LINE void forget_arrivals(partita_u32* flags, partita_i32 transport_partitions) {
+  for (partita_i32 t = 0; t <= transport_partitions; ++t) {
+    SystemWord<partita_u32>(flags[t]).store(no_epoch, order::memory_order_relaxed);
+  }
+}
+
 PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
   Epoch before = no_epoch;
   bool complete = false;
@@ -61,6 +68,9 @@ PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
     DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
     if (epoch < before && has(request, PARTITA_PREQUEST_PACKETS)) {
       forget_unpacked(unpacked(request.state), awaited(request), request.recv_partitions);
+    }
+    if (forgets_arrivals(before, epoch) && has(request, PARTITA_PREQUEST_COMMON_FLAG)) {
+      forget_arrivals(request.arrival_device, request.transport_partitions);
     }
     // Pairs with the acquire load in await_credit or read_promise: this side has done with what it received before.
     SystemWord<partita_u32>(*request.credit).store(epoch, order::memory_order_release);

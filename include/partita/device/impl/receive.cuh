@@ -77,8 +77,11 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
   Epoch epoch = known_epoch(request);
   const Epoch completed = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
+  const bool has_common = has(request, PARTITA_PREQUEST_COMMON_FLAG);
+  Epoch common = no_epoch;
   Epoch first = no_epoch;
-  // Pairs with the release in announce, or with the progress engine's.
+  // Both pair with the release in announce, or with the progress engine's; the first one acquires by the fence below.
+  if (has_common) common = SystemWord<partita_u32>(*common_flag(request)).load(order_before_fence);
   if (!packets)
     first = SystemWord<partita_u32>(request.arrival_device[transports.begin]).load(order::memory_order_acquire);
 
@@ -87,10 +90,15 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
     *flag = 1;
   } else if (packets) {
     *flag = packets_parrived(partition, request, epoch) ? 1 : 0;
-  } else if (device_driven || reached(first, epoch)) {
+  } else if (device_driven || reached(first, epoch) || (has_common && reached(common, epoch))) {
     // A flag from before the epoch that was seen has not been raised in the newest one either. Else only the host knows
     // whether there has been a Start since.
     if (!device_driven) epoch = look_at_started(request);
+    if (has_common && common == epoch) {
+      acquire_fence();
+      *flag = 1;
+      return PARTITA_DEVICE_SUCCESS;
+    }
     bool all = first == epoch;
     for (partita_i64 t = transports.begin + 1; t < transports.end && all; ++t) {
       // Pairs as above.
@@ -101,12 +109,36 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   return PARTITA_DEVICE_SUCCESS;
 }
 
+/// What a thread sees of a flag and the common one, which reads no_epoch where there is none.
+struct SeenFlags {
+  partita_u32 common;
+  partita_u32 own;
+};
+
+/// A transport partition's flag, or the common one where there is one, until it is raised in `epoch`.
+struct ArrivalPoll {
+  partita_u32* own;
+  const Partita_Prequest& request;
+  Epoch epoch;
+
+  PARTITA_DEVICE_INLINE SeenFlags load() const {
+    SeenFlags seen{no_epoch, no_epoch};
+    if (has(request, PARTITA_PREQUEST_COMMON_FLAG)) {
+      seen.common = SystemWord<partita_u32>(*common_flag(request)).load(order_before_fence);
+    }
+    seen.own = SystemWord<partita_u32>(*own).load(order_before_fence);
+    return seen;
+  }
+  PARTITA_DEVICE_INLINE bool is_there(const SeenFlags& seen) const { return seen.own == epoch || seen.common == epoch; }
+};
+
 /// This thread's part of waiting for the flags of `transports`: 0, or the code with which it ended.
 PARTITA_DEVICE_INLINE int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
   Patience patience(request);
   for (partita_i64 t = transports.begin + team.rank; t < transports.end; t += team.count) {
-    partita_u32 flag = no_epoch;
-    if (const int code = await(WordPoll<SystemWord>{request.arrival_device + t, epoch}, patience, &flag)) return code;
+    SeenFlags seen{no_epoch, no_epoch};
+    if (const int code = await(ArrivalPoll{request.arrival_device + t, request, epoch}, patience, &seen)) return code;
+    if (seen.common == epoch) break;  // so have the others
   }
   acquire_fence();  // pairs with the release in announce, or with the progress engine's; a barrier tells the block
   return 0;

@@ -75,6 +75,17 @@ PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host)
   return reinterpret_cast<partita_u32*>(host + 1);
 }
 
+/// The flag that stands for all, of a receive with PARTITA_PREQUEST_COMMON_FLAG.
+PARTITA_HOST_DEVICE inline partita_u32* common_flag(const Partita_Prequest& request) {
+  return request.arrival_device + request.transport_partitions;
+}
+/// Whether the flags of a receive that has a common one are set back where `epoch` follows `before`. An epoch raises
+/// the common one or the others, so that the number in a flag may be old; twice in 2^32 epochs all are set back before
+/// it comes again. Not only at the wrap: kernels may hear of an epoch before that is done.
+PARTITA_HOST_DEVICE constexpr bool forgets_arrivals(Epoch before, Epoch epoch) {
+  return ((before ^ epoch) >> 31) != 0;
+}
+
 /// Bytes of a state with the words behind it.
 PARTITA_HOST_DEVICE constexpr partita_u64 state_bytes(partita_u32 flags, partita_i32 send_partitions,
                                                       partita_i32 recv_partitions, partita_i32 transport_partitions) {

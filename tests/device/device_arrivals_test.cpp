@@ -1,0 +1,167 @@
+// Receives with a common flag, by which a sender's host announces all transport partitions at once: kernels hear of
+// arrivals by it or by a transport partition's own flag, whichever is raised.
+#include <gtest/gtest.h>
+#include <partita/device.cuh>
+
+#include <thread>
+#include <vector>
+
+#include "support/device_pair.hpp"
+
+namespace partita::test {
+namespace {
+
+struct ArrivingPair : HostPairMemory, DevicePair {
+  explicit ArrivingPair(const PairShape& shape) : DevicePair(*this, shape) {}
+
+  void open(Epoch epoch) {
+    if (shape().recv_device_driven) {
+      ASSERT_EQ(MPIX_Pstart(recv()), PARTITA_DEVICE_SUCCESS);
+    } else {
+      start_recv(epoch);
+    }
+  }
+  bool has_arrived(int partition) const {
+    int flag = 0;
+    EXPECT_EQ(MPIX_Parrived(recv(), partition, &flag), PARTITA_DEVICE_SUCCESS);
+    return flag != 0;
+  }
+  void expect_arrived(std::vector<bool> expected) const {
+    for (int p = 0; p < shape().recv_partitions; ++p) {
+      EXPECT_EQ(has_arrived(p), expected[static_cast<std::size_t>(p)]) << "partition " << p;
+    }
+  }
+};
+
+PairShape shape_with_common_flag(bool recv_device_driven) {
+  PairShape shape;
+  shape.send_partitions = shape.transport_partitions = 6;
+  shape.recv_partitions = 3;
+  shape.total_bytes = 6 * 16;
+  shape.recv_device_driven = recv_device_driven;
+  shape.common_flag = true;
+  return shape;
+}
+
+/// A block whose threads all make `call`, and what they get.
+template <class Call>
+class Block {
+ public:
+  Block(int threads, const Call& call) : block_(static_cast<partita_u32>(threads)) {
+    for (int i = 0; i < threads; ++i) {
+      running_.emplace_back([this, call, i] {
+        const device::CpuBlockThread self(block_, static_cast<partita_u32>(i));
+        EXPECT_EQ(call(), PARTITA_DEVICE_SUCCESS);
+      });
+    }
+  }
+  ~Block() {
+    for (std::thread& thread : running_) thread.join();
+  }
+
+ private:
+  device::CpuBlock block_;
+  std::vector<std::thread> running_;
+};
+
+class DeviceArrivals : public testing::TestWithParam<bool> {
+ protected:
+  PairShape shape() const { return shape_with_common_flag(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(By, DeviceArrivals, testing::Bool(),
+                         [](const auto& driver) { return driver.param ? "device" : "host"; });
+
+TEST_P(DeviceArrivals, of_all_are_told_by_one_flag) {
+  ArrivingPair pair(shape());
+  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+    ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
+    pair.expect_arrived({false, false, false});
+    pair.raise_common(epoch);
+    pair.expect_arrived({true, true, true});
+    ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  }
+}
+
+TEST_P(DeviceArrivals, of_one_partition_come_before_those_of_its_neighbours) {
+  ArrivingPair pair(shape());
+  ASSERT_NO_FATAL_FAILURE(pair.open(1));
+  pair.raise(2, 1);
+  pair.expect_arrived({false, false, false});
+  pair.raise(3, 1);
+  pair.expect_arrived({false, true, false});
+  ASSERT_EQ(MPIX_Pwait_partition(1, pair.recv()), PARTITA_DEVICE_SUCCESS);
+  pair.raise_common(1);
+  pair.expect_arrived({true, true, true});
+  ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+}
+
+/// Fewer threads than flags, and more.
+TEST_P(DeviceArrivals, end_the_waits_of_blocks_for_one_and_for_all) {
+  for (const int threads : {1, 4, 9}) {
+    ArrivingPair pair(shape());
+    for (Epoch epoch = 1; epoch <= 60; ++epoch) {
+      ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
+      const bool one = epoch % 2 == 0;
+      {
+        const Block waiting(threads,
+                            [&] { return one ? MPIX_Pwait_partition(1, pair.recv()) : MPIX_Pwait(pair.recv()); });
+        if (epoch % 3 == 0) pair.raise(static_cast<int>(epoch % 6), epoch);
+        pair.raise_common(epoch);
+      }
+      if (one && GetParam()) {
+        ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+      }
+    }
+  }
+}
+
+TEST_P(DeviceArrivals, of_the_epoch_before_are_not_those_of_this_one_across_the_wrap) {
+  PairShape from_the_end = shape();
+  from_the_end.before = 0xffffffffU - 5;
+  ArrivingPair pair(from_the_end);
+  Epoch epoch = from_the_end.before;
+  for (int count = 0; count < 20; ++count) {
+    epoch = next(epoch);
+    ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
+    pair.expect_arrived({false, false, false});
+    if (count % 3 == 0) {
+      for (int t = 0; t < 6; ++t) pair.raise(t, epoch);
+    } else {
+      pair.raise_common(epoch);
+    }
+    pair.expect_arrived({true, true, true});
+    ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+  }
+}
+
+/// Of a device-driven receive; a host sets them back itself.
+TEST(DeviceArrivalsOfOld, are_forgotten_before_their_epoch_comes_again) {
+  for (const Epoch before : {0x7ffffffeU, 0xfffffffeU}) {
+    for (const bool by_common : {false, true}) {
+      PairShape shape = shape_with_common_flag(true);
+      shape.before = before;
+      ArrivingPair pair(shape);
+      const Epoch last = next(before);
+      ASSERT_NO_FATAL_FAILURE(pair.open(last));
+      for (int t = 0; t < 6; ++t) pair.raise(t, last);
+      ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+      // As epochs have left them that were 2^32 ago, the one that is opened now and the one behind it.
+      const Epoch again = next(last);
+      if (by_common) {
+        pair.raise_common(again);
+      } else {
+        pair.raise(0, again), pair.raise(1, again), pair.raise(2, next(again)), pair.raise(3, next(again));
+      }
+      for (const Epoch epoch : {again, next(again)}) {
+        ASSERT_NO_FATAL_FAILURE(pair.open(epoch));
+        pair.expect_arrived({false, false, false});
+        pair.raise_common(epoch);
+        ASSERT_EQ(MPIX_Pwait(pair.recv()), PARTITA_DEVICE_SUCCESS);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita::test
