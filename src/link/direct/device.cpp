@@ -8,16 +8,21 @@
 #include <optional>
 #include <vector>
 
+#include "link/direct/copy_lane.hpp"
 #include "link/direct/device_messages.hpp"
 #include "link/direct/first_epoch.hpp"
+#include "link/direct/flag_source.hpp"
 #include "memory/blocks.hpp"
 #include "memory/window.hpp"
+#include "partita/device/impl/words.hpp"
 
 namespace partita::link {
 namespace {
 
 using Answer = direct::DeviceAnswer;
+using direct::CopyLane;
 using direct::DeviceOffer;
+using direct::FlagSource;
 using memory::DeviceBlock;
 using memory::DeviceExport;
 using memory::HostBlock;
@@ -80,79 +85,28 @@ bool travels_in_packets(const Endpoint& receiver, const Plan& plan, const Device
 
 constexpr std::size_t bytes_of_line = 128;
 
-std::size_t flags_bytes(const Plan& plan) {
-  return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line *
-         bytes_of_line;
-}
+/// The flags of a receiver, in its host memory and in its GPU: one a transport partition and, where a host may put
+/// several together, a common one behind them, which stands for all.
+struct ArrivalFlags {
+  ArrivalFlags() = default;
+  /// `sender`: who opens the epochs there. Kernels put all of a device-driven send.
+  ArrivalFlags(Driver sender, const Plan& plan)
+      : common(sender != Driver::device && plan.transport_partitions() > 1), count(plan.transport_partitions()) {}
+
+  std::int64_t words() const { return count + (common ? 1 : 0); }
+  /// With what fills the last line.
+  std::size_t bytes() const {
+    return (static_cast<std::size_t>(words()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line * bytes_of_line;
+  }
+
+  bool common = false;
+  std::int64_t count = 0;  ///< of transport partitions
+};
 
 /// Where the words of streams lie in the receiver's device words: such a side has no packets.
-memory::ReceiverWords* stream_words(std::byte* device_words, const Plan& plan) {
-  return reinterpret_cast<memory::ReceiverWords*>(device_words + flags_bytes(plan));
+memory::ReceiverWords* stream_words(std::byte* device_words, const ArrivalFlags& flags) {
+  return reinterpret_cast<memory::ReceiverWords*>(device_words + flags.bytes());
 }
-
-/// One after the other, the copies of a lane and the words that announce them. One thread at a time.
-class CopyLane {
- public:
-  /// `done`: a word of host memory, no_epoch; `done_on_gpu`: as the GPU addresses it. The word behind it is the lane's,
-  /// too.
-  CopyLane(memory::DeviceMemory& memory, int device, Epoch* done, Epoch* done_on_gpu)
-      : queue_(memory.make_copy_queue(device)), done_(*done), done_on_gpu_(done_on_gpu) {}
-
-  void copy(std::byte* to, const std::byte* from, const Range& bytes) {
-    if (bytes.size() > 0) queue_->copy(to + bytes.begin, from + bytes.begin, static_cast<std::size_t>(bytes.size()));
-  }
-  /// Who sees at system scope what is copied behind it sees what was copied before.
-  void fence() { queue_->write(done_on_gpu_ + 1, issued_); }
-  /// Behind the copies so far; adds the lane's own word to `writes`.
-  void announce(std::vector<memory::WordWrite>& writes) {
-    const Epoch announced = next(issued_);
-    writes.push_back({done_on_gpu_, announced});  // pairs with finished()
-    queue_->write(writes);
-    issued_ = announced;
-  }
-  bool finished() const { return done_.load(std::memory_order_acquire) == issued_; }
-  /// Throws Error where a copy has failed.
-  void check() { queue_->idle(); }
-  void drain() { queue_->drain(); }
-
- private:
-  std::unique_ptr<memory::CopyQueue> queue_;
-  FlagWord done_;
-  Epoch* done_on_gpu_;
-  Epoch issued_ = no_epoch;  ///< the newest announcement
-};
-
-/// Where the flags of a long run come from: the number of the epoch, as often as there are transport partitions. Copies
-/// bring it from the host to this GPU, and from there, behind the run's bytes, to the flags: a copy from host memory to
-/// the receiver's would keep the calling thread until it is made.
-class FlagSource {
- public:
-  FlagSource(const Context& context, int device, std::int32_t transport_partitions)
-      : on_host_(context.host_memory, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)),
-        on_gpu_(context.device_memory, device, static_cast<std::size_t>(transport_partitions) * sizeof(Epoch)) {
-    // The segment becomes the GPU's here: that takes longer than a mark may.
-    context.device_memory.device_pointer(device, on_host_.address());
-  }
-
-  /// Those of `run` read `epoch` behind what `lane` copies so far. No copy of an earlier epoch is under way.
-  void set(Range run, Epoch epoch, CopyLane& lane) {
-    std::fill(words(on_host_.address()) + run.begin, words(on_host_.address()) + run.end, epoch);
-    lane.copy(on_gpu_.address(), on_host_.address(), bytes_of_words(run));
-  }
-  /// Copies those of `run` to the same place behind `flags`.
-  void raise(Range run, Epoch* flags, CopyLane& lane) const {
-    lane.copy(reinterpret_cast<std::byte*>(flags), on_gpu_.address(), bytes_of_words(run));
-  }
-
- private:
-  static Epoch* words(std::byte* first) { return reinterpret_cast<Epoch*>(first); }
-  static Range bytes_of_words(Range run) {
-    return {run.begin * static_cast<std::int64_t>(sizeof(Epoch)), run.end * static_cast<std::int64_t>(sizeof(Epoch))};
-  }
-
-  HostBlock on_host_;
-  DeviceBlock on_gpu_;
-};
 
 class DeviceSender final : public Sender {
  public:
@@ -187,11 +141,12 @@ class DeviceSender final : public Sender {
   void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
     const auto answer = Answer::unpack(message);
     plan_ = plan;
+    flags_ = ArrivalFlags(endpoint_.driver, plan);
     data_ = data;
     receiver_driver_ = answer.driver;
     packets_ = answer.packets;
     auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
-                                  endpoint_.device, flags_bytes(plan));
+                                  endpoint_.device, flags_.bytes());
     if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
       throw Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
                   endpoint_.peer, endpoint_.device, not_mappable->reason);
@@ -202,7 +157,9 @@ class DeviceSender final : public Sender {
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
     // Kernels put all of a device-driven send.
     if (endpoint_.driver != Driver::device && plan.transport_partitions() > most_written_flags) {
-      flag_source_ = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
+      for (auto& source : flag_sources_) {
+        source = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
+      }
     }
   }
 
@@ -217,13 +174,20 @@ class DeviceSender final : public Sender {
 
   void put(Range run, Epoch epoch) override {
     const std::lock_guard lock(put_mutex_);
+    if (epoch != put_epoch_) {
+      put_epoch_ = epoch;
+      put_count_ = 0;
+      turn_ = 0;
+    }
     while (run.size() > 0) {
       const Range now = first_copy_of(run);
-      CopyLane& lane = next_lane();
-      lane.copy(theirs_.buffer(), data_, bytes_of(plan_, now));
+      const std::size_t lane = next_lane();
+      lanes_[lane]->copy(theirs_.buffer(), data_, bytes_of(plan_, now));
+      put_count_ += now.size();
       announce(now, epoch, lane);
       run.begin = now.end;
     }
+    if (put_all()) bring_flags_ahead(epoch);
   }
 
   bool finished() override {
@@ -249,7 +213,7 @@ class DeviceSender final : public Sender {
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
     route.packets = packets_;
-    route.remote = packets_ ? theirs_.device_words() + flags_bytes(plan_) : theirs_.buffer();
+    route.remote = packets_ ? theirs_.device_words() + flags_.bytes() : theirs_.buffer();
     route.arrival_device = device_flags();
     route.arrival_host = host_flags_;
     route.promise =
@@ -257,7 +221,7 @@ class DeviceSender final : public Sender {
     route.peer = theirs_.peer();
     if (shows_buffer_ && receiver_driver_ == Driver::stream) {
       route.stream = {reinterpret_cast<memory::SenderWords*>(own_.device_words()),
-                      stream_words(theirs_.device_words(), plan_), theirs_.buffer(), data_};
+                      stream_words(theirs_.device_words(), flags_), theirs_.buffer(), data_};
     }
     return route;
   }
@@ -284,7 +248,7 @@ class DeviceSender final : public Sender {
     return now;
   }
 
-  CopyLane& next_lane() {
+  std::size_t next_lane() {
     const std::size_t turn = plan_.transport_partitions() == 1 ? 0 : turn_ % copy_lanes;
     if (!lanes_[turn]) {
       std::byte* const done = done_.address() + 2 * turn * sizeof(Epoch);
@@ -292,28 +256,53 @@ class DeviceSender final : public Sender {
                                                 reinterpret_cast<Epoch*>(done), reinterpret_cast<Epoch*>(on_gpu(done)));
     }
     ++turn_;
-    return *lanes_[turn];
+    return turn;
   }
 
-  /// The flags of `transports` behind their bytes. They pair with DeviceReceiver::arrived and with MPIX_Parrived. Those
-  /// in the receiver's GPU come first: what its host's Wait has seen, a kernel after it sees.
-  void announce(Range transports, Epoch epoch, CopyLane& lane) {
-    writes_.clear();
-    if (transports.size() > most_written_flags) {
-      flag_source_->set(transports, epoch, lane);
-      lane.fence();
-      flag_source_->raise(transports, device_flags(), lane);
-      if (host_flags_ != nullptr) {
-        lane.fence();
-        flag_source_->raise(transports, host_flags_, lane);
-      }
-    } else {
-      for (std::int64_t t = transports.begin; t < transports.end; ++t) {
-        writes_.push_back({device_flags() + t, epoch});
-        if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
-      }
+  /// Whether all of the epoch has been put, here. What kernels have put is not counted.
+  bool put_all() const { return put_count_ == plan_.transport_partitions(); }
+
+  /// Whether what is written on lane `lane` comes behind all copies that were put so far: lanes do not wait for one
+  /// another.
+  bool comes_behind_all(std::size_t lane) const {
+    for (std::size_t other = 0; other < copy_lanes; ++other) {
+      if (other != lane && lanes_[other] && !lanes_[other]->finished()) return false;
     }
-    lane.announce(writes_);
+    return true;
+  }
+
+  /// The flags of `transports`, behind their bytes on lane `lane`, or the common one. They pair with
+  /// DeviceReceiver::arrived and with MPIX_Parrived. Those in the receiver's GPU come first: what its host's Wait has
+  /// seen, a kernel after it sees.
+  void announce(Range transports, Epoch epoch, std::size_t lane) {
+    writes_.clear();
+    if (flags_.common && transports.size() > 1 && put_all() && comes_behind_all(lane)) {
+      write_flag(flags_.count, epoch);
+    } else if (transports.size() > most_written_flags) {
+      copy_flags(transports, epoch, *flag_sources_[lane], *lanes_[lane]);
+    } else {
+      for (std::int64_t t = transports.begin; t < transports.end; ++t) write_flag(t, epoch);
+    }
+    lanes_[lane]->announce(writes_);
+  }
+  void write_flag(std::int64_t which, Epoch epoch) {
+    writes_.push_back({device_flags() + which, epoch});
+    if (host_flags_ != nullptr) writes_.push_back({host_flags_ + which, epoch});
+  }
+  void copy_flags(Range transports, Epoch epoch, FlagSource& source, CopyLane& lane) {
+    source.bring(transports, epoch, lane);
+    lane.fence();
+    source.raise(transports, device_flags(), lane);
+    if (host_flags_ == nullptr) return;
+    lane.fence();
+    source.raise(transports, host_flags_, lane);
+  }
+
+  /// While the last bytes are on their way: nobody waits for this.
+  void bring_flags_ahead(Epoch epoch) {
+    for (std::size_t lane = 0; lane < copy_lanes; ++lane) {
+      if (flag_sources_[lane] && lanes_[lane]) flag_sources_[lane]->bring_ahead(epoch, *lanes_[lane]);
+    }
   }
 
   Promise* promise() const { return reinterpret_cast<Promise*>(own_.host_words()); }
@@ -323,6 +312,7 @@ class DeviceSender final : public Sender {
   Context context_;
   Endpoint endpoint_;
   Plan plan_;
+  ArrivalFlags flags_;
   std::byte* data_ = nullptr;
   Driver receiver_driver_ = Driver::host;
   bool packets_ = false;
@@ -332,8 +322,10 @@ class DeviceSender final : public Sender {
   PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
   HostBlock done_;               ///< two words a lane
-  std::unique_ptr<FlagSource> flag_source_;  ///< where runs may be long
-  std::mutex put_mutex_;                     ///< of the next three, while several threads put
+  std::array<std::unique_ptr<FlagSource>, copy_lanes> flag_sources_;  ///< of each lane, where runs may be long
+  std::mutex put_mutex_;                                              ///< of the next five, while several threads put
+  Epoch put_epoch_ = no_epoch;  ///< the newest one of which something was put, ...
+  std::int64_t put_count_ = 0;  ///< ... and how many transport partitions
   std::size_t turn_ = 0;
   std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
   std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made when they are first needed
@@ -346,14 +338,17 @@ class DeviceReceiver final : public Receiver {
   /// `sender`: DeviceOffer::window.
   DeviceReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const DeviceOffer& offer,
                  std::optional<DeviceExport> buffer, PeerWindow sender)
-      : endpoint_(endpoint),
+      : device_memory_(context.device_memory),
+        endpoint_(endpoint),
         plan_(plan),
+        flags_(offer.driver, plan),
+        newest_(context.settings.first_epoch),
         sender_driver_(offer.driver),
         packets_(travels_in_packets(endpoint, plan, offer)),
         buffer_(std::move(buffer)),
         sender_(std::move(sender)),
-        own_(context.host_memory, context.device_memory, endpoint.device, flags_bytes(plan),
-             flags_bytes(plan) + slots_bytes() + (endpoint.driver == Driver::stream ? bytes_of_line : 0)) {}
+        own_(context.host_memory, context.device_memory, endpoint.device, flags_.bytes(),
+             flags_.bytes() + slots_bytes() + (endpoint.driver == Driver::stream ? bytes_of_line : 0)) {}
 
   wire::Bytes answer() override {
     Answer answer{endpoint_.driver, packets_, own_.name_for(endpoint_.peer)};
@@ -364,12 +359,15 @@ class DeviceReceiver final : public Receiver {
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
   void open(Epoch epoch) override {
+    if (flags_.common && device::forgets_arrivals(newest_, epoch)) forget_arrivals();
+    newest_ = epoch;
     FlagWord(*reinterpret_cast<Epoch*>(sender_.host_words())).store(epoch, std::memory_order_release);
   }
 
-  bool arrived(std::int32_t t, Epoch epoch) override {
-    // Pairs with the flag stores of DeviceSender::put and of MPIX_Pready.
-    return FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[t]).load(std::memory_order_acquire) == epoch;
+  bool arrived(std::int32_t t, Epoch epoch) override { return reads(t, epoch) || all_arrived(epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) override {
+    if (all_arrived(epoch)) return run.end;
+    return first_not(run, [&](std::int64_t t) { return reads(t, epoch); });
   }
 
   const std::byte* landing(Epoch) const override { return endpoint_.data; }
@@ -378,21 +376,40 @@ class DeviceReceiver final : public Receiver {
     const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;
     DeviceRecvRoute route;
     route.arrival_device = reinterpret_cast<const Epoch*>(own_.device_words());
-    if (packets_) route.slots = own_.device_words() + flags_bytes(plan_);
+    route.common_flag = flags_.common;
+    if (packets_) route.slots = own_.device_words() + flags_.bytes();
     route.credit = reinterpret_cast<Epoch*>(both_device ? sender_.device_words() : sender_.host_words_on_gpu());
     route.peer = sender_.peer();
     if (endpoint_.driver == Driver::stream && sender_.buffer() != nullptr) {
       route.stream = {reinterpret_cast<memory::SenderWords*>(sender_.device_words()),
-                      stream_words(own_.device_words(), plan_), endpoint_.data, sender_.buffer()};
+                      stream_words(own_.device_words(), flags_), endpoint_.data, sender_.buffer()};
     }
     return route;
   }
 
  private:
+  // Pairs with the flag stores of DeviceSender::put and of MPIX_Pready.
+  bool reads(std::int64_t flag, Epoch epoch) const {
+    return FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[flag]).load(std::memory_order_acquire) == epoch;
+  }
+  bool all_arrived(Epoch epoch) const { return flags_.common && reads(flags_.count, epoch); }
+
+  /// No epoch is open, so nobody raises any; all of the one before have been raised in both memories.
+  void forget_arrivals() {
+    const std::vector<Epoch> none(static_cast<std::size_t>(flags_.words()), no_epoch);
+    for (std::size_t flag = 0; flag < none.size(); ++flag) {
+      FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[flag]).store(no_epoch, std::memory_order_relaxed);
+    }
+    device_memory_.copy(own_.device_words(), none.data(), none.size() * sizeof(Epoch));
+  }
+
   std::size_t slots_bytes() const { return packets_ ? static_cast<std::size_t>(plan_.total_bytes()) * 2 : 0; }
 
+  memory::DeviceMemory& device_memory_;
   Endpoint endpoint_;
   Plan plan_;
+  ArrivalFlags flags_;
+  Epoch newest_;  ///< that was opened
   Driver sender_driver_;
   bool packets_;
   std::optional<DeviceExport> buffer_;
