@@ -44,7 +44,7 @@ int Partita_mpi_takes_no_gpu_memory(void) {
 int Partita_is_spent(Partita_Request request) {
   if (request == PARTITA_REQUEST_NULL) return 0;
   const Operation& operation = operation_of(request);
-  return operation.goes_on_when_freed() && !operation.active() ? 1 : 0;
+  return !operation.persistent() && operation.goes_on_when_freed() && !operation.active() ? 1 : 0;
 }
 
 int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {

@@ -6,13 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "memory/device.hpp"
-#include "partitioned/operation.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/staged_request.hpp"
 
 namespace partita {
 
@@ -37,56 +35,33 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 
 /// One message of the MPI's, with its matching, its order, its statuses and its errors. A buffer in GPU memory is given
 /// to it as an image in host memory, in one message of the same signature, so that the peer may use host memory and
-/// need not know of Partita. A send's way: made → its bytes are fetched → the MPI sends them. A receive's: made → the
-/// MPI receives into the image → whoever looks begins the copy to the GPU, once → that has ended. It may be freed while
-/// it is active and goes on then. The program's error handler hears of the MPI's errors from whoever asks the MPI: once
-/// it is freed, the progress engine.
-class TwoSidedMessage final : public Operation {
+/// need not know of Partita.
+class TwoSidedMessage final : public StagedRequest {
  public:
   /// `communicator`: whose error handler hears of errors that are not the MPI's. Throws Error.
   TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator);
   ~TwoSidedMessage() override;
 
-  /// Calls the MPI.
-  void seek_peers() override;
-  bool matched() const override { return true; }
-  bool persistent() const override { return false; }
   bool goes_on_when_freed() const override { return true; }
-  void start() override;
-  bool active() const override { return active_; }
-  bool open() const override { return active(); }
-  bool done() override;
-  bool prepared() override;
-  void close() override { active_ = false; }
   void cancel() override;
-  void fill_status(MPI_Status* status) const override;
-  void fail(const Error& error) override { failure_ = error; }
-  void abandon(const std::optional<Error>& cause) override;
-  void withdraw() override {}
-  std::vector<Half*> halves() override { return {}; }
-  bool lingers() override;
-  void stop_lingering() override { abandon({}); }
-  bool in_gpu_memory() const override { return false; }  // it holds nothing of a peer's
   const char* kind() const override;
-  bool has_partitions() const override { return false; }
-  std::vector<InfoEntry> info() const override;
   std::string explain() const override;
-  int waits_for() const override { return -1; }
 
  private:
   bool receives() const { return arguments_.call == MessageCall::irecv || arguments_.call == MessageCall::imrecv; }
   bool is_matched_receive() const { return arguments_.call == MessageCall::imrecv; }
-  bool proceed();
-  int call_mpi(void* buffer, int count, MPI_Datatype datatype);
-  void begin_delivery();
+  void fetch() override;
+  int call_mpi(MPI_Request* request) override;
+  int call_mpi(void* buffer, int count, MPI_Datatype datatype, MPI_Request* request);
+  const char* call_name() const override;
+  void begin_delivery(const MPI_Status& status) override;
+  bool settled() override { return image_ == nullptr || image_->settled(); }
+  void leave_to_the_mpi() noexcept override;
+  /// A send cannot be taken back, and a receive only while nothing has come for it.
+  bool may_be_cancelled() const override { return receives(); }
 
   TwoSidedArguments arguments_;
   std::unique_ptr<HostImage> image_;  ///< null for host memory
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  MPI_Status status_{};
-  bool active_ = true;
-  bool is_transferred_ = false;  ///< by the MPI
-  std::optional<Error> failure_;
 };
 
 }  // namespace partita

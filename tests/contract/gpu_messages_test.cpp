@@ -420,7 +420,7 @@ TEST_F(GpuMessageMistakes, of_calls_that_want_other_requests) {
   PlacedInts in(Memory::gpu, {7});
   Partita_Request receive = PARTITA_REQUEST_NULL;
   ASSERT_OK(Partita_Irecv(in.data(), 1, MPI_INT, left(), 77, comm_, &receive));
-  EXPECT_ERROR(Partita_Start(&receive), MPI_ERR_REQUEST, "Start", "nonblocking message");
+  EXPECT_ERROR(Partita_Start(&receive), MPI_ERR_REQUEST, "Start", "nonblocking MPI_Irecv");
   EXPECT_ERROR(Partita_Pready(0, receive), MPI_ERR_REQUEST, "Pready");
   EXPECT_ERROR(Partita_Match(&receive), MPI_ERR_REQUEST, "Match");
   ASSERT_OK(Partita_Cancel(&receive));

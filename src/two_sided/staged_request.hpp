@@ -1,0 +1,84 @@
+// Requests of the MPI's whose data lies in GPU memory, and which move it out of host memory and into it.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "partitioned/operation.hpp"
+
+namespace partita {
+
+/// One request of the MPI's, which it completes and whose errors it finds. An epoch's way: what the MPI reads is
+/// fetched → the MPI moves it → whoever looks begins the copy to the GPU, once → that has ended. A nonblocking one
+/// opens its only epoch as it is made. It is no step of the progress engine: whoever completes it asks the MPI. Where
+/// the program may free it before it is complete it goes on then: the engine asks. The program's error handler hears of
+/// the MPI's errors from whoever asks the MPI.
+class StagedRequest : public Operation {
+ public:
+  /// Calls the MPI.
+  void seek_peers() final;
+  bool matched() const final { return true; }
+  bool persistent() const final { return is_persistent_; }
+  void start() final;
+  bool active() const final { return phase_ != Phase::inactive; }
+  bool open() const final { return active(); }
+  bool done() final;
+  bool prepared() final;
+  void close() final { phase_ = Phase::inactive; }
+  void fill_status(MPI_Status* status) const final;
+  void fail(const Error& error) final { failure_ = error; }
+  void abandon(const std::optional<Error>& cause) final;
+  void withdraw() final {}
+  std::vector<Half*> halves() final { return {}; }
+  bool lingers() final;
+  void stop_lingering() final;
+  bool in_gpu_memory() const final { return false; }  // it holds nothing of a peer's
+  bool has_partitions() const final { return false; }
+  std::vector<InfoEntry> info() const final;
+  int waits_for() const final { return -1; }
+
+ protected:
+  /// `communicator`: whose error handler hears of errors that are not the MPI's.
+  StagedRequest(bool is_persistent, std::shared_ptr<Communicator> communicator)
+      : Operation({}, std::move(communicator)), is_persistent_(is_persistent) {}
+
+  /// Whether the MPI may still read or write what it was given.
+  bool is_in_mpi() const { return phase_ == Phase::in_mpi; }
+  /// Whether it is copied to the GPU.
+  bool is_delivered() const { return phase_ == Phase::delivery; }
+  /// The MPI's request: null before the call, and where it is complete and not persistent.
+  MPI_Request& request() { return request_; }
+  /// The communicator's error handler has heard of a failure of `call`.
+  static void check_raised(int code, const char* call);
+
+ private:
+  enum class Phase : std::uint8_t { inactive, in_mpi, delivery };
+
+  /// Takes from the GPU what the MPI reads. Blocks. Throws Error.
+  virtual void fetch() = 0;
+  /// Makes the call `call_name()`, which makes a request. Returns the MPI's code.
+  virtual int call_mpi(MPI_Request* request) = 0;
+  virtual const char* call_name() const = 0;
+  /// Begins to put what was received to its places on the GPU. Does not block. Throws Error.
+  virtual void begin_delivery(const MPI_Status& status) = 0;
+  /// Whether what was begun has ended. Throws Error.
+  virtual bool settled() = 0;
+  /// The MPI may go on with the host memory that it was given.
+  virtual void leave_to_the_mpi() noexcept = 0;
+  /// Whether the MPI may be asked to take it back.
+  virtual bool may_be_cancelled() const = 0;
+
+  bool proceed();
+
+  const bool is_persistent_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  MPI_Status status_{};
+  Phase phase_ = Phase::inactive;
+  std::optional<Error> failure_;
+};
+
+}  // namespace partita
