@@ -6,15 +6,13 @@
 
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
-#include "two_sided/host_mirror.hpp"
+#include "two_sided/host_mirrors.hpp"
 #include "two_sided/message.hpp"
 
 using namespace partita;
 using namespace partita::capi;
 
-struct Partita_MirrorImpl : HostMirror {
-  using HostMirror::HostMirror;
-};
+struct Partita_StageImpl : HostMirrors {};
 
 namespace {
 
@@ -52,10 +50,10 @@ int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype dataty
   return current != nullptr && place_in(*current, buffer, count, datatype).kind == memory::Kind::device ? 1 : 0;
 }
 
-int Partita_Mirror_make(const void* buffer, int count, const ElementBlock blocks[], int fetch, MPI_Comm comm,
-                        void** host, Partita_Mirror* mirror) {
+int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,
+                      MPI_Comm comm, void** host) {
   return guarded(
-      "Mirror_make", [comm] { return handler_of_argument(comm); },
+      "Stage_add", [comm] { return handler_of_argument(comm); },
       [&] {
         const std::span elements(blocks, static_cast<std::size_t>(count));
         const auto first = std::ranges::find_if(elements, [](const ElementBlock& each) { return each.count > 0; });
@@ -64,19 +62,26 @@ int Partita_Mirror_make(const void* buffer, int count, const ElementBlock blocks
         const memory::Place place =
             place_in(current, shifted(buffer, first->offset_bytes), first->count, first->datatype);
         if (place.kind != memory::Kind::device) return;
+        if (*stage == nullptr) *stage = new Partita_StageImpl;
         auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
-        auto made = std::make_unique<Partita_MirrorImpl>(current.gpu_lanes, place.device, user, elements);
-        if (fetch != 0) made->fetch();
-        *host = made->buffer();
-        *mirror = made.release();
+        *host = (*stage)->add(current.gpu_lanes, place.device, user, elements, use);
       });
 }
 
-int Partita_Mirror_deliver(Partita_Mirror mirror, MPI_Comm comm) {
-  return guarded("Mirror_deliver", [comm] { return handler_of_argument(comm); }, [&] { mirror->deliver(); });
+int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm) {
+  return guarded("Stage_fetch", [comm] { return handler_of_argument(comm); }, [&] { stage->fetch(); });
 }
 
-void Partita_Mirror_free(Partita_Mirror mirror, int is_the_mpis) {
-  const std::unique_ptr<Partita_MirrorImpl> freed(mirror);
-  if (is_the_mpis != 0) freed->leave_to_the_mpi();
+int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm) {
+  return guarded(
+      "Stage_deliver", [comm] { return handler_of_argument(comm); },
+      [&] {
+        stage->begin_delivery();
+        stage->await_delivery();
+      });
+}
+
+void Partita_Stage_free(Partita_Stage stage, int is_the_mpis) {
+  if (is_the_mpis != 0 && stage != nullptr) stage->leave_to_the_mpi();
+  delete stage;
 }

@@ -19,16 +19,19 @@ PARTITA_EXPORT int Partita_is_spent(Partita_Request request);
 /// Whether the elements of a buffer lie in the memory of a GPU. Any thread.
 PARTITA_EXPORT int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype);
 
-/// Host memory that stands for a buffer in GPU memory within one call of the MPI's.
-typedef struct Partita_MirrorImpl* Partita_Mirror;
+/// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
+typedef struct Partita_StageImpl* Partita_Stage;
 
-/// Where `count` blocks of `buffer` lie in the memory of a GPU, as the first that has elements does, makes a mirror of
-/// them: `*host` stands for `buffer`. With `fetch` it holds what lies there now. Elsewhere it stores nothing. An error
-/// is raised on `comm`. Blocks; any thread.
-PARTITA_EXPORT int Partita_Mirror_make(const void* buffer, int count, const partita::ElementBlock blocks[], int fetch,
-                                       MPI_Comm comm, void** host, Partita_Mirror* mirror);
-/// Puts what it holds to its places in the GPU. An error is raised on `comm`. Blocks.
-PARTITA_EXPORT int Partita_Mirror_deliver(Partita_Mirror mirror, MPI_Comm comm);
-/// Frees it; with `is_the_mpis`, that may still use it, its memory stays.
-PARTITA_EXPORT void Partita_Mirror_free(Partita_Mirror mirror, int is_the_mpis);
+/// Where `count` blocks of `buffer` lie in the memory of a GPU, as the first that has elements does, `*host` stands for
+/// `buffer` from now on, and `*stage` is made if it was null. Elsewhere it stores nothing. An error is raised on
+/// `comm`, as those of the next ones. Any thread.
+PARTITA_EXPORT int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count,
+                                     const partita::ElementBlock blocks[], partita::BufferUse use, MPI_Comm comm,
+                                     void** host);
+/// Takes from the GPU what the call reads, before it. Blocks.
+PARTITA_EXPORT int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm);
+/// Puts what it has written to its places on the GPU, behind it. Blocks.
+PARTITA_EXPORT int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm);
+/// Frees it; with `is_the_mpis`, that may still use the host memory, this stays.
+PARTITA_EXPORT void Partita_Stage_free(Partita_Stage stage, int is_the_mpis);
 }

@@ -1,4 +1,4 @@
-// Elements of a buffer: where they lie, how many, and of what datatype.
+// Elements of a buffer: where they lie, how many, of what datatype, and what for.
 #pragma once
 
 #include <mpi.h>
@@ -20,5 +20,8 @@ struct ElementBlock {
   std::int64_t count = 0;
   MPI_Datatype datatype = MPI_DATATYPE_NULL;
 };
+
+/// What a call does with a buffer.
+enum class BufferUse : std::uint8_t { reads, writes, reads_and_writes };
 
 }  // namespace partita

@@ -55,15 +55,17 @@ Blocks at_displacements(int blocks, const Count counts[], const Displacement dis
 class Staging : public CommShape {
  public:
   explicit Staging(MPI_Comm comm) : CommShape(comm), comm_(comm) {}
-  ~Staging();
+  ~Staging() { Partita_Stage_free(stage_, is_the_mpis_ ? 1 : 0); }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
   /// A buffer that the MPI reads.
-  void sends(const void*& buffer, const Blocks& blocks);
+  void sends(const void*& buffer, const Blocks& blocks) { buffer = staged(buffer, blocks, BufferUse::reads); }
   /// One that it writes; `holds_data` where it may leave some as it is, or reads it first: the call is in place, or not
   /// every block has a peer.
-  void receives(void*& buffer, const Blocks& blocks, bool holds_data);
+  void receives(void*& buffer, const Blocks& blocks, bool holds_data) {
+    buffer = staged(buffer, blocks, holds_data ? BufferUse::reads_and_writes : BufferUse::writes);
+  }
   /// The one buffer of MPI_Bcast: the root's is read, the others' are written.
   void broadcasts(void*& buffer, int root, const Blocks& blocks);
 
@@ -81,21 +83,22 @@ class Staging : public CommShape {
   template <class Call>
   int run(Call call) {
     if (code_ != MPI_SUCCESS) return code_;
-    code_ = call();
-    are_the_mpis_ = code_ != MPI_SUCCESS;
-    return are_the_mpis_ ? code_ : deliver();
+    if (stage_ == nullptr) return call();
+    if (const int code = Partita_Stage_fetch(stage_, comm_); code != MPI_SUCCESS) return code;
+    is_the_mpis_ = true;
+    if (const int code = call(); code != MPI_SUCCESS) return code;
+    is_the_mpis_ = false;
+    return Partita_Stage_deliver(stage_, comm_);
   }
 
  private:
   /// What stands for `buffer`.
-  void* mirrored(const void* buffer, const Blocks& blocks, bool fetch, std::vector<Partita_Mirror>& mirrors);
-  int deliver();
+  void* staged(const void* buffer, const Blocks& blocks, BufferUse use);
 
   MPI_Comm comm_;
-  std::vector<Partita_Mirror> sent_;
-  std::vector<Partita_Mirror> received_;
+  Partita_Stage stage_ = nullptr;
   int code_ = MPI_SUCCESS;
-  bool are_the_mpis_ = false;  ///< the mirrors: the call has failed
+  bool is_the_mpis_ = false;  ///< what it has failed to move it may still have in its hands
 };
 
 }  // namespace partita::dropin

@@ -6,10 +6,12 @@
 
 namespace partita {
 
-HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks)
+HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks,
+                       BufferUse use)
     : lanes_(lanes),
       lane_(lanes.of(device)),
       user_(user),
+      use_(use),
       first_byte_(std::numeric_limits<std::int64_t>::max()),
       behind_last_byte_(std::numeric_limits<std::int64_t>::min()) {
   MPI_Datatype known = MPI_DATATYPE_NULL;
@@ -68,6 +70,7 @@ void HostMirror::copy_stretches(bool to_gpu) {
 }
 
 void HostMirror::fetch() {
+  if (use_ == BufferUse::writes) return;
   copy_stretches(false);
   for (const auto& [offset_bytes, count, image] : scattered_) {
     image->fetch();
@@ -76,14 +79,23 @@ void HostMirror::fetch() {
   lanes_.await(*event_);
 }
 
-void HostMirror::deliver() {
+void HostMirror::begin_delivery() {
+  if (use_ == BufferUse::reads) return;
   copy_stretches(true);
   for (const auto& [offset_bytes, count, image] : scattered_) {
     image->layout().pack(at(offset_bytes), 0, count, image->bytes());
     image->begin_delivery(image->size_bytes());
   }
-  for (const Scattered& each : scattered_) each.image->await_delivery();
+}
+
+bool HostMirror::settled() {
+  return event_->passed() &&
+         std::ranges::all_of(scattered_, [](const Scattered& each) { return each.image->settled(); });
+}
+
+void HostMirror::await_delivery() {
   lanes_.await(*event_);
+  for (const Scattered& each : scattered_) each.image->await_delivery();
 }
 
 }  // namespace partita

@@ -16,7 +16,7 @@ namespace partita {
 class HostMirror {
  public:
   /// At least one block has bytes; those without are let out. Throws Error.
-  HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks);
+  HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks, BufferUse use);
   /// No copy is under way any more. Blocks until then.
   ~HostMirror();
   HostMirror(const HostMirror&) = delete;
@@ -25,11 +25,16 @@ class HostMirror {
   /// Stands for the address of the user's buffer: every element lies as far from it. There may be no memory at it.
   void* buffer() const { return at(0); }
 
-  /// Takes the elements from the GPU; they are here on return. Makes progress meanwhile. Throws Error.
+  /// Takes the elements from the GPU, where the call reads them; they are here on return. Makes progress meanwhile.
+  /// Throws Error.
   void fetch();
-  /// Puts the elements to their places on the GPU, and no byte between them; they are there on return. Makes progress
-  /// meanwhile. Throws Error.
-  void deliver();
+  /// Begins to put the elements to their places on the GPU, and no byte between them, where the call writes them. Does
+  /// not block. Throws Error.
+  void begin_delivery();
+  /// Whether that has ended. Does not block. Throws Error where the GPU works no longer.
+  bool settled();
+  /// Returns once it has. Makes progress meanwhile. Throws Error.
+  void await_delivery();
   /// The MPI may read or write the elements until its own end: they stay.
   void leave_to_the_mpi() noexcept { is_the_mpis_ = true; }
 
@@ -54,6 +59,7 @@ class HostMirror {
   GpuLanes& lanes_;
   GpuLane& lane_;
   std::byte* const user_;
+  const BufferUse use_;
   std::vector<Stretch> stretches_;
   std::vector<Scattered> scattered_;
   std::int64_t first_byte_ = 0;
