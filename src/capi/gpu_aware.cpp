@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
 #include "two_sided/host_mirrors.hpp"
 #include "two_sided/message.hpp"
+#include "two_sided/staged_call.hpp"
 
 using namespace partita;
 using namespace partita::capi;
 
-struct Partita_StageImpl : HostMirrors {};
+struct Partita_StageImpl {
+  HostMirrors mirrors;
+};
 
 namespace {
 
@@ -41,8 +45,8 @@ int Partita_mpi_takes_no_gpu_memory(void) {
 
 int Partita_is_spent(Partita_Request request) {
   if (request == PARTITA_REQUEST_NULL) return 0;
-  const Operation& operation = operation_of(request);
-  return !operation.persistent() && operation.goes_on_when_freed() && !operation.active() ? 1 : 0;
+  const auto* const staged = dynamic_cast<const StagedRequest*>(&operation_of(request));
+  return staged != nullptr && !staged->persistent() && !staged->active() ? 1 : 0;
 }
 
 int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
@@ -64,24 +68,33 @@ int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const
         if (place.kind != memory::Kind::device) return;
         if (*stage == nullptr) *stage = new Partita_StageImpl;
         auto* const user = static_cast<std::byte*>(const_cast<void*>(buffer));
-        *host = (*stage)->add(current.gpu_lanes, place.device, user, elements, use);
+        *host = (*stage)->mirrors.add(current.gpu_lanes, place.device, user, elements, use);
       });
 }
 
 int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm) {
-  return guarded("Stage_fetch", [comm] { return handler_of_argument(comm); }, [&] { stage->fetch(); });
+  return guarded("Stage_fetch", [comm] { return handler_of_argument(comm); }, [&] { stage->mirrors.fetch(); });
 }
 
 int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm) {
   return guarded(
       "Stage_deliver", [comm] { return handler_of_argument(comm); },
       [&] {
-        stage->begin_delivery();
-        stage->await_delivery();
+        stage->mirrors.begin_delivery();
+        stage->mirrors.await_delivery();
       });
 }
 
+int Partita_Stage_request(Partita_Stage stage, const CallToStage* call, MPI_Comm comm, Partita_Request* made) {
+  return make_request("Stage_request", comm, made, [&](Runtime& current) {
+    auto staged =
+        std::make_unique<StagedCall>(std::move(stage->mirrors), *call, current.communicators.find_if_known(comm));
+    staged->loop_watch().begin();
+    return staged;
+  });
+}
+
 void Partita_Stage_free(Partita_Stage stage, int is_the_mpis) {
-  if (is_the_mpis != 0 && stage != nullptr) stage->leave_to_the_mpi();
+  if (is_the_mpis != 0 && stage != nullptr) stage->mirrors.leave_to_the_mpi();
   delete stage;
 }

@@ -3,6 +3,7 @@
 
 #include "core/element_block.hpp"
 #include "partita/partita.h"
+#include "two_sided/call_to_stage.hpp"
 
 extern "C" {
 
@@ -13,7 +14,8 @@ PARTITA_EXPORT int Partita_is_gpu_aware(const char** why);
 /// Whether that is so and the MPI says that it takes no GPU memory, which crashes in its own calls then.
 PARTITA_EXPORT int Partita_mpi_takes_no_gpu_memory(void);
 
-/// Whether `request`, which may be null, is that of a nonblocking message that has failed: only a free is left.
+/// Whether `request`, which may be null, is that of a nonblocking call of the MPI's that has failed: only a free is
+/// left.
 PARTITA_EXPORT int Partita_is_spent(Partita_Request request);
 
 /// Whether the elements of a buffer lie in the memory of a GPU. Any thread.
@@ -32,6 +34,9 @@ PARTITA_EXPORT int Partita_Stage_add(Partita_Stage* stage, const void* buffer, i
 PARTITA_EXPORT int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm);
 /// Puts what it has written to its places on the GPU, behind it. Blocks.
 PARTITA_EXPORT int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm);
+/// Makes a call that makes a request, which has the host memory from then on, also where that fails.
+PARTITA_EXPORT int Partita_Stage_request(Partita_Stage stage, const partita::CallToStage* call, MPI_Comm comm,
+                                         Partita_Request* made);
 /// Frees it; with `is_the_mpis`, that may still use the host memory, this stays.
 PARTITA_EXPORT void Partita_Stage_free(Partita_Stage stage, int is_the_mpis);
 }

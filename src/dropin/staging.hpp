@@ -1,4 +1,5 @@
-// Blocking collectives of the MPI's on GPU memory, which they get in host memory (docs/design/gpu-aware.md).
+// Collectives of the MPI's on GPU memory, and a send with a receive, which get it in host memory
+// (docs/design/gpu-aware.md).
 #pragma once
 
 #include <mpi.h>
@@ -91,7 +92,22 @@ class Staging : public CommShape {
     return Partita_Stage_deliver(stage_, comm_);
   }
 
+  /// What a call is that makes a request.
+  enum class Kind { collective, persistent_collective, exchange };
+  /// The same for such a call, `call(request)`, which the program knows as `name`, a text that stays. Buffers in GPU
+  /// memory make it a request of ours.
+  template <class Call>
+  int request(const char* name, Kind kind, MPI_Request* handle, Call call) {
+    if (code_ != MPI_SUCCESS) return code_;
+    if (stage_ == nullptr) return call(handle);
+    return staged_request(
+        {name, kind != Kind::exchange, kind == Kind::persistent_collective,
+         [](void* context, MPI_Request* made) { return (*static_cast<Call*>(context))(made); }, &call},
+        handle);
+  }
+
  private:
+  int staged_request(const CallToStage& call, MPI_Request* handle);
   /// What stands for `buffer`.
   void* staged(const void* buffer, const Blocks& blocks, BufferUse use);
 

@@ -1,13 +1,15 @@
-// The MPI's own blocking collectives on GPU memory: an MPI that knows none of it, with the drop-in in front. Each is
-// made on host memory too, with other buffers, and the two must agree, in the bytes between the elements as well.
+// The MPI's own collectives on GPU memory, in each of their forms: an MPI that knows none of it, with the drop-in in
+// front. Each is made on host memory too, with other buffers, and the two must agree, in the bytes between the elements
+// as well.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "contract/mpi_collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
 #include "support/placed_ints.hpp"
@@ -15,80 +17,8 @@
 namespace partita::test {
 namespace {
 
-/// What one call of a collective is given: two buffers, and counts and displacements for every rank.
-struct Arguments {
-  const void* in = nullptr;
-  void* out = nullptr;
-  int count = 0;
-  int root = 0;
-  MPI_Datatype type = MPI_INT;  ///< an int and a gap, where the test says so
-  int spread = 1;               ///< its extent, in ints
-  Ints counts;                  ///< ascending, by rank: the same on all ranks
-  Ints places;                  ///< with a hole in front of each block
-  Ints bytes;                   ///< the same in bytes
-  std::vector<MPI_Datatype> types;
-  Ints each_own;    ///< so many as this rank has in `counts`, for every rank
-  Ints own_places;  ///< of those
-  Ints own_bytes;   ///< the same in bytes
-};
-
-struct Collective {
-  const char* name;
-  bool has_place;  ///< may be made in place
-  std::function<int(const Arguments&)> call;
-};
-
-const MPI_Comm world = MPI_COMM_WORLD;
-
-int own_count(const Arguments& of) {
-  return of.counts[static_cast<std::size_t>(rank())];
-}
-
-const std::vector<Collective>& collectives() {
-  using A = const Arguments&;
-  static const std::vector<Collective> all = {
-      {"Bcast", false, [](A a) { return MPI_Bcast(a.out, a.count, a.type, a.root, world); }},
-      {"Gather", false, [](A a) { return MPI_Gather(a.in, a.count, a.type, a.out, a.count, a.type, a.root, world); }},
-      {"Gatherv", false,
-       [](A a) {
-         return MPI_Gatherv(a.in, own_count(a), a.type, a.out, a.counts.data(), a.places.data(), a.type, a.root, world);
-       }},
-      {"Scatter", false, [](A a) { return MPI_Scatter(a.in, a.count, a.type, a.out, a.count, a.type, a.root, world); }},
-      {"Scatterv", false,
-       [](A a) {
-         return MPI_Scatterv(a.in, a.counts.data(), a.places.data(), a.type, a.out, own_count(a), a.type, a.root,
-                             world);
-       }},
-      {"Allgather", true, [](A a) { return MPI_Allgather(a.in, a.count, a.type, a.out, a.count, a.type, world); }},
-      {"Allgatherv", true,
-       [](A a) {
-         return MPI_Allgatherv(a.in, own_count(a), a.type, a.out, a.counts.data(), a.places.data(), a.type, world);
-       }},
-      {"Alltoall", true, [](A a) { return MPI_Alltoall(a.in, a.count, a.type, a.out, a.count, a.type, world); }},
-      {"Alltoallv", false,
-       [](A a) {
-         return MPI_Alltoallv(a.in, a.counts.data(), a.places.data(), a.type, a.out, a.each_own.data(),
-                              a.own_places.data(), a.type, world);
-       }},
-      {"Alltoallw", false,
-       [](A a) {
-         return MPI_Alltoallw(a.in, a.counts.data(), a.bytes.data(), a.types.data(), a.out, a.each_own.data(),
-                              a.own_bytes.data(), a.types.data(), world);
-       }},
-      {"Reduce", false, [](A a) { return MPI_Reduce(a.in, a.out, a.count, MPI_INT, MPI_SUM, a.root, world); }},
-      {"Allreduce", true, [](A a) { return MPI_Allreduce(a.in, a.out, a.count, MPI_INT, MPI_SUM, world); }},
-      {"Reduce_scatter", true,
-       [](A a) { return MPI_Reduce_scatter(a.in, a.out, a.counts.data(), MPI_INT, MPI_SUM, world); }},
-      {"Reduce_scatter_block", true,
-       [](A a) { return MPI_Reduce_scatter_block(a.in, a.out, a.count, MPI_INT, MPI_SUM, world); }},
-      {"Scan", true, [](A a) { return MPI_Scan(a.in, a.out, a.count, MPI_INT, MPI_SUM, world); }},
-      {"Exscan", true, [](A a) { return MPI_Exscan(a.in, a.out, a.count, MPI_INT, MPI_SUM, world); }},
-  };
-  return all;
-}
-
-/// The parameter is an entry of collectives().
-class GpuCollective : public testing::TestWithParam<std::size_t> {
+/// The parameters are an entry of mpi_collectives() and a form.
+class GpuCollective : public testing::TestWithParam<std::tuple<std::size_t, int>> {
  protected:
   void SetUp() override {
     ASSERT_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped_));
@@ -96,8 +26,8 @@ class GpuCollective : public testing::TestWithParam<std::size_t> {
   }
   void TearDown() override { MPI_Type_free(&gapped_); }
 
-  Arguments arguments(int count, bool has_gaps, int root) const {
-    Arguments made;
+  CollectiveArguments arguments(int count, bool has_gaps, int root) const {
+    CollectiveArguments made;
     made.count = count;
     made.root = root;
     made.type = has_gaps ? gapped_ : MPI_INT;
@@ -116,21 +46,29 @@ class GpuCollective : public testing::TestWithParam<std::size_t> {
     return made;
   }
   /// Room for whatever the arguments say.
-  static std::size_t size_of(const Arguments& of) {
+  static std::size_t size_of(const CollectiveArguments& of) {
     return static_cast<std::size_t>(of.spread * (ranks() + 1) * (of.count + ranks() + 2));
   }
-  /// One call, out of and into such memories. Returns what is in `out` afterwards.
-  static Ints call(const Collective& collective, Arguments of, Memory in_memory, Memory out_memory, bool in_place) {
+  /// One call, out of and into such memories. Returns what is in `out` afterwards. A persistent one has other values at
+  /// its first start.
+  Ints call(const MpiCollective& collective, CollectiveArguments of, Memory in_memory, Memory out_memory,
+            bool in_place) {
     const int size = static_cast<int>(size_of(of));
-    PlacedInts in(in_memory, counting(size, 1000 * rank()));
-    PlacedInts out(out_memory, counting(size, -1000 * (rank() + 1)));
+    const Ints in_values = counting(size, 1000 * rank());
+    const Ints out_values = counting(size, -1000 * (rank() + 1));
+    const bool starts_twice = form() == Form::persistent;
+    PlacedInts in(in_memory, starts_twice ? counting(size, 5) : in_values);
+    PlacedInts out(out_memory, starts_twice ? counting(size, 6) : out_values);
     of.in = in_place ? MPI_IN_PLACE : in.data();
     of.out = out.data();
-    EXPECT_OK(collective.call(of));
-    EXPECT_EQ(in.get(), counting(size, 1000 * rank()));
+    make(collective, form(), of, [&] {
+      in.set(in_values);
+      out.set(out_values);
+    });
+    EXPECT_EQ(in.get(), in_values);
     return out.get();
   }
-  static void expect_alike(const Collective& collective, const Arguments& of, bool in_place) {
+  void expect_alike(const MpiCollective& collective, const CollectiveArguments& of, bool in_place) {
     SCOPED_TRACE(std::string(collective.name) + (in_place ? ", in place" : "") + ", " + std::to_string(of.count) +
                  " elements" + (of.spread > 1 ? " with gaps" : "") + ", root " + std::to_string(of.root));
     const Ints expected = call(collective, of, Memory::host, Memory::host, in_place);
@@ -143,28 +81,34 @@ class GpuCollective : public testing::TestWithParam<std::size_t> {
     EXPECT_EQ(call(collective, of, Memory::gpu, Memory::host, in_place), expected);
   }
 
+  static const MpiCollective& collective() { return mpi_collectives()[std::get<0>(GetParam())]; }
+  static Form form() { return Form{std::get<1>(GetParam())}; }
+
   MPI_Datatype gapped_ = MPI_DATATYPE_NULL;
 };
 
 TEST_P(GpuCollective, gives_what_it_gives_on_host_memory) {
-  const Collective& collective = collectives()[GetParam()];
 #ifdef OPEN_MPI
-  if (ranks() == 1 && std::string(collective.name) == "Alltoallw")
+  if (ranks() == 1 && std::string(collective().name) == "Alltoallw")
     GTEST_SKIP() << "Open MPI (4.1, 5.0) takes the displacements of one rank alone for elements, not bytes";
 #endif
   for (const int count : {1, 7, 2'000}) {
     for (const bool has_gaps : {false, true}) {
-      const Arguments of = arguments(count, has_gaps, count % ranks());
-      expect_alike(collective, of, false);
-      if (collective.has_place) expect_alike(collective, of, true);
+      const CollectiveArguments of = arguments(count, has_gaps, count % ranks());
+      expect_alike(collective(), of, false);
+      if (collective().has_place) expect_alike(collective(), of, true);
     }
   }
 }
 
-std::string name_of(const testing::TestParamInfo<std::size_t>& info) {
-  return collectives()[info.param].name;
+std::string name_of(const testing::TestParamInfo<GpuCollective::ParamType>& info) {
+  static const char* const names[] = {"", "_nonblocking", "_persistent"};
+  return mpi_collectives()[std::get<0>(info.param)].name + std::string(names[std::get<1>(info.param)]);
 }
-INSTANTIATE_TEST_SUITE_P(All, GpuCollective, testing::Range(std::size_t{0}, collectives().size()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, GpuCollective,
+                         testing::Combine(testing::Range(std::size_t{0}, mpi_collectives().size()),
+                                          testing::Range(0, forms)),
+                         name_of);
 
 /// Where a rooted collective is in place, only the root's call is.
 TEST(GpuCollectives, are_made_in_place_at_the_root) {
@@ -200,6 +144,13 @@ TEST(GpuCollectives, of_neighbourhoods_leave_what_nobody_sends) {
     EXPECT_OK(call(in.data()));
     EXPECT_EQ(in.get(), expected);
   };
+  const auto expect_begun = [&](auto begin) {
+    expect([&](int* in) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      const int code = begin(in, &request);
+      return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+    });
+  };
   expect([&](int* in) { return MPI_Neighbor_allgather(one.data(), 1, MPI_INT, in, 1, MPI_INT, line); });
   expect([&](int* in) {
     return MPI_Neighbor_allgatherv(one.data(), 1, MPI_INT, in, counts.data(), places.data(), MPI_INT, line);
@@ -211,6 +162,23 @@ TEST(GpuCollectives, of_neighbourhoods_leave_what_nobody_sends) {
   });
   expect([&](int* in) {
     return MPI_Neighbor_alltoallw(two.data(), counts.data(), bytes, types, in, counts.data(), bytes, types, line);
+  });
+  expect_begun([&](int* in, MPI_Request* made) {
+    return MPI_Ineighbor_allgather(one.data(), 1, MPI_INT, in, 1, MPI_INT, line, made);
+  });
+  expect_begun([&](int* in, MPI_Request* made) {
+    return MPI_Ineighbor_allgatherv(one.data(), 1, MPI_INT, in, counts.data(), places.data(), MPI_INT, line, made);
+  });
+  expect_begun([&](int* in, MPI_Request* made) {
+    return MPI_Ineighbor_alltoall(two.data(), 1, MPI_INT, in, 1, MPI_INT, line, made);
+  });
+  expect_begun([&](int* in, MPI_Request* made) {
+    return MPI_Ineighbor_alltoallv(two.data(), counts.data(), places.data(), MPI_INT, in, counts.data(), places.data(),
+                                   MPI_INT, line, made);
+  });
+  expect_begun([&](int* in, MPI_Request* made) {
+    return MPI_Ineighbor_alltoallw(two.data(), counts.data(), bytes, types, in, counts.data(), bytes, types, line,
+                                   made);
   });
   ASSERT_OK(MPI_Comm_free(&line));
 }

@@ -36,9 +36,51 @@ TEST(DropinGpuRoute, is_partitas_for_gpu_memory_alone) {
   const std::uint64_t before = FakeGpu::instance().operations();
   ASSERT_OK(MPI_Allgather(out.data(), 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF));
   EXPECT_EQ(FakeGpu::instance().operations() - before, is_off() ? 0 : 2);
+  const std::uint64_t before_begun = FakeGpu::instance().operations();
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Iallgather(out.data(), 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF, &request));
+  ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  EXPECT_EQ(FakeGpu::instance().operations() - before_begun, is_off() ? 0 : 2);
   char on_host[2][8] = {"message", ""};
   EXPECT_EQ(copies_of(on_host[0], on_host[1]), 0);
   EXPECT_STREQ(on_host[1], "message");
+}
+
+TEST(DropinGpuRoute, of_a_nonblocking_collective_ends_with_the_copy_alone) {
+  if (is_off()) GTEST_SKIP() << "the MPI's own";
+  const FakeGpuBuffer in(mapped, 8);
+  FakeGpu::instance().hold_all(true);
+  MPI_Request request = MPI_REQUEST_NULL;
+  EXPECT_OK(MPI_Iallgather("message", 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF, &request));
+  for (int look = 0; look < 20; ++look) {
+    int complete = 1;
+    EXPECT_OK(MPI_Test(&request, &complete, MPI_STATUS_IGNORE));
+    EXPECT_EQ(complete, 0);
+  }
+  FakeGpu::instance().hold_all(false);
+  ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  EXPECT_STREQ(reinterpret_cast<const char*>(in.data()), "message");
+}
+
+/// A GPU that fails fails the call, or the request, which is gone. Its kernels do: elements have gaps.
+TEST(DropinGpuRoute, of_a_nonblocking_collective_may_fail_alone) {
+  if (is_off()) GTEST_SKIP() << "the MPI's own";
+  ErrorsReturn returned(MPI_COMM_SELF);
+  MPI_Datatype gapped = MPI_DATATYPE_NULL;
+  ASSERT_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped));
+  ASSERT_OK(MPI_Type_commit(&gapped));
+  const FakeGpuBuffer memory(mapped, 4 * sizeof(int));
+  int on_host[4] = {1, 2, 3, 4};
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Iallgather(on_host, 2, gapped, memory.data(), 2, gapped, MPI_COMM_SELF, &request));
+  FakeGpu::instance().fail(mapped);
+  EXPECT_ERROR(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "MPI_Wait", "illegal access");
+  EXPECT_EQ(request, MPI_REQUEST_NULL);
+  EXPECT_ERROR(MPI_Iallgather(memory.data(), 2, gapped, on_host, 2, gapped, MPI_COMM_SELF, &request), MPI_ERR_OTHER,
+               "MPI_Iallgather", "illegal access");
+  EXPECT_EQ(request, MPI_REQUEST_NULL);
+  FakeGpu::instance().mend(mapped);
+  ASSERT_OK(MPI_Type_free(&gapped));
 }
 
 /// The fake GPU's memory is host memory in truth, which the MPI takes.

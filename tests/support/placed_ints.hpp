@@ -1,6 +1,7 @@
 // Integers for tests of messages, in host memory or in this rank's GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <vector>
@@ -29,19 +30,24 @@ inline int left() {
 
 enum class Memory { host, gpu };
 
-/// A buffer of integers. get() gives what lies there now.
+/// A buffer of integers, which stays where it is. get() gives what lies there now.
 class PlacedInts {
  public:
   PlacedInts(Memory memory, const Ints& values) : on_host_(values) {
     if (memory == Memory::host) return;
     on_gpu_ = reinterpret_cast<int*>(gpu_allocate(bytes()));
-    gpu_copy(on_gpu_, values.data(), bytes());
+    set(values);
   }
   ~PlacedInts() { gpu_free(on_gpu_); }
   PlacedInts(const PlacedInts&) = delete;
   PlacedInts& operator=(const PlacedInts&) = delete;
 
   int* data() { return on_gpu_ == nullptr ? on_host_.data() : on_gpu_; }
+  /// As many as there are.
+  void set(const Ints& values) {
+    std::ranges::copy(values, on_host_.begin());
+    if (on_gpu_ != nullptr) gpu_copy(on_gpu_, values.data(), bytes());
+  }
   Ints get() {
     if (on_gpu_ != nullptr) gpu_copy(on_host_.data(), on_gpu_, bytes());
     return on_host_;

@@ -1,6 +1,6 @@
-// Blocking collectives and probes where only the calls of the program make progress for Partita: a nonblocking twin and
-// a loop that polls both (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is two checks, unless the
-// job is GPU-aware.
+// The MPI's own collectives, but the persistent ones. Buffers in GPU memory are staged (docs/design/gpu-aware.md). A
+// blocking one is its nonblocking twin and a loop that polls both where only the calls of the program make progress for
+// Partita (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is two checks.
 #include <mpi.h>
 #include <partita/partita.h>
 
@@ -28,6 +28,7 @@ extern "C" {
 
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
+#define LIST(...) __VA_ARGS__
 #define CALL(NAME, TWIN, BUFFERS, PARAMETERS, ...)                                                               \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                                 \
     const auto make = [&] {                                                                                      \
@@ -40,12 +41,21 @@ extern "C" {
       BUFFERS;                                                                                                   \
       return stage.run(make);                                                                                    \
     });                                                                                                          \
+  }                                                                                                              \
+  INTERPOSE_EXPANDED(NAMED(, TWIN))(LIST PARAMETERS, MPI_Request * request) {                                    \
+    const auto make = [&](MPI_Request* made) { return native().NAMED(, TWIN)(__VA_ARGS__, made); };              \
+    if (!takes_gpu_memory()) return make(request);                                                               \
+    return guarded(__func__, [&](const char* call) {                                                             \
+      Staging stage(comm);                                                                                       \
+      BUFFERS;                                                                                                   \
+      return stage.request(call, Staging::Kind::collective, request, make);                                      \
+    });                                                                                                          \
   }
 
 #define NAMED(PREFIX, NAME) PREFIX##NAME
 #define COUNT int
 #define DISPL int
-#include "dropin/blocking_calls.inc"
+#include "dropin/mpi_collective_calls.inc"
 #undef NAMED
 #undef COUNT
 #undef DISPL
@@ -54,37 +64,18 @@ extern "C" {
 #define NAMED(PREFIX, NAME) PREFIX##NAME##_c
 #define COUNT MPI_Count
 #define DISPL MPI_Aint
-#include "dropin/blocking_calls.inc"
+#include "dropin/mpi_collective_calls.inc"
 #undef NAMED
 #undef COUNT
 #undef DISPL
 #endif
 #undef CALL
+#undef LIST
 #undef INTERPOSE_EXPANDED
 
 INTERPOSE(Barrier)(MPI_Comm comm) {
   if (!polls(comm)) return native().Barrier(comm);
   return issue_and_poll([&](MPI_Request* request) { return native().Ibarrier(comm, request); });
-}
-
-INTERPOSE(Probe)(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!must_poll()) return native().Probe(source, tag, comm, status);
-  return look_until_found([&](int* found) { return native().Iprobe(source, tag, comm, found, status); });
-}
-
-INTERPOSE(Iprobe)(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  progress_if_by_caller();
-  return native().Iprobe(source, tag, comm, flag, status);
-}
-
-INTERPOSE(Improbe)(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status) {
-  progress_if_by_caller();
-  return native().Improbe(source, tag, comm, flag, message, status);
-}
-
-INTERPOSE(Mprobe)(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!must_poll()) return native().Mprobe(source, tag, comm, message, status);
-  return look_until_found([&](int* found) { return native().Improbe(source, tag, comm, found, message, status); });
 }
 
 }  // extern "C"

@@ -1,0 +1,23 @@
+#include "two_sided/staged_call.hpp"
+
+#include <fmt/format.h>
+
+namespace partita {
+
+StagedCall::~StagedCall() {
+  if (is_in_mpi()) mirrors_.leave_to_the_mpi();
+}
+
+/// A call that has failed may have begun something.
+int StagedCall::call_mpi(MPI_Request* request) {
+  const int code = call_.make(call_.context, request);
+  if (code != MPI_SUCCESS) mirrors_.leave_to_the_mpi();
+  return code;
+}
+
+std::string StagedCall::explain() const {
+  return fmt::format("{} on GPU memory {}", call_.name,
+                     is_delivered() ? "is complete and its result is copied to the GPU" : "waits for the MPI");
+}
+
+}  // namespace partita
