@@ -14,6 +14,7 @@
 #include "dropin/polling.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/requests.hpp"
+#include "dropin/staging.hpp"
 
 namespace {
 
@@ -81,6 +82,14 @@ int give(const char* call, MPI_Request* request, Begin begin) {
   const int code = begin(&made);
   return code == MPI_SUCCESS ? adopt(made, request) : code;
 }
+
+#if PARTITA_HAS_ISENDRECV
+bool is_nobody(int rank) {
+  return rank == MPI_PROC_NULL;
+}
+/// What is received may leave the end of the buffer as it is, or all of it.
+constexpr bool may_be_shorter = true;
+#endif
 
 }  // namespace
 

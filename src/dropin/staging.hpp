@@ -62,8 +62,8 @@ class Staging : public CommShape {
 
   /// A buffer that the MPI reads.
   void sends(const void*& buffer, const Blocks& blocks) { buffer = staged(buffer, blocks, BufferUse::reads); }
-  /// One that it writes; `holds_data` where it may leave some as it is, or reads it first: the call is in place, or not
-  /// every block has a peer.
+  /// One that it writes; `holds_data` where it may leave some as it is, or reads it first: the call is in place, not
+  /// every block has a peer, or a message may be shorter than its buffer.
   void receives(void*& buffer, const Blocks& blocks, bool holds_data) {
     buffer = staged(buffer, blocks, holds_data ? BufferUse::reads_and_writes : BufferUse::writes);
   }

@@ -2,11 +2,14 @@
 // and partitioned ones in every completion call.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/partita.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "mpi/dropin_ring.hpp"
@@ -264,6 +267,101 @@ TEST(GpuNonblocking, have_large_counts) {
   ASSERT_OK(MPI_Ibcast_c(memory.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
   ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   EXPECT_EQ(memory.get(), Ints{7});
+}
+#endif
+
+#if MPI_VERSION >= 4
+/// A send and a receive in one request, between memories of any kind.
+class GpuExchange : public testing::TestWithParam<std::tuple<Memory, Memory>> {
+ protected:
+  static constexpr int count = 5'000;
+  /// The status is the MPI's, which MPICH 5.0 leaves empty.
+  static void wait(MPI_Request& request) {
+    EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    EXPECT_EQ(request, MPI_REQUEST_NULL);
+  }
+};
+
+TEST_P(GpuExchange, moves_both_ways) {
+  PlacedInts out(std::get<0>(GetParam()), counting(count, rank()));
+  PlacedInts in(std::get<1>(GetParam()), Ints(count, -1));
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Isendrecv(out.data(), count, MPI_INT, right(), 3, in.data(), count, MPI_INT, left(), 3, MPI_COMM_WORLD,
+                          &request));
+  wait(request);
+  EXPECT_EQ(in.get(), counting(count, left()));
+  EXPECT_EQ(out.get(), counting(count, rank()));
+}
+
+/// The end of the buffer stays as it is.
+TEST_P(GpuExchange, may_bring_less_than_the_buffer_takes) {
+  PlacedInts out(std::get<0>(GetParam()), {rank(), 5});
+  PlacedInts in(std::get<1>(GetParam()), {-1, -2, -3});
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Isendrecv_c(out.data(), 1, MPI_INT, right(), 3, in.data(), 3, MPI_INT, MPI_ANY_SOURCE, 3,
+                            MPI_COMM_WORLD, &request));
+  wait(request);
+  EXPECT_EQ(in.get(), (Ints{left(), -2, -3}));
+}
+
+TEST_P(GpuExchange, may_replace_what_it_sends) {
+  PlacedInts values(std::get<0>(GetParam()), counting(count, rank()));
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Isendrecv_replace(values.data(), count, MPI_INT, right(), 3, left(), 3, MPI_COMM_WORLD, &request));
+  wait(request);
+  EXPECT_EQ(values.get(), counting(count, left()));
+}
+
+TEST_P(GpuExchange, keeps_gaps_of_datatypes) {
+  MPI_Datatype column = MPI_DATATYPE_NULL;
+  ASSERT_OK(MPI_Type_vector(2, 1, 3, MPI_INT, &column));
+  ASSERT_OK(MPI_Type_commit(&column));
+  PlacedInts out(std::get<0>(GetParam()), counting(6, 100 * rank()));
+  PlacedInts in(std::get<1>(GetParam()), Ints(6, -1));
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Isendrecv(out.data() + 1, 1, column, right(), 3, in.data() + 2, 1, column, left(), 3, MPI_COMM_WORLD,
+                          &request));
+  ASSERT_OK(MPI_Type_free(&column));
+  wait(request);
+  EXPECT_EQ(in.get(), (Ints{-1, -1, 100 * left() + 1, -1, -1, 100 * left() + 4}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuExchange,
+                         testing::Combine(testing::Values(Memory::host, Memory::gpu),
+                                          testing::Values(Memory::host, Memory::gpu)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) == Memory::gpu ? "gpu" : "host") +
+                                  (std::get<1>(info.param) == Memory::gpu ? "_to_gpu" : "_to_host");
+                         });
+
+/// With nobody on one side the other one is an ordinary message; with nobody at all nothing is looked at.
+TEST(GpuExchanges, may_have_nobody_on_a_side) {
+  PlacedInts out(Memory::gpu, {rank()});
+  PlacedInts in(Memory::gpu, {-1});
+  const int next = rank() == ranks() - 1 ? MPI_PROC_NULL : rank() + 1;
+  const int previous = rank() == 0 ? MPI_PROC_NULL : rank() - 1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(
+      MPI_Isendrecv(out.data(), 1, MPI_INT, next, 3, in.data(), 1, MPI_INT, previous, 3, MPI_COMM_WORLD, &request));
+  EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  EXPECT_EQ(in.get(), Ints{rank() - 1});
+  ASSERT_OK(MPI_Isendrecv_replace(out.data(), 1, MPI_INT, next, 3, previous, 3, MPI_COMM_WORLD, &request));
+  EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  EXPECT_EQ(out.get(), Ints{rank() == 0 ? 0 : rank() - 1});
+}
+
+/// As that of any message, the request may be freed while it is active.
+TEST(GpuExchanges, go_on_when_their_requests_are_freed) {
+  PlacedInts out(Memory::gpu, {rank()});
+  PlacedInts in(Memory::gpu, {-1});
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_OK(
+      MPI_Isendrecv(out.data(), 1, MPI_INT, right(), 3, in.data(), 1, MPI_INT, left(), 3, MPI_COMM_WORLD, &request));
+  ASSERT_OK(MPI_Request_free(&request));
+  EXPECT_EQ(request, MPI_REQUEST_NULL);
+  for (int pending = 1; pending != 0; std::this_thread::yield()) ASSERT_OK(Partita_Progress(&pending));
+  EXPECT_EQ(in.get(), Ints{left()});
+  harness_barrier();
 }
 #endif
 
