@@ -29,6 +29,11 @@ memory::Place place_in(Runtime& runtime, const void* buffer, MPI_Count count, MP
   }
 }
 
+/// Null for other requests, and for none.
+const StagedRequest* staged_of(Partita_Request request) {
+  return request == PARTITA_REQUEST_NULL ? nullptr : dynamic_cast<const StagedRequest*>(&operation_of(request));
+}
+
 }  // namespace
 
 int Partita_is_gpu_aware(const char** why) {
@@ -38,15 +43,18 @@ int Partita_is_gpu_aware(const char** why) {
   return current->gpu_awareness.on ? 1 : 0;
 }
 
-int Partita_mpi_takes_no_gpu_memory(void) {
-  Runtime* const current = current_runtime();
-  return current != nullptr && current->gpu_awareness.on && current->gpu_awareness.mpi_takes_none ? 1 : 0;
+int Partita_is_spent(Partita_Request request) {
+  const StagedRequest* const staged = staged_of(request);
+  return staged != nullptr && !staged->persistent() && !staged->active() ? 1 : 0;
 }
 
-int Partita_is_spent(Partita_Request request) {
-  if (request == PARTITA_REQUEST_NULL) return 0;
-  const auto* const staged = dynamic_cast<const StagedRequest*>(&operation_of(request));
-  return staged != nullptr && !staged->persistent() && !staged->active() ? 1 : 0;
+int Partita_is_staged(Partita_Request request) {
+  const StagedRequest* const staged = staged_of(request);
+  return staged != nullptr && staged->persistent() ? 1 : 0;
+}
+
+int Partita_is_active(Partita_Request request) {
+  return operation_of(request).active() ? 1 : 0;
 }
 
 int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {

@@ -4,6 +4,7 @@
 #include "core/element_block.hpp"
 #include "partita/partita.h"
 #include "two_sided/call_to_stage.hpp"
+#include "two_sided/message_call.hpp"
 
 extern "C" {
 
@@ -11,15 +12,21 @@ extern "C" {
 /// this rank's reason and lives as long as the runtime. 0 outside Partita_Init … Partita_Finalize.
 PARTITA_EXPORT int Partita_is_gpu_aware(const char** why);
 
-/// Whether that is so and the MPI says that it takes no GPU memory, which crashes in its own calls then.
-PARTITA_EXPORT int Partita_mpi_takes_no_gpu_memory(void);
-
 /// Whether `request`, which may be null, is that of a nonblocking call of the MPI's that has failed: only a free is
 /// left.
 PARTITA_EXPORT int Partita_is_spent(Partita_Request request);
 
 /// Whether the elements of a buffer lie in the memory of a GPU. Any thread.
 PARTITA_EXPORT int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype);
+
+/// A persistent message of the MPI's, each start of which is staged where its buffer lies in the memory of a GPU.
+PARTITA_EXPORT int Partita_Staged_init(partita::MessageCall call, const void* buf, MPI_Count count,
+                                       MPI_Datatype datatype, int rank, int tag, MPI_Comm comm,
+                                       Partita_Request* request);
+/// Whether `request`, which may be null, is a persistent one of the MPI's that is staged: nobody has matched it.
+PARTITA_EXPORT int Partita_is_staged(Partita_Request request);
+/// Whether it has been started and not completed.
+PARTITA_EXPORT int Partita_is_active(Partita_Request request);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;

@@ -1,6 +1,7 @@
 // The C face of nonblocking messages (MPI-4, sections 3.7.2 and 3.8.2).
 #include "two_sided/message.hpp"
 
+#include "capi/gpu_aware.hpp"
 #include "capi/requests.hpp"
 
 using namespace partita;
@@ -18,39 +19,37 @@ int make_message(const char* name, const TwoSidedArguments& arguments, Partita_R
   });
 }
 
-int make_send(const char* name, MessageCall call, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
-              int tag, MPI_Comm comm, Partita_Request* request) {
+int make_for(const char* name, MessageCall call, const void* buf, MPI_Count count, MPI_Datatype datatype, int rank,
+             int tag, MPI_Comm comm, Partita_Request* request) {
   auto* const buffer = static_cast<std::byte*>(const_cast<void*>(buf));
-  return make_message(name, {call, buffer, count, datatype, dest, tag, comm, nullptr}, request);
+  return make_message(name, {call, buffer, count, datatype, rank, tag, comm, nullptr}, request);
 }
 
 }  // namespace
 
 int Partita_Isend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                   Partita_Request* request) {
-  return make_send("Isend", MessageCall::isend, buf, count, datatype, dest, tag, comm, request);
+  return make_for("Isend", MessageCall::isend, buf, count, datatype, dest, tag, comm, request);
 }
 
 int Partita_Issend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                    Partita_Request* request) {
-  return make_send("Issend", MessageCall::issend, buf, count, datatype, dest, tag, comm, request);
+  return make_for("Issend", MessageCall::issend, buf, count, datatype, dest, tag, comm, request);
 }
 
 int Partita_Irsend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                    Partita_Request* request) {
-  return make_send("Irsend", MessageCall::irsend, buf, count, datatype, dest, tag, comm, request);
+  return make_for("Irsend", MessageCall::irsend, buf, count, datatype, dest, tag, comm, request);
 }
 
 int Partita_Ibsend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                    Partita_Request* request) {
-  return make_send("Ibsend", MessageCall::ibsend, buf, count, datatype, dest, tag, comm, request);
+  return make_for("Ibsend", MessageCall::ibsend, buf, count, datatype, dest, tag, comm, request);
 }
 
 int Partita_Irecv(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                   Partita_Request* request) {
-  return make_message("Irecv",
-                      {MessageCall::irecv, static_cast<std::byte*>(buf), count, datatype, source, tag, comm, nullptr},
-                      request);
+  return make_for("Irecv", MessageCall::irecv, buf, count, datatype, source, tag, comm, request);
 }
 
 int Partita_Imrecv(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message, Partita_Request* request) {
@@ -58,6 +57,11 @@ int Partita_Imrecv(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Messag
                       {MessageCall::imrecv, static_cast<std::byte*>(buf), count, datatype, MPI_ANY_SOURCE, MPI_ANY_TAG,
                        MPI_COMM_NULL, message},
                       request);
+}
+
+int Partita_Staged_init(MessageCall call, const void* buf, MPI_Count count, MPI_Datatype datatype, int rank, int tag,
+                        MPI_Comm comm, Partita_Request* request) {
+  return make_for("Staged_init", call, buf, count, datatype, rank, tag, comm, request);
 }
 
 int Partita_Cancel(Partita_Request* request) {

@@ -12,18 +12,15 @@ namespace partita::dropin {
 
 namespace internal {
 inline constinit std::atomic<bool> takes_gpu_memory{false};
-inline constinit std::atomic<bool> refuses_gpu_memory{false};
 }  // namespace internal
 
 /// The runtime has started: what the ranks have agreed on holds.
 inline void open_gpu_awareness() {
   internal::takes_gpu_memory.store(Partita_is_gpu_aware(nullptr) != 0, std::memory_order_relaxed);
-  internal::refuses_gpu_memory.store(Partita_mpi_takes_no_gpu_memory() != 0, std::memory_order_relaxed);
 }
 /// It ends.
 inline void close_gpu_awareness() {
   internal::takes_gpu_memory.store(false, std::memory_order_relaxed);
-  internal::refuses_gpu_memory.store(false, std::memory_order_relaxed);
 }
 
 /// Whether buffers in the memory of a GPU are Partita's to move, since the MPI would not take them. One load.
@@ -34,18 +31,5 @@ inline bool takes_gpu_memory() {
 inline bool is_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
   return takes_gpu_memory() && Partita_lies_in_gpu(buffer, count, datatype) != 0;
 }
-
-/// Whether the MPI says that it takes no GPU memory: what Partita does not make for it is refused.
-inline bool refuses_gpu_memory() {
-  return internal::refuses_gpu_memory.load(std::memory_order_relaxed);
-}
-/// Whether a buffer of so many elements, 0 where it means nothing on this rank, must not reach the MPI for that. One
-/// load where that is off.
-inline bool must_be_refused(const void* buffer, MPI_Count count) {
-  return refuses_gpu_memory() && count > 0 && buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM &&
-         Partita_lies_in_gpu(buffer, 1, MPI_BYTE) != 0;
-}
-/// Refuses such a buffer. `instead` says what Partita takes.
-int refuse_gpu_memory(const char* call, const char* instead);
 
 }  // namespace partita::dropin

@@ -1,4 +1,5 @@
 // Ordinary persistent requests (MPI-4, section 3.9): the MPI makes and moves them, until the program has them matched.
+// Each start of one in GPU memory is staged (docs/design/gpu-aware.md).
 #include <fmt/format.h>
 #include <mpi.h>
 #include <partita/partita.h>
@@ -13,8 +14,10 @@
 #include "dropin/progress.hpp"
 #include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
+#include "dropin/requests.hpp"
 
 using namespace partita::dropin;
+using partita::MessageCall;
 
 namespace {
 
@@ -29,9 +32,6 @@ class Message final : public Record {
 
   int make(Partita_Request* made) const override {
     return init_(buffer_, count_, datatype_.moved(), rank_, tag_, comm_, made);
-  }
-  bool must_be_refused() const override {
-    return rank_ != MPI_PROC_NULL && partita::dropin::must_be_refused(buffer_, count_);
   }
 
  private:
@@ -56,7 +56,20 @@ constexpr Init<const void*> rsend = &Partita_Rsend_init;
 constexpr Init<const void*> ssend = &Partita_Ssend_init;
 constexpr Init<const void*> bsend = &buffered;
 
-/// Where there is no memory for a record the request stays the MPI's for good.
+/// The MPI's request, made by `call_mpi()`, or in GPU memory one of ours that has it.
+template <class Call>
+int made(const char* name, MessageCall call, const void* buffer, MPI_Count count, MPI_Datatype datatype, int rank,
+         int tag, MPI_Comm comm, MPI_Request* request, Call call_mpi) {
+  if (rank == MPI_PROC_NULL || !is_in_gpu(buffer, count, datatype)) return call_mpi();
+  const Calling calling(name);
+  if (request == nullptr) return refuse_null_pointer(name, "request");
+  some_may_linger();  // it may be freed while it is active
+  Partita_Request staged = PARTITA_REQUEST_NULL;
+  const int code = Partita_Staged_init(call, buffer, count, datatype, rank, tag, comm, &staged);
+  return code == MPI_SUCCESS ? adopt(staged, request) : code;
+}
+
+/// Where there is no memory for a record the request cannot be matched.
 template <class Buffer>
 int noted(int code, const MPI_Request* request, Init<Buffer> init, Buffer buffer, MPI_Count count,
           MPI_Datatype datatype, int rank, int tag, MPI_Comm comm) {
@@ -72,29 +85,26 @@ int noted(int code, const MPI_Request* request, Init<Buffer> init, Buffer buffer
 
 extern "C" {
 
-#define SEND_OF(CALL, NAME, COUNT)                                                                                   \
-  INTERPOSE(NAME)(const void* buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,             \
-                  MPI_Request* request) {                                                                            \
-    return noted(native().NAME(buf, count, datatype, dest, tag, comm, request), request, CALL, buf, count, datatype, \
-                 dest, tag, comm);                                                                                   \
-  }
-#define RECEIVE_OF(NAME, COUNT)                                                                                     \
-  INTERPOSE(NAME)(void* buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,                \
-                  MPI_Request* request) {                                                                           \
-    return noted(native().NAME(buf, count, datatype, source, tag, comm, request), request, &Partita_Recv_init, buf, \
-                 count, datatype, source, tag, comm);                                                               \
+/// Both kinds, and what makes one anew.
+#define MESSAGE_OF(CALL, INIT, NAME, BUFFER, COUNT)                                                           \
+  INTERPOSE(NAME)(BUFFER buf, COUNT count, MPI_Datatype datatype, int peer, int tag, MPI_Comm comm,           \
+                  MPI_Request* request) {                                                                     \
+    const int code = made(__func__, MessageCall::CALL##_init, buf, count, datatype, peer, tag, comm, request, \
+                          [&] { return native().NAME(buf, count, datatype, peer, tag, comm, request); });     \
+    return noted<BUFFER>(code, request, INIT, buf, count, datatype, peer, tag, comm);                         \
   }
 
-#define SEND(CALL, NAME) SEND_OF(CALL, NAME, int)
+#define SEND(CALL, NAME) MESSAGE_OF(CALL, CALL, NAME, const void*, int)
 #include "dropin/persistent_calls.inc"
 #undef SEND
-RECEIVE_OF(Recv_init, int)
+MESSAGE_OF(recv, &Partita_Recv_init, Recv_init, void*, int)
 
 #if PARTITA_HAS_LARGE_COUNTS
-#define SEND(CALL, NAME) SEND_OF(CALL, NAME##_c, MPI_Count)
+#define SEND(CALL, NAME) MESSAGE_OF(CALL, CALL, NAME##_c, const void*, MPI_Count)
 #include "dropin/persistent_calls.inc"
 #undef SEND
-RECEIVE_OF(Recv_init_c, MPI_Count)
+MESSAGE_OF(recv, &Partita_Recv_init, Recv_init_c, void*, MPI_Count)
 #endif
+#undef MESSAGE_OF
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capi/gpu_aware.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/native.hpp"
 #include "dropin/records.hpp"
@@ -33,9 +34,25 @@ int refuse_array(const char* call, int count, const MPI_Request requests[]) {
   return MPI_SUCCESS;
 }
 
+/// The request of ours that `handle` stands for, but for one that is staged (gpu-aware.md): that is the MPI's, with a
+/// record, until it is matched.
+Partita_Request matched(MPI_Request handle) {
+  const Partita_Request found = ours(handle);
+  return Partita_is_staged(found) != 0 ? PARTITA_REQUEST_NULL : found;
+}
+
+/// Frees the MPI's request, which may be complete, though nobody has waited for it.
+int free_theirs(MPI_Request request, const Record& record) {
+  if (const Partita_Request staged = ours(request); staged != PARTITA_REQUEST_NULL) return release(staged, &request);
+  if (!record.is_collective() || record.was_started()) native().Wait(&request, MPI_STATUS_IGNORE);
+  return native().Request_free(&request);
+}
+
 /// Whether the MPI has started the request: one that is complete, though nobody has waited for it, has a status, unless
 /// it is a send, or MPICH has been asked before (it tells once); then it passes for inactive.
 bool is_active(MPI_Request request, const Record& record) {
+  if (const Partita_Request staged = ours(request); staged != PARTITA_REQUEST_NULL)
+    return Partita_is_active(staged) != 0;
   if (record.is_collective() && !record.was_started()) return false;
   MPI_Status status;
   int complete = 0;
@@ -93,7 +110,7 @@ int OwnRequests::find(const char* call) {
     const int place = static_cast<int>(i);
     const MPI_Request request = requests_[i];
     if (request == MPI_REQUEST_NULL) return refuse_request(call, place, "MPI_REQUEST_NULL");
-    own_.push_back(ours(request));
+    own_.push_back(matched(request));
     records_.push_back(own_[i] == PARTITA_REQUEST_NULL ? find_record(request) : nullptr);
     if (own_[i] == PARTITA_REQUEST_NULL && !records_[i]) {
       return refuse_request(
@@ -130,12 +147,11 @@ int OwnRequests::make(bool collectives) {
 int OwnRequests::replace() {
   int code = MPI_SUCCESS;
   for (const Made& made : made_) {
-    MPI_Request theirs = requests_[made.places.front()];
+    const MPI_Request theirs = requests_[made.places.front()];
     stand_for(made.handle, made.request);
     for (const std::size_t place : made.places) handles_[place] = made.handle;
-    const Record& record = *records_[made.places.front()];
-    if (!record.is_collective() || record.was_started()) native().Wait(&theirs, MPI_STATUS_IGNORE);
-    if (const int freed = replace_with_record(&theirs, made.handle); freed != MPI_SUCCESS) code = freed;
+    move_record(theirs, made.handle);
+    if (const int freed = free_theirs(theirs, *records_[made.places.front()]); freed != MPI_SUCCESS) code = freed;
   }
   made_.clear();
   return code;
@@ -172,7 +188,7 @@ int enqueue_all(const char* call, int count, const MPI_Request* requests, Enqueu
   if (const int code = refuse_array(call, count, requests); code != MPI_SUCCESS) return code;
   std::vector<Partita_Request> own;
   for (int i = 0; i < count; ++i) {
-    own.push_back(ours(requests[i]));
+    own.push_back(matched(requests[i]));
     if (own.back() != PARTITA_REQUEST_NULL) continue;
     if (requests[i] == MPI_REQUEST_NULL) return refuse_request(call, i, "MPI_REQUEST_NULL");
     const char* const what = find_record(requests[i]) ? "not matched" : never_matched;
@@ -226,7 +242,7 @@ int Partita_mpi_Imatchall(int count, MPI_Request requests[], MPI_Request* matchi
 
 int Partita_mpi_Is_matched(MPI_Request request, int* flag) {
   return guarded("MPIX_Is_matched", [=](const char* call) {
-    const Partita_Request found = ours(request);
+    const Partita_Request found = matched(request);
     return found != PARTITA_REQUEST_NULL ? Partita_Is_matched(found, flag) : look_at_foreign(call, request, flag);
   });
 }

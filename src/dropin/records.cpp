@@ -79,12 +79,12 @@ int free_with_record(MPI_Request* request) {
   return code;
 }
 
-int replace_with_record(MPI_Request* request, MPI_Request handle) {
+void move_record(MPI_Request request, MPI_Request handle) {
   Records::Map::node_type ended;  // behind the lock
   {
     Records& all = records();
     const std::lock_guard lock(all.mutex);
-    Records::Map::node_type record = all.by_handle.extract(key_of(*request));
+    Records::Map::node_type record = all.by_handle.extract(key_of(request));
     if (!record.empty() && record.mapped()->is_collective()) {
       record.key() = key_of(handle);
       all.by_handle.insert(std::move(record));  // as many entries as before, so it needs no memory
@@ -93,7 +93,6 @@ int replace_with_record(MPI_Request* request, MPI_Request handle) {
     }
   }
   if (!ended.empty()) record_count.fetch_sub(1, std::memory_order_relaxed);
-  return native().Request_free(request);
 }
 
 void drop_record(MPI_Request handle) {

@@ -22,9 +22,6 @@ class Record {
   /// A collective's request looks for its peers once it is made, and uses what the record holds until it is freed.
   virtual bool is_collective() const { return false; }
 
-  /// Whether a buffer of it must not reach the MPI (dropin/gpu_aware.hpp).
-  virtual bool must_be_refused() const { return false; }
-
   /// Whether the MPI has started its request: MPICH 4.0 says of a collective that was not yet that it is incomplete.
   bool was_started() const { return was_started_.load(std::memory_order_relaxed); }
   void note_start() const { was_started_.store(true, std::memory_order_relaxed); }
@@ -42,9 +39,9 @@ void note_start(MPI_Request request);
 /// Frees a request that the MPI has, and the record of it; a request that the MPI refuses to free keeps its record.
 /// Costs one load while there are no records.
 int free_with_record(MPI_Request* request);
-/// The same where `handle` stands for the request that the record has made. The record of a collective is that one's
-/// then, until drop_record. Needs no memory.
-int replace_with_record(MPI_Request* request, MPI_Request handle);
+/// `handle` stands for the request that the record of `request` has made: the record of a collective is that one's now,
+/// until drop_record, another one ends. Before `request` is freed. Needs no memory.
+void move_record(MPI_Request request, MPI_Request handle);
 /// Ends the record of a request of ours, if it has one, once the request is gone. Costs one load while there are none.
 void drop_record(MPI_Request handle);
 /// Ends all records, whose datatypes would outlive the MPI.

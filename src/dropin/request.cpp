@@ -2,10 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include <algorithm>
-
 #include "dropin/calling.hpp"
-#include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/progress.hpp"
@@ -16,17 +13,6 @@
 using namespace partita::dropin;
 
 namespace {
-
-bool any_must_be_refused(int count, const MPI_Request requests[]) {
-  return std::any_of(requests, requests + count, [](MPI_Request each) {
-    const auto record = refuses_gpu_memory() ? find_record(each) : nullptr;
-    return record != nullptr && record->must_be_refused();
-  });
-}
-
-int refuse_start(const char* call) {
-  return refuse_gpu_memory(call, "a persistent request that MPIX_Match has matched");
-}
 
 /// Null handles stay among the MPI's, which says what is wrong with them.
 int start_all(int count, MPI_Request requests[]) {
@@ -42,7 +28,6 @@ int start_all(int count, MPI_Request requests[]) {
     }
   }
   if (foreign.count > 0) {
-    if (any_must_be_refused(foreign.count, foreign.requests)) return refuse_start("MPI_Startall");
     for (int i = 0; i < foreign.count; ++i) note_start(foreign.requests[i]);
     if (const int code = native().Startall(foreign.count, foreign.requests); code != MPI_SUCCESS) return code;
   }
@@ -57,16 +42,14 @@ INTERPOSE(Start)(MPI_Request* request) {
   const Calling calling(__func__);
   Partita_Request found = ours(request);
   if (found != PARTITA_REQUEST_NULL) return Partita_Start(&found);
-  if (request != nullptr && any_must_be_refused(1, request)) return refuse_start(__func__);
   if (request != nullptr) note_start(*request);
   return native().Start(request);
 }
 
 INTERPOSE(Startall)(int count, MPI_Request requests[]) {
-  return guarded(__func__, [=](const char* call) {
+  return guarded(__func__, [=](const char*) {
     if (count <= 0 || requests == nullptr) return native().Startall(count, requests);
     if (!nothing_is_ours()) return start_all(count, requests);
-    if (any_must_be_refused(count, requests)) return refuse_start(call);
     for (int i = 0; i < count; ++i) note_start(requests[i]);
     return native().Startall(count, requests);
   });

@@ -31,13 +31,12 @@ std::optional<bool> mpi_takes_cuda_memory() {
 }
 
 GpuAwareness wish_of(GpuAware setting) {
+  if (setting == GpuAware::off) return {false, "PARTITA_GPU_AWARE is off"};
+  if (setting == GpuAware::on) return {true, "PARTITA_GPU_AWARE is on"};
   const std::optional<bool> answer = mpi_takes_cuda_memory();
-  const bool takes_none = answer == false;
-  if (setting == GpuAware::off) return {false, takes_none, "PARTITA_GPU_AWARE is off"};
-  if (setting == GpuAware::on) return {true, takes_none, "PARTITA_GPU_AWARE is on"};
-  if (!answer) return {true, false, "the MPI does not say whether it takes GPU memory"};
-  if (*answer) return {false, false, "the MPI takes GPU memory itself"};
-  return {true, true, "the MPI says that it takes no GPU memory"};
+  if (!answer) return {true, "the MPI does not say whether it takes GPU memory"};
+  if (*answer) return {false, "the MPI takes GPU memory itself"};
+  return {true, "the MPI says that it takes no GPU memory"};
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world
   GpuAwareness wish = wish_of(settings.gpu_aware);
   int all_on = wish.on ? 1 : 0;
   PARTITA_MPI(Allreduce(MPI_IN_PLACE, &all_on, 1, MPI_INT, MPI_MIN, world.control()));
-  if (wish.on && all_on == 0) return {false, wish.mpi_takes_none, "another rank of the job has it off"};
+  if (wish.on && all_on == 0) return {false, "another rank of the job has it off"};
   return wish;
 }
 

@@ -9,9 +9,8 @@
 namespace partita {
 
 struct GpuAwareness {
-  bool on = false;              ///< the drop-in gives GPU memory to Partita
-  bool mpi_takes_none = false;  ///< the MPI of this rank says so
-  std::string why;              ///< this rank's reason; a clause
+  bool on = false;  ///< the drop-in gives GPU memory to Partita
+  std::string why;  ///< this rank's reason; a clause
 };
 
 /// The same answer on all ranks: Partita takes GPU memory where no rank is against it, by its setting or because its

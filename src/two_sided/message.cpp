@@ -16,12 +16,17 @@ struct Name {
 };
 
 const Name& name_of(MessageCall call) {
-  static constexpr std::array<Name, 6> names = {{{"isend", "MPI_Isend", "send"},
-                                                 {"issend", "MPI_Issend", "synchronous send"},
-                                                 {"irsend", "MPI_Irsend", "ready send"},
-                                                 {"ibsend", "MPI_Ibsend", "buffered send"},
-                                                 {"irecv", "MPI_Irecv", "receive"},
-                                                 {"imrecv", "MPI_Imrecv", "receive of a probed message"}}};
+  static constexpr std::array<Name, 11> names = {{{"isend", "MPI_Isend", "send"},
+                                                  {"issend", "MPI_Issend", "synchronous send"},
+                                                  {"irsend", "MPI_Irsend", "ready send"},
+                                                  {"ibsend", "MPI_Ibsend", "buffered send"},
+                                                  {"irecv", "MPI_Irecv", "receive"},
+                                                  {"imrecv", "MPI_Imrecv", "receive of a probed message"},
+                                                  {"send_init", "MPI_Send_init", "persistent send"},
+                                                  {"ssend_init", "MPI_Ssend_init", "persistent synchronous send"},
+                                                  {"rsend_init", "MPI_Rsend_init", "persistent ready send"},
+                                                  {"bsend_init", "MPI_Bsend_init", "persistent buffered send"},
+                                                  {"recv_init", "MPI_Recv_init", "persistent receive"}}};
   return names[static_cast<std::size_t>(call)];
 }
 
@@ -45,7 +50,7 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,
                                  std::shared_ptr<Communicator> communicator)
-    : StagedRequest(false, std::move(communicator)), arguments_(arguments) {
+    : StagedRequest(is_persistent(arguments.call), std::move(communicator)), arguments_(arguments) {
   if (!is_matched_receive() && arguments.rank == MPI_PROC_NULL) return;
   const memory::Place place =
       place_of_elements(lanes.device_memory(), arguments.buffer, arguments.count, arguments.datatype);
@@ -93,6 +98,16 @@ int TwoSidedMessage::call_mpi(void* buffer, int count, MPI_Datatype datatype, MP
       return native::Irecv(buffer, count, datatype, rank, tag, comm, request);
     case MessageCall::imrecv:
       return native::Imrecv(buffer, count, datatype, message, request);
+    case MessageCall::send_init:
+      return native::Send_init(buffer, count, datatype, rank, tag, comm, request);
+    case MessageCall::ssend_init:
+      return native::Ssend_init(buffer, count, datatype, rank, tag, comm, request);
+    case MessageCall::rsend_init:
+      return native::Rsend_init(buffer, count, datatype, rank, tag, comm, request);
+    case MessageCall::bsend_init:
+      return native::Bsend_init(buffer, count, datatype, rank, tag, comm, request);
+    case MessageCall::recv_init:
+      return native::Recv_init(buffer, count, datatype, rank, tag, comm, request);
   }
   return MPI_ERR_INTERN;
 }

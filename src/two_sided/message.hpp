@@ -1,21 +1,19 @@
-// Nonblocking messages of the MPI's (MPI-4, sections 3.7.2 and 3.8.2) whose buffers may lie in GPU memory.
+// Nonblocking and persistent messages of the MPI's (MPI-4, sections 3.7.2, 3.8.2 and 3.9) whose buffers may lie in GPU
+// memory.
 #pragma once
 
 #include <mpi.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "memory/device.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/message_call.hpp"
 #include "two_sided/staged_request.hpp"
 
 namespace partita {
-
-/// The call of the MPI's that a message stands for.
-enum class MessageCall : std::uint8_t { isend, issend, irsend, ibsend, irecv, imrecv };
 
 /// What such a call was given. Only the MPI checks what is passed on to it.
 struct TwoSidedArguments {
@@ -48,7 +46,9 @@ class TwoSidedMessage final : public StagedRequest {
   std::string explain() const override;
 
  private:
-  bool receives() const { return arguments_.call == MessageCall::irecv || arguments_.call == MessageCall::imrecv; }
+  bool receives() const {
+    return arguments_.call == MessageCall::irecv || arguments_.call == MessageCall::recv_init || is_matched_receive();
+  }
   bool is_matched_receive() const { return arguments_.call == MessageCall::imrecv; }
   void fetch() override;
   int call_mpi(MPI_Request* request) override;

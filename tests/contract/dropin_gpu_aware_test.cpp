@@ -6,7 +6,6 @@
 #include <tuple>
 #include <vector>
 
-#include "capi/gpu_aware.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
 #include "support/placed_ints.hpp"
@@ -219,23 +218,6 @@ TEST(GpuAwareCalls, end_requests_that_fail) {
     EXPECT_OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
     harness_barrier();
   }
-}
-
-/// What Partita does not move yet is refused, where the MPI would read or write at an address that it cannot.
-TEST(GpuAwareCalls, refuse_persistent_messages) {
-  if (Partita_mpi_takes_no_gpu_memory() == 0) GTEST_SKIP() << "this MPI may take GPU memory in its own calls";
-  ErrorsReturn returned(MPI_COMM_WORLD);
-  Numbers memory({7});
-  // A buffer that means nothing is let pass.
-  MPI_Request request = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Send_init(memory.data(), 0, MPI_INT, MPI_PROC_NULL, 3, MPI_COMM_WORLD, &request));
-  EXPECT_OK(MPI_Start(&request));
-  EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-  ASSERT_OK(MPI_Request_free(&request));
-  ASSERT_OK(MPI_Send_init(memory.data(), 1, MPI_INT, right(), 3, MPI_COMM_WORLD, &request));
-  EXPECT_ERROR(MPI_Start(&request), MPI_ERR_BUFFER, "MPI_Start", "GPU memory", "MPIX_Match");
-  EXPECT_ERROR(MPI_Startall(1, &request), MPI_ERR_BUFFER, "MPI_Startall", "GPU memory");
-  ASSERT_OK(MPI_Request_free(&request));
 }
 
 }  // namespace

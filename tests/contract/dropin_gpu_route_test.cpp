@@ -41,6 +41,16 @@ TEST(DropinGpuRoute, is_partitas_for_gpu_memory_alone) {
   ASSERT_OK(MPI_Iallgather(out.data(), 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF, &request));
   ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   EXPECT_EQ(FakeGpu::instance().operations() - before_begun, is_off() ? 0 : 2);
+  MPI_Request messages[2];
+  ASSERT_OK(MPI_Recv_init(in.data(), 8, MPI_BYTE, rank(), 2, MPI_COMM_WORLD, &messages[0]));
+  ASSERT_OK(MPI_Send_init(out.data(), 8, MPI_BYTE, rank(), 2, MPI_COMM_WORLD, &messages[1]));
+  for (int start = 0; start < 2; ++start) {
+    const std::uint64_t before_start = FakeGpu::instance().operations();
+    ASSERT_OK(MPI_Startall(2, messages));
+    ASSERT_OK(MPI_Waitall(2, messages, MPI_STATUSES_IGNORE));
+    EXPECT_EQ(FakeGpu::instance().operations() - before_start, is_off() ? 0 : 2);
+  }
+  for (MPI_Request& each : messages) ASSERT_OK(MPI_Request_free(&each));
   char on_host[2][8] = {"message", ""};
   EXPECT_EQ(copies_of(on_host[0], on_host[1]), 0);
   EXPECT_STREQ(on_host[1], "message");
