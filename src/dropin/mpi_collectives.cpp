@@ -29,7 +29,7 @@ extern "C" {
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
 #define LIST(...) __VA_ARGS__
-#define CALL(NAME, TWIN, BUFFERS, PARAMETERS, ...)                                                               \
+#define CALL(NAME, TWIN, BUFFERS, KEPT, PARAMETERS, ...)                                                         \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                                 \
     const auto make = [&] {                                                                                      \
       if (!polls(comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                              \

@@ -1,5 +1,6 @@
 // Persistent collectives (MPI-4, sections 6.13 and 8.8). Where the MPI has them it makes and moves them, until the
-// program has them matched; where it has none they are Partita's from the beginning.
+// program has them matched, and each start on GPU memory is staged (docs/design/gpu-aware.md); where it has none they
+// are Partita's from the beginning.
 #include <mpi.h>
 #include <partita/partita.h>
 
@@ -13,12 +14,14 @@
 
 #include "dropin/calling.hpp"
 #include "dropin/comm_shape.hpp"
+#include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/kept.hpp"
 #include "dropin/native.hpp"
 #include "dropin/records.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/requests.hpp"
+#include "dropin/staging.hpp"
 
 using namespace partita::dropin;
 
@@ -138,7 +141,7 @@ std::unique_ptr<const Record> record_on(MPI_Comm comm, MakeRecord record) {
 }
 
 #if PARTITA_HAS_PERSISTENT_COLLECTIVES
-/// Where there is no memory for a record the request stays the MPI's for good.
+/// Where there is no memory for a record the request cannot be matched.
 template <class MakeRecord>
 int noted(int code, MPI_Comm comm, const MPI_Request* request, MakeRecord record) {
   if (code != MPI_SUCCESS) return code;
@@ -148,7 +151,17 @@ int noted(int code, MPI_Comm comm, const MPI_Request* request, MakeRecord record
   }
   return MPI_SUCCESS;
 }
-#define MADE(NAME, RECORD, ...) return noted(native().NAME(__VA_ARGS__ comm, info, request), comm, request, RECORD)
+#define MADE(NAME, RECORD, ...) return noted(native().NAME(__VA_ARGS__, info, request), comm, request, RECORD)
+/// The record names the buffers of the program; copies of their addresses become those of mirrors.
+#define STAGED(NAME, BUFFERS, RECORD, ...)                                                                           \
+  if (takes_gpu_memory()) {                                                                                          \
+    return guarded(__func__, [=](const char* call) mutable {                                                         \
+      Staging stage(comm);                                                                                           \
+      BUFFERS;                                                                                                       \
+      const auto make = [&](MPI_Request* made) { return native().NAME(__VA_ARGS__, info, made); };                   \
+      return noted(stage.request(call, Staging::Kind::persistent_collective, request, make), comm, request, RECORD); \
+    });                                                                                                              \
+  }
 #else
 /// The record lives as long as the request, whose operation and datatype it holds.
 template <class MakeRecord>
@@ -169,6 +182,7 @@ int provided(const char* call, MPI_Comm comm, MPI_Request* request, MakeRecord r
   });
 }
 #define MADE(NAME, RECORD, ...) return provided(__func__, comm, request, RECORD)
+#define STAGED(...)
 #endif
 
 }  // namespace
@@ -178,27 +192,28 @@ extern "C" {
 #define LIST(...) __VA_ARGS__
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
-#define CALL(NAME, PARAMETERS, ARGUMENTS, ...)                                                            \
-  INTERPOSE_EXPANDED(NAMED(NAME))(LIST PARAMETERS, MPI_Comm comm, MPI_Info info, MPI_Request * request) { \
-    const auto record = [&]([[maybe_unused]] const CommShape& of) {                                       \
-      return recorded(&Partita_##NAME, comm, info, __VA_ARGS__);                                          \
-    };                                                                                                    \
-    MADE(NAMED(NAME), record, LIST ARGUMENTS, );                                                          \
+#define CALL(NAME, TWIN, BUFFERS, KEPT, PARAMETERS, ...)                                   \
+  INTERPOSE_EXPANDED(NAMED(NAME))(LIST PARAMETERS, MPI_Info info, MPI_Request * request) { \
+    const auto record = [&]([[maybe_unused]] const CommShape& of) {                        \
+      return recorded(&Partita_##NAME##_init, comm, info, LIST KEPT);                      \
+    };                                                                                     \
+    STAGED(NAMED(NAME), BUFFERS, record, __VA_ARGS__)                                      \
+    MADE(NAMED(NAME), record, __VA_ARGS__);                                                \
   }
 
-#define NAMED(NAME) NAME
+#define NAMED(NAME) NAME##_init
 #define COUNT int
 #define DISPL int
-#include "dropin/persistent_collective_calls.inc"
+#include "dropin/mpi_collective_calls.inc"
 #undef NAMED
 #undef COUNT
 #undef DISPL
 
 #if PARTITA_HAS_PERSISTENT_COLLECTIVES && PARTITA_HAS_LARGE_COUNTS
-#define NAMED(NAME) NAME##_c
+#define NAMED(NAME) NAME##_init_c
 #define COUNT MPI_Count
 #define DISPL MPI_Aint
-#include "dropin/persistent_collective_calls.inc"
+#include "dropin/mpi_collective_calls.inc"
 #undef NAMED
 #undef COUNT
 #undef DISPL
@@ -208,7 +223,7 @@ extern "C" {
 
 INTERPOSE(Barrier_init)(MPI_Comm comm, MPI_Info info, MPI_Request* request) {
   const auto record = [&](const CommShape&) { return recorded(&Partita_Barrier_init, comm, info); };
-  MADE(Barrier_init, record);
+  MADE(Barrier_init, record, comm);
 }
 
 }  // extern "C"

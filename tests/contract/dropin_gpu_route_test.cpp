@@ -51,6 +51,17 @@ TEST(DropinGpuRoute, is_partitas_for_gpu_memory_alone) {
     EXPECT_EQ(FakeGpu::instance().operations() - before_start, is_off() ? 0 : 2);
   }
   for (MPI_Request& each : messages) ASSERT_OK(MPI_Request_free(&each));
+#if MPI_VERSION >= 4
+  ASSERT_OK(
+      MPI_Allgather_init(out.data(), 8, MPI_BYTE, in.data(), 8, MPI_BYTE, MPI_COMM_SELF, MPI_INFO_NULL, &request));
+  for (int start = 0; start < 2; ++start) {
+    const std::uint64_t before_start = FakeGpu::instance().operations();
+    ASSERT_OK(MPI_Start(&request));
+    ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    EXPECT_EQ(FakeGpu::instance().operations() - before_start, is_off() ? 0 : 2);
+  }
+  ASSERT_OK(MPI_Request_free(&request));
+#endif
   char on_host[2][8] = {"message", ""};
   EXPECT_EQ(copies_of(on_host[0], on_host[1]), 0);
   EXPECT_STREQ(on_host[1], "message");

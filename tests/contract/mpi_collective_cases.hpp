@@ -31,7 +31,7 @@ struct CollectiveArguments {
 /// In which form a collective is called.
 enum class Form { blocking, nonblocking, persistent };
 #if MPI_VERSION >= 4
-inline constexpr int forms = 2;
+inline constexpr int forms = 3;
 #else
 inline constexpr int forms = 2;  // the persistent ones are not the MPI's
 #endif
