@@ -33,7 +33,8 @@ void StagedRequest::start() {
                 explain());
   }
   if (request_ == MPI_REQUEST_NULL) {
-    throw Error(ErrorClass::request, "an earlier start of the request was given up; expected is that it is freed");
+    throw Error(ErrorClass::request,
+                "an earlier start of the request has failed for good or was given up; expected is that it is freed");
   }
   failure_.reset();
   fetch();
