@@ -138,7 +138,9 @@ std::vector<std::string_view> algorithm_names(Kind kind, MovedBy by, int ranks) 
   std::vector<std::string_view> names;
   if (by == MovedBy::device) {
     if (built_in_tuning().find({kind, by, 1, 0}) == nullptr) return names;
-    for (const KernelAlgorithm& each : kernel_algorithms()) names.push_back(each.name);
+    for (const KernelAlgorithm& each : kernel_algorithms()) {
+      if (each.serves(kind)) names.push_back(each.name);
+    }
     return names;
   }
   for (const Algorithm* each : algorithms()) {
