@@ -49,10 +49,9 @@ const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int6
     for (const KernelAlgorithm& each : table) {
       if (each.serves(problem.kind)) names.push_back(each.name);
     }
-    throw Error(
-        ErrorClass::info_value,
-        "info key partita_algorithm is \"{}\"; expected of {} whose epochs kernels open is auto or one of: {}", name,
-        name_of(problem.kind), fmt::join(names, ", "));
+    throw Error(ErrorClass::info_value,
+                "info key partita_algorithm is \"{}\"; expected of {} whose epochs kernels open is auto or one of: {}",
+                name, name_of(problem.kind), fmt::join(names, ", "));
   }
   return block_bytes > 0 ? *found : kernel_packets();
 }

@@ -35,36 +35,47 @@ constexpr std::pair<Kind, const char*> of_schedules[] = {
     {Kind::barrier, "dissemination"},
 };
 
-/// Of kernels: from so many bytes for all other ranks together on, buffers take less time than packets. Estimated from
-/// what flags and bytes cost between two GPUs: packets are twice as many bytes and wait once; in buffers ranks wait for
-/// each other twice, some 4 µs. What all ranks get from all, or from one, is sent p - 1 times in packets, and about
-/// twice in buffers, so that it pays the sooner.
 constexpr std::int64_t KiB = 1024;
-constexpr std::pair<Kind, std::int64_t> in_buffers_from[] = {
-    {Kind::bcast, 768 * KiB},     {Kind::allgather, 1536 * KiB},      {Kind::alltoall, 1536 * KiB},
-    {Kind::allreduce, 768 * KiB}, {Kind::reduce_scatter, 1536 * KiB}, {Kind::reduce_scatter_block, 1536 * KiB},
+
+/// Of kernels: from so many bytes of a block on, buffers take less time than packets, or than two shots of them.
+/// Packets are twice as many bytes; in buffers ranks wait for each other twice, which takes the longer the more ranks
+/// there are. Measured on 2 and 4 GPUs: docs/measurements/h100-2-gpus and h100-4-gpus.
+struct FromBuffers {
+  Kind kind;
+  std::int64_t (*from_bytes)(std::int64_t ranks);
+};
+constexpr std::int64_t reduce_scatter_in_buffers_from(std::int64_t ranks) {
+  return 900 * KiB * ranks / (ranks - 1);
+}
+constexpr FromBuffers in_buffers[] = {
+    {Kind::bcast, [](std::int64_t ranks) { return 1024 * KiB / (ranks - 1); }},
+    {Kind::allgather, [](std::int64_t ranks) { return 512 * KiB * ranks / (ranks - 1); }},
+    {Kind::alltoall, [](std::int64_t ranks) { return 800 * KiB * ranks / (ranks - 1); }},
+    {Kind::allreduce, [](std::int64_t ranks) { return (ranks == 2 ? 1024 : 1536) * KiB; }},
+    {Kind::reduce_scatter, reduce_scatter_in_buffers_from},
+    {Kind::reduce_scatter_block, reduce_scatter_in_buffers_from},
 };
 
 /// Of an allreduce: one shot sends a block to p - 1 ranks, and two shots send two p-ths of that, all of it twice as
 /// packets. From so many bytes on that are spared so, they pay for their second way, which takes about a microsecond.
-constexpr std::int64_t spared_by_two_shots = 384 * KiB;
+/// Measured on 4 GPUs.
+constexpr std::int64_t spared_by_two_shots = 288 * KiB;
 
-constexpr std::int64_t in_two_shots_from(int ranks) {
+constexpr std::int64_t in_two_shots_from(std::int64_t ranks) {
   return spared_by_two_shots / 2 * ranks / ((ranks - 1) * (ranks - 2));
 }
 
 std::vector<Rule> built_in_rules() {
   std::vector<Rule> rules;
   for (const auto& [kind, algorithm] : of_schedules) rules.push_back({kind, MovedBy::host, any_ranks, 0, algorithm});
-  for (const auto& [kind, bytes] : in_buffers_from) {
+  for (const auto& [kind, from_bytes] : in_buffers) {
     rules.push_back({kind, MovedBy::device, any_ranks, 0, "packets"});
     for (int ranks = 2; ranks <= device::most_collective_ranks; ++ranks) {
-      const std::int64_t others = ranks - 1;
       rules.push_back({kind, MovedBy::device, ranks, 0, "packets"});
       if (kind == Kind::allreduce && ranks > 2) {
         rules.push_back({kind, MovedBy::device, ranks, in_two_shots_from(ranks), "two-shot"});
       }
-      rules.push_back({kind, MovedBy::device, ranks, (bytes + others - 1) / others, "buffers"});
+      rules.push_back({kind, MovedBy::device, ranks, from_bytes(ranks), "buffers"});
     }
   }
   return rules;

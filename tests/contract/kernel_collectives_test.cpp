@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesInPlace,
 
 class KernelCollectivesBySize : public testing::TestWithParam<Kind> {
  protected:
-  /// Elements of a partition where a block has 1.5 MiB, with which buffers are best on any number of ranks but one.
-  static constexpr int large = 3 * 512 * 1024 / (partitions * static_cast<int>(sizeof(int)));
+  /// Elements of a partition where a block has some 2 MiB, with which buffers are best on any number of ranks but one.
+  static constexpr int large = 2 * 1024 * 1024 / (partitions * static_cast<int>(sizeof(int)));
   const ErrorsReturn handler_{MPI_COMM_WORLD};
 };
 

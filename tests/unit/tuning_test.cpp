@@ -55,27 +55,40 @@ TEST(BuiltInTuning, has_no_rule_twice) {
   }
 }
 
-/// From so many bytes for all others together on.
-TEST(BuiltInTuning, moves_large_blocks_of_kernels_in_buffers) {
+TEST(BuiltInTuning, moves_small_blocks_of_kernels_in_packets_and_large_ones_in_buffers) {
   const auto chosen = [](Kind kind, int ranks, std::int64_t bytes) {
     return choose_kernel_algorithm({.kind = kind, .size = ranks}, bytes, "auto").name;
   };
-  constexpr std::int64_t KiB = 1024;
-  for (const Kind kind : {Kind::allreduce, Kind::bcast}) {
-    EXPECT_EQ(chosen(kind, 2, 768 * KiB - 1), "packets");
-    EXPECT_EQ(chosen(kind, 2, 768 * KiB), "buffers");
-    EXPECT_EQ(chosen(kind, 4, 256 * KiB - 1), "packets");
-    EXPECT_EQ(chosen(kind, 4, 256 * KiB), "buffers");
-    EXPECT_EQ(chosen(kind, 8, 112'347), "packets");
-    EXPECT_EQ(chosen(kind, 8, 112'348), "buffers");
-    EXPECT_EQ(chosen(kind, 1, 1024 * 1024 * KiB), "packets") << "there is nobody to share with";
+  constexpr std::int64_t KiB = 1024, MiB = 1024 * KiB;
+  for (const Kind kind : {Kind::allreduce, Kind::bcast, Kind::allgather, Kind::alltoall, Kind::reduce_scatter,
+                          Kind::reduce_scatter_block}) {
+    for (const int ranks : {2, 3, 4, 8}) {
+      EXPECT_EQ(chosen(kind, ranks, 16), "packets") << ranks;
+      EXPECT_EQ(chosen(kind, ranks, 2 * MiB), "buffers") << ranks;
+    }
+    EXPECT_EQ(chosen(kind, 1, 1024 * MiB), "packets") << "there is nobody to share with";
   }
-  for (const Kind kind : {Kind::allgather, Kind::alltoall, Kind::reduce_scatter, Kind::reduce_scatter_block}) {
-    EXPECT_EQ(chosen(kind, 2, 1536 * KiB - 1), "packets");
-    EXPECT_EQ(chosen(kind, 2, 1536 * KiB), "buffers");
-    EXPECT_EQ(chosen(kind, 7, 256 * KiB), "buffers");
-  }
+  EXPECT_EQ(chosen(Kind::bcast, 2, MiB - 1), "packets");
+  EXPECT_EQ(chosen(Kind::bcast, 2, MiB), "buffers");
+  EXPECT_EQ(chosen(Kind::bcast, 4, 256 * KiB), "packets");
+  EXPECT_EQ(chosen(Kind::bcast, 4, 512 * KiB), "buffers");
+  EXPECT_EQ(chosen(Kind::allgather, 4, 512 * KiB), "packets");
+  EXPECT_EQ(chosen(Kind::allgather, 4, MiB), "buffers");
+  EXPECT_EQ(chosen(Kind::alltoall, 4, MiB), "packets");
   EXPECT_EQ(choose_kernel_algorithm({.kind = Kind::bcast, .size = 2}, 0, "buffers").name, "packets");
+}
+
+TEST(BuiltInTuning, reduces_what_lies_between_in_two_shots_where_these_spare_bytes) {
+  const auto chosen = [](int ranks, std::int64_t bytes) {
+    return choose_kernel_algorithm({.kind = Kind::allreduce, .size = ranks}, bytes, "auto").name;
+  };
+  constexpr std::int64_t KiB = 1024;
+  EXPECT_EQ(chosen(2, 512 * KiB), "packets") << "between two ranks both send the same";
+  EXPECT_EQ(chosen(4, 96 * KiB - 1), "packets");
+  EXPECT_EQ(chosen(4, 96 * KiB), "two-shot");
+  EXPECT_EQ(chosen(4, 1536 * KiB - 1), "two-shot");
+  EXPECT_EQ(chosen(4, 1536 * KiB), "buffers");
+  EXPECT_EQ(chosen(8, 32 * KiB), "two-shot");
 }
 
 /// Or ranks would choose differently.
