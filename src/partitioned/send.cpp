@@ -149,7 +149,8 @@ bool SendRequest::device_done() {
 
 /// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far.
 std::int32_t SendRequest::take_handed_over() {
-  return hand_overs_.take(device_.side(), out_.epoch(), [this](link::Range run) { out_.submit(run); });
+  return hand_overs_.take_together(
+      device_.side(), out_.epoch(), [this](link::Range run) { out_.submit(run); }, CloseMarks());
 }
 
 /// Whether what kernels have left to the host had better leave later, with more of it.

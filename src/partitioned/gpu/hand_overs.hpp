@@ -2,15 +2,37 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "core/backoff.hpp"
 #include "core/epoch.hpp"
 #include "link/plan.hpp"
-#include "partitioned/gpu/device_side.hpp"
-#include "transfer/gathering.hpp"
+#include "transfer/pace.hpp"
+#include "transfer/partition_set.hpp"
 
 namespace partita {
+
+/// How long whoever finds marks of kernels looks for more of them, which come from blocks that end close after each
+/// other.
+class CloseMarks {
+ public:
+  /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough.
+  bool wait() {
+    const auto now = Clock::now();
+    if (now >= end_) return false;
+    while (Clock::now() < now + Pace::close_gap) cpu_relax();
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds longest{50};
+
+  const Clock::time_point end_ = Clock::now() + longest;
+};
 
 /// Each transport partition of an epoch is taken once, by whoever looks first.
 class HandOvers {
@@ -21,13 +43,13 @@ class HandOvers {
   /// Calls `take` with the transport partitions that `side` shows as handed over in `epoch` and nobody has taken,
   /// neighbours together; returns how many are handed over so far. Looks at none where kernels copy all, and again at
   /// none of the first ones that were all handed over. Several threads at once.
-  template <class Take>
-  std::int32_t take(const DeviceSide& side, Epoch epoch, Take take) {
+  template <class Side, class Take>
+  std::int32_t take(const Side& side, Epoch epoch, Take take) {
     if (!side.hands_over(epoch)) return 0;
     std::int32_t all_before = known(epoch);
     std::int32_t count = all_before;
     link::Range run;
-    for (std::int32_t t = all_before; t < static_cast<std::int32_t>(taken_.size()); ++t) {
+    for (std::int32_t t = all_before; t < size(); ++t) {
       if (!side.handed_over(t, epoch)) continue;
       if (count == t) all_before = t + 1;
       ++count;
@@ -38,10 +60,39 @@ class HandOvers {
     return count;
   }
 
+  /// The same, but where something new is there and not all of it, first waits for what comes soon, as `marks` says: it
+  /// leaves together.
+  template <class Side, class Take, class Marks>
+  std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
+    if (side.hands_over(epoch)) {
+      for (News news = look(side, epoch); news.any && news.count < size() && marks.wait();) {
+        const std::int32_t before = std::exchange(news, look(side, epoch)).count;
+        if (news.count == before) break;
+      }
+    }
+    return this->take(side, epoch, take);
+  }
+
   /// At the wrap of epochs: what is noted of epochs 2^32 ago would be taken for new. No epoch is open.
   void forget();
 
  private:
+  struct News {
+    std::int32_t count = 0;  ///< handed over so far
+    bool any = false;        ///< not taken yet, some of them
+  };
+
+  std::int32_t size() const { return static_cast<std::int32_t>(taken_.size()); }
+  template <class Side>
+  News look(const Side& side, Epoch epoch) const {
+    News news{known(epoch)};
+    for (std::int32_t t = news.count; t < size(); ++t) {
+      if (!side.handed_over(t, epoch)) continue;
+      ++news.count;
+      news.any |= taken_[static_cast<std::size_t>(t)].load(std::memory_order_relaxed) != epoch;
+    }
+    return news;
+  }
   /// So many transport partitions, from the first one on, were all seen handed over in `epoch`.
   std::int32_t known(Epoch epoch) const {
     const std::uint64_t known = known_.load(std::memory_order_relaxed);

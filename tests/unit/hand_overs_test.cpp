@@ -1,0 +1,108 @@
+// What kernels leave to the host, taken together where it comes close after each other.
+#include "partitioned/gpu/hand_overs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace partita {
+namespace {
+
+constexpr Epoch epoch = 7;
+constexpr std::int32_t partitions = 8;
+
+/// What kernels have handed over, as a DeviceSide shows it.
+struct Side {
+  std::vector<bool> there = std::vector<bool>(partitions);
+
+  bool hands_over(Epoch) const { return true; }
+  bool handed_over(std::int32_t t, Epoch of) const { return of == epoch && there[static_cast<std::size_t>(t)]; }
+};
+
+/// Kernels that mark one partition of `to_come` in each wait, for `waits` of them.
+struct Kernels {
+  Side& side;
+  std::vector<std::size_t> to_come;
+  int waits = 1000;
+  int* waited = nullptr;
+
+  bool wait() {
+    if (waits-- == 0) return false;
+    ++*waited;
+    if (to_come.empty()) return true;
+    side.there[to_come.front()] = true;
+    to_come.erase(to_come.begin());
+    return true;
+  }
+};
+
+class HandOversTest : public testing::Test {
+ protected:
+  HandOversTest() { hand_overs.set_up(partitions); }
+
+  using Runs = std::vector<std::vector<std::int64_t>>;
+  /// What leaves, as {begin, end}; how many are handed over is in `count`.
+  Runs take(std::vector<std::size_t> to_come, int waits = 1000) {
+    Runs runs;
+    waited = 0;
+    count = hand_overs.take_together(
+        side, epoch,
+        [&](link::Range run) {
+          if (run.size() > 0) runs.push_back({run.begin, run.end});
+        },
+        Kernels{side, std::move(to_come), waits, &waited});
+    return runs;
+  }
+
+  HandOvers hand_overs;
+  Side side;
+  std::int32_t count = 0;
+  int waited = 0;
+};
+
+TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
+  EXPECT_EQ(take({1, 2}), Runs{});
+  EXPECT_EQ(waited, 0);
+  side.there[3] = true;
+  EXPECT_EQ(take({}), (Runs{{3, 4}}));
+  EXPECT_EQ(take({4}), Runs{});
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(waited, 0);
+}
+
+TEST_F(HandOversTest, what_comes_out_of_order_leaves_as_one) {
+  side.there[5] = true;
+  EXPECT_EQ(take({0, 7, 2, 3, 1, 6, 4}), (Runs{{0, partitions}}));
+  EXPECT_EQ(count, partitions);
+  EXPECT_EQ(waited, 7) << "there is nothing to wait for behind the last one";
+}
+
+TEST_F(HandOversTest, a_lone_one_leaves_after_one_wait) {
+  side.there[2] = true;
+  EXPECT_EQ(take({}), (Runs{{2, 3}}));
+  EXPECT_EQ(waited, 1);
+}
+
+TEST_F(HandOversTest, a_wait_ends_though_more_keep_coming) {
+  side.there[0] = true;
+  EXPECT_EQ(take({1, 2, 3, 4, 5}, 3), (Runs{{0, 4}}));
+  EXPECT_EQ(take({7}, 3), Runs{}) << "nothing new is there";
+  side.there[5] = true;
+  EXPECT_EQ(take({4, 6, 7}), (Runs{{4, partitions}}));
+}
+
+TEST_F(HandOversTest, all_at_once_are_not_waited_for) {
+  side.there.assign(partitions, true);
+  EXPECT_EQ(take({}), (Runs{{0, partitions}}));
+  EXPECT_EQ(waited, 0);
+}
+
+TEST(CloseMarksTest, are_waited_for_within_a_limit) {
+  CloseMarks marks;
+  int waits = 0;
+  while (marks.wait()) ++waits;
+  EXPECT_LE(waits, 25) << "2 us each, and 50 us in all";
+}
+
+}  // namespace
+}  // namespace partita
