@@ -5,23 +5,23 @@
 
 #include <vector>
 
-namespace partita {
+namespace partita::test {
 namespace {
 
-constexpr Epoch epoch = 7;
-constexpr std::int32_t partitions = 8;
+constexpr Epoch shown_epoch = 7;
+constexpr std::int32_t shown_partitions = 8;
 
 /// What kernels have handed over, as a DeviceSide shows it.
-struct Side {
-  std::vector<bool> there = std::vector<bool>(partitions);
+struct ShownSide {
+  std::vector<bool> there = std::vector<bool>(shown_partitions);
 
   bool hands_over(Epoch) const { return true; }
-  bool handed_over(std::int32_t t, Epoch of) const { return of == epoch && there[static_cast<std::size_t>(t)]; }
+  bool handed_over(std::int32_t t, Epoch of) const { return of == shown_epoch && there[static_cast<std::size_t>(t)]; }
 };
 
 /// Kernels that mark one partition of `to_come` in each wait, for `waits` of them.
-struct Kernels {
-  Side& side;
+struct MarkingKernels {
+  ShownSide& side;
   std::vector<std::size_t> to_come;
   int waits = 1000;
   int* waited = nullptr;
@@ -38,7 +38,7 @@ struct Kernels {
 
 class HandOversTest : public testing::Test {
  protected:
-  HandOversTest() { hand_overs.set_up(partitions); }
+  HandOversTest() { hand_overs.set_up(shown_partitions); }
 
   using Runs = std::vector<std::vector<std::int64_t>>;
   /// What leaves, as {begin, end}; how many are handed over is in `count`.
@@ -46,16 +46,16 @@ class HandOversTest : public testing::Test {
     Runs runs;
     waited = 0;
     count = hand_overs.take_together(
-        side, epoch,
+        side, shown_epoch,
         [&](link::Range run) {
           if (run.size() > 0) runs.push_back({run.begin, run.end});
         },
-        Kernels{side, std::move(to_come), waits, &waited});
+        MarkingKernels{side, std::move(to_come), waits, &waited});
     return runs;
   }
 
   HandOvers hand_overs;
-  Side side;
+  ShownSide side;
   std::int32_t count = 0;
   int waited = 0;
 };
@@ -72,8 +72,8 @@ TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
 
 TEST_F(HandOversTest, what_comes_out_of_order_leaves_as_one) {
   side.there[5] = true;
-  EXPECT_EQ(take({0, 7, 2, 3, 1, 6, 4}), (Runs{{0, partitions}}));
-  EXPECT_EQ(count, partitions);
+  EXPECT_EQ(take({0, 7, 2, 3, 1, 6, 4}), (Runs{{0, shown_partitions}}));
+  EXPECT_EQ(count, shown_partitions);
   EXPECT_EQ(waited, 7) << "there is nothing to wait for behind the last one";
 }
 
@@ -88,12 +88,12 @@ TEST_F(HandOversTest, a_wait_ends_though_more_keep_coming) {
   EXPECT_EQ(take({1, 2, 3, 4, 5}, 3), (Runs{{0, 4}}));
   EXPECT_EQ(take({7}, 3), Runs{}) << "nothing new is there";
   side.there[5] = true;
-  EXPECT_EQ(take({4, 6, 7}), (Runs{{4, partitions}}));
+  EXPECT_EQ(take({4, 6, 7}), (Runs{{4, shown_partitions}}));
 }
 
 TEST_F(HandOversTest, all_at_once_are_not_waited_for) {
-  side.there.assign(partitions, true);
-  EXPECT_EQ(take({}), (Runs{{0, partitions}}));
+  side.there.assign(shown_partitions, true);
+  EXPECT_EQ(take({}), (Runs{{0, shown_partitions}}));
   EXPECT_EQ(waited, 0);
 }
 
@@ -105,4 +105,4 @@ TEST(CloseMarksTest, are_waited_for_within_a_limit) {
 }
 
 }  // namespace
-}  // namespace partita
+}  // namespace partita::test
