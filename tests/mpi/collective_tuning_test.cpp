@@ -27,7 +27,9 @@ class CollectiveTuning : public testing::Test {
     unsetenv("PARTITA_TUNING");
     int running = 0;
     EXPECT_OK(Partita_Initialized(&running));
-    if (running != 0) EXPECT_OK(Partita_Finalize());
+    if (running != 0) {
+      EXPECT_OK(Partita_Finalize());
+    }
     EXPECT_OK(Partita_Init(MPI_COMM_WORLD));
     std::remove(file_.c_str());
   }
