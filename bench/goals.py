@@ -30,7 +30,7 @@ def reaches(goal, value):
 
 def places_of(goal, figure):
     """The places of the figure that the goal is about."""
-    own = [point for point in figure.points if matches(goal, point.subject)]
+    own = points_of(goal, figure.points)
     places = sorted({point.place for point in own}, key=lambda place: (place[1], place[2]))
     if goal.partitions:
         own = [point for point in own if point.partitions == int(goal.partitions)]
@@ -50,8 +50,10 @@ def places_of(goal, figure):
     return list(dict.fromkeys(point.place for point in sorted(own, key=lambda point: point.size) if chosen(point)))
 
 
-def matches(goal, subject):
-    return subject == goal.subject or any(fnmatch.fnmatchcase(subject, each) for each in goal.subject.split())
+def points_of(goal, points):
+    """Those of the subject that bears the goal's words as its name, or else of those that one of the words is or matches."""
+    named = [point for point in points if point.subject == goal.subject]
+    return named or [point for point in points if any(fnmatch.fnmatchcase(point.subject, each) for each in goal.subject.split())]
 
 
 def halo_share(figure, place):
@@ -64,7 +66,7 @@ def halo_share(figure, place):
 def value_at(goal, figure, place):
     """The best of the goal's subjects at `place`; None where one did not go as meant, or nothing is there to compare with."""
     here = {point.subject: point for point in figure.points if point.place == place}
-    own = [point for point in here.values() if matches(goal, point.subject)]
+    own = points_of(goal, here.values())
     if goal.by and any(point.gpu_copy != goal.by for point in own):
         return None
     way, _, other = goal.value.partition(" ")
