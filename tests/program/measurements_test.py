@@ -166,6 +166,8 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["enqueue-start"], calls).said == "reached" and goals.judge(known["enqueue-startall"], calls).values == [4]
     calls = figure([(8, "prequest_create", 20), (8, "prequest_create allreduce", 40)])
     assert goals.judge(known["prequest_create"], calls).values == [20] and goals.judge(known["prequest_create-allreduce"], calls).values == [40]
+    by_algorithm = figure([(1024, "graph-allreduce:packets", 3.4), (1024, "graph-allreduce:buffers", 9), (1024, "graph-bcast:packets", 3)])
+    assert goals.judge(known["graph-allreduce-1K"], by_algorithm).values == [3.4]
     plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
     assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
     runs = {"traditional": [{"time_s": 4, "halo_share": 0.2}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
