@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,11 +71,15 @@ class Session {
   int ranks_ = 1;
 };
 
-/// Better before the measurements than behind them. What is there stays until then.
+/// Better before the measurements than behind them. What is there stays until then, and nothing stays that was not
+/// there: an empty file has no rules, which PARTITA_TUNING refuses.
 void check_file(const std::string& file) {
-  std::FILE* out = file.empty() ? nullptr : std::fopen(file.c_str(), "a");
-  if (out == nullptr && !file.empty()) throw Failure("{} cannot be written: {}", file, std::strerror(errno));
-  if (out != nullptr) std::fclose(out);
+  if (file.empty()) return;
+  const bool was_there = std::filesystem::exists(file);
+  std::FILE* const out = std::fopen(file.c_str(), "a");
+  if (out == nullptr) throw Failure("{} cannot be written: {}", file, std::strerror(errno));
+  std::fclose(out);
+  if (!was_there) std::filesystem::remove(file);
 }
 
 /// The rules of one collective, from the smallest size on: the first holds for all that is smaller, too.
@@ -137,6 +142,7 @@ void write(const std::string& text, const TuneOptions& options, std::size_t rule
 }
 
 void tune(const TuneOptions& options) {
+  unsetenv("PARTITA_TUNING");  // each algorithm is asked for by its name
   if (rank_in_world() == 0) check_file(options.file);
   if (options.on_gpu) gpu::set_up(MPI_COMM_WORLD, Options{});
   const Session session;

@@ -1,6 +1,7 @@
 #include "bench/tune/contest.hpp"
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -190,6 +191,11 @@ double sample_us(Contender& contender, const Ranks& ranks) {
 Outcome hold(const Contest& contest, MPI_Comm comm, const Memory& memory, const TuneOptions& options) {
   const Ranks ranks(comm);
   Outcome outcome;
+  if (contest.block_bytes / element_bytes > std::numeric_limits<int>::max() / ranks.count) {
+    outcome.failures.push_back(fmt::format("{} in blocks of {} bytes: those of {} ranks are more than an int counts",
+                                           name_of(contest.collective.kind), contest.block_bytes, ranks.count));
+    return outcome;
+  }
   Data data(contest, ranks, memory);
   const Contenders contenders = find_contenders(contest, data, ranks, outcome);
   std::vector<std::vector<double>> samples(contenders.size());

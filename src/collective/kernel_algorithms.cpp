@@ -10,7 +10,7 @@
 namespace partita::collective {
 namespace {
 
-bool any(Kind) {
+bool is_any(Kind) {
   return true;
 }
 bool is_allreduce(Kind kind) {
@@ -18,9 +18,9 @@ bool is_allreduce(Kind kind) {
 }
 
 constexpr KernelAlgorithm table[] = {
-    {"buffers", PARTITA_ALGORITHM_BUFFERS, true, any},
+    {"buffers", PARTITA_ALGORITHM_BUFFERS, true, is_any},
     {"two-shot", PARTITA_ALGORITHM_TWO_SHOT, false, is_allreduce},
-    {"packets", PARTITA_ALGORITHM_PACKETS, false, any},
+    {"packets", PARTITA_ALGORITHM_PACKETS, false, is_any},
 };
 
 }  // namespace

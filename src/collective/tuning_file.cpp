@@ -19,6 +19,11 @@ constexpr std::size_t column_count = 6;
 constexpr std::pair<MovedBy, std::string_view> drivers[] = {{MovedBy::host, "host"}, {MovedBy::device, "device"}};
 constexpr std::string_view any = "any";
 
+/// What an error quotes of a file's text.
+std::string_view quoted(std::string_view text) {
+  return text.substr(0, 60);
+}
+
 /// Where the reader is, for its errors.
 struct Place {
   std::string_view file;
@@ -58,20 +63,20 @@ Kind read_kind(const Place& place, std::string_view text) {
     known.emplace_back(name_of(static_cast<Kind>(kind)));
     if (known.back() == text) return static_cast<Kind>(kind);
   }
-  place.fail("the collective is \"{}\"; expected is one of {}", text, fmt::join(known, ", "));
+  place.fail("the collective is \"{}\"; expected is one of {}", quoted(text), fmt::join(known, ", "));
 }
 
 MovedBy read_driver(const Place& place, std::string_view text) {
   for (const auto& [by, name] : drivers) {
     if (text == name) return by;
   }
-  place.fail("the driver is \"{}\"; expected is host or device", text);
+  place.fail("the driver is \"{}\"; expected is host or device", quoted(text));
 }
 
 int read_ranks(const Place& place, std::string_view text, MovedBy by) {
   if (text == any) return any_ranks;
   const auto ranks = number_of<int>(text);
-  if (!ranks || *ranks < 1) place.fail("ranks are \"{}\"; expected is a number from 1, or any", text);
+  if (!ranks || *ranks < 1) place.fail("ranks are \"{}\"; expected is a number from 1, or any", quoted(text));
   if (*ranks > most_ranks_of(by)) {
     place.fail("ranks are {}; expected with driver {} are up to {}", *ranks, driver_name(by), most_ranks_of(by));
   }
@@ -80,7 +85,7 @@ int read_ranks(const Place& place, std::string_view text, MovedBy by) {
 
 std::int64_t read_from_bytes(const Place& place, std::string_view text, const Rule& rule) {
   const auto bytes = number_of<std::int64_t>(text);
-  if (!bytes || *bytes < 0) place.fail("from_bytes is \"{}\"; expected is a number from 0", text);
+  if (!bytes || *bytes < 0) place.fail("from_bytes is \"{}\"; expected is a number from 0", quoted(text));
   if (*bytes > 0 && !size_may_decide(rule.kind)) {
     place.fail("from_bytes is {}; expected of {} is 0, since not all of its ranks know the sizes of its blocks", *bytes,
                name_of(rule.kind));
@@ -97,7 +102,7 @@ std::string read_algorithm(const Place& place, std::string_view text, const Rule
     place.fail("{} is not moved by kernels; expected of it is driver host", name_of(rule.kind));
   }
   const bool is_known = std::ranges::find(known, text) != known.end();
-  place.fail("algorithm \"{}\" {}; expected is one of {}", text,
+  place.fail("algorithm \"{}\" {}; expected is one of {}", quoted(text),
              is_known ? fmt::format("cannot serve {} among {} ranks", name_of(rule.kind), rule.ranks)
                       : fmt::format("is none of {} by the {}", name_of(rule.kind), driver_name(rule.by)),
              fmt::join(serving, ", "));
@@ -109,7 +114,8 @@ void check_medians(const Place& place, std::string_view text) {
   for (const std::string_view entry : split(text, ' ')) {
     const std::size_t equals = entry.find('=');
     if (equals != std::string_view::npos && equals > 0 && number_of<double>(entry.substr(equals + 1))) continue;
-    place.fail("medians_us has \"{}\"; expected are entries such as ring=12.5 with a space between them", entry);
+    place.fail("medians_us has \"{}\"; expected are entries such as ring=12.5 with a space between them",
+               quoted(entry));
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 /// Far more than rules for every size, collective and number of ranks take.
 constexpr std::size_t most_bytes = std::size_t{16} << 20;
 
-std::string text_of(const std::string& file) {
+std::string read_file(const std::string& file) {
   const auto fail = [&] { throw Error(ErrorClass::arg, "{} cannot be read: {}", file, std::strerror(errno)); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"), &std::fclose);
   if (in == nullptr) fail();
@@ -43,16 +43,20 @@ collective::Tuning agreed_tuning(const Settings& settings, const World& world) {
   if (is_wanted == 0) return {};
   std::string text;
   collective::Tuning tuning;
-  do_together(world.control(), "take the rules of PARTITA_TUNING", [&] {
+  constexpr const char* what = "take the rules of PARTITA_TUNING";
+  do_together(world.control(), what, [&] {
     if (!reads) return;
-    text = text_of(settings.tuning_file);
+    text = read_file(settings.tuning_file);
     tuning = collective::read_tuning(settings.tuning_file, text);
   });
   int size_bytes = static_cast<int>(text.size());
   PARTITA_MPI(Bcast(&size_bytes, 1, MPI_INT, 0, world.control()));
-  text.resize(static_cast<std::size_t>(size_bytes));
+  do_together(world.control(), what, [&] { text.resize(static_cast<std::size_t>(size_bytes)); });
   PARTITA_MPI(Bcast(text.data(), size_bytes, MPI_CHAR, 0, world.control()));
-  return reads ? tuning : collective::read_tuning("rank 0's PARTITA_TUNING", text);
+  do_together(world.control(), what, [&] {
+    if (!reads) tuning = collective::read_tuning("rank 0's PARTITA_TUNING", text);
+  });
+  return tuning;
 }
 
 }  // namespace partita

@@ -1,4 +1,4 @@
-// The tuning file of a job.
+// Which algorithms the collectives of a job take, where a file says so: the same on all ranks.
 #pragma once
 
 #include "collective/tuning.hpp"
