@@ -17,7 +17,7 @@ class HostMirrors {
   /// Makes one, and returns what stands for `user`. As HostMirror's constructor.
   void* add(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks, BufferUse use);
 
-  /// As those of HostMirror, for all of them.
+  /// Each does what HostMirror's member of its name does, for all of them.
   void fetch();
   void begin_delivery();
   bool settled();

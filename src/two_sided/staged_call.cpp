@@ -8,10 +8,10 @@ StagedCall::~StagedCall() {
   if (is_in_mpi()) mirrors_.leave_to_the_mpi();
 }
 
-/// A call that has failed may have begun something.
+/// A call that has failed may have begun something, but not where it only makes a persistent request.
 int StagedCall::call_mpi(MPI_Request* request) {
   const int code = call_.make(call_.context, request);
-  if (code != MPI_SUCCESS) mirrors_.leave_to_the_mpi();
+  if (code != MPI_SUCCESS && !persistent()) mirrors_.leave_to_the_mpi();
   return code;
 }
 

@@ -41,13 +41,15 @@ const std::vector<Completion>& completions() {
       {"test",
        [](Requests& requests) {
          for (MPI_Request& each : requests) {
-           for (int flag = 0; flag == 0;) ASSERT_OK(MPI_Test(&each, &flag, MPI_STATUS_IGNORE));
+           for (int flag = 0; flag == 0; std::this_thread::yield())
+             ASSERT_OK(MPI_Test(&each, &flag, MPI_STATUS_IGNORE));
          }
        }},
       {"get_status",
        [](Requests& requests) {
          for (MPI_Request& each : requests) {
-           for (int flag = 0; flag == 0;) ASSERT_OK(MPI_Request_get_status(each, &flag, MPI_STATUS_IGNORE));
+           for (int flag = 0; flag == 0; std::this_thread::yield())
+             ASSERT_OK(MPI_Request_get_status(each, &flag, MPI_STATUS_IGNORE));
            EXPECT_OK(MPI_Wait(&each, MPI_STATUS_IGNORE));
          }
        }},
@@ -58,12 +60,12 @@ const std::vector<Completion>& completions() {
        }},
       {"testall",
        [](Requests& requests) {
-         for (int flag = 0; flag == 0;)
+         for (int flag = 0; flag == 0; std::this_thread::yield())
            ASSERT_OK(MPI_Testall(count_of(requests), requests.data(), &flag, MPI_STATUSES_IGNORE));
        }},
       {"waitany",
        [](Requests& requests) {
-         for (int index = 0; index != MPI_UNDEFINED;)
+         for (int index = 0; index != MPI_UNDEFINED; std::this_thread::yield())
            ASSERT_OK(MPI_Waitany(count_of(requests), requests.data(), &index, MPI_STATUS_IGNORE));
        }},
       {"testany",
@@ -254,7 +256,8 @@ TEST(GpuNonblocking, of_collectives_that_are_complete_may_be_freed) {
   PlacedInts out(Memory::gpu, {-1});
   MPI_Request request = MPI_REQUEST_NULL;
   ASSERT_OK(MPI_Iallreduce(in.data(), out.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
-  for (int flag = 0; flag == 0;) ASSERT_OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+  for (int flag = 0; flag == 0; std::this_thread::yield())
+    ASSERT_OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
   EXPECT_OK(MPI_Request_free(&request));
   EXPECT_EQ(request, MPI_REQUEST_NULL);
   EXPECT_EQ(out.get(), Ints{ranks()});
