@@ -137,7 +137,7 @@ TEST_P(KernelCollectivesBySize, fall_back_on_packets_where_a_buffer_cannot_be_ma
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesBySize, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-/// Of rank 0's environment alone.
+/// Rank 0's environment alone names the file.
 TEST(KernelCollectivesByFile, move_small_data_as_its_rules_say) {
   const ErrorsReturn handler(MPI_COMM_WORLD);
   const std::string file = "/tmp/partita_kernel_tuning_" + std::to_string(getpid()) + ".csv";

@@ -106,8 +106,9 @@ TEST_P(LaunchedCollectives, take_turns_with_calls_in_kernels) {
 
 /// Rank 1 never comes; the last block of rank 0 has nothing to wait for.
 TEST(LaunchedCollectiveFailures, leave_an_epoch_open_that_one_block_has_waited_for_in_vain) {
-  for (const partita_u32 algorithm : {PARTITA_ALGORITHM_PACKETS, PARTITA_ALGORITHM_BUFFERS}) {
-    GroupShape shape = shape_of({PARTITA_COLLECTIVE_ALLREDUCE, algorithm}, 2, 32);
+  for (const partita_u32 algorithm :
+       {PARTITA_ALGORITHM_PACKETS, PARTITA_ALGORITHM_BUFFERS, PARTITA_ALGORITHM_TWO_SHOT}) {
+    GroupShape shape = shape_of({PARTITA_COLLECTIVE_ALLREDUCE, algorithm}, 2, 256);
     shape.limit_ns = 2'000'000;
     const DeviceGroup group(shape);
     const Partita_Prequest& request = group.request(0);

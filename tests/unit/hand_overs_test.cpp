@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <utility>
 #include <vector>
 
 namespace partita::test {
@@ -97,11 +99,26 @@ TEST_F(HandOversTest, all_at_once_are_not_waited_for) {
   EXPECT_EQ(waited, 0);
 }
 
+/// Each look at it takes half a microsecond.
+struct SteppingClock {
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<SteppingClock, duration>;
+  static time_point now() {
+    passed += std::chrono::nanoseconds(500);
+    return time_point(passed);
+  }
+  static inline duration passed{0};
+};
+
 TEST(CloseMarksTest, are_waited_for_within_a_limit) {
-  CloseMarks marks;
-  int waits = 0;
+  CloseMarksBy<SteppingClock> marks;
+  const auto begin = SteppingClock::passed;
+  ASSERT_TRUE(marks.wait());
+  EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
+  int waits = 1;
   while (marks.wait()) ++waits;
-  EXPECT_LE(waits, 25) << "2 us each, and 50 us in all";
+  EXPECT_GE(waits, 15) << "each takes two microseconds and some looks, of 50 in all";
+  EXPECT_LE(waits, 25);
 }
 
 }  // namespace

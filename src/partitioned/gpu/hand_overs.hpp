@@ -16,8 +16,9 @@
 namespace partita {
 
 /// How long whoever finds marks of kernels looks for more of them, which come from blocks that end close after each
-/// other.
-class CloseMarks {
+/// other. `Clock`: one of the standard's.
+template <class Clock>
+class CloseMarksBy {
  public:
   /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough.
   bool wait() {
@@ -28,11 +29,11 @@ class CloseMarks {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds longest{50};
 
-  const Clock::time_point end_ = Clock::now() + longest;
+  const typename Clock::time_point end_ = Clock::now() + longest;
 };
+using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
 /// Each transport partition of an epoch is taken once, by whoever looks first.
 class HandOvers {
