@@ -1,4 +1,5 @@
-// The grid that does a collective in kernels in the shortest time: of the library's launches, and of a program's calls.
+// The grid that does a collective in kernels in the shortest time: of the library's launches, and of the
+// benchmark, whose kernels call.
 #pragma once
 
 #include <algorithm>

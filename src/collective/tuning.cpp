@@ -9,7 +9,7 @@
 namespace partita::collective {
 namespace {
 
-/// Of schedules: what is best for small and middle sizes on 2 to 8 ranks.
+/// Schedules: what is best for small and middle sizes on 2 to 8 ranks.
 constexpr std::pair<Kind, const char*> of_schedules[] = {
     {Kind::bcast, "binomial"},
     {Kind::gather, "linear"},
@@ -37,7 +37,7 @@ constexpr std::pair<Kind, const char*> of_schedules[] = {
 
 constexpr std::int64_t KiB = 1024;
 
-/// Of kernels: from so many bytes of a block on, buffers take less time than packets, or than two shots of them.
+/// Kernels: from so many bytes of a block on, buffers take less time than packets, or than two shots of them.
 /// Packets are twice as many bytes; in buffers ranks wait for each other twice, which takes the longer the more ranks
 /// there are. Measured on 2 and 4 GPUs: docs/measurements/h100-2-gpus and h100-4-gpus.
 struct FromBuffers {
@@ -56,7 +56,7 @@ constexpr FromBuffers in_buffers[] = {
     {Kind::reduce_scatter_block, reduce_scatter_in_buffers_from},
 };
 
-/// Of an allreduce: one shot sends a block to p - 1 ranks, and two shots send two p-ths of that, all of it twice as
+/// One shot of an allreduce sends a block to p - 1 ranks, and two shots send two p-ths of that, all of it twice as
 /// packets. From so many bytes on that are spared so, they pay for their second way, which takes about a microsecond.
 /// Measured on 4 GPUs.
 constexpr std::int64_t spared_by_two_shots = 288 * KiB;

@@ -37,7 +37,8 @@ extern "C" {
  * A collective that kernels do (PARTITA_PREQUEST_COLLECTIVE) uses these words, whose meaning is its own there:
  *   head (low half)   the epoch that was opened last
  *   round             the newest flag that its packets and flags carried
- *   decided           counts blocks in barriers of the grid; the highest bit changes with each barrier
+ *   decided           counts blocks in barriers of the grid, whose highest bit changes with each, and those that have
+ *                     ended of a launch
  *   completed         the newest epoch that is complete
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {

@@ -94,7 +94,7 @@ struct ArrivalFlags {
       : common(sender != Driver::device && plan.transport_partitions() > 1), count(plan.transport_partitions()) {}
 
   std::int64_t words() const { return count + (common ? 1 : 0); }
-  /// With what fills the last line.
+  /// They fill whole lines.
   std::size_t bytes() const {
     return (static_cast<std::size_t>(words()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line * bytes_of_line;
   }

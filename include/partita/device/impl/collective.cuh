@@ -53,7 +53,7 @@ PARTITA_DEVICE_INLINE int pcollective(const Partita_Prequest& request) {
   // between launches the last block does, behind those of all blocks.
   Epoch flag = DeviceWord<partita_u32>(state.round).load(order::memory_order_relaxed);
   partita_u32 phase = 0;
-  // Every thread has done with the buffers.
+  // Every thread of the grid has come, or what the stream had before has ended: the buffers are the call's.
   const Entry entry = edges == Edges::barriers ? first_grid_barrier(request, blocks, &phase) : entry_of_launch(request);
   // Stored behind the last barrier of the call before, when it is known that no thread has failed; so it is loaded
   // behind the first one of this call. Nobody waits for it before there is nothing else to do.

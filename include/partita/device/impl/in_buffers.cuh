@@ -285,8 +285,8 @@ PARTITA_DEVICE_INLINE void move_strip(const Partita_Prequest& request, partita_u
 
 // ---- Who may when --------------------------------------------------------------------------------------------------
 
-/// Behind the barrier with which the call begins: the peers hear that they may read this rank's send buffer and write
-/// its receive buffer.
+/// Where the call has begun (Edges in collective.cuh): the peers hear that they may read this rank's send buffer and
+/// write its receive buffer.
 PARTITA_DEVICE_INLINE void tell_begun(const Partita_Prequest& request, Epoch flag) {
   if (grid_rank() != 0) return;
 #if defined(__CUDACC__)
