@@ -56,25 +56,20 @@ PARTITA_DEVICE_INLINE unsigned char* area_of(const Partita_Prequest& request, pa
   return request.remote + static_cast<partita_u32>(rank) * static_cast<partita_u32>(area_bytes(request.strips));
 }
 static_assert(most_collective_ranks * area_bytes(most_strips) < 0x100000000, "in 32 bits");
-/// Calls body(rank, strip) for each other rank and, of so many strips, each one of the block, the threads of the block
-/// one after the other.
+/// Calls body(rank, strip) for each other rank and each of the block's strips, of so many strips in all: the threads of
+/// the block one each, side by side, since a body is a fence or a wait for a word.
 template <class Body>
 PARTITA_DEVICE_INLINE int for_each_line(const Partita_Prequest& request, partita_u32 strips, const Body& body) {
   const partita_u32 others = static_cast<partita_u32>(request.ranks) - 1;
-  partita_u32 turn = 0;
+  if (others == 0 || grid_rank() >= strips) return 0;
+  const partita_u32 lines = (strips - grid_rank() + grid_blocks() - 1) / grid_blocks() * others;
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-  for (partita_u32 strip = grid_rank(); strip < strips; strip += grid_blocks()) {
-#if defined(__CUDACC__)
-#pragma unroll 1
-#endif
-    for (partita_u32 n = 1; n <= others; ++n) {
-      const bool mine = turn == block_rank();
-      turn = turn + 1 < block_threads() ? turn + 1 : 0;
-      if (!mine) continue;
-      if (const int code = body(rank_behind(request, static_cast<partita_i32>(n)), strip)) return code;
-    }
+  for (partita_u32 line = block_rank(); line < lines; line += block_threads()) {
+    const partita_u32 nth = line / others;
+    const auto n = static_cast<partita_i32>(line - nth * others + 1);
+    if (const int code = body(rank_behind(request, n), grid_rank() + nth * grid_blocks())) return code;
   }
   return 0;
 }
