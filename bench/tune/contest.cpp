@@ -200,7 +200,8 @@ Outcome hold(const Contest& contest, MPI_Comm comm, const Memory& memory, const 
   const Contenders contenders = find_contenders(contest, data, ranks, outcome);
   std::vector<std::vector<double>> samples(contenders.size());
   for (int i = -options.warmup; i < options.iterations; ++i) {
-    const auto round = static_cast<std::uint64_t>(options.warmup + i);
+    const int turn = options.warmup + i;
+    const auto round = static_cast<std::uint64_t>(turn);
     for (const std::size_t index : draw_order(contenders.size(), options.seed, round)) {
       const double sample = sample_us(*contenders[index], ranks);
       if (i >= 0) samples[index].push_back(sample);

@@ -194,6 +194,7 @@ std::string write_tuning(std::span<const std::string> notes, std::span<const Mea
   text += fmt::format("{}\n", columns);
   for (const auto& [rule, medians_us] : rules) {
     std::vector<std::string> medians;
+    medians.reserve(medians_us.size());
     for (const auto& [name, median_us] : medians_us) medians.push_back(fmt::format("{}={:.2f}", name, median_us));
     text += fmt::format("{},{},{},{},{},{}\n", name_of(rule.kind), driver_name(rule.by),
                         rule.ranks == any_ranks ? std::string(any) : fmt::format("{}", rule.ranks), rule.from_bytes,

@@ -60,4 +60,12 @@ class PlacedInts {
   int* on_gpu_ = nullptr;
 };
 
+/// An operation of the program's: the larger of two ints.
+inline void keep_larger(void* in, void* in_and_out, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) {
+    auto& kept = static_cast<int*>(in_and_out)[i];
+    kept = std::max(kept, static_cast<int*>(in)[i]);
+  }
+}
+
 }  // namespace partita::test

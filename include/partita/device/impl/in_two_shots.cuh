@@ -102,7 +102,8 @@ PARTITA_DEVICE_INLINE int move_in_two_shots(const Partita_Prequest& request, con
     flag = next(first);
     // Between the places of a unit in the two sets of slots; modulo 2^32.
     const partita_u32 to_result = slots_at(request, 0, flag) - slots_at(request, 0, first);
-    if ((code = entry.code(request)) != 0) return code;
+    code = entry.code(request);
+    if (code != 0) return code;
     for_each_spot(request, round, first, [&](const Spot& spot) {
       scatter_units(request, part_bytes, spot, first);
       return 0;
