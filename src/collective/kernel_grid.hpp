@@ -42,9 +42,9 @@ constexpr KernelGrid kernel_grid_of(std::int64_t blocks, std::int64_t units, int
           static_cast<int>(std::clamp<std::int64_t>(threads, warp_threads, most_threads))};
 }
 
-/// Of a call in a kernel. Ranks need not have the same grid. `block_bytes`: of the data, as in the device request. One
-/// block has a thread for each unit, up to `most_threads`; of several each has a strip of the data, as far as that
-/// goes, and a thread for each unit of it.
+/// The grid of a call in a kernel. Ranks need not have the same one. `block_bytes`: of the data, as in the device
+/// request. One block has a thread for each unit, up to `most_threads`; of several each has a strip of the data, as far
+/// as that goes, and a thread for each unit of it.
 constexpr KernelGrid kernel_grid_for(std::int64_t block_bytes, int ranks, int most_threads) {
   const Division data = division_of(block_bytes);
   const std::int64_t others = std::max(ranks - 1, 1);
@@ -52,8 +52,8 @@ constexpr KernelGrid kernel_grid_for(std::int64_t block_bytes, int ranks, int mo
   return kernel_grid_of(data.strips, device::most_share_units, most_threads);
 }
 
-/// Of a launch that does nothing else, whose blocks do not wait for each other: one a strip. `cut_bytes`: of what is
-/// cut into strips (device::cut_bytes).
+/// The grid of a launch that does nothing else, whose blocks do not wait for each other: one a strip. `cut_bytes`: of
+/// what is cut into strips (device::cut_bytes).
 constexpr KernelGrid launched_grid_for(std::int64_t cut_bytes, int most_threads) {
   const Division data = division_of(cut_bytes);
   return kernel_grid_of(data.strips, std::min<std::int64_t>(data.units, device::most_share_units), most_threads);

@@ -61,8 +61,8 @@ class HandOvers {
     return count;
   }
 
-  /// The same, but where something new is there and not all of it, first waits for what comes soon, as `marks` says: it
-  /// leaves together.
+  /// As take, but waits first for what comes soon, as `marks` says, where something new is there and not all of it:
+  /// that leaves together.
   template <class Side, class Take, class Marks>
   std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
     if (side.hands_over(epoch)) {

@@ -15,7 +15,7 @@ PARTITA_DEVICE_INLINE Spot spot_of_part(const Partita_Prequest& request, partita
   return {offset, offset < bytes ? bytes_of_unit(bytes - offset) : 0, spot.slot};
 }
 
-/// To each rank the unit of its part.
+/// Sends each rank the unit of its part.
 PARTITA_DEVICE_INLINE void scatter_units(const Partita_Prequest& request, partita_u64 part_bytes, const Spot& spot,
                                          Epoch flag) {
 #if defined(__CUDACC__)
@@ -29,7 +29,7 @@ PARTITA_DEVICE_INLINE void scatter_units(const Partita_Prequest& request, partit
   }
 }
 
-/// The unit of this rank's part from all, its sum kept and sent to all.
+/// Awaits the unit of this rank's part from all, keeps the result and sends it to all.
 PARTITA_DEVICE_INLINE int reduce_own_unit(const Partita_Prequest& request, partita_u64 part_bytes, const Spot& spot,
                                           Epoch flag, partita_u32 slot_of_result, Patience& patience) {
   const Spot own = spot_of_part(request, part_bytes, request.rank, spot);
@@ -46,7 +46,7 @@ PARTITA_DEVICE_INLINE int reduce_own_unit(const Partita_Prequest& request, parti
   return 0;
 }
 
-/// The results of all other ranks' units.
+/// Awaits the results of all other ranks' units.
 PARTITA_DEVICE_INLINE int gather_results(const Partita_Prequest& request, partita_u64 part_bytes, const Spot& spot,
                                          Epoch flag, Patience& patience) {
   constexpr partita_u32 kind = PARTITA_COLLECTIVE_ALLREDUCE;
