@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "capi/report.hpp"
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
 #include "two_sided/host_mirrors.hpp"
@@ -57,9 +58,20 @@ int Partita_is_active(Partita_Request request) {
   return operation_of(request).active() ? 1 : 0;
 }
 
-int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+int Partita_gpu_of(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  constexpr int none = -1;
   Runtime* const current = current_runtime();
-  return current != nullptr && place_in(*current, buffer, count, datatype).kind == memory::Kind::device ? 1 : 0;
+  if (current == nullptr) return none;
+  const memory::Place place = place_in(*current, buffer, count, datatype);
+  return place.kind == memory::Kind::device ? place.device : none;
+}
+
+int Partita_Raise_on_window(MPI_Win window, int error_class, const char* sentence) {
+  return raise_on_window(window, remember(error_class, sentence));
+}
+
+int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence) {
+  return raise_on_file(file, remember(error_class, sentence));
 }
 
 int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,

@@ -16,8 +16,13 @@ PARTITA_EXPORT int Partita_is_gpu_aware(const char** why);
 /// left.
 PARTITA_EXPORT int Partita_is_spent(Partita_Request request);
 
-/// Whether the elements of a buffer lie in the memory of a GPU. Any thread.
-PARTITA_EXPORT int Partita_lies_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype);
+/// The number of the GPU in whose memory the elements of a buffer lie; -1 where they lie elsewhere, or are none. Any
+/// thread.
+PARTITA_EXPORT int Partita_gpu_of(const void* buffer, MPI_Count count, MPI_Datatype datatype);
+
+/// As Partita_Raise, to the error handler of a window, or of a file.
+PARTITA_EXPORT int Partita_Raise_on_window(MPI_Win window, int error_class, const char* sentence);
+PARTITA_EXPORT int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence);
 
 /// A persistent message of the MPI's, each start of which is staged where its buffer lies in the memory of a GPU.
 PARTITA_EXPORT int Partita_Staged_init(partita::MessageCall call, const void* buf, MPI_Count count,

@@ -48,6 +48,32 @@ MPI_Comm ended_by_error(MPI_Comm comm) {
   return ended;
 }
 
+/// Ends the processes of `comm`, but first lets the launcher read what they wrote: it would not do so afterwards.
+[[noreturn]] void end_processes(MPI_Comm comm) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  native::Abort(comm, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);  // an MPI may come back while its launcher ends the job
+}
+
+/// Passes `code` to the handler of what is no communicator, which `get` gives and `call` calls. The processes that
+/// MPI_ERRORS_ABORT ends there, those of a group, the MPI alone can name.
+template <class Get, class Call>
+int raise_on_object(Get get, Call call, int code) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (get(&handler) != MPI_SUCCESS) return raise(MPI_COMM_SELF, code);
+  const bool ends_job = handler == MPI_ERRORS_ARE_FATAL;
+  bool is_fatal = ends_job;
+#if MPI_VERSION >= 4
+  is_fatal = is_fatal || handler == MPI_ERRORS_ABORT;
+#endif
+  native::Errhandler_free(&handler);
+  const std::string* sentence = is_fatal ? sentence_of(code) : nullptr;
+  if (sentence != nullptr) log("{}", *sentence);
+  if (ends_job) end_processes(MPI_COMM_WORLD);
+  call(code);
+  return code;
+}
+
 const char* no_call() {
   return nullptr;
 }
@@ -105,12 +131,7 @@ void print_if_fatal(MPI_Comm comm, int code) {
 
 void call_handler(MPI_Comm comm, int code) {
   const MPI_Comm ended = ended_by_error(comm);
-  if (ended != MPI_COMM_NULL) {
-    // Launchers end a job without having read all that its ranks wrote.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    native::Abort(ended, EXIT_FAILURE);
-    std::_Exit(EXIT_FAILURE);  // an MPI may come back while its launcher ends the job
-  }
+  if (ended != MPI_COMM_NULL) end_processes(ended);
   native::Comm_call_errhandler(comm, code);
 }
 
@@ -119,6 +140,16 @@ int raise(MPI_Comm comm, int code) {
   print_if_fatal(heard, code);
   call_handler(heard, code);
   return code;
+}
+
+int raise_on_window(MPI_Win window, int code) {
+  return raise_on_object([&](MPI_Errhandler* handler) { return native::Win_get_errhandler(window, handler); },
+                         [&](int raised) { native::Win_call_errhandler(window, raised); }, code);
+}
+
+int raise_on_file(MPI_File file, int code) {
+  return raise_on_object([&](MPI_Errhandler* handler) { return native::File_get_errhandler(file, handler); },
+                         [&](int raised) { native::File_call_errhandler(file, raised); }, code);
 }
 
 int raise_in_status(MPI_Comm comm, int code) {

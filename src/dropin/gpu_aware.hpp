@@ -29,7 +29,7 @@ inline bool takes_gpu_memory() {
 }
 /// Whether that is so, and a buffer is such a one.
 inline bool is_in_gpu(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
-  return takes_gpu_memory() && Partita_lies_in_gpu(buffer, count, datatype) != 0;
+  return takes_gpu_memory() && Partita_gpu_of(buffer, count, datatype) >= 0;
 }
 
 }  // namespace partita::dropin

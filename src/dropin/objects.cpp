@@ -4,6 +4,7 @@
 #include <partita/partita.h>
 
 #include "dropin/gathering.hpp"
+#include "dropin/host_buffers.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
@@ -28,6 +29,13 @@ int make_window(MPI_Comm comm, const MPI_Win* result, Make make) {
   return code == MPI_SUCCESS ? open_locks(*result, kept_for(result, sizeof *result)) : code;
 }
 
+/// Makes a window of the program's memory.
+template <class Make>
+int make_window_of(const HostBuffer& memory, const char* call, MPI_Comm comm, const MPI_Win* result, Make make) {
+  const int refused = refuse_gpu_memory(call, Hearer{.comm = comm}, memory);
+  return refused == MPI_SUCCESS ? make_window(comm, result, make) : refused;
+}
+
 /// Ends one.
 template <class Handle, class End>
 int end_of(const Handle* handle, End end) {
@@ -43,8 +51,16 @@ int end_of(const Handle* handle, End end) {
 extern "C" {
 
 INTERPOSE(Win_create)(void* base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-  return make_window(comm, win, [&] { return native().Win_create(base, size, disp_unit, info, comm, win); });
+  return make_window_of(HOST_BUFFER(base, size, MPI_BYTE), __func__, comm, win,
+                        [&] { return native().Win_create(base, size, disp_unit, info, comm, win); });
 }
+
+#if PARTITA_HAS_LARGE_COUNTS
+INTERPOSE(Win_create_c)(void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win) {
+  return make_window_of(HOST_BUFFER(base, size, MPI_BYTE), __func__, comm, win,
+                        [&] { return native().Win_create_c(base, size, disp_unit, info, comm, win); });
+}
+#endif
 
 INTERPOSE(Win_allocate)(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win) {
   return make_window(comm, win, [&] { return native().Win_allocate(size, disp_unit, info, comm, baseptr, win); });
@@ -115,16 +131,23 @@ INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info in
 
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
-#define FILE_CALL(NAME, PARAMETERS, ...)                                             \
+#define GATHERED_CALL(NAME, REFUSED, PARAMETERS, ...)                                \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                     \
+    if (const int refused = REFUSED; refused != MPI_SUCCESS) return refused;         \
     const int gathered = gather_all(kept_for(&fh, sizeof(MPI_File)));                \
     return gathered == MPI_SUCCESS ? native().NAMED(, NAME)(__VA_ARGS__) : gathered; \
   }
 
 #define NAMED(PREFIX, NAME) PREFIX##NAME
+#define FILE_CALL(NAME, PARAMETERS, ...) GATHERED_CALL(NAME, MPI_SUCCESS, PARAMETERS, __VA_ARGS__)
+#include "dropin/file_calls_without_count.inc"
+#undef FILE_CALL
+
+#define FILE_CALL(NAME, PARAMETERS, ...)                                                                          \
+  GATHERED_CALL(NAME, refuse_gpu_memory(__func__, Hearer{.file = fh}, HOST_BUFFER(buf, count, type)), PARAMETERS, \
+                __VA_ARGS__)
 #define COUNT int
 #include "dropin/file_calls.inc"
-#include "dropin/file_calls_without_count.inc"
 #undef NAMED
 #undef COUNT
 
@@ -136,6 +159,7 @@ INTERPOSE(File_open)(MPI_Comm comm, const char* filename, int amode, MPI_Info in
 #undef COUNT
 #endif
 #undef FILE_CALL
+#undef GATHERED_CALL
 #undef INTERPOSE_EXPANDED
 
 INTERPOSE(File_close)(MPI_File* fh) {
