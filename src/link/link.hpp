@@ -21,6 +21,7 @@
 #include "core/wire.hpp"
 #include "link/capabilities.hpp"
 #include "link/device_route.hpp"
+#include "link/hold_board.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
 
@@ -43,6 +44,9 @@ struct Endpoint {
   /// Sending: an epoch is over only once the receiver has started it. Where a link's prepared() cannot tell that, its
   /// finished() waits for it, too.
   bool synchronous = false;
+  /// Sending: so many partitions, where nothing on this side ends what they wait for their neighbours. A link that
+  /// can lets the receiver fetch them (Sender::hold_board). 0: it need not.
+  std::int32_t held_partitions = 0;
 };
 
 /// Where the bytes of a request into `receiver` go, as far as the cost of transfers is concerned. `rank`: the
@@ -84,6 +88,8 @@ class Sender {
   /// Whether what is put now begins only once something that was put before has ended: then it may as well wait for
   /// more. Any thread. A link that is never so says no.
   virtual bool busy() { return false; }
+  /// Once connected: where partitions wait that the receiver fetches if they wait too long; none where it does not.
+  virtual std::optional<HoldBoard> hold_board() const { return std::nullopt; }
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
   /// the receiver would have read of it must not arrive. Of links whose receivers read there.
   virtual void give_up(Epoch) {}

@@ -53,21 +53,36 @@ bool Groups::completes_last_word(std::int64_t partition) {
   return missing_[static_cast<std::size_t>(of(partition))].fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
-void Gathering::connect(const link::Plan& plan, std::int32_t transfers) {
+void Gathering::connect(const link::Plan& plan, std::int32_t transfers, std::optional<link::HoldBoard> board) {
   plan_ = plan;
   singles_ = Groups(plan, plan.transport_partitions());
   together_ = Groups(plan, transfers);
-  if (may_hold()) left_ = PartitionSet(plan.transport_partitions());
+  if (may_hold()) board_ = board;
+  if (may_hold() && !board_) left_ = PartitionSet(plan.transport_partitions());
   masks_ = singles_.masks();
 }
 
-void Gathering::begin(bool holds) {
-  complete_.clear();
-  if (holds_) left_.clear();
+void Gathering::begin(bool holds, Epoch epoch) {
+  epoch_ = epoch;
+  if (board_) {
+    show(holds);
+  } else {
+    complete_.clear();
+    if (holds_) left_.clear();
+  }
   holds_ = holds;
   Groups& groups = holds ? together_ : singles_;
   masks_ = groups.masks();
   groups.begin();
+}
+
+/// The receiver may be looking, for what waited in the last epoch: that has all left, so it finds nothing to claim.
+void Gathering::show(bool holds) {
+  if (holds_) board_->end();
+  if (!is_on_board_) complete_ = PartitionSet(board_->complete(), plan_.send_partitions());
+  is_on_board_ = true;
+  complete_.clear();
+  if (holds) board_->begin(epoch_);
 }
 
 std::vector<link::Range> Gathering::take_kept() {
@@ -84,7 +99,7 @@ std::vector<link::Range> Gathering::take_kept() {
 
 /// The transport partitions in the word that `first` begins that are complete and have not left.
 std::uint64_t Gathering::held_in(std::int64_t first) const {
-  const std::uint64_t left = left_.word(first);
+  const std::uint64_t left = this->left(first);
   const std::int64_t end = std::min<std::int64_t>(first + PartitionSet::bits, plan_.transport_partitions());
   if (plan_.transport_partitions() == plan_.send_partitions()) return complete_.word(first) & ~left;
   std::uint64_t held = 0;

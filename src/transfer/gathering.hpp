@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "link/hold_board.hpp"
 #include "link/plan.hpp"
 #include "transfer/partition_set.hpp"
 
@@ -51,13 +53,18 @@ class Gathering {
   Gathering& operator=(const Gathering&) = delete;
 
   /// The plan, and in how many transfers all leaves where partitions are completed together. Throws std::bad_alloc.
-  void connect(const link::Plan& plan, std::int32_t transfers);
+  /// `board`: where the receiver sees what is held, and fetches it; none where it does not.
+  void connect(const link::Plan& plan, std::int32_t transfers, std::optional<link::HoldBoard> board = {});
   /// Whether holding makes a difference.
   bool may_hold() const { return together_.count() < plan_.transport_partitions(); }
 
   /// A new epoch: nothing is complete. Nobody else calls meanwhile.
-  void begin(bool holds);
+  void begin(bool holds, Epoch epoch);
   bool holds() const { return holds_; }
+  /// Whether the receiver fetches what is held for too long.
+  bool is_shown() const { return board_.has_value(); }
+  /// How many transport partitions it has fetched in this epoch. Acquires that it has read their bytes.
+  std::int32_t fetched() const { return holds_ && board_ ? board_->fetched() : 0; }
 
   bool is_complete(std::int64_t partition) const { return complete_.contains(partition); }
   /// The first partition of `range` that is complete, or range.end.
@@ -142,8 +149,14 @@ class Gathering {
   /// Joins to `run` those of `wanted`, transport partitions in the word of `t`, that nobody else has taken.
   template <class Leave>
   void take(std::int64_t t, std::uint64_t wanted, link::Range& run, Leave leave) {
-    if (wanted != 0) PartitionSet::join_all(run, t, left_.claim(t, wanted), leave);
+    if (wanted != 0) PartitionSet::join_all(run, t, claim(t, wanted), leave);
   }
+  /// Those of `wanted` that nobody, here or at the receiver, has claimed in this epoch.
+  std::uint64_t claim(std::int64_t t, std::uint64_t wanted) {
+    return board_ ? board_->claim(PartitionSet::word_around(t).begin, wanted, epoch_) : left_.claim(t, wanted);
+  }
+  std::uint64_t left(std::int64_t first) const { return board_ ? board_->left(first, epoch_) : left_.word(first); }
+  void show(bool holds);
   std::uint64_t held_in(std::int64_t first) const;
   std::int64_t group_end(std::int64_t partition) const {
     return holds_ ? together_.partitions(together_.of(partition)).end
@@ -152,8 +165,11 @@ class Gathering {
 
   link::Plan plan_;
   PartitionSet complete_;  ///< partitions
-  PartitionSet left_;      ///< transport partitions that have left, in an epoch that holds
-  Groups singles_;         ///< one a transport partition
+  PartitionSet left_;      ///< transport partitions that have left, in an epoch that holds, where there is no board
+  std::optional<link::HoldBoard> board_;
+  Epoch epoch_ = no_epoch;
+  bool is_on_board_ = false;  ///< `complete_`, which moves there as the first epoch after connect() begins
+  Groups singles_;            ///< one a transport partition
   Groups together_;
   const std::uint64_t* masks_ = nullptr;  ///< of the groups of this epoch
   bool holds_ = false;

@@ -20,6 +20,7 @@ std::vector<link::Endpoint> Half::endpoints() const {
                      terms_.driver, terms_.in_place, terms_.synchronous};
   if (!in_gpu_memory()) {
     own.kind = services_.host_blocks.kind_of(own.data, static_cast<std::size_t>(total_bytes));
+    own.held_partitions = held_partitions();
     return {own};
   }
   link::Endpoint staged{peer(), nullptr, total_bytes, memory::Kind::host_exported, -1, terms_.driver};

@@ -170,6 +170,8 @@ class Half {
   void start_with(Begin begin, Open open);
   /// Opens the epoch on the link: the last that can fail.
   virtual void open() = 0;
+  /// As link::Endpoint's.
+  virtual std::int32_t held_partitions() const { return 0; }
   /// Memory for the packed bytes, in the GPU of the buffer. Throws Error.
   std::byte* allocate_packed_on_gpu();
   /// What is copied where the link serves memory of kind `form`; none where that is the packed bytes' own.

@@ -54,7 +54,7 @@ void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int3
     staged_ = std::make_unique<StagedPuts>(services_, owner, Pieces(plan, wire), stage);
   }
   deferred_ = PartitionSet(plan.transport_partitions());
-  gathering_.connect(plan, transfers);
+  gathering_.connect(plan, transfers, staged_ == nullptr ? link_->hold_board() : std::nullopt);
   const std::vector<link::Range> kept = active() ? gathering_.take_kept() : std::vector<link::Range>{};
   pace_.ignore_epoch();
   finish_match();
@@ -68,23 +68,24 @@ void Outgoing::start() {
 
 void Outgoing::begin() {
   put_count_.store(0, std::memory_order_relaxed);
-  const bool may_hold = matched() && gathering_.may_hold() && services_.holds.possible();
+  const bool may_hold = matched() && gathering_.may_hold() && (gathering_.is_shown() || services_.holds.possible());
   const bool holds = may_hold && holds_next_epoch();
   measures_ = may_hold && !holds;
-  if (!is_listed_) return gathering_.begin(holds);
+  if (!is_listed_) return gathering_.begin(holds, epoch());
   const ShortLock lock(looking_);
   epochs_opened_.store(epochs_opened() + 1, std::memory_order_relaxed);
-  gathering_.begin(holds);
+  gathering_.begin(holds, epoch());
 }
 
 /// Whether the partitions of the next epoch wait for their neighbours: they are expected soon, and somebody ends the
 /// wait where they do not come.
 bool Outgoing::holds_next_epoch() {
+  if (gathering_.fetched() > 0) pace_.wait_was_too_long();
   if (!pace_.next_epoch_holds(gathering_.holds())) {
     stop_holding();
     return false;
   }
-  if (!is_listed_) {
+  if (!is_listed_ && !gathering_.is_shown()) {
     services_.holds.add(*this);
     is_listed_ = true;
   }
@@ -94,6 +95,10 @@ bool Outgoing::holds_next_epoch() {
 void Outgoing::stop_holding() {
   if (!std::exchange(is_listed_, false)) return;
   services_.holds.remove(*this);
+}
+
+std::int32_t Outgoing::held_partitions() const {
+  return services_.holds.possible() || shape().partitions() == 1 ? 0 : shape().partitions();
 }
 
 bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
@@ -128,7 +133,7 @@ void Outgoing::leave_measured(link::Range run) {
 
 /// Something waits since now: where nobody would end that, it leaves.
 void Outgoing::look_after_held() {
-  if (services_.holds.awake()) return;
+  if (is_looked_after()) return;
   services_.holds.wake();
   leave_held();
 }

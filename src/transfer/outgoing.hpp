@@ -41,7 +41,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// first step only.
   Gathering::Added add(std::int64_t partition) { return gathering_.add(partition); }
   bool is_more_to_do(Gathering::Added added) const {
-    if (added == Gathering::Added::held) return !services_.holds.awake();
+    if (added == Gathering::Added::held) return !is_looked_after();
     return added != Gathering::Added::waits;
   }
   bool go_on(std::int64_t partition, Gathering::Added added);
@@ -59,8 +59,8 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
   /// threads at once.
   bool flush();
-  /// So many transport partitions were put in this epoch.
-  std::int32_t put_count() const { return put_count_.load(std::memory_order_acquire); }
+  /// So many transport partitions were put in this epoch, or fetched by the receiver.
+  std::int32_t put_count() const { return put_count_.load(std::memory_order_acquire) + gathering_.fetched(); }
   std::int32_t deferred_count() const { return deferred_count_.load(std::memory_order_relaxed); }
   /// Whether the bytes of all puts have left the buffer. Makes progress.
   bool finished() const { return link_->finished(); }
@@ -80,6 +80,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
  private:
   void begin();
   void open() override { link_->start(epoch()); }
+  std::int32_t held_partitions() const override;
   std::uint64_t held() override;
   void end_hold(std::uint64_t seen) noexcept override;
   std::uint32_t epochs_opened() const override { return epochs_opened_.load(std::memory_order_relaxed); }
@@ -93,6 +94,8 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
     submit(run);
   }
   void leave_measured(link::Range run);
+  /// Whether somebody ends the wait of what is held: the receiver, or a look that follows soon.
+  bool is_looked_after() const { return gathering_.is_shown() || services_.holds.awake(); }
   void look_after_held();
   void leave_held();
   void trace_ready(link::Range partitions) const;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "link/plan.hpp"
@@ -35,7 +36,9 @@ class PartitionSet {
   };
 
   PartitionSet() = default;
-  explicit PartitionSet(std::int32_t partitions) : words_((static_cast<std::size_t>(partitions) + bits - 1) / bits) {}
+  explicit PartitionSet(std::int32_t partitions) : own_(words_of(partitions)), words_(own_.data(), own_.size()) {}
+  /// In memory of somebody else's, which begins zeroed.
+  PartitionSet(std::atomic<std::uint64_t>* words, std::int32_t partitions) : words_(words, words_of(partitions)) {}
 
   /// Partitions whose bits lie in one word; other runs have parts in several.
   static Range word_around(std::int64_t partition) {
@@ -134,6 +137,9 @@ class PartitionSet {
   std::uint64_t word(std::int64_t partition) const { return word_of(partition).load(std::memory_order_seq_cst); }
 
  private:
+  static std::size_t words_of(std::int32_t partitions) {
+    return (static_cast<std::size_t>(partitions) + bits - 1) / bits;
+  }
   static std::uint64_t bit_of(std::int64_t partition) {
     return std::uint64_t{1} << (static_cast<std::uint64_t>(partition) % bits);
   }
@@ -144,7 +150,8 @@ class PartitionSet {
     return words_[static_cast<std::size_t>(partition) / bits];
   }
 
-  std::vector<std::atomic<std::uint64_t>> words_;
+  std::vector<std::atomic<std::uint64_t>> own_;
+  std::span<std::atomic<std::uint64_t>> words_;
 };
 
 }  // namespace partita

@@ -76,7 +76,7 @@ TEST(Gathering, lets_each_transport_partition_leave_once_when_it_or_its_group_is
     EXPECT_EQ(gathering.may_hold(), shape.transfers < shape.transports);
     for (int epoch = 0; epoch < 4; ++epoch) {
       const bool holds = gathering.may_hold() && random.one_in(2);
-      gathering.begin(holds);
+      gathering.begin(holds, static_cast<Epoch>(epoch + 2));
       Departures left(shape.transports);
       std::vector<bool> complete(static_cast<std::size_t>(shape.partitions));
       bool all_taken = false;
@@ -123,7 +123,7 @@ TEST(Gathering, of_what_was_kept_all_that_is_complete_leaves_at_the_match) {
     const Shape shape = random_shape(random);
     const Plan plan(shape.partitions, 1, shape.transports, shape.partitions * 8);
     Gathering gathering(shape.partitions);
-    gathering.begin(false);
+    gathering.begin(false, 2);
     std::vector<bool> complete(static_cast<std::size_t>(shape.partitions));
     for (std::int64_t p = 0; p < shape.partitions; ++p) {
       if (random.one_in(2)) continue;
@@ -154,7 +154,7 @@ TEST(Gathering, threads_and_looks_at_what_waits_let_each_leave_once_with_all_its
     std::vector<std::atomic<int>> left(static_cast<std::size_t>(shape.transports));
     std::atomic<int> wrong{0};
     for (int epoch = 1; epoch <= 50; ++epoch) {
-      gathering.begin(true);
+      gathering.begin(true, 2);
       const auto leave = [&](Range run) {
         for (std::int64_t t = run.begin; t < run.end; ++t) {
           if (left[static_cast<std::size_t>(t)].fetch_add(1) != epoch - 1) ++wrong;

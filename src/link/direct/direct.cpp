@@ -21,7 +21,7 @@ using direct::Way;
 
 /// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or than
 /// waiting for a receiver that has not started.
-constexpr std::int64_t prefer_slots_bytes = 4 * 1024;
+constexpr std::int64_t prefer_slots_bytes = 32 * 1024;
 
 constexpr Kinds gpu_memory{memory::Kind::device};
 constexpr Movement movements[] = {{host_memory, host_memory}, {gpu_memory, gpu_memory}};

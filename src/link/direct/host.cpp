@@ -27,7 +27,7 @@ std::size_t block_bytes(Way way, const Plan& plan) {
 HostSender::HostSender(const Context& context, const Endpoint& endpoint)
     : context_(context),
       endpoint_(endpoint),
-      words_block_(context.host_memory, sizeof(SenderWords)),
+      words_block_(context.host_memory, sender_words_bytes(endpoint.held_partitions)),
       current_(context.settings.first_epoch),
       previous_(context.settings.first_epoch) {
   words().credit = context.settings.first_epoch;
@@ -35,13 +35,17 @@ HostSender::HostSender(const Context& context, const Endpoint& endpoint)
 
 wire::Bytes HostSender::offer() {
   const Offer offer{context_.host_memory.export_to(endpoint_.peer, words_block_.address()),
-                    context_.settings.first_epoch, own_probe()};
+                    context_.settings.first_epoch, own_probe(), endpoint_.held_partitions,
+                    reinterpret_cast<std::uint64_t>(endpoint_.data)};
   return offer.pack();
 }
 
 void HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
   const auto answer = Answer::unpack(message);
   may_be_ahead_ = answer.way == Way::slots;
+  if (answer.fetches && endpoint_.held_partitions == plan.send_partitions()) {
+    board_ = board_behind(words(), endpoint_.held_partitions);
+  }
   puts_ = make_puts(plan, data, answer);
 }
 
@@ -75,10 +79,11 @@ HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, con
     : context_(context),
       endpoint_(endpoint),
       way_(way),
-      words_(
-          *reinterpret_cast<SenderWords*>(context.host_memory.import(endpoint.peer, offer.words, sizeof(SenderWords)))),
+      words_(*reinterpret_cast<SenderWords*>(
+          context.host_memory.import(endpoint.peer, offer.words, sender_words_bytes(offer.held_partitions)))),
       block_(context.host_memory, block_bytes(way, plan)),
-      arrivals_(make_arrivals(plan, offer)) {}
+      arrivals_(make_arrivals(plan, offer)),
+      fetching_(make_fetching(plan, offer)) {}
 
 std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Offer& offer) {
   std::byte* const block = block_.address();
@@ -96,12 +101,21 @@ std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Of
   return nullptr;
 }
 
+std::unique_ptr<Fetching> HostReceiver::make_fetching(const Plan& plan, const Offer& offer) const {
+  // Where one side is staged, the plan is cut otherwise than the sender's partitions are.
+  if (offer.held_partitions != plan.send_partitions() || endpoint_.peer == context_.world.rank()) return nullptr;
+  if (!can_read(offer.probe, offer.data, plan.total_bytes())) return nullptr;
+  return std::make_unique<Fetching>(plan, board_behind(words_, offer.held_partitions), endpoint_.peer, offer.probe,
+                                    offer.data);
+}
+
 wire::Bytes HostReceiver::answer() {
   Answer answer{};
   answer.way = way_;
   answer.probe = own_probe();
   answer.plain_address = reinterpret_cast<std::uint64_t>(endpoint_.data);
   answer.flags = context_.host_memory.export_to(endpoint_.peer, block_.address());
+  answer.fetches = fetching_ != nullptr;
   if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {
     answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
   }

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "link/context.hpp"
+#include "link/direct/fetching.hpp"
 #include "link/direct/messages.hpp"
 #include "link/direct/way.hpp"
 #include "link/link.hpp"
@@ -29,7 +31,11 @@ class HostSender final : public Sender {
   bool prepared(Epoch epoch) const override { return has_opened(epoch); }
   void put(Range run, Epoch epoch) override { return puts_->put(run, epoch); }
   bool finished() override { return puts_->finished(); }
-  void give_up(Epoch epoch) override { puts_->give_up(epoch); }
+  std::optional<HoldBoard> hold_board() const override { return board_; }
+  void give_up(Epoch epoch) override {
+    if (board_) board_->end();
+    puts_->give_up(epoch);
+  }
 
  private:
   SenderWords& words() const { return *reinterpret_cast<SenderWords*>(words_block_.address()); }
@@ -43,6 +49,7 @@ class HostSender final : public Sender {
   Endpoint endpoint_;
   memory::HostBlock words_block_;
   std::unique_ptr<Puts> puts_;
+  std::optional<HoldBoard> board_;
   bool may_be_ahead_ = false;
   Epoch current_;
   Epoch previous_;
@@ -56,14 +63,22 @@ class HostReceiver final : public Receiver {
 
   // Pairs with the load in HostSender::has_opened.
   void open(Epoch epoch) override { EpochWord(words_.credit).store(epoch, std::memory_order_release); }
-  bool arrived(std::int32_t t, Epoch epoch) override { return arrivals_->arrived(t, epoch); }
-  std::int64_t first_missing(Range run, Epoch epoch) override { return arrivals_->first_missing(run, epoch); }
+  bool arrived(std::int32_t t, Epoch epoch) override { return arrivals_->arrived(t, epoch) || fetched(t, epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) override {
+    std::int64_t t = arrivals_->first_missing(run, epoch);
+    while (t < run.end && fetched(t, epoch)) t = arrivals_->first_missing({t + 1, run.end}, epoch);
+    return t;
+  }
   const std::byte* landing(Epoch epoch) const override { return arrivals_->landing(epoch); }
 
   std::string description() const { return arrivals_->description(); }
 
  private:
   std::unique_ptr<Arrivals> make_arrivals(const Plan& plan, const Offer& offer);
+  std::unique_ptr<Fetching> make_fetching(const Plan& plan, const Offer& offer) const;
+  bool fetched(std::int64_t t, Epoch epoch) {
+    return fetching_ != nullptr && fetching_->fetched(static_cast<std::int32_t>(t), epoch, arrivals_->landing(epoch));
+  }
 
   Context context_;
   Endpoint endpoint_;
@@ -71,6 +86,7 @@ class HostReceiver final : public Receiver {
   SenderWords& words_;
   memory::HostBlock block_;  ///< flags, and what else the way has in this memory
   std::unique_ptr<Arrivals> arrivals_;
+  std::unique_ptr<Fetching> fetching_;  ///< where the sender may hold something
 };
 
 }  // namespace partita::link::direct

@@ -35,11 +35,14 @@ struct Offer {
   memory::HostAddress words;  ///< what of its memory the receiver writes
   Epoch first_epoch{};
   ReachProbe probe;
+  std::int32_t held_partitions = 0;  ///< of the HoldBoard behind the words; 0: there is none
+  std::uint64_t data = 0;            ///< the address of the packed bytes in its process
 
   wire::Bytes pack() const {
     wire::Writer message;
     memory::put_host_address(message, words).put(first_epoch);
-    return message.put(probe.pid).put(probe.address).put(probe.expected).take();
+    message.put(probe.pid).put(probe.address).put(probe.expected);
+    return message.put(held_partitions).put(data).take();
   }
   /// Throws Error, as Answer's does.
   static Offer unpack(std::span<const std::byte> bytes) {
@@ -48,6 +51,9 @@ struct Offer {
     offer.words = memory::read_host_address(message);
     offer.first_epoch = message.get<Epoch>();
     offer.probe = read_probe(message);
+    offer.held_partitions = message.get<std::int32_t>();
+    if (offer.held_partitions < 0) throw wire::malformed("holds {} partitions", offer.held_partitions);
+    offer.data = message.get<std::uint64_t>();
     message.end();
     return offer;
   }
@@ -60,12 +66,13 @@ struct Answer {
   std::uint64_t plain_address = 0;  ///< the receive buffer in its own process: remote copies, and a rank to itself
   memory::HostAddress data;         ///< the receive buffer, to be mapped
   memory::HostAddress flags;
+  bool fetches = false;  ///< the receiver takes what waits at the sender for too long
 
   wire::Bytes pack() const {
     wire::Writer message;
     message.put(way).put(probe.pid).put(probe.address).put(probe.expected).put(plain_address);
     memory::put_host_address(message, data);
-    return memory::put_host_address(message, flags).take();
+    return memory::put_host_address(message, flags).put(fetches).take();
   }
   static Answer unpack(std::span<const std::byte> bytes) {
     wire::Reader message(bytes);
@@ -75,6 +82,7 @@ struct Answer {
     answer.plain_address = message.get<std::uint64_t>();
     answer.data = memory::read_host_address(message);
     answer.flags = memory::read_host_address(message);
+    answer.fetches = message.get<bool>();
     message.end();
     return answer;
   }

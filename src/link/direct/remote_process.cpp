@@ -82,6 +82,16 @@ bool can_reach(const ReachProbe& probe) {
   return look(probe) == Look::found;
 }
 
+bool can_read(const ReachProbe& probe, std::uint64_t address, std::int64_t size_bytes) {
+  if (!can_reach(probe)) return false;
+  std::byte ends[2];
+  const auto read = [&](std::byte& byte, std::uint64_t from) {
+    return !copy_whole(::process_vm_readv, probe.pid, &byte, from, 1);
+  };
+  return size_bytes == 0 ||
+         (read(ends[0], address) && read(ends[1], address + static_cast<std::uint64_t>(size_bytes) - 1));
+}
+
 RemoteProcess::RemoteProcess(int rank, const ReachProbe& probe)
     : rank_(rank), probe_(probe), pidfd_(open_pidfd(probe.pid)) {
   was_another_ = look(probe_) == Look::another_process;  // after the pidfd: from here on it is the one that was seen

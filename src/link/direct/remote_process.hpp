@@ -26,6 +26,9 @@ ReachProbe own_probe();
 /// Whether this process may read the probe's process, and so reach its memory: same user, same process-id namespace, no
 /// tracing restriction between them.
 bool can_reach(const ReachProbe& probe);
+/// The same, and it may read the first and the last of `size_bytes` at `address` there: memory that drivers have mapped
+/// the kernel refuses.
+bool can_read(const ReachProbe& probe, std::uint64_t address, std::int64_t size_bytes);
 
 /// Another process whose memory is copied from and to. Its number may be another process's once it has ended: who it is
 /// is settled here, by its secret word, and looked at again, by a pidfd, before each copy. Where there is none (an

@@ -142,7 +142,7 @@ class SharedArrivals final : public Arrivals {
   /// Whether transport partition `t` has arrived; if not, copies one chunk of its run, where one is left. Throws Error,
   /// but not where the sender's process has ended: whoever waits hears of that elsewhere.
   bool arrived(std::int32_t t, Epoch epoch) override;
-  const std::byte* landing(Epoch) const override { return data_; }
+  std::byte* landing(Epoch) const override { return data_; }
   std::string description() const override {
     return "same node, the threads of both ranks copy through the kernel: one copy";
   }

@@ -14,10 +14,18 @@ namespace partita::link::direct {
 using EpochWord = std::atomic_ref<Epoch>;
 
 /// What of the sender's memory the receiver writes.
-struct SenderWords {
+struct alignas(64) SenderWords {
   Epoch credit;          ///< the newest epoch that the receiver has opened
   std::uint64_t pulled;  ///< chunks that it has ever claimed and let go of, where it shares the copy
 };
+
+/// What they take, with the board of a send of so many partitions behind them; 0: without one.
+inline std::size_t sender_words_bytes(std::int32_t held_partitions) {
+  return sizeof(SenderWords) + (held_partitions > 0 ? HoldBoard::size_bytes(held_partitions) : 0);
+}
+inline HoldBoard board_behind(SenderWords& words, std::int32_t held_partitions) {
+  return {reinterpret_cast<std::byte*>(&words + 1), held_partitions};
+}
 
 /// The arrival flags of a request's transport partitions, one behind the other in the receiver's memory. A flag holds
 /// the newest epoch in which its transport partition arrived.
@@ -63,7 +71,7 @@ class Arrivals {
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
-  virtual const std::byte* landing(Epoch epoch) const = 0;
+  virtual std::byte* landing(Epoch epoch) const = 0;
   /// How the bytes move; a clause for `partita info`.
   virtual std::string description() const = 0;
 };
@@ -71,14 +79,14 @@ class Arrivals {
 /// Arrivals in the user's buffer that flags tell of.
 class ArrivalsInPlace : public Arrivals {
  public:
-  ArrivalsInPlace(Flags flags, const std::byte* buffer) : flags_(flags), buffer_(buffer) {}
+  ArrivalsInPlace(Flags flags, std::byte* buffer) : flags_(flags), buffer_(buffer) {}
   bool arrived(std::int32_t t, Epoch epoch) final { return flags_.raised(t, epoch); }
   std::int64_t first_missing(Range run, Epoch epoch) final { return flags_.first_not_raised(run, epoch); }
-  const std::byte* landing(Epoch) const final { return buffer_; }
+  std::byte* landing(Epoch) const final { return buffer_; }
 
  private:
   Flags flags_;
-  const std::byte* buffer_;
+  std::byte* buffer_;
 };
 
 }  // namespace partita::link::direct

@@ -1,0 +1,65 @@
+// The receiver's part of merging by time: it fetches what its sender holds for too long.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "link/direct/remote_process.hpp"
+#include "link/hold_board.hpp"
+
+namespace partita::link::direct {
+
+/// Whoever looks for an arrival looks at what waits at the sender, too: what still waits unchanged at a look a little
+/// later is read out of the sender's memory. So nothing has to run at the sender. Any thread may call.
+class Fetching {
+ public:
+  /// The packed bytes lie at address `data` of world rank `rank`, which is `probe`'s process: can_read().
+  Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data);
+
+  /// Whether transport partition `t` of `epoch` was fetched to `landing`, by this call at the latest. Throws Error, but
+  /// not where the sender's process has ended.
+  bool fetched(std::int32_t t, Epoch epoch, std::byte* landing) {
+    if (has(t, epoch)) return true;
+    if (!board_.holds(epoch)) return false;
+    look(epoch, landing);
+    return has(t, epoch);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// So long the sender's words are left alone: each look takes them from the thread that marks.
+  static constexpr std::chrono::nanoseconds between_looks{500};
+  /// So long a set of partitions may wait without another joining it, and so long it may wait in all.
+  static constexpr std::chrono::microseconds patience{3};
+  static constexpr std::chrono::microseconds longest_wait{40};
+
+  bool has(std::int32_t t, Epoch epoch) const {
+    return fetched_[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
+  }
+  void look(Epoch epoch, std::byte* landing);
+  std::uint64_t what_waits(Epoch epoch) const;
+  bool waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_point now);
+  void fetch(Epoch epoch, std::byte* landing);
+  void fetch_run(Range run, Epoch epoch, std::byte* landing);
+
+  Plan plan_;
+  HoldBoard board_;
+  int rank_;
+  ReachProbe probe_;
+  std::uint64_t data_;
+  std::shared_ptr<const RemoteProcess> sender_;  ///< from the first fetch on: it takes a descriptor
+  std::vector<std::atomic<Epoch>> fetched_;      ///< per transport partition: the last epoch in which it was
+  std::atomic<bool> looking_{false};             ///< one thread looks; what follows is its own
+  Clock::time_point next_look_;
+  std::uint64_t seen_ = 0;  ///< what waited at the last look, as a number; 0: nothing
+  Epoch seen_epoch_ = no_epoch;
+  Clock::time_point seen_since_;
+  Clock::time_point waiting_since_;
+};
+
+}  // namespace partita::link::direct

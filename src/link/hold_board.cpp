@@ -1,0 +1,124 @@
+#include "link/hold_board.hpp"
+
+#include <algorithm>
+
+namespace partita::link {
+namespace {
+
+constexpr std::size_t line_bytes = 64;
+constexpr int half_bits = HoldBoard::bits / 2;
+
+/// Each side's words have lines of their own: a look at one does not take another from who writes it.
+struct Head {
+  alignas(line_bytes) std::atomic<Epoch> holding;
+  alignas(line_bytes) std::atomic<std::int32_t> fetched;
+};
+
+Head& head(std::byte* block) {
+  return *reinterpret_cast<Head*>(block);
+}
+
+std::size_t words_bytes(std::int32_t partitions, int in_a_word) {
+  const auto words = (static_cast<std::size_t>(partitions) + static_cast<std::size_t>(in_a_word) - 1) /
+                     static_cast<std::size_t>(in_a_word);
+  return (words * sizeof(std::uint64_t) + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+std::uint64_t tagged(Epoch epoch, std::uint64_t bits) {
+  return std::uint64_t{epoch} << half_bits | bits;
+}
+
+Epoch tag_of(std::uint64_t word) {
+  return static_cast<Epoch>(word >> half_bits);
+}
+
+constexpr std::uint64_t low_half = 0xffffffffU;
+
+}  // namespace
+
+std::size_t HoldBoard::size_bytes(std::int32_t partitions) {
+  // Both halves of a word of transport partitions exist, also where the last is not used.
+  return sizeof(Head) + words_bytes(partitions, bits) + 2 * words_bytes(partitions, bits);
+}
+
+std::atomic<std::uint64_t>* HoldBoard::complete() const {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(block_ + sizeof(Head));
+}
+
+std::atomic<std::uint64_t>& HoldBoard::left_word(std::int64_t half) const {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(block_ + sizeof(Head) + words_bytes(partitions_, bits))[half];
+}
+
+void HoldBoard::begin(Epoch epoch) const {
+  const std::int64_t halves = (std::int64_t{partitions_} + bits - 1) / bits * 2;
+  for (std::int64_t half = 0; half < halves; ++half) {
+    left_word(half).store(tagged(epoch, 0), std::memory_order_relaxed);
+  }
+  head(block_).fetched.store(0, std::memory_order_relaxed);
+  head(block_).holding.store(epoch, std::memory_order_release);
+}
+
+void HoldBoard::end() const {
+  // Before the program writes the buffer again: who has read of that finds this.
+  head(block_).holding.store(no_epoch, std::memory_order_seq_cst);
+}
+
+bool HoldBoard::holds(Epoch epoch) const {
+  return head(block_).holding.load(std::memory_order_acquire) == epoch;
+}
+
+std::int32_t HoldBoard::fetched() const {
+  return head(block_).fetched.load(std::memory_order_acquire);
+}
+
+void HoldBoard::count_fetched(std::int32_t count) const {
+  head(block_).fetched.fetch_add(count, std::memory_order_release);
+}
+
+std::uint64_t HoldBoard::left_of(std::int64_t half, Epoch epoch) const {
+  const std::uint64_t word = left_word(half).load(std::memory_order_acquire);
+  return tag_of(word) == epoch ? word & low_half : low_half;
+}
+
+std::uint64_t HoldBoard::left(std::int64_t first, Epoch epoch) const {
+  const std::int64_t half = first / half_bits;
+  return left_of(half, epoch) | left_of(half + 1, epoch) << half_bits;
+}
+
+std::uint64_t HoldBoard::claim(std::int64_t first, std::uint64_t wanted, Epoch epoch) const {
+  std::uint64_t claimed = 0;
+  for (int upper = 0; upper < 2; ++upper) {
+    const std::uint64_t wish = wanted >> (upper * half_bits) & low_half;
+    if (wish == 0) continue;
+    std::atomic<std::uint64_t>& word = left_word(first / half_bits + upper);
+    std::uint64_t before = word.load(std::memory_order_relaxed);
+    while (tag_of(before) == epoch &&
+           !word.compare_exchange_weak(before, before | wish, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    }
+    if (tag_of(before) == epoch) claimed |= (wish & ~before) << (upper * half_bits);
+  }
+  return claimed;
+}
+
+bool HoldBoard::is_complete(Range send_partitions) const {
+  return first_not(send_partitions, [this](std::int64_t p) {
+           const std::uint64_t word = complete()[p / bits].load(std::memory_order_acquire);
+           return (word >> (p % bits) & 1U) != 0;
+         }) == send_partitions.end;
+}
+
+std::uint64_t HoldBoard::held(const Plan& plan, std::int64_t first, Epoch epoch) const {
+  const std::uint64_t left = this->left(first, epoch);
+  if (plan.transport_partitions() == plan.send_partitions()) {
+    return complete()[first / bits].load(std::memory_order_acquire) & ~left;
+  }
+  std::uint64_t held = 0;
+  const std::int64_t end = std::min<std::int64_t>(first + bits, plan.transport_partitions());
+  for (std::int64_t t = first; t < end; ++t) {
+    const std::uint64_t bit = std::uint64_t{1} << (t - first);
+    if ((left & bit) == 0 && is_complete(plan.send_run(t))) held |= bit;
+  }
+  return held;
+}
+
+}  // namespace partita::link

@@ -1,0 +1,58 @@
+// What a sender holds back so that neighbours leave together, in memory that the receiver maps: the receiver fetches
+// what waits too long (docs/design/partitioned.md, "Merging by time").
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/epoch.hpp"
+#include "link/plan.hpp"
+
+namespace partita::link {
+
+/// A view of that memory, which begins zeroed. The sender's threads add complete partitions to it; whoever lets a
+/// transport partition leave, a thread of the sender's or the receiver, claims it first, for one epoch. Cheap to copy.
+class HoldBoard {
+ public:
+  static constexpr int bits = 64;  ///< partitions in a word
+
+  HoldBoard(std::byte* block, std::int32_t partitions) : block_(block), partitions_(partitions) {}
+  /// What a send of so many partitions takes.
+  static std::size_t size_bytes(std::int32_t partitions);
+
+  /// The complete partitions, a bit each, `bits` in a word. Whoever adds one releases its bytes. The sender's.
+  std::atomic<std::uint64_t>* complete() const;
+
+  /// What is complete in `epoch` may wait from here on. Nothing has left yet. The sender's, while nobody adds.
+  void begin(Epoch epoch) const;
+  /// Nothing waits any more: what the receiver has claimed and not counted by now does not count. The sender's.
+  void end() const;
+  /// How many transport partitions the receiver has fetched since begin(). Acquires that it has read their bytes.
+  std::int32_t fetched() const;
+
+  /// Whether partitions of `epoch` may wait. Acquires what begin() released.
+  bool holds(Epoch epoch) const;
+  /// Of the `bits` transport partitions from `first` on, a multiple of `bits`: those that have left in `epoch`, all
+  /// where that is not the epoch.
+  std::uint64_t left(std::int64_t first, Epoch epoch) const;
+  /// Claims `wanted` of them; what of it nobody has claimed before in `epoch`.
+  std::uint64_t claim(std::int64_t first, std::uint64_t wanted, Epoch epoch) const;
+
+  /// Of those transport partitions of `plan`, which are complete and have not left. Acquires their bytes. The
+  /// receiver's.
+  std::uint64_t held(const Plan& plan, std::int64_t first, Epoch epoch) const;
+  /// The bytes of so many transport partitions lie at the receiver. The receiver's.
+  void count_fetched(std::int32_t count) const;
+
+ private:
+  /// How far `half` words of 32 transport partitions have left: the epoch in the high half, a bit each in the low one.
+  std::atomic<std::uint64_t>& left_word(std::int64_t half) const;
+  std::uint64_t left_of(std::int64_t half, Epoch epoch) const;
+  bool is_complete(Range send_partitions) const;
+
+  std::byte* block_;
+  std::int32_t partitions_;
+};
+
+}  // namespace partita::link
