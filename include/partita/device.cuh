@@ -35,10 +35,12 @@
 #ifndef PARTITA_DEVICE_CUH
 #define PARTITA_DEVICE_CUH
 
+#include <partita/device/completion.h>
 #include <partita/device/prequest.h>
 #include <partita/device/impl/collective.cuh>
 #include <partita/device/impl/epochs.cuh>
 #include <partita/device/impl/execution_space.hpp>
+#include <partita/device/impl/message.cuh>
 #include <partita/device/impl/pready.cuh>
 
 // ---- Sends ---------------------------------------------------------------------------------------------------------
@@ -163,6 +165,29 @@ MPIX_Device inline int MPIX_Palltoall(MPIX_Prequest prequest);
 /// The root's buffer, on every rank. The root does not wait until it is there.
 MPIX_Device inline int MPIX_Pbcast(MPIX_Prequest prequest);
 
+// ---- The end of ordinary messages ----------------------------------------------------------------------------------
+//
+// Of a message that streams move (MPIX_Queue_completion; cpu-free-stream-triggered-mpi, section V-A). Both calls store
+// in `*flag` whether the epoch that was started last is complete, and do not wait: then the calling threads may read
+// what was received, or write again what was sent. They come behind the start of the epoch, in its stream or ordered
+// with it by events; where no epoch was started yet, the flag is 1, and so it is behind a start that has failed, which
+// MPIX_Queue_wait tells and which starts none. Each may return
+//   PARTITA_DEVICE_ERR_FREED    the struct is cleared or was never made
+//   PARTITA_DEVICE_ERR_TIMEOUT  a wait of the request passed PARTITA_TIMEOUT, in this epoch or an earlier one
+//   PARTITA_DEVICE_ERR_ABORTED  the epoch will never be complete: the peer or the GPU is lost, or an error gave the
+//                               request up
+// and the flag is 0 then. Nothing is recorded: the wait of the epoch, which comes all the same, tells its host.
+
+/// Any thread of any kernels, in divergent code too. It moves nothing. A ready send and its receive need no more. Of
+/// any other message the flag may stay 0 until one of the two waits, or an MPIX_Completed_block, comes and moves it.
+MPIX_Device inline int MPIX_Completed(MPIX_Completion completion, int* flag);
+
+/// All threads of one block call, one block at a time, and before the wait of the epoch in stream order; a barrier of
+/// the block. Moves the message if that falls to this side, so that kernels which call this again and again need no
+/// wait of the peer's, of any message. One block moves all: best for up to some 64 KiB. All threads get the same
+/// result.
+MPIX_Device inline int MPIX_Completed_block(MPIX_Completion completion, int* flag);
+
 // ---- The same under Partita's own prefix ---------------------------------------------------------------------------
 
 MPIX_Device inline int Partita_Pready(int partition, Partita_Prequest prequest);
@@ -183,6 +208,8 @@ MPIX_Device inline int Partita_Pallgather(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Preduce_scatter(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Palltoall(Partita_Prequest prequest);
 MPIX_Device inline int Partita_Pbcast(Partita_Prequest prequest);
+MPIX_Device inline int Partita_Completed(Partita_Completion completion, int* flag);
+MPIX_Device inline int Partita_Completed_block(Partita_Completion completion, int* flag);
 
 #include <partita/device/impl/names.cuh>
 

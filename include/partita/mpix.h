@@ -168,6 +168,7 @@ PARTITA_EXPORT int Partita_mpi_Enqueue_start(MPIX_Queue queue, MPI_Request* requ
 PARTITA_EXPORT int Partita_mpi_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 PARTITA_EXPORT int Partita_mpi_Enqueue_wait(MPIX_Queue queue, MPI_Request* request);
 PARTITA_EXPORT int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
+PARTITA_EXPORT int Partita_mpi_Queue_completion(MPI_Request request, MPIX_Completion* completion);
 
 #define MPIX_Match Partita_mpi_Match
 #define MPIX_Matchall Partita_mpi_Matchall
@@ -181,6 +182,7 @@ PARTITA_EXPORT int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_
 #define MPIX_Enqueue_startall Partita_mpi_Enqueue_startall
 #define MPIX_Enqueue_wait Partita_mpi_Enqueue_wait
 #define MPIX_Enqueue_waitall Partita_mpi_Enqueue_waitall
+#define MPIX_Queue_completion Partita_mpi_Queue_completion
 
 /** What became of a request of MPI_Psend_init or MPI_Precv_init: Partita_Request_get_info. */
 PARTITA_EXPORT int Partita_mpi_Request_get_info(MPI_Request request, MPI_Info* info);

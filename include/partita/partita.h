@@ -8,6 +8,7 @@
 #define PARTITA_PARTITA_H
 
 #include <mpi.h>
+#include <partita/device/completion.h>
 #include <partita/device/prequest.h>
 
 #define PARTITA_VERSION_MAJOR 0
@@ -402,6 +403,13 @@ PARTITA_EXPORT int Partita_Enqueue_startall(Partita_Queue queue, int count, Part
 PARTITA_EXPORT int Partita_Enqueue_wait(Partita_Queue queue, Partita_Request* request);
 /** The same for `count` requests; where one is refused none is enqueued. */
 PARTITA_EXPORT int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requests[]);
+
+/** What the program's own kernels ask by whether the epoch of `request` that was started last is complete
+ *  (cpu-free-stream-triggered-mpi, section V-A): a small struct with the addresses of two words in the memory of the
+ *  request's GPU, passed to kernels by value, any number of times (MPIX_Completed in partita/device.cuh). `request` is
+ * a matched ordinary send or receive that streams move; it may be enqueued. Valid until the request is freed. Local.
+ *  docs/api/Partita_Queue_completion.md. */
+PARTITA_EXPORT int Partita_Queue_completion(Partita_Request request, Partita_Completion* completion);
 
 /* ---- Completion (MPI-4, section 3.7): as the MPI calls of the same name. Completed requests become inactive
  *      and stay valid until Partita_Request_free; only that of a Partita_Imatch is freed and becomes null.

@@ -70,6 +70,13 @@ class request final {
   }
   void pbuf_prepare() const { check(Partita_Pbuf_prepare(handle_)); }
 
+  /// What kernels ask by whether the epoch is complete, until this is freed: an ordinary message that streams move.
+  [[nodiscard]] Partita_Completion completion() const {
+    Partita_Completion made;
+    check(Partita_Queue_completion(handle_, &made));
+    return made;
+  }
+
   /// The request for a C call. It stays this object's.
   [[nodiscard]] Partita_Request handle() const noexcept { return handle_; }
   /// Gives the request up to the caller, who frees it, and makes this null.

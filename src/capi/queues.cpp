@@ -98,3 +98,24 @@ int Partita_Enqueue_waitall(Partita_Queue queue, int count, Partita_Request requ
   return guarded(
       "Enqueue_waitall", [&] { return first_comm(count, requests); }, [&] { enqueue_waits(queue, count, requests); });
 }
+
+int Partita_Queue_completion(Partita_Request request, Partita_Completion* completion) {
+  return on_request("Queue_completion", request, [&] {
+    check_output(completion, "completion");
+    Operation& operation = operation_of(request);
+    const KernelPollable* const pollable = operation.facets().kernel_pollable;
+    if (pollable == nullptr) {
+      throw Error(
+          ErrorClass::request,
+          "the request is of kind {}; expected is an ordinary persistent send or receive, other than a buffered "
+          "send (kernels ask for partitions by MPIX_Parrived)",
+          operation.kind());
+    }
+    if (!operation.matched()) {
+      throw Error(ErrorClass::request, "the request is not matched; expected is one that Match has matched. {}",
+                  operation.explain());
+    }
+    operation.match_is_seen();
+    *completion = pollable->completion();
+  });
+}

@@ -182,9 +182,9 @@ int imatch_all(const char* call, int count, MPI_Request* requests, MPI_Request* 
   return own.replace();
 }
 
-/// Calls `enqueue(array)` with requests that are all ours.
-template <class Enqueue>
-int enqueue_all(const char* call, int count, const MPI_Request* requests, Enqueue enqueue) {
+/// Returns what `use(array)` does with requests that are all ours, as matched ones are.
+template <class Use>
+int with_matched(const char* call, int count, const MPI_Request* requests, Use use) {
   if (const int code = refuse_array(call, count, requests); code != MPI_SUCCESS) return code;
   std::vector<Partita_Request> own;
   for (int i = 0; i < count; ++i) {
@@ -194,7 +194,7 @@ int enqueue_all(const char* call, int count, const MPI_Request* requests, Enqueu
     const char* const what = find_record(requests[i]) ? "not matched" : never_matched;
     return refuse_request(call, i, fmt::format("{}; expected is one that MPIX_Match has matched", what));
   }
-  return enqueue(own.data());
+  return use(own.data());
 }
 
 int refuse_address(const char* call) {
@@ -265,28 +265,35 @@ int Partita_mpi_Queue_wait(MPIX_Queue queue) {
 int Partita_mpi_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
   return guarded("MPIX_Enqueue_start", [=](const char* call) {
     if (request == nullptr) return refuse_address(call);
-    return enqueue_all(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_start(queue, own); });
+    return with_matched(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_start(queue, own); });
   });
 }
 
 int Partita_mpi_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
   return guarded("MPIX_Enqueue_startall", [=](const char* call) {
-    return enqueue_all(call, count, requests,
-                       [=](Partita_Request* own) { return Partita_Enqueue_startall(queue, count, own); });
+    return with_matched(call, count, requests,
+                        [=](Partita_Request* own) { return Partita_Enqueue_startall(queue, count, own); });
   });
 }
 
 int Partita_mpi_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
   return guarded("MPIX_Enqueue_wait", [=](const char* call) {
     if (request == nullptr) return refuse_address(call);
-    return enqueue_all(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_wait(queue, own); });
+    return with_matched(call, 1, request, [=](Partita_Request* own) { return Partita_Enqueue_wait(queue, own); });
   });
 }
 
 int Partita_mpi_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
   return guarded("MPIX_Enqueue_waitall", [=](const char* call) {
-    return enqueue_all(call, count, requests,
-                       [=](Partita_Request* own) { return Partita_Enqueue_waitall(queue, count, own); });
+    return with_matched(call, count, requests,
+                        [=](Partita_Request* own) { return Partita_Enqueue_waitall(queue, count, own); });
+  });
+}
+
+int Partita_mpi_Queue_completion(MPI_Request request, MPIX_Completion* completion) {
+  return guarded("MPIX_Queue_completion", [=](const char* call) {
+    return with_matched(call, 1, &request,
+                        [=](Partita_Request* own) { return Partita_Queue_completion(*own, completion); });
   });
 }
 

@@ -1,41 +1,22 @@
-// The body of Kernel::run_messages (cpu-free-stream-triggered-mpi, section IV, for memory that both GPUs map).
-//
-// A send that finds the receiver's start pushes. One that does not offers its buffer, and whichever side's wait comes
-// first moves it: the receiver's by pulling, the sender's, which then has seen the start, by pushing. So no start
-// waits, and waits that come in another order on the two sides still end.
-//
-// Who of the two moves it is settled as by Dekker: each says what it wants and then looks at what the other wants, both
-// in one order of all, so that of two that want at a time one at least finds the other. The receiver yields where it
-// does. The sender then waits to hear which it was: that the receiver has yielded, or pulled, which is under way then.
-// No atomic exchange goes to a peer's memory, which not every bus between GPUs has.
+// The body of Kernel::run_messages (cpu-free-stream-triggered-mpi, section IV, for memory that both GPUs map). Who
+// moves a message, and when, is told in partita/device/impl/message.cuh, which kernels of the program's use, too.
 #pragma once
 
 #include <partita/device/impl/copy.cuh>
+#include <partita/device/impl/message.cuh>
 #include <partita/device/impl/platform.cuh>
+
 #include "memory/messages.hpp"
 
 namespace partita::memory {
 
-using WordOfSystem = device::SystemWord<partita_u32>;
-using WordOfDevice = device::DeviceWord<partita_u32>;
-
-/// The host may look at the state meanwhile.
-PARTITA_DEVICE_INLINE void set(partita_u32& word, partita_u32 value) {
-  WordOfDevice(word).store(value, device::order::memory_order_relaxed);
-}
-
-PARTITA_DEVICE_INLINE Epoch seen(Epoch& word) {
-  return WordOfSystem(word).load(device::order::memory_order_acquire);
-}
-/// Tells the peer, behind all that this thread's stream has done, and its block before a barrier.
-PARTITA_DEVICE_INLINE void tell(Epoch& word, Epoch epoch) {
-  WordOfSystem(word).store(epoch, device::order::memory_order_release);
-}
-/// Says in the peer's memory what this side wants; whether the peer, in this one's, wants the same.
-PARTITA_DEVICE_INLINE bool both_want(Epoch& mine, Epoch& theirs, Epoch epoch) {
-  WordOfSystem(mine).store(epoch, device::order::memory_order_seq_cst);
-  return WordOfSystem(theirs).load(device::order::memory_order_seq_cst) == epoch;
-}
+using device::both_want;
+using device::Look;
+using device::seen;
+using device::set;
+using device::tell;
+using device::WordOfDevice;
+using device::WordOfSystem;
 
 /// Whether this side moves the message now.
 PARTITA_DEVICE_INLINE bool start_message(MessageState& state, const MessageEnds& ends) {
@@ -51,28 +32,6 @@ PARTITA_DEVICE_INLINE bool start_message(MessageState& state, const MessageEnds&
   }
   tell(ends.receiver->offered, epoch);
   return false;
-}
-
-/// Where an epoch that is open stands for one side.
-enum class Look : partita_u32 { not_yet, over, moves };
-
-/// `asked`: whether this side has said what it wants, in a look before.
-PARTITA_DEVICE_INLINE Look look_at_receive(const MessageEnds& ends, Epoch epoch, bool& asked) {
-  ReceiverWords& own = *ends.receiver;
-  if (seen(own.pushed) == epoch) return Look::over;
-  if (asked || seen(own.offered) != epoch) return Look::not_yet;
-  asked = true;
-  if (!both_want(ends.sender->will_pull, own.will_push, epoch)) return Look::moves;
-  tell(ends.sender->yielded, epoch);
-  return Look::not_yet;
-}
-PARTITA_DEVICE_INLINE Look look_at_send(const MessageEnds& ends, Epoch epoch, bool& asked) {
-  SenderWords& own = *ends.sender;
-  if (seen(own.pulled) == epoch) return Look::over;
-  if (seen(own.started) != epoch) return Look::not_yet;
-  if (!asked && !both_want(ends.receiver->will_push, own.will_pull, epoch)) return Look::moves;
-  asked = true;
-  return seen(own.yielded) == epoch ? Look::moves : Look::not_yet;
 }
 
 /// An offer that nobody has taken is taken back: nothing is read of the buffer from here on. Where the receiver wants
@@ -106,9 +65,7 @@ PARTITA_DEVICE_INLINE bool await_message(MessageState& state, const MessageEnds&
   bool asked = false;
   partita_u64 begin = 0;  // 0: it does not wait yet
   for (partita_u32 polls = 1;; ++polls) {
-    const Look found = ends.sends != 0 ? look_at_send(ends, epoch, asked) : look_at_receive(ends, epoch, asked);
-    if (found == Look::over) set(state.over, epoch);
-    if (found == Look::moves) set(state.moves, epoch);
+    const Look found = device::look_at_message(state, ends, epoch, asked);
     if (found != Look::not_yet || !waits) return found == Look::moves;
     device::relax();
     if (polls % polls_per_look_aside != 0) continue;
@@ -151,19 +108,6 @@ PARTITA_DEVICE_INLINE bool decide_together(MessageState& state, const MessageEnd
   }
 }
 
-/// Words that are compared for equality would be taken for those of the same number, when epochs have gone round: what
-/// this side's move leaves old is cleared now and then. Nobody else stores those words in this epoch any more, or to
-/// any harm.
-PARTITA_DEVICE_INLINE void forget_old(const MessageEnds& ends, Epoch epoch) {
-  constexpr Epoch epochs_between = 1u << 24;
-  if (epoch % epochs_between != 0) return;
-  if (ends.sends == 0) return tell(ends.receiver->pushed, no_epoch);
-  tell(ends.receiver->offered, no_epoch);
-  tell(ends.sender->pulled, no_epoch);
-  tell(ends.sender->will_pull, no_epoch);
-  tell(ends.sender->yielded, no_epoch);
-}
-
 /// One thread of each of the message's `blocks`, which has `moved` its part. Whether it is the last one of them.
 PARTITA_DEVICE_INLINE bool is_last_to_end(MessageState& state, partita_u32 blocks, bool moved) {
   if (blocks == 1) return true;
@@ -197,12 +141,7 @@ PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 bloc
     device::block_barrier();  // the block's bytes lie before thread 0's eyes
   }
   if (!first || !is_last_to_end(state, blocks, moves)) return;
-  if (moves) {
-    const Epoch epoch = state.epoch;
-    set(state.over, epoch);
-    forget_old(ends, epoch);
-    tell(ends.sends != 0 ? ends.receiver->pushed : ends.sender->pulled, epoch);
-  }
+  if (moves) device::end_move(state, ends);
   if (run.report != 0) report(state, *ends.report, run.report);
 }
 

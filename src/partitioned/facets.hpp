@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "memory/message_run.hpp"
 #include "memory/stream.hpp"
+#include "partita/device/completion.h"
 #include "partita/device/prequest.h"
 
 namespace partita {
@@ -79,12 +80,24 @@ class StreamRunnable {
   ~StreamRunnable() = default;
 };
 
+/// Kernels of the program, between the start and the wait of an epoch that a stream runs, ask whether it is complete.
+/// Any thread. Throws Error.
+class KernelPollable {
+ public:
+  /// What they ask by, until the operation is freed. It is matched, and match_is_seen() was called.
+  virtual Partita_Completion completion() const = 0;
+
+ protected:
+  ~KernelPollable() = default;
+};
+
 /// Null: the operation has none.
 struct Facets {
   Markable* markable = nullptr;
   Awaitable* awaitable = nullptr;
   KernelUsable* kernel_usable = nullptr;
   StreamRunnable* stream_runnable = nullptr;
+  KernelPollable* kernel_pollable = nullptr;
 };
 
 }  // namespace partita

@@ -20,11 +20,16 @@ link::Driver driver_of(const RequestServices& services) {
   return services.settings.gpu_copy == GpuCopy::engine ? link::Driver::host : link::Driver::stream;
 }
 
+/// What streams move; the beginning of a sentence's clause.
+constexpr const char* what_streams_move =
+    "what streams move are contiguous messages between memory of GPUs that map each other, over link direct, and not "
+    "where PARTITA_GPU_COPY is engine";
+
 }  // namespace
 
 PersistentRequest::PersistentRequest(const RequestServices& services, const char* kind,
                                      std::unique_ptr<Request> carried, SendMode mode)
-    : Operation({.stream_runnable = this}, carried->communicator()),
+    : Operation({.stream_runnable = this, .kernel_pollable = this}, carried->communicator()),
       services_(services),
       kind_(kind),
       carried_(std::move(carried)),
@@ -70,13 +75,22 @@ void PersistentRequest::match_is_seen() {
 /// A message to nobody asks nothing of a stream, so that any stream will do.
 std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
   if (carried_->message().null_peer()) return {};
-  if (by_stream() == nullptr) {
-    return "what streams move are contiguous messages between memory of GPUs that map each other, over link direct, "
-           "and "
-           "not where PARTITA_GPU_COPY is engine";
-  }
+  if (by_stream() == nullptr) return what_streams_move;
   if (stream.device() == by_stream()->device()) return {};
   return fmt::format("the stream is of GPU {} and the buffer of GPU {}", stream.device(), by_stream()->device());
+}
+
+Partita_Completion PersistentRequest::completion() const {
+  if (by_stream() != nullptr) return by_stream()->completion();
+  if (!carried_->message().null_peer()) {
+    throw Error(ErrorClass::request,
+                "kernels cannot ask whether the message is complete, as hosts move it: {}. Kernels behind "
+                "Enqueue_wait in the stream find it complete. {}",
+                what_streams_move, explain());
+  }
+  Partita_Completion to_nobody{};
+  to_nobody.origin = PARTITA_PREQUEST_NOBODY;
+  return to_nobody;
 }
 
 void PersistentRequest::start() {

@@ -25,7 +25,7 @@ enum class SendMode : std::uint8_t {
 /// A message of one partition in the matching space of queues, which is marked when it starts. It begins to look for
 /// its peer when the program wants the match, and only then has a place in the order; it starts once it is matched.
 /// Between two GPU memories that map each other streams move it, whoever starts it.
-class PersistentRequest final : public Operation, private StreamRunnable {
+class PersistentRequest final : public Operation, private StreamRunnable, private KernelPollable {
  public:
   static std::unique_ptr<PersistentRequest> send(const RequestServices& services, RequestArguments arguments,
                                                  SendMode mode);
@@ -70,6 +70,8 @@ class PersistentRequest final : public Operation, private StreamRunnable {
   void pass_wait() override {
     if (by_stream() != nullptr) by_stream()->pass_wait();
   }
+
+  Partita_Completion completion() const override;
 
   const RequestServices& services_;
   const char* const kind_;

@@ -35,6 +35,8 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const link::
   message.ends.sends = sends() ? 1 : 0;
   message.ends.is_ready = ready ? 1 : 0;
   services.device_memory.copy(message_block_.address(), &message, sizeof message);
+  // The sender's word begins so. Nobody stores this one before a start of this side.
+  if (!sends()) services.device_memory.copy(&route.receiver->pushed, &message.state.epoch, sizeof(Epoch));
 }
 
 StreamSide::~StreamSide() {
@@ -78,6 +80,15 @@ void StreamSide::pass_wait() {
 
 void StreamSide::close() {
   if (active_.exchange(false, std::memory_order_acq_rel)) under_way_.fetch_sub(1);
+}
+
+Partita_Completion StreamSide::completion() const {
+  Partita_Completion made{};
+  made.word = sends() ? &route_.sender->pulled : &route_.receiver->pushed;
+  made.epoch = &message()->state.epoch;
+  made.message = message();
+  made.origin = PARTITA_PREQUEST_MADE;
+  return made;
 }
 
 bool StreamSide::prepared() const {

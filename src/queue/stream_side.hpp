@@ -15,6 +15,7 @@
 #include "memory/blocks.hpp"
 #include "memory/message_run.hpp"
 #include "memory/stream.hpp"
+#include "partita/device/completion.h"
 #include "partitioned/gpu/served_request.hpp"
 #include "partitioned/request_services.hpp"
 #include "transfer/half.hpp"
@@ -39,6 +40,8 @@ class StreamSide final : private ServedRequest {
   void add_wait(memory::MessageRun& waits);
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
   void pass_wait();
+  /// What kernels of the program ask by, as long as this lives.
+  Partita_Completion completion() const;
 
   /// These three are the host's Start, test and close. start() opens the next epoch; ...
   void start();

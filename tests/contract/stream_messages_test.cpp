@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
+#include <partita/device.cuh>
 
 #include <algorithm>
 #include <array>
@@ -87,6 +88,11 @@ class StreamMessages : public PersistentRing, public testing::WithParamInterface
   template <class... Requests>
   static void free_all(Requests&... requests) {
     for (Partita_Request* const each : {&requests...}) EXPECT_OK(Partita_Request_free(each));
+  }
+  static Partita_Completion completion_of(Partita_Request request) {
+    Partita_Completion made{};
+    EXPECT_OK(Partita_Queue_completion(request, &made));
+    return made;
   }
   /// Who moves the message, as the request says.
   static std::string info_of(Partita_Request request) {
@@ -266,6 +272,186 @@ TEST_P(StreamMessages, a_graph_runs_an_epoch_each_time_it_is_launched) {
   free_all(from, to);
 }
 
+/// What the paper's kernels poll: no wait is there yet.
+TEST_P(StreamMessages, a_kernel_polls_for_the_end_of_a_ready_send) {
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 17), to = send(out, 17, Partita_Rsend_init);
+  match(from, to);
+  const Partita_Completion received = completion_of(from), sent = completion_of(to);
+  EXPECT_EQ(*received.word, *received.epoch) << "nothing was started yet";
+  Line sends(0), receives(1);
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    receives.start(from);
+    receives.worker().drain();
+    int before = -1;
+    EXPECT_EQ(PARTITA_DEVICE_SUCCESS, MPIX_Completed(received, &before));
+    EXPECT_EQ(0, before);
+    harness_barrier();
+    std::atomic<int> wrong{0};
+    receives.launch([&, epoch] {
+      int arrived = 0;
+      while (arrived == 0) wrong += MPIX_Completed(received, &arrived) == PARTITA_DEVICE_SUCCESS ? 0 : 1;
+      wrong += in.are(left() + epoch) ? 0 : 1;
+    });
+    out.fill(rank() + epoch);
+    sends.start(to);
+    sends.launch([&] {
+      int over = 0;
+      wrong += MPIX_Completed(sent, &over) == PARTITA_DEVICE_SUCCESS && over == 1 ? 0 : 1;
+    });
+    sends.wait(to);
+    receives.wait(from);
+    sends.finish();
+    receives.finish();
+    EXPECT_EQ(0, wrong);
+  }
+  free_all(from, to);
+}
+
+/// The sender's stream stands behind its start, so the kernel moves it.
+TEST_P(StreamMessages, a_kernel_pulls_what_a_send_has_offered) {
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 18), to = send(out, 18);
+  match(from, to);
+  const Partita_Completion received = completion_of(from);
+  Line sends(0), receives(1);
+  sends.start(to);
+  sends.worker().drain();
+  harness_barrier();  // every send is started, and no receive
+  receives.start(from);
+  std::atomic<int> only_looked{-1}, code{-1};
+  std::atomic<bool> right{false};
+  receives.launch([&] {
+    int flag = -1;
+    MPIX_Completed(received, &flag);
+    only_looked = flag;
+    do {
+      code = MPIX_Completed_block(received, &flag);
+    } while (code == PARTITA_DEVICE_SUCCESS && flag == 0);
+    right = in.are(left());
+  });
+  receives.worker().drain();
+  EXPECT_EQ(0, only_looked);
+  EXPECT_EQ(PARTITA_DEVICE_SUCCESS, code);
+  EXPECT_TRUE(right);
+  harness_barrier();  // nobody's wait has come
+  receives.wait(from);
+  sends.wait(to);
+  sends.finish();
+  receives.finish();
+  free_all(from, to);
+}
+
+/// The awaited value lies in the GPU's memory, too.
+TEST_P(StreamMessages, kernels_of_a_graph_ask_for_the_end_of_their_launchs_epoch) {
+  constexpr int launches = 50;
+  GpuNumbers in(GetParam(), -1), out(GetParam(), -1);
+  Partita_Request from = receive(in, 19), to = send(out, 19);
+  match(from, to);
+  std::array both{completion_of(from), completion_of(to)};
+  Line line(0);
+  int wrong = 0;
+  int epoch = 0;
+  line.worker().begin_capture();
+  line.launch([&] { out.fill(++epoch * 10 + rank()); });
+  line.start(from);
+  line.start(to);
+  line.launch([&] {
+    for (int open = 2; open > 0;) {
+      open = 2;
+      for (const Partita_Completion& each : both) {
+        int flag = 0;
+        if (MPIX_Completed_block(each, &flag) != PARTITA_DEVICE_SUCCESS) {
+          ++wrong;
+          return;
+        }
+        open -= flag;
+      }
+    }
+    wrong += in.are(epoch * 10 + left()) ? 0 : 1;
+    out.fill(-2);  // the send is over
+  });
+  line.wait(to);
+  line.wait(from);
+  const std::vector<FakeWorker::Operation> graph = line.worker().end_capture();
+  for (int i = 0; i < launches; ++i) {
+    for (const FakeWorker::Operation& node : graph) line.worker().ask(node);
+  }
+  line.worker().drain();
+  EXPECT_EQ(launches, epoch);
+  EXPECT_EQ(0, wrong);
+  free_all(from, to);
+}
+
+/// A kernel that asks again and again is let go, too.
+TEST_P(StreamMessages, a_kernel_hears_that_the_peer_has_freed_the_request) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a peer";
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 20), to = send(out, 20);
+  match(from, to);
+  if (rank() == 0) {
+    const Partita_Completion received = completion_of(from);
+    Line line(0);
+    line.start(from);  // before the peer's free, behind which no start begins an epoch
+    harness_barrier();
+    std::atomic<int> code{-1}, found{-1};
+    line.launch([&] {
+      int flag = 0;
+      while (flag == 0 && MPIX_Completed(received, &flag) == PARTITA_DEVICE_SUCCESS) std::this_thread::yield();
+      code = MPIX_Completed_block(received, &flag);
+      found = flag;
+    });
+    line.worker().drain();
+    EXPECT_EQ(PARTITA_DEVICE_ERR_ABORTED, code);
+    EXPECT_EQ(0, found);
+    line.wait(from);
+    EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_REQUEST, "Queue_wait", "freed");
+    harness_barrier();
+    free_all(from, to);
+  } else {
+    harness_barrier();
+    free_all(from, to);
+    harness_barrier();
+  }
+}
+
+TEST_P(StreamMessages, of_a_message_to_nobody_everything_is_complete) {
+  GpuNumbers out(GetParam(), rank());
+  Partita_Request nobody = PARTITA_REQUEST_NULL;
+  ASSERT_OK(Partita_Send_init(out.data(), out.count(), MPI_INT, MPI_PROC_NULL, 21, MPI_COMM_WORLD, &nobody));
+  ASSERT_OK(Partita_Match(&nobody));
+  const Partita_Completion sent = completion_of(nobody);
+  EXPECT_EQ(nullptr, sent.word);
+  int flag = 0;
+  EXPECT_EQ(PARTITA_DEVICE_SUCCESS, MPIX_Completed(sent, &flag));
+  EXPECT_EQ(1, flag);
+  free_all(nobody);
+}
+
+/// Each sentence says what the kernel is to do instead.
+TEST_P(StreamMessages, kernels_ask_only_for_what_streams_move) {
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  std::vector<int> host_in(GetParam()), host_out(GetParam());
+  Partita_Completion made{};
+  EXPECT_ERROR(Partita_Queue_completion(PARTITA_REQUEST_NULL, &made), MPI_ERR_REQUEST, "Queue_completion", "null");
+  Partita_Request from = receive(in, 22), to = send(out, 22);
+  EXPECT_ERROR(Partita_Queue_completion(from, &made), MPI_ERR_REQUEST, "Queue_completion", "not matched");
+  match(from, to);
+  EXPECT_ERROR(Partita_Queue_completion(from, nullptr), MPI_ERR_ARG, "Queue_completion", "completion");
+  std::array in_host_memory{PARTITA_REQUEST_NULL, PARTITA_REQUEST_NULL};
+  ASSERT_OK(Partita_Recv_init(host_in.data(), in.count(), MPI_INT, left(), 23, MPI_COMM_WORLD, &in_host_memory[0]));
+  ASSERT_OK(Partita_Send_init(host_out.data(), in.count(), MPI_INT, right(), 23, MPI_COMM_WORLD, &in_host_memory[1]));
+  ASSERT_OK(Partita_Matchall(2, in_host_memory.data()));
+  EXPECT_ERROR(Partita_Queue_completion(in_host_memory[0], &made), MPI_ERR_REQUEST, "Queue_completion", "hosts move it",
+               "Enqueue_wait");
+  Partita_Request partitioned = PARTITA_REQUEST_NULL;
+  ASSERT_OK(Partita_Psend_init(out.data(), 1, out.count(), MPI_INT, MPI_PROC_NULL, 24, MPI_COMM_WORLD, MPI_INFO_NULL,
+                               &partitioned));
+  EXPECT_ERROR(Partita_Queue_completion(partitioned, &made), MPI_ERR_REQUEST, "Queue_completion", "MPIX_Parrived");
+  EXPECT_EQ(nullptr, made.message) << "an error has written something";
+  free_all(from, to, in_host_memory[0], in_host_memory[1], partitioned);
+}
+
 TEST_P(StreamMessages, a_receive_may_have_more_room_than_the_message_fills) {
   GpuNumbers in(GetParam() + 3, -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 7), to = send(out, 7);
@@ -376,6 +562,9 @@ TEST_P(StreamMessagesTimeout, of_a_graph_comes_out_of_a_wait) {
   line.wait(from);
   for (const FakeWorker::Operation& node : line.worker().end_capture()) line.worker().ask(node);
   line.worker().drain();
+  int flag = -1;
+  EXPECT_EQ(PARTITA_DEVICE_ERR_TIMEOUT, MPIX_Completed(completion_of(from), &flag));
+  EXPECT_EQ(0, flag);
   EXPECT_ERROR(Partita_Wait(&from, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "Wait", "PARTITA_TIMEOUT");
   EXPECT_OK(Partita_Wait(&from, MPI_STATUS_IGNORE));
   harness_barrier();

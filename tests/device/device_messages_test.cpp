@@ -1,8 +1,10 @@
 // The protocol of messages that streams move, on CPU threads: whichever side comes when, just one of them moves each.
 #include <gtest/gtest.h>
+#include <partita/device.cuh>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,7 @@ class Message {
  public:
   explicit Message(Epoch before, bool ready = false) {
     words_of_sender = {before, before, 0, 0};
+    words_of_receiver.pushed = before;
     for (memory::StreamMessage* const side : {&send, &receive}) {
       side->state.epoch = side->state.moves = side->state.over = before;
       side->ends.sender = &words_of_sender;
@@ -50,6 +53,16 @@ class Message {
     memory::run_messages(launch_of(side, step, 1, limit), 0);
   }
 
+  /// As StreamSide::completion.
+  MPIX_Completion completion(memory::StreamMessage& side) {
+    MPIX_Completion made{};
+    made.word = &side == &send ? &words_of_sender.pulled : &words_of_receiver.pushed;
+    made.epoch = &side.state.epoch;
+    made.message = &side;
+    made.origin = PARTITA_PREQUEST_MADE;
+    return made;
+  }
+
   memory::StreamMessage send{};
   memory::StreamMessage receive{};
   memory::SenderWords words_of_sender{};
@@ -63,6 +76,18 @@ using memory::MessageStep;
 
 void idle_for(int turns) {
   for (int i = 0; i < turns; ++i) device::relax();
+}
+
+/// Gives the flag; `code`: what the call is to return.
+int complete(const MPIX_Completion& completion, int code = PARTITA_DEVICE_SUCCESS) {
+  int flag = -1;
+  EXPECT_EQ(MPIX_Completed(completion, &flag), code);
+  return flag;
+}
+int complete_block(const MPIX_Completion& completion, int code = PARTITA_DEVICE_SUCCESS) {
+  int flag = -1;
+  EXPECT_EQ(MPIX_Completed_block(completion, &flag), code);
+  return flag;
 }
 
 TEST(DeviceMessages, one_side_moves_each) {
@@ -203,22 +228,150 @@ TEST(DeviceMessages, old_words_are_cleared_now_and_then) {
   constexpr Epoch clearing = 1U << 24;
   {
     Message message(clearing - 1);
-    message.words_of_receiver.offered = message.words_of_sender.pulled = message.words_of_sender.yielded = 123;
+    message.words_of_receiver.offered = message.words_of_sender.will_pull = message.words_of_sender.yielded = 123;
     Message::run(message.receive, MessageStep::start);
     Message::run(message.send, MessageStep::start);  // pushes
     EXPECT_EQ(message.words_of_receiver.offered, no_epoch);
-    EXPECT_EQ(message.words_of_sender.pulled, no_epoch);
+    EXPECT_EQ(message.words_of_sender.will_pull, no_epoch);
     EXPECT_EQ(message.words_of_sender.yielded, no_epoch);
   }
-  {
-    Message message(clearing - 1);
-    message.words_of_receiver.pushed = 123;
-    Message::run(message.send, MessageStep::start);
-    Message::run(message.receive, MessageStep::start);
-    Message::run(message.receive, MessageStep::wait);  // pulls
-    EXPECT_EQ(message.words_of_receiver.pushed, no_epoch);
-    EXPECT_EQ(message.words_of_sender.pulled, clearing);
+}
+
+/// Whichever side moves it: so the words of the end are never those of an epoch long ago.
+TEST(DeviceMessages, both_sides_words_of_the_end_are_stored_each_time) {
+  for (const bool pushed : {true, false}) {
+    Message message(41);
+    memory::StreamMessage& first = pushed ? message.receive : message.send;
+    memory::StreamMessage& second = pushed ? message.send : message.receive;
+    Message::run(first, MessageStep::start);
+    Message::run(second, MessageStep::start);
+    if (!pushed) Message::run(message.receive, MessageStep::wait);
+    EXPECT_EQ(message.words_of_receiver.pushed, 42U);
+    EXPECT_EQ(message.words_of_sender.pulled, 42U);
   }
+}
+
+TEST(DeviceMessages, a_kernel_sees_when_an_epoch_is_complete) {
+  Message message(41, true);
+  message.sent = 7;
+  EXPECT_EQ(complete(message.completion(message.receive)), 1) << "none was started yet";
+  EXPECT_EQ(complete(message.completion(message.send)), 1);
+  Message::run(message.receive, MessageStep::start);
+  EXPECT_EQ(complete(message.completion(message.receive)), 0);
+  Message::run(message.send, MessageStep::start);
+  EXPECT_EQ(complete(message.completion(message.receive)), 1);
+  EXPECT_EQ(complete(message.completion(message.send)), 1);
+  EXPECT_EQ(message.received, 7U);
+  Message::run(message.receive, MessageStep::wait);
+  Message::run(message.receive, MessageStep::start);
+  EXPECT_EQ(complete(message.completion(message.receive)), 0) << "the next epoch is another one";
+  EXPECT_EQ(complete(message.completion(message.send)), 1) << "of this side none was started since";
+}
+
+/// One thread only looks; a block moves what was offered, from either side.
+TEST(DeviceMessages, a_kernel_moves_what_was_offered) {
+  for (const bool by_sender : {true, false}) {
+    Message message(41);
+    message.sent = 7;
+    memory::StreamMessage& asking = by_sender ? message.send : message.receive;
+    Message::run(message.send, MessageStep::start);
+    if (by_sender) EXPECT_EQ(complete_block(message.completion(asking)), 0) << "the receive has not started";
+    Message::run(message.receive, MessageStep::start);
+    EXPECT_EQ(complete(message.completion(asking)), 0);
+    EXPECT_EQ(message.received, 0U);
+    EXPECT_EQ(complete_block(message.completion(asking)), 1);
+    EXPECT_EQ(message.received, 7U);
+    message.received = 0;
+    for (memory::StreamMessage* const side : {&message.send, &message.receive}) {
+      EXPECT_EQ(complete(message.completion(*side)), 1);
+      EXPECT_EQ(complete_block(message.completion(*side)), 1);
+      Message::run(*side, MessageStep::wait);
+    }
+    EXPECT_EQ(message.received, 0U) << "it was moved twice";
+  }
+}
+
+/// Blocks of several threads on both sides, each of which asks until the epoch is complete, or leaves the rest to the
+/// wait.
+TEST(DeviceMessages, kernels_that_ask_on_both_sides_move_each_once) {
+  constexpr partita_u32 threads = 3;
+  constexpr int epochs = repetitions(2'000, 200);
+  Message message(~Epoch{0} - epochs / 2);
+  std::array<int, 100> sent{}, received{};
+  for (memory::StreamMessage* const side : {&message.send, &message.receive}) {
+    side->ends.to = reinterpret_cast<unsigned char*>(received.data());
+    side->ends.from = reinterpret_cast<const unsigned char*>(sent.data());
+    side->ends.size_bytes = sizeof sent;
+  }
+  std::atomic<int> wrong{0};
+  const auto run_side = [&](memory::StreamMessage& side, const auto& before, const auto& is_right) {
+    device::CpuBlock block(threads);
+    const MPIX_Completion completion = message.completion(side);
+    const auto run_thread = [&](partita_u32 rank) {
+      Random random(3, 0);  // all threads of the block draw the same
+      for (int i = 1; i <= epochs; ++i) {
+        if (rank == 0) {
+          before(i);
+          Message::run(side, MessageStep::start);
+        }
+        block.barrier();
+        const bool until_complete = random.one_in(2);
+        int flag = 0;
+        {
+          const device::CpuBlockThread joined(block, rank);
+          do {
+            if (MPIX_Completed_block(completion, &flag) != PARTITA_DEVICE_SUCCESS) ++wrong;
+          } while (flag == 0 && until_complete);
+        }
+        if (flag != 0 && !is_right(i)) ++wrong;  // each thread may read
+        block.barrier();
+        if (rank == 0) Message::run(side, MessageStep::wait);
+        block.barrier();
+        if (rank == 0 && !is_right(i)) ++wrong;
+        block.barrier();
+      }
+    };
+    std::vector<std::jthread> others;
+    for (partita_u32 rank = 1; rank < threads; ++rank) others.emplace_back(run_thread, rank);
+    run_thread(0);
+  };
+  std::jthread sender([&] { run_side(message.send, [&](int i) { sent.fill(i); }, [](int) { return true; }); });
+  run_side(
+      message.receive, [&](int) { received.fill(-1); },
+      [&](int i) { return std::ranges::all_of(received, [i](int each) { return each == i; }); });
+  sender.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(message.report.fault, 0U);
+}
+
+TEST(DeviceMessages, a_kernel_hears_why_an_epoch_is_never_complete) {
+  {
+    Message message(41);
+    Message::run(message.receive, MessageStep::start);
+    Message::run(message.receive, MessageStep::wait, 1);
+    EXPECT_EQ(complete(message.completion(message.receive), PARTITA_DEVICE_ERR_TIMEOUT), 0);
+    EXPECT_EQ(complete_block(message.completion(message.receive), PARTITA_DEVICE_ERR_TIMEOUT), 0);
+  }
+  {
+    Message message(41, true);
+    Message::run(message.receive, MessageStep::start);
+    message.receive.state.released = 1;  // the host's
+    EXPECT_EQ(complete(message.completion(message.receive), PARTITA_DEVICE_ERR_ABORTED), 0);
+    EXPECT_EQ(complete_block(message.completion(message.receive), PARTITA_DEVICE_ERR_ABORTED), 0);
+    message.send.state.epoch = 41;
+    Message::run(message.send, MessageStep::start);
+    EXPECT_EQ(complete(message.completion(message.receive)), 1) << "what has come is complete all the same";
+    EXPECT_EQ(complete_block(message.completion(message.receive)), 1);
+  }
+}
+
+TEST(DeviceMessages, calls_on_what_was_never_made_touch_nothing) {
+  EXPECT_EQ(complete(MPIX_Completion{}, PARTITA_DEVICE_ERR_FREED), 0);
+  EXPECT_EQ(complete_block(MPIX_Completion{}, PARTITA_DEVICE_ERR_FREED), 0);
+  MPIX_Completion to_nobody{};
+  to_nobody.origin = PARTITA_PREQUEST_NOBODY;
+  EXPECT_EQ(complete(to_nobody), 1);
+  EXPECT_EQ(complete_block(to_nobody), 1);
 }
 
 TEST(DeviceMessages, a_ready_send_pushes_at_once) {

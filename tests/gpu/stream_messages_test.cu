@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
+#include <partita/device.cuh>
 
 #include <array>
 #include <string>
@@ -33,6 +34,34 @@ __global__ void look(const int* received, int count, int rank, const int* epoch,
 
 __global__ void count_on(int* epoch) {
   ++*epoch;
+}
+
+/// One block asks for the ends of both messages in turn, and moves them where it is to, looks at what came, and writes
+/// over what was sent.
+__global__ void ask_for_both(MPIX_Completion receive, MPIX_Completion send, const int* received, int* sent, int count,
+                             int rank, const int* epoch, Verdict* verdict) {
+  int code = PARTITA_DEVICE_SUCCESS;
+  for (int has_come = 0, has_gone = 0; code == PARTITA_DEVICE_SUCCESS && has_come + has_gone < 2;) {
+    code = MPIX_Completed_block(receive, &has_come);
+    if (code == PARTITA_DEVICE_SUCCESS) code = MPIX_Completed_block(send, &has_gone);
+  }
+  if (code != PARTITA_DEVICE_SUCCESS && threadIdx.x == 0) atomicAdd_system(&verdict->wrong_bytes, 1ULL);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    if (received[i] != value(rank, *epoch, i)) atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+    sent[i] = -2;
+  }
+}
+
+/// Every thread of several blocks looks for itself.
+__global__ void look_for_itself(MPIX_Completion receive, const int* received, int count, int rank, const int* epoch,
+                                Verdict* verdict) {
+  int code = PARTITA_DEVICE_SUCCESS;
+  for (int flag = 0; code == PARTITA_DEVICE_SUCCESS && flag == 0;) code = MPIX_Completed(receive, &flag);
+  const bool is_there = code == PARTITA_DEVICE_SUCCESS;
+  const auto first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  for (int i = first; i < count; i += static_cast<int>(gridDim.x * blockDim.x)) {
+    if (!is_there || received[i] != value(rank, *epoch, i)) atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+  }
 }
 
 class StreamMessages : public testing::TestWithParam<int> {
@@ -100,6 +129,76 @@ TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
   harness_barrier();
   for (Partita_Request& each : requests) EXPECT_EQ(Partita_Request_free(&each), MPI_SUCCESS);
   harness_barrier();
+}
+
+/// Ranks send to the right, by kernels that ask for the end of regular messages and of ready ones, without and in a
+/// graph.
+TEST_P(StreamMessages, are_complete_for_kernels_that_ask) {
+  const int count = GetParam();
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  const auto bytes = static_cast<std::int64_t>(sizeof(int)) * count;
+  const GpuBuffer sent(bytes), received(bytes), counter(static_cast<std::int64_t>(sizeof(int)));
+  auto* const out = reinterpret_cast<int*>(sent.data());
+  auto* const in = reinterpret_cast<int*>(received.data());
+  auto* const epoch = reinterpret_cast<int*>(counter.data());
+  for (const bool ready : {false, true}) {
+    std::array requests = {PARTITA_REQUEST_NULL, PARTITA_REQUEST_NULL};
+    ASSERT_EQ(Partita_Recv_init(in, count, MPI_INT, left, ready ? 1 : 0, MPI_COMM_WORLD, &requests[0]), MPI_SUCCESS);
+    const auto init = ready ? Partita_Rsend_init : Partita_Send_init;
+    ASSERT_EQ(init(out, count, MPI_INT, right, ready ? 1 : 0, MPI_COMM_WORLD, &requests[1]), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Matchall(2, requests.data()), MPI_SUCCESS);
+    MPIX_Completion receive, send;
+    ASSERT_EQ(Partita_Queue_completion(requests[0], &receive), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Queue_completion(requests[1], &send), MPI_SUCCESS);
+    const SharedVerdict verdict;
+    const Stream stream;
+    cudaStream_t native = stream;
+    Partita_Queue queue = PARTITA_QUEUE_NULL;
+    ASSERT_EQ(Partita_Queue_init(&queue, PARTITA_QUEUE_CUDA, &native), MPI_SUCCESS);
+    CUDA_OK(cudaMemsetAsync(epoch, 0, sizeof(int), stream));
+    const auto begin = [&] {
+      write<<<8, 256, 0, stream>>>(out, count, rank(), epoch);
+      EXPECT_EQ(Partita_Enqueue_start(queue, &requests[0]), MPI_SUCCESS);
+    };
+    const auto end = [&] {
+      EXPECT_EQ(Partita_Enqueue_start(queue, &requests[1]), MPI_SUCCESS);
+      if (ready) {
+        look_for_itself<<<8, 256, 0, stream>>>(receive, in, count, left, epoch, verdict.get());
+      } else {
+        ask_for_both<<<1, 256, 0, stream>>>(receive, send, in, out, count, left, epoch, verdict.get());
+      }
+      EXPECT_EQ(Partita_Enqueue_waitall(queue, 2, requests.data()), MPI_SUCCESS);
+      count_on<<<1, 1, 0, stream>>>(epoch);
+    };
+    for (int i = 0; i < 5; ++i) {
+      begin();
+      if (ready) {  // the peer's receive has started
+        CUDA_OK(cudaStreamSynchronize(stream));
+        harness_barrier();
+      }
+      end();
+    }
+    if (!ready) {
+      CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+      begin();
+      end();
+      cudaGraph_t graph = nullptr;
+      CUDA_OK(cudaStreamEndCapture(stream, &graph));
+      cudaGraphExec_t replay = nullptr;
+      CUDA_OK(cudaGraphInstantiate(&replay, graph, 0));
+      for (int i = 0; i < 50; ++i) CUDA_OK(cudaGraphLaunch(replay, stream));
+      CUDA_OK(cudaStreamSynchronize(stream));
+      CUDA_OK(cudaGraphExecDestroy(replay));
+      CUDA_OK(cudaGraphDestroy(graph));
+    }
+    EXPECT_EQ(Partita_Queue_wait(queue), MPI_SUCCESS);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    verdict.expect_good();
+    EXPECT_EQ(Partita_Queue_free(&queue), MPI_SUCCESS);
+    harness_barrier();
+    for (Partita_Request& each : requests) EXPECT_EQ(Partita_Request_free(&each), MPI_SUCCESS);
+    harness_barrier();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, StreamMessages, testing::Values(1, 1000, 16 * 1024, 200'000, 4'000'001));

@@ -240,6 +240,13 @@ TEST_F(CppApi, what_a_host_queue_holds_runs_in_order) {
   EXPECT_FALSE(order);
 }
 
+TEST_F(CppApi, kernels_are_given_the_completion_of_a_message) {
+  request sent = to_nobody();
+  EXPECT_THROW(sent.completion(), error) << "it is not matched";
+  sent.match();
+  EXPECT_EQ(PARTITA_PREQUEST_NOBODY, sent.completion().origin);
+}
+
 TEST_F(CppApi, moved_queues_keep_what_they_own) {
   queue made = queue::host();
   const Partita_Queue handle = made.handle();

@@ -548,6 +548,28 @@ TEST_F(DropinQueue, calls_refuse_wrong_arguments) {
   EXPECT_ERROR(MPIX_Enqueue_wait(queue, nullptr), MPI_ERR_REQUEST, "MPIX_Enqueue_wait", "null");
 }
 
+/// In host memory nothing is a stream's.
+TEST_F(DropinQueue, kernels_are_given_the_completion_of_what_streams_move) {
+  std::vector<int> in(3, -1);
+  const std::vector<int> out(3, rank());
+  MPIX_Completion completion{};
+  std::array requests = {receive(in, 0), send(out, 0)};
+  EXPECT_ERROR(MPIX_Queue_completion(MPI_REQUEST_NULL, &completion), MPI_ERR_REQUEST, "MPIX_Queue_completion",
+               "MPI_REQUEST_NULL");
+  EXPECT_ERROR(MPIX_Queue_completion(requests[0], &completion), MPI_ERR_REQUEST, "MPIX_Queue_completion", "not matched",
+               "MPIX_Match");
+  ASSERT_OK(MPIX_Matchall(2, requests.data()));
+  EXPECT_ERROR(MPIX_Queue_completion(requests[0], &completion), MPI_ERR_REQUEST, "MPIX_Queue_completion",
+               "hosts move it");
+  EXPECT_ERROR(MPIX_Queue_completion(requests[0], nullptr), MPI_ERR_ARG, "MPIX_Queue_completion", "completion");
+  MPI_Request nobody = receive(in, 1, MPI_PROC_NULL);
+  ASSERT_OK(MPIX_Match(&nobody));
+  EXPECT_OK(MPIX_Queue_completion(nobody, &completion));
+  EXPECT_EQ(PARTITA_PREQUEST_NOBODY, completion.origin);
+  ASSERT_OK(MPI_Request_free(&nobody));
+  free_all(requests);
+}
+
 /// What nobody matches costs the MPI's requests nothing but their records, which go with them.
 TEST_F(DropinQueue, requests_that_are_never_matched_stay_the_mpis) {
   for (int round = 0; round < 200; ++round) {

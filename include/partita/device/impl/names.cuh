@@ -2,10 +2,12 @@
 // declarations, which document them.
 #pragma once
 
+#include <partita/device/completion.h>
 #include <partita/device/prequest.h>
 #include <partita/device/impl/collective.cuh>
 #include <partita/device/impl/epochs.cuh>
 #include <partita/device/impl/execution_space.hpp>
+#include <partita/device/impl/message.cuh>
 #include <partita/device/impl/pready.cuh>
 
 PARTITA_DEVICE_INLINE int Partita_Pready(int partition, Partita_Prequest prequest) {
@@ -62,6 +64,12 @@ PARTITA_DEVICE_INLINE int Partita_Palltoall(Partita_Prequest prequest) {
 PARTITA_DEVICE_INLINE int Partita_Pbcast(Partita_Prequest prequest) {
   return partita::device::pcollective<PARTITA_COLLECTIVE_BCAST>(prequest);
 }
+PARTITA_DEVICE_INLINE int Partita_Completed(Partita_Completion completion, int* flag) {
+  return partita::device::completed(completion, flag);
+}
+PARTITA_DEVICE_INLINE int Partita_Completed_block(Partita_Completion completion, int* flag) {
+  return partita::device::completed_block(completion, flag);
+}
 
 PARTITA_DEVICE_INLINE int MPIX_Pready(int partition, MPIX_Prequest prequest) {
   return partita::device::pready(partition, prequest);
@@ -113,6 +121,12 @@ PARTITA_DEVICE_INLINE int MPIX_Palltoall(MPIX_Prequest prequest) {
 }
 PARTITA_DEVICE_INLINE int MPIX_Pbcast(MPIX_Prequest prequest) {
   return partita::device::pcollective<PARTITA_COLLECTIVE_BCAST>(prequest);
+}
+PARTITA_DEVICE_INLINE int MPIX_Completed(MPIX_Completion completion, int* flag) {
+  return partita::device::completed(completion, flag);
+}
+PARTITA_DEVICE_INLINE int MPIX_Completed_block(MPIX_Completion completion, int* flag) {
+  return partita::device::completed_block(completion, flag);
 }
 
 // partita/mpix.h has a host's call of this name on an MPI_Request; each is found by its argument.
