@@ -22,11 +22,11 @@ Benchmark absent(const Naming& naming) {
 
 const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> table{
-      absent(latency_naming),    absent(bandwidth_naming),    absent(fig2_naming),
-      absent(fig3_naming),       absent(fig4_naming),         absent(fig5_naming),
-      absent(fig6_naming),       absent(table1_naming),       absent(late_neighbours_naming),
-      absent(progress_naming),   absent(collectives_naming),  absent(queue_fig1_naming),
-      absent(queue_fig5_naming), absent(queue_enqueue_naming)};
+      absent(latency_naming),    absent(bandwidth_naming),     absent(fig2_naming),
+      absent(fig3_naming),       absent(fig4_naming),          absent(fig5_naming),
+      absent(fig6_naming),       absent(table1_naming),        absent(late_neighbours_naming),
+      absent(progress_naming),   absent(collectives_naming),   absent(queue_fig1_naming),
+      absent(queue_fig5_naming), absent(queue_enqueue_naming), absent(queue_pack_naming)};
   return table;
 }
 

@@ -46,6 +46,9 @@ inline constexpr Naming queue_fig5_naming{"queue.fig5",
 inline constexpr Naming queue_enqueue_naming{"queue.enqueue",
                                              "What a call that enqueues costs the host, beside an empty kernel launch"};
 
+inline constexpr Naming queue_pack_naming{
+    "queue.pack", "Bandwidth of the kernels that pack and unpack rows of so many bytes, beside a copy's"};
+
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();
 

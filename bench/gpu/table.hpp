@@ -19,5 +19,6 @@ Benchmark collectives_benchmark();
 Benchmark queue_fig1_benchmark();
 Benchmark queue_fig5_benchmark();
 Benchmark queue_enqueue_benchmark();
+Benchmark queue_pack_benchmark();
 
 }  // namespace partita::bench::gpu
