@@ -39,14 +39,14 @@ def cores_a_rank(wanted, ranks=2):
 
 
 class Comparison:
-    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each rank."""
+    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`."""
 
-    def __init__(self, parser, options, *, cores, limit_s, environment=None):
+    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2):
         try:
             self.launcher = launch.split_launcher(options.mpirun)
         except ValueError as wrong:
             parser.error(str(wrong))
-        self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores)) if options.bind == "auto" else []
+        self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, ranks)) if options.bind == "auto" else []
         self.launcher += self.pinning
         self.program, self.output, self.jobs = options.program, options.output, options.jobs
         self.limit_s, self.environment = limit_s, environment

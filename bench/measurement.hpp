@@ -88,8 +88,8 @@ inline double times_larger(double median, double reference) {
   return reference > 0 ? median / reference : 0;
 }
 
-/// All benchmarks of the harness; the one place that lists them. The program has two more (program/fig8.cpp,
-/// fig10.cpp).
+/// All benchmarks of the harness; the one place that lists them. The program has more that are made of apps
+/// (program/fig8.cpp, fig10.cpp, life_steps.cpp).
 const std::vector<Benchmark>& benchmarks();
 
 }  // namespace partita::bench

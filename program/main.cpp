@@ -15,6 +15,7 @@
 #include "bench/tune/command.hpp"
 #include "program/fig10.hpp"
 #include "program/fig8.hpp"
+#include "program/life_steps.hpp"
 #endif
 
 namespace partita::program {
@@ -22,7 +23,8 @@ namespace {
 
 #ifdef PARTITA_HAVE_BENCH
 int bench_command(int argc, char** argv) {
-  return bench::command(argc, argv, {fig8_benchmark(), fig10_benchmark()});
+  return bench::command(argc, argv,
+                        {fig8_benchmark(), fig10_benchmark(), queue_fig6_benchmark(), queue_fig8_benchmark()});
 }
 #endif
 

@@ -22,7 +22,8 @@ inline constexpr std::array host_modes{
 };
 
 /// In GPU memory. Those that begin with graph are the queue's in CUDA graphs of several generations.
-inline constexpr std::array gpu_mode_names{"traditional",   "staged-mpi",  "queue-regular", "queue-ready",
-                                           "graph-regular", "graph-ready", "in-kernel",     "graph-in-kernel"};
+inline constexpr std::array<std::string_view, 8> gpu_mode_names{"traditional", "staged-mpi",     "queue-regular",
+                                                                "queue-ready", "graph-regular",  "graph-ready",
+                                                                "in-kernel",   "graph-in-kernel"};
 
 }  // namespace life

@@ -27,6 +27,7 @@ class Row:
     transport_partitions: int = 0
     batch: int = 1
     halo_share: float = None
+    ranks: int = 0
 
     def __post_init__(self):
         self.median = statistics.median(self.samples)

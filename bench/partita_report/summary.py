@@ -14,7 +14,8 @@ META = "# "  # begins a line of what holds for all rows: "# key: value"
 class Point:
     """One subject in one case. `median` is that of the jobs' medians, `min` and `max` the least and largest of them; `low` and
     `high` are the ends of the interval (intervals.py). The ratio says how many times as good as `reference` in the same job it
-    was: above 1 is better, whether small or large values are good; None where there is none."""
+    was: above 1 is better, whether small or large values are good; None where there is none. `ranks` is where points were measured on
+    different numbers of them."""
     subject: str
     case: str = ""
     size: int = 0
@@ -38,6 +39,7 @@ class Point:
     ratio_min: float = None
     ratio_max: float = None
     halo_share: float = None
+    ranks: int = 0
 
     @property
     def place(self):
@@ -101,7 +103,7 @@ def point_of(rows, larger_is_better):
     point = Point(first.subject, first.case, first.size, first.partitions, first.link, first.gpu_copy, first.transport_partitions,
                   first.batch, len(rows), sum(len(row.samples) for row, _ in rows), statistics.median(medians), low, high,
                   min(medians), max(medians), statistics.median(row.spread_percent for row, _ in rows),
-                  halo_share=first.halo_share)
+                  halo_share=first.halo_share, ranks=first.ranks)
     ratios = [goodness(row.known, other.known, larger_is_better) for row, other in rows if other is not None]
     if first.reference != first.subject and ratios and None not in ratios:
         values = [ratio[0] for ratio in ratios]

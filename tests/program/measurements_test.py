@@ -164,6 +164,8 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["queue-small-engine"], times).said == "not measured"
     rates = figure([(32, "copy", 100), (32, "pack", 10), (64, "copy", 100), (64, "pack", 80), (4096, "copy", 100), (4096, "pack", 79)], "GB/s")
     assert goals.judge(known["pack"], rates).said == "missed: 1 of 2 sizes reach it" and goals.judge(known["unpack"], rates).said == "not measured"
+    best = figure([(512, "traditional", 4), (512, "queue-regular", 4.4), (512, "graph-regular", 5.2), (512, "queue-ready", 5)], "times the speed of one rank")
+    assert goals.judge(known["life-best-regular"], best).values == [1.3] and goals.judge(known["life-best-ready"], best).said == "missed"
     calls = figure([(8, "launch", 2), (8, "start", 2.25), (8, "startall", 9)])
     assert goals.judge(known["enqueue-start"], calls).said == "reached" and goals.judge(known["enqueue-startall"], calls).values == [4]
     calls = figure([(8, "prequest_create", 20), (8, "prequest_create allreduce", 40)])

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Measures the Game of Life on GPUs with several numbers of ranks, as cpu-free-stream-triggered-mpi does in section VI-C, and writes
+figures that no single job has.
+
+  bench/life_scaling.py --program build/cuda/bin/partita --output docs/measurements/NAME --ranks 1,2,4,8
+                        [--gpus N] [--mpirun "mpirun -n {ranks}"] [--jobs 5] [--bind auto|none] [--samples N] [--boards 512K:128M]
+
+Each number of ranks has its jobs of `queue.fig6` (a step by the bytes of the whole board) and `queue.fig8` (by the bytes of an edge);
+the first number is 1. --gpus says how many GPUs the ranks have together, one each if nothing is said: more ranks share them, evenly,
+under NVIDIA's multi-process service, which the caller starts. Into the folder come the jobs' JSON files and
+
+  queue-fig6.csv    time of a step where each rank has a GPU, a case a number of ranks: what is compared are modes at equal ranks
+  queue-fig7.csv    the same of all numbers of ranks, a case a number of ranks and of those on a GPU
+  queue-fig8.csv    time of a step by the bytes of an edge, a case a number of ranks; without 1 rank, which has no peer
+  queue-table5.csv  of each board and mode the largest mean speed-up over one rank in mode traditional, and with how many ranks
+
+and a table of what is to be reached (goals.csv)."""
+
+import argparse
+import collections
+import copy
+import pathlib
+import statistics
+import sys
+
+import comparison
+import gpu_measure
+from comparison import Run
+from partita_report.failure import Failure
+from partita_report.results import Job, Row, read
+from partita_report.summary import figure_of, to_csv
+
+RUN_LIMIT_S = 600
+YARDSTICK = "traditional"
+NO_MODE = "sweeps-alone"
+
+# The jobs of one number of ranks, by benchmark: lists of results.Job.
+Measured = collections.namedtuple("Measured", "ranks ranks_a_gpu jobs")
+
+
+def ranks_list(text):
+    numbers = [comparison.positive(number) for number in text.split(",")]
+    if numbers[0] != 1 or numbers != sorted(set(numbers)):
+        raise argparse.ArgumentTypeError(f"{text}: expected are ascending numbers from 1 on, which is what speed-ups are over")
+    return numbers
+
+
+def ranks_a_gpu(ranks, gpus):
+    """How many share a GPU."""
+    if ranks > gpus and ranks % gpus != 0:
+        raise Failure(f"{ranks} ranks do not divide evenly over {gpus} GPUs (--ranks, --gpus)")
+    return max(1, ranks // gpus)
+
+
+def ranks_shown(ranks):
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+
+
+def planned_runs(options, ranks):
+    samples = ["-i", str(options.samples)] if options.samples else []
+    boards = ["-m", options.boards] if options.boards else []
+    runs = [Run("queue-fig6", ["queue.fig6", *boards, *samples], size=f"{ranks}-ranks")]
+    return runs if ranks == 1 else [*runs, Run("queue-fig8", ["queue.fig8", *samples], size=f"{ranks}-ranks")]
+
+
+def comparison_on(parser, options, ranks):
+    own = copy.copy(options)
+    own.mpirun = options.mpirun.replace("{ranks}", str(ranks))
+    return comparison.Comparison(parser, own, cores=gpu_measure.CORES_A_RANK, limit_s=RUN_LIMIT_S, ranks=ranks)
+
+
+def measure(parser, options):
+    """A Measured of each number of ranks, and the commands of the runs that failed. All runs are made once before any is made again."""
+    planned = [(ranks, comparison_on(parser, options, ranks), planned_runs(options, ranks)) for ranks in options.ranks]
+    failed = []
+    for job in range(1, options.jobs + 1):
+        for _, jobs, runs in planned:
+            failed += [run for run in runs if not jobs.measure(run, job)]
+    measured = [Measured(ranks, ranks_a_gpu(ranks, options.gpus),
+                         {run.name: [job for number in range(1, options.jobs + 1) for job in read(jobs.file_of(run, number))]
+                          for run in runs if run not in failed}) for ranks, jobs, runs in planned]
+    return measured, [jobs.shown_command(run) for _, jobs, runs in planned for run in runs if run in failed]
+
+
+# ---- Figures of several numbers of ranks ------------------------------------------------------------------------------
+
+
+def steps(name, measured, case_of):
+    """A figure of the jobs of `name`, those of each number of ranks a case, which case_of(measured) names."""
+    found = [Job(job.source, job.meta, [as_case(row, case_of(each)) for row in job.rows])
+             for each in measured for job in each.jobs.get(name, ())]
+    return figure_of(name, found) if found else None
+
+
+def as_case(row, case):
+    own = copy.copy(row)
+    own.case = case
+    return own
+
+
+def one_rank_means(measured):
+    """Of each board the mean time of a step of all samples of mode traditional on one rank."""
+    samples = collections.defaultdict(list)
+    for job in measured[0].jobs.get("queue-fig6", ()):
+        for row in job.rows:
+            if row.subject == YARDSTICK:
+                samples[row.size] += row.samples
+    return {size: statistics.fmean(values) for size, values in samples.items()}
+
+
+def speed_ups(each, alone):
+    """By (board, mode), the mean speed-up of each job."""
+    found = collections.defaultdict(list)
+    for job in each.jobs.get("queue-fig6", ()):
+        for row in job.rows:
+            if row.size in alone and row.subject != NO_MODE:
+                found[row.size, row.subject].append(statistics.fmean(alone[row.size] / sample for sample in row.samples))
+    return found
+
+
+def table5(measured):
+    """The best number of ranks of each board and mode, by the mean over its jobs; None where one rank was not measured."""
+    alone = one_rank_means(measured)
+    best = {}
+    for each in measured:
+        for place, values in speed_ups(each, alone).items():
+            if place not in best or statistics.fmean(values) > statistics.fmean(best[place][1]):
+                best[place] = each.ranks, values
+    if not best:
+        return None
+    meta = {"benchmark": "queue.table5", "unit": "times the speed of one rank", **shared_meta(measured)}
+    count = max(len(values) for _, values in best.values())
+    jobs = [Job(f"job {number + 1}", meta, [Row(mode, YARDSTICK, [values[number]], size=size, ranks=ranks)
+                                            for (size, mode), (ranks, values) in sorted(best.items()) if number < len(values)])
+            for number in range(count)]
+    return figure_of("queue-table5", jobs)
+
+
+def shared_meta(measured):
+    """Only with the jobs of one rank."""
+    first = measured[0].jobs["queue-fig6"][0].meta
+    return {key: first[key] for key in ("gpus", "cpu", "cores", "mpi", "revision") if key in first}
+
+
+def figures(measured):
+    """By name, those that can be made of what was measured."""
+    own_gpu = [each for each in measured if each.ranks_a_gpu == 1]
+    found = {"queue-fig6": steps("queue-fig6", own_gpu, lambda each: ranks_shown(each.ranks)),
+             "queue-fig7": steps("queue-fig6", measured, lambda each: f"{ranks_shown(each.ranks)}, {each.ranks_a_gpu} a GPU"),
+             "queue-fig8": steps("queue-fig8", own_gpu or measured, lambda each: ranks_shown(each.ranks)),
+             "queue-table5": table5(measured)}
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--ranks", type=ranks_list, required=True)
+    parser.add_argument("--gpus", type=comparison.positive)
+    comparison.add_options(parser)
+    parser.set_defaults(mpirun="mpirun -n {ranks}")
+    parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
+    parser.add_argument("--boards", help="sizes of the whole board; the benchmark's own without")
+    options = parser.parse_args()
+    if "{ranks}" not in options.mpirun:
+        parser.error(f"--mpirun '{options.mpirun}' does not say where the number of ranks goes: {{ranks}}")
+    options.gpus = options.gpus or options.ranks[-1]
+    try:
+        for ranks in options.ranks:
+            ranks_a_gpu(ranks, options.gpus)
+    except Failure as failure:
+        parser.error(str(failure))
+    return parser, options
+
+
+def main():
+    parser, options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    measured, failed = measure(parser, options)
+    made = figures(measured)
+    for name, figure in made.items():
+        (options.output / f"{name}.csv").write_text(to_csv(figure), encoding="utf-8")
+    text = gpu_measure.summary(made) + "".join(f"failed: {command}\n" for command in failed)
+    (options.output / "life-scaling.txt").write_text(text)
+    print(f"\n{text}", end="")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
