@@ -74,6 +74,33 @@ int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence) 
   return raise_on_file(file, remember(error_class, sentence));
 }
 
+int Partita_May_use_peers(MPI_Comm comm, int* may) {
+  *may = 0;
+  if (comm == MPI_COMM_NULL) return MPI_SUCCESS;  // the MPI says so
+  return guarded(
+      "May_use_peers", [comm] { return comm; },
+      [&] {
+        const auto communicator = runtime().communicators.find_if_known(comm);
+        *may = communicator != nullptr && runtime().peer_collectives.may_serve(*communicator) ? 1 : 0;
+      });
+}
+
+int Partita_Move_by_peers(const PeerParts* parts, MPI_Comm comm, int* moved) {
+  *moved = 0;
+  return guarded(
+      "Move_by_peers", [comm] { return comm; },
+      [&] {
+        Runtime& current = runtime();
+        *moved = current.peer_collectives.move(*current.communicators.find(comm), *parts) ? 1 : 0;
+      });
+}
+
+int Partita_Take_back_from_peers(MPI_Comm comm) {
+  return guarded(
+      "Take_back_from_peers", [comm] { return comm; },
+      [&] { runtime().peer_collectives.take_back(*runtime().communicators.find(comm)); });
+}
+
 int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,
                       MPI_Comm comm, void** host) {
   return guarded(

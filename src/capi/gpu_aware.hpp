@@ -5,6 +5,7 @@
 #include "partita/partita.h"
 #include "two_sided/call_to_stage.hpp"
 #include "two_sided/message_call.hpp"
+#include "two_sided/peer_parts.hpp"
 
 extern "C" {
 
@@ -32,6 +33,16 @@ PARTITA_EXPORT int Partita_Staged_init(partita::MessageCall call, const void* bu
 PARTITA_EXPORT int Partita_is_staged(Partita_Request request);
 /// Whether it has been started and not completed.
 PARTITA_EXPORT int Partita_is_active(Partita_Request request);
+
+/// `*may` becomes 1 where the MPI's blocking collectives on `comm` may go by peer memory, on all its ranks alike, else
+/// 0. Each collective that can go so asks, whatever its memory: the first time is collective over `comm`. An error is
+/// raised on `comm`, as those of the next ones.
+PARTITA_EXPORT int Partita_May_use_peers(MPI_Comm comm, int* may);
+/// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
+/// ranks alike; where Partita_May_use_peers says so.
+PARTITA_EXPORT int Partita_Move_by_peers(const partita::PeerParts* parts, MPI_Comm comm, int* moved);
+/// `parts` was not valid, and the MPI has refused the call.
+PARTITA_EXPORT int Partita_Take_back_from_peers(MPI_Comm comm);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;

@@ -57,6 +57,13 @@ const std::vector<Setting>& settings_table() {
          s.gpu_aware = v == "on" ? GpuAware::on : v == "off" ? GpuAware::off : GpuAware::automatic;
          return v == "auto" || v == "on" || v == "off";
        }},
+      {{"PARTITA_PEER_COLLECTIVES", "bytes, or off",
+        "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default 65536)"},
+       [](Settings& s, const std::string& v) {
+         if (v != "off") return parse_at_least(v, std::int64_t{0}, s.peer_collectives_from_bytes.emplace());
+         s.peer_collectives_from_bytes.reset();
+         return true;
+       }},
       {{"PARTITA_PROGRESS", "thread or caller", "who takes the host steps of communication"},
        [](Settings& s, const std::string& v) {
          s.progress_thread = v == "thread";

@@ -1,9 +1,11 @@
-// The MPI's own collectives, but the persistent ones. Buffers in GPU memory are staged (docs/design/gpu-aware.md). A
-// blocking one is its nonblocking twin and a loop that polls both where only the calls of the program make progress for
-// Partita (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is two checks.
+// The MPI's own collectives, but the persistent ones. Buffers in GPU memory are staged, or go by peer memory
+// (docs/design/gpu-aware.md). A blocking one is its nonblocking twin and a loop that polls both where only the calls of
+// the program make progress for Partita (MPI's progress rule, MPI-4, section 2.9). Everywhere else each call is two
+// checks.
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/by_peers.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
@@ -29,17 +31,20 @@ extern "C" {
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
 #define LIST(...) __VA_ARGS__
-#define CALL(NAME, TWIN, BUFFERS, KEPT, PARAMETERS, ...)                                                         \
+#define CALL(NAME, TWIN, PEERS, BUFFERS, KEPT, PARAMETERS, ...)                                                  \
   INTERPOSE_EXPANDED(NAMED(, NAME)) PARAMETERS {                                                                 \
     const auto make = [&] {                                                                                      \
       if (!polls(comm)) return native().NAMED(, NAME)(__VA_ARGS__);                                              \
       return issue_and_poll([&](MPI_Request* request) { return native().NAMED(, TWIN)(__VA_ARGS__, request); }); \
     };                                                                                                           \
     if (!takes_gpu_memory()) return make();                                                                      \
-    return guarded(__func__, [&](const char*) {                                                                  \
+    return guarded(__func__, [&](const char* call) {                                                             \
+      ByPeers peers(call, comm);                                                                                 \
+      PEERS;                                                                                                     \
+      if (peers.is_made()) return peers.code();                                                                  \
       Staging stage(comm);                                                                                       \
       BUFFERS;                                                                                                   \
-      return stage.run(make);                                                                                    \
+      return peers.made_by_mpi(stage.run(make));                                                                 \
     });                                                                                                          \
   }                                                                                                              \
   INTERPOSE_EXPANDED(NAMED(, TWIN))(LIST PARAMETERS, MPI_Request * request) {                                    \

@@ -192,7 +192,7 @@ extern "C" {
 #define LIST(...) __VA_ARGS__
 /// NAMED is expanded first.
 #define INTERPOSE_EXPANDED(NAME) INTERPOSE(NAME)
-#define CALL(NAME, TWIN, BUFFERS, KEPT, PARAMETERS, ...)                                   \
+#define CALL(NAME, TWIN, PEERS, BUFFERS, KEPT, PARAMETERS, ...)                            \
   INTERPOSE_EXPANDED(NAMED(NAME))(LIST PARAMETERS, MPI_Info info, MPI_Request * request) { \
     const auto record = [&]([[maybe_unused]] const CommShape& of) {                        \
       return recorded(&Partita_##NAME##_init, comm, info, LIST KEPT);                      \

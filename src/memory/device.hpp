@@ -44,6 +44,8 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
+  /// Whether this build knows of GPU memory at all.
+  virtual bool exists() const { return true; }
   /// Whether memory may lie in a GPU: the process has begun to use CUDA. Cheap.
   virtual bool in_use() const { return true; }
 
@@ -54,6 +56,9 @@ class DeviceMemory {
   /// Makes device memory mappable for `peer`, which may be this rank, and names it; or why that cannot be (pools,
   /// managed memory).
   virtual std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) = 0;
+  /// Why export_to() would not name this GPU memory to another rank; empty where it would, unless CUDA fails. Passes
+  /// nothing to anybody.
+  virtual std::string why_not_exported(const void* address) = 0;
   /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
   /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
   /// mapping.

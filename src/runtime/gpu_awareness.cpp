@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <array>
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "core/mpi_check.hpp"
@@ -41,11 +44,17 @@ GpuAwareness wish_of(GpuAware setting) {
 
 }  // namespace
 
-GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world) {
+GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world,
+                                    const memory::DeviceMemory& device_memory) {
   GpuAwareness wish = wish_of(settings.gpu_aware);
-  int all_on = wish.on ? 1 : 0;
-  PARTITA_MPI(Allreduce(MPI_IN_PLACE, &all_on, 1, MPI_INT, MPI_MIN, world.control()));
-  if (wish.on && all_on == 0) return {false, "another rank of the job has it off"};
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t peers_from_bytes =
+      device_memory.exists() ? settings.peer_collectives_from_bytes.value_or(never) : never;
+  std::array<std::int64_t, 2> any = {wish.on ? 0 : 1, peers_from_bytes};
+  PARTITA_MPI(Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT64_T, MPI_MAX, world.control()));
+  const auto [some_off, most_bytes] = any;
+  if (wish.on && some_off != 0) return {false, "another rank of the job has it off"};
+  if (wish.on && most_bytes != never) wish.peers_from_bytes = most_bytes;
   return wish;
 }
 

@@ -91,7 +91,6 @@ LocalSettings::LocalSettings() {
 Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
     : world(comm, local.settings.timeout_s),
       settings(agreed_settings(local, world)),
-      gpu_awareness(agree_on_gpu_awareness(settings, world)),
       tuning(agreed_tuning(settings, world)),
       trace(trace_is_wanted(settings, world)),
       progress(world.spare_cores()),
@@ -99,6 +98,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
       host_memory(world),
       device_memory(
           made_together("reach its GPUs", world, [this] { return memory::make_device_memory(world, host_memory); })),
+      gpu_awareness(agree_on_gpu_awareness(settings, world, *device_memory)),
       links(
           made_together("open its links", world,
                         [this] { return link::make_links({settings, world, host_memory, *device_memory, progress}); })),
@@ -115,7 +115,9 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
       operations(matcher, progress),
       queue_services{&services,
                      [this](const Waiting& waiting, const std::function<bool()>& done) { wait_until(waiting, done); },
-                     [this](Operation& operation) { complete(operation); }} {
+                     [this](Operation& operation) { complete(operation); }},
+      peer_collectives({services, gpu_lanes, left_boards, gpu_awareness.peers_from_bytes, queue_services.wait_until,
+                        [this] { let_go_of_peers_memory(); }}) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
@@ -157,11 +159,14 @@ void Runtime::complete(Operation& operation) {
 void Runtime::free(Operation& operation) {
   const bool in_gpu_memory = operation.in_gpu_memory();
   operations.free(operation);
-  // Peers' GPU memory is kept mapped for requests to come, but not without bound, since that keeps memory which its
-  // owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch that kernels
-  // mark then, none may be driven by them, whose epochs the host does not see, and no stream may stand at a wait of a
-  // queue. These go with a later request.
-  if (!in_gpu_memory) return;
+  if (in_gpu_memory) let_go_of_peers_memory();
+}
+
+/// Peers' GPU memory is kept mapped for requests and calls to come, but not without bound, since that keeps memory
+/// which its owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch
+/// that kernels mark then, none may be driven by them, whose epochs the host does not see, and no stream may stand at a
+/// wait of a queue. These go with a later request.
+void Runtime::let_go_of_peers_memory() {
   const bool nothing_waits = device_watch.idle() && !queues.are_under_way();
   device_memory->trim(unused_mapped_bytes, nothing_waits ? memory::Closing::all : memory::Closing::without_blocking);
 }

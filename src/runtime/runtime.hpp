@@ -28,6 +28,8 @@
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/peer_board.hpp"
+#include "two_sided/peer_collectives.hpp"
 
 namespace partita {
 
@@ -52,14 +54,15 @@ class Runtime {
 
   World world;
   const Settings settings;
-  const GpuAwareness gpu_awareness;
   const collective::Tuning tuning;  ///< in place of the built-in one where it has a rule
   Trace trace;
   Progress progress;
   Mailbox mailbox;
   memory::HostMemory host_memory;
   std::unique_ptr<memory::DeviceMemory> device_memory;
+  const GpuAwareness gpu_awareness;
   std::vector<std::unique_ptr<link::Link>> links;
+  LeftBoards left_boards{host_memory};
   Communicators communicators;
   LinkReport link_report;
   Holds holds;
@@ -71,6 +74,7 @@ class Runtime {
   Operations operations;
   const QueueServices queue_services;
   Queues queues;
+  PeerCollectives peer_collectives;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.
   template <class Done>
@@ -107,6 +111,7 @@ class Runtime {
  private:
   Runtime(MPI_Comm comm, const LocalSettings& local);
   void start_thread();
+  void let_go_of_peers_memory();
 
  private:
   mutable std::mutex of_mpi_mutex_;

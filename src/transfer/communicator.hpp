@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -23,6 +24,12 @@ struct CollectivePlaces {
   Ordinals ordinals;         ///< of the legs
 };
 
+/// What a layer above keeps with a communicator.
+class CommunicatorPart {
+ public:
+  virtual ~CommunicatorPart() = default;
+};
+
 /// Lives as long as the communicator or the last request on it. Any thread.
 struct Communicator {
   MPI_Comm handle = MPI_COMM_NULL;
@@ -30,6 +37,8 @@ struct Communicator {
   std::atomic<bool> alive{true};              ///< false once the program has freed it
   std::atomic<std::uint64_t> children{0};     ///< constructors called on it so far
   std::atomic<std::uint32_t> collectives{0};  ///< that have looked for their peers on it so far
+  /// Of two_sided/peer_collectives, in calls that the MPI lets one thread at a time make; null: there can be none.
+  std::optional<std::unique_ptr<CommunicatorPart>> part;
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.
   std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);

@@ -1,5 +1,7 @@
 #include "support/fake_gpu.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "support/fake_stream.hpp"
 
@@ -68,6 +70,21 @@ const FakeGpu::Allocation* FakeGpu::allocation_of(const void* address) {
   return byte < first + allocation.size_bytes ? &allocation : nullptr;
 }
 
+bool FakeGpu::is_imported(const void* address) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      imported_, [&](const auto& memory) { return address >= memory.first && address < memory.first + memory.second; });
+}
+
+void FakeGpu::count_copy(const void* to, const void* from) {
+  ++operations_;
+  for (const void* end : {to, from}) {
+    if (allocation_of(end) != nullptr || is_imported(end)) continue;
+    ++copies_with_host_;
+    break;
+  }
+}
+
 memory::Place FakeGpu::place_of(const void* address, std::size_t) {
   const Allocation* found = allocation_of(address);
   return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
@@ -79,9 +96,8 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   piece.size_bytes = piece.allocation_bytes = size_bytes;
   piece.way = DevicePiece::Way::same_process;
   if (peer == world_.rank()) return DeviceExport{piece};
+  if (std::string obstacle = why_not_exported(address); !obstacle.empty()) return NotMappable{std::move(obstacle)};
   const Allocation& allocation = *allocation_of(address);
-  const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
-  if (!able) return NotMappable{"cuIpcGetMemHandle fails: operation not supported"};
   piece.way = DevicePiece::Way::ipc;
   if (allocation.gpu == mapped || allocation.gpu == blocks_mapped) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);
@@ -94,6 +110,12 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   return DeviceExport{piece};
 }
 
+std::string FakeGpu::why_not_exported(const void* address) {
+  const Allocation& allocation = *allocation_of(address);
+  const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
+  return able ? "" : "cuIpcGetMemHandle fails: operation not supported";
+}
+
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int) {
   const DevicePiece& piece = pieces.front();
   const auto keep = [](std::byte*) {};
@@ -103,7 +125,11 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
     case DevicePiece::Way::file_descriptor: {
       memory::HostAddress name{piece.segment, piece.offset_bytes, {}};
       std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
-      return std::shared_ptr<std::byte>(host_memory_.import(peer, name, piece.size_bytes), keep);
+      std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
+      const std::lock_guard lock(mutex_);
+      std::size_t& size_bytes = imported_[memory];
+      size_bytes = std::max<std::size_t>(size_bytes, piece.size_bytes);
+      return std::shared_ptr<std::byte>(memory, keep);
     }
     default:
       return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};

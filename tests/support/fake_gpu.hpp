@@ -44,6 +44,10 @@ class FakeGpu final : public memory::DeviceMemory {
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
   void count(std::size_t operations) { operations_ += operations; }
+  /// Counts one copy of a stream.
+  void count_copy(const void* to, const void* from);
+  /// How many of the copies had an end in host memory so far.
+  std::uint64_t copies_with_host() const { return copies_with_host_; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What trim() was called with since the last time.
@@ -57,6 +61,7 @@ class FakeGpu final : public memory::DeviceMemory {
   memory::Place place_of(const void* address, std::size_t size_bytes) override;
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int peer, const void* address,
                                                                     std::size_t size_bytes) override;
+  std::string why_not_exported(const void* address) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu) override;
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
@@ -84,16 +89,20 @@ class FakeGpu final : public memory::DeviceMemory {
   std::byte* remember(int gpu, bool of_program, std::size_t size_bytes);
   /// Null for host memory.
   const Allocation* allocation_of(const void* address);
+  /// Whether it is a peer's memory.
+  bool is_imported(const void* address);
 
   World& world_;
   memory::HostMemory& host_memory_;
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
+  std::map<const std::byte*, std::size_t> imported_;  ///< sizes, by the first byte
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};
+  std::atomic<std::uint64_t> copies_with_host_{0};
 };
 
 /// Memory of such a GPU.

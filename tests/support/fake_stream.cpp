@@ -118,7 +118,7 @@ class FakeStream final : public memory::Stream {
   bool capturing() override { return worker_.capturing(); }
 
   void copy(void* to, const void* from, std::size_t size_bytes) override {
-    FakeGpu::instance().count(1);
+    FakeGpu::instance().count_copy(to, from);
     worker_.ask([=] {
       wait_while_held(from);
       copy_as_an_engine(to, from, size_bytes);

@@ -34,6 +34,7 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
   EXPECT_EQ(settings.link, "auto");
   EXPECT_EQ(settings.transport_partitions, 0);
   EXPECT_EQ(settings.gpu_copy, GpuCopy::automatic);
+  EXPECT_EQ(settings.peer_collectives_from_bytes, 65536);
   EXPECT_TRUE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 30);
   EXPECT_EQ(settings.timeout_s, 0);
@@ -41,12 +42,19 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
 }
 
 TEST(Settings, each_variable_is_read) {
-  const std::vector<std::string> variables = {"PARTITA_LINK=mpi",        "PARTITA_PARTITIONS=7",
-                                              "PARTITA_GPU_COPY=engine", "PARTITA_GPU_AWARE=off",
-                                              "PARTITA_PROGRESS=caller", "PARTITA_WARN_AFTER=0.5",
-                                              "PARTITA_TIMEOUT=12",      "PARTITA_TRACE=out.json",
-                                              "PARTITA_SLOT_LIMIT=4096", "PARTITA_FIRST_EPOCH=4294967295",
-                                              "PARTITA_VERBOSE=1",       "PARTITA_TUNING=rules.csv"};
+  const std::vector<std::string> variables = {"PARTITA_LINK=mpi",
+                                              "PARTITA_PARTITIONS=7",
+                                              "PARTITA_GPU_COPY=engine",
+                                              "PARTITA_GPU_AWARE=off",
+                                              "PARTITA_PROGRESS=caller",
+                                              "PARTITA_WARN_AFTER=0.5",
+                                              "PARTITA_TIMEOUT=12",
+                                              "PARTITA_TRACE=out.json",
+                                              "PARTITA_SLOT_LIMIT=4096",
+                                              "PARTITA_FIRST_EPOCH=4294967295",
+                                              "PARTITA_VERBOSE=1",
+                                              "PARTITA_TUNING=rules.csv",
+                                              "PARTITA_PEER_COLLECTIVES=off"};
   for (const auto& known : known_settings()) {
     const auto sets_it = [&](const std::string& variable) {
       return variable.starts_with(std::string(known.name) + "=");
@@ -58,6 +66,8 @@ TEST(Settings, each_variable_is_read) {
   EXPECT_EQ(settings.transport_partitions, 7);
   EXPECT_EQ(settings.gpu_copy, GpuCopy::engine);
   EXPECT_EQ(settings.gpu_aware, GpuAware::off);
+  EXPECT_EQ(settings.peer_collectives_from_bytes, std::nullopt);
+  EXPECT_EQ(read({"PARTITA_PEER_COLLECTIVES=0"}).peer_collectives_from_bytes, 0);
   EXPECT_FALSE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 0.5);
   EXPECT_TRUE(settings.verbose);

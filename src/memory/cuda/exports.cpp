@@ -75,7 +75,25 @@ std::variant<std::pair<DevicePiece, UniqueFd>, NotMappable> piece_at(const std::
   return std::pair{piece, UniqueFd(fd)};
 }
 
+bool has_descriptors(const Allocation& allocation) {
+  return (allocation.handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+}
+
+/// Empty where other processes can map the memory.
+std::string obstacle_of(const Allocation& allocation) {
+  if (allocation.place.kind == Kind::managed) return "managed memory cannot be shared between processes";
+  if (allocation.pooled) {
+    return "memory of a stream-ordered pool (cudaMallocAsync) cannot be shared between processes";
+  }
+  if (allocation.ipc_capable || has_descriptors(allocation)) return {};
+  return "the memory was created (cuMemCreate) without a handle type that other processes can import";
+}
+
 }  // namespace
+
+std::string why_not_exported(const void* address) {
+  return obstacle_of(allocation_of(address));
+}
 
 Exported Exports::export_to(int peer, const void* address, std::size_t size_bytes) {
   const Allocation allocation = allocation_of(address);
@@ -90,15 +108,9 @@ Exported Exports::export_to(int peer, const void* address, std::size_t size_byte
     piece.way = DevicePiece::Way::same_process;
     return DeviceExport{piece};
   }
-  if (allocation.place.kind == Kind::managed) return NotMappable{"managed memory cannot be shared between processes"};
-  if (allocation.pooled) {
-    return NotMappable{"memory of a stream-ordered pool (cudaMallocAsync) cannot be shared between processes"};
-  }
+  if (std::string obstacle = obstacle_of(allocation); !obstacle.empty()) return NotMappable{std::move(obstacle)};
   if (allocation.ipc_capable) return by_ipc(allocation, piece);
-  if ((allocation.handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
-    return by_descriptors(peer, allocation.place.device, static_cast<const std::byte*>(address), size_bytes);
-  }
-  return NotMappable{"the memory was created (cuMemCreate) without a handle type that other processes can import"};
+  return by_descriptors(peer, allocation.place.device, static_cast<const std::byte*>(address), size_bytes);
 }
 
 Exported Exports::by_ipc(const Allocation& allocation, DevicePiece piece) {

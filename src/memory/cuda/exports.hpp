@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <variant>
 
 #include "core/world.hpp"
@@ -15,6 +16,9 @@
 namespace partita::memory::cuda {
 
 using Exported = std::variant<DeviceExport, NotMappable>;
+
+/// See DeviceMemory::why_not_exported.
+std::string why_not_exported(const void* address);
 
 /// Any thread may call.
 class Exports {

@@ -1,0 +1,144 @@
+#include "dropin/by_peers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dropin/native.hpp"
+
+namespace partita::dropin {
+
+bool ByPeers::begins() {
+  int may = 0;
+  code_ = Partita_May_use_peers(comm_, &may);
+  if (code_ != MPI_SUCCESS || may == 0) return false;
+  native().Comm_size(comm_, &size_);
+  native().Comm_rank(comm_, &rank_);
+  parts_.bytes = PeerParts::unknown_bytes;
+  sent_ = none();
+  received_ = none();
+  return true;
+}
+
+ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {
+  Parts parts = none();
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    parts[rank] = {static_cast<std::int64_t>(rank) * count, static_cast<std::int64_t>(count)};
+  return parts;
+}
+
+void ByPeers::takes(int blocks, MPI_Count count, MPI_Datatype type) {
+  MPI_Count element_bytes = 0;
+  if (type == MPI_DATATYPE_NULL || native().Type_size_x(type, &element_bytes) != MPI_SUCCESS) {
+    is_valid_ = false;
+  } else {
+    parts_.bytes = blocks * count * element_bytes;
+  }
+}
+
+bool ByPeers::are_valid(const Parts& parts, const void* buffer, MPI_Datatype type) {
+  return type != MPI_DATATYPE_NULL && buffer != MPI_IN_PLACE &&
+         std::ranges::all_of(parts, [](const PeerPart& part) { return part.count >= 0; });
+}
+
+void ByPeers::reads(const void* in, MPI_Datatype type, Parts parts) {
+  is_valid_ &= are_valid(parts, in, type);
+  parts_.in = in;
+  parts_.in_type = type;
+  sent_ = std::move(parts);
+}
+
+void ByPeers::writes(void* out, MPI_Datatype type, Parts parts) {
+  is_valid_ &= are_valid(parts, out, type);
+  parts_.out = out;
+  parts_.out_type = type;
+  received_ = std::move(parts);
+}
+
+void ByPeers::make() {
+  parts_.call = call_;
+  parts_.is_valid = is_valid_;
+  parts_.sent = sent_.data();
+  parts_.received = received_.data();
+  has_asked_ = true;
+  code_ = Partita_Move_by_peers(&parts_, comm_, &moved_);
+}
+
+void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root) {
+  if (!begins()) return;
+  check_root(root);
+  takes(1, count, type);
+  Parts parts = none();
+  if (is(root)) {
+    std::ranges::fill(parts, PeerPart{0, count});
+    parts[static_cast<std::size_t>(rank_)] = {};
+    reads(buffer, type, std::move(parts));
+  } else if (is_valid_) {
+    parts[static_cast<std::size_t>(root)] = {0, count};
+    writes(buffer, type, std::move(parts));
+  }
+  make();
+}
+
+void ByPeers::gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, Parts out_parts,
+                     MPI_Datatype out_type, int root) {
+  check_root(root);
+  const bool is_in_place = is(root) && in == MPI_IN_PLACE;
+  if (is_in_place) out_parts[static_cast<std::size_t>(rank_)] = {};
+  if (is(root)) writes(out, out_type, std::move(out_parts));
+  if (is_valid_ && !is_in_place) {
+    Parts in_parts = none();
+    in_parts[static_cast<std::size_t>(root)] = {0, in_count};
+    reads(in, in_type, std::move(in_parts));
+  }
+  make();
+}
+
+void ByPeers::scatter(const void* in, Parts in_parts, MPI_Datatype in_type, void* out, MPI_Count out_count,
+                      MPI_Datatype out_type, int root) {
+  check_root(root);
+  const bool is_in_place = is(root) && out == MPI_IN_PLACE;
+  if (is_in_place) in_parts[static_cast<std::size_t>(rank_)] = {};
+  if (is(root)) reads(in, in_type, std::move(in_parts));
+  if (is_valid_ && !is_in_place) {
+    Parts out_parts = none();
+    out_parts[static_cast<std::size_t>(root)] = {0, out_count};
+    writes(out, out_type, std::move(out_parts));
+  }
+  make();
+}
+
+/// All ranks give the same counts.
+void ByPeers::gather_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, Parts out_parts,
+                            MPI_Datatype out_type) {
+  MPI_Count total = 0;
+  for (const PeerPart& part : out_parts) total += part.count;
+  takes(1, total, out_type);
+  PeerPart& own = out_parts[static_cast<std::size_t>(rank_)];
+  if (in == MPI_IN_PLACE) {
+    Parts in_parts = none();
+    std::ranges::fill(in_parts, std::exchange(own, {}));
+    in_parts[static_cast<std::size_t>(rank_)] = {};
+    reads(out, out_type, std::move(in_parts));
+  } else {
+    Parts in_parts = none();
+    std::ranges::fill(in_parts, PeerPart{0, in_count});
+    reads(in, in_type, std::move(in_parts));
+  }
+  writes(out, out_type, std::move(out_parts));
+  make();
+}
+
+void ByPeers::exchange(const void* in, Parts in_parts, MPI_Datatype in_type, void* out, Parts out_parts,
+                       MPI_Datatype out_type) {
+  parts_.swaps = in == MPI_IN_PLACE;
+  if (parts_.swaps) {
+    out_parts[static_cast<std::size_t>(rank_)] = {};
+    reads(out, out_type, out_parts);
+  } else {
+    reads(in, in_type, std::move(in_parts));
+  }
+  writes(out, out_type, std::move(out_parts));
+  make();
+}
+
+}  // namespace partita::dropin

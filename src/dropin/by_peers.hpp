@@ -1,0 +1,133 @@
+// Blocking collectives of the MPI's that the ranks of a node make by writing to one another's GPU memory
+// (docs/design/gpu-aware.md).
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "capi/gpu_aware.hpp"
+
+namespace partita::dropin {
+
+/// One call on this rank. The member of its collective makes it, if the ranks agree on that; one of them is called.
+/// What is wrong with the arguments, the MPI finds.
+class ByPeers {
+ public:
+  ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm) {}
+  ByPeers(const ByPeers&) = delete;
+  ByPeers& operator=(const ByPeers&) = delete;
+
+  /// This collective does not go so.
+  void never() {}
+  void broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root);
+  void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
+               MPI_Datatype out_type, int root) {
+    if (!begins()) return;
+    if (is(root)) takes(size_, out_count, out_type);
+    if (!is(root)) takes(size_, in_count, in_type);
+    gather(in, in_count, in_type, out, is(root) ? in_a_row(out_count) : none(), out_type, root);
+  }
+  template <class Count, class Displacement>
+  void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
+               const Displacement displacements[], MPI_Datatype out_type, int root) {
+    if (begins()) gather(in, in_count, in_type, out, is(root) ? spread(counts, displacements) : none(), out_type, root);
+  }
+  void scatters(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
+                MPI_Datatype out_type, int root) {
+    if (!begins()) return;
+    if (is(root)) takes(size_, in_count, in_type);
+    if (!is(root)) takes(size_, out_count, out_type);
+    scatter(in, is(root) ? in_a_row(in_count) : none(), in_type, out, out_count, out_type, root);
+  }
+  template <class Count, class Displacement>
+  void scatters(const void* in, const Count counts[], const Displacement displacements[], MPI_Datatype in_type,
+                void* out, MPI_Count out_count, MPI_Datatype out_type, int root) {
+    if (begins())
+      scatter(in, is(root) ? spread(counts, displacements) : none(), in_type, out, out_count, out_type, root);
+  }
+  void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
+                      MPI_Datatype out_type) {
+    if (begins()) gather_at_all(in, in_count, in_type, out, in_a_row(out_count), out_type);
+  }
+  template <class Count, class Displacement>
+  void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
+                      const Displacement displacements[], MPI_Datatype out_type) {
+    if (begins()) gather_at_all(in, in_count, in_type, out, spread(counts, displacements), out_type);
+  }
+  void exchanges(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
+                 MPI_Datatype out_type) {
+    if (!begins()) return;
+    takes(size_, out_count, out_type);
+    exchange(in, in_a_row(in_count), in_type, out, in_a_row(out_count), out_type);
+  }
+  /// Counts differ between ranks, which learn only from each other how much it is.
+  template <class Count, class Displacement>
+  void exchanges(const void* in, const Count in_counts[], const Displacement in_displacements[], MPI_Datatype in_type,
+                 void* out, const Count out_counts[], const Displacement out_displacements[], MPI_Datatype out_type) {
+    if (!begins()) return;
+    exchange(in, in == MPI_IN_PLACE ? none() : spread(in_counts, in_displacements), in_type, out,
+             spread(out_counts, out_displacements), out_type);
+  }
+
+  /// Whether nothing is left to do: it was made, or has failed, which was raised.
+  bool is_made() const { return moved_ != 0 || code_ != MPI_SUCCESS; }
+  int code() const { return code_; }
+  /// Otherwise the MPI has made it, with this code, which it returns.
+  int made_by_mpi(int code) {
+    if (code != MPI_SUCCESS && has_asked_ && !is_valid_) Partita_Take_back_from_peers(comm_);
+    return code;
+  }
+
+ private:
+  /// An entry for each rank.
+  using Parts = std::vector<PeerPart>;
+
+  /// Whether this communicator's collectives may go so.
+  bool begins();
+  bool is(int root) const { return rank_ == root; }
+  Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
+  Parts in_a_row(MPI_Count count) const;
+  template <class Count, class Displacement>
+  Parts spread(const Count counts[], const Displacement displacements[]) {
+    Parts parts = none();
+    is_valid_ &= counts != nullptr && displacements != nullptr;
+    for (std::size_t rank = 0; is_valid_ && rank < parts.size(); ++rank)
+      parts[rank] = {static_cast<std::int64_t>(displacements[rank]), static_cast<std::int64_t>(counts[rank])};
+    return parts;
+  }
+
+  void gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, Parts out_parts,
+              MPI_Datatype out_type, int root);
+  void scatter(const void* in, Parts in_parts, MPI_Datatype in_type, void* out, MPI_Count out_count,
+               MPI_Datatype out_type, int root);
+  void gather_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, Parts out_parts,
+                     MPI_Datatype out_type);
+  void exchange(const void* in, Parts in_parts, MPI_Datatype in_type, void* out, Parts out_parts,
+                MPI_Datatype out_type);
+
+  /// All ranks know by their own arguments that so many blocks fill the larger buffer of a rank.
+  void takes(int blocks, MPI_Count count, MPI_Datatype type);
+  void reads(const void* in, MPI_Datatype type, Parts parts);
+  void writes(void* out, MPI_Datatype type, Parts parts);
+  void check_root(int root) { is_valid_ &= root >= 0 && root < size_; }
+  /// Whether the MPI may take them for elements of that buffer.
+  static bool are_valid(const Parts& parts, const void* buffer, MPI_Datatype type);
+  /// Agrees with the other ranks, and moves.
+  void make();
+
+  const char* call_;
+  MPI_Comm comm_;
+  int size_ = 0;
+  int rank_ = 0;
+  bool is_valid_ = true;
+  bool has_asked_ = false;
+  Parts sent_;
+  Parts received_;
+  PeerParts parts_{};
+  int moved_ = 0;
+  int code_ = MPI_SUCCESS;
+};
+
+}  // namespace partita::dropin

@@ -1,0 +1,121 @@
+// Where the ranks of a communicator agree on collectives by peer memory: shared memory of their node.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "memory/device_export.hpp"
+#include "memory/host.hpp"
+#include "transfer/communicator.hpp"
+
+namespace partita {
+
+/// Boards in this rank's memory whose communicators it has freed, until the other ranks have freed them, too. To the
+/// end of the runtime they stay mapped there. Any thread.
+class LeftBoards {
+ public:
+  explicit LeftBoards(memory::HostMemory& host_memory) : host_memory_(host_memory) {}
+
+  /// Frees it once so many ranks have left it.
+  void add(std::byte* board, std::size_t size_bytes, int ranks);
+  /// Frees those that all have left.
+  void sweep();
+
+ private:
+  struct Left {
+    std::byte* board;
+    std::size_t size_bytes;
+    int ranks;
+  };
+  memory::HostMemory& host_memory_;
+  std::mutex mutex_;
+  std::vector<Left> left_;
+};
+
+/// One rank's view of the board of a communicator. Calls on it are numbered, alike on all ranks. In each, ranks answer
+/// up to four questions in this order, and read each other's answers. A rank that says no to one of the first three has
+/// left the call, and need not read anything; so has one that reads a no. Since those that leave may be in later calls,
+/// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that before the
+/// last question, which all await from all.
+class PeerBoard final : public CommunicatorPart {
+ public:
+  /// So many bytes, zeroed, make the board of `ranks` ranks.
+  static std::size_t size_bytes(int ranks);
+  /// `memory`: as this rank maps it. `owned_by`: null on ranks other than the one whose memory it is.
+  PeerBoard(std::byte* memory, int ranks, int rank, LeftBoards* owned_by);
+  ~PeerBoard() override;
+  PeerBoard(const PeerBoard&) = delete;
+  PeerBoard& operator=(const PeerBoard&) = delete;
+
+  int ranks() const { return ranks_; }
+  int rank() const { return rank_; }
+  /// This rank begins a call; the number of that.
+  std::uint64_t begin() { return ++calls_; }
+  /// The MPI has refused the call that this rank began last, and to which it has said no: there was none. That no is
+  /// its answer in the next one.
+  void take_back() {
+    --calls_;
+    has_answered_ = true;
+  }
+  /// Whether that is so for the call that it has begun.
+  bool has_answered() { return std::exchange(has_answered_, false); }
+
+  enum class Question : std::uint8_t {
+    wants,   ///< my buffers lie in GPU memory that peers can map
+    named,   ///< my offers stand on the board
+    mapped,  ///< I reach all peers that I write to
+    ended,   ///< what I write has landed
+  };
+  static constexpr int questions = 4;
+
+  struct Answer {
+    bool yes = false;
+    bool much = false;  ///< to `wants`: my bytes are enough for this way
+  };
+  /// What was written before it is read by who reads it.
+  void answer(std::uint64_t call, Question question, Answer answer);
+
+  enum class Outcome : std::uint8_t { open, all_yes, some_no };
+  struct Answers {
+    Outcome outcome = Outcome::open;
+    bool any_much = false;
+    int rank = -1;  ///< the first that has not answered, or has said no
+  };
+  /// The answers so far; a no decides. To `ended`, all have to be there.
+  Answers answers(std::uint64_t call, Question question) const;
+
+  /// The memory that `to` offers `from` to write to.
+  struct Offer {
+    memory::DevicePiece piece;
+    std::int64_t offset_bytes = 0;  ///< in the piece
+    std::int64_t size_bytes = 0;    ///< 0: none, and no piece
+  };
+  Offer& offer(int to, int from) const;
+
+  /// This rank has given up a call that others may be in: no call on the board will be agreed on any more.
+  void give_up();
+  /// The first rank that has; -1 where none has.
+  int who_gave_up() const;
+
+ private:
+  struct alignas(64) Words {
+    std::atomic<std::uint64_t> answers[questions];
+  };
+  struct Head;
+
+  Head& head() const;
+  Words& words(int rank) const;
+
+  std::byte* const memory_;
+  const int ranks_;
+  const int rank_;
+  LeftBoards* const owned_by_;
+  std::uint64_t calls_ = 0;
+  bool has_answered_ = false;
+};
+
+}  // namespace partita

@@ -1,0 +1,473 @@
+// The MPI's blocking collectives by peer memory: which go so, that they move what the MPI moves and touch nothing else,
+// and that all ranks take the same way whatever each of them has. On the fake GPU, which tells copies between GPUs from
+// those with host memory. The job was started with PARTITA_PEER_COLLECTIVES=1024.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "support/fake_gpu.hpp"
+#include "support/job.hpp"
+#include "support/placed_ints.hpp"
+
+namespace partita::test {
+namespace {
+
+constexpr int many = 3'000;
+constexpr int untouched = -7;
+
+enum class Way { peers, host };
+
+/// Makes the call, and expects that this rank's copies went that way: of a call by peers none has an end in host
+/// memory; in one through it, a rank whose buffers are GPU memory has some.
+template <class Call>
+void expect_way(Way way, Call call) {
+  const std::uint64_t before = FakeGpu::instance().copies_with_host();
+  call();
+  const std::uint64_t made = FakeGpu::instance().copies_with_host() - before;
+  if (way == Way::peers) {
+    EXPECT_EQ(made, 0U);
+  } else {
+    EXPECT_GT(made, 0U);
+  }
+}
+
+/// What rank `from` has for rank `to` at place `i`.
+int value(int from, int to, int i) {
+  return (from * 64 + to) * 100'000 + i;
+}
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Counts and places of blocks in a buffer, an entry a rank, with holes between them and at both ends.
+struct Blocks {
+  Ints counts;
+  Ints places;
+  int size = 0;
+
+  /// In an order of its own where `order` is given.
+  Blocks(Ints block_counts, std::mt19937& random) : counts(std::move(block_counts)), places(counts.size()) {
+    Ints order(counts.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int block : order) {
+      size += static_cast<int>(random() % 5);
+      places[at(block)] = size;
+      size += counts[at(block)];
+    }
+    size += 3;
+  }
+
+  /// The buffer that has value(from(rank), to(rank), i) in the blocks of `ranks`, and nothing else.
+  Ints filled(const std::function<int(int rank, int i)>& content) const {
+    Ints all(at(size), untouched);
+    for (int block = 0; block < static_cast<int>(counts.size()); ++block) {
+      for (int i = 0; i < counts[at(block)]; ++i) all[at(places[at(block)] + i)] = content(block, i);
+    }
+    return all;
+  }
+};
+
+/// The same sequence on all ranks.
+std::mt19937 common_random() {
+  return std::mt19937(static_cast<unsigned>(from_rank_zero(std::random_device{}())));
+}
+
+TEST(DropinGpuPeers, alltoall) {
+  Ints in;
+  Ints expected;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    for (int i = 0; i < many; ++i) {
+      in.push_back(value(rank(), peer, i));
+      expected.push_back(value(peer, rank(), i));
+    }
+  }
+  PlacedInts from(Memory::gpu, in);
+  PlacedInts to(Memory::gpu, Ints(in.size(), untouched));
+  expect_way(Way::peers,
+             [&] { EXPECT_OK(MPI_Alltoall(from.data(), many, MPI_INT, to.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+  EXPECT_EQ(to.get(), expected);
+  EXPECT_EQ(from.get(), in);
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, from.data(), many, MPI_INT, MPI_COMM_WORLD));
+  });
+  EXPECT_EQ(from.get(), expected);
+}
+
+/// What is swapped in several pieces, and the last is a small one.
+TEST(DropinGpuPeers, alltoall_in_place_of_large_blocks) {
+  constexpr int large = 2 * (1 << 18) + 5;
+  Ints in;
+  Ints expected;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    for (int i = 0; i < large; ++i) {
+      in.push_back(value(rank(), peer, i));
+      expected.push_back(value(peer, rank(), i));
+    }
+  }
+  PlacedInts buffer(Memory::gpu, in);
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), large, MPI_INT, MPI_COMM_WORLD));
+  });
+  EXPECT_TRUE(buffer.get() == expected);
+}
+
+TEST(DropinGpuPeers, bcast_from_every_root) {
+  for (int root = 0; root < ranks(); ++root) {
+    PlacedInts buffer(Memory::gpu, rank() == root ? counting(many, root) : Ints(many, untouched));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, root, MPI_COMM_WORLD)); });
+    EXPECT_EQ(buffer.get(), counting(many, root));
+  }
+}
+
+/// Blocks that follow one another, in place and not.
+TEST(DropinGpuPeers, gather_scatter_allgather) {
+  Ints all;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    for (int i = 0; i < many; ++i) all.push_back(value(peer, 0, i));
+  }
+  const auto* const own_begin = all.data() + rank() * many;
+  const Ints own(own_begin, own_begin + many);
+  Ints only_own(all.size(), untouched);
+  std::ranges::copy(own, only_own.begin() + rank() * many);
+  for (const bool in_place : {false, true}) {
+    const int root = ranks() - 1;
+    const bool is_root = rank() == root;
+    PlacedInts one(Memory::gpu, own);
+    PlacedInts gathered(Memory::gpu, in_place ? only_own : Ints(all.size(), untouched));
+    const void* const in = in_place ? MPI_IN_PLACE : one.data();
+    expect_way(Way::peers,
+               [&] { EXPECT_OK(MPI_Allgather(in, many, MPI_INT, gathered.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+    EXPECT_EQ(gathered.get(), all);
+
+    gathered.set(in_place ? only_own : Ints(all.size(), untouched));
+    const Ints before = gathered.get();
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(
+          MPI_Gather(is_root ? in : one.data(), many, MPI_INT, gathered.data(), many, MPI_INT, root, MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(gathered.get(), is_root ? all : before);
+
+    PlacedInts whole(Memory::gpu, is_root ? all : Ints(all.size(), untouched));
+    one.set(Ints(many, untouched));
+    void* const out = in_place && is_root ? MPI_IN_PLACE : one.data();
+    expect_way(Way::peers,
+               [&] { EXPECT_OK(MPI_Scatter(whole.data(), many, MPI_INT, out, many, MPI_INT, root, MPI_COMM_WORLD)); });
+    EXPECT_EQ(one.get(), in_place && is_root ? Ints(many, untouched) : own);
+  }
+}
+
+/// Any counts, some of them 0, and any places: what lies between the blocks stays as it is.
+TEST(DropinGpuPeers, calls_with_a_count_a_rank) {
+  std::mt19937 random = common_random();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Ints> counts(at(ranks()), Ints(at(ranks())));
+    for (Ints& row : counts) {
+      for (int& count : row) count = random() % 4 == 0 ? 0 : 300 + static_cast<int>(random() % 500);
+    }
+    counts[at(round % ranks())][at((round + 1) % ranks())] = 400;  // some data, on some rank
+    std::mt19937 own_random(static_cast<unsigned>(round * 1000 + rank()));
+    Ints to_me;
+    for (const Ints& row : counts) to_me.push_back(row[at(rank())]);
+    const Blocks sent(counts[at(rank())], own_random);
+    const Blocks received(to_me, own_random);
+
+    PlacedInts in(Memory::gpu, sent.filled([](int peer, int i) { return value(rank(), peer, i); }));
+    PlacedInts out(Memory::gpu, Ints(at(received.size), untouched));
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Alltoallv(in.data(), sent.counts.data(), sent.places.data(), MPI_INT, out.data(),
+                              received.counts.data(), received.places.data(), MPI_INT, MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(out.get(), received.filled([](int peer, int i) { return value(peer, rank(), i); }));
+
+    const int root = round % ranks();
+    const Blocks of_all(counts[at(root)], random);
+    const int own_count = of_all.counts[at(rank())];
+    const auto content = [](int peer, int i) { return value(peer, 0, i); };
+    Ints own(at(own_count));
+    for (int i = 0; i < own_count; ++i) own[at(i)] = content(rank(), i);
+    PlacedInts one(Memory::gpu, own.empty() ? Ints{untouched} : own);
+    PlacedInts all(Memory::gpu, Ints(at(of_all.size), untouched));
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Allgatherv(one.data(), own_count, MPI_INT, all.data(), of_all.counts.data(), of_all.places.data(),
+                               MPI_INT, MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(all.get(), of_all.filled(content));
+
+    all.set(Ints(at(of_all.size), untouched));
+    const bool is_root = rank() == root;
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Gatherv(one.data(), own_count, MPI_INT, is_root ? all.data() : nullptr,
+                            is_root ? of_all.counts.data() : nullptr, is_root ? of_all.places.data() : nullptr, MPI_INT,
+                            root, MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(all.get(), is_root ? of_all.filled(content) : Ints(at(of_all.size), untouched));
+
+    one.set(Ints(std::max<std::size_t>(own.size(), 1), untouched));
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Scatterv(is_root ? all.data() : nullptr, is_root ? of_all.counts.data() : nullptr,
+                             is_root ? of_all.places.data() : nullptr, MPI_INT, one.data(), own_count, MPI_INT, root,
+                             MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(one.get(), own.empty() ? Ints{untouched} : own);
+  }
+}
+
+/// Of two ranks the counts are the same both ways.
+TEST(DropinGpuPeers, alltoallv_in_place) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  std::mt19937 random = common_random();
+  std::vector<Ints> counts(at(ranks()), Ints(at(ranks())));
+  for (int one = 0; one < ranks(); ++one) {
+    for (int other = 0; other <= one; ++other)
+      counts[at(one)][at(other)] = counts[at(other)][at(one)] = 300 + static_cast<int>(random() % 500);
+  }
+  std::mt19937 own_random(static_cast<unsigned>(rank()));
+  const Blocks blocks(counts[at(rank())], own_random);
+  PlacedInts buffer(Memory::gpu, blocks.filled([](int peer, int i) { return value(rank(), peer, i); }));
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_DATATYPE_NULL, buffer.data(), blocks.counts.data(),
+                            blocks.places.data(), MPI_INT, MPI_COMM_WORLD));
+  });
+  EXPECT_EQ(buffer.get(), blocks.filled([](int peer, int i) { return value(peer, rank(), i); }));
+}
+
+TEST(DropinGpuPeers, small_calls_go_through_host_memory) {
+  PlacedInts buffer(Memory::gpu, Ints(10, rank()));
+  expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), 10, MPI_INT, 0, MPI_COMM_WORLD)); });
+  EXPECT_EQ(buffer.get(), Ints(10, 0));
+  const Ints ones(at(ranks()), 1);
+  const Ints places = counting(ranks(), 0);
+  PlacedInts in(Memory::gpu, Ints(at(ranks()), rank()));
+  PlacedInts out(Memory::gpu, Ints(at(ranks()), untouched));
+  expect_way(Way::host, [&] {
+    EXPECT_OK(MPI_Alltoallv(in.data(), ones.data(), places.data(), MPI_INT, out.data(), ones.data(), places.data(),
+                            MPI_INT, MPI_COMM_WORLD));
+  });
+  EXPECT_EQ(out.get(), places);
+}
+
+/// A gap on one rank is a reason for all of them.
+TEST(DropinGpuPeers, datatypes_with_gaps_go_through_host_memory) {
+  MPI_Datatype gapped = MPI_DATATYPE_NULL;
+  ASSERT_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped));
+  ASSERT_OK(MPI_Type_commit(&gapped));
+  const bool has_gaps = rank() == ranks() - 1;
+  const int spread = has_gaps ? 2 : 1;
+  PlacedInts buffer(Memory::gpu, Ints(at(many * spread), rank() == 0 ? 5 : untouched));
+  const auto broadcast = [&] {
+    EXPECT_OK(MPI_Bcast(buffer.data(), many, has_gaps ? gapped : MPI_INT, 0, MPI_COMM_WORLD));
+  };
+  if (has_gaps) {
+    broadcast();  // kernels pack, and count as no copies
+  } else {
+    expect_way(Way::host, broadcast);
+  }
+  Ints expected(at(many * spread), 5);
+  for (int i = 1; has_gaps && rank() != 0 && i < many * spread; i += 2) expected[at(i)] = untouched;
+  EXPECT_EQ(buffer.get(), expected);
+  ASSERT_OK(MPI_Type_free(&gapped));
+}
+
+/// One without gaps need not be predefined.
+TEST(DropinGpuPeers, datatypes_without_gaps_go_by_peers) {
+  MPI_Datatype ten = MPI_DATATYPE_NULL;
+  ASSERT_OK(MPI_Type_contiguous(10, MPI_INT, &ten));
+  ASSERT_OK(MPI_Type_commit(&ten));
+  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Bcast(buffer.data(), rank() == 0 ? many : many / 10, rank() == 0 ? MPI_INT : ten, 0, MPI_COMM_WORLD));
+  });
+  EXPECT_EQ(buffer.get(), counting(many, 0));
+  ASSERT_OK(MPI_Type_free(&ten));
+}
+
+/// Which ranks have host memory changes from call to call, and each call has one way on all of them.
+TEST(DropinGpuPeers, a_rank_with_host_memory_decides_for_all) {
+  for (int call = 0; call < 20; ++call) {
+    const bool one_is_on_host = call % 3 != 0;
+    const Memory memory = one_is_on_host && rank() == call % ranks() ? Memory::host : Memory::gpu;
+    PlacedInts in(memory, Ints(at(many * ranks()), 100 * rank() + call));
+    PlacedInts out(memory, Ints(at(many * ranks()), untouched));
+    const auto alltoall = [&] {
+      EXPECT_OK(MPI_Alltoall(in.data(), many, MPI_INT, out.data(), many, MPI_INT, MPI_COMM_WORLD));
+    };
+    if (memory == Memory::host) {
+      alltoall();
+    } else {
+      expect_way(one_is_on_host ? Way::host : Way::peers, alltoall);
+    }
+    Ints expected;
+    for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), many, 100 * peer + call);
+    EXPECT_EQ(out.get(), expected);
+  }
+}
+
+/// Memory that nobody else can map, and a GPU that does not reach its peer's: in the agreement, and after it.
+TEST(DropinGpuPeers, memory_that_peers_do_not_reach_goes_through_host_memory) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  for (const Gpu gpu : {blocks_only, unreached_peer}) {
+    for (int call = 0; call < 3; ++call) {
+      const FakeGpuBuffer in(mapped, many);
+      const FakeGpuBuffer out(rank() == 1 ? gpu : mapped, at(many * ranks()));
+      std::memset(in.data(), 'a' + rank(), many);
+      expect_way(Way::host, [&] {
+        EXPECT_OK(MPI_Allgather(in.data(), many, MPI_BYTE, out.data(), many, MPI_BYTE, MPI_COMM_WORLD));
+      });
+      for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
+    }
+  }
+}
+
+/// Freed memory is taken again, for buffers of other sizes at other places.
+TEST(DropinGpuPeers, buffers_come_and_go_between_calls) {
+  for (int call = 0; call < 30; ++call) {
+    const int count = 300 << (call * 7 % 5);
+    auto in = std::make_unique<PlacedInts>(Memory::gpu, Ints(at(count), 100 * rank() + call));
+    PlacedInts out(Memory::gpu, Ints(at(count * ranks()), untouched));
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Allgather(in->data(), count, MPI_INT, out.data(), count, MPI_INT, MPI_COMM_WORLD));
+    });
+    in.reset();
+    Ints expected;
+    for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), at(count), 100 * peer + call);
+    EXPECT_EQ(out.get(), expected);
+  }
+}
+
+TEST(DropinGpuPeers, threads_have_a_communicator_each) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  constexpr int threads = 2;
+  MPI_Comm comms[threads];
+  for (MPI_Comm& comm : comms) ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  std::vector<std::thread> running;
+  for (int thread = 0; thread < threads; ++thread) {
+    running.emplace_back([&, thread] {
+      for (int call = 0; call < 30; ++call) {
+        const int count = 300 + 100 * (call % 3) + thread;
+        PlacedInts in(Memory::gpu, Ints(at(count), 1000 * thread + rank()));
+        PlacedInts out(Memory::gpu, Ints(at(count * ranks()), untouched));
+        EXPECT_OK(MPI_Allgather(in.data(), count, MPI_INT, out.data(), count, MPI_INT, comms[thread]));
+        Ints expected;
+        for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), at(count), 1000 * thread + peer);
+        EXPECT_EQ(out.get(), expected);
+      }
+    });
+  }
+  for (std::thread& each : running) each.join();
+  for (MPI_Comm& comm : comms) ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// Boards of freed communicators serve again, whose ranks have left them at different times.
+TEST(DropinGpuPeers, communicators_come_and_go) {
+  for (int each = 0; each < 50; ++each) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, each % 2 == 0 ? rank() : -rank(), &comm));
+    PlacedInts buffer(Memory::gpu, Ints(many, rank()));
+    const int root = each % ranks();
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, root, comm)); });
+    EXPECT_EQ(buffer.get(), Ints(many, each % 2 == 0 ? root : ranks() - 1 - root));
+    ASSERT_OK(MPI_Comm_free(&comm));
+  }
+}
+
+/// Nobody has what a slow copy brings before that has landed.
+TEST(DropinGpuPeers, end_with_the_last_copy) {
+  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 1) : Ints(many, untouched));
+  std::thread late;
+  if (rank() == 0) {
+    const std::uint64_t before = FakeGpu::instance().operations();
+    FakeGpu::instance().hold_all(true);
+    late = std::thread([before] {
+      while (ranks() > 1 && FakeGpu::instance().operations() == before) std::this_thread::yield();
+      for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();
+      FakeGpu::instance().hold_all(false);
+    });
+  }
+  EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, MPI_COMM_WORLD));
+  EXPECT_EQ(buffer.get(), counting(many, 1));
+  if (late.joinable()) late.join();
+}
+
+/// Who has made a mistake makes the call again, where the others wait in the MPI; the next one goes by peers.
+TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    ErrorsReturn returned(comm);
+    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+    if (rank() == ranks() - 1) {
+      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_INT, ranks(), comm)), MPI_ERR_ROOT);
+      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), -1, MPI_INT, 0, comm)), MPI_ERR_COUNT);
+      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_DATATYPE_NULL, 0, comm)), MPI_ERR_TYPE);
+      EXPECT_EQ(class_of(MPI_Gatherv(buffer.data(), 1, MPI_INT, buffer.data(), nullptr, nullptr, MPI_INT, 99, comm)),
+                MPI_ERR_ROOT);
+    }
+    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
+    EXPECT_EQ(buffer.get(), counting(many, 0));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
+  }
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// A receiver that expects less than its peer sends gets what it gets on host memory: an error, where the MPI looks.
+TEST(DropinGpuPeers, counts_that_differ_are_the_mpis_to_find) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    ErrorsReturn returned(comm);
+    Ints counts(at(ranks()), many);
+    counts.back() = many / 2;
+    Ints places;
+    for (int peer = 0; peer < ranks(); ++peer) places.push_back(peer * many);
+    const auto gathered = [&](Memory memory) {
+      PlacedInts in(memory, Ints(many, 1));
+      PlacedInts out(memory, Ints(at(many * ranks()), untouched));
+      const int code =
+          MPI_Gatherv(in.data(), many, MPI_INT, out.data(), counts.data(), places.data(), MPI_INT, 0, comm);
+      EXPECT_EQ(out.get().back(), untouched);
+      return class_of(code);
+    };
+    const int on_host = gathered(Memory::host);
+    harness_barrier();
+    EXPECT_EQ(gathered(Memory::gpu), on_host);
+  }
+  harness_barrier();
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// PARTITA_TIMEOUT is 2 here. Who does not come is named, and the communicator stays given up.
+TEST(DropinGpuPeersTimeout, names_the_rank_that_does_not_come) {
+  if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    ErrorsReturn returned(comm);
+    PlacedInts buffer(Memory::gpu, Ints(many, rank()));
+    EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm));
+    if (rank() != 0) {
+      harness_barrier();
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0", "given up");
+    } else {
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
+                   "waits for rank 1 to enter it", "PARTITA_TIMEOUT");
+      harness_barrier();
+    }
+  }
+  harness_barrier();
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+}  // namespace
+}  // namespace partita::test
