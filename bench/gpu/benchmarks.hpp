@@ -48,6 +48,12 @@ inline constexpr Naming queue_enqueue_naming{"queue.enqueue",
 
 inline constexpr Naming queue_pack_naming{
     "queue.pack", "Bandwidth of the kernels that pack and unpack rows of so many bytes, beside a copy's"};
+inline constexpr Naming ipc_fig6_naming{"ipc.fig6", "MPI_Alltoall on GPU memory, by the drop-in"};
+inline constexpr Naming ipc_fig7_naming{"ipc.fig7", "MPI_Allgather on GPU memory, by the drop-in"};
+inline constexpr Naming ipc_fig8_naming{"ipc.fig8", "MPI_Bcast on GPU memory, by the drop-in"};
+inline constexpr Naming ipc_fig9_naming{"ipc.fig9", "MPI_Gather on GPU memory, by the drop-in"};
+inline constexpr Naming ipc_fig10_naming{"ipc.fig10", "MPI_Scatter on GPU memory, by the drop-in"};
+inline constexpr Naming ipc_fig11_naming{"ipc.fig11", "MPI_Alltoallv on GPU memory, by the drop-in"};
 
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();

@@ -1,6 +1,8 @@
 // One function a GPU benchmark, defined in the file of its name.
 #pragma once
 
+#include <vector>
+
 #include "bench/measurement.hpp"
 
 namespace partita::bench::gpu {
@@ -20,5 +22,7 @@ Benchmark queue_fig1_benchmark();
 Benchmark queue_fig5_benchmark();
 Benchmark queue_enqueue_benchmark();
 Benchmark queue_pack_benchmark();
+/// ipc.fig6 to .fig11, in peer_collectives.cpp.
+std::vector<Benchmark> peer_collective_benchmarks();
 
 }  // namespace partita::bench::gpu

@@ -1,0 +1,283 @@
+// ipc.fig6 to .fig11: collectives of the MPI's on GPU memory, by the drop-in (ipc-collectives-gpu, figures 6 to 11).
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/support/own_mpi.hpp"
+#include "bench/gpu/benchmarks.hpp"
+#include "bench/gpu/measurement.hpp"
+#include "bench/gpu/table.hpp"
+#include "capi/gpu_aware.hpp"
+
+namespace partita::bench::gpu {
+
+namespace {
+
+enum class Kind : std::uint8_t { alltoall, allgather, bcast, gather, scatter, alltoallv };
+
+constexpr int root = 0;
+
+/// What the ranks of one collective have: blocks of a case's bytes.
+struct Blocks {
+  Kind kind;
+  int rank, ranks;
+  int block_bytes;
+
+  bool is_root() const { return rank == root; }
+  bool is_all_to_all() const { return kind == Kind::alltoall || kind == Kind::alltoallv; }
+  int sent() const {
+    if (is_all_to_all()) return ranks;
+    if (kind == Kind::scatter) return is_root() ? ranks : 0;
+    return kind == Kind::bcast && !is_root() ? 0 : 1;
+  }
+  int received() const {
+    if (is_all_to_all() || kind == Kind::allgather) return ranks;
+    if (kind == Kind::gather) return is_root() ? ranks : 0;
+    return kind == Kind::bcast && is_root() ? 0 : 1;
+  }
+  /// Which rank the block `place` of what is received comes from, and which it is of those that come from there.
+  int source(int place) const { return kind == Kind::bcast || kind == Kind::scatter ? root : place; }
+  int number(int) const { return is_all_to_all() || kind == Kind::scatter ? rank : 0; }
+
+  std::vector<std::byte> contents(int from, int number, std::uint64_t epoch) const {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes));
+    bench::fill(bytes, 1, epoch * 4096 + static_cast<std::uint64_t>(from * 64 + number));
+    return bytes;
+  }
+};
+
+/// The calls of a collective: the MPI's functions under either of their names, on buffers anywhere.
+struct Calls {
+#define PARTITA_CALL(NAME) decltype(&MPI_##NAME) NAME
+  PARTITA_CALL(Alltoall);
+  PARTITA_CALL(Allgather);
+  PARTITA_CALL(Bcast);
+  PARTITA_CALL(Gather);
+  PARTITA_CALL(Scatter);
+  PARTITA_CALL(Alltoallv);
+#undef PARTITA_CALL
+};
+
+class PeerCollective : public GpuMeasurement {
+ public:
+  PeerCollective(Job& job, std::string name, const Case& c, Kind kind)
+      : GpuMeasurement(job, std::move(name), c),
+        blocks_{kind, job.rank, job.ranks, static_cast<int>(c.size_bytes)},
+        counts_(static_cast<std::size_t>(job.ranks), blocks_.block_bytes),
+        sent_(room(blocks_.sent())),
+        received_(room(blocks_.received())) {
+    for (int peer = 0; peer < job.ranks; ++peer) places_.push_back(peer * blocks_.block_bytes);
+  }
+
+  void prepare(std::uint64_t epoch) final {
+    for (int place = 0; place < blocks_.sent(); ++place)
+      copy(sent() + offset(place), blocks_.contents(job_.rank, place, epoch).data(), cudaMemcpyHostToDevice);
+    for (int place = 0; place < blocks_.received(); ++place) {
+      std::vector<std::byte> wrong = expected(place, epoch);
+      for (std::byte& each : wrong) each = ~each;
+      copy(received() + offset(place), wrong.data(), cudaMemcpyHostToDevice);
+    }
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+
+  bool compare(std::uint64_t epoch) const final {
+    std::vector<std::byte> found(static_cast<std::size_t>(blocks_.block_bytes));
+    for (int place = 0; place < blocks_.received(); ++place) {
+      copy(found.data(), received() + offset(place), cudaMemcpyDeviceToHost);
+      const std::vector<std::byte> right = expected(place, epoch);
+      const auto [wrong, wanted] = std::ranges::mismatch(found, right);
+      if (wrong == found.end()) continue;
+      std::fprintf(stderr, "rank %d: %s: byte %td of block %d is %d, expected %d\n", job_.rank, name_.c_str(),
+                   wrong - found.begin(), place, std::to_integer<int>(*wrong), std::to_integer<int>(*wanted));
+      return false;
+    }
+    return true;
+  }
+
+  double sample(const Round& round) final {
+    job_.barrier();
+    const std::int64_t begin_ns = now_ns();
+    for (int i = 0; i < round.batch; ++i) run();
+    return static_cast<double>(now_ns() - begin_ns) / 1000 / round.batch;
+  }
+
+ protected:
+  virtual void run() = 0;
+
+  std::size_t room(int blocks) const {
+    return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(blocks_.block_bytes);
+  }
+  std::byte* sent() const { return sent_.data(); }
+  std::byte* received() const { return received_.data(); }
+
+  /// Makes the call by `calls`, out of `in` and into `out`.
+  int call(const Calls& calls, std::byte* in, std::byte* out) const {
+    const int count = blocks_.block_bytes;
+    const MPI_Comm comm = MPI_COMM_WORLD;
+    switch (blocks_.kind) {
+      case Kind::alltoall:
+        return calls.Alltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, comm);
+      case Kind::allgather:
+        return calls.Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm);
+      case Kind::bcast:
+        return calls.Bcast(blocks_.is_root() ? in : out, count, MPI_BYTE, root, comm);
+      case Kind::gather:
+        return calls.Gather(in, count, MPI_BYTE, out, count, MPI_BYTE, root, comm);
+      case Kind::scatter:
+        return calls.Scatter(in, count, MPI_BYTE, out, count, MPI_BYTE, root, comm);
+      case Kind::alltoallv:
+        break;
+    }
+    return calls.Alltoallv(in, counts_.data(), places_.data(), MPI_BYTE, out, counts_.data(), places_.data(), MPI_BYTE,
+                           comm);
+  }
+  /// Begins it by its nonblocking twin.
+  int begin(MPI_Request* request) const {
+    const int count = blocks_.block_bytes;
+    const MPI_Comm comm = MPI_COMM_WORLD;
+    switch (blocks_.kind) {
+      case Kind::alltoall:
+        return MPI_Ialltoall(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, comm, request);
+      case Kind::allgather:
+        return MPI_Iallgather(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, comm, request);
+      case Kind::bcast:
+        return MPI_Ibcast(blocks_.is_root() ? sent() : received(), count, MPI_BYTE, root, comm, request);
+      case Kind::gather:
+        return MPI_Igather(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, root, comm, request);
+      case Kind::scatter:
+        return MPI_Iscatter(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, root, comm, request);
+      case Kind::alltoallv:
+        break;
+    }
+    return MPI_Ialltoallv(sent(), counts_.data(), places_.data(), MPI_BYTE, received(), counts_.data(), places_.data(),
+                          MPI_BYTE, comm, request);
+  }
+
+  const Blocks blocks_;
+
+ private:
+  std::size_t offset(int place) const { return room(place); }
+  void copy(void* to, const void* from, cudaMemcpyKind direction) const {
+    check(cudaMemcpy(to, from, room(1), direction), "cudaMemcpy");
+  }
+  std::vector<std::byte> expected(int place, std::uint64_t epoch) const {
+    return blocks_.contents(blocks_.source(place), blocks_.number(place), epoch);
+  }
+
+  std::vector<int> counts_;
+  std::vector<int> places_;
+  DeviceBuffer sent_;
+  DeviceBuffer received_;
+};
+
+/// The blocking call as a program makes it.
+class Blocking final : public PeerCollective {
+ public:
+  using PeerCollective::PeerCollective;
+
+ private:
+  void run() override {
+    static const Calls standard{MPI_Alltoall, MPI_Allgather, MPI_Bcast, MPI_Gather, MPI_Scatter, MPI_Alltoallv};
+    check(call(standard, sent(), received()), name_.c_str());
+  }
+};
+
+/// The nonblocking one, which the drop-in stages whatever its size.
+class Staged final : public PeerCollective {
+ public:
+  using PeerCollective::PeerCollective;
+
+ private:
+  void run() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(begin(&request), name_.c_str());
+    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  }
+};
+
+/// What a program does without: its own copies, and the MPI past the drop-in, on page-locked memory.
+class ByHand final : public PeerCollective {
+ public:
+  ByHand(Job& job, std::string name, const Case& c, Kind kind)
+      : PeerCollective(job, std::move(name), c, kind),
+        sent_on_host_(std::max<std::size_t>(room(blocks_.sent()), 1)),
+        received_on_host_(std::max<std::size_t>(room(blocks_.received()), 1)) {}
+
+ private:
+  void run() override {
+    static const Calls own{PARTITA_OF_MPI(Alltoall), PARTITA_OF_MPI(Allgather), PARTITA_OF_MPI(Bcast),
+                           PARTITA_OF_MPI(Gather),   PARTITA_OF_MPI(Scatter),   PARTITA_OF_MPI(Alltoallv)};
+    if (blocks_.sent() > 0) copy(sent_on_host_.data(), sent(), room(blocks_.sent()), cudaMemcpyDeviceToHost);
+    check(call(own, sent_on_host_.data(), received_on_host_.data()), name_.c_str());
+    if (blocks_.received() > 0)
+      copy(received(), received_on_host_.data(), room(blocks_.received()), cudaMemcpyHostToDevice);
+  }
+  void copy(void* to, const void* from, std::size_t size_bytes, cudaMemcpyKind direction) const {
+    check(cudaMemcpyAsync(to, from, size_bytes, direction, stream_.get()), "cudaMemcpyAsync");
+    stream_.synchronize();
+  }
+
+  PinnedBuffer sent_on_host_;
+  PinnedBuffer received_on_host_;
+};
+
+/// Someone has to take GPU memory.
+void check_route(const Job& job) {
+  const char* why = "libpartita_mpi is not loaded";
+  const bool taken = Partita_is_gpu_aware(&why) != 0 || job.options.gpu_aware_mpi;
+  if (!job.on_both(taken)) {
+    throw Failure("Partita does not take GPU memory in MPI's own calls: {}. With --gpu-aware-mpi the MPI gets it.",
+                  why);
+  }
+}
+
+template <Kind kind>
+std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+  check_route(job);
+  std::vector<Contender> contenders;
+  contenders.push_back({"call", "staged", std::make_unique<Blocking>(job, "call", c, kind)});
+  contenders.push_back({"staged", "staged", std::make_unique<Staged>(job, "staged", c, kind)});
+  contenders.push_back({"by-hand", "staged", std::make_unique<ByHand>(job, "by-hand", c, kind)});
+  return contenders;
+}
+
+void set_peer_defaults(Options& options) {
+  options.min_bytes = 1;
+  options.max_bytes = 32 << 20;
+  options.partitions = {1};
+  options.iterations = 40;
+  options.warmup = 4;
+}
+
+template <Kind kind>
+Benchmark peer_benchmark(const Naming& naming) {
+  std::vector<std::string_view> lacks =
+      without({"--link", "--transport-partitions", "--nvshmem", "--nccl", "--blocks", "--block-threads"});
+  std::erase(lacks, "--gpu-aware-mpi");
+  return {.name = naming.name,
+          .what = naming.what,
+          .unit = "us",
+          .compares_subjects = false,
+          .compares_names = true,
+          .ranks = Ranks::any,
+          .on_gpu = true,
+          .lacks = lacks,
+          .set_defaults = set_peer_defaults,
+          .contenders = make_contenders<kind>,
+          .metric_title = "x_staged",
+          .metric = times_faster};
+}
+
+}  // namespace
+
+std::vector<Benchmark> peer_collective_benchmarks() {
+  return {peer_benchmark<Kind::alltoall>(ipc_fig6_naming), peer_benchmark<Kind::allgather>(ipc_fig7_naming),
+          peer_benchmark<Kind::bcast>(ipc_fig8_naming),    peer_benchmark<Kind::gather>(ipc_fig9_naming),
+          peer_benchmark<Kind::scatter>(ipc_fig10_naming), peer_benchmark<Kind::alltoallv>(ipc_fig11_naming)};
+}
+
+}  // namespace partita::bench::gpu
