@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "capi/operators.hpp"
 #include "capi/report.hpp"
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
@@ -33,6 +34,16 @@ memory::Place place_in(Runtime& runtime, const void* buffer, MPI_Count count, MP
 /// Null for other requests, and for none.
 const StagedRequest* staged_of(Partita_Request request) {
   return request == PARTITA_REQUEST_NULL ? nullptr : dynamic_cast<const StagedRequest*>(&operation_of(request));
+}
+
+/// An operation of the program's takes any datatype.
+bool may_reduce(MPI_Op op, MPI_Datatype type) {
+  try {
+    check_operator(op, type);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -91,7 +102,18 @@ int Partita_Move_by_peers(const PeerParts* parts, MPI_Comm comm, int* moved) {
       "Move_by_peers", [comm] { return comm; },
       [&] {
         Runtime& current = runtime();
-        *moved = current.peer_collectives.move(*current.communicators.find(comm), *parts) ? 1 : 0;
+        *moved = current.peer_collectives.make(*current.communicators.find(comm), *parts) ? 1 : 0;
+      });
+}
+
+int Partita_Reduce_by_peers(PeerShares* shares, MPI_Comm comm, int* reduced) {
+  *reduced = 0;
+  return guarded(
+      "Reduce_by_peers", [comm] { return comm; },
+      [&] {
+        Runtime& current = runtime();
+        shares->is_valid = shares->is_valid && may_reduce(shares->op, shares->type);
+        *reduced = current.peer_collectives.make(*current.communicators.find(comm), *shares) ? 1 : 0;
       });
 }
 

@@ -41,7 +41,9 @@ PARTITA_EXPORT int Partita_May_use_peers(MPI_Comm comm, int* may);
 /// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
 /// ranks alike; where Partita_May_use_peers says so.
 PARTITA_EXPORT int Partita_Move_by_peers(const partita::PeerParts* parts, MPI_Comm comm, int* moved);
-/// `parts` was not valid, and the MPI has refused the call.
+/// Likewise. `shares` becomes invalid where its operation does not go with its datatype.
+PARTITA_EXPORT int Partita_Reduce_by_peers(partita::PeerShares* shares, MPI_Comm comm, int* reduced);
+/// What was described was not valid, and the MPI has refused the call.
 PARTITA_EXPORT int Partita_Take_back_from_peers(MPI_Comm comm);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.

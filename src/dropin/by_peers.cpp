@@ -13,7 +13,7 @@ bool ByPeers::begins() {
   if (code_ != MPI_SUCCESS || may == 0) return false;
   native().Comm_size(comm_, &size_);
   native().Comm_rank(comm_, &rank_);
-  parts_.bytes = PeerParts::unknown_bytes;
+  parts_.bytes = unknown_peer_bytes;
   sent_ = none();
   received_ = none();
   return true;
@@ -61,6 +61,55 @@ void ByPeers::make() {
   parts_.received = received_.data();
   has_asked_ = true;
   code_ = Partita_Move_by_peers(&parts_, comm_, &moved_);
+}
+
+/// In whole lines of the GPU's memory, whatever the element.
+ByPeers::Parts ByPeers::shares_of(MPI_Count count) const {
+  constexpr MPI_Count elements_of_lines = 128;
+  const MPI_Count even = (count + size_ - 1) / size_;
+  const MPI_Count share = (even + elements_of_lines - 1) / elements_of_lines * elements_of_lines;
+  Parts parts = none();
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const MPI_Count first = std::min(static_cast<MPI_Count>(rank) * share, count);
+    parts[rank] = {first, std::min(share, count - first)};
+  }
+  return parts;
+}
+
+void ByPeers::reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root) {
+  if (!begins()) return;
+  check_root(root);
+  is_valid_ &= count >= 0 && (is(root) || in != MPI_IN_PLACE);
+  reduce(in, is(root) ? out : nullptr, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::root, root);
+}
+
+void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
+  if (!begins()) return;
+  is_valid_ &= count >= 0;
+  reduce(in, out, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::all, 0);
+}
+
+/// All ranks give the same counts.
+void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
+                     int root) {
+  MPI_Count total = 0;
+  for (const PeerPart& share : shares) total += share.count;
+  takes(1, total, type);
+  is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL && in != out;
+  PeerShares described{};
+  described.call = call_;
+  described.is_valid = is_valid_;
+  described.bytes = parts_.bytes;
+  described.in = in == MPI_IN_PLACE ? out : in;
+  described.out = out;
+  described.type = type;
+  described.op = op;
+  described.shares = shares.data();
+  described.to = to;
+  described.root = root;
+  has_asked_ = true;
+  code_ = Partita_Reduce_by_peers(&described, comm_, &moved_);
+  is_valid_ = described.is_valid;
 }
 
 void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root) {

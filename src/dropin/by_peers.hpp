@@ -71,6 +71,16 @@ class ByPeers {
              spread(out_counts, out_displacements), out_type);
   }
 
+  void reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root);
+  void reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
+  void reduces_and_scatters(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
+    if (begins()) reduce(in, out, in_a_row(count), type, op, PeerShares::To::owner, 0);
+  }
+  template <class Count>
+  void reduces_and_scatters(const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op) {
+    if (begins()) reduce(in, out, behind_each_other(counts), type, op, PeerShares::To::owner, 0);
+  }
+
   /// Whether nothing is left to do: it was made, or has failed, which was raised.
   bool is_made() const { return moved_ != 0 || code_ != MPI_SUCCESS; }
   int code() const { return code_; }
@@ -106,6 +116,22 @@ class ByPeers {
                      MPI_Datatype out_type);
   void exchange(const void* in, Parts in_parts, MPI_Datatype in_type, void* out, Parts out_parts,
                 MPI_Datatype out_type);
+
+  template <class Count>
+  Parts behind_each_other(const Count counts[]) {
+    Parts parts = none();
+    is_valid_ &= counts != nullptr;
+    std::int64_t first = 0;
+    for (std::size_t rank = 0; is_valid_ && rank < parts.size(); ++rank) {
+      parts[rank] = {first, static_cast<std::int64_t>(counts[rank])};
+      first += parts[rank].count;
+    }
+    return parts;
+  }
+  /// A share for each rank.
+  Parts shares_of(MPI_Count count) const;
+  void reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
+              int root);
 
   /// All ranks know by their own arguments that so many blocks fill the larger buffer of a rank.
   void takes(int blocks, MPI_Count count, MPI_Datatype type);

@@ -25,7 +25,7 @@ struct alignas(64) PeerBoard::Head {
 };
 
 std::size_t PeerBoard::size_bytes(int ranks) {
-  return sizeof(Head) + at(ranks) * sizeof(Words) + at(ranks) * at(ranks) * sizeof(Offer);
+  return sizeof(Head) + at(ranks) * sizeof(Words) + sides * at(ranks) * at(ranks) * sizeof(Offer);
 }
 
 PeerBoard::PeerBoard(std::byte* memory, int ranks, int rank, LeftBoards* owned_by)
@@ -45,9 +45,9 @@ PeerBoard::Words& PeerBoard::words(int rank) const {
   return reinterpret_cast<Words*>(memory_ + sizeof(Head))[rank];
 }
 
-PeerBoard::Offer& PeerBoard::offer(int to, int from) const {
+PeerBoard::Offer& PeerBoard::offer(int owner, int user, Side side) const {
   auto* const offers = reinterpret_cast<Offer*>(memory_ + sizeof(Head) + at(ranks_) * sizeof(Words));
-  return offers[at(to) * at(ranks_) + at(from)];
+  return offers[(at(owner) * at(ranks_) + at(user)) * sides + static_cast<std::size_t>(side)];
 }
 
 /// Pairs with the load in answers().

@@ -67,7 +67,7 @@ class PeerBoard final : public CommunicatorPart {
   enum class Question : std::uint8_t {
     wants,   ///< my buffers lie in GPU memory that peers can map
     named,   ///< my offers stand on the board
-    mapped,  ///< I reach all peers that I write to
+    mapped,  ///< I reach all memory that I use
     ended,   ///< what I write has landed
   };
   static constexpr int questions = 4;
@@ -88,13 +88,16 @@ class PeerBoard final : public CommunicatorPart {
   /// The answers so far; a no decides. To `ended`, all have to be there.
   Answers answers(std::uint64_t call, Question question) const;
 
-  /// The memory that `to` offers `from` to write to.
+  enum class Side : std::uint8_t { to_write, to_read };
+  static constexpr int sides = 2;
+
+  /// The memory that `owner` offers `user` for that.
   struct Offer {
     memory::DevicePiece piece;
     std::int64_t offset_bytes = 0;  ///< in the piece
     std::int64_t size_bytes = 0;    ///< 0: none, and no piece
   };
-  Offer& offer(int to, int from) const;
+  Offer& offer(int owner, int user, Side side) const;
 
   /// This rank has given up a call that others may be in: no call on the board will be agreed on any more.
   void give_up();

@@ -3,77 +3,108 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/layout.hpp"
 #include "core/watch.hpp"
-#include "memory/blocks.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_mappings.hpp"
-#include "two_sided/peer_parts.hpp"
 #include "two_sided/peer_services.hpp"
 
 namespace partita {
 
-/// On one rank. The ranks ask each other the questions of PeerBoard; who has all answers copies what it sends to its
-/// places in the memory of the others, in one batch, and ends when all have ended.
-class PeerCall final : private Waiting {
- public:
-  PeerCall(const PeerServices& services, PeerMappings& mappings, PeerBoard& board, const std::vector<int>& world_ranks,
-           const PeerParts& parts);
+/// What the calls of a communicator have in common.
+struct PeerContext {
+  const PeerServices& services;
+  PeerMappings& mappings;
+  PeerBoard& board;
+  const std::vector<int>& world_ranks;  ///< by rank
+};
 
-  /// See PeerCollectives::move. Once.
-  bool move();
+/// A buffer of a call on this rank.
+struct PeerBuffer {
+  std::byte* address = nullptr;
+  Layout layout;  ///< without gaps; of no bytes where the buffer means nothing
+  int device = -1;
+
+  std::byte* at(std::int64_t element) const;
+  std::int64_t bytes(std::int64_t count) const { return count * layout.size_bytes(); }
+};
+
+/// On one rank. The ranks ask each other the questions of PeerBoard; who has all answers does its part on its GPU, in
+/// the memory of the others, in one batch, and ends when all have ended.
+class PeerCall : private Waiting {
+ public:
+  virtual ~PeerCall() = default;
+  PeerCall(const PeerCall&) = delete;
+  PeerCall& operator=(const PeerCall&) = delete;
+
+  /// See PeerCollectives::make. Once.
+  bool make();
   /// Why this rank has said no; empty where it has not, or where its buffers are in host memory.
   const std::string& why_not() const { return why_not_; }
+
+ protected:
+  /// `known_bytes`: of a rank's larger buffer, where all ranks know them alike by their own arguments.
+  PeerCall(const PeerContext& context, const char* name, std::optional<std::int64_t> known_bytes);
+
+  // What calls differ in, in the order in which they are asked. None throws but work().
+  /// Whether this rank's arguments and memory are fit.
+  virtual bool is_fit() = 0;
+  /// Of the larger buffer.
+  virtual std::int64_t most_bytes() const = 0;
+  /// Makes the offers to all peers.
+  virtual bool names_memory() = 0;
+  /// Maps what is needed of what they offer; also after one that fails, so that descriptors that were passed are taken.
+  virtual bool maps_peers() = 0;
+  /// This rank's part. Blocks until it is done. Throws Error.
+  virtual void work() = 0;
+
+  int ranks() const { return context_.board.ranks(); }
+  int rank() const { return context_.board.rank(); }
+  const RequestServices& requests() const { return context_.services.requests; }
+  /// False, for a reason that is worth telling.
+  bool refuse(std::string why);
+
+  /// Whether the elements, of which `first` is one of `count`, lie in GPU memory, without gaps. Fills `buffer`.
+  bool looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype type, std::int64_t first, std::int64_t count);
+  /// Whether peers can map it, if there is one.
+  bool is_shown(const PeerBuffer& buffer);
+
+  /// The bytes of a buffer that are shown to peers; each of them may use a part.
+  struct Shown {
+    std::byte* first = nullptr;
+    std::byte* end = nullptr;
+    memory::DevicePiece named{};  ///< as the last peer has heard it
+  };
+  using Side = PeerBoard::Side;
+  /// Offers `peer` the bytes from `place` on. `place` null: it is told how many there are, and does not use them.
+  bool offers(Side side, int peer, Shown& shown, const std::byte* place, std::int64_t size_bytes);
+  /// Whether `peer` has as many as this rank expects. Where the counts of two ranks differ the MPI has to say so.
+  bool offers_as_many(Side side, int peer, std::int64_t size_bytes) const;
+  /// Where the offer of `peer` is mapped for `device`; null where it cannot be.
+  std::byte* map(Side side, int peer, int device);
+
+  /// Asks a stream of GPU `device` for what `ask` wants, and returns once it is done. Throws Error.
+  void run(GpuLane::Work work, int device, const std::function<void(memory::Stream&)>& ask);
 
  private:
   using Question = PeerBoard::Question;
 
-  /// One of the two buffers.
-  struct Buffer {
-    std::byte* address = nullptr;
-    Layout layout;  ///< without gaps
-    int device = -1;
-
-    std::byte* at(std::int64_t element) const;
-    std::int64_t bytes(const PeerPart& part) const { return part.count * layout.size_bytes(); }
-  };
-
-  bool looks_at(Buffer& buffer, const void* address, MPI_Datatype type, const PeerPart* parts);
-  bool is_fit();
-  std::int64_t most_bytes() const;
   bool all_agree(Question question, bool yes, bool much = false);
   PeerBoard::Answers await_answers(Question question);
-  bool name_buffer();
-  bool name_to(int peer, const std::byte* first, std::int64_t size_bytes, memory::DevicePiece& last);
-  bool map_peers();
-  bool map_peer(int peer);
-  void copy();
-  void ask_for_copies(memory::Stream& stream, std::byte* scratch);
-  void swap_with(int peer, memory::Stream& stream, std::byte* scratch) const;
   void end();
-
-  /// Whether this rank writes to `peer`'s memory. Of two ranks that swap one moves both ways.
-  bool writes_to(int peer) const;
-  bool is_written_by(int peer) const;
-  const PeerPart& sent(int peer) const { return parts_.sent[peer]; }
-  const PeerPart& received(int peer) const { return parts_.received[peer]; }
-  bool refuse(std::string why);
-
+  int world_rank(int peer) const { return context_.world_ranks[static_cast<std::size_t>(peer)]; }
   std::string explain() const override;
-  int waits_for() const override;
+  int waits_for() const override { return world_rank(awaited_); }
 
-  const PeerServices& services_;
-  PeerMappings& mappings_;
-  PeerBoard& board_;
-  const std::vector<int>& world_ranks_;
-  const PeerParts& parts_;
+  const PeerContext& context_;
+  const char* const name_;
+  const std::optional<std::int64_t> known_bytes_;
   const std::uint64_t number_;
-  Buffer in_;
-  Buffer out_;
-  std::vector<std::byte*> places_;  ///< of what is sent, by rank; this rank's own too
   PeerMappings::Held mapped_;
   std::string why_not_;
   Question asked_ = Question::wants;

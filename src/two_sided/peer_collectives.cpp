@@ -7,7 +7,8 @@
 
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
-#include "two_sided/peer_call.hpp"
+#include "two_sided/peer_move.hpp"
+#include "two_sided/peer_reduce.hpp"
 
 namespace partita {
 namespace {
@@ -58,14 +59,14 @@ class Making final : private Waiting {
 };
 
 /// `before`: the words of another peer, of which the file is kept where this one cannot open it.
-Making::Words words_of(const memory::HostAddress& address, const Making::Words& before) {
+Making::Words board_words_of(const memory::HostAddress& address, const Making::Words& before) {
   // The number of no file is -1, and the words of ranks that name nothing are 0.
   const auto file = static_cast<std::uint64_t>(address.file.number + 1);
   if (file == 0) return {0, address.segment, address.offset_bytes, before[3], before[4]};
   return {0, address.segment, address.offset_bytes, file, address.file.inode};
 }
 
-memory::HostAddress address_of(const Making::Words& words) {
+memory::HostAddress board_address_of(const Making::Words& words) {
   memory::HostAddress address{words[1], words[2], {}};
   address.file.number = static_cast<int>(words[3]) - 1;
   address.file.inode = words[4];
@@ -94,12 +95,22 @@ bool PeerCollectives::may_serve(Communicator& communicator) {
   return *communicator.part != nullptr;
 }
 
-bool PeerCollectives::move(Communicator& communicator, const PeerParts& parts) {
+template <class Call, class Description>
+bool PeerCollectives::made(Communicator& communicator, const Description& description) {
   auto& board = static_cast<PeerBoard&>(**communicator.part);
-  PeerCall call(services_, mappings_, board, communicator.members(services_.requests.world), parts);
-  if (call.move()) return true;
-  if (!call.why_not().empty()) tell(parts.call, call.why_not());
+  const PeerContext context{services_, mappings_, board, communicator.members(services_.requests.world)};
+  Call call(context, description);
+  if (call.make()) return true;
+  if (!call.why_not().empty()) tell(description.call, call.why_not());
   return false;
+}
+
+bool PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {
+  return made<PeerMove>(communicator, parts);
+}
+
+bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares) {
+  return made<PeerReduce>(communicator, shares);
 }
 
 void PeerCollectives::take_back(Communicator& communicator) {
@@ -151,14 +162,14 @@ std::unique_ptr<PeerBoard> PeerCollectives::make_board(Communicator& communicato
     services_.left_boards.sweep();
     std::byte* const memory = requests.host_memory.allocate_block(PeerBoard::size_bytes(ranks));
     board = std::make_unique<PeerBoard>(memory, ranks, rank, &services_.left_boards);
-    for (const int peer : members) named = words_of(requests.host_memory.export_to(peer, memory), named);
+    for (const int peer : members) named = board_words_of(requests.host_memory.export_to(peer, memory), named);
   });
   named[0] = has_named ? 0 : 1;
   named = making.largest_of(named);
   const bool has_it = tried([&] {
     if (rank == 0 || named[0] != 0) return;
     std::byte* const memory =
-        import_from(requests.host_memory, members.front(), address_of(named), PeerBoard::size_bytes(ranks));
+        import_from(requests.host_memory, members.front(), board_address_of(named), PeerBoard::size_bytes(ranks));
     board = std::make_unique<PeerBoard>(memory, ranks, rank, nullptr);
   });
   const bool all_have_it = making.largest_of({has_it && board != nullptr ? 0U : 1U})[0] == 0;

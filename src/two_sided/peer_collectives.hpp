@@ -23,9 +23,10 @@ class PeerCollectives {
   /// Whether collectives of `communicator` may go this way: its ranks are of one node, the job wants it, and they have
   /// a board. The first call is collective over it. Throws Error.
   bool may_serve(Communicator& communicator);
-  /// Where may_serve(): makes the call that `parts` describes, on all ranks, and returns true; or on none, and returns
+  /// Where may_serve(): makes the call that is described, on all ranks, and returns true; or on none, and returns
   /// false: the ranks agree. Collective. Throws Error.
-  bool move(Communicator& communicator, const PeerParts& parts);
+  bool make(Communicator& communicator, const PeerParts& parts);
+  bool make(Communicator& communicator, const PeerShares& shares);
   /// The last one was not valid, and the MPI has refused it, too: other ranks, which may have made a valid call, find
   /// this one's in its next. Throws nothing.
   void take_back(Communicator& communicator);
@@ -33,6 +34,8 @@ class PeerCollectives {
  private:
   bool are_near(Communicator& communicator) const;
   std::unique_ptr<PeerBoard> make_board(Communicator& communicator);
+  template <class Call, class Description>
+  bool made(Communicator& communicator, const Description& description);
   void tell(const char* call, const std::string& why_not);
 
   PeerServices services_;

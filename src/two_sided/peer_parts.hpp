@@ -1,4 +1,4 @@
-// What a rank gives to each rank of a collective and gets from it, as the drop-in describes a call of the MPI's.
+// A collective on this rank, as the drop-in describes a call of the MPI's that may go by peer memory.
 #pragma once
 
 #include <mpi.h>
@@ -13,14 +13,16 @@ struct PeerPart {
   std::int64_t count = 0;
 };
 
-/// A blocking collective that only moves data, on this rank.
+inline constexpr std::int64_t unknown_peer_bytes = -1;
+
+/// A blocking collective that only moves data: what this rank gives to each rank, and gets from it.
 struct PeerParts {
   const char* call;  ///< MPI_Alltoall
   /// False where the MPI has to say what is wrong with the call; then nothing else counts but the name.
   bool is_valid;
-  /// The bytes of a rank's larger buffer where all ranks know them alike, by their own arguments, or unknown_bytes.
+  /// The bytes of a rank's larger buffer where all ranks know them alike by their own arguments, or
+  /// unknown_peer_bytes.
   std::int64_t bytes;
-  static constexpr std::int64_t unknown_bytes = -1;
   const void* in;
   void* out;
   MPI_Datatype in_type;  ///< as the next one, anything where no part has elements
@@ -30,6 +32,25 @@ struct PeerParts {
   /// In place: what is received from a rank takes the place of what is sent there; the two entries name the same
   /// elements of `out`.
   bool swaps;
+};
+
+/// A blocking one that reduces: the same elements of all ranks' buffers, of which each rank does a share.
+struct PeerShares {
+  enum class To : std::uint8_t {
+    all,
+    root,
+    owner,  ///< each rank gets the result of its own share, at the beginning of `out`
+  };
+  const char* call;    ///< MPI_Allreduce
+  bool is_valid;       ///< as that of PeerParts; so are its operation and datatype
+  std::int64_t bytes;  ///< of a rank's larger buffer
+  const void* in;      ///< in place the same as `out`
+  void* out;           ///< means something on ranks that get a result
+  MPI_Datatype type;
+  MPI_Op op;
+  const PeerPart* shares;  ///< an entry for each rank: one behind the other, all elements together
+  To to;
+  int root;
 };
 
 }  // namespace partita

@@ -1,6 +1,5 @@
 // The MPI's blocking collectives by peer memory: which go so, that they move what the MPI moves and touch nothing else,
-// and that all ranks take the same way whatever each of them has. On the fake GPU, which tells copies between GPUs from
-// those with host memory. The job was started with PARTITA_PEER_COLLECTIVES=1024.
+// and that all ranks take the same way whatever each of them has. On the fake GPU.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -13,41 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "support/errors.hpp"
-#include "support/fake_gpu.hpp"
-#include "support/job.hpp"
+#include "contract/peer_ways.hpp"
 #include "support/placed_ints.hpp"
 
 namespace partita::test {
 namespace {
-
-constexpr int many = 3'000;
-constexpr int untouched = -7;
-
-enum class Way { peers, host };
-
-/// Makes the call, and expects that this rank's copies went that way: of a call by peers none has an end in host
-/// memory; in one through it, a rank whose buffers are GPU memory has some.
-template <class Call>
-void expect_way(Way way, Call call) {
-  const std::uint64_t before = FakeGpu::instance().copies_with_host();
-  call();
-  const std::uint64_t made = FakeGpu::instance().copies_with_host() - before;
-  if (way == Way::peers) {
-    EXPECT_EQ(made, 0U);
-  } else {
-    EXPECT_GT(made, 0U);
-  }
-}
-
-/// What rank `from` has for rank `to` at place `i`.
-int value(int from, int to, int i) {
-  return (from * 64 + to) * 100'000 + i;
-}
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Counts and places of blocks in a buffer, an entry a rank, with holes between them and at both ends.
 struct Blocks {
@@ -77,11 +46,6 @@ struct Blocks {
     return all;
   }
 };
-
-/// The same sequence on all ranks.
-std::mt19937 common_random() {
-  return std::mt19937(static_cast<unsigned>(from_rank_zero(std::random_device{}())));
-}
 
 TEST(DropinGpuPeers, alltoall) {
   Ints in;
@@ -410,6 +374,7 @@ TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_INT, ranks(), comm)), MPI_ERR_ROOT);
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), -1, MPI_INT, 0, comm)), MPI_ERR_COUNT);
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_DATATYPE_NULL, 0, comm)), MPI_ERR_TYPE);
+      EXPECT_EQ(class_of(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), many, MPI_FLOAT, MPI_BAND, comm)), MPI_ERR_OP);
       EXPECT_EQ(class_of(MPI_Gatherv(buffer.data(), 1, MPI_INT, buffer.data(), nullptr, nullptr, MPI_INT, 99, comm)),
                 MPI_ERR_ROOT);
     }

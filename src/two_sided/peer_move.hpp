@@ -1,0 +1,43 @@
+// A collective by peer memory that only moves data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "memory/blocks.hpp"
+#include "two_sided/peer_call.hpp"
+#include "two_sided/peer_parts.hpp"
+
+namespace partita {
+
+/// Each rank copies what it sends to its places in the memory of the others.
+class PeerMove final : public PeerCall {
+ public:
+  PeerMove(const PeerContext& context, const PeerParts& parts);
+
+ private:
+  bool is_fit() override;
+  std::int64_t most_bytes() const override;
+  bool names_memory() override;
+  bool maps_peers() override;
+  void work() override;
+
+  void ask_for_copies(memory::Stream& stream, std::byte* scratch);
+  void swap_with(int peer, memory::Stream& stream, std::byte* scratch) const;
+  /// Whether this rank writes to `peer`'s memory. Of two ranks that swap one moves both ways.
+  bool writes_to(int peer) const;
+  bool is_written_by(int peer) const;
+  bool looks_at_parts(PeerBuffer& buffer, const void* address, MPI_Datatype type, const PeerPart* parts);
+  std::int64_t sent_bytes(int peer) const { return in_.bytes(parts_.sent[peer].count); }
+  std::int64_t received_bytes(int peer) const { return out_.bytes(parts_.received[peer].count); }
+  std::byte* sent(int peer) const { return in_.at(parts_.sent[peer].first); }
+  std::byte* received(int peer) const { return out_.at(parts_.received[peer].first); }
+
+  const PeerParts& parts_;
+  PeerBuffer in_;
+  PeerBuffer out_;
+  std::vector<std::byte*> places_;  ///< of what is sent, by rank
+};
+
+}  // namespace partita
