@@ -46,6 +46,10 @@ bool may_reduce(MPI_Op op, MPI_Datatype type) {
   }
 }
 
+Communicator& communicator_of(Partita_Peers peers) {
+  return *reinterpret_cast<Communicator*>(peers);
+}
+
 }  // namespace
 
 int Partita_is_gpu_aware(const char** why) {
@@ -85,42 +89,42 @@ int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence) 
   return raise_on_file(file, remember(error_class, sentence));
 }
 
-int Partita_May_use_peers(MPI_Comm comm, int* may) {
-  *may = 0;
+int Partita_Peers_of(MPI_Comm comm, Partita_Peers* peers, int* size, int* rank) {
+  *peers = nullptr;
   if (comm == MPI_COMM_NULL) return MPI_SUCCESS;  // the MPI says so
   return guarded(
-      "May_use_peers", [comm] { return comm; },
+      "Peers_of", [comm] { return comm; },
       [&] {
-        const auto communicator = runtime().communicators.find_if_known(comm);
-        *may = communicator != nullptr && runtime().peer_collectives.may_serve(*communicator) ? 1 : 0;
+        Runtime& current = runtime();
+        const auto communicator = current.communicators.find_if_known(comm);
+        const PeerBoard* const board =
+            communicator == nullptr ? nullptr : current.peer_collectives.board_of(*communicator);
+        if (board == nullptr) return;
+        *peers = reinterpret_cast<Partita_Peers>(communicator.get());
+        *size = board->ranks();
+        *rank = board->rank();
       });
 }
 
-int Partita_Move_by_peers(const PeerParts* parts, MPI_Comm comm, int* moved) {
+int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, int* moved) {
   *moved = 0;
   return guarded(
       "Move_by_peers", [comm] { return comm; },
-      [&] {
-        Runtime& current = runtime();
-        *moved = current.peer_collectives.make(*current.communicators.find(comm), *parts) ? 1 : 0;
-      });
+      [&] { *moved = runtime().peer_collectives.make(communicator_of(peers), *parts) ? 1 : 0; });
 }
 
-int Partita_Reduce_by_peers(PeerShares* shares, MPI_Comm comm, int* reduced) {
+int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm comm, int* reduced) {
   *reduced = 0;
   return guarded(
       "Reduce_by_peers", [comm] { return comm; },
       [&] {
-        Runtime& current = runtime();
         shares->is_valid = shares->is_valid && may_reduce(shares->op, shares->type);
-        *reduced = current.peer_collectives.make(*current.communicators.find(comm), *shares) ? 1 : 0;
+        *reduced = runtime().peer_collectives.make(communicator_of(peers), *shares) ? 1 : 0;
       });
 }
 
-int Partita_Take_back_from_peers(MPI_Comm comm) {
-  return guarded(
-      "Take_back_from_peers", [comm] { return comm; },
-      [&] { runtime().peer_collectives.take_back(*runtime().communicators.find(comm)); });
+void Partita_Take_back_from_peers(Partita_Peers peers) {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.take_back(communicator_of(peers));
 }
 
 int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,

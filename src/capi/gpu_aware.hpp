@@ -34,17 +34,23 @@ PARTITA_EXPORT int Partita_is_staged(Partita_Request request);
 /// Whether it has been started and not completed.
 PARTITA_EXPORT int Partita_is_active(Partita_Request request);
 
-/// `*may` becomes 1 where the MPI's blocking collectives on `comm` may go by peer memory, on all its ranks alike, else
-/// 0. Each collective that can go so asks, whatever its memory: the first time is collective over `comm`. An error is
-/// raised on `comm`, as those of the next ones.
-PARTITA_EXPORT int Partita_May_use_peers(MPI_Comm comm, int* may);
+/// The ranks of a communicator whose blocking collectives of the MPI's may go by peer memory. It lives as long as the
+/// communicator.
+typedef struct Partita_PeersImpl* Partita_Peers;
+
+/// `*peers` becomes null where they may not, on all ranks alike. Else `*size` and `*rank` are the communicator's. Each
+/// collective that can go so asks, whatever its memory: the first time is collective over `comm`. An error is raised on
+/// `comm`, as those of the next ones.
+PARTITA_EXPORT int Partita_Peers_of(MPI_Comm comm, Partita_Peers* peers, int* size, int* rank);
 /// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
-/// ranks alike; where Partita_May_use_peers says so.
-PARTITA_EXPORT int Partita_Move_by_peers(const partita::PeerParts* parts, MPI_Comm comm, int* moved);
+/// ranks alike.
+PARTITA_EXPORT int Partita_Move_by_peers(Partita_Peers peers, const partita::PeerParts* parts, MPI_Comm comm,
+                                         int* moved);
 /// Likewise. `shares` becomes invalid where its operation does not go with its datatype.
-PARTITA_EXPORT int Partita_Reduce_by_peers(partita::PeerShares* shares, MPI_Comm comm, int* reduced);
+PARTITA_EXPORT int Partita_Reduce_by_peers(Partita_Peers peers, partita::PeerShares* shares, MPI_Comm comm,
+                                           int* reduced);
 /// What was described was not valid, and the MPI has refused the call.
-PARTITA_EXPORT int Partita_Take_back_from_peers(MPI_Comm comm);
+PARTITA_EXPORT void Partita_Take_back_from_peers(Partita_Peers peers);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;

@@ -8,14 +8,9 @@
 namespace partita::dropin {
 
 bool ByPeers::begins() {
-  int may = 0;
-  code_ = Partita_May_use_peers(comm_, &may);
-  if (code_ != MPI_SUCCESS || may == 0) return false;
-  native().Comm_size(comm_, &size_);
-  native().Comm_rank(comm_, &rank_);
+  code_ = Partita_Peers_of(comm_, &peers_, &size_, &rank_);
+  if (code_ != MPI_SUCCESS || peers_ == nullptr) return false;
   parts_.bytes = unknown_peer_bytes;
-  sent_ = none();
-  received_ = none();
   return true;
 }
 
@@ -55,12 +50,13 @@ void ByPeers::writes(void* out, MPI_Datatype type, Parts parts) {
 }
 
 void ByPeers::make() {
+  if (sent_.empty()) sent_ = none();
+  if (received_.empty()) received_ = none();
   parts_.call = call_;
   parts_.is_valid = is_valid_;
   parts_.sent = sent_.data();
   parts_.received = received_.data();
-  has_asked_ = true;
-  code_ = Partita_Move_by_peers(&parts_, comm_, &moved_);
+  code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &moved_);
 }
 
 /// In whole lines of the GPU's memory, whatever the element.
@@ -107,8 +103,7 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.shares = shares.data();
   described.to = to;
   described.root = root;
-  has_asked_ = true;
-  code_ = Partita_Reduce_by_peers(&described, comm_, &moved_);
+  code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
   is_valid_ = described.is_valid;
 }
 

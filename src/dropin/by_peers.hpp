@@ -86,7 +86,7 @@ class ByPeers {
   int code() const { return code_; }
   /// Otherwise the MPI has made it, with this code, which it returns.
   int made_by_mpi(int code) {
-    if (code != MPI_SUCCESS && has_asked_ && !is_valid_) Partita_Take_back_from_peers(comm_);
+    if (code != MPI_SUCCESS && peers_ != nullptr && !is_valid_) Partita_Take_back_from_peers(peers_);
     return code;
   }
 
@@ -145,10 +145,10 @@ class ByPeers {
 
   const char* call_;
   MPI_Comm comm_;
+  Partita_Peers peers_ = nullptr;
   int size_ = 0;
   int rank_ = 0;
   bool is_valid_ = true;
-  bool has_asked_ = false;
   Parts sent_;
   Parts received_;
   PeerParts parts_{};

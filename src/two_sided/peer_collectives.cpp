@@ -86,19 +86,19 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
 
 }  // namespace
 
-bool PeerCollectives::may_serve(Communicator& communicator) {
-  if (!services_.from_bytes) return false;
+PeerBoard* PeerCollectives::board_of(Communicator& communicator) {
+  if (!services_.from_bytes) return nullptr;
   if (!communicator.part) {
     communicator.part.emplace();  // stays so where an error ends this
     communicator.part = make_board(communicator);
   }
-  return *communicator.part != nullptr;
+  return static_cast<PeerBoard*>(communicator.part->get());
 }
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  auto& board = static_cast<PeerBoard&>(**communicator.part);
-  const PeerContext context{services_, mappings_, board, communicator.members(services_.requests.world)};
+  const PeerContext context{services_, mappings_, *board_of(communicator),
+                            communicator.members(services_.requests.world)};
   Call call(context, description);
   if (call.make()) return true;
   if (!call.why_not().empty()) tell(description.call, call.why_not());
@@ -114,7 +114,7 @@ bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares)
 }
 
 void PeerCollectives::take_back(Communicator& communicator) {
-  static_cast<PeerBoard&>(**communicator.part).take_back();
+  board_of(communicator)->take_back();
 }
 
 /// Each reason once.

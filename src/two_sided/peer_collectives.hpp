@@ -20,10 +20,10 @@ class PeerCollectives {
   explicit PeerCollectives(PeerServices services)
       : services_(std::move(services)), mappings_(services_.requests.device_memory) {}
 
-  /// Whether collectives of `communicator` may go this way: its ranks are of one node, the job wants it, and they have
-  /// a board. The first call is collective over it. Throws Error.
-  bool may_serve(Communicator& communicator);
-  /// Where may_serve(): makes the call that is described, on all ranks, and returns true; or on none, and returns
+  /// Null where collectives of `communicator` do not go this way: its ranks are not all of one node, or the job does
+  /// not want it, or has no memory for it. The first call is collective over it. Throws Error.
+  PeerBoard* board_of(Communicator& communicator);
+  /// Where there is one: makes the call that is described, on all ranks, and returns true; or on none, and returns
   /// false: the ranks agree. Collective. Throws Error.
   bool make(Communicator& communicator, const PeerParts& parts);
   bool make(Communicator& communicator, const PeerShares& shares);
