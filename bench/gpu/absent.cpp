@@ -27,8 +27,8 @@ const std::vector<Benchmark>& benchmarks() {
       absent(fig6_naming),       absent(table1_naming),        absent(late_neighbours_naming),
       absent(progress_naming),   absent(collectives_naming),   absent(queue_fig1_naming),
       absent(queue_fig5_naming), absent(queue_enqueue_naming), absent(queue_pack_naming),
-      absent(ipc_fig6_naming), absent(ipc_fig7_naming),   absent(ipc_fig8_naming),      absent(ipc_fig9_naming),
-      absent(ipc_fig10_naming),  absent(ipc_fig11_naming)};
+      absent(ipc_fig6_naming),   absent(ipc_fig7_naming),      absent(ipc_fig8_naming),
+      absent(ipc_fig9_naming),   absent(ipc_fig10_naming),     absent(ipc_fig11_naming)};
   return table;
 }
 

@@ -275,7 +275,9 @@ TEST(DeviceMessages, a_kernel_moves_what_was_offered) {
     message.sent = 7;
     memory::StreamMessage& asking = by_sender ? message.send : message.receive;
     Message::run(message.send, MessageStep::start);
-    if (by_sender) EXPECT_EQ(complete_block(message.completion(asking)), 0) << "the receive has not started";
+    if (by_sender) {
+      EXPECT_EQ(complete_block(message.completion(asking)), 0) << "the receive has not started";
+    }
     Message::run(message.receive, MessageStep::start);
     EXPECT_EQ(complete(message.completion(asking)), 0);
     EXPECT_EQ(message.received, 0U);

@@ -23,8 +23,8 @@ class BoardMemory {
  public:
   explicit BoardMemory(std::int32_t partitions)
       : size_bytes_(HoldBoard::size_bytes(partitions)), lines_(size_bytes_ / sizeof(Line) + 2) {
-    std::memset(lines_.data(), guard, sizeof(Line));
-    std::memset(&lines_.back(), guard, sizeof(Line));
+    lines_.front().fill(guard);
+    lines_.back().fill(guard);
   }
   std::byte* block() { return reinterpret_cast<std::byte*>(lines_.data() + 1); }
   bool untouched_around() const {
@@ -35,6 +35,7 @@ class BoardMemory {
   static constexpr unsigned char guard = 0x5a;
   struct alignas(64) Line {
     unsigned char bytes[64] = {};
+    void fill(unsigned char value) { std::memset(bytes, value, sizeof bytes); }
     bool is_all(unsigned char value) const {
       for (const unsigned char byte : bytes) {
         if (byte != value) return false;

@@ -75,7 +75,7 @@ void Fetching::fetch(Epoch epoch, std::byte* landing) {
     while (claimed != 0) {
       const int begin = std::countr_zero(claimed);
       const int size = std::countr_one(claimed >> begin);
-      claimed = size == HoldBoard::bits ? 0 : claimed & ~((std::uint64_t{1} << size) - 1 << begin);
+      claimed &= begin + size == HoldBoard::bits ? 0 : ~std::uint64_t{0} << (begin + size);
       fetch_run({first + begin, first + begin + size}, epoch, landing);
     }
   }
