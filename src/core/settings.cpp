@@ -58,7 +58,7 @@ const std::vector<Setting>& settings_table() {
          return v == "auto" || v == "on" || v == "off";
        }},
       {{"PARTITA_PEER_COLLECTIVES", "bytes, or off",
-        "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default 65536)"},
+        "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default: off)"},
        [](Settings& s, const std::string& v) {
          if (v != "off") return parse_at_least(v, std::int64_t{0}, s.peer_collectives_from_bytes.emplace());
          s.peer_collectives_from_bytes.reset();

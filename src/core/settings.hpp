@@ -30,7 +30,7 @@ struct Settings {
   GpuCopy gpu_copy = GpuCopy::automatic;
   GpuAware gpu_aware = GpuAware::automatic;
   /// From so many bytes of a rank's buffer on, collectives on GPU memory go by peer memory; none: never.
-  std::optional<std::int64_t> peer_collectives_from_bytes = std::int64_t{64} << 10;
+  std::optional<std::int64_t> peer_collectives_from_bytes;
   int transport_partitions = 0;                 ///< wished transfers per request; 0: by size
   bool progress_thread = true;                  ///< false: only calls into Partita make progress
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never

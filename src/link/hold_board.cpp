@@ -34,6 +34,11 @@ Epoch tag_of(std::uint64_t word) {
 
 constexpr std::uint64_t low_half = 0xffffffffU;
 
+/// The lowest `count` bits, 1 to all.
+std::uint64_t lowest(std::int64_t count) {
+  return ~std::uint64_t{0} >> (HoldBoard::bits - count);
+}
+
 }  // namespace
 
 std::size_t HoldBoard::size_bytes(std::int32_t partitions) {
@@ -60,7 +65,8 @@ void HoldBoard::begin(Epoch epoch) const {
 
 void HoldBoard::end() const {
   // Before the program writes the buffer again: who has read of that finds this.
-  head(block_).holding.store(no_epoch, std::memory_order_seq_cst);
+  head(block_).holding.store(no_epoch, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 bool HoldBoard::holds(Epoch epoch) const {
@@ -101,19 +107,22 @@ std::uint64_t HoldBoard::claim(std::int64_t first, std::uint64_t wanted, Epoch e
 }
 
 bool HoldBoard::is_complete(Range send_partitions) const {
-  return first_not(send_partitions, [this](std::int64_t p) {
-           const std::uint64_t word = complete()[p / bits].load(std::memory_order_acquire);
-           return (word >> (p % bits) & 1U) != 0;
-         }) == send_partitions.end;
+  for (std::int64_t p = send_partitions.begin; p < send_partitions.end;) {
+    const std::int64_t end = std::min(send_partitions.end, p / bits * bits + bits);
+    const std::uint64_t mask = lowest(end - p) << (p % bits);
+    if ((complete()[p / bits].load(std::memory_order_acquire) & mask) != mask) return false;
+    p = end;
+  }
+  return true;
 }
 
 std::uint64_t HoldBoard::held(const Plan& plan, std::int64_t first, Epoch epoch) const {
+  const std::int64_t end = std::min<std::int64_t>(first + bits, plan.transport_partitions());
   const std::uint64_t left = this->left(first, epoch);
   if (plan.transport_partitions() == plan.send_partitions()) {
-    return complete()[first / bits].load(std::memory_order_acquire) & ~left;
+    return complete()[first / bits].load(std::memory_order_acquire) & ~left & lowest(end - first);
   }
   std::uint64_t held = 0;
-  const std::int64_t end = std::min<std::int64_t>(first + bits, plan.transport_partitions());
   for (std::int64_t t = first; t < end; ++t) {
     const std::uint64_t bit = std::uint64_t{1} << (t - first);
     if ((left & bit) == 0 && is_complete(plan.send_run(t))) held |= bit;

@@ -80,7 +80,6 @@ void Outgoing::begin() {
 /// Whether the partitions of the next epoch wait for their neighbours: they are expected soon, and somebody ends the
 /// wait where they do not come.
 bool Outgoing::holds_next_epoch() {
-  if (gathering_.fetched() > 0) pace_.wait_was_too_long();
   if (!pace_.next_epoch_holds(gathering_.holds())) {
     stop_holding();
     return false;
@@ -105,7 +104,10 @@ bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
   const auto leave_now = [this](link::Range run) { leave(run); };
   const auto hold = [this] { look_after_held(); };
   if (added == Gathering::Added::held) hold();
-  if (added == Gathering::Added::completes) gathering_.leave_with(partition, leave_now, hold);
+  if (added == Gathering::Added::completes) {
+    if (gathering_.is_shown()) pace_.group_is_complete();
+    gathering_.leave_with(partition, leave_now, hold);
+  }
   return added != Gathering::Added::already_there;
 }
 
@@ -115,7 +117,11 @@ std::int64_t Outgoing::complete(link::Range range) {
     if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_ready(kept); });
   }
   return gathering_.add(
-      range, [this](link::Range added) { trace_ready(added); }, [this](link::Range run) { leave(run); },
+      range, [this](link::Range added) { trace_ready(added); },
+      [this](link::Range run) {
+        if (gathering_.is_shown()) pace_.group_is_complete();
+        leave(run);
+      },
       [this] { look_after_held(); });
 }
 
@@ -133,7 +139,8 @@ void Outgoing::leave_measured(link::Range run) {
 
 /// Something waits since now: where nobody would end that, it leaves.
 void Outgoing::look_after_held() {
-  if (is_looked_after()) return;
+  if (gathering_.is_shown()) return pace_.begin_wait();
+  if (services_.holds.awake()) return;
   services_.holds.wake();
   leave_held();
 }

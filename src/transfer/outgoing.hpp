@@ -94,8 +94,9 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
     submit(run);
   }
   void leave_measured(link::Range run);
-  /// Whether somebody ends the wait of what is held: the receiver, or a look that follows soon.
-  bool is_looked_after() const { return gathering_.is_shown() || services_.holds.awake(); }
+  /// Whether somebody ends the wait of what is held: the receiver, which is told where it begins, or a look that
+  /// follows soon.
+  bool is_looked_after() const { return gathering_.is_shown() ? pace_.waits() : services_.holds.awake(); }
   void look_after_held();
   void leave_held();
   void trace_ready(link::Range partitions) const;

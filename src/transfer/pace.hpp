@@ -31,11 +31,26 @@ class Pace {
   void after_leaving() { last_left_.store(ticks(), std::memory_order_relaxed); }
   /// A wait of this epoch was ended by somebody else. Any thread.
   void wait_was_too_long() { too_long_.store(true, std::memory_order_relaxed); }
+
+  /// Where the receiver ends waits, it does not tell, and may not look for long: the clock says which were too long.
+  static constexpr std::chrono::microseconds longest_hold{50};
+  /// Something waits for its group; the first that does since a group was complete. Any thread.
+  void begin_wait() {
+    if (!waits()) waiting_since_.store(ticks(), std::memory_order_relaxed);
+  }
+  bool waits() const { return waiting_since_.load(std::memory_order_relaxed) != 0; }
+  /// What waited leaves. Any thread.
+  void group_is_complete() {
+    if (!waits()) return;
+    const std::int64_t since = waiting_since_.exchange(0, std::memory_order_relaxed);
+    if (since != 0 && ticks() - since > std::chrono::nanoseconds(longest_hold).count()) wait_was_too_long();
+  }
   /// The epoch says nothing: its partitions were complete before they could leave.
   void ignore_epoch() { ignored_ = true; }
 
   /// An epoch ends, which did or did not hold; whether the next one is to. Nobody else calls meanwhile.
   bool next_epoch_holds(bool held) {
+    waiting_since_.store(0, std::memory_order_relaxed);
     const bool close = longest_gap_.exchange(0, std::memory_order_relaxed) <= close_gap.count();
     const bool measured = last_left_.exchange(0, std::memory_order_relaxed) != 0;
     const bool too_long = too_long_.exchange(false, std::memory_order_relaxed);
@@ -67,6 +82,7 @@ class Pace {
   std::atomic<std::int64_t> last_left_{0};    ///< ns; 0: nothing yet in this epoch
   std::atomic<std::int64_t> longest_gap_{0};  ///< ns
   std::atomic<bool> too_long_{false};
+  std::atomic<std::int64_t> waiting_since_{0};  ///< ns; 0: nothing waits
   bool ignored_ = false;
   std::uint32_t close_epochs_ = 0;
   std::uint32_t wanted_close_epochs_ = first_close_epochs;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,18 @@ TEST(HoldBoard, keeps_within_its_memory_and_hands_out_each_transport_partition_o
   }
 }
 
+/// What the sender puts itself, this test's threads keep.
+class NoArrivals final : public Arrivals {
+ public:
+  explicit NoArrivals(std::vector<std::byte>& to) : to_(to) {}
+  bool arrived(std::int32_t, Epoch) override { return false; }
+  std::byte* landing(Epoch) const override { return to_.data(); }
+  std::string description() const override { return "none"; }
+
+ private:
+  std::vector<std::byte>& to_;
+};
+
 /// A request whose sender holds, with its two sides.
 struct Request {
   Request(std::int32_t partitions, std::int32_t transports, std::int32_t transfers, std::int64_t partition_bytes)
@@ -81,6 +94,7 @@ struct Request {
   }
 
   void begin(Epoch epoch) {
+    fetching.open(epoch);
     gathering.begin(true, epoch);
     std::fill(from.begin(), from.end(), std::byte{0});
     std::fill(to.begin(), to.end(), std::byte{0});
@@ -92,7 +106,7 @@ struct Request {
     for (std::int64_t i = bytes.begin; i < bytes.end; ++i) from[static_cast<std::size_t>(i)] = expected(epoch, i);
     if (gathering.add(partition) == Gathering::Added::completes) gathering.leave_with(partition, leave, [] {});
   }
-  bool fetched(std::int64_t t, Epoch epoch) { return fetching.fetched(static_cast<std::int32_t>(t), epoch, to.data()); }
+  bool fetched(std::int64_t t, Epoch epoch) { return fetching.fetched(static_cast<std::int32_t>(t), epoch, arrivals); }
   /// The same, looked for until it is so, or for `patience`.
   bool is_fetched_within(std::chrono::milliseconds patience, std::int64_t t, Epoch epoch) {
     const auto end = std::chrono::steady_clock::now() + patience;
@@ -116,6 +130,7 @@ struct Request {
   Gathering gathering;
   std::vector<std::byte> from = std::vector<std::byte>(static_cast<std::size_t>(plan.total_bytes()));
   std::vector<std::byte> to = from;
+  NoArrivals arrivals{to};
   Fetching fetching{plan, board, 0, own_probe(), reinterpret_cast<std::uint64_t>(from.data())};
 };
 
@@ -165,6 +180,28 @@ TEST(Fetching, takes_nothing_of_another_epoch_or_of_one_that_was_given_up) {
   request.gathering.begin(false, 6);
   EXPECT_EQ(request.gathering.add(0), Gathering::Added::completes) << "in an epoch that does not hold it leaves";
   EXPECT_FALSE(request.is_fetched_within(for_good, 0, 6));
+}
+
+TEST(Fetching, forgets_what_it_fetched_before_the_number_of_that_epoch_comes_again) {
+  Request request(4, 4, 1, 100);
+  request.begin(5);
+  request.mark(0, 5, [](Range) {});
+  ASSERT_TRUE(request.is_fetched_within(long_enough, 0, 5));
+  for (const Epoch epoch : {Epoch{0x7fffffff}, Epoch{0x80000000}, Epoch{0xffffffff}, Epoch{2}, Epoch{4}}) {
+    request.begin(epoch);
+  }
+  request.begin(5);
+  EXPECT_FALSE(request.fetched(0, 5)) << "it is not marked in this one";
+}
+
+TEST(Fetching, copies_of_large_partitions_one_a_look) {
+  Request request(4, 4, 1, 200 * 1024);
+  request.begin(5);
+  for (int p = 0; p < 3; ++p) request.mark(p, 5, [](Range) {});
+  ASSERT_TRUE(request.is_fetched_within(long_enough, 0, 5));
+  EXPECT_LT(request.gathering.fetched(), 3) << "one look takes not all";
+  ASSERT_TRUE(request.is_fetched_within(long_enough, 2, 5));
+  for (int t = 0; t < 3; ++t) EXPECT_TRUE(request.right(t, 5));
 }
 
 TEST(Fetching, reads_only_memory_that_the_kernel_reads) {

@@ -34,7 +34,7 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
   EXPECT_EQ(settings.link, "auto");
   EXPECT_EQ(settings.transport_partitions, 0);
   EXPECT_EQ(settings.gpu_copy, GpuCopy::automatic);
-  EXPECT_EQ(settings.peer_collectives_from_bytes, 65536);
+  EXPECT_EQ(settings.peer_collectives_from_bytes, std::nullopt);
   EXPECT_TRUE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 30);
   EXPECT_EQ(settings.timeout_s, 0);

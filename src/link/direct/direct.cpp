@@ -19,9 +19,10 @@ using direct::HostSender;
 using direct::Offer;
 using direct::Way;
 
-/// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or than
-/// waiting for a receiver that has not started.
-constexpr std::int64_t prefer_slots_bytes = 32 * 1024;
+/// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or, into
+/// mapped memory, than waiting for a receiver that has not started.
+constexpr std::int64_t prefer_slots_bytes = 32 * kib;
+constexpr std::int64_t prefer_slots_to_mapped_bytes = 4 * kib;
 
 constexpr Kinds gpu_memory{memory::Kind::device};
 constexpr Movement movements[] = {{host_memory, host_memory}, {gpu_memory, gpu_memory}};
@@ -62,7 +63,7 @@ class Direct final : public Link {
           "Partita_Alloc or MPI_Alloc_mem can be mapped",
           plan.total_bytes(), context_.settings.slot_limit_bytes)};
     }
-    return std::make_unique<HostReceiver>(context_, endpoint, plan, offer, *way);
+    return std::make_unique<HostReceiver>(context_, endpoint, plan, transfers, offer, *way);
   }
 
   std::string describe(const Receiver& receiver) const override {
@@ -103,8 +104,10 @@ class Direct final : public Link {
   std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
                                 const Offer& offer) const {
     const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
-    if (plan.total_bytes() <= std::min(prefer_slots_bytes, slot_limit)) return Way::slots;
-    if (target_of(endpoint, context_.world.rank(), false) == Target::mapped) return Way::mapped;
+    const bool can_map = target_of(endpoint, context_.world.rank(), false) == Target::mapped;
+    const std::int64_t preferred_bytes = can_map ? prefer_slots_to_mapped_bytes : prefer_slots_bytes;
+    if (plan.total_bytes() <= std::min(preferred_bytes, slot_limit)) return Way::slots;
+    if (can_map) return Way::mapped;
     if (direct::can_reach(offer.probe)) {
       // Where ranks have to share cores the receiver's help only takes the sender's core away.
       const bool shared = direct::worth_sharing(plan.total_bytes() / transfers) && context_.world.spare_cores() >= 0;

@@ -37,14 +37,36 @@ Fetching::Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe
   for (auto& epoch : fetched_) epoch.store(no_epoch, std::memory_order_relaxed);
 }
 
-void Fetching::look(Epoch epoch, std::byte* landing) {
+/// Numbers of epochs come again. Twice in 2^32 of them all is forgotten, so that none is taken for the one before.
+void Fetching::open(Epoch epoch) {
+  if (((epoch ^ open_) >> 31) != 0) {
+    for (auto& last : fetched_) last.store(no_epoch, std::memory_order_relaxed);
+  }
+  open_ = epoch;
+}
+
+void Fetching::look(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
+  if (looking_.load(std::memory_order_relaxed)) return;
   const Turn turn(looking_);
   if (!turn.mine()) return;
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
   const auto now = Clock::now();
-  if (now < next_look_) return;
-  next_look_ = now + between_looks;
+  if (now - last_look_ < between_looks) return;
+  const bool looks_seldom = now - last_look_ > seldom;
   const std::uint64_t waiting = what_waits(epoch);
-  if (waits_too_long(waiting, epoch, now)) fetch(epoch, landing);
+  const bool too_long = waits_too_long(waiting, epoch, now) ||
+                        (looks_seldom && waiting != 0 && outlasts_patience(waiting, t, epoch, arrivals));
+  if (too_long) fetch(epoch, arrivals.landing(epoch));
+  last_look_ = Clock::now();
+}
+
+/// Of a caller that may not come again for long.
+bool Fetching::outlasts_patience(std::uint64_t waiting, std::int32_t t, Epoch epoch, Arrivals& arrivals) const {
+  const auto end = Clock::now() + patience;
+  while (Clock::now() < end) {
+    if (arrivals.arrived(t, epoch)) return false;
+  }
+  return what_waits(epoch) == waiting;
 }
 
 /// A number that tells one set of waiting partitions from another; 0: none.
@@ -66,19 +88,25 @@ bool Fetching::waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_po
   return waiting != 0 && (now - seen_since_ >= patience || now - waiting_since_ >= longest_wait);
 }
 
+/// Some of what waits. The rest, if nothing joins it, goes at the next look.
 void Fetching::fetch(Epoch epoch, std::byte* landing) {
-  seen_ = 0;
   if (sender_ == nullptr) sender_ = remote_process(rank_, probe_);
-  for (std::int64_t first = 0; first < plan_.transport_partitions(); first += HoldBoard::bits) {
-    const std::uint64_t wanted = board_.held(plan_, first, epoch);
+  std::int64_t left_bytes = bytes_a_look;
+  for (std::int64_t first = 0; left_bytes > 0 && first < plan_.transport_partitions(); first += HoldBoard::bits) {
+    std::uint64_t wanted = 0;
+    for (std::uint64_t held = board_.held(plan_, first, epoch); left_bytes > 0 && held != 0; held &= held - 1) {
+      wanted |= held & (0 - held);
+      left_bytes -= plan_.bytes(first + std::countr_zero(held)).size();
+    }
     std::uint64_t claimed = wanted == 0 ? 0 : board_.claim(first, wanted, epoch);
     while (claimed != 0) {
       const int begin = std::countr_zero(claimed);
-      const int size = std::countr_one(claimed >> begin);
-      claimed &= begin + size == HoldBoard::bits ? 0 : ~std::uint64_t{0} << (begin + size);
-      fetch_run({first + begin, first + begin + size}, epoch, landing);
+      const int end = begin + std::countr_one(claimed >> begin);
+      claimed &= end == HoldBoard::bits ? 0 : ~std::uint64_t{0} << end;
+      fetch_run({first + begin, first + end}, epoch, landing);
     }
   }
+  seen_ = what_waits(epoch);
 }
 
 /// The caller has claimed these.
@@ -91,6 +119,7 @@ void Fetching::fetch_run(Range run, Epoch epoch, std::byte* landing) {
     }
   } catch (const Error&) {
     if (!board_.holds(epoch)) return;  // given up: its memory may be gone
+    failure_ = std::current_exception();
     throw;
   }
   // Of an epoch that was given up meanwhile, what was read may have been written since.

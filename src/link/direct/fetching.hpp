@@ -5,27 +5,32 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
+#include "link/capabilities.hpp"
 #include "link/direct/remote_process.hpp"
+#include "link/direct/way.hpp"
 #include "link/hold_board.hpp"
 
 namespace partita::link::direct {
 
-/// Whoever looks for an arrival looks at what waits at the sender, too: what still waits unchanged at a look a little
-/// later is read out of the sender's memory. So nothing has to run at the sender. Any thread may call.
+/// Whoever looks for an arrival looks at what waits at the sender, too: what still waits unchanged a little later is
+/// read out of the sender's memory. So nothing has to run at the sender. Any thread may call, but for open().
 class Fetching {
  public:
   /// The packed bytes lie at address `data` of world rank `rank`, which is `probe`'s process: can_read().
   Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data);
 
-  /// Whether transport partition `t` of `epoch` was fetched to `landing`, by this call at the latest. Throws Error, but
-  /// not where the sender's process has ended.
-  bool fetched(std::int32_t t, Epoch epoch, std::byte* landing) {
+  /// The receiver opens `epoch`.
+  void open(Epoch epoch);
+  /// Whether transport partition `t` of `epoch` was fetched to where `arrivals` land, by this call at the latest.
+  /// Throws Error, again and again, but not where the sender's process has ended.
+  bool fetched(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
     if (has(t, epoch)) return true;
     if (!board_.holds(epoch)) return false;
-    look(epoch, landing);
+    look(t, epoch, arrivals);
     return has(t, epoch);
   }
 
@@ -37,13 +42,18 @@ class Fetching {
   /// So long a set of partitions may wait without another joining it, and so long it may wait in all.
   static constexpr std::chrono::microseconds patience{3};
   static constexpr std::chrono::microseconds longest_wait{40};
+  /// Who looks more seldom stays that long in a look.
+  static constexpr std::chrono::microseconds seldom{20};
+  /// A look copies one transport partition, and more up to here.
+  static constexpr std::int64_t bytes_a_look = 128 * kib;
 
   bool has(std::int32_t t, Epoch epoch) const {
     return fetched_[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
   }
-  void look(Epoch epoch, std::byte* landing);
+  void look(std::int32_t t, Epoch epoch, Arrivals& arrivals);
   std::uint64_t what_waits(Epoch epoch) const;
   bool waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_point now);
+  bool outlasts_patience(std::uint64_t waiting, std::int32_t t, Epoch epoch, Arrivals& arrivals) const;
   void fetch(Epoch epoch, std::byte* landing);
   void fetch_run(Range run, Epoch epoch, std::byte* landing);
 
@@ -54,8 +64,10 @@ class Fetching {
   std::uint64_t data_;
   std::shared_ptr<const RemoteProcess> sender_;  ///< from the first fetch on: it takes a descriptor
   std::vector<std::atomic<Epoch>> fetched_;      ///< per transport partition: the last epoch in which it was
-  std::atomic<bool> looking_{false};             ///< one thread looks; what follows is its own
-  Clock::time_point next_look_;
+  Epoch open_ = no_epoch;
+  std::atomic<bool> looking_{false};  ///< one thread looks; what follows is its own
+  std::exception_ptr failure_;        ///< what was claimed and could not be read is moved by nobody else
+  Clock::time_point last_look_;
   std::uint64_t seen_ = 0;  ///< what waited at the last look, as a number; 0: nothing
   Epoch seen_epoch_ = no_epoch;
   Clock::time_point seen_since_;

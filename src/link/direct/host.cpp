@@ -74,8 +74,8 @@ std::unique_ptr<Puts> HostSender::make_puts(const Plan& plan, const std::byte* d
   return nullptr;
 }
 
-HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer,
-                           Way way)
+HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
+                           const Offer& offer, Way way)
     : context_(context),
       endpoint_(endpoint),
       way_(way),
@@ -83,7 +83,7 @@ HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, con
           context.host_memory.import(endpoint.peer, offer.words, sender_words_bytes(offer.held_partitions)))),
       block_(context.host_memory, block_bytes(way, plan)),
       arrivals_(make_arrivals(plan, offer)),
-      fetching_(make_fetching(plan, offer)) {}
+      fetching_(make_fetching(plan, transfers, offer)) {}
 
 std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Offer& offer) {
   std::byte* const block = block_.address();
@@ -101,7 +101,9 @@ std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Of
   return nullptr;
 }
 
-std::unique_ptr<Fetching> HostReceiver::make_fetching(const Plan& plan, const Offer& offer) const {
+std::unique_ptr<Fetching> HostReceiver::make_fetching(const Plan& plan, std::int32_t transfers,
+                                                      const Offer& offer) const {
+  if (transfers == plan.transport_partitions()) return nullptr;  // nothing waits
   // Where one side is staged, the plan is cut otherwise than the sender's partitions are.
   if (offer.held_partitions != plan.send_partitions() || endpoint_.peer == context_.world.rank()) return nullptr;
   if (!can_read(offer.probe, offer.data, plan.total_bytes())) return nullptr;

@@ -57,12 +57,17 @@ class HostSender final : public Sender {
 
 class HostReceiver final : public Receiver {
  public:
-  HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, const Offer& offer, Way way);
+  /// `transfers`: in how many all of it travels where it is complete together.
+  HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
+               const Offer& offer, Way way);
 
   wire::Bytes answer() override;
 
   // Pairs with the load in HostSender::has_opened.
-  void open(Epoch epoch) override { EpochWord(words_.credit).store(epoch, std::memory_order_release); }
+  void open(Epoch epoch) override {
+    if (fetching_ != nullptr) fetching_->open(epoch);
+    EpochWord(words_.credit).store(epoch, std::memory_order_release);
+  }
   bool arrived(std::int32_t t, Epoch epoch) override { return arrivals_->arrived(t, epoch) || fetched(t, epoch); }
   std::int64_t first_missing(Range run, Epoch epoch) override {
     std::int64_t t = arrivals_->first_missing(run, epoch);
@@ -75,9 +80,9 @@ class HostReceiver final : public Receiver {
 
  private:
   std::unique_ptr<Arrivals> make_arrivals(const Plan& plan, const Offer& offer);
-  std::unique_ptr<Fetching> make_fetching(const Plan& plan, const Offer& offer) const;
+  std::unique_ptr<Fetching> make_fetching(const Plan& plan, std::int32_t transfers, const Offer& offer) const;
   bool fetched(std::int64_t t, Epoch epoch) {
-    return fetching_ != nullptr && fetching_->fetched(static_cast<std::int32_t>(t), epoch, arrivals_->landing(epoch));
+    return fetching_ != nullptr && fetching_->fetched(static_cast<std::int32_t>(t), epoch, *arrivals_);
   }
 
   Context context_;
