@@ -62,11 +62,12 @@ PARTITA_DEVICE_INLINE bool await_message(MessageState& state, const MessageEnds&
   constexpr partita_u32 polls_per_look_aside = 64;
   if (state.over == state.epoch || state.moves == state.epoch) return false;
   const Epoch epoch = state.epoch;
+  if (!waits) return device::look_once(state, ends, epoch) == Look::moves;
   bool asked = false;
   partita_u64 begin = 0;  // 0: it does not wait yet
   for (partita_u32 polls = 1;; ++polls) {
     const Look found = device::look_at_message(state, ends, epoch, asked);
-    if (found != Look::not_yet || !waits) return found == Look::moves;
+    if (found != Look::not_yet) return found == Look::moves;
     device::relax();
     if (polls % polls_per_look_aside != 0) continue;
     const partita_u64 now = device::now_ns();

@@ -24,7 +24,7 @@ constexpr partita_u64 limit_ns = 20'000'000'000;
 class Message {
  public:
   explicit Message(Epoch before, bool ready = false) {
-    words_of_sender = {before, before, 0, 0};
+    words_of_sender = {before, before, 0, 0, 0};
     words_of_receiver.pushed = before;
     for (memory::StreamMessage* const side : {&send, &receive}) {
       side->state.epoch = side->state.moves = side->state.over = before;
@@ -228,12 +228,14 @@ TEST(DeviceMessages, old_words_are_cleared_now_and_then) {
   constexpr Epoch clearing = 1U << 24;
   {
     Message message(clearing - 1);
-    message.words_of_receiver.offered = message.words_of_sender.will_pull = message.words_of_sender.yielded = 123;
+    message.words_of_receiver.offered = message.words_of_sender.will_pull = 123;
+    message.words_of_sender.yielded = message.words_of_sender.pulls = 123;
     Message::run(message.receive, MessageStep::start);
     Message::run(message.send, MessageStep::start);  // pushes
     EXPECT_EQ(message.words_of_receiver.offered, no_epoch);
     EXPECT_EQ(message.words_of_sender.will_pull, no_epoch);
     EXPECT_EQ(message.words_of_sender.yielded, no_epoch);
+    EXPECT_EQ(message.words_of_sender.pulls, no_epoch);
   }
 }
 
@@ -306,11 +308,11 @@ TEST(DeviceMessages, kernels_that_ask_on_both_sides_move_each_once) {
     side->ends.size_bytes = sizeof sent;
   }
   std::atomic<int> wrong{0};
-  const auto run_side = [&](memory::StreamMessage& side, const auto& before, const auto& is_right) {
+  const auto run_side = [&](memory::StreamMessage& side, int seed, const auto& before, const auto& is_right) {
     device::CpuBlock block(threads);
     const MPIX_Completion completion = message.completion(side);
     const auto run_thread = [&](partita_u32 rank) {
-      Random random(3, 0);  // all threads of the block draw the same
+      Random random(static_cast<std::uint64_t>(seed));  // all threads of the block draw the same
       for (int i = 1; i <= epochs; ++i) {
         if (rank == 0) {
           before(i);
@@ -337,9 +339,9 @@ TEST(DeviceMessages, kernels_that_ask_on_both_sides_move_each_once) {
     for (partita_u32 rank = 1; rank < threads; ++rank) others.emplace_back(run_thread, rank);
     run_thread(0);
   };
-  std::jthread sender([&] { run_side(message.send, [&](int i) { sent.fill(i); }, [](int) { return true; }); });
+  std::jthread sender([&] { run_side(message.send, 3, [&](int i) { sent.fill(i); }, [](int) { return true; }); });
   run_side(
-      message.receive, [&](int) { received.fill(-1); },
+      message.receive, 4, [&](int) { received.fill(-1); },
       [&](int i) { return std::ranges::all_of(received, [i](int each) { return each == i; }); });
   sender.join();
   EXPECT_EQ(wrong, 0);
@@ -364,6 +366,115 @@ TEST(DeviceMessages, a_kernel_hears_why_an_epoch_is_never_complete) {
     Message::run(message.send, MessageStep::start);
     EXPECT_EQ(complete(message.completion(message.receive)), 1) << "what has come is complete all the same";
     EXPECT_EQ(complete_block(message.completion(message.receive)), 1);
+  }
+}
+
+/// Both sides want to move a message, and the receiver has not said yet who does. A sender that has said what it wants
+/// is still there when the answer comes, since a receiver that yields waits for it.
+enum class Answer : std::uint8_t { yields, pulls, released };
+void meet_in_a_look(Answer answer, bool in_kernel) {
+  Message message(41);
+  message.sent = 7;
+  Message::run(message.send, MessageStep::start);
+  Message::run(message.receive, MessageStep::start);
+  message.words_of_sender.will_pull = 42;
+  std::atomic<bool> back{false};
+  int flag = -1, code = -1;
+  std::thread sender([&] {
+    if (in_kernel) {
+      code = MPIX_Completed_block(message.completion(message.send), &flag);
+    } else {
+      Message::run(message.send, MessageStep::look);
+    }
+    back = true;
+  });
+  while (device::seen(message.words_of_receiver.will_push) != 42) idle_for(1);
+  idle_for(10'000);
+  EXPECT_FALSE(back) << "it owes a move";
+  if (answer == Answer::yields) device::tell(message.words_of_sender.yielded, 42);
+  if (answer == Answer::pulls) device::tell(message.words_of_sender.pulls, 42);
+  if (answer == Answer::released) device::tell(message.send.state.released, 1);
+  sender.join();
+  EXPECT_EQ(message.received, answer == Answer::yields ? 7U : 0U);
+  if (in_kernel) {
+    EXPECT_EQ(flag, answer == Answer::yields ? 1 : 0);
+    EXPECT_EQ(code, answer == Answer::released ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_SUCCESS);
+  }
+}
+
+TEST(DeviceMessages, a_sender_that_looks_hears_whether_it_is_to_move) {
+  for (const Answer answer : {Answer::yields, Answer::pulls, Answer::released}) {
+    for (const bool in_kernel : {true, false}) meet_in_a_look(answer, in_kernel);
+  }
+}
+
+/// So a sender that looks does not stand there until all has been copied.
+TEST(DeviceMessages, a_receiver_says_that_it_pulls_before_it_does) {
+  Message message(41);
+  Message::run(message.send, MessageStep::start);
+  Message::run(message.receive, MessageStep::start);
+  memory::RunMessages decides = Message::launch_of(message.receive, MessageStep::wait, 1);
+  decides.stage = memory::MessageStage::decide;
+  memory::run_messages(decides, 0);
+  EXPECT_EQ(message.words_of_sender.pulls, 42U);
+  EXPECT_EQ(complete_block(message.completion(message.send)), 0);
+  decides.stage = memory::MessageStage::move;
+  memory::run_messages(decides, 0);
+  EXPECT_EQ(complete_block(message.completion(message.send)), 1);
+}
+
+/// One look of each side and one wait of either, whichever comes when: nothing else is needed.
+TEST(DeviceMessages, one_look_of_the_sender_leaves_no_receiver_behind) {
+  constexpr int epochs = repetitions(2'000, 200);
+  Message message(41);
+  std::barrier both(2);
+  std::thread sender([&] {
+    for (int i = 1; i <= epochs; ++i) {
+      message.sent = static_cast<std::uint64_t>(i);
+      Message::run(message.send, MessageStep::start);
+      both.arrive_and_wait();
+      both.arrive_and_wait();
+      Message::run(message.send, MessageStep::look);
+      both.arrive_and_wait();  // behind the receiver's wait
+      Message::run(message.send, MessageStep::wait);
+    }
+  });
+  int wrong = 0;
+  for (int i = 1; i <= epochs; ++i) {
+    both.arrive_and_wait();
+    Message::run(message.receive, MessageStep::start);
+    both.arrive_and_wait();
+    Message::run(message.receive, MessageStep::wait);
+    wrong += message.received == static_cast<std::uint64_t>(i) ? 0 : 1;
+    both.arrive_and_wait();
+  }
+  sender.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(message.report.fault, 0U);
+}
+
+/// As of any other struct: what a thread wrote before the call, the others of its block see behind it.
+TEST(DeviceMessages, a_call_of_a_block_is_a_barrier_where_there_is_no_message) {
+  constexpr int threads = 3;
+  for (const partita_u32 origin : {partita_u32{PARTITA_PREQUEST_NOBODY}, partita_u32{0}}) {
+    MPIX_Completion completion{};
+    completion.origin = origin;
+    device::CpuBlock block(threads);
+    std::atomic<int> here{0}, early{0};
+    const auto run_thread = [&](partita_u32 rank) {
+      const device::CpuBlockThread joined(block, rank);
+      for (int i = 1; i <= 100; ++i) {
+        int flag = 0;
+        ++here;
+        MPIX_Completed_block(completion, &flag);
+        if (here < i * threads) ++early;
+      }
+    };
+    {
+      std::vector<std::jthread> all;
+      for (partita_u32 rank = 0; rank < threads; ++rank) all.emplace_back(run_thread, rank);
+    }
+    EXPECT_EQ(early, 0);
   }
 }
 

@@ -7,8 +7,10 @@
 //
 // Who of the two moves it is settled as by Dekker: each says what it wants and then looks at what the other wants, both
 // in one order of all, so that of two that want at a time one at least finds the other. The receiver yields where it
-// does. The sender then waits to hear which it was: that the receiver has yielded, or pulled, which is under way then.
-// No atomic exchange goes to a peer's memory, which not every bus between GPUs has.
+// does. The sender then waits to hear which it was: that the receiver has yielded, or pulls, both of which the same
+// thread says right behind its look. A sender that only looks waits for that, too: a receiver that has yielded never
+// pulls, and would wait for the sender's next look. It does not wait for the end of the pull, which may need room on a
+// GPU that the sender's kernel fills. No atomic exchange goes to a peer's memory, which not every bus between GPUs has.
 #pragma once
 
 #include <partita/device/completion.h>
@@ -48,9 +50,9 @@ PARTITA_DEVICE_INLINE Look look_at_receive(const MessageEnds& ends, Epoch epoch,
   if (seen(own.pushed) == epoch) return Look::over;
   if (asked || seen(own.offered) != epoch) return Look::not_yet;
   asked = true;
-  if (!both_want(ends.sender->will_pull, own.will_push, epoch)) return Look::moves;
-  tell(ends.sender->yielded, epoch);
-  return Look::not_yet;
+  const bool yields = both_want(ends.sender->will_pull, own.will_push, epoch);
+  tell(yields ? ends.sender->yielded : ends.sender->pulls, epoch);
+  return yields ? Look::not_yet : Look::moves;
 }
 PARTITA_DEVICE_INLINE Look look_at_send(const MessageEnds& ends, Epoch epoch, bool& asked) {
   SenderWords& own = *ends.sender;
@@ -67,6 +69,17 @@ PARTITA_DEVICE_INLINE Look look_at_message(MessageState& state, const MessageEnd
   if (found == Look::moves) set(state.moves, epoch);
   return found;
 }
+/// Of a side that may not come back for long. A sender that both sides' wishes have met leaves when it has the
+/// receiver's answer, which is soon there, or when nobody is to wait any longer.
+PARTITA_DEVICE_INLINE Look look_once(MessageState& state, const MessageEnds& ends, Epoch epoch) {
+  bool asked = false;
+  for (;; relax()) {
+    const Look found = look_at_message(state, ends, epoch, asked);
+    if (found != Look::not_yet || !asked || ends.sends == 0) return found;
+    if (seen(ends.sender->pulls) == epoch) return Look::not_yet;
+    if (WordOfSystem(state.released).load(order::memory_order_relaxed) != 0) return Look::not_yet;
+  }
+}
 
 /// Words that are compared for equality would be taken for those of the same number, when epochs have gone round: what
 /// a push leaves old is cleared now and then. Nobody else stores those words in this epoch any more, or to any harm.
@@ -76,6 +89,7 @@ PARTITA_DEVICE_INLINE void forget_old(const MessageEnds& ends, Epoch epoch) {
   tell(ends.receiver->offered, no_epoch);
   tell(ends.sender->will_pull, no_epoch);
   tell(ends.sender->yielded, no_epoch);
+  tell(ends.sender->pulls, no_epoch);
 }
 
 /// One thread, behind a barrier of those that have moved the message: both sides' words of its end say so.
@@ -125,15 +139,17 @@ PARTITA_DEVICE_INLINE partita_u32 look_for_block(StreamMessage& message) {
   MessageState& state = message.state;
   if (const int code = code_of_fault(state)) return static_cast<partita_u32>(code) << 8;
   const Epoch epoch = state.epoch;
-  bool asked = false;
-  const Look found = state.over == epoch ? Look::over : look_at_message(state, message.ends, epoch, asked);
+  const Look found = state.over == epoch ? Look::over : look_once(state, message.ends, epoch);
   if (found != Look::not_yet) return static_cast<partita_u32>(found);
   return static_cast<partita_u32>(code_of_release(state)) << 8;
 }
 
 /// All threads of one block, between the start of the epoch and its wait.
 PARTITA_DEVICE_INLINE int completed_block(const Partita_Completion& completion, int* flag) {
-  if (completion.origin != PARTITA_PREQUEST_MADE) return completed_without_message(completion.origin, flag);
+  if (completion.origin != PARTITA_PREQUEST_MADE) {
+    block_barrier();
+    return completed_without_message(completion.origin, flag);
+  }
   StreamMessage& message = *static_cast<StreamMessage*>(completion.message);
   const partita_u32 found = block_broadcast(block_rank() == 0 ? look_for_block(message) : 0);
   if (found == static_cast<partita_u32>(Look::moves)) {

@@ -14,6 +14,7 @@ struct SenderWords {
   Epoch pulled;     ///< the message has been copied: the send buffer may be written again
   Epoch will_pull;  ///< the receiver wants to, unless the sender wants to push
   Epoch yielded;    ///< the sender wants to, and may
+  Epoch pulls;      ///< the receiver wanted to, and does
 };
 
 /// In the receiver's GPU memory; the sender's stream stores them, and the receiver's own `pushed` where it has pulled.
