@@ -169,9 +169,11 @@ MPIX_Device inline int MPIX_Pbcast(MPIX_Prequest prequest);
 //
 // Of a message that streams move (MPIX_Queue_completion; cpu-free-stream-triggered-mpi, section V-A). Both calls store
 // in `*flag` whether the epoch that was started last is complete, and do not wait: then the calling threads may read
-// what was received, or write again what was sent. They come behind the start of the epoch, in its stream or ordered
-// with it by events; where no epoch was started yet, the flag is 1, and so it is behind a start that has failed, which
-// MPIX_Queue_wait tells and which starts none. Each may return
+// what was received, or write again what was sent. They come behind an MPIX_Enqueue_start in a queue whose stream is of
+// the request's GPU, in that stream or ordered with it by events. Nothing orders them behind any other start: there
+// they may tell of the epoch before. Where no epoch was started yet, the flag is 1, and so it is behind a start that
+// has failed, which MPIX_Queue_wait tells and which starts none. A kernel that asks in a loop has no limit of its own:
+// PARTITA_TIMEOUT does not end it while the peer lives but never starts. Each may return
 //   PARTITA_DEVICE_ERR_FREED    the struct is cleared or was never made
 //   PARTITA_DEVICE_ERR_TIMEOUT  a wait of the request passed PARTITA_TIMEOUT, in this epoch or an earlier one
 //   PARTITA_DEVICE_ERR_ABORTED  the epoch will never be complete: the peer or the GPU is lost, or an error gave the

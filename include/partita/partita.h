@@ -407,7 +407,8 @@ PARTITA_EXPORT int Partita_Enqueue_waitall(Partita_Queue queue, int count, Parti
 /** What the program's own kernels ask by whether the epoch of `request` that was started last is complete
  *  (cpu-free-stream-triggered-mpi, section V-A): a small struct with the addresses of two words in the memory of the
  *  request's GPU, passed to kernels by value, any number of times (MPIX_Completed in partita/device.cuh). `request` is
- * a matched ordinary send or receive that streams move; it may be enqueued. Valid until the request is freed. Local.
+ *  a matched ordinary send or receive that streams move; it may be enqueued. Kernels ask behind starts in queues whose
+ *  stream is of the request's GPU. Valid until the request is freed. Local.
  *  docs/api/Partita_Queue_completion.md. */
 PARTITA_EXPORT int Partita_Queue_completion(Partita_Request request, Partita_Completion* completion);
 

@@ -1,5 +1,5 @@
-/* What a kernel, or a stream memory operation, holds of an ordinary message that streams move: the struct behind
- * MPIX_Completion. Plain C, so that host programs pass it to their kernels by value.
+/* What a kernel holds of an ordinary message that streams move: the struct behind MPIX_Completion. Plain C, so that
+ * host programs pass it to their kernels by value.
  * docs/api/Partita_Queue_completion.md says what it is for, partita/device.cuh has the calls. */
 #ifndef PARTITA_DEVICE_COMPLETION_H
 #define PARTITA_DEVICE_COMPLETION_H
