@@ -1,4 +1,4 @@
-// The library's kernels for datatypes with gaps, launched as the library does.
+// Kernels with the same body as the library's for datatypes with gaps, launched as the library does.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// queue.pack: the bandwidth of the library's kernels for datatypes with gaps, beside a copy's.
+// queue.pack: the bandwidth of kernels as the library's for datatypes with gaps, beside a copy's.
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,12 +57,14 @@ class Packing final : public GpuMeasurement {
   Packing(Job& job, std::string name, const Case& c, std::shared_ptr<PackingArrays> arrays, Copied copied)
       : GpuMeasurement(job, std::move(name), c), arrays_(std::move(arrays)), copied_(copied) {}
 
-  /// The contents lie where the copy begins, and nothing is right where it ends.
+  /// The contents lie where the copy begins, and nothing is right where it ends. The gaps hold others, of their own.
   void prepare(std::uint64_t epoch) override {
     const PackingArrays& all = *arrays_;
+    gpu::poison(PackingArrays::region(all.gapped), epoch, stream_.get());
+    gpu::fill(PackingArrays::region(all.second), of_gaps(epoch), stream_.get());
+    all.copy_rows(gaps(), all.rows.stride_bytes, all.second.data(), all.rows.length_bytes, stream_.get());
     gpu::fill(PackingArrays::region(all.first), epoch, stream_.get());
     gpu::poison(PackingArrays::region(all.second), epoch, stream_.get());
-    gpu::poison(PackingArrays::region(all.gapped), epoch, stream_.get());
     if (copied_ == Copied::packed) {
       all.copy_rows(all.gapped.data(), all.rows.stride_bytes, all.first.data(), all.rows.length_bytes, stream_.get());
     }
@@ -73,7 +75,10 @@ class Packing final : public GpuMeasurement {
     if (copied_ == Copied::unpacked) {
       all.copy_rows(all.second.data(), all.rows.length_bytes, all.gapped.data(), all.rows.stride_bytes, stream_.get());
     }
-    return compare_region(PackingArrays::region(all.second), epoch);
+    if (!compare_region(PackingArrays::region(all.second), epoch)) return false;
+    if (copied_ != Copied::unpacked) return true;
+    all.copy_rows(all.second.data(), all.rows.length_bytes, gaps(), all.rows.stride_bytes, stream_.get());
+    return compare_region(PackingArrays::region(all.second), of_gaps(epoch));
   }
   double sample(const Round& round) override {
     stream_.synchronize();
@@ -84,6 +89,10 @@ class Packing final : public GpuMeasurement {
   }
 
  private:
+  static std::uint64_t of_gaps(std::uint64_t epoch) { return ~epoch; }
+  /// The first one: each has the length of the row before it.
+  std::byte* gaps() const { return arrays_->gapped.data() + arrays_->rows.length_bytes; }
+
   void copy() const {
     const PackingArrays& all = *arrays_;
     switch (copied_) {
