@@ -6,8 +6,9 @@ figures that no single job has.
                         [--gpus N] [--mpirun "mpirun -n {ranks}"] [--jobs 5] [--bind auto|none] [--samples N] [--boards 512K:128M]
 
 Each number of ranks has its jobs of `queue.fig6` (a step by the bytes of the whole board) and `queue.fig8` (by the bytes of an edge);
-the first number is 1. --gpus says how many GPUs the ranks have together, one each if nothing is said: more ranks share them, evenly,
-under NVIDIA's multi-process service, which the caller starts. Into the folder come the jobs' JSON files and
+the first number is 1. All ranks are on one host and see all GPUs that they have: those that the jobs report, or with --gpus N the first
+N of them, by CUDA_VISIBLE_DEVICES. More ranks than GPUs share them, evenly, under NVIDIA's multi-process service, which the caller
+starts. Into the folder come the jobs' JSON files and
 
   queue-fig6.csv    time of a step where each rank has a GPU, a case a number of ranks: what is compared are modes at equal ranks
   queue-fig7.csv    the same of all numbers of ranks, a case a number of ranks and of those on a GPU
@@ -19,6 +20,8 @@ and a table of what is to be reached (goals.csv)."""
 import argparse
 import collections
 import copy
+import json
+import os
 import pathlib
 import statistics
 import sys
@@ -52,6 +55,38 @@ def ranks_a_gpu(ranks, gpus):
     return max(1, ranks // gpus)
 
 
+def environment_with(gpus):
+    """In which programs see so many GPUs, of those that they would see; None: as it is."""
+    if gpus is None:
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = [str(number) for number in range(gpus)] if visible is None else [name for name in visible.split(",") if name]
+    if len(devices) < gpus:
+        raise Failure(f"--gpus {gpus}: CUDA_VISIBLE_DEVICES={visible} has {len(devices)}")
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(devices[:gpus])}
+
+
+class Gpus:
+    """How many all ranks have: `count`, None until a job has told."""
+
+    def __init__(self, options):
+        self.ranks, self.asked = options.ranks, options.gpus is not None
+        self.count = options.gpus
+
+    def check(self, file):
+        """Of a job that has ended well."""
+        seen = json.loads(file.read_text()).get("machine", {}).get("gpus", 0)
+        if seen < 1:
+            raise Failure(f"{file.name} does not tell how many GPUs its ranks see")
+        if self.count is None:
+            self.count = seen
+            for ranks in self.ranks:
+                ranks_a_gpu(ranks, seen)
+        if seen != self.count:
+            expected = f"--gpus {self.count}" if self.asked else f"{self.count}, as of the first job"
+            raise Failure(f"{file.name}: its ranks see {seen} GPUs each; expected is {expected}")
+
+
 def ranks_shown(ranks):
     return "1 rank" if ranks == 1 else f"{ranks} ranks"
 
@@ -66,17 +101,22 @@ def planned_runs(options, ranks):
 def comparison_on(parser, options, ranks):
     own = copy.copy(options)
     own.mpirun = options.mpirun.replace("{ranks}", str(ranks))
-    return comparison.Comparison(parser, own, cores=gpu_measure.CORES_A_RANK, limit_s=RUN_LIMIT_S, ranks=ranks)
+    return comparison.Comparison(parser, own, cores=gpu_measure.CORES_A_RANK, limit_s=RUN_LIMIT_S, ranks=ranks,
+                                 environment=environment_with(options.gpus))
 
 
 def measure(parser, options):
     """A Measured of each number of ranks, and the commands of the runs that failed. All runs are made once before any is made again."""
     planned = [(ranks, comparison_on(parser, options, ranks), planned_runs(options, ranks)) for ranks in options.ranks]
-    failed = []
+    gpus, failed = Gpus(options), []
     for job in range(1, options.jobs + 1):
         for _, jobs, runs in planned:
-            failed += [run for run in runs if not jobs.measure(run, job)]
-    measured = [Measured(ranks, ranks_a_gpu(ranks, options.gpus),
+            for run in runs:
+                if jobs.measure(run, job):
+                    gpus.check(jobs.file_of(run, job))
+                else:
+                    failed.append(run)
+    measured = [Measured(ranks, ranks_a_gpu(ranks, gpus.count or ranks),
                          {run.name: [job for number in range(1, options.jobs + 1) for job in read(jobs.file_of(run, number))]
                           for run in runs if run not in failed}) for ranks, jobs, runs in planned]
     return measured, [jobs.shown_command(run) for _, jobs, runs in planned for run in runs if run in failed]
@@ -157,7 +197,7 @@ def parse_arguments():
     parser.add_argument("--program", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--ranks", type=ranks_list, required=True)
-    parser.add_argument("--gpus", type=comparison.positive)
+    parser.add_argument("--gpus", type=comparison.positive, help="that all ranks have; without, as many as they see")
     comparison.add_options(parser)
     parser.set_defaults(mpirun="mpirun -n {ranks}")
     parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
@@ -165,10 +205,10 @@ def parse_arguments():
     options = parser.parse_args()
     if "{ranks}" not in options.mpirun:
         parser.error(f"--mpirun '{options.mpirun}' does not say where the number of ranks goes: {{ranks}}")
-    options.gpus = options.gpus or options.ranks[-1]
     try:
+        environment_with(options.gpus)
         for ranks in options.ranks:
-            ranks_a_gpu(ranks, options.gpus)
+            ranks_a_gpu(ranks, options.gpus or ranks)
     except Failure as failure:
         parser.error(str(failure))
     return parser, options
@@ -177,7 +217,10 @@ def parse_arguments():
 def main():
     parser, options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    measured, failed = measure(parser, options)
+    try:
+        measured, failed = measure(parser, options)
+    except Failure as failure:
+        parser.error(str(failure))
     made = figures(measured)
     for name, figure in made.items():
         (options.output / f"{name}.csv").write_text(to_csv(figure), encoding="utf-8")

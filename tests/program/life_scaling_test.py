@@ -1,7 +1,7 @@
 """bench/life_scaling.py with a program that only writes down how it was started, and times that are known."""
 
 import csv
-import json
+import os
 import shlex
 import stat
 import subprocess
@@ -12,41 +12,47 @@ import pytest
 MPIRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "HYDRA build details"; exit 0; fi
 printf '%s\\n' "$*" >> {folder}/started
+echo "$CUDA_VISIBLE_DEVICES" >> {folder}/devices
 RANKS=$2; export RANKS
 while [ "$1" != {folder}/partita ]; do shift; done
 exec "$@"
 """
 
 # On R ranks a step takes 1200 / R us in mode traditional, and 1000 / R in the others, but on 4 ranks on the small board, where all take 500.
-# Job k has samples of k more and k less.
+# Job k has samples of k more and k less. Of the machine's GPUs those are seen that are visible, but by job {blind}, which sees one more.
 PARTITA = """#!{python}
 import json, os, sys
 words, ranks = sys.argv[1:], int(os.environ["RANKS"])
 seed, file = int(words[words.index("--seed") + 1]), words[words.index("--json") + 1]
 if words[1] == "queue.fig8" and ranks == {fails}:
     sys.exit(1)
+visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+gpus = {gpus} if visible is None else len(visible.split(","))
 rows = []
 for size in (512, 1024):
     for subject, us in (("traditional", 1200), ("queue-regular", 1000), ("graph-ready", 1000), ("sweeps-alone", 600)):
         step = 500 if ranks == 4 and size == 512 else us / ranks
         rows.append(dict(bytes=size, partitions=1, subject=subject, reference="traditional", samples=[step - seed, step + seed]))
-json.dump({{"benchmark": words[1], "unit": "us", "rows": rows, "revision": "abc", "machine": {{"mpi": "Some MPI"}}}}, open(file, "w"))
+json.dump({{"benchmark": words[1], "unit": "us", "rows": rows, "revision": "abc", "machine": {{"mpi": "Some MPI", "gpu": "Some GPU", "gpus": gpus + (seed == {blind})}}}}, open(file, "w"))
 """
 
 
 class Measured:
-    def __init__(self, sources, folder, *words, fails=0):
+    def __init__(self, sources, folder, *words, fails=0, gpus=4, blind=0, visible=None):
         self.output = folder / "results"
-        for name, text in (("mpirun", MPIRUN.format(folder=folder)), ("partita", PARTITA.format(python=sys.executable, fails=fails))):
+        for name, text in (("mpirun", MPIRUN.format(folder=folder)), ("partita", PARTITA.format(python=sys.executable, fails=fails, gpus=gpus, blind=blind))):
             program = folder / name
             program.write_text(text)
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        environment |= {"CUDA_VISIBLE_DEVICES": visible} if visible is not None else {}
         self.ended = subprocess.run(
             [sys.executable, "-B", sources / "bench/life_scaling.py", "--program", folder / "partita", "--output", self.output,
              "--mpirun", f"{folder}/mpirun -n {{ranks}}", "--jobs", "2", *words],
-            capture_output=True, text=True, check=False, timeout=60)
+            capture_output=True, text=True, check=False, timeout=60, env=environment)
         started = folder / "started"
         self.started = [shlex.split(line) for line in started.read_text().splitlines()] if started.exists() else []
+        self.devices = set((folder / "devices").read_text().splitlines()) if started.exists() else set()
 
     def rows(self, name):
         lines = (self.output / f"{name}.csv").read_text().splitlines()
@@ -89,9 +95,30 @@ def test_the_best_number_of_ranks_is_that_of_the_largest_mean_speed_up_over_one_
 
 
 def test_ranks_that_share_gpus_stand_in_a_figure_of_their_own(scaled):
-    measured = scaled("--ranks", "1,2,4", "--gpus", "2")
-    assert {row["case"] for row in measured.rows("queue-fig6")} == {"1 rank", "2 ranks"}
-    assert {row["case"] for row in measured.rows("queue-fig7")} == {"1 rank, 1 a GPU", "2 ranks, 1 a GPU", "4 ranks, 2 a GPU"}
+    for words, gpus in ((["--gpus", "2"], 4), ([], 2)):
+        measured = scaled("--ranks", "1,2,4", *words, gpus=gpus)
+        assert measured.ended.returncode == 0, measured.ended.stderr
+        assert {row["case"] for row in measured.rows("queue-fig6")} == {"1 rank", "2 ranks"}
+        assert {row["case"] for row in measured.rows("queue-fig7")} == {"1 rank, 1 a GPU", "2 ranks, 1 a GPU", "4 ranks, 2 a GPU"}
+
+
+@pytest.mark.parametrize("words, visible, seen", [(["--gpus", "2"], None, "0,1"), (["--gpus", "1"], "3,GPU-5e,1", "3"), ([], None, ""),
+                                                  ([], "3,1", "3,1")])
+def test_ranks_see_as_many_gpus_as_they_are_to_have(scaled, words, visible, seen):
+    measured = scaled("--ranks", "1,2", *words, visible=visible)
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert measured.devices == {seen}
+
+
+@pytest.mark.parametrize("words, more, sentence", [
+    (["--ranks", "1,2", "--gpus", "2"], {"blind": 2}, "queue-fig6-1-ranks-2.json: its ranks see 3 GPUs each; expected is --gpus 2"),
+    (["--ranks", "1,2"], {"blind": 2}, "see 5 GPUs each; expected is 4, as of the first job"),
+    (["--ranks", "1,2"], {"gpus": 0}, "queue-fig6-1-ranks-1.json does not tell how many GPUs"),
+    (["--ranks", "1,3"], {"gpus": 2}, "3 ranks do not divide evenly over 2 GPUs")])
+def test_jobs_that_have_other_gpus_are_no_figure(scaled, words, more, sentence):
+    measured = scaled(*words, **more)
+    assert measured.ended.returncode == 2 and sentence in measured.ended.stderr, measured.ended.stderr
+    assert not list(measured.output.glob("*.csv"))
 
 
 def test_what_was_measured_is_judged(scaled):
@@ -110,8 +137,9 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(scaled):
 
 
 @pytest.mark.parametrize("words, sentence", [(["--ranks", "2,4"], "from 1 on"), (["--ranks", "1,2,3", "--gpus", "2"], "do not divide evenly"),
-                                             (["--ranks", "1,2", "--mpirun", "mpirun -n 2"], "{ranks}")])
+                                             (["--ranks", "1,2", "--mpirun", "mpirun -n 2"], "{ranks}"),
+                                             (["--ranks", "1,2", "--gpus", "3"], "CUDA_VISIBLE_DEVICES=0,1 has 2")])
 def test_wrong_options_are_refused_before_anything_is_measured(scaled, words, sentence):
-    measured = scaled(*words)
+    measured = scaled(*words, visible="0,1")
     assert measured.ended.returncode == 2 and sentence in measured.ended.stderr, measured.ended.stderr
     assert not measured.started
