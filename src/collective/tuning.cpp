@@ -38,20 +38,20 @@ constexpr std::pair<Kind, const char*> of_schedules[] = {
 constexpr std::int64_t KiB = 1024;
 
 /// Kernels: from so many bytes of a block on, buffers take less time than packets, or than two shots of them.
-/// Packets are twice as many bytes; in buffers ranks wait for each other twice, which takes the longer the more ranks
-/// there are. Measured on 2 and 4 GPUs: docs/measurements/h100-2-gpus and h100-4-gpus.
+/// Packets are twice as many bytes, to each rank; in buffers ranks wait for each other twice. Measured on 2 and 4 GPUs:
+/// docs/measurements/h100-2-gpus and h100-4-gpus.
 struct FromBuffers {
   Kind kind;
   std::int64_t (*from_bytes)(std::int64_t ranks);
 };
 constexpr std::int64_t reduce_scatter_in_buffers_from(std::int64_t ranks) {
-  return 900 * KiB * ranks / (ranks - 1);
+  return 1100 * KiB / (ranks - 1);
 }
 constexpr FromBuffers in_buffers[] = {
-    {Kind::bcast, [](std::int64_t ranks) { return 1024 * KiB / (ranks - 1); }},
-    {Kind::allgather, [](std::int64_t ranks) { return 512 * KiB * ranks / (ranks - 1); }},
-    {Kind::alltoall, [](std::int64_t ranks) { return 800 * KiB * ranks / (ranks - 1); }},
-    {Kind::allreduce, [](std::int64_t ranks) { return (ranks == 2 ? 1024 : 1536) * KiB; }},
+    {Kind::bcast, [](std::int64_t ranks) { return 700 * KiB / (ranks - 1); }},
+    {Kind::allgather, [](std::int64_t ranks) { return 560 * KiB / (ranks - 1); }},
+    {Kind::alltoall, [](std::int64_t ranks) { return 1150 * KiB / (ranks - 1); }},
+    {Kind::allreduce, [](std::int64_t ranks) { return (ranks == 2 ? 640 : 512) * KiB; }},
     {Kind::reduce_scatter, reduce_scatter_in_buffers_from},
     {Kind::reduce_scatter_block, reduce_scatter_in_buffers_from},
 };

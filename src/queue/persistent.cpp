@@ -84,8 +84,8 @@ Partita_Completion PersistentRequest::completion() const {
   if (by_stream() != nullptr) return by_stream()->completion();
   if (!carried_->message().null_peer()) {
     throw Error(ErrorClass::request,
-                "kernels cannot ask whether the message is complete, as hosts move it: {}. Kernels behind "
-                "Enqueue_wait in the stream find it complete. {}",
+                "kernels cannot ask whether it is complete, as hosts move it; behind Enqueue_wait in the stream they "
+                "find it so: {}. {}",
                 what_streams_move, explain());
   }
   Partita_Completion to_nobody{};

@@ -19,7 +19,7 @@ class Death:
         return self.stage
 
     def run(self, given):
-        job = Job(given, [self.stage], 3, survive=True, PARTITA_GPU_AWARE="on", PARTITA_TIMEOUT=str(FAR_TIMEOUT_S), UCX_TLS="tcp,self")
+        job = Job(given, [self.stage], 3, survive=True, PARTITA_GPU_AWARE="on", PARTITA_PEER_COLLECTIVES="65536", PARTITA_TIMEOUT=str(FAR_TIMEOUT_S), UCX_TLS="tcp,self")
         job.wait_until(lambda: all(rank in job.end_codes() for rank in OTHERS), 2 * MARGIN_S)
         return job.end_now()
 

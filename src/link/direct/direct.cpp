@@ -19,10 +19,10 @@ using direct::HostSender;
 using direct::Offer;
 using direct::Way;
 
-/// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or, into
-/// mapped memory, than waiting for a receiver that has not started.
-constexpr std::int64_t prefer_slots_bytes = 32 * kib;
-constexpr std::int64_t prefer_slots_to_mapped_bytes = 4 * kib;
+/// Up to here slots win even where the buffer can be reached: the second copy costs less than a system call, or than
+/// waiting for a receiver that has not started. Above, they win on some machines, and lose on those where a line of
+/// another core is slow to get.
+constexpr std::int64_t prefer_slots_bytes = 4 * kib;
 
 constexpr Kinds gpu_memory{memory::Kind::device};
 constexpr Movement movements[] = {{host_memory, host_memory}, {gpu_memory, gpu_memory}};
@@ -104,10 +104,8 @@ class Direct final : public Link {
   std::optional<Way> choose_way(const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
                                 const Offer& offer) const {
     const std::int64_t slot_limit = context_.settings.slot_limit_bytes;
-    const bool can_map = target_of(endpoint, context_.world.rank(), false) == Target::mapped;
-    const std::int64_t preferred_bytes = can_map ? prefer_slots_to_mapped_bytes : prefer_slots_bytes;
-    if (plan.total_bytes() <= std::min(preferred_bytes, slot_limit)) return Way::slots;
-    if (can_map) return Way::mapped;
+    if (plan.total_bytes() <= std::min(prefer_slots_bytes, slot_limit)) return Way::slots;
+    if (target_of(endpoint, context_.world.rank(), false) == Target::mapped) return Way::mapped;
     if (direct::can_reach(offer.probe)) {
       // Where ranks have to share cores the receiver's help only takes the sender's core away.
       const bool shared = direct::worth_sharing(plan.total_bytes() / transfers) && context_.world.spare_cores() >= 0;
