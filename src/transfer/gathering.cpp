@@ -65,7 +65,7 @@ void Gathering::connect(const link::Plan& plan, std::int32_t transfers, std::opt
 void Gathering::begin(bool holds, Epoch epoch) {
   epoch_ = epoch;
   if (board_) {
-    show(holds);
+    show(*board_, holds);
   } else {
     complete_.clear();
     if (holds_) left_.clear();
@@ -77,12 +77,12 @@ void Gathering::begin(bool holds, Epoch epoch) {
 }
 
 /// The receiver may be looking, for what waited in the last epoch: that has all left, so it finds nothing to claim.
-void Gathering::show(bool holds) {
-  if (holds_) board_->end();
-  if (!is_on_board_) complete_ = PartitionSet(board_->complete(), plan_.send_partitions());
+void Gathering::show(const link::HoldBoard& board, bool holds) {
+  if (holds_) board.end();
+  if (!is_on_board_) complete_ = PartitionSet(board.complete(), plan_.send_partitions());
   is_on_board_ = true;
   complete_.clear();
-  if (holds) board_->begin(epoch_);
+  if (holds) board.begin(epoch_);
 }
 
 std::vector<link::Range> Gathering::take_kept() {

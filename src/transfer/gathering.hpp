@@ -156,7 +156,7 @@ class Gathering {
     return board_ ? board_->claim(PartitionSet::word_around(t).begin, wanted, epoch_) : left_.claim(t, wanted);
   }
   std::uint64_t left(std::int64_t first) const { return board_ ? board_->left(first, epoch_) : left_.word(first); }
-  void show(bool holds);
+  void show(const link::HoldBoard& board, bool holds);
   std::uint64_t held_in(std::int64_t first) const;
   std::int64_t group_end(std::int64_t partition) const {
     return holds_ ? together_.partitions(together_.of(partition)).end

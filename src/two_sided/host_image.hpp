@@ -28,7 +28,7 @@ class GpuLane {
   enum class Work { copies, kernels };
   /// Asks a stream for what `ask(stream)` wants, and has `event` stand for it. Does not block. Throws Error.
   template <class Ask>
-  void ask(Work work, memory::Event& event, Ask ask) {
+  void ask(Work work, memory::Event& event, const Ask& ask) {
     Line& line = work == Work::copies ? copies_ : kernels_;
     const std::lock_guard lock(line.mutex);
     ask(*line.stream);

@@ -30,7 +30,7 @@ bool PeerCall::make() {
     throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
   }
   if (context_.board.has_answered()) return false;
-  const std::int64_t enough_bytes = *context_.services.from_bytes;
+  const std::int64_t enough_bytes = context_.services.from_bytes.value_or(0);  // with a board there is a number
   if (known_bytes_ && *known_bytes_ < enough_bytes) return false;
   const bool fit = is_fit();
   if (!all_agree(Question::wants, fit, fit && (known_bytes_ || most_bytes() >= enough_bytes))) return false;

@@ -38,7 +38,7 @@ struct PeerBuffer {
 /// the memory of the others, in one batch, and ends when all have ended.
 class PeerCall : private Waiting {
  public:
-  virtual ~PeerCall() = default;
+  ~PeerCall() override = default;
   PeerCall(const PeerCall&) = delete;
   PeerCall& operator=(const PeerCall&) = delete;
 

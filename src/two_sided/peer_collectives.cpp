@@ -61,7 +61,7 @@ class Making final : private Waiting {
 /// `before`: the words of another peer, of which the file is kept where this one cannot open it.
 Making::Words board_words_of(const memory::HostAddress& address, const Making::Words& before) {
   // The number of no file is -1, and the words of ranks that name nothing are 0.
-  const auto file = static_cast<std::uint64_t>(address.file.number + 1);
+  const auto file = static_cast<std::uint64_t>(std::int64_t{address.file.number} + 1);
   if (file == 0) return {0, address.segment, address.offset_bytes, before[3], before[4]};
   return {0, address.segment, address.offset_bytes, file, address.file.inode};
 }
