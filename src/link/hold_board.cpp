@@ -65,12 +65,15 @@ void HoldBoard::begin(Epoch epoch) const {
 
 void HoldBoard::end() const {
   // Before the program writes the buffer again: who has read of that finds this.
-  head(block_).holding.store(no_epoch, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  head(block_).holding.exchange(no_epoch, std::memory_order_seq_cst);
 }
 
 bool HoldBoard::holds(Epoch epoch) const {
   return head(block_).holding.load(std::memory_order_acquire) == epoch;
+}
+
+bool HoldBoard::still_holds(Epoch epoch) const {
+  return head(block_).holding.fetch_or(0, std::memory_order_acq_rel) == epoch;
 }
 
 std::int32_t HoldBoard::fetched() const {

@@ -33,6 +33,8 @@ class HoldBoard {
 
   /// Whether partitions of `epoch` may wait. Acquires what begin() released.
   bool holds(Epoch epoch) const;
+  /// Whether they still may, behind all that the caller has read before. The receiver's.
+  bool still_holds(Epoch epoch) const;
   /// Of the `bits` transport partitions from `first` on, a multiple of `bits`: those that have left in `epoch`, all
   /// where that is not the epoch.
   std::uint64_t left(std::int64_t first, Epoch epoch) const;

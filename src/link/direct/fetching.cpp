@@ -123,8 +123,7 @@ void Fetching::fetch_run(Range run, Epoch epoch, std::byte* landing) {
     throw;
   }
   // Of an epoch that was given up meanwhile, what was read may have been written since.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (!board_.holds(epoch)) return;
+  if (!board_.still_holds(epoch)) return;
   for (std::int64_t t = run.begin; t < run.end; ++t) {
     fetched_[static_cast<std::size_t>(t)].store(epoch, std::memory_order_release);
   }

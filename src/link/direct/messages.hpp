@@ -82,7 +82,7 @@ struct Answer {
     answer.plain_address = message.get<std::uint64_t>();
     answer.data = memory::read_host_address(message);
     answer.flags = memory::read_host_address(message);
-    answer.fetches = message.get<bool>();
+    answer.fetches = message.get_bool();
     message.end();
     return answer;
   }
