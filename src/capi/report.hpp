@@ -40,7 +40,7 @@ void call_handler(MPI_Comm comm, int code);
 /// Passes `code` to the error handler of `comm` (after printing the sentence, if the handler is fatal); returns it.
 int raise(MPI_Comm comm, int code);
 
-/// The same for the error handler of a window, or of a file.
+/// Calls the error handler of a window, or of a file, likewise.
 int raise_on_window(MPI_Win window, int code);
 int raise_on_file(MPI_File file, int code);
 

@@ -111,14 +111,13 @@ void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int r
   if (!begins()) return;
   check_root(root);
   takes(1, count, type);
-  Parts parts = none();
   if (is(root)) {
+    Parts parts = none();
     std::ranges::fill(parts, PeerPart{0, count});
     parts[static_cast<std::size_t>(rank_)] = {};
     reads(buffer, type, std::move(parts));
   } else if (is_valid_) {
-    parts[static_cast<std::size_t>(root)] = {0, count};
-    writes(buffer, type, std::move(parts));
+    writes(buffer, type, only(root, count));
   }
   make();
 }
@@ -129,11 +128,7 @@ void ByPeers::gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
   const bool is_in_place = is(root) && in == MPI_IN_PLACE;
   if (is_in_place) out_parts[static_cast<std::size_t>(rank_)] = {};
   if (is(root)) writes(out, out_type, std::move(out_parts));
-  if (is_valid_ && !is_in_place) {
-    Parts in_parts = none();
-    in_parts[static_cast<std::size_t>(root)] = {0, in_count};
-    reads(in, in_type, std::move(in_parts));
-  }
+  if (is_valid_ && !is_in_place) reads(in, in_type, only(root, in_count));
   make();
 }
 
@@ -143,11 +138,7 @@ void ByPeers::scatter(const void* in, Parts in_parts, MPI_Datatype in_type, void
   const bool is_in_place = is(root) && out == MPI_IN_PLACE;
   if (is_in_place) in_parts[static_cast<std::size_t>(rank_)] = {};
   if (is(root)) reads(in, in_type, std::move(in_parts));
-  if (is_valid_ && !is_in_place) {
-    Parts out_parts = none();
-    out_parts[static_cast<std::size_t>(root)] = {0, out_count};
-    writes(out, out_type, std::move(out_parts));
-  }
+  if (is_valid_ && !is_in_place) writes(out, out_type, only(root, out_count));
   make();
 }
 

@@ -98,6 +98,12 @@ class ByPeers {
   bool begins();
   bool is(int root) const { return rank_ == root; }
   Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
+  /// `count` elements from the buffer's begin for `rank`, none for others.
+  Parts only(int rank, MPI_Count count) const {
+    Parts parts = none();
+    parts[static_cast<std::size_t>(rank)] = {0, count};
+    return parts;
+  }
   Parts in_a_row(MPI_Count count) const;
   template <class Count, class Displacement>
   Parts spread(const Count counts[], const Displacement displacements[]) {

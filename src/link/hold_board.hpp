@@ -11,6 +11,18 @@
 
 namespace partita::link {
 
+/// A number that tells one set of waiting transport partitions from another; 0: none. `waiting_in(first)` has those of
+/// the 64 from `first` on, a bit each.
+template <class WaitingIn>
+std::uint64_t number_of_waiting(std::int64_t transports, WaitingIn waiting_in) {
+  std::uint64_t mixed = 0;
+  for (std::int64_t first = 0; first < transports; first += 64) {
+    const std::uint64_t waiting = waiting_in(first);
+    if (waiting != 0) mixed = (mixed ^ (waiting + static_cast<std::uint64_t>(first))) * 0x9e3779b97f4a7c15U | 1;
+  }
+  return mixed;
+}
+
 /// A view of that memory, which begins zeroed. The sender's threads add complete partitions to it; whoever lets a
 /// transport partition leave, a thread of the sender's or the receiver, claims it first, for one epoch. Cheap to copy.
 class HoldBoard {
@@ -35,13 +47,13 @@ class HoldBoard {
   bool holds(Epoch epoch) const;
   /// Whether they still may, behind all that the caller has read before. The receiver's.
   bool still_holds(Epoch epoch) const;
-  /// Of the `bits` transport partitions from `first` on, a multiple of `bits`: those that have left in `epoch`, all
-  /// where that is not the epoch.
+  /// Which of the `bits` transport partitions from `first` on, a multiple of `bits`, have left in `epoch`: all where
+  /// that is not the epoch.
   std::uint64_t left(std::int64_t first, Epoch epoch) const;
   /// Claims `wanted` of them; what of it nobody has claimed before in `epoch`.
   std::uint64_t claim(std::int64_t first, std::uint64_t wanted, Epoch epoch) const;
 
-  /// Of those transport partitions of `plan`, which are complete and have not left. Acquires their bytes. The
+  /// Which of those transport partitions of `plan` are complete and have not left. Acquires their bytes. The
   /// receiver's.
   std::uint64_t held(const Plan& plan, std::int64_t first, Epoch epoch) const;
   /// The bytes of so many transport partitions lie at the receiver. The receiver's.

@@ -37,7 +37,8 @@ struct Communicator {
   std::atomic<bool> alive{true};              ///< false once the program has freed it
   std::atomic<std::uint64_t> children{0};     ///< constructors called on it so far
   std::atomic<std::uint32_t> collectives{0};  ///< that have looked for their peers on it so far
-  /// Of two_sided/peer_collectives, in calls that the MPI lets one thread at a time make; null: there can be none.
+  /// What two_sided/peer_collectives keeps here, in calls that the MPI lets one thread at a time make; null: there can
+  /// be none.
   std::optional<std::unique_ptr<CommunicatorPart>> part;
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.

@@ -99,7 +99,7 @@ std::vector<link::Range> Gathering::take_kept() {
 
 /// The transport partitions in the word that `first` begins that are complete and have not left.
 std::uint64_t Gathering::held_in(std::int64_t first) const {
-  const std::uint64_t left = this->left(first);
+  const std::uint64_t left = left_.word(first);
   const std::int64_t end = std::min<std::int64_t>(first + PartitionSet::bits, plan_.transport_partitions());
   if (plan_.transport_partitions() == plan_.send_partitions()) return complete_.word(first) & ~left;
   std::uint64_t held = 0;
@@ -111,12 +111,7 @@ std::uint64_t Gathering::held_in(std::int64_t first) const {
 }
 
 std::uint64_t Gathering::held() const {
-  std::uint64_t mixed = 0;
-  for (std::int64_t first = 0; first < plan_.transport_partitions(); first += PartitionSet::bits) {
-    const std::uint64_t held = held_in(first);
-    if (held != 0) mixed = (mixed ^ (held + static_cast<std::uint64_t>(first))) * 0x9e3779b97f4a7c15U | 1;
-  }
-  return mixed;
+  return link::number_of_waiting(plan_.transport_partitions(), [this](std::int64_t first) { return held_in(first); });
 }
 
 }  // namespace partita

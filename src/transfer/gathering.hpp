@@ -126,7 +126,8 @@ class Gathering {
     return end;
   }
 
-  /// In an epoch that holds: lets all that is complete and has not left leave. Any thread, several at once.
+  /// In an epoch that holds, and does not show that to the receiver: lets all that is complete and has not left leave.
+  /// Any thread, several at once.
   template <class Leave>
   void leave_held(Leave leave) {
     link::Range run;
@@ -155,7 +156,6 @@ class Gathering {
   std::uint64_t claim(std::int64_t t, std::uint64_t wanted) {
     return board_ ? board_->claim(PartitionSet::word_around(t).begin, wanted, epoch_) : left_.claim(t, wanted);
   }
-  std::uint64_t left(std::int64_t first) const { return board_ ? board_->left(first, epoch_) : left_.word(first); }
   void show(const link::HoldBoard& board, bool holds);
   std::uint64_t held_in(std::int64_t first) const;
   std::int64_t group_end(std::int64_t partition) const {

@@ -104,10 +104,7 @@ bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
   const auto leave_now = [this](link::Range run) { leave(run); };
   const auto hold = [this] { look_after_held(); };
   if (added == Gathering::Added::held) hold();
-  if (added == Gathering::Added::completes) {
-    if (gathering_.is_shown()) pace_.group_is_complete();
-    gathering_.leave_with(partition, leave_now, hold);
-  }
+  if (added == Gathering::Added::completes) gathering_.leave_with(partition, leave_now, hold);
   return added != Gathering::Added::already_there;
 }
 
@@ -117,11 +114,7 @@ std::int64_t Outgoing::complete(link::Range range) {
     if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_ready(kept); });
   }
   return gathering_.add(
-      range, [this](link::Range added) { trace_ready(added); },
-      [this](link::Range run) {
-        if (gathering_.is_shown()) pace_.group_is_complete();
-        leave(run);
-      },
+      range, [this](link::Range added) { trace_ready(added); }, [this](link::Range run) { leave(run); },
       [this] { look_after_held(); });
 }
 

@@ -91,6 +91,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// What is complete leaves; where it is measured, how far apart that is.
   void leave(link::Range run) {
     if (measures_) return leave_measured(run);
+    if (gathering_.is_shown()) pace_.group_is_complete();
     submit(run);
   }
   void leave_measured(link::Range run);

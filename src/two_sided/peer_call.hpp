@@ -54,7 +54,7 @@ class PeerCall : private Waiting {
   // What calls differ in, in the order in which they are asked. None throws but work().
   /// Whether this rank's arguments and memory are fit.
   virtual bool is_fit() = 0;
-  /// Of the larger buffer.
+  /// How much this rank's larger buffer moves.
   virtual std::int64_t most_bytes() const = 0;
   /// Makes the offers to all peers.
   virtual bool names_memory() = 0;

@@ -13,7 +13,7 @@
 namespace partita {
 namespace {
 
-/// Of a communicator's ranks: a board grows with their square, and the answers with their number.
+/// Larger communicators have no board: it grows with the square of their ranks, and the answers with their number.
 constexpr std::size_t most_ranks = 64;
 
 /// Messages of the MPI's, which must stay where they are until it has ended them.

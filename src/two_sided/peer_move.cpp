@@ -6,7 +6,7 @@
 namespace partita {
 namespace {
 
-/// Of what one copy of a swap takes through memory of Partita's.
+/// A swap goes through memory of Partita's in pieces of this size.
 constexpr std::int64_t swapped_at_once_bytes = std::int64_t{1} << 20;
 
 std::optional<std::int64_t> known_bytes(const PeerParts& parts) {

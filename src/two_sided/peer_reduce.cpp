@@ -9,7 +9,7 @@
 namespace partita {
 namespace {
 
-/// Of a result that has no place on this rank.
+/// A result that has no place on this rank is reduced in pieces of this size.
 constexpr std::int64_t reduced_at_once_bytes = std::int64_t{1} << 20;
 
 bool is_aligned(const std::byte* address, std::int64_t bytes) {

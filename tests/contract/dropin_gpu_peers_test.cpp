@@ -187,7 +187,7 @@ TEST(DropinGpuPeers, calls_with_a_count_a_rank) {
   }
 }
 
-/// Of two ranks the counts are the same both ways.
+/// Any two ranks send each other as much as they receive.
 TEST(DropinGpuPeers, alltoallv_in_place) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
   std::mt19937 random = common_random();

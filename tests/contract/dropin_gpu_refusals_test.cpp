@@ -64,7 +64,7 @@ class GpuRefusals : public testing::Test {
     return {call, argument, expected, std::move(make)};
   }
   std::vector<Case> cases();
-  /// Of calls that exist in one form.
+  /// Cases of calls that exist in one form.
   std::vector<Case> cases_without_count();
 
   template <class Then>

@@ -42,7 +42,7 @@ inline std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// The same sequence on all ranks.
+/// A generator that gives all ranks one sequence.
 inline std::mt19937 common_random() {
   return std::mt19937(static_cast<unsigned>(from_rank_zero(std::random_device{}())));
 }

@@ -60,7 +60,7 @@ void Fetching::look(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
   last_look_ = Clock::now();
 }
 
-/// Of a caller that may not come again for long.
+/// Whether `waiting` still waits when that has been too long. For a caller that may not come again soon.
 bool Fetching::outlasts_patience(std::uint64_t waiting, std::int32_t t, Epoch epoch, Arrivals& arrivals) const {
   const auto end = Clock::now() + patience;
   while (Clock::now() < end) {
@@ -69,14 +69,10 @@ bool Fetching::outlasts_patience(std::uint64_t waiting, std::int32_t t, Epoch ep
   return what_waits(epoch) == waiting;
 }
 
-/// A number that tells one set of waiting partitions from another; 0: none.
+/// As a number.
 std::uint64_t Fetching::what_waits(Epoch epoch) const {
-  std::uint64_t mixed = 0;
-  for (std::int64_t first = 0; first < plan_.transport_partitions(); first += HoldBoard::bits) {
-    const std::uint64_t held = board_.held(plan_, first, epoch);
-    if (held != 0) mixed = (mixed ^ (held + static_cast<std::uint64_t>(first))) * 0x9e3779b97f4a7c15U | 1;
-  }
-  return mixed;
+  return number_of_waiting(plan_.transport_partitions(),
+                           [&](std::int64_t first) { return board_.held(plan_, first, epoch); });
 }
 
 bool Fetching::waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_point now) {
@@ -122,7 +118,7 @@ void Fetching::fetch_run(Range run, Epoch epoch, std::byte* landing) {
     failure_ = std::current_exception();
     throw;
   }
-  // Of an epoch that was given up meanwhile, what was read may have been written since.
+  // Where the epoch was given up meanwhile, the bytes may be those that the program wrote after that.
   if (!board_.still_holds(epoch)) return;
   for (std::int64_t t = run.begin; t < run.end; ++t) {
     fetched_[static_cast<std::size_t>(t)].store(epoch, std::memory_order_release);

@@ -26,8 +26,8 @@ ReachProbe own_probe();
 /// Whether this process may read the probe's process, and so reach its memory: same user, same process-id namespace, no
 /// tracing restriction between them.
 bool can_reach(const ReachProbe& probe);
-/// The same, and it may read the first and the last of `size_bytes` at `address` there: memory that drivers have mapped
-/// the kernel refuses.
+/// Whether this process may read the probe's process, and in it the first and the last of `size_bytes` at `address`:
+/// the kernel refuses memory that drivers have mapped.
 bool can_read(const ReachProbe& probe, std::uint64_t address, std::int64_t size_bytes);
 
 /// Another process whose memory is copied from and to. Its number may be another process's once it has ended: who it is
