@@ -1,6 +1,7 @@
 #include "link/hold_board.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace partita::link {
 namespace {
@@ -8,20 +9,25 @@ namespace {
 constexpr std::size_t line_bytes = 64;
 constexpr int half_bits = HoldBoard::bits / 2;
 
-/// Each side's words have lines of their own: a look at one does not take another from who writes it.
+/// What the receiver counts has a line of its own. All that the sender writes lies together, in one line where there
+/// are few partitions: a look takes no more than that from who marks.
 struct Head {
-  alignas(line_bytes) std::atomic<Epoch> holding;
   alignas(line_bytes) std::atomic<std::int32_t> fetched;
+  alignas(line_bytes) std::atomic<Epoch> holding;
 };
+
+constexpr std::size_t first_word = offsetof(Head, holding) + sizeof(std::uint64_t);
 
 Head& head(std::byte* block) {
   return *reinterpret_cast<Head*>(block);
 }
 
-std::size_t words_bytes(std::int32_t partitions, int in_a_word) {
-  const auto words = (static_cast<std::size_t>(partitions) + static_cast<std::size_t>(in_a_word) - 1) /
-                     static_cast<std::size_t>(in_a_word);
-  return (words * sizeof(std::uint64_t) + line_bytes - 1) / line_bytes * line_bytes;
+std::size_t words(std::int32_t partitions) {
+  return (static_cast<std::size_t>(partitions) + HoldBoard::bits - 1) / HoldBoard::bits;
+}
+
+std::atomic<std::uint64_t>* words_behind_head(std::byte* block) {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(block + first_word);
 }
 
 std::uint64_t tagged(Epoch epoch, std::uint64_t bits) {
@@ -43,23 +49,25 @@ std::uint64_t lowest(std::int64_t count) {
 
 std::size_t HoldBoard::size_bytes(std::int32_t partitions) {
   // Both halves of a word of transport partitions exist, also where the last is not used.
-  return sizeof(Head) + words_bytes(partitions, bits) + 2 * words_bytes(partitions, bits);
+  const std::size_t used = first_word + (1 + 2) * words(partitions) * sizeof(std::uint64_t);
+  return (used + line_bytes - 1) / line_bytes * line_bytes;
 }
 
 std::atomic<std::uint64_t>* HoldBoard::complete() const {
-  return reinterpret_cast<std::atomic<std::uint64_t>*>(block_ + sizeof(Head));
+  return words_behind_head(block_);
 }
 
 std::atomic<std::uint64_t>& HoldBoard::left_word(std::int64_t half) const {
-  return reinterpret_cast<std::atomic<std::uint64_t>*>(block_ + sizeof(Head) + words_bytes(partitions_, bits))[half];
+  return words_behind_head(block_)[words(partitions_) + static_cast<std::size_t>(half)];
 }
 
 void HoldBoard::begin(Epoch epoch) const {
-  const std::int64_t halves = (std::int64_t{partitions_} + bits - 1) / bits * 2;
+  const auto halves = static_cast<std::int64_t>(2 * words(partitions_));
   for (std::int64_t half = 0; half < halves; ++half) {
     left_word(half).store(tagged(epoch, 0), std::memory_order_relaxed);
   }
-  head(block_).fetched.store(0, std::memory_order_relaxed);
+  // Mostly it is: its line stays shared, then.
+  if (fetched() != 0) head(block_).fetched.store(0, std::memory_order_relaxed);
   head(block_).holding.store(epoch, std::memory_order_release);
 }
 

@@ -44,8 +44,8 @@ struct Endpoint {
   /// Sending: an epoch is over only once the receiver has started it. Where a link's prepared() cannot tell that, its
   /// finished() waits for it, too.
   bool synchronous = false;
-  /// Sending: so many partitions, where nothing on this side ends what they wait for their neighbours. A link that
-  /// can lets the receiver fetch them (Sender::hold_board). 0: it need not.
+  /// Sending: so many partitions may wait for their neighbours. A link that can lets the receiver fetch them then
+  /// (Sender::hold_board). 0: none does.
   std::int32_t held_partitions = 0;
 };
 
@@ -115,7 +115,8 @@ class Receiver {
   /// Whether transport partition `t` of `epoch` has arrived; its bytes are visible to the calling thread if so. Makes
   /// progress.
   virtual bool arrived(std::int32_t t, Epoch epoch) = 0;
-  /// The first transport partition of `run` that has not arrived, or run.end: as arrived() of one after the other.
+  /// The first transport partition of `run` that has not arrived, or run.end: as arrived() of one after the other, but
+  /// for who waits for all of an epoch: one that its sender lets wait for its neighbours may be seen a little later.
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }

@@ -84,8 +84,10 @@ link::Range RecvRequest::pieces_of(std::int64_t partition) const {
 /// The first of `pieces` that has not arrived, or pieces.end.
 std::int64_t RecvRequest::first_missing(link::Range pieces) {
   if (message_.contiguous()) return in_.first_missing(pieces);
-  return link::first_not(pieces,
-                         [this](std::int64_t piece) { return in_.arrived(in_.plan().transports_of_recv(piece)); });
+  return link::first_not(pieces, [this](std::int64_t piece) {
+    const link::Range transports = in_.plan().transports_of_recv(piece);
+    return in_.first_missing(transports) == transports.end;
+  });
 }
 
 /// These pieces have arrived; returns whether they lie in the user's buffer, which they do not while another thread

@@ -76,9 +76,10 @@ void Gathering::begin(bool holds, Epoch epoch) {
   groups.begin();
 }
 
-/// The receiver may be looking, for what waited in the last epoch: that has all left, so it finds nothing to claim.
+/// The receiver may be looking, for what waited in the last epoch: that has all left, so it finds nothing to claim, and
+/// of the new one nothing before it is told of that.
 void Gathering::show(const link::HoldBoard& board, bool holds) {
-  if (holds_) board.end();
+  if (holds_ && !holds) board.end();
   if (!is_on_board_) complete_ = PartitionSet(board.complete(), plan_.send_partitions());
   is_on_board_ = true;
   complete_.clear();

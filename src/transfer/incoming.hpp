@@ -21,10 +21,16 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   void connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link, memory::Kind form,
                std::string link_name, std::string reason);
   /// The first of these transport partitions of the epoch that has not arrived, or transports.end: the bytes of those
-  /// before it are visible, in the program's buffer where that is staged. Several threads at once. Makes progress.
+  /// before it are visible, in the program's buffer where that is staged. For who waits for all of the epoch. Several
+  /// threads at once. Makes progress.
   std::int64_t first_missing(link::Range transports) const;
-  bool arrived(link::Range transports) const { return first_missing(transports) == transports.end; }
-  bool all_arrived() const { return arrived({0, plan().transport_partitions()}); }
+  /// Whether these have arrived, for who asks for them alone: as first_missing(), and prompt where the sender lets them
+  /// wait for their neighbours.
+  bool arrived(link::Range transports) const;
+  bool all_arrived() const {
+    const link::Range all{0, plan().transport_partitions()};
+    return first_missing(all) == all.end;
+  }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.
   const std::byte* landing() const { return is_staged_ ? packed() : link_->landing(epoch()); }

@@ -97,7 +97,7 @@ void Outgoing::stop_holding() {
 }
 
 std::int32_t Outgoing::held_partitions() const {
-  return services_.holds.possible() || shape().partitions() == 1 ? 0 : shape().partitions();
+  return shape().partitions() == 1 ? 0 : shape().partitions();
 }
 
 bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {

@@ -97,7 +97,10 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   void leave_measured(link::Range run);
   /// Whether somebody ends the wait of what is held: the receiver, which is told where it begins, or a look that
   /// follows soon.
-  bool is_looked_after() const { return gathering_.is_shown() ? pace_.waits() : services_.holds.awake(); }
+  bool is_looked_after() const {
+    if (gathering_.is_shown()) return !pace_.is_timed() || pace_.waits();
+    return services_.holds.awake();
+  }
   void look_after_held();
   void leave_held();
   void trace_ready(link::Range partitions) const;

@@ -32,8 +32,12 @@ class Pace {
   /// A wait of this epoch was ended by somebody else. Any thread.
   void wait_was_too_long() { too_long_.store(true, std::memory_order_relaxed); }
 
-  /// Where the receiver ends waits, it does not tell, and may not look for long: the clock says which were too long.
+  /// Where the receiver ends waits, it does not tell, and may not look for long: the clock says which were too long. It
+  /// is read in the first epochs that hold, and in one of so many later: two readings cost as much as a few marks.
   static constexpr std::chrono::microseconds longest_hold{50};
+  static constexpr std::uint32_t clock_every = 16;
+  /// Whether the clock is to be told in this epoch when something waits.
+  bool is_timed() const { return is_timed_; }
   /// Something waits for its group; the first that does since a group was complete. Any thread.
   void begin_wait() {
     if (!waits()) waiting_since_.store(ticks(), std::memory_order_relaxed);
@@ -51,22 +55,32 @@ class Pace {
   /// An epoch ends, which did or did not hold; whether the next one is to. Nobody else calls meanwhile.
   bool next_epoch_holds(bool held) {
     waiting_since_.store(0, std::memory_order_relaxed);
-    const bool close = longest_gap_.exchange(0, std::memory_order_relaxed) <= close_gap.count();
-    const bool measured = last_left_.exchange(0, std::memory_order_relaxed) != 0;
-    const bool too_long = too_long_.exchange(false, std::memory_order_relaxed);
+    const bool close = take(longest_gap_) <= close_gap.count();
+    const bool measured = take(last_left_) != 0;
+    const bool too_long = take(too_long_);
     const bool ignored = ignored_;
     ignored_ = false;
     if (held) {
       ++held_epochs_;
+      is_timed_ = held_epochs_ < clock_every || held_epochs_ % clock_every == 0;
       if (too_long) be_early_again();
       return !too_long;
     }
     if (ignored || !measured) return false;
     close_epochs_ = close ? close_epochs_ + 1 : 0;
+    is_timed_ = true;
     return close_epochs_ >= wanted_close_epochs_;
   }
 
  private:
+  /// Where nobody else changes it meanwhile: no step that waits for all stores before it.
+  template <class Value>
+  static Value take(std::atomic<Value>& word) {
+    const Value value = word.load(std::memory_order_relaxed);
+    word.store(Value{}, std::memory_order_relaxed);
+    return value;
+  }
+
   static constexpr std::uint32_t first_close_epochs = 2;
   static constexpr std::uint32_t most_close_epochs = 4096;
 
@@ -84,6 +98,7 @@ class Pace {
   std::atomic<bool> too_long_{false};
   std::atomic<std::int64_t> waiting_since_{0};  ///< ns; 0: nothing waits
   bool ignored_ = false;
+  bool is_timed_ = true;
   std::uint32_t close_epochs_ = 0;
   std::uint32_t wanted_close_epochs_ = first_close_epochs;
   std::uint64_t held_epochs_ = 0;  ///< since it was early last

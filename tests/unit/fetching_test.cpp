@@ -168,6 +168,24 @@ TEST(Fetching, takes_what_waits_while_its_neighbours_do_not_come) {
   }
 }
 
+TEST(Fetching, leaves_the_senders_words_alone_at_first_for_who_waits_for_all) {
+  Request request(8, 8, 2, 700);
+  const auto leave = [](Range) { FAIL() << "its neighbours are not marked"; };
+  for (const Epoch epoch : {Epoch{2}, Epoch{3}}) {
+    request.begin(epoch);
+    request.mark(2, epoch, leave);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto end = begin + long_enough;
+    while (!request.fetching.fetched_meanwhile(2, epoch, request.arrivals) && std::chrono::steady_clock::now() < end) {
+    }
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_TRUE(request.right(2, epoch));
+    EXPECT_GE(took, std::chrono::microseconds(5 + 3)) << "left alone, then waiting unchanged";
+    EXPECT_LT(took, long_enough);
+    EXPECT_TRUE(request.fetching.fetched_meanwhile(2, epoch, request.arrivals));
+  }
+}
+
 TEST(Fetching, takes_nothing_of_another_epoch_or_of_one_that_was_given_up) {
   Request request(4, 4, 1, 100);
   request.begin(5);

@@ -78,6 +78,34 @@ TEST(Pace, a_wait_that_was_too_long_ends_waiting_and_the_next_begins_later) {
   EXPECT_GE(epochs_until_it_holds(pace), 32);
 }
 
+TEST(Pace, the_clock_is_read_in_the_first_epochs_that_hold_and_in_some_of_the_later_ones) {
+  Pace pace;
+  epochs_until_it_holds(pace);
+  for (std::uint32_t epoch = 1; epoch <= Pace::clock_every; ++epoch) {
+    EXPECT_TRUE(pace.is_timed()) << epoch;
+    ASSERT_TRUE(pace.next_epoch_holds(true));
+  }
+  std::uint32_t timed = 0;
+  for (std::uint32_t epoch = 0; epoch < 10 * Pace::clock_every; ++epoch) {
+    timed += pace.is_timed() ? 1 : 0;
+    ASSERT_TRUE(pace.next_epoch_holds(true));
+  }
+  EXPECT_EQ(timed, 10U);
+  pace.wait_was_too_long();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+  epochs_until_it_holds(pace);
+  EXPECT_TRUE(pace.is_timed()) << "it has just begun to hold again";
+}
+
+TEST(Pace, a_wait_that_the_clock_finds_too_long_ends_waiting) {
+  Pace pace;
+  epochs_until_it_holds(pace);
+  pace.begin_wait();
+  std::this_thread::sleep_for(long_gap);
+  pace.group_is_complete();
+  EXPECT_FALSE(pace.next_epoch_holds(true));
+}
+
 TEST(Pace, after_long_waiting_that_was_worth_it_one_mishap_costs_two_epochs) {
   Pace pace;
   epochs_until_it_holds(pace);

@@ -43,6 +43,23 @@ void Fetching::open(Epoch epoch) {
     for (auto& last : fetched_) last.store(no_epoch, std::memory_order_relaxed);
   }
   open_ = epoch;
+  waited_epoch_.store(no_epoch, std::memory_order_relaxed);
+}
+
+/// Of several threads any may set the time, and a poll of one may not be counted.
+bool Fetching::wait_is_long(Epoch epoch) {
+  if (waited_epoch_.load(std::memory_order_relaxed) != epoch) {
+    waited_since_.store(0, std::memory_order_relaxed);
+    polls_.store(0, std::memory_order_relaxed);
+    waited_epoch_.store(epoch, std::memory_order_relaxed);
+  }
+  const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
+  polls_.store(polls, std::memory_order_relaxed);
+  if (polls % polls_each_clock != 0) return false;
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  const Clock::rep since = waited_since_.load(std::memory_order_relaxed);
+  if (since == 0) waited_since_.store(now, std::memory_order_relaxed);
+  return since != 0 && now - since >= Clock::duration(left_alone).count();
 }
 
 void Fetching::look(std::int32_t t, Epoch epoch, Arrivals& arrivals) {

@@ -25,17 +25,28 @@ class Fetching {
 
   /// The receiver opens `epoch`.
   void open(Epoch epoch);
-  /// Whether transport partition `t` of `epoch` was fetched to where `arrivals` land, by this call at the latest.
-  /// Throws Error, again and again, but not where the sender's process has ended.
+  /// Whether transport partition `t` of `epoch` was fetched to where `arrivals` land, by this call at the latest. For
+  /// who asks for that partition, maybe once. Throws Error, again and again, but not where the sender's process has
+  /// ended.
   bool fetched(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
     if (has(t, epoch)) return true;
     if (!board_.holds(epoch)) return false;
     look(t, epoch, arrivals);
     return has(t, epoch);
   }
+  /// The same for who waits for the whole epoch: nothing is complete for it before the neighbours are, so the sender's
+  /// words are left alone as long as most transfers take.
+  bool fetched_meanwhile(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
+    if (has(t, epoch)) return true;
+    return wait_is_long(epoch) && fetched(t, epoch, arrivals);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// For who waits for the whole epoch. The clock is read at one poll of so many.
+  static constexpr std::chrono::microseconds left_alone{5};
+  static constexpr std::uint32_t polls_each_clock = 8;
 
   /// So long the sender's words are left alone: each look takes them from the thread that marks.
   static constexpr std::chrono::nanoseconds between_looks{500};
@@ -50,6 +61,7 @@ class Fetching {
   bool has(std::int32_t t, Epoch epoch) const {
     return fetched_[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
   }
+  bool wait_is_long(Epoch epoch);
   void look(std::int32_t t, Epoch epoch, Arrivals& arrivals);
   std::uint64_t what_waits(Epoch epoch) const;
   bool waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_point now);
@@ -65,8 +77,11 @@ class Fetching {
   std::shared_ptr<const RemoteProcess> sender_;  ///< from the first fetch on: it takes a descriptor
   std::vector<std::atomic<Epoch>> fetched_;      ///< per transport partition: the last epoch in which it was
   Epoch open_ = no_epoch;
-  std::atomic<bool> looking_{false};  ///< one thread looks; what follows is its own
-  std::exception_ptr failure_;        ///< what was claimed and could not be read is moved by nobody else
+  std::atomic<Epoch> waited_epoch_{no_epoch};  ///< in which somebody has waited in vain
+  std::atomic<std::uint32_t> polls_{0};        ///< then
+  std::atomic<Clock::rep> waited_since_{0};    ///< by the clock; 0: it was not read yet
+  std::atomic<bool> looking_{false};           ///< one thread looks; what follows is its own
+  std::exception_ptr failure_;                 ///< what was claimed and could not be read is moved by nobody else
   Clock::time_point last_look_;
   std::uint64_t seen_ = 0;  ///< what waited at the last look, as a number; 0: nothing
   Epoch seen_epoch_ = no_epoch;

@@ -68,10 +68,12 @@ class HostReceiver final : public Receiver {
     if (fetching_ != nullptr) fetching_->open(epoch);
     EpochWord(words_.credit).store(epoch, std::memory_order_release);
   }
-  bool arrived(std::int32_t t, Epoch epoch) override { return arrivals_->arrived(t, epoch) || fetched(t, epoch); }
+  bool arrived(std::int32_t t, Epoch epoch) override {
+    return arrivals_->arrived(t, epoch) || (fetching_ != nullptr && fetching_->fetched(t, epoch, *arrivals_));
+  }
   std::int64_t first_missing(Range run, Epoch epoch) override {
     std::int64_t t = arrivals_->first_missing(run, epoch);
-    while (t < run.end && fetched(t, epoch)) t = arrivals_->first_missing({t + 1, run.end}, epoch);
+    while (t < run.end && fetched_meanwhile(t, epoch)) t = arrivals_->first_missing({t + 1, run.end}, epoch);
     return t;
   }
   const std::byte* landing(Epoch epoch) const override { return arrivals_->landing(epoch); }
@@ -81,8 +83,8 @@ class HostReceiver final : public Receiver {
  private:
   std::unique_ptr<Arrivals> make_arrivals(const Plan& plan, const Offer& offer);
   std::unique_ptr<Fetching> make_fetching(const Plan& plan, std::int32_t transfers, const Offer& offer) const;
-  bool fetched(std::int64_t t, Epoch epoch) {
-    return fetching_ != nullptr && fetching_->fetched(static_cast<std::int32_t>(t), epoch, *arrivals_);
+  bool fetched_meanwhile(std::int64_t t, Epoch epoch) {
+    return fetching_ != nullptr && fetching_->fetched_meanwhile(static_cast<std::int32_t>(t), epoch, *arrivals_);
   }
 
   Context context_;
