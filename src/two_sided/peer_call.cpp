@@ -25,6 +25,23 @@ std::byte* PeerBuffer::at(std::int64_t element) const {
 PeerCall::PeerCall(const PeerContext& context, const char* name, std::optional<std::int64_t> known_bytes)
     : context_(context), name_(name), known_bytes_(known_bytes), number_(context.board.begin()) {}
 
+PeerCall::~PeerCall() {
+  if (event_ != nullptr) lane_->give_back(std::move(event_));
+}
+
+template <class Step>
+bool PeerCall::succeeds(const Step& step) noexcept {
+  try {
+    return step();
+  } catch (const std::exception&) {
+    try {
+      return refuse(current_error().sentence());
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+}
+
 bool PeerCall::make() {
   if (const int rank = context_.board.who_gave_up(); rank >= 0) {
     throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
@@ -32,10 +49,15 @@ bool PeerCall::make() {
   if (context_.board.has_answered()) return false;
   const std::int64_t enough_bytes = context_.services.from_bytes.value_or(0);  // with a board there is a number
   if (known_bytes_ && *known_bytes_ < enough_bytes) return false;
-  const bool fit = is_fit();
-  if (!all_agree(Question::wants, fit, fit && (known_bytes_ || most_bytes() >= enough_bytes))) return false;
-  if (!all_agree(Question::named, names_memory())) return false;
-  if (!all_agree(Question::mapped, maps_peers())) return false;
+  bool has_enough = false;
+  const bool fit = succeeds([&] {
+    if (!is_fit()) return false;
+    has_enough = known_bytes_ || most_bytes() >= enough_bytes;
+    return true;
+  });
+  if (!all_agree(Question::wants, fit, has_enough)) return false;
+  if (!all_agree(Question::named, succeeds([&] { return names_memory(); }))) return false;
+  if (!all_agree(Question::mapped, succeeds([&] { return maps_peers() && prepares(); }))) return false;
   end();
   return true;
 }
@@ -143,33 +165,46 @@ std::byte* PeerCall::map(Side side, int peer, int device) {
       return mapped_.back().get() + offer.offset_bytes;
     }
     why = std::get<memory::NotMappable>(mapping).reason;
-  } catch (const Error& error) {
-    why = error.sentence();
+  } catch (const std::exception&) {
+    why = current_error().sentence();
   }
   refuse(fmt::format("memory of rank {} cannot be mapped: {}", world_rank(peer), why));
   return nullptr;
 }
 
-void PeerCall::run(GpuLane::Work work, int device, const std::function<void(memory::Stream&)>& ask) {
-  GpuLanes& lanes = context_.services.lanes;
-  GpuLane& lane = lanes.of(device);
-  std::unique_ptr<memory::Event> event = lane.take_event();
-  std::optional<Error> failure;
-  try {
-    lane.ask(work, *event, ask);
-    lanes.await(*event);
-  } catch (const std::exception&) {
-    failure = current_error();
+/// Once all have agreed, want of memory would be an error on all ranks.
+bool PeerCall::prepares() {
+  needs_ = needs();
+  if (needs_.device < 0) return true;
+  lane_ = &context_.services.lanes.of(needs_.device);
+  event_ = lane_->take_event();
+  if (needs_.scratch_bytes > 0) {
+    scratch_.emplace(requests().device_memory, needs_.device, static_cast<std::size_t>(needs_.scratch_bytes));
   }
-  lanes.end(lane, std::move(event));
-  if (failure) throw Error(*failure);
+  return true;
+}
+
+/// What was asked for before something failed may still be under way: the event stands for it, too.
+void PeerCall::do_part() {
+  if (needs_.device < 0) return;
+  const GpuLanes& lanes = context_.services.lanes;
+  try {
+    lane_->ask(needs_.work, *event_,
+               [&](memory::Stream& stream) { ask_for_part(stream, scratch_ ? scratch_->address() : nullptr); });
+  } catch (const std::exception&) {
+    const Error failure = current_error();
+    lane_->ask(needs_.work, *event_, [](memory::Stream&) {});
+    lanes.await(*event_);
+    throw Error(failure);
+  }
+  lanes.await(*event_);
 }
 
 /// Nobody returns before what is written to it has landed, nor while a peer may still need what it shows.
 void PeerCall::end() {
   std::optional<Error> failure;
   try {
-    work();
+    do_part();
   } catch (const std::exception&) {
     failure = current_error();
   }

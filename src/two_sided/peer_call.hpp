@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/layout.hpp"
 #include "core/watch.hpp"
+#include "memory/blocks.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/peer_services.hpp"
@@ -38,7 +39,7 @@ struct PeerBuffer {
 /// the memory of the others, in one batch, and ends when all have ended.
 class PeerCall : private Waiting {
  public:
-  ~PeerCall() override = default;
+  ~PeerCall() override;
   PeerCall(const PeerCall&) = delete;
   PeerCall& operator=(const PeerCall&) = delete;
 
@@ -51,7 +52,7 @@ class PeerCall : private Waiting {
   /// `known_bytes`: of a rank's larger buffer, where all ranks know them alike by their own arguments.
   PeerCall(const PeerContext& context, const char* name, std::optional<std::int64_t> known_bytes);
 
-  // What calls differ in, in the order in which they are asked. None throws but work().
+  // What calls differ in, in the order in which they are asked. What one of the first four throws is a no.
   /// Whether this rank's arguments and memory are fit.
   virtual bool is_fit() = 0;
   /// How much this rank's larger buffer moves.
@@ -60,8 +61,15 @@ class PeerCall : private Waiting {
   virtual bool names_memory() = 0;
   /// Maps what is needed of what they offer; also after one that fails, so that descriptors that were passed are taken.
   virtual bool maps_peers() = 0;
-  /// This rank's part. Blocks until it is done. Throws Error.
-  virtual void work() = 0;
+  /// What this rank's part takes of its GPU; of none where it has nothing to do.
+  struct Needs {
+    int device = -1;
+    GpuLane::Work work = GpuLane::Work::copies;
+    std::int64_t scratch_bytes = 0;
+  };
+  virtual Needs needs() const = 0;
+  /// Asks a stream of that GPU for this rank's part. `scratch`: the bytes that it needs, null for none. Throws Error.
+  virtual void ask_for_part(memory::Stream& stream, std::byte* scratch) = 0;
 
   int ranks() const { return context_.board.ranks(); }
   int rank() const { return context_.board.rank(); }
@@ -88,14 +96,16 @@ class PeerCall : private Waiting {
   /// Where the offer of `peer` is mapped for `device`; null where it cannot be.
   std::byte* map(Side side, int peer, int device);
 
-  /// Asks a stream of GPU `device` for what `ask` wants, and returns once it is done. Throws Error.
-  void run(GpuLane::Work work, int device, const std::function<void(memory::Stream&)>& ask);
-
  private:
   using Question = PeerBoard::Question;
 
   bool all_agree(Question question, bool yes, bool much = false);
   PeerBoard::Answers await_answers(Question question);
+  /// What `step` says; where it fails, no, for that reason.
+  template <class Step>
+  bool succeeds(const Step& step) noexcept;
+  bool prepares();
+  void do_part();
   void end();
   int world_rank(int peer) const { return context_.world_ranks[static_cast<std::size_t>(peer)]; }
   std::string explain() const override;
@@ -106,6 +116,10 @@ class PeerCall : private Waiting {
   const std::optional<std::int64_t> known_bytes_;
   const std::uint64_t number_;
   PeerMappings::Held mapped_;
+  Needs needs_;
+  GpuLane* lane_ = nullptr;  ///< of that GPU
+  std::unique_ptr<memory::Event> event_;
+  std::optional<memory::DeviceBlock> scratch_;
   std::string why_not_;
   Question asked_ = Question::wants;
   int awaited_ = -1;  ///< the rank whose answer is missing

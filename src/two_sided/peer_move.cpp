@@ -26,6 +26,7 @@ bool PeerMove::looks_at_parts(PeerBuffer& buffer, const void* address, MPI_Datat
 }
 
 bool PeerMove::is_fit() {
+  places_.resize(static_cast<std::size_t>(ranks()));
   if (!parts_.is_valid || !looks_at_parts(in_, parts_.in, parts_.in_type, parts_.sent) ||
       !looks_at_parts(out_, parts_.out, parts_.out_type, parts_.received))
     return false;
@@ -75,7 +76,6 @@ bool PeerMove::names_memory() {
 }
 
 bool PeerMove::maps_peers() {
-  places_.resize(static_cast<std::size_t>(ranks()));
   bool all_mapped = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
@@ -89,7 +89,7 @@ bool PeerMove::maps_peers() {
 }
 
 /// Neighbours first, so that not all ranks write to the same one.
-void PeerMove::ask_for_copies(memory::Stream& stream, std::byte* scratch) {
+void PeerMove::ask_for_part(memory::Stream& stream, std::byte* scratch) {
   for (int distance = 1; distance <= ranks(); ++distance) {
     const int peer = (rank() + distance) % ranks();
     const auto size_bytes = static_cast<std::size_t>(sent_bytes(peer));
@@ -116,19 +116,13 @@ void PeerMove::swap_with(int peer, memory::Stream& stream, std::byte* scratch) c
   }
 }
 
-void PeerMove::work() {
+PeerCall::Needs PeerMove::needs() const {
   std::int64_t largest_bytes = 0;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (writes_to(peer) || peer == rank()) largest_bytes = std::max(largest_bytes, sent_bytes(peer));
   }
-  if (largest_bytes == 0) return;
-  std::optional<memory::DeviceBlock> scratch;
-  if (parts_.swaps) {
-    scratch.emplace(requests().device_memory, in_.device,
-                    static_cast<std::size_t>(std::min(largest_bytes, swapped_at_once_bytes)));
-  }
-  run(GpuLane::Work::copies, in_.device,
-      [&](memory::Stream& stream) { ask_for_copies(stream, scratch ? scratch->address() : nullptr); });
+  if (largest_bytes == 0) return {};
+  return {in_.device, GpuLane::Work::copies, parts_.swaps ? std::min(largest_bytes, swapped_at_once_bytes) : 0};
 }
 
 }  // namespace partita

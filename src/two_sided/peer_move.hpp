@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/blocks.hpp"
 #include "two_sided/peer_call.hpp"
 #include "two_sided/peer_parts.hpp"
 
@@ -21,9 +20,9 @@ class PeerMove final : public PeerCall {
   std::int64_t most_bytes() const override;
   bool names_memory() override;
   bool maps_peers() override;
-  void work() override;
+  Needs needs() const override;
+  void ask_for_part(memory::Stream& stream, std::byte* scratch) override;
 
-  void ask_for_copies(memory::Stream& stream, std::byte* scratch);
   void swap_with(int peer, memory::Stream& stream, std::byte* scratch) const;
   /// Whether this rank writes to `peer`'s memory. Of two ranks that swap one moves both ways.
   bool writes_to(int peer) const;

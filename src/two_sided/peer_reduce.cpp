@@ -30,6 +30,8 @@ bool PeerReduce::gets_theirs() const {
 }
 
 bool PeerReduce::is_fit() {
+  read_.resize(static_cast<std::size_t>(ranks()));
+  written_.resize(static_cast<std::size_t>(ranks()));
   if (!shares_.is_valid) return false;
   const bool has_result = gets_theirs() || shares_.to == PeerShares::To::owner;
   if (shares_.to == PeerShares::To::owner && is_in_place()) return refuse("in place a result lies on what others read");
@@ -68,8 +70,6 @@ bool PeerReduce::names_memory() {
 }
 
 bool PeerReduce::maps_peers() {
-  read_.resize(static_cast<std::size_t>(ranks()));
-  written_.resize(static_cast<std::size_t>(ranks()));
   const std::int64_t bytes = share_bytes(rank());
   bool all_mapped = true;
   const auto maps = [&](Side side, int peer, std::byte*& place) {
@@ -111,20 +111,19 @@ void PeerReduce::ask_for_piece(memory::Stream& stream, std::byte* to, std::int64
   }
 }
 
-/// A result that has no place on this rank is made in pieces, one behind the other in the stream.
-void PeerReduce::work() {
+PeerCall::Needs PeerReduce::needs() const {
   const std::int64_t bytes = share_bytes(rank());
-  if (bytes == 0) return;
-  std::byte* const whole = result();
-  std::optional<memory::DeviceBlock> scratch;
-  const std::int64_t at_once_bytes = whole != nullptr ? bytes : std::min(bytes, reduced_at_once_bytes);
-  if (whole == nullptr) scratch.emplace(requests().device_memory, in_.device, static_cast<std::size_t>(at_once_bytes));
-  run(GpuLane::Work::kernels, in_.device, [&](memory::Stream& stream) {
-    for (std::int64_t done_bytes = 0; done_bytes < bytes; done_bytes += at_once_bytes) {
-      ask_for_piece(stream, whole != nullptr ? whole : scratch->address(), done_bytes,
-                    std::min(at_once_bytes, bytes - done_bytes));
-    }
-  });
+  if (bytes == 0) return {};
+  return {in_.device, GpuLane::Work::kernels, result() == nullptr ? std::min(bytes, reduced_at_once_bytes) : 0};
+}
+
+void PeerReduce::ask_for_part(memory::Stream& stream, std::byte* scratch) {
+  const std::int64_t bytes = share_bytes(rank());
+  const std::int64_t at_once_bytes = scratch == nullptr ? bytes : std::min(bytes, reduced_at_once_bytes);
+  for (std::int64_t done_bytes = 0; done_bytes < bytes; done_bytes += at_once_bytes) {
+    ask_for_piece(stream, scratch == nullptr ? result() : scratch, done_bytes,
+                  std::min(at_once_bytes, bytes - done_bytes));
+  }
 }
 
 }  // namespace partita

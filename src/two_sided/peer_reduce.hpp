@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "collective/gpu_reduction.hpp"
-#include "memory/blocks.hpp"
 #include "two_sided/peer_call.hpp"
 #include "two_sided/peer_parts.hpp"
 
@@ -24,7 +23,9 @@ class PeerReduce final : public PeerCall {
   std::int64_t most_bytes() const override { return shares_.bytes; }
   bool names_memory() override;
   bool maps_peers() override;
-  void work() override;
+  Needs needs() const override;
+  /// A result that has no place on this rank is made in pieces, one behind the other in the stream.
+  void ask_for_part(memory::Stream& stream, std::byte* scratch) override;
 
   bool is_in_place() const { return shares_.in == shares_.out; }
   /// Whether `rank` gets the result of this rank's share; of the peers.

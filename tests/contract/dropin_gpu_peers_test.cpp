@@ -293,6 +293,33 @@ TEST(DropinGpuPeers, memory_that_peers_do_not_reach_goes_through_host_memory) {
   }
 }
 
+/// A rank on which the driver or the system fails before it has answered, for want of memory or descriptors: all ranks
+/// go through host memory, and the next call does not.
+TEST(DropinGpuPeers, what_fails_before_an_answer_sends_all_ranks_to_the_mpi) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  using Step = FakeGpu::Step;
+  for (const Step step :
+       {Step::place_of, Step::why_not_exported, Step::export_to, Step::import, Step::allocate_block}) {
+    SCOPED_TRACE(static_cast<int>(step));
+    const int victim = step == Step::export_to ? 0 : 1;  // of two ranks that swap the second one moves both ways
+    for (const Way way : {Way::host, Way::peers}) {
+      Ints in;
+      Ints expected;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        in.insert(in.end(), many, value(rank(), peer, 0));
+        expected.insert(expected.end(), many, value(peer, rank(), 0));
+      }
+      PlacedInts buffer(Memory::gpu, in);
+      if (way == Way::host && rank() == victim) FakeGpu::instance().fail_next(step);
+      expect_way(way, [&] {
+        EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), many, MPI_INT, MPI_COMM_WORLD));
+      });
+      EXPECT_EQ(buffer.get(), expected);
+      EXPECT_TRUE(FakeGpu::instance().has_failed());
+    }
+  }
+}
+
 /// Freed memory is taken again, for buffers of other sizes at other places.
 TEST(DropinGpuPeers, buffers_come_and_go_between_calls) {
   for (int call = 0; call < 30; ++call) {

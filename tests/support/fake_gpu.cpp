@@ -34,6 +34,10 @@ FakeGpu& FakeGpu::instance() {
   return *the_one;
 }
 
+void FakeGpu::may_fail(Step step) {
+  if (failing_.compare_exchange_strong(step, Step::none)) throw Error(ErrorClass::no_mem, "the fake GPU is to fail");
+}
+
 std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
   std::byte* memory = host_memory_.allocate_block(size_bytes);
   const std::lock_guard lock(mutex_);
@@ -86,11 +90,13 @@ void FakeGpu::count_copy(const void* to, const void* from) {
 }
 
 memory::Place FakeGpu::place_of(const void* address, std::size_t) {
+  may_fail(Step::place_of);
   const Allocation* found = allocation_of(address);
   return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
 }
 
 std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void* address, std::size_t size_bytes) {
+  may_fail(Step::export_to);
   DevicePiece piece;
   piece.address = reinterpret_cast<std::uint64_t>(address);
   piece.size_bytes = piece.allocation_bytes = size_bytes;
@@ -111,12 +117,14 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
 }
 
 std::string FakeGpu::why_not_exported(const void* address) {
+  may_fail(Step::why_not_exported);
   const Allocation& allocation = *allocation_of(address);
   const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
   return able ? "" : "cuIpcGetMemHandle fails: operation not supported";
 }
 
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int) {
+  may_fail(Step::import);
   const DevicePiece& piece = pieces.front();
   const auto keep = [](std::byte*) {};
   switch (piece.way) {

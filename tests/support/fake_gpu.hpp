@@ -50,6 +50,12 @@ class FakeGpu final : public memory::DeviceMemory {
   std::uint64_t copies_with_host() const { return copies_with_host_; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
+  /// What the driver or the system may fail in.
+  enum class Step { none, place_of, why_not_exported, export_to, import, allocate_block };
+  /// The next such call throws, as for want of memory or descriptors.
+  void fail_next(Step step) { failing_ = step; }
+  /// Whether the one that was to fail last has.
+  bool has_failed() const { return failing_ == Step::none; }
   /// What trim() was called with since the last time.
   std::vector<memory::Closing> take_trimmed() {
     const std::lock_guard lock(mutex_);
@@ -64,7 +70,10 @@ class FakeGpu final : public memory::DeviceMemory {
   std::string why_not_exported(const void* address) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu) override;
-  std::byte* allocate_block(int gpu, std::size_t size_bytes) override { return remember(gpu, false, size_bytes); }
+  std::byte* allocate_block(int gpu, std::size_t size_bytes) override {
+    may_fail(Step::allocate_block);
+    return remember(gpu, false, size_bytes);
+  }
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
   std::unique_ptr<memory::Stream> make_stream(int gpu) override;
@@ -86,6 +95,7 @@ class FakeGpu final : public memory::DeviceMemory {
     std::size_t size_bytes;
   };
 
+  void may_fail(Step step);
   std::byte* remember(int gpu, bool of_program, std::size_t size_bytes);
   /// Null for host memory.
   const Allocation* allocation_of(const void* address);
@@ -100,6 +110,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
+  std::atomic<Step> failing_{Step::none};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};
   std::atomic<std::uint64_t> copies_with_host_{0};
