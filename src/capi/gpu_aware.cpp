@@ -89,21 +89,25 @@ int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence) 
   return raise_on_file(file, remember(error_class, sentence));
 }
 
-int Partita_Peers_of(MPI_Comm comm, Partita_Peers* peers, int* size, int* rank) {
+int Partita_Begin_by_peers(MPI_Comm comm, Partita_Peers* peers, PeerRanks* ranks, int* may_ask) {
   *peers = nullptr;
   if (comm == MPI_COMM_NULL) return MPI_SUCCESS;  // the MPI says so
   return guarded(
-      "Peers_of", [comm] { return comm; },
+      "Begin_by_peers", [comm] { return comm; },
       [&] {
         Runtime& current = runtime();
         const auto communicator = current.communicators.find_if_known(comm);
-        const PeerBoard* const board =
-            communicator == nullptr ? nullptr : current.peer_collectives.board_of(*communicator);
+        if (communicator == nullptr) return;
+        const auto [board, asks] = current.peer_collectives.begin(*communicator);
         if (board == nullptr) return;
         *peers = reinterpret_cast<Partita_Peers>(communicator.get());
-        *size = board->ranks();
-        *rank = board->rank();
+        *ranks = {board->ranks(), board->rank(), current.peer_collectives.from_bytes()};
+        *may_ask = asks ? 1 : 0;
       });
+}
+
+void Partita_Leave_peers(Partita_Peers peers) {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.leave(communicator_of(peers));
 }
 
 int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, int* moved) {

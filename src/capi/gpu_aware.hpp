@@ -38,10 +38,13 @@ PARTITA_EXPORT int Partita_is_active(Partita_Request request);
 /// communicator.
 typedef struct Partita_PeersImpl* Partita_Peers;
 
-/// `*peers` becomes null where they may not, on all ranks alike. Else `*size` and `*rank` are the communicator's. Each
-/// collective that can go so asks, whatever its memory: the first time is collective over `comm`. An error is raised on
-/// `comm`, as those of the next ones.
-PARTITA_EXPORT int Partita_Peers_of(MPI_Comm comm, Partita_Peers* peers, int* size, int* rank);
+/// Begins a call. `*peers` becomes null where none goes so, on all ranks alike. Else `*ranks` are the communicator's,
+/// and `*may_ask` is 0 where this rank has no GPU memory, and has told the others: the MPI makes the call. Where it is
+/// 1 one of the next three follows. Each collective that can go so begins, whatever its memory: the first time is
+/// collective over `comm`. An error is raised on `comm`, as those of the next ones.
+PARTITA_EXPORT int Partita_Begin_by_peers(MPI_Comm comm, Partita_Peers* peers, partita::PeerRanks* ranks, int* may_ask);
+/// Tells the others that the MPI makes the call.
+PARTITA_EXPORT void Partita_Leave_peers(Partita_Peers peers);
 /// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
 /// ranks alike.
 PARTITA_EXPORT int Partita_Move_by_peers(Partita_Peers peers, const partita::PeerParts* parts, MPI_Comm comm,
@@ -49,7 +52,8 @@ PARTITA_EXPORT int Partita_Move_by_peers(Partita_Peers peers, const partita::Pee
 /// Likewise. `shares` becomes invalid where its operation does not go with its datatype.
 PARTITA_EXPORT int Partita_Reduce_by_peers(Partita_Peers peers, partita::PeerShares* shares, MPI_Comm comm,
                                            int* reduced);
-/// What was described was not valid, and the MPI has refused the call.
+/// This rank has not made the call that it began last, neither by peers nor by the MPI: the others, which may have,
+/// find it in the next that it begins.
 PARTITA_EXPORT void Partita_Take_back_from_peers(Partita_Peers peers);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.

@@ -1,6 +1,7 @@
 #include "dropin/by_peers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "dropin/native.hpp"
@@ -8,10 +9,23 @@
 namespace partita::dropin {
 
 bool ByPeers::begins() {
-  code_ = Partita_Peers_of(comm_, &peers_, &size_, &rank_);
-  if (code_ != MPI_SUCCESS || peers_ == nullptr) return false;
-  parts_.bytes = unknown_peer_bytes;
+  PeerRanks ranks{};
+  int may_ask = 0;
+  code_ = Partita_Begin_by_peers(comm_, &peers_, &ranks, &may_ask);
+  if (code_ != MPI_SUCCESS || may_ask == 0) return false;
+  size_ = ranks.size;
+  rank_ = ranks.rank;
+  from_bytes_ = ranks.from_bytes;
   return true;
+}
+
+bool ByPeers::is_refusal(int code) {
+  if (code == MPI_SUCCESS) return false;
+  int error_class = MPI_SUCCESS;
+  if (native().Error_class(code, &error_class) != MPI_SUCCESS) return false;
+  constexpr auto of_arguments =
+      std::to_array({MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_ERR_OP, MPI_ERR_ARG});
+  return std::ranges::find(of_arguments, error_class) != of_arguments.end();
 }
 
 ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {
@@ -21,13 +35,15 @@ ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {
   return parts;
 }
 
-void ByPeers::takes(int blocks, MPI_Count count, MPI_Datatype type) {
+bool ByPeers::is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type) {
   MPI_Count element_bytes = 0;
-  if (type == MPI_DATATYPE_NULL || native().Type_size_x(type, &element_bytes) != MPI_SUCCESS) {
-    is_valid_ = false;
-  } else {
-    parts_.bytes = blocks * count * element_bytes;
+  is_valid_ &= type != MPI_DATATYPE_NULL && native().Type_size_x(type, &element_bytes) == MPI_SUCCESS;
+  if (is_valid_ && blocks * count * element_bytes >= from_bytes_) {
+    parts_.is_enough = true;
+    return true;
   }
+  Partita_Leave_peers(peers_);
+  return false;
 }
 
 bool ByPeers::are_valid(const Parts& parts, const void* buffer, MPI_Datatype type) {
@@ -73,14 +89,14 @@ ByPeers::Parts ByPeers::shares_of(MPI_Count count) const {
 }
 
 void ByPeers::reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root) {
-  if (!begins()) return;
+  if (!begins() || !is_worth_it(1, count, type)) return;
   check_root(root);
   is_valid_ &= count >= 0 && (is(root) || in != MPI_IN_PLACE);
   reduce(in, is(root) ? out : nullptr, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::root, root);
 }
 
 void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
-  if (!begins()) return;
+  if (!begins() || !is_worth_it(1, count, type)) return;
   is_valid_ &= count >= 0;
   reduce(in, out, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::all, 0);
 }
@@ -88,14 +104,10 @@ void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Da
 /// All ranks give the same counts.
 void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
                      int root) {
-  MPI_Count total = 0;
-  for (const PeerPart& share : shares) total += share.count;
-  takes(1, total, type);
   is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL && in != out;
   PeerShares described{};
   described.call = call_;
   described.is_valid = is_valid_;
-  described.bytes = parts_.bytes;
   described.in = in == MPI_IN_PLACE ? out : in;
   described.out = out;
   described.type = type;
@@ -104,13 +116,11 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.to = to;
   described.root = root;
   code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
-  is_valid_ = described.is_valid;
 }
 
 void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root) {
-  if (!begins()) return;
+  if (!begins() || !is_worth_it(1, count, type)) return;
   check_root(root);
-  takes(1, count, type);
   if (is(root)) {
     Parts parts = none();
     std::ranges::fill(parts, PeerPart{0, count});
@@ -145,9 +155,6 @@ void ByPeers::scatter(const void* in, Parts in_parts, MPI_Datatype in_type, void
 /// All ranks give the same counts.
 void ByPeers::gather_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, Parts out_parts,
                             MPI_Datatype out_type) {
-  MPI_Count total = 0;
-  for (const PeerPart& part : out_parts) total += part.count;
-  takes(1, total, out_type);
   PeerPart& own = out_parts[static_cast<std::size_t>(rank_)];
   if (in == MPI_IN_PLACE) {
     Parts in_parts = none();

@@ -16,6 +16,9 @@ namespace partita::dropin {
 class ByPeers {
  public:
   ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm) {}
+  ~ByPeers() {
+    if (peers_ != nullptr && !has_ended_) Partita_Take_back_from_peers(peers_);
+  }
   ByPeers(const ByPeers&) = delete;
   ByPeers& operator=(const ByPeers&) = delete;
 
@@ -24,10 +27,8 @@ class ByPeers {
   void broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root);
   void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                MPI_Datatype out_type, int root) {
-    if (!begins()) return;
-    if (is(root)) takes(size_, out_count, out_type);
-    if (!is(root)) takes(size_, in_count, in_type);
-    gather(in, in_count, in_type, out, is(root) ? in_a_row(out_count) : none(), out_type, root);
+    if (begins() && (is(root) ? is_worth_it(size_, out_count, out_type) : is_worth_it(size_, in_count, in_type)))
+      gather(in, in_count, in_type, out, is(root) ? in_a_row(out_count) : none(), out_type, root);
   }
   template <class Count, class Displacement>
   void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
@@ -36,10 +37,8 @@ class ByPeers {
   }
   void scatters(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                 MPI_Datatype out_type, int root) {
-    if (!begins()) return;
-    if (is(root)) takes(size_, in_count, in_type);
-    if (!is(root)) takes(size_, out_count, out_type);
-    scatter(in, is(root) ? in_a_row(in_count) : none(), in_type, out, out_count, out_type, root);
+    if (begins() && (is(root) ? is_worth_it(size_, in_count, in_type) : is_worth_it(size_, out_count, out_type)))
+      scatter(in, is(root) ? in_a_row(in_count) : none(), in_type, out, out_count, out_type, root);
   }
   template <class Count, class Displacement>
   void scatters(const void* in, const Count counts[], const Displacement displacements[], MPI_Datatype in_type,
@@ -49,18 +48,19 @@ class ByPeers {
   }
   void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                       MPI_Datatype out_type) {
-    if (begins()) gather_at_all(in, in_count, in_type, out, in_a_row(out_count), out_type);
+    if (begins() && is_worth_it(size_, out_count, out_type))
+      gather_at_all(in, in_count, in_type, out, in_a_row(out_count), out_type);
   }
   template <class Count, class Displacement>
   void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
                       const Displacement displacements[], MPI_Datatype out_type) {
-    if (begins()) gather_at_all(in, in_count, in_type, out, spread(counts, displacements), out_type);
+    if (begins() && is_worth_it(1, total(counts), out_type))
+      gather_at_all(in, in_count, in_type, out, spread(counts, displacements), out_type);
   }
   void exchanges(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                  MPI_Datatype out_type) {
-    if (!begins()) return;
-    takes(size_, out_count, out_type);
-    exchange(in, in_a_row(in_count), in_type, out, in_a_row(out_count), out_type);
+    if (begins() && is_worth_it(size_, out_count, out_type))
+      exchange(in, in_a_row(in_count), in_type, out, in_a_row(out_count), out_type);
   }
   /// Counts differ between ranks, which learn only from each other how much it is.
   template <class Count, class Displacement>
@@ -74,28 +74,32 @@ class ByPeers {
   void reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root);
   void reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
   void reduces_and_scatters(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
-    if (begins()) reduce(in, out, in_a_row(count), type, op, PeerShares::To::owner, 0);
+    if (begins() && is_worth_it(size_, count, type))
+      reduce(in, out, in_a_row(count), type, op, PeerShares::To::owner, 0);
   }
   template <class Count>
   void reduces_and_scatters(const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op) {
-    if (begins()) reduce(in, out, behind_each_other(counts), type, op, PeerShares::To::owner, 0);
+    if (begins() && is_worth_it(1, total(counts), type))
+      reduce(in, out, behind_each_other(counts), type, op, PeerShares::To::owner, 0);
   }
 
   /// Whether nothing is left to do: it was made, or has failed, which was raised.
-  bool is_made() const { return moved_ != 0 || code_ != MPI_SUCCESS; }
-  int code() const { return code_; }
-  /// Otherwise the MPI has made it, with this code, which it returns.
-  int made_by_mpi(int code) {
-    if (code != MPI_SUCCESS && peers_ != nullptr && !is_valid_) Partita_Take_back_from_peers(peers_);
-    return code;
+  bool is_made() {
+    has_ended_ = moved_ != 0 || code_ != MPI_SUCCESS;
+    return has_ended_;
   }
+  int code() const { return code_; }
+  /// Otherwise the MPI makes it: whether it was called, and how it ended.
+  void by_mpi(bool was_called, int code) { has_ended_ = was_called && !is_refusal(code); }
 
  private:
   /// An entry for each rank.
   using Parts = std::vector<PeerPart>;
 
-  /// Whether this communicator's collectives may go so.
+  /// Whether this call may go so.
   bool begins();
+  /// Whether the MPI says by `code` that arguments are wrong: then it has not made the call.
+  static bool is_refusal(int code);
   bool is(int root) const { return rank_ == root; }
   Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
   /// `count` elements from the buffer's begin for `rank`, none for others.
@@ -139,8 +143,16 @@ class ByPeers {
   void reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
               int root);
 
-  /// All ranks know by their own arguments that so many blocks fill the larger buffer of a rank.
-  void takes(int blocks, MPI_Count count, MPI_Datatype type);
+  /// All ranks know by their own arguments that so many blocks fill the larger buffer of a rank. Where that is too
+  /// little the others are told that the MPI makes the call: they may have other arguments, by mistake.
+  bool is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type);
+  template <class Count>
+  MPI_Count total(const Count counts[]) {
+    is_valid_ &= counts != nullptr;
+    MPI_Count sum = 0;
+    for (int rank = 0; is_valid_ && rank < size_; ++rank) sum += counts[rank];
+    return sum;
+  }
   void reads(const void* in, MPI_Datatype type, Parts parts);
   void writes(void* out, MPI_Datatype type, Parts parts);
   void check_root(int root) { is_valid_ &= root >= 0 && root < size_; }
@@ -154,7 +166,9 @@ class ByPeers {
   Partita_Peers peers_ = nullptr;
   int size_ = 0;
   int rank_ = 0;
+  std::int64_t from_bytes_ = 0;
   bool is_valid_ = true;
+  bool has_ended_ = false;  ///< the call was made, or has failed on all ranks
   Parts sent_;
   Parts received_;
   PeerParts parts_{};

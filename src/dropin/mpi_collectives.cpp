@@ -44,7 +44,9 @@ extern "C" {
       if (peers.is_made()) return peers.code();                                                                  \
       Staging stage(comm);                                                                                       \
       BUFFERS;                                                                                                   \
-      return peers.made_by_mpi(stage.run(make));                                                                 \
+      const int code = stage.run(make);                                                                          \
+      peers.by_mpi(stage.has_called(), code);                                                                    \
+      return code;                                                                                               \
     });                                                                                                          \
   }                                                                                                              \
   INTERPOSE_EXPANDED(NAMED(, TWIN))(LIST PARAMETERS, MPI_Request * request) {                                    \

@@ -8,7 +8,8 @@ namespace {
 // In a word: the call's number, and below it the answer.
 constexpr std::uint64_t yes_bit = 1;
 constexpr std::uint64_t much_bit = 2;
-constexpr int answer_bits = 2;
+constexpr std::uint64_t reduces_bit = 4;
+constexpr int answer_bits = 3;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share them");
 static_assert(std::is_trivially_copyable_v<PeerBoard::Offer>);
@@ -52,7 +53,8 @@ PeerBoard::Offer& PeerBoard::offer(int owner, int user, Side side) const {
 
 /// Pairs with the load in answers().
 void PeerBoard::answer(std::uint64_t call, Question question, Answer answer) {
-  const std::uint64_t word = call << answer_bits | (answer.yes ? yes_bit : 0) | (answer.much ? much_bit : 0);
+  const std::uint64_t word = call << answer_bits | (answer.yes ? yes_bit : 0) | (answer.much ? much_bit : 0) |
+                             (answer.reduces ? reduces_bit : 0);
   words(rank_).answers[static_cast<int>(question)].store(word, std::memory_order_release);
 }
 
@@ -60,10 +62,13 @@ PeerBoard::Answers PeerBoard::answers(std::uint64_t call, Question question) con
   Answers found;
   int missing = -1;
   int refusing = -1;
+  std::uint64_t first_yes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     const std::uint64_t word = words(rank).answers[static_cast<int>(question)].load(std::memory_order_acquire);
     const std::uint64_t answered = word >> answer_bits;
-    const bool says_yes = answered == call && (word & yes_bit) != 0;
+    bool says_yes = answered == call && (word & yes_bit) != 0;
+    if (says_yes && first_yes == 0) first_yes = word;
+    if (says_yes && ((word ^ first_yes) & reduces_bit) != 0) says_yes = false;
     if (answered < call) {
       if (missing < 0) missing = rank;
     } else if (!says_yes && refusing < 0) {

@@ -39,8 +39,8 @@ class LeftBoards {
 /// One rank's view of the board of a communicator. Calls on it are numbered, alike on all ranks. In each, ranks answer
 /// up to four questions in this order, and read each other's answers. A rank that says no to one of the first three has
 /// left the call, and need not read anything; so has one that reads a no. Since those that leave may be in later calls,
-/// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that before the
-/// last question, which all await from all.
+/// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that with a yes
+/// before the last question, which all await from all.
 class PeerBoard final : public CommunicatorPart {
  public:
   /// So many bytes, zeroed, make the board of `ranks` ranks.
@@ -53,16 +53,22 @@ class PeerBoard final : public CommunicatorPart {
 
   int ranks() const { return ranks_; }
   int rank() const { return rank_; }
-  /// This rank begins a call; the number of that.
-  std::uint64_t begin() { return ++calls_; }
-  /// The MPI has refused the call that this rank began last, and to which it has said no: there was none. That no is
-  /// its answer in the next one.
+  /// This rank begins a call. False where its answer stands already, as take_back() says.
+  bool begin() {
+    ++calls_;
+    return !std::exchange(has_answered_, false);
+  }
+  /// The number of the call that this rank has begun last.
+  std::uint64_t call() const { return calls_; }
+  /// This rank says no to the call that it has begun last, and need not ask.
+  void leave() { answer(calls_, Question::wants, {}); }
+  /// The call that this rank began last was not made by peers, and this rank has not made it at all: the others, which
+  /// may have, find it in the next one that it begins. The answer there is no.
   void take_back() {
+    leave();
     --calls_;
     has_answered_ = true;
   }
-  /// Whether that is so for the call that it has begun.
-  bool has_answered() { return std::exchange(has_answered_, false); }
 
   enum class Question : std::uint8_t {
     wants,   ///< my buffers lie in GPU memory that peers can map
@@ -74,7 +80,8 @@ class PeerBoard final : public CommunicatorPart {
 
   struct Answer {
     bool yes = false;
-    bool much = false;  ///< to `wants`: my bytes are enough for this way
+    bool much = false;     ///< to `wants`: my bytes are enough for this way
+    bool reduces = false;  ///< to `wants`: the call is one that reduces
   };
   /// What was written before it is read by who reads it.
   void answer(std::uint64_t call, Question question, Answer answer);
@@ -85,7 +92,8 @@ class PeerBoard final : public CommunicatorPart {
     bool any_much = false;
     int rank = -1;  ///< the first that has not answered, or has said no
   };
-  /// The answers so far; a no decides. To `ended`, all have to be there.
+  /// The answers so far; a no decides, and so do ranks that reduce where others do not. To `ended`, all have to be
+  /// there.
   Answers answers(std::uint64_t call, Question question) const;
 
   enum class Side : std::uint8_t { to_write, to_read };

@@ -22,9 +22,6 @@ std::byte* PeerBuffer::at(std::int64_t element) const {
   return shifted(address, element * layout.extent_bytes() + layout.first_byte());
 }
 
-PeerCall::PeerCall(const PeerContext& context, const char* name, std::optional<std::int64_t> known_bytes)
-    : context_(context), name_(name), known_bytes_(known_bytes), number_(context.board.begin()) {}
-
 PeerCall::~PeerCall() {
   if (event_ != nullptr) lane_->give_back(std::move(event_));
 }
@@ -43,21 +40,13 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 }
 
 bool PeerCall::make() {
-  if (const int rank = context_.board.who_gave_up(); rank >= 0) {
-    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
-  }
-  if (context_.board.has_answered()) return false;
-  const std::int64_t enough_bytes = context_.services.from_bytes.value_or(0);  // with a board there is a number
-  if (known_bytes_ && *known_bytes_ < enough_bytes) return false;
-  bool has_enough = false;
-  const bool fit = succeeds([&] {
-    if (!is_fit()) return false;
-    has_enough = known_bytes_ || most_bytes() >= enough_bytes;
-    return true;
-  });
-  if (!all_agree(Question::wants, fit, has_enough)) return false;
-  if (!all_agree(Question::named, succeeds([&] { return names_memory(); }))) return false;
-  if (!all_agree(Question::mapped, succeeds([&] { return maps_peers() && prepares(); }))) return false;
+  PeerBoard::Answer wish;
+  wish.yes = succeeds([&] { return is_fit(); });
+  wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
+  wish.reduces = reduces();
+  if (!all_agree(Question::wants, wish)) return false;
+  if (!all_agree(Question::named, {succeeds([&] { return names_memory(); })})) return false;
+  if (!all_agree(Question::mapped, {succeeds([&] { return maps_peers() && prepares(); })})) return false;
   end();
   return true;
 }
@@ -86,9 +75,9 @@ bool PeerCall::is_shown(const PeerBuffer& buffer) {
   return why.empty() || refuse(std::move(why));
 }
 
-bool PeerCall::all_agree(Question question, bool yes, bool much) {
-  context_.board.answer(number_, question, {yes, much});
-  if (!yes) return false;
+bool PeerCall::all_agree(Question question, PeerBoard::Answer answer) {
+  context_.board.answer(number_, question, answer);
+  if (!answer.yes) return false;
   const PeerBoard::Answers answers = await_answers(question);
   return answers.outcome == PeerBoard::Outcome::all_yes && (question != Question::wants || answers.any_much);
 }
@@ -208,7 +197,7 @@ void PeerCall::end() {
   } catch (const std::exception&) {
     failure = current_error();
   }
-  context_.board.answer(number_, Question::ended, {!failure, false});
+  context_.board.answer(number_, Question::ended, {!failure});
   const PeerBoard::Answers answers = await_answers(Question::ended);
   const bool may_let_go = context_.mappings.keep(std::move(mapped_));
   if (failure) throw Error(*failure);

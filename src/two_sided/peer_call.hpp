@@ -49,14 +49,16 @@ class PeerCall : private Waiting {
   const std::string& why_not() const { return why_not_; }
 
  protected:
-  /// `known_bytes`: of a rank's larger buffer, where all ranks know them alike by their own arguments.
-  PeerCall(const PeerContext& context, const char* name, std::optional<std::int64_t> known_bytes);
+  /// Of the call that this rank has begun on the board.
+  PeerCall(const PeerContext& context, const char* name)
+      : context_(context), name_(name), number_(context.board.call()) {}
 
-  // What calls differ in, in the order in which they are asked. What one of the first four throws is a no.
+  // What calls differ in, in the order in which they are asked. What one throws, up to needs(), is a no.
   /// Whether this rank's arguments and memory are fit.
   virtual bool is_fit() = 0;
-  /// How much this rank's larger buffer moves.
-  virtual std::int64_t most_bytes() const = 0;
+  virtual bool reduces() const = 0;
+  /// Whether this rank's larger buffer moves so many bytes, of a call that is fit. Throws nothing.
+  virtual bool moves_enough(std::int64_t enough_bytes) const = 0;
   /// Makes the offers to all peers.
   virtual bool names_memory() = 0;
   /// Maps what is needed of what they offer; also after one that fails, so that descriptors that were passed are taken.
@@ -99,7 +101,7 @@ class PeerCall : private Waiting {
  private:
   using Question = PeerBoard::Question;
 
-  bool all_agree(Question question, bool yes, bool much = false);
+  bool all_agree(Question question, PeerBoard::Answer answer);
   PeerBoard::Answers await_answers(Question question);
   /// What `step` says; where it fails, no, for that reason.
   template <class Step>
@@ -113,7 +115,6 @@ class PeerCall : private Waiting {
 
   const PeerContext& context_;
   const char* const name_;
-  const std::optional<std::int64_t> known_bytes_;
   const std::uint64_t number_;
   PeerMappings::Held mapped_;
   Needs needs_;

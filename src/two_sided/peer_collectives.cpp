@@ -86,18 +86,26 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
 
 }  // namespace
 
-PeerBoard* PeerCollectives::board_of(Communicator& communicator) {
-  if (!services_.from_bytes) return nullptr;
+PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
+  if (!services_.from_bytes) return {};
   if (!communicator.part) {
     communicator.part.emplace();  // stays so where an error ends this
     communicator.part = make_board(communicator);
   }
-  return static_cast<PeerBoard*>(communicator.part->get());
+  if (*communicator.part == nullptr) return {};
+  PeerBoard& board = board_of(communicator);
+  if (const int rank = board.who_gave_up(); rank >= 0) {
+    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
+  }
+  if (!board.begin()) return {&board, false};
+  if (services_.requests.device_memory.in_use()) return {&board, true};
+  board.leave();
+  return {&board, false};
 }
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{services_, mappings_, *board_of(communicator),
+  const PeerContext context{services_, mappings_, board_of(communicator),
                             communicator.members(services_.requests.world)};
   Call call(context, description);
   if (call.make()) return true;
@@ -111,10 +119,6 @@ bool PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {
 
 bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares) {
   return made<PeerReduce>(communicator, shares);
-}
-
-void PeerCollectives::take_back(Communicator& communicator) {
-  board_of(communicator)->take_back();
 }
 
 /// Each reason once.

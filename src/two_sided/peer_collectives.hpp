@@ -20,18 +20,28 @@ class PeerCollectives {
   explicit PeerCollectives(PeerServices services)
       : services_(std::move(services)), mappings_(services_.requests.device_memory) {}
 
-  /// Null where collectives of `communicator` do not go this way: its ranks are not all of one node, or the job does
-  /// not want it, or has no memory for it. The first call is collective over it. Throws Error.
-  PeerBoard* board_of(Communicator& communicator);
-  /// Where there is one: makes the call that is described, on all ranks, and returns true; or on none, and returns
-  /// false: the ranks agree. Collective. Throws Error.
+  /// This rank begins a collective that may go this way. Null where no such one of `communicator` does: its ranks are
+  /// not all of one node, or the job does not want it, or has no memory for it. The first call is collective over it.
+  /// Throws Error.
+  struct Begun {
+    PeerBoard* board = nullptr;
+    bool may_ask = false;  ///< else this rank's answer is no, and the MPI makes the call
+  };
+  Begun begin(Communicator& communicator);
+  /// The least bytes of a rank's larger buffer that are worth it, where there is a board.
+  std::int64_t from_bytes() const { return services_.from_bytes.value_or(0); }
+  /// One of these ends what has begun and may ask. leave(): the answer is no. make(): makes the call that is described,
+  /// on all ranks, and returns true; or on none, and returns false: the ranks agree. Collective. Throws Error.
+  void leave(Communicator& communicator) { board_of(communicator).leave(); }
   bool make(Communicator& communicator, const PeerParts& parts);
   bool make(Communicator& communicator, const PeerShares& shares);
-  /// The last one was not valid, and the MPI has refused it, too: other ranks, which may have made a valid call, find
-  /// this one's in its next. Throws nothing.
-  void take_back(Communicator& communicator);
+  /// PeerBoard::take_back.
+  void take_back(Communicator& communicator) { board_of(communicator).take_back(); }
 
  private:
+  static PeerBoard& board_of(const Communicator& communicator) {
+    return static_cast<PeerBoard&>(*communicator.part->get());
+  }
   bool are_near(Communicator& communicator) const;
   std::unique_ptr<PeerBoard> make_board(Communicator& communicator);
   template <class Call, class Description>

@@ -1,7 +1,6 @@
 #include "two_sided/peer_move.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace partita {
 namespace {
@@ -9,15 +8,7 @@ namespace {
 /// A swap goes through memory of Partita's in pieces of this size.
 constexpr std::int64_t swapped_at_once_bytes = std::int64_t{1} << 20;
 
-std::optional<std::int64_t> known_bytes(const PeerParts& parts) {
-  if (!parts.is_valid || parts.bytes == unknown_peer_bytes) return {};
-  return parts.bytes;
-}
-
 }  // namespace
-
-PeerMove::PeerMove(const PeerContext& context, const PeerParts& parts)
-    : PeerCall(context, parts.call, known_bytes(parts)), parts_(parts) {}
 
 bool PeerMove::looks_at_parts(PeerBuffer& buffer, const void* address, MPI_Datatype type, const PeerPart* parts) {
   const PeerPart* const end = parts + ranks();
@@ -36,14 +27,15 @@ bool PeerMove::is_fit() {
   return is_shown(out_);
 }
 
-std::int64_t PeerMove::most_bytes() const {
+bool PeerMove::moves_enough(std::int64_t enough_bytes) const {
+  if (parts_.is_enough) return true;
   std::int64_t all_sent_bytes = 0;
   std::int64_t all_received_bytes = 0;
   for (int peer = 0; peer < ranks(); ++peer) {
     all_sent_bytes += sent_bytes(peer);
     all_received_bytes += received_bytes(peer);
   }
-  return std::max(all_sent_bytes, all_received_bytes);
+  return std::max(all_sent_bytes, all_received_bytes) >= enough_bytes;
 }
 
 bool PeerMove::writes_to(int peer) const {

@@ -13,11 +13,12 @@ namespace partita {
 /// Each rank copies what it sends to its places in the memory of the others.
 class PeerMove final : public PeerCall {
  public:
-  PeerMove(const PeerContext& context, const PeerParts& parts);
+  PeerMove(const PeerContext& context, const PeerParts& parts) : PeerCall(context, parts.call), parts_(parts) {}
 
  private:
   bool is_fit() override;
-  std::int64_t most_bytes() const override;
+  bool reduces() const override { return false; }
+  bool moves_enough(std::int64_t enough_bytes) const override;
   bool names_memory() override;
   bool maps_peers() override;
   Needs needs() const override;

@@ -13,16 +13,21 @@ struct PeerPart {
   std::int64_t count = 0;
 };
 
-inline constexpr std::int64_t unknown_peer_bytes = -1;
+/// Who makes a call that may go by peer memory.
+struct PeerRanks {
+  int size;
+  int rank;
+  /// So many bytes of a rank's larger buffer are worth it. Where all ranks know by their own arguments that a call has
+  /// less, none asks.
+  std::int64_t from_bytes;
+};
 
 /// A blocking collective that only moves data: what this rank gives to each rank, and gets from it.
 struct PeerParts {
   const char* call;  ///< MPI_Alltoall
   /// False where the MPI has to say what is wrong with the call; then nothing else counts but the name.
   bool is_valid;
-  /// The bytes of a rank's larger buffer where all ranks know them alike by their own arguments, or
-  /// unknown_peer_bytes.
-  std::int64_t bytes;
+  bool is_enough;  ///< all ranks know alike, by their own arguments, that it has PeerRanks::from_bytes
   const void* in;
   void* out;
   MPI_Datatype in_type;  ///< as the next one, anything where no part has elements
@@ -41,11 +46,10 @@ struct PeerShares {
     root,
     owner,  ///< each rank gets the result of its own share, at the beginning of `out`
   };
-  const char* call;    ///< MPI_Allreduce
-  bool is_valid;       ///< as that of PeerParts; so are its operation and datatype
-  std::int64_t bytes;  ///< of a rank's larger buffer
-  const void* in;      ///< in place the same as `out`
-  void* out;           ///< means something on ranks that get a result
+  const char* call;  ///< MPI_Allreduce
+  bool is_valid;     ///< as that of PeerParts; so are its operation and datatype
+  const void* in;    ///< in place the same as `out`
+  void* out;         ///< means something on ranks that get a result
   MPI_Datatype type;
   MPI_Op op;
   const PeerPart* shares;  ///< an entry for each rank: one behind the other, all elements together

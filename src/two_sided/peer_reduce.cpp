@@ -1,7 +1,6 @@
 #include "two_sided/peer_reduce.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/error.hpp"
 #include "memory/grid.hpp"
@@ -17,9 +16,6 @@ bool is_aligned(const std::byte* address, std::int64_t bytes) {
 }
 
 }  // namespace
-
-PeerReduce::PeerReduce(const PeerContext& context, const PeerShares& shares)
-    : PeerCall(context, shares.call, shares.is_valid ? std::optional(shares.bytes) : std::nullopt), shares_(shares) {}
 
 bool PeerReduce::gets_mine(int rank) const {
   return shares_.to == PeerShares::To::all || (shares_.to == PeerShares::To::root && rank == shares_.root);

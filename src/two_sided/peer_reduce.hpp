@@ -15,12 +15,12 @@ namespace partita {
 /// to the memory of those that get it. Nobody else reads or writes this share, so all of it goes in place, too.
 class PeerReduce final : public PeerCall {
  public:
-  PeerReduce(const PeerContext& context, const PeerShares& shares);
+  PeerReduce(const PeerContext& context, const PeerShares& shares) : PeerCall(context, shares.call), shares_(shares) {}
 
  private:
   bool is_fit() override;
-  /// All ranks know it.
-  std::int64_t most_bytes() const override { return shares_.bytes; }
+  bool reduces() const override { return true; }
+  bool moves_enough(std::int64_t) const override { return true; }  // all ranks know it
   bool names_memory() override;
   bool maps_peers() override;
   Needs needs() const override;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "contract/peer_ways.hpp"
+#include "core/which_mpi.hpp"
 #include "support/placed_ints.hpp"
 
 namespace partita::test {
@@ -398,6 +399,15 @@ TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
     ErrorsReturn returned(comm);
     PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
     if (rank() == ranks() - 1) {
+      if (ranks() > 1) {  // an MPI finds these where it has to move something
+        MPI_Datatype uncommitted = MPI_DATATYPE_NULL;
+        ASSERT_OK(MPI_Type_contiguous(many, MPI_INT, &uncommitted));
+        EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), 1, uncommitted, 0, comm)), MPI_ERR_TYPE);
+        ASSERT_OK(MPI_Type_free(&uncommitted));
+        if (built_for == MpiFamily::mpich) {
+          EXPECT_EQ(class_of(MPI_Bcast(nullptr, many, MPI_INT, 0, comm)), MPI_ERR_BUFFER);
+        }
+      }
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_INT, ranks(), comm)), MPI_ERR_ROOT);
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), -1, MPI_INT, 0, comm)), MPI_ERR_COUNT);
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_DATATYPE_NULL, 0, comm)), MPI_ERR_TYPE);
@@ -437,6 +447,58 @@ TEST(DropinGpuPeers, counts_that_differ_are_the_mpis_to_find) {
   }
   harness_barrier();
   ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// A root that expects less than is worth it, by mistake: the other does not wait for it longer than the MPI does. In a
+/// communicator of two, where MPIs end such a call.
+TEST(DropinGpuPeers, ranks_that_disagree_about_the_size_meet_in_the_mpi) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  const bool is_in = rank() < 2;
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, is_in ? 0 : MPI_UNDEFINED, 0, &comm));
+  const auto gathered = [&](Memory memory) {
+    const ErrorsReturn returned(comm);
+    PlacedInts in(memory, Ints(many, 1));
+    PlacedInts out(memory, Ints(2 * at(many), untouched));
+    const int code = MPI_Gather(in.data(), many, MPI_INT, out.data(), 10, MPI_INT, 0, comm);
+    EXPECT_EQ(out.get().back(), untouched);
+    return class_of(code);
+  };
+  const int on_host = is_in ? gathered(Memory::host) : MPI_SUCCESS;
+  harness_barrier();
+  if (is_in) {
+    EXPECT_EQ(gathered(Memory::gpu), on_host);
+  }
+  harness_barrier();
+  if (is_in) {
+    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
+    EXPECT_EQ(buffer.get(), counting(many, 0));
+    ASSERT_OK(MPI_Comm_free(&comm));
+  }
+}
+
+/// Datatypes of one signature are no disagreement, whatever they are.
+TEST(DropinGpuPeers, datatypes_of_one_signature_go_by_peers) {
+  constexpr int pieces = 10;
+  MPI_Datatype own = MPI_DATATYPE_NULL;
+  const int piece = 300 * (rank() + 1);
+  ASSERT_OK(MPI_Type_contiguous(piece, MPI_INT, &own));
+  ASSERT_OK(MPI_Type_commit(&own));
+  int count = 300 * pieces;
+  for (int peer = 1; peer <= ranks(); ++peer) count = std::lcm(count, 300 * peer);
+  PlacedInts in(Memory::gpu, counting(count, rank()));
+  PlacedInts out(Memory::gpu, Ints(at(count * ranks()), untouched));
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Allgather(in.data(), count / piece, own, out.data(), count, MPI_INT, MPI_COMM_WORLD));
+  });
+  Ints expected;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const Ints theirs = counting(count, peer);
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  EXPECT_EQ(out.get(), expected);
+  ASSERT_OK(MPI_Type_free(&own));
 }
 
 /// PARTITA_TIMEOUT is 2 here. Who does not come is named, and the communicator stays given up.
