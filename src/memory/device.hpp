@@ -56,9 +56,9 @@ class DeviceMemory {
   /// Makes device memory mappable for `peer`, which may be this rank, and names it; or why that cannot be (pools,
   /// managed memory).
   virtual std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) = 0;
-  /// Why export_to() would not name this GPU memory to another rank; empty where it would, unless CUDA fails. Passes
-  /// nothing to anybody.
-  virtual std::string why_not_exported(const void* address) = 0;
+  /// Why export_to() would not name this GPU memory to another rank as one piece; empty where it would, unless CUDA
+  /// fails. Passes nothing to anybody.
+  virtual std::string why_not_exported(const void* address, std::size_t size_bytes) = 0;
   /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
   /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
   /// mapping.

@@ -13,7 +13,7 @@ class NoDeviceMemory final : public DeviceMemory {
   bool in_use() const override { return false; }
   Place place_of(const void*, std::size_t) override { return {}; }
   std::variant<DeviceExport, NotMappable> export_to(int, const void*, std::size_t) override { refuse("export"); }
-  std::string why_not_exported(const void*) override { refuse("export"); }
+  std::string why_not_exported(const void*, std::size_t) override { refuse("export"); }
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport&, int) override {
     refuse("import");
   }

@@ -5,6 +5,7 @@
 #include "core/current_error.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
+#include "two_sided/message.hpp"
 
 namespace partita {
 namespace {
@@ -41,11 +42,13 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 
 bool PeerCall::make() {
   PeerBoard::Answer wish;
-  wish.yes = succeeds([&] { return is_fit(); });
+  wish.yes = context_.mappings.may_name() && succeeds([&] { return is_fit(); });
   wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
   wish.reduces = reduces();
   if (!all_agree(Question::wants, wish)) return false;
-  if (!all_agree(Question::named, {succeeds([&] { return names_memory(); })})) return false;
+  const bool named = succeeds([&] { return names_memory(); });
+  if (!named) context_.mappings.could_not_name();
+  if (!all_agree(Question::named, {named})) return false;
   if (!all_agree(Question::mapped, {succeeds([&] { return maps_peers() && prepares(); })})) return false;
   end();
   return true;
@@ -58,20 +61,25 @@ bool PeerCall::refuse(std::string why) {
 
 bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype type, std::int64_t first,
                         std::int64_t count) {
-  if (!requests().device_memory.in_use() || !is_committed(requests().world, type)) return false;
-  buffer.layout = Layout::of(type);
-  if (buffer.layout.size_bytes() == 0) return true;
-  buffer.address = static_cast<std::byte*>(const_cast<void*>(address));
-  if (!buffer.layout.contiguous()) return refuse("its datatype has gaps");
+  MPI_Count lower_bound = 0;
+  MPI_Count extent_bytes = 0;
+  if (native::Type_get_extent_x(type, &lower_bound, &extent_bytes) != MPI_SUCCESS) return false;
   const memory::Place place =
-      requests().device_memory.place_of(buffer.at(first), static_cast<std::size_t>(buffer.bytes(count)));
+      place_of_elements(requests().device_memory, shifted(address, first * extent_bytes), count, type);
+  MPI_Count type_bytes = 0;
+  if (native::Type_size_x(type, &type_bytes) != MPI_SUCCESS) return false;
+  if (type_bytes > 0 && place.kind != memory::Kind::device) return false;
+  if (!is_committed(requests().world, type)) return false;
+  if (type_bytes == 0) return true;
+  buffer.layout = Layout::of(type);
+  buffer.address = static_cast<std::byte*>(const_cast<void*>(address));
   buffer.device = place.device;
-  return place.kind == memory::Kind::device;
+  return buffer.layout.contiguous() || refuse("its datatype has gaps");
 }
 
-bool PeerCall::is_shown(const PeerBuffer& buffer) {
-  if (buffer.device < 0) return true;
-  std::string why = requests().device_memory.why_not_exported(buffer.address);
+bool PeerCall::are_mappable(const Shown& shown) {
+  if (shown.first == shown.end) return true;
+  std::string why = requests().device_memory.why_not_exported(shown.first, shown.size_bytes());
   return why.empty() || refuse(std::move(why));
 }
 
@@ -127,8 +135,7 @@ bool PeerCall::offers(Side side, int peer, Shown& shown, const std::byte* place,
   offer.size_bytes = size_bytes;
   if (place == nullptr) return true;
   if (shown.named.way != memory::DevicePiece::Way::ipc) {
-    auto exported = requests().device_memory.export_to(world_rank(peer), shown.first,
-                                                       static_cast<std::size_t>(shown.end - shown.first));
+    auto exported = requests().device_memory.export_to(world_rank(peer), shown.first, shown.size_bytes());
     if (auto* const not_mappable = std::get_if<memory::NotMappable>(&exported))
       return refuse(std::move(not_mappable->reason));
     const auto& pieces = std::get<memory::DeviceExport>(exported);

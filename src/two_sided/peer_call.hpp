@@ -79,17 +79,19 @@ class PeerCall : private Waiting {
   /// False, for a reason that is worth telling.
   bool refuse(std::string why);
 
-  /// Whether the elements, of which `first` is one of `count`, lie in GPU memory, without gaps. Fills `buffer`.
+  /// Whether `count` elements from `first` on lie in GPU memory, as the first byte of the data does, without gaps.
+  /// Fills `buffer`. Of host memory it asks no more.
   bool looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype type, std::int64_t first, std::int64_t count);
-  /// Whether peers can map it, if there is one.
-  bool is_shown(const PeerBuffer& buffer);
-
   /// The bytes of a buffer that are shown to peers; each of them may use a part.
   struct Shown {
     std::byte* first = nullptr;
     std::byte* end = nullptr;
     memory::DevicePiece named{};  ///< as the last peer has heard it
+
+    std::size_t size_bytes() const { return static_cast<std::size_t>(end - first); }
   };
+  /// Whether peers can map them, if there are any.
+  bool are_mappable(const Shown& shown);
   using Side = PeerBoard::Side;
   /// Offers `peer` the bytes from `place` on. `place` null: it is told how many there are, and does not use them.
   bool offers(Side side, int peer, Shown& shown, const std::byte* place, std::int64_t size_bytes);

@@ -24,7 +24,8 @@ bool PeerMove::is_fit() {
   const std::int64_t own_bytes = sent_bytes(rank());
   if (own_bytes != received_bytes(rank())) return false;
   if (own_bytes > 0 && sent(rank()) == received(rank())) return false;  // the MPI says that it may not
-  return is_shown(out_);
+  shown_ = written();
+  return are_mappable(shown_);
 }
 
 bool PeerMove::moves_enough(std::int64_t enough_bytes) const {
@@ -49,8 +50,7 @@ bool PeerMove::is_written_by(int peer) const {
   return !parts_.swaps || !writes_to(peer);
 }
 
-/// Offers each rank what it is expected to fill, as a part of one piece of memory that has all of these.
-bool PeerMove::names_memory() {
+PeerCall::Shown PeerMove::written() const {
   Shown shown;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (!is_written_by(peer)) continue;
@@ -58,11 +58,16 @@ bool PeerMove::names_memory() {
     shown.first = shown.first == nullptr ? begin : std::min(shown.first, begin);
     shown.end = std::max(shown.end, begin + received_bytes(peer));
   }
+  return shown;
+}
+
+/// Offers each rank what it is expected to fill, as a part of one piece of memory that has all of these.
+bool PeerMove::names_memory() {
   bool all_named = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const std::byte* const place = is_written_by(peer) ? received(peer) : nullptr;
-    all_named = all_named && offers(Side::to_write, peer, shown, place, received_bytes(peer));
+    all_named = all_named && offers(Side::to_write, peer, shown_, place, received_bytes(peer));
   }
   return all_named;
 }

@@ -29,6 +29,8 @@ class PeerMove final : public PeerCall {
   bool writes_to(int peer) const;
   bool is_written_by(int peer) const;
   bool looks_at_parts(PeerBuffer& buffer, const void* address, MPI_Datatype type, const PeerPart* parts);
+  /// What of the buffer peers write to.
+  Shown written() const;
   std::int64_t sent_bytes(int peer) const { return in_.bytes(parts_.sent[peer].count); }
   std::int64_t received_bytes(int peer) const { return out_.bytes(parts_.received[peer].count); }
   std::byte* sent(int peer) const { return in_.at(parts_.sent[peer].first); }
@@ -37,6 +39,7 @@ class PeerMove final : public PeerCall {
   const PeerParts& parts_;
   PeerBuffer in_;
   PeerBuffer out_;
+  Shown shown_;
   std::vector<std::byte*> places_;  ///< of what is sent, by rank
 };
 

@@ -43,24 +43,22 @@ bool PeerReduce::is_fit() {
   if (!looks_at(in_, shares_.in, shares_.type, 0, count)) return false;
   if (has_result && result_count > 0 && !looks_at(out_, shares_.out, shares_.type, 0, result_count)) return false;
   if (out_.device >= 0 && out_.device != in_.device) return refuse("its buffers lie on two GPUs");
-  if (!is_aligned(in_.address, reduction_.element_bytes) || !is_aligned(out_.address, reduction_.element_bytes))
+  if (!is_aligned(in_.at(0), reduction_.element_bytes) || !is_aligned(out_.at(0), reduction_.element_bytes))
     return refuse("its elements are not aligned");
-  return is_shown(in_) && is_shown(out_);
+  shown_in_ = {in_.at(0), in_.at(0) + in_.bytes(count), {}};
+  if (gets_theirs()) shown_out_ = {out_.at(0), out_.at(0) + out_.bytes(count), {}};
+  return are_mappable(shown_in_) && are_mappable(shown_out_);
 }
 
 bool PeerReduce::names_memory() {
-  std::int64_t count = 0;
-  for (int peer = 0; peer < ranks(); ++peer) count += shares_.shares[peer].count;
-  Shown shown_in{in_.at(0), in_.at(0) + in_.bytes(count), {}};
-  Shown shown_out{out_.at(0), out_.at(0) + out_.bytes(count), {}};
   bool all_named = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     const std::int64_t bytes = share_bytes(peer);
     const std::int64_t first = shares_.shares[peer].first;
     const bool is_written = gets_theirs() && bytes > 0;
-    all_named = all_named && offers(Side::to_read, peer, shown_in, bytes > 0 ? in_.at(first) : nullptr, bytes) &&
-                offers(Side::to_write, peer, shown_out, is_written ? out_.at(first) : nullptr, is_written ? bytes : 0);
+    all_named = all_named && offers(Side::to_read, peer, shown_in_, bytes > 0 ? in_.at(first) : nullptr, bytes) &&
+                offers(Side::to_write, peer, shown_out_, is_written ? out_.at(first) : nullptr, is_written ? bytes : 0);
   }
   return all_named;
 }

@@ -41,6 +41,8 @@ class PeerReduce final : public PeerCall {
   collective::GpuReduction reduction_;
   PeerBuffer in_;
   PeerBuffer out_;
+  Shown shown_in_;
+  Shown shown_out_;
   std::vector<std::byte*> read_;     ///< the elements of this rank's share, by rank
   std::vector<std::byte*> written_;  ///< where their result goes, by rank; null where it goes not
 };

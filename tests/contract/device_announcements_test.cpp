@@ -54,7 +54,9 @@ class SteppedGpu final : public memory::DeviceMemory {
                                                                     std::size_t size) override {
     return gpu_.export_to(peer, address, size);
   }
-  std::string why_not_exported(const void* address) override { return gpu_.why_not_exported(address); }
+  std::string why_not_exported(const void* address, std::size_t size_bytes) override {
+    return gpu_.why_not_exported(address, size_bytes);
+  }
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& named,
                                                                        int device) override {
     return gpu_.import(peer, named, device);

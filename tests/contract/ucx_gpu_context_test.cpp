@@ -42,7 +42,7 @@ class CountingGpu final : public memory::DeviceMemory {
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int, const void*, std::size_t) override {
     return memory::NotMappable{"it only counts"};
   }
-  std::string why_not_exported(const void*) override { return "it only counts"; }
+  std::string why_not_exported(const void*, std::size_t) override { return "it only counts"; }
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int) override {
     return memory::NotMappable{"it only counts"};
   }

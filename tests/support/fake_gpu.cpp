@@ -15,7 +15,7 @@ using memory::NotMappable;
 FakeGpu* the_one = nullptr;
 
 bool exports_buffers(int gpu) {
-  return gpu == buffers_only || gpu == unreached_peer || gpu == mapped;
+  return gpu == buffers_only || gpu == unreached_peer || gpu == mapped || gpu == many_handles;
 }
 bool exports_blocks(int gpu) {
   return gpu == blocks_only || gpu == unreached_peer || gpu == mapped || gpu == blocks_mapped;
@@ -102,10 +102,12 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   piece.size_bytes = piece.allocation_bytes = size_bytes;
   piece.way = DevicePiece::Way::same_process;
   if (peer == world_.rank()) return DeviceExport{piece};
-  if (std::string obstacle = why_not_exported(address); !obstacle.empty()) return NotMappable{std::move(obstacle)};
+  if (std::string obstacle = why_not_exported(address, size_bytes); !obstacle.empty())
+    return NotMappable{std::move(obstacle)};
+  ++exports_;
   const Allocation& allocation = *allocation_of(address);
   piece.way = DevicePiece::Way::ipc;
-  if (allocation.gpu == mapped || allocation.gpu == blocks_mapped) {
+  if (allocation.gpu == mapped || allocation.gpu == blocks_mapped || allocation.gpu == many_handles) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);
     piece.way = DevicePiece::Way::file_descriptor;
     piece.segment = name.segment;
@@ -116,9 +118,12 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   return DeviceExport{piece};
 }
 
-std::string FakeGpu::why_not_exported(const void* address) {
+std::string FakeGpu::why_not_exported(const void* address, std::size_t size_bytes) {
   may_fail(Step::why_not_exported);
-  const Allocation& allocation = *allocation_of(address);
+  const Allocation* const found = allocation_of(address);
+  if (found == nullptr) throw Error(ErrorClass::internal, "{} is not in the fake GPU's memory", address);
+  const Allocation& allocation = *found;
+  if (allocation.gpu == many_handles && size_bytes > allocation.size_bytes / 4) return "it spans several handles";
   const bool able = allocation.of_program ? exports_buffers(allocation.gpu) : exports_blocks(allocation.gpu);
   return able ? "" : "cuIpcGetMemHandle fails: operation not supported";
 }

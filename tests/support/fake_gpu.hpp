@@ -24,6 +24,7 @@ enum Gpu {
   unreached_peer,  ///< both can be named, but the peer's GPU cannot reach them
   mapped,          ///< everything, and it is
   blocks_mapped,   ///< the library's memory only, and it is
+  many_handles,    ///< the program's, of four handles for each buffer
 };
 
 class FakeGpu final : public memory::DeviceMemory {
@@ -56,6 +57,8 @@ class FakeGpu final : public memory::DeviceMemory {
   void fail_next(Step step) { failing_ = step; }
   /// Whether the one that was to fail last has.
   bool has_failed() const { return failing_ == Step::none; }
+  /// How many times export_to() has named memory to another rank so far.
+  std::uint64_t exports() const { return exports_; }
   /// What trim() was called with since the last time.
   std::vector<memory::Closing> take_trimmed() {
     const std::lock_guard lock(mutex_);
@@ -67,7 +70,7 @@ class FakeGpu final : public memory::DeviceMemory {
   memory::Place place_of(const void* address, std::size_t size_bytes) override;
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int peer, const void* address,
                                                                     std::size_t size_bytes) override;
-  std::string why_not_exported(const void* address) override;
+  std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu) override;
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override {
@@ -113,6 +116,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<Step> failing_{Step::none};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};
+  std::atomic<std::uint64_t> exports_{0};
   std::atomic<std::uint64_t> copies_with_host_{0};
 };
 

@@ -29,7 +29,9 @@ class CudaMemory final : public DeviceMemory {
   std::variant<DeviceExport, NotMappable> export_to(int peer, const void* address, std::size_t size_bytes) override {
     return exports_.export_to(peer, address, size_bytes);
   }
-  std::string why_not_exported(const void* address) override { return cuda::why_not_exported(address); }
+  std::string why_not_exported(const void* address, std::size_t size_bytes) override {
+    return exports_.why_not_exported(address, size_bytes);
+  }
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory,
                                                                int device) override {
     return imports_.import(peer, memory, device);

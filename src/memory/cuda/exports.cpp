@@ -89,10 +89,26 @@ std::string obstacle_of(const Allocation& allocation) {
   return "the memory was created (cuMemCreate) without a handle type that other processes can import";
 }
 
+/// Of a buffer in memory of cudaMalloc; empty where it lies within its allocation.
+std::string excess_of(const Allocation& allocation, const void* address, std::size_t size_bytes) {
+  const std::size_t offset_bytes = device_address(address) - device_address(allocation.base);
+  if (size_bytes <= allocation.size_bytes - offset_bytes) return {};
+  return fmt::format("the buffer of {} bytes reaches past the end of its allocation", size_bytes);
+}
+
 }  // namespace
 
-std::string why_not_exported(const void* address) {
-  return obstacle_of(allocation_of(address));
+std::string Exports::why_not_exported(const void* address, std::size_t size_bytes) {
+  const Allocation allocation = allocation_of(address);
+  if (std::string obstacle = obstacle_of(allocation); !obstacle.empty()) return obstacle;
+  if (allocation.ipc_capable) return excess_of(allocation, address, size_bytes);
+  const InContext in_context(contexts_.of(allocation.place.device));
+  CUdeviceptr base = 0;
+  std::size_t mapped_bytes = 0;
+  const CUresult result = driver().cuMemGetAddressRange(&base, &mapped_bytes, device_address(address));
+  if (result != CUDA_SUCCESS) return failed("cuMemGetAddressRange", result).reason;
+  if (size_bytes <= mapped_bytes - (device_address(address) - base)) return {};
+  return fmt::format("the buffer of {} bytes spans several handles (cuMemCreate)", size_bytes);
 }
 
 Exported Exports::export_to(int peer, const void* address, std::size_t size_bytes) {
@@ -117,8 +133,9 @@ Exported Exports::by_ipc(const Allocation& allocation, DevicePiece piece) {
   piece.way = DevicePiece::Way::ipc;
   piece.allocation_bytes = allocation.size_bytes;
   piece.offset_bytes = piece.address - device_address(allocation.base);
-  if (piece.size_bytes > piece.allocation_bytes - piece.offset_bytes) {
-    return NotMappable{fmt::format("the buffer of {} bytes reaches past the end of its allocation", piece.size_bytes)};
+  const auto* const address = reinterpret_cast<const void*>(piece.address);
+  if (std::string excess = excess_of(allocation, address, piece.size_bytes); !excess.empty()) {
+    return NotMappable{std::move(excess)};
   }
   const std::lock_guard lock(mutex_);
   Known& known = known_[allocation.base];

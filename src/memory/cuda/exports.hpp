@@ -17,9 +17,6 @@ namespace partita::memory::cuda {
 
 using Exported = std::variant<DeviceExport, NotMappable>;
 
-/// See DeviceMemory::why_not_exported.
-std::string why_not_exported(const void* address);
-
 /// Any thread may call.
 class Exports {
  public:
@@ -27,6 +24,8 @@ class Exports {
 
   /// See DeviceMemory::export_to.
   Exported export_to(int peer, const void* address, std::size_t size_bytes);
+  /// See DeviceMemory::why_not_exported.
+  std::string why_not_exported(const void* address, std::size_t size_bytes);
 
  private:
   struct Known {
