@@ -110,21 +110,23 @@ void Partita_Leave_peers(Partita_Peers peers) {
   if (Runtime* const current = current_runtime()) current->peer_collectives.leave(communicator_of(peers));
 }
 
-int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, int* moved) {
-  *moved = 0;
+int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, PeerWay* way) {
   return guarded(
       "Move_by_peers", [comm] { return comm; },
-      [&] { *moved = runtime().peer_collectives.make(communicator_of(peers), *parts) ? 1 : 0; });
+      [&] { *way = runtime().peer_collectives.make(communicator_of(peers), *parts); });
 }
 
-int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm comm, int* reduced) {
-  *reduced = 0;
+int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm comm, PeerWay* way) {
   return guarded(
       "Reduce_by_peers", [comm] { return comm; },
       [&] {
         shares->is_valid = shares->is_valid && may_reduce(shares->op, shares->type);
-        *reduced = runtime().peer_collectives.make(communicator_of(peers), *shares) ? 1 : 0;
+        *way = runtime().peer_collectives.make(communicator_of(peers), *shares);
       });
+}
+
+void Partita_Close_behind_peers() {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.close();
 }
 
 void Partita_Take_back_from_peers(Partita_Peers peers) {

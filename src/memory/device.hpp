@@ -28,6 +28,7 @@ struct Place {
 /// Why memory cannot be exported or mapped; one clause without a full stop.
 struct NotMappable {
   std::string reason;
+  bool is_occupied = false;  ///< what the peer has freed since is mapped at its place
 };
 
 /// Which unused mappings of peers' memory are closed.
@@ -61,9 +62,12 @@ class DeviceMemory {
   virtual std::string why_not_exported(const void* address, std::size_t size_bytes) = 0;
   /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
   /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
-  /// mapping.
-  virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory,
-                                                                       int device) = 0;
+  /// mapping. Where an unused mapping is in the way it is closed, if it is one of `closing`.
+  virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
+                                                                       Closing closing) = 0;
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device) {
+    return import(peer, memory, device, Closing::all);
+  }
 
   /// A small piece of memory of GPU `device` that can be exported: flags, counters, packets. Aligned to 128 bytes,
   /// zeroed. Pooled: stays the library's after free_block. May allocate and run a memset: not behind a kernel that

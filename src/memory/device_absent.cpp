@@ -14,7 +14,7 @@ class NoDeviceMemory final : public DeviceMemory {
   Place place_of(const void*, std::size_t) override { return {}; }
   std::variant<DeviceExport, NotMappable> export_to(int, const void*, std::size_t) override { refuse("export"); }
   std::string why_not_exported(const void*, std::size_t) override { refuse("export"); }
-  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport&, int) override {
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport&, int, Closing) override {
     refuse("import");
   }
   std::byte* allocate_block(int, std::size_t) override { refuse("allocate"); }

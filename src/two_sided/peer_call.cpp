@@ -17,6 +17,9 @@ bool is_committed(const World& world, MPI_Datatype type) {
   return native::Send(&unread, 1, type, MPI_PROC_NULL, 0, world.control()) == MPI_SUCCESS;
 }
 
+/// Of peers' memory, mapped and not kept.
+constexpr std::size_t unused_at_most_bytes = std::size_t{256} << 20;
+
 }  // namespace
 
 std::byte* PeerBuffer::at(std::int64_t element) const {
@@ -156,9 +159,9 @@ std::byte* PeerCall::map(Side side, int peer, int device) {
   std::string why;
   try {
     auto mapping = context_.mappings.map(world_rank(peer), offer.piece, device);
-    if (auto* const memory = std::get_if<std::shared_ptr<std::byte>>(&mapping)) {
-      mapped_.push_back(std::move(*memory));
-      return mapped_.back().get() + offer.offset_bytes;
+    if (auto* const mapped = std::get_if<PeerMappings::Mapped>(&mapping)) {
+      mapped_.push_back(std::move(*mapped));
+      return mapped_.back().memory.get() + offer.offset_bytes;
     }
     why = std::get<memory::NotMappable>(mapping).reason;
   } catch (const std::exception&) {
@@ -206,13 +209,13 @@ void PeerCall::end() {
   }
   context_.board.answer(number_, Question::ended, {!failure});
   const PeerBoard::Answers answers = await_answers(Question::ended);
-  const bool may_let_go = context_.mappings.keep(std::move(mapped_));
+  const bool may_close = context_.mappings.keep(std::move(mapped_));
   if (failure) throw Error(*failure);
   if (answers.outcome == PeerBoard::Outcome::some_no) {
     throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers",
                 world_rank(answers.rank));
   }
-  if (may_let_go) context_.services.let_go_of_peers_memory();
+  if (may_close) context_.services.let_go_of_peers_memory(unused_at_most_bytes);
 }
 
 }  // namespace partita

@@ -118,7 +118,7 @@ class PeerCall : private Waiting {
   const PeerContext& context_;
   const char* const name_;
   const std::uint64_t number_;
-  PeerMappings::Held mapped_;
+  std::vector<PeerMappings::Mapped> mapped_;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::unique_ptr<memory::Event> event_;

@@ -1,9 +1,11 @@
 // Memory of peers' GPUs that collectives write to.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <variant>
@@ -13,17 +15,32 @@
 
 namespace partita {
 
-/// Keeps what calls have mapped of peers' memory for the next ones. Any thread.
+/// Keeps what calls have mapped of peers' memory for the next ones, since the driver takes long to map it. What is kept
+/// is memory that its owner cannot use again where it has freed it; so it is bounded, by age, number and size. Nothing
+/// is closed here: what nobody keeps, DeviceMemory::trim closes. Any thread.
 class PeerMappings {
  public:
   explicit PeerMappings(memory::DeviceMemory& device_memory) : device_memory_(device_memory) {}
 
-  using Held = std::vector<std::shared_ptr<std::byte>>;
-  /// DeviceMemory::import.
-  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DevicePiece& piece,
-                                                                    int device);
-  /// A call has ended that used these. Returns whether those of a call long ago are let go of.
-  bool keep(Held used);
+  /// What no call used of the last so many is let go of; and of the rest what was used longest ago, where it is more
+  /// than so many mappings or bytes, but for what the last call used.
+  static constexpr std::uint64_t calls_kept = 64;
+  static constexpr std::size_t mappings_kept = 256;
+  static constexpr std::uint64_t bytes_kept = std::uint64_t{1} << 30;
+
+  /// Tells an allocation of a peer's, as it is mapped for a GPU, from all others.
+  using Key = std::array<std::uint64_t, 5>;
+  struct Mapped {
+    Key key{};
+    std::shared_ptr<std::byte> memory;
+  };
+  /// DeviceMemory::import, but it closes nothing that the driver would wait for. Where memory that its owner has freed
+  /// is in the way, that is kept no more, and wants_closing() is true.
+  std::variant<Mapped, memory::NotMappable> map(int peer, const memory::DevicePiece& piece, int device);
+  /// A call has ended that used these. Returns whether something is kept no more.
+  bool keep(std::vector<Mapped> used);
+  /// Whether unused mappings are in the way of new ones since the last time this was asked.
+  bool wants_closing() { return wants_closing_.exchange(false); }
 
   /// This rank could not name memory that it had found fit. Peers may keep descriptors that were passed for that call,
   /// which nobody makes: after some of these it names no more.
@@ -32,11 +49,19 @@ class PeerMappings {
 
  private:
   static constexpr int not_named_at_most = 16;
-  static constexpr std::size_t calls_kept = 64;
+
+  struct Kept {
+    std::shared_ptr<std::byte> memory;
+    std::uint64_t last_call = 0;
+  };
+  void forget_peers_memory(const Key& at_its_place);
 
   memory::DeviceMemory& device_memory_;
   std::mutex mutex_;
-  std::deque<Held> recent_;
+  std::map<Key, Kept> kept_;
+  std::uint64_t kept_bytes_ = 0;
+  std::uint64_t calls_ = 0;
+  std::atomic<bool> wants_closing_{false};
   std::atomic<int> not_named_{0};
 };
 

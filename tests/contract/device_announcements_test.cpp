@@ -58,8 +58,8 @@ class SteppedGpu final : public memory::DeviceMemory {
     return gpu_.why_not_exported(address, size_bytes);
   }
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& named,
-                                                                       int device) override {
-    return gpu_.import(peer, named, device);
+                                                                       int device, memory::Closing closing) override {
+    return gpu_.import(peer, named, device, closing);
   }
   std::byte* allocate_block(int device, std::size_t size) override { return gpu_.allocate_block(device, size); }
   void free_block(int device, std::byte* block, std::size_t size) override { gpu_.free_block(device, block, size); }

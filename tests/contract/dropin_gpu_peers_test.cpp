@@ -307,6 +307,25 @@ TEST(DropinGpuPeers, memory_of_several_handles_goes_through_host_memory) {
   for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
 }
 
+/// A mapping in the way is closed behind the call, which goes through host memory: the driver would wait for kernels.
+TEST(DropinGpuPeers, what_is_in_the_way_is_closed_behind_the_call) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  PlacedInts in(Memory::gpu, Ints(many, rank()));
+  PlacedInts out(Memory::gpu, Ints(at(many * ranks()), untouched));
+  const auto allgather = [&] {
+    EXPECT_OK(MPI_Allgather(in.data(), many, MPI_INT, out.data(), many, MPI_INT, MPI_COMM_WORLD));
+  };
+  if (rank() == 1) FakeGpu::instance().occupy();
+  FakeGpu::instance().take_trimmed();
+  expect_way(Way::host, allgather);
+  const std::vector<memory::Closing> closed = FakeGpu::instance().take_trimmed();
+  EXPECT_EQ(closed, rank() == 1 ? std::vector{memory::Closing::all} : std::vector<memory::Closing>{});
+  expect_way(Way::peers, allgather);
+  Ints expected;
+  for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), many, peer);
+  EXPECT_EQ(out.get(), expected);
+}
+
 /// The first byte of the data says where memory is, and the address of the buffer nothing.
 TEST(DropinGpuPeers, data_at_absolute_addresses_go_by_peers) {
   PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));

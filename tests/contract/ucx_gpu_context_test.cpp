@@ -43,7 +43,8 @@ class CountingGpu final : public memory::DeviceMemory {
     return memory::NotMappable{"it only counts"};
   }
   std::string why_not_exported(const void*, std::size_t) override { return "it only counts"; }
-  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int) override {
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int,
+                                                                       memory::Closing) override {
     return memory::NotMappable{"it only counts"};
   }
   std::byte* allocate_block(int, std::size_t) override { return nullptr; }

@@ -57,6 +57,8 @@ class FakeGpu final : public memory::DeviceMemory {
   void fail_next(Step step) { failing_ = step; }
   /// Whether the one that was to fail last has.
   bool has_failed() const { return failing_ == Step::none; }
+  /// As if what the peers name from now on lay where memory that they have freed is mapped, until that is closed.
+  void occupy() { is_occupied_ = true; }
   /// How many times export_to() has named memory to another rank so far.
   std::uint64_t exports() const { return exports_; }
   /// What trim() was called with since the last time.
@@ -72,7 +74,7 @@ class FakeGpu final : public memory::DeviceMemory {
                                                                     std::size_t size_bytes) override;
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
-                                                                       int gpu) override;
+                                                                       int gpu, memory::Closing closing) override;
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override {
     may_fail(Step::allocate_block);
     return remember(gpu, false, size_bytes);
@@ -85,9 +87,10 @@ class FakeGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int gpu) override;
   void copy(void* to, const void* from, std::size_t size_bytes) override;
   void check(int gpu) override;
-  void trim(std::size_t, memory::Closing closing) override {
+  void trim(std::size_t allowed_bytes, memory::Closing closing) override {
     const std::lock_guard lock(mutex_);
     trimmed_.push_back(closing);
+    if (allowed_bytes == 0 && closing == memory::Closing::all) is_occupied_ = false;
   }
   void make_current(int) override {}
 
@@ -113,6 +116,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
+  std::atomic<bool> is_occupied_{false};
   std::atomic<Step> failing_{Step::none};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};

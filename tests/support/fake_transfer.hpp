@@ -101,7 +101,8 @@ class NoDeviceMemory : public memory::DeviceMemory {
   memory::Place place_of(const void*, std::size_t) override { return {}; }
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int, const void*, std::size_t) override { none(); }
   std::string why_not_exported(const void*, std::size_t) override { none(); }
-  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int) override {
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport&, int,
+                                                                       memory::Closing) override {
     none();
   }
   std::byte* allocate_block(int, std::size_t) override { none(); }

@@ -32,9 +32,9 @@ class CudaMemory final : public DeviceMemory {
   std::string why_not_exported(const void* address, std::size_t size_bytes) override {
     return exports_.why_not_exported(address, size_bytes);
   }
-  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory,
-                                                               int device) override {
-    return imports_.import(peer, memory, device);
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
+                                                               Closing closing) override {
+    return imports_.import(peer, memory, device, closing);
   }
   void check(int device) override;
   void trim(std::size_t allowed_bytes, Closing closing) override { imports_.trim(allowed_bytes, closing); }

@@ -39,7 +39,7 @@ std::uint64_t Imports::size_bytes_of(const Key& key) {
   return size_bytes;
 }
 
-Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
+Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closing closing) {
   if (!sound(pieces)) throw Error(ErrorClass::internal, "rank {} named GPU memory in a way that makes no sense", peer);
   if (pieces.front().way == Way::same_process) {
     if (peer != world_.rank()) throw wire::malformed("of rank {} names GPU memory as if of this process", peer);
@@ -62,12 +62,13 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device) {
                   "passed, or has been mapped and trimmed",
                   peer, pieces[i].segment);
     }
-    Mapped mapped = map(pieces, descriptors, device);
+    Mapped mapped = map(pieces, descriptors, device, closing);
     if (auto* reason = std::get_if<NotMappable>(&mapped)) return std::move(*reason);
     if (std::holds_alternative<AlreadyMapped>(mapped)) {
       return NotMappable{
           "memory that the peer has freed since is still mapped at its place: free requests before "
-          "their buffers"};
+          "their buffers",
+          true};
     }
     found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
   }
@@ -110,12 +111,12 @@ std::vector<UniqueFd> Imports::descriptors_of(int peer, const DeviceExport& piec
   return descriptors;
 }
 
-Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device) {
+Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device, Closing closing) {
   const CUcontext context = contexts_.of(device);
   if (pieces.front().way == Way::file_descriptor) return map_by_descriptors(pieces, descriptors, device, context);
   Mapped mapped = map_by_ipc(pieces.front(), device, context);
-  if (!std::holds_alternative<AlreadyMapped>(mapped)) return mapped;
-  close_unused(Closing::all);
+  if (closing != Closing::all || !std::holds_alternative<AlreadyMapped>(mapped)) return mapped;
+  close_unused(closing);
   return map_by_ipc(pieces.front(), device, context);
 }
 

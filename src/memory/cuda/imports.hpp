@@ -25,7 +25,7 @@ class Imports {
   Imports(World& world, Contexts& contexts) : world_(world), contexts_(contexts) {}
 
   /// See DeviceMemory::import.
-  Imported import(int peer, const DeviceExport& pieces, int device);
+  Imported import(int peer, const DeviceExport& pieces, int device, Closing closing);
   /// See DeviceMemory::trim.
   void trim(std::size_t allowed_bytes, Closing closing);
   /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
@@ -40,7 +40,7 @@ class Imports {
   Imported own(const DevicePiece& piece, int device);
   /// Those of pieces that are descriptors; -1 for one that has been taken already.
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
-  Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device);
+  Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device, Closing closing);
   void close_unused(Closing closing);
 
   World& world_;
