@@ -1,6 +1,8 @@
 #include "two_sided/peer_call.hpp"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/current_error.hpp"
 #include "core/element_block.hpp"
@@ -118,6 +120,13 @@ PeerBoard::Answers PeerCall::await_answers(Question question) {
 }
 
 std::string PeerCall::explain() const {
+  if (awaited_ < 0) {
+    return fmt::format(
+        "{} on GPU memory waits for GPU {} of this rank to {}; does a kernel fill that GPU, or a stream wait before "
+        "it? "
+        "CUDA_DEVICE_MAX_CONNECTIONS=32 keeps streams apart",
+        name_, needs_.device, reduces() ? "reduce its share" : "copy what it sends");
+  }
   const int peer = world_rank(awaited_);
   switch (asked_) {
     case Question::wants:
@@ -178,7 +187,8 @@ bool PeerCall::prepares() {
   lane_ = &context_.services.lanes.of(needs_.device);
   event_ = lane_->take_event();
   if (needs_.scratch_bytes > 0) {
-    scratch_.emplace(requests().device_memory, needs_.device, static_cast<std::size_t>(needs_.scratch_bytes));
+    scratch_ = std::make_unique<memory::DeviceBlock>(requests().device_memory, needs_.device,
+                                                     static_cast<std::size_t>(needs_.scratch_bytes));
   }
   return true;
 }
@@ -186,17 +196,30 @@ bool PeerCall::prepares() {
 /// What was asked for before something failed may still be under way: the event stands for it, too.
 void PeerCall::do_part() {
   if (needs_.device < 0) return;
-  const GpuLanes& lanes = context_.services.lanes;
+  std::optional<Error> failure;
   try {
     lane_->ask(needs_.work, *event_,
                [&](memory::Stream& stream) { ask_for_part(stream, scratch_ ? scratch_->address() : nullptr); });
   } catch (const std::exception&) {
-    const Error failure = current_error();
+    failure = current_error();
     lane_->ask(needs_.work, *event_, [](memory::Stream&) {});
-    lanes.await(*event_);
-    throw Error(failure);
   }
-  lanes.await(*event_);
+  await_gpu();
+  if (failure) throw Error(*failure);
+}
+
+/// Where this rank gives up, the GPU may still come to what it was asked for: what that needs stays to the end.
+void PeerCall::await_gpu() {
+  awaited_ = -1;
+  try {
+    context_.services.wait_until(*this, [&] { return event_->passed(); });
+  } catch (const WaitError&) {
+    context_.board.give_up();
+    [[maybe_unused]] auto* const event = event_.release();
+    [[maybe_unused]] auto* const scratch = scratch_.release();
+    [[maybe_unused]] auto* const mapped = new std::vector(std::move(mapped_));
+    throw;
+  }
 }
 
 /// Nobody returns before what is written to it has landed, nor while a peer may still need what it shows.
@@ -204,6 +227,8 @@ void PeerCall::end() {
   std::optional<Error> failure;
   try {
     do_part();
+  } catch (const WaitError&) {
+    throw;
   } catch (const std::exception&) {
     failure = current_error();
   }

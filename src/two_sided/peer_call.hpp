@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,10 +109,11 @@ class PeerCall : private Waiting {
   bool succeeds(const Step& step) noexcept;
   bool prepares();
   void do_part();
+  void await_gpu();
   void end();
   int world_rank(int peer) const { return context_.world_ranks[static_cast<std::size_t>(peer)]; }
   std::string explain() const override;
-  int waits_for() const override { return world_rank(awaited_); }
+  int waits_for() const override { return awaited_ < 0 ? -1 : world_rank(awaited_); }
 
   const PeerContext& context_;
   const char* const name_;
@@ -122,10 +122,10 @@ class PeerCall : private Waiting {
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::unique_ptr<memory::Event> event_;
-  std::optional<memory::DeviceBlock> scratch_;
+  std::unique_ptr<memory::DeviceBlock> scratch_;
   std::string why_not_;
   Question asked_ = Question::wants;
-  int awaited_ = -1;  ///< the rank whose answer is missing
+  int awaited_ = -1;  ///< the rank whose answer is missing; -1 while this rank's GPU is at its part
 };
 
 }  // namespace partita

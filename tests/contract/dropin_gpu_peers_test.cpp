@@ -589,5 +589,28 @@ TEST(DropinGpuPeersTimeout, names_the_rank_that_does_not_come) {
   ASSERT_OK(MPI_Comm_free(&comm));
 }
 
+/// Neither does a GPU that does not come to its copies let anybody wait without a word.
+TEST(DropinGpuPeersTimeout, names_the_gpu_that_does_not_copy) {
+  if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    ErrorsReturn returned(comm);
+    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+    if (rank() == 0) {
+      FakeGpu::instance().hold_all(true);
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
+                   "of this rank to copy what it sends", "PARTITA_TIMEOUT");
+    } else {
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0");
+    }
+    harness_barrier();
+    if (rank() == 0) FakeGpu::instance().hold_all(false);
+    while (buffer.get() != counting(many, 0)) std::this_thread::yield();  // what was held comes late
+    harness_barrier();
+  }
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
 }  // namespace
 }  // namespace partita::test
