@@ -37,9 +37,9 @@ struct Communicator {
   std::atomic<bool> alive{true};              ///< false once the program has freed it
   std::atomic<std::uint64_t> children{0};     ///< constructors called on it so far
   std::atomic<std::uint32_t> collectives{0};  ///< that have looked for their peers on it so far
-  /// What two_sided/peer_collectives keeps here, in calls that the MPI lets one thread at a time make; null: there can
-  /// be none.
-  std::optional<std::unique_ptr<CommunicatorPart>> part;
+  /// What two_sided/peer_collectives keeps here, in calls that the MPI lets one thread at a time make; null before the
+  /// first of them.
+  std::unique_ptr<CommunicatorPart> part;
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.
   std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);

@@ -10,7 +10,6 @@
 
 #include "memory/device_export.hpp"
 #include "memory/host.hpp"
-#include "transfer/communicator.hpp"
 
 namespace partita {
 
@@ -41,13 +40,13 @@ class LeftBoards {
 /// left the call, and need not read anything; so has one that reads a no. Since those that leave may be in later calls,
 /// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that with a yes
 /// before the last question, which all await from all.
-class PeerBoard final : public CommunicatorPart {
+class PeerBoard {
  public:
   /// So many bytes, zeroed, make the board of `ranks` ranks.
   static std::size_t size_bytes(int ranks);
   /// `memory`: as this rank maps it. `owned_by`: null on ranks other than the one whose memory it is.
   PeerBoard(std::byte* memory, int ranks, int rank, LeftBoards* owned_by);
-  ~PeerBoard() override;
+  ~PeerBoard();
   PeerBoard(const PeerBoard&) = delete;
   PeerBoard& operator=(const PeerBoard&) = delete;
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/current_error.hpp"
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "two_sided/peer_move.hpp"
@@ -88,12 +89,22 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
 
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
   if (!services_.from_bytes) return {};
-  if (!communicator.part) {
-    communicator.part.emplace();  // stays so where an error ends this
-    communicator.part = make_board(communicator);
+  if (communicator.part == nullptr) {
+    communicator.part = std::make_unique<Place>();
+    try {
+      place_of(communicator).board = make_board(communicator);
+    } catch (const std::exception&) {
+      place_of(communicator).failure = current_error();
+      throw;
+    }
   }
-  if (*communicator.part == nullptr) return {};
-  PeerBoard& board = board_of(communicator);
+  const Place& place = place_of(communicator);
+  if (place.failure) {
+    throw Error(ErrorClass::other, "an earlier collective on the communicator has failed: {}",
+                place.failure->sentence());
+  }
+  if (place.board == nullptr) return {};
+  PeerBoard& board = *place.board;
   if (const int rank = board.who_gave_up(); rank >= 0) {
     throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
   }
@@ -154,8 +165,8 @@ std::unique_ptr<PeerBoard> PeerCollectives::make_board(Communicator& communicato
     try {
       make();
       return true;
-    } catch (const Error& error) {
-      tell("a collective", error.sentence());
+    } catch (const std::exception&) {
+      tell("a collective", current_error().sentence());
       return false;
     }
   };

@@ -4,10 +4,13 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "core/error.hpp"
+#include "transfer/communicator.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/peer_parts.hpp"
@@ -41,9 +44,14 @@ class PeerCollectives {
   void take_back(Communicator& communicator) { board_of(communicator).take_back(); }
 
  private:
-  static PeerBoard& board_of(const Communicator& communicator) {
-    return static_cast<PeerBoard&>(*communicator.part->get());
-  }
+  /// Whether a communicator has a board.
+  struct Place final : CommunicatorPart {
+    std::unique_ptr<PeerBoard> board;  ///< null: there can be none, as all ranks know
+    std::optional<Error> failure;      ///< or this rank does not know whether the others have one
+  };
+  /// That of a communicator whose calls have begun.
+  static Place& place_of(const Communicator& communicator) { return static_cast<Place&>(*communicator.part); }
+  static PeerBoard& board_of(const Communicator& communicator) { return *place_of(communicator).board; }
   bool are_near(Communicator& communicator) const;
   std::unique_ptr<PeerBoard> make_board(Communicator& communicator);
   template <class Call, class Description>

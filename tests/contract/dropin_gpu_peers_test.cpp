@@ -589,6 +589,33 @@ TEST(DropinGpuPeersTimeout, names_the_rank_that_does_not_come) {
   ASSERT_OK(MPI_Comm_free(&comm));
 }
 
+/// Before there is a board, all ranks get an error, in that call and in those that follow: none goes to the MPI alone.
+TEST(DropinGpuPeersTimeout, who_cannot_make_a_board_makes_no_collective) {
+  if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    ErrorsReturn returned(comm);
+    PlacedInts buffer(Memory::host, Ints(many, rank()));
+    const auto broadcast = [&] { return MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm); };
+    if (rank() != 0) harness_barrier();
+    EXPECT_ERROR(broadcast(), MPI_ERR_OTHER, "until all its ranks have made it", "PARTITA_TIMEOUT");
+    if (rank() == 0) harness_barrier();
+    EXPECT_ERROR(broadcast(), MPI_ERR_OTHER, "an earlier collective on the communicator has failed");
+    harness_barrier();
+    // The MPI still has what the others have begun, and would wait for it.
+    std::uint64_t own[5]{};
+    std::uint64_t all[5]{};
+    if (rank() == 0) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      ASSERT_OK(PMPI_Iallreduce(own, all, 5, MPI_UINT64_T, MPI_MAX, comm, &request));
+      ASSERT_OK(PMPI_Wait(&request, MPI_STATUS_IGNORE));
+    }
+  }
+  harness_barrier();
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
 /// Neither does a GPU that does not come to its copies let anybody wait without a word.
 TEST(DropinGpuPeersTimeout, names_the_gpu_that_does_not_copy) {
   if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
