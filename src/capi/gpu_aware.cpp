@@ -110,23 +110,21 @@ void Partita_Leave_peers(Partita_Peers peers) {
   if (Runtime* const current = current_runtime()) current->peer_collectives.leave(communicator_of(peers));
 }
 
-int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, PeerWay* way) {
+int Partita_Move_by_peers(Partita_Peers peers, const PeerParts* parts, MPI_Comm comm, int* moved) {
+  *moved = 0;
   return guarded(
       "Move_by_peers", [comm] { return comm; },
-      [&] { *way = runtime().peer_collectives.make(communicator_of(peers), *parts); });
+      [&] { *moved = runtime().peer_collectives.make(communicator_of(peers), *parts) ? 1 : 0; });
 }
 
-int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm comm, PeerWay* way) {
+int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm comm, int* reduced) {
+  *reduced = 0;
   return guarded(
       "Reduce_by_peers", [comm] { return comm; },
       [&] {
         shares->is_valid = shares->is_valid && may_reduce(shares->op, shares->type);
-        *way = runtime().peer_collectives.make(communicator_of(peers), *shares);
+        *reduced = runtime().peer_collectives.make(communicator_of(peers), *shares) ? 1 : 0;
       });
-}
-
-void Partita_Close_behind_peers() {
-  if (Runtime* const current = current_runtime()) current->peer_collectives.close();
 }
 
 void Partita_Take_back_from_peers(Partita_Peers peers) {

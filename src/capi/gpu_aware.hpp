@@ -45,14 +45,13 @@ typedef struct Partita_PeersImpl* Partita_Peers;
 PARTITA_EXPORT int Partita_Begin_by_peers(MPI_Comm comm, Partita_Peers* peers, partita::PeerRanks* ranks, int* may_ask);
 /// Tells the others that the MPI makes the call.
 PARTITA_EXPORT void Partita_Leave_peers(Partita_Peers peers);
-/// Makes the call that `parts` describes, or the MPI has to make it: on all ranks alike. Collective.
+/// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
+/// ranks alike.
 PARTITA_EXPORT int Partita_Move_by_peers(Partita_Peers peers, const partita::PeerParts* parts, MPI_Comm comm,
-                                         partita::PeerWay* way);
+                                         int* moved);
 /// Likewise. `shares` becomes invalid where its operation does not go with its datatype.
 PARTITA_EXPORT int Partita_Reduce_by_peers(Partita_Peers peers, partita::PeerShares* shares, MPI_Comm comm,
-                                           partita::PeerWay* way);
-/// After the MPI has made a call that is PeerWay::mpi_and_then_close. May wait for kernels of this process.
-PARTITA_EXPORT void Partita_Close_behind_peers();
+                                           int* reduced);
 /// This rank has not made the call that it began last, neither by peers nor by the MPI: the others, which may have,
 /// find it in the next that it begins.
 PARTITA_EXPORT void Partita_Take_back_from_peers(Partita_Peers peers);

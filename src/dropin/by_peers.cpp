@@ -72,7 +72,7 @@ void ByPeers::make() {
   parts_.is_valid = is_valid_;
   parts_.sent = sent_.data();
   parts_.received = received_.data();
-  code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &way_);
+  code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &moved_);
 }
 
 /// In whole lines of the GPU's memory, whatever the element.
@@ -115,7 +115,7 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.shares = shares.data();
   described.to = to;
   described.root = root;
-  code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &way_);
+  code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
 }
 
 void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root) {

@@ -85,15 +85,12 @@ class ByPeers {
 
   /// Whether nothing is left to do: it was made, or has failed, which was raised.
   bool is_made() {
-    has_ended_ = way_ == PeerWay::peers || code_ != MPI_SUCCESS;
+    has_ended_ = moved_ != 0 || code_ != MPI_SUCCESS;
     return has_ended_;
   }
   int code() const { return code_; }
   /// Otherwise the MPI makes it: whether it was called, and how it ended.
-  void by_mpi(bool was_called, int code) {
-    has_ended_ = was_called && !is_refusal(code);
-    if (has_ended_ && way_ == PeerWay::mpi_and_then_close) Partita_Close_behind_peers();
-  }
+  void by_mpi(bool was_called, int code) { has_ended_ = was_called && !is_refusal(code); }
 
  private:
   /// An entry for each rank.
@@ -175,7 +172,7 @@ class ByPeers {
   Parts sent_;
   Parts received_;
   PeerParts parts_{};
-  PeerWay way_ = PeerWay::mpi;
+  int moved_ = 0;
   int code_ = MPI_SUCCESS;
 };
 

@@ -96,8 +96,8 @@ class DeviceMemory {
   virtual void check(int device) = 0;
 
   /// Closes the mappings of import() that nobody holds any more, if they keep more than `allowed_bytes` of peers'
-  /// memory: those of `closing`.
-  virtual void trim(std::size_t allowed_bytes, Closing closing) = 0;
+  /// memory: those of `closing`. Returns how much they keep then.
+  virtual std::uint64_t trim(std::size_t allowed_bytes, Closing closing) = 0;
 
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.

@@ -27,7 +27,7 @@ class NoDeviceMemory final : public DeviceMemory {
   std::unique_ptr<Event> make_event(int) override { refuse("copy"); }
   void copy(void* to, const void* from, std::size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
   void check(int) override {}
-  void trim(std::size_t, Closing) override {}
+  std::uint64_t trim(std::size_t, Closing) override { return 0; }
   void make_current(int) override {}
 
  private:

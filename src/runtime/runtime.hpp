@@ -111,7 +111,7 @@ class Runtime {
  private:
   Runtime(MPI_Comm comm, const LocalSettings& local);
   void start_thread();
-  void let_go_of_peers_memory(std::size_t allowed_bytes);
+  void let_go_of_peers_memory();
 
  private:
   mutable std::mutex of_mpi_mutex_;

@@ -19,9 +19,6 @@ bool is_committed(const World& world, MPI_Datatype type) {
   return native::Send(&unread, 1, type, MPI_PROC_NULL, 0, world.control()) == MPI_SUCCESS;
 }
 
-/// Of peers' memory, mapped and not kept.
-constexpr std::size_t unused_at_most_bytes = std::size_t{256} << 20;
-
 }  // namespace
 
 std::byte* PeerBuffer::at(std::int64_t element) const {
@@ -47,7 +44,7 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 
 bool PeerCall::make() {
   PeerBoard::Answer wish;
-  wish.yes = context_.mappings.may_name() && succeeds([&] { return is_fit(); });
+  wish.yes = succeeds([&] { return is_fit() && may_map(); });
   wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
   wish.reduces = reduces();
   if (!all_agree(Question::wants, wish)) return false;
@@ -80,6 +77,13 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
   buffer.address = static_cast<std::byte*>(const_cast<void*>(address));
   buffer.device = place.device;
   return buffer.layout.contiguous() || refuse("its datatype has gaps");
+}
+
+/// Of host memory nobody asks.
+bool PeerCall::may_map() {
+  if (!context_.mappings.may_name()) return refuse("this rank could not name memory to its peers several times");
+  return context_.mappings.have_room() ||
+         refuse("peers have freed memory that is mapped here; requests on GPU memory that end close it");
 }
 
 bool PeerCall::are_mappable(const Shown& shown) {
@@ -234,13 +238,12 @@ void PeerCall::end() {
   }
   context_.board.answer(number_, Question::ended, {!failure});
   const PeerBoard::Answers answers = await_answers(Question::ended);
-  const bool may_close = context_.mappings.keep(std::move(mapped_));
+  context_.mappings.keep(std::move(mapped_));
   if (failure) throw Error(*failure);
   if (answers.outcome == PeerBoard::Outcome::some_no) {
     throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers",
                 world_rank(answers.rank));
   }
-  if (may_close) context_.services.let_go_of_peers_memory(unused_at_most_bytes);
 }
 
 }  // namespace partita

@@ -107,6 +107,7 @@ class PeerCall : private Waiting {
   /// What `step` says; where it fails, no, for that reason.
   template <class Step>
   bool succeeds(const Step& step) noexcept;
+  bool may_map();
   bool prepares();
   void do_part();
   void await_gpu();

@@ -115,20 +115,20 @@ PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
 }
 
 template <class Call, class Description>
-PeerWay PeerCollectives::made(Communicator& communicator, const Description& description) {
+bool PeerCollectives::made(Communicator& communicator, const Description& description) {
   const PeerContext context{services_, mappings_, board_of(communicator),
                             communicator.members(services_.requests.world)};
   Call call(context, description);
-  if (call.make()) return PeerWay::peers;
+  if (call.make()) return true;
   if (!call.why_not().empty()) tell(description.call, call.why_not());
-  return mappings_.wants_closing() ? PeerWay::mpi_and_then_close : PeerWay::mpi;
+  return false;
 }
 
-PeerWay PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {
+bool PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {
   return made<PeerMove>(communicator, parts);
 }
 
-PeerWay PeerCollectives::make(Communicator& communicator, const PeerShares& shares) {
+bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares) {
   return made<PeerReduce>(communicator, shares);
 }
 

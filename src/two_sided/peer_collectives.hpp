@@ -34,12 +34,10 @@ class PeerCollectives {
   /// The least bytes of a rank's larger buffer that are worth it, where there is a board.
   std::int64_t from_bytes() const { return services_.from_bytes.value_or(0); }
   /// One of these ends what has begun and may ask. leave(): the answer is no. make(): makes the call that is described,
-  /// on all ranks, or on none: the ranks agree. Collective. Throws Error.
+  /// on all ranks, and returns true; or on none, and returns false: the ranks agree. Collective. Throws Error.
   void leave(Communicator& communicator) { board_of(communicator).leave(); }
-  PeerWay make(Communicator& communicator, const PeerParts& parts);
-  PeerWay make(Communicator& communicator, const PeerShares& shares);
-  /// After a call that is mpi_and_then_close.
-  void close() { services_.let_go_of_peers_memory(0); }
+  bool make(Communicator& communicator, const PeerParts& parts);
+  bool make(Communicator& communicator, const PeerShares& shares);
   /// PeerBoard::take_back.
   void take_back(Communicator& communicator) { board_of(communicator).take_back(); }
 
@@ -55,7 +53,7 @@ class PeerCollectives {
   bool are_near(Communicator& communicator) const;
   std::unique_ptr<PeerBoard> make_board(Communicator& communicator);
   template <class Call, class Description>
-  PeerWay made(Communicator& communicator, const Description& description);
+  bool made(Communicator& communicator, const Description& description);
   void tell(const char* call, const std::string& why_not);
 
   PeerServices services_;

@@ -30,10 +30,7 @@ std::variant<PeerMappings::Mapped, memory::NotMappable> PeerMappings::map(int pe
   auto mapping = device_memory_.import(peer, {piece}, device, memory::Closing::without_blocking);
   if (auto* const memory = std::get_if<std::shared_ptr<std::byte>>(&mapping)) return Mapped{key, std::move(*memory)};
   auto& not_mappable = std::get<memory::NotMappable>(mapping);
-  if (not_mappable.is_occupied) {
-    forget_peers_memory(key);
-    wants_closing_ = true;
-  }
+  if (not_mappable.is_occupied) forget_peers_memory(key);
   return std::move(not_mappable);
 }
 
@@ -46,25 +43,40 @@ void PeerMappings::forget_peers_memory(const Key& at_its_place) {
   });
 }
 
-bool PeerMappings::keep(std::vector<Mapped> used) {
-  if (used.empty()) return false;
-  const std::lock_guard lock(mutex_);
-  ++calls_;
-  for (Mapped& mapped : used) {
-    const auto [entry, is_new] = kept_.try_emplace(mapped.key);
-    if (is_new) kept_bytes_ += bytes_of(mapped.key);
-    entry->second = {std::move(mapped.memory), calls_};
+void PeerMappings::keep(std::vector<Mapped> used) {
+  if (used.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ++calls_;
+    for (Mapped& mapped : used) {
+      const auto [entry, is_new] = kept_.try_emplace(mapped.key);
+      if (is_new) kept_bytes_ += bytes_of(mapped.key);
+      entry->second = {std::move(mapped.memory), calls_};
+    }
+    if (!let_go_of_old()) return;
   }
+  is_full_ = true;
+  static_cast<void>(have_room());
+}
+
+/// Whether there was some. The caller holds the lock.
+bool PeerMappings::let_go_of_old() {
   const std::size_t before = kept_.size();
   for (;;) {
     const auto oldest = std::ranges::min_element(kept_, {}, [](const auto& entry) { return entry.second.last_call; });
     const std::uint64_t age = calls_ - oldest->second.last_call;
     const bool is_much = kept_.size() > mappings_kept || kept_bytes_ > bytes_kept;
-    if (age < calls_kept && (age == 0 || !is_much)) break;
+    if (age < calls_kept && (age == 0 || !is_much)) return kept_.size() < before;
     kept_bytes_ -= bytes_of(oldest->first);
     kept_.erase(oldest);
   }
-  return kept_.size() < before;
+}
+
+/// Asked anew while there is none: requests that end close what they find.
+bool PeerMappings::have_room() {
+  if (!is_full_) return true;
+  is_full_ = device_memory_.trim(unclosed_at_most_bytes, memory::Closing::without_blocking) > unclosed_at_most_bytes;
+  return !is_full_;
 }
 
 }  // namespace partita

@@ -7,13 +7,6 @@
 
 namespace partita {
 
-/// Which way a call went.
-enum class PeerWay : std::uint8_t {
-  peers,              ///< it is made
-  mpi,                ///< the MPI has to make it
-  mpi_and_then_close  ///< likewise, and then mappings that were in the way are to be closed
-};
-
 /// Elements of a buffer.
 struct PeerPart {
   std::int64_t first = 0;  ///< elements before them in the buffer

@@ -20,9 +20,6 @@ struct PeerServices {
   std::optional<std::int64_t> from_bytes;  ///< the same on all ranks; none: never
   /// Blocks until `done` returns true, making progress; watched. Throws Error.
   std::function<void(const Waiting&, const std::function<bool()>& done)> wait_until;
-  /// Closes mappings of peers' memory that nobody uses, if they are more than so many bytes. Waits for this process's
-  /// kernels, unless some of Partita's wait for it: not within a collective.
-  std::function<void(std::size_t allowed_bytes)> let_go_of_peers_memory;
 };
 
 }  // namespace partita

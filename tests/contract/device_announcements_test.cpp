@@ -73,7 +73,7 @@ class SteppedGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int device) override { return gpu_.make_event(device); }
   void copy(void* to, const void* from, std::size_t size) override { gpu_.copy(to, from, size); }
   void check(int device) override { gpu_.check(device); }
-  void trim(std::size_t allowed, memory::Closing closing) override { gpu_.trim(allowed, closing); }
+  std::uint64_t trim(std::size_t allowed, memory::Closing closing) override { return gpu_.trim(allowed, closing); }
   void make_current(int device) override { gpu_.make_current(device); }
 
  private:

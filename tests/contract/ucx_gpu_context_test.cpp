@@ -55,7 +55,7 @@ class CountingGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int) override { return nullptr; }
   void copy(void*, const void*, std::size_t) override {}
   void check(int) override {}
-  void trim(std::size_t, memory::Closing) override {}
+  std::uint64_t trim(std::size_t, memory::Closing) override { return 0; }
 
   std::atomic<int> calls{0};
   std::atomic<bool> lost{false};

@@ -87,11 +87,17 @@ class FakeGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int gpu) override;
   void copy(void* to, const void* from, std::size_t size_bytes) override;
   void check(int gpu) override;
-  void trim(std::size_t allowed_bytes, memory::Closing closing) override {
+  std::uint64_t trim(std::size_t, memory::Closing closing) override {
     const std::lock_guard lock(mutex_);
     trimmed_.push_back(closing);
-    if (allowed_bytes == 0 && closing == memory::Closing::all) is_occupied_ = false;
+    if (closing == memory::Closing::all) {
+      is_occupied_ = false;
+      unclosed_bytes_ = 0;
+    }
+    return unclosed_bytes_;
   }
+  /// As if so much of peers' memory were mapped and unused, which only Closing::all closes.
+  void leave_unclosed(std::uint64_t bytes) { unclosed_bytes_ = bytes; }
   void make_current(int) override {}
 
  private:
@@ -117,6 +123,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> is_occupied_{false};
+  std::atomic<std::uint64_t> unclosed_bytes_{0};
   std::atomic<Step> failing_{Step::none};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};

@@ -113,7 +113,7 @@ class NoDeviceMemory : public memory::DeviceMemory {
   std::unique_ptr<memory::Event> make_event(int) override { none(); }
   void copy(void*, const void*, std::size_t) override { none(); }
   void check(int) override { none(); }
-  void trim(std::size_t, memory::Closing) override {}
+  std::uint64_t trim(std::size_t, memory::Closing) override { return 0; }
   void make_current(int) override { none(); }
 
  private:

@@ -31,7 +31,14 @@ class CountingMemory final : public NoDeviceMemory {
       let_go.push_back(id);
     });
   }
+  std::uint64_t trim(std::size_t, memory::Closing closing) override {
+    EXPECT_EQ(closing, memory::Closing::without_blocking);
+    ++trimmed;
+    return unclosed_bytes;
+  }
   int held = 0;
+  int trimmed = 0;
+  std::uint64_t unclosed_bytes = 0;
   std::vector<std::uint64_t> let_go;
   bool is_occupied = false;
 
@@ -49,12 +56,14 @@ class PeerMappingsKept : public testing::Test {
     named.allocation_bytes = named.size_bytes = size_bytes;
     return named;
   }
-  /// A call that uses this allocation of rank 1.
+  /// A call that uses this allocation of rank 1. Whether others are kept no more.
   bool call(std::uint64_t id, std::uint64_t size_bytes) {
     auto mapped = mappings.map(1, piece(id, size_bytes), 0);
     std::vector<PeerMappings::Mapped> used;
     used.push_back(std::get<PeerMappings::Mapped>(std::move(mapped)));
-    return mappings.keep(std::move(used));
+    const int before = memory.trimmed;
+    mappings.keep(std::move(used));
+    return memory.trimmed > before;
   }
 
   CountingMemory memory;
@@ -95,7 +104,8 @@ TEST_F(PeerMappingsKept, so_many_mappings_stay) {
   std::vector<PeerMappings::Mapped> used;
   for (std::uint64_t id = 0; id < PeerMappings::mappings_kept; ++id)
     used.push_back(std::get<PeerMappings::Mapped>(mappings.map(1, piece(id, 1), 0)));
-  EXPECT_FALSE(mappings.keep(std::move(used)));
+  mappings.keep(std::move(used));
+  EXPECT_EQ(memory.trimmed, 0);
   EXPECT_TRUE(call(1'000, 1));
   EXPECT_EQ(memory.held, static_cast<int>(PeerMappings::mappings_kept));
 }
@@ -107,12 +117,19 @@ TEST_F(PeerMappingsKept, what_the_peer_has_freed_goes_where_it_is_in_the_way) {
   memory.is_occupied = true;
   memory::DevicePiece anew = piece(1, mebibyte);
   anew.buffer_id = 3;
-  EXPECT_FALSE(mappings.wants_closing());
   EXPECT_TRUE(std::holds_alternative<memory::NotMappable>(mappings.map(1, anew, 0)));
   EXPECT_EQ(memory.let_go.back(), 1U);
   EXPECT_EQ(memory.held, 1);
-  EXPECT_TRUE(mappings.wants_closing());
-  EXPECT_FALSE(mappings.wants_closing()) << "once";
+}
+
+TEST_F(PeerMappingsKept, there_is_no_room_while_too_much_cannot_be_closed) {
+  memory.unclosed_bytes = PeerMappings::unclosed_at_most_bytes + 1;
+  EXPECT_TRUE(mappings.have_room()) << "nothing was let go of yet";
+  call(1, 2 * PeerMappings::bytes_kept);
+  EXPECT_TRUE(call(2, mebibyte));
+  EXPECT_FALSE(mappings.have_room());
+  memory.unclosed_bytes = PeerMappings::unclosed_at_most_bytes;
+  EXPECT_TRUE(mappings.have_room());
 }
 
 TEST_F(PeerMappingsKept, who_cannot_name_memory_again_and_again_names_none) {

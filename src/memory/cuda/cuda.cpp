@@ -37,7 +37,9 @@ class CudaMemory final : public DeviceMemory {
     return imports_.import(peer, memory, device, closing);
   }
   void check(int device) override;
-  void trim(std::size_t allowed_bytes, Closing closing) override { imports_.trim(allowed_bytes, closing); }
+  std::uint64_t trim(std::size_t allowed_bytes, Closing closing) override {
+    return imports_.trim(allowed_bytes, closing);
+  }
 
   std::byte* allocate_block(int device, std::size_t size_bytes) override {
     return blocks_.allocate(device, size_bytes);

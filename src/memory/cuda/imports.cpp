@@ -130,13 +130,20 @@ int Imports::device_for(const void* address) {
   return -1;
 }
 
-void Imports::trim(std::size_t allowed_bytes, Closing closing) {
+std::uint64_t Imports::trim(std::size_t allowed_bytes, Closing closing) {
   const std::lock_guard lock(mutex_);
-  std::uint64_t unused_bytes = 0;
+  const std::uint64_t before_bytes = unused_bytes();
+  if (before_bytes <= allowed_bytes) return before_bytes;
+  close_unused(closing);
+  return unused_bytes();
+}
+
+std::uint64_t Imports::unused_bytes() const {
+  std::uint64_t bytes = 0;
   for (const auto& [key, mapping] : mappings_) {
-    if (mapping.use_count() == 1) unused_bytes += std::max(size_bytes_of(key), least_kept_bytes);
+    if (mapping.use_count() == 1) bytes += std::max(size_bytes_of(key), least_kept_bytes);
   }
-  if (unused_bytes > allowed_bytes) close_unused(closing);
+  return bytes;
 }
 
 /// Nobody can take hold of one meanwhile, since that needs the lock.

@@ -27,7 +27,7 @@ class Imports {
   /// See DeviceMemory::import.
   Imported import(int peer, const DeviceExport& pieces, int device, Closing closing);
   /// See DeviceMemory::trim.
-  void trim(std::size_t allowed_bytes, Closing closing);
+  std::uint64_t trim(std::size_t allowed_bytes, Closing closing);
   /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
   int device_for(const void* address);
 
@@ -42,6 +42,7 @@ class Imports {
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
   Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device, Closing closing);
   void close_unused(Closing closing);
+  std::uint64_t unused_bytes() const;
 
   World& world_;
   Contexts& contexts_;
