@@ -34,14 +34,14 @@ bool PeerReduce::is_fit() {
   std::int64_t count = 0;
   for (int peer = 0; peer < ranks(); ++peer) count += shares_.shares[peer].count;
   if (count == 0) return true;
+  const std::int64_t result_count = gets_theirs() ? count : shares_.shares[rank()].count;
+  if (!looks_at(in_, shares_.in, shares_.type, 0, count)) return false;
+  if (has_result && result_count > 0 && !looks_at(out_, shares_.out, shares_.type, 0, result_count)) return false;
   try {
     reduction_ = collective::gpu_reduction({shares_.op, shares_.type, collective::SmallFloat::none});
   } catch (const Error& error) {
     return refuse(error.sentence());
   }
-  const std::int64_t result_count = gets_theirs() ? count : shares_.shares[rank()].count;
-  if (!looks_at(in_, shares_.in, shares_.type, 0, count)) return false;
-  if (has_result && result_count > 0 && !looks_at(out_, shares_.out, shares_.type, 0, result_count)) return false;
   if (out_.device >= 0 && out_.device != in_.device) return refuse("its buffers lie on two GPUs");
   if (!is_aligned(in_.at(0), reduction_.element_bytes) || !is_aligned(out_.at(0), reduction_.element_bytes))
     return refuse("its elements are not aligned");
