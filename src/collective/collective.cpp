@@ -1,31 +1,15 @@
 #include "collective/collective.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
-#include <set>
 #include <utility>
 
 #include "collective/turn.hpp"
 #include "core/current_error.hpp"
-#include "partitioned/listed.hpp"
 #include "partitioned/partition_range.hpp"
 
 namespace partita::collective {
 
 namespace {
-
-/// How often a partition reads what the result of another one lies over: the shares of a reduce_scatter in place whose
-/// blocks differ.
-std::int64_t reads_under_results(const CollectiveArguments& arguments, const Schedule& schedule) {
-  const std::vector<std::int64_t>& blocks = arguments.problem.scattered;
-  const bool differ = std::ranges::adjacent_find(blocks, std::ranges::not_equal_to()) != blocks.end();
-  if (!arguments.problem.in_place || !differ || arguments.partitions == 1) return 0;
-  return std::ranges::count_if(schedule.actions, [](const Action& action) {
-    return (action.deed == Deed::copy || action.deed == Deed::reduce) && action.from.buffer == Buffer::sent;
-  });
-}
 
 /// What the other ranks must have made, too.
 std::string purpose_of(const CollectiveArguments& arguments) {
@@ -79,18 +63,15 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
       device_(services, *this),
       algorithm_(choose(arguments_.problem, arguments_.algorithm, arguments_.tuning)),
       schedule_(algorithm_.write(arguments_.problem)),
-      order_(schedule_),
       memory_({services.host_blocks, services.device_memory, home_of(arguments_)}, arguments_.partitions,
               arguments_.form, arguments_.sent, arguments_.received, schedule_.slot_bytes),
       gpu_(gpu_work(services, arguments_, schedule_, memory_)),
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
                           purpose_of(arguments_), &places_, arguments_.is_partitioned}),
-      send_of_(schedule_.actions.size()),
-      receive_of_(schedule_.actions.size()),
-      reads_under_results_(reads_under_results(arguments_, schedule_)),
+      legs_of_(schedule_.actions.size()),
+      courses_(*this, arguments_, schedule_, memory_, gpu_.get(), legs_of_),
       epoch_(services.settings.first_epoch),
       plan_(arguments_.partitions, arguments_.partitions, arguments_.partitions, 0) {
-  for (int p = 0; p < arguments_.partitions; ++p) courses_.emplace_back(order_);
   make_legs();
 }
 
@@ -115,20 +96,14 @@ void Collective::make_legs() {
     std::unique_ptr<Leg>& added = (action.is_empty() ? empty_legs_ : legs_).emplace_back();
     if (action.deed == Deed::send) {
       auto leg = std::make_unique<SendLeg>(services_, memory_, terms(action.from));
-      if (!action.is_empty()) send_of_[a] = leg.get();
+      if (!action.is_empty()) legs_of_.sends[a] = leg.get();
       added = std::move(leg);
     } else {
       auto leg = std::make_unique<ReceiveLeg>(services_, memory_, terms(action.to));
-      if (!action.is_empty()) receive_of_[a] = leg.get();
+      if (!action.is_empty()) legs_of_.receives[a] = leg.get();
       added = std::move(leg);
     }
   }
-}
-
-template <class Body>
-void Collective::for_each_leg(Body body) const {
-  for (const auto& leg : legs_) body(*leg);
-  for (const auto& leg : meeting_.legs()) body(*leg);
 }
 
 void Collective::seek_peers() {
@@ -186,15 +161,8 @@ void Collective::start() {
     throw Error(*mistake);
   }
   if (gpu_ != nullptr) gpu_->open();
-  for (Course& course : courses_) {
-    course.begun.clear();
-    course.running.clear();
-    course.walk.restart([&](int action) { course.begun.push_back(action); });
-    course.marked.store(!arguments_.is_partitioned, std::memory_order_relaxed);
-    course.over.store(course.walk.is_over(), std::memory_order_relaxed);
-  }
-  unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
-  for (ReceiveLeg* leg : receive_of_) {
+  courses_.restart(!arguments_.is_partitioned);
+  for (ReceiveLeg* leg : legs_of_.receives) {
     if (leg != nullptr) leg->forget_seen();
   }
   try {
@@ -214,7 +182,7 @@ void Collective::start() {
   meeting_.start();
   if (arguments_.is_partitioned) return;
   const Marking marking(marking_);
-  walk_if_free(0);  // as a mark does
+  courses_.walk_if_free(0);  // as a mark does
 }
 
 void Collective::mark(std::int64_t first, std::int64_t last) {
@@ -228,19 +196,10 @@ void Collective::mark(std::int64_t first, std::int64_t last) {
                 "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
   for (std::int64_t p = first; p <= last; ++p) {
-    if (!mark_one(p)) {
+    if (!courses_.mark(p)) {
       throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
     }
   }
-}
-
-/// False: it was marked before. The caller is counted in marking_.
-bool Collective::mark_one(std::int64_t partition) {
-  Course& course = courses_[static_cast<std::size_t>(partition)];
-  if (course.marked.exchange(true, std::memory_order_acq_rel)) return false;
-  // Whoever walks it now looks once more.
-  if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(static_cast<int>(partition), course);
-  return true;
 }
 
 bool Collective::arrived(std::int64_t partition) {
@@ -250,175 +209,19 @@ bool Collective::arrived(std::int64_t partition) {
     throw_if_over();  // what has not arrived by then never will
     return true;
   }
-  const Course& course = courses_[static_cast<std::size_t>(partition)];
-  if (course.over.load(std::memory_order_acquire)) return true;
+  if (courses_.is_over(partition)) return true;
   const bool lost = is_lost();
   services_.progress.poll();
-  if (course.over.load(std::memory_order_acquire)) return true;
+  if (courses_.is_over(partition)) return true;
   if (lost) done();  // says why, if it matters
-  return course.over.load(std::memory_order_acquire);
-}
-
-/// The calling thread has taken the course: its calls were none.
-bool Collective::walk(int partition, Course& course) {
-  bool moved = false;
-  int seen = 0;
-  do {
-    seen = course.calls.load(std::memory_order_acquire);
-    moved |= walk_on(partition, course);
-  } while (!course.calls.compare_exchange_strong(seen, 0, std::memory_order_acq_rel));
-  return moved;
-}
-
-/// Walks a course that nobody walks and that is not over; returns whether something was done.
-bool Collective::walk_if_free(int partition) {
-  Course& course = courses_[static_cast<std::size_t>(partition)];
-  int none = 0;
-  if (course.over.load(std::memory_order_acquire) ||
-      !course.calls.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
-    return false;
-  }
-  return walk(partition, course);
-}
-
-bool Collective::walk_on(int partition, Course& course) {
-  bool moved = false;
-  bool runs_more = false;
-  const auto begin = [&course](int other) { course.begun.push_back(other); };
-  try {
-    moved = end_running(partition, course);
-    for (std::size_t i = 0; i < course.begun.size() && !failed_.load(std::memory_order_acquire);) {
-      const int action = course.begun[i];
-      const Attempt attempt = try_action(partition, course, action);
-      if (attempt.result == Result::waits) {
-        ++i;
-        continue;
-      }
-      moved = true;
-      course.begun[i] = course.begun.back();
-      course.begun.pop_back();
-      if (attempt.result == Result::runs) {
-        runs_more = true;
-        course.running.push_back({action, attempt.ticket});
-        course.walk.release(action, [this](int other) { return is_on_stream(other); }, begin);
-        continue;
-      }
-      actions_done_.fetch_add(1, std::memory_order_relaxed);
-      course.walk.finish(action, begin);
-    }
-    if (runs_more) gpu_->flush();
-  } catch (const std::exception&) {
-    fail_with_current();
-  }
-  if (course.walk.is_over()) course.over.store(true, std::memory_order_release);
-  return moved;
-}
-
-/// Finishes what the GPU has ended of it; returns whether there was something.
-bool Collective::end_running(int partition, Course& course) {
-  bool moved = false;
-  for (std::size_t i = 0; i < course.running.size();) {
-    const auto [action, ticket] = course.running[i];
-    if (!gpu_->ended(ticket)) {
-      ++i;
-      continue;
-    }
-    moved = true;
-    course.running[i] = course.running.back();
-    course.running.pop_back();
-    if (SendLeg* const leg = send_of_[static_cast<std::size_t>(action)]) leg->leave(partition);
-    actions_done_.fetch_add(1, std::memory_order_relaxed);
-    // The others were released when it was begun.
-    course.walk.release(
-        action, [this](int other) { return !is_on_stream(other); },
-        [&course](int other) { course.begun.push_back(other); });
-    course.walk.end();
-  }
-  return moved;
-}
-
-/// Whether the stream does it, behind all that was begun before.
-bool Collective::is_on_stream(int place) const {
-  const auto at = static_cast<std::size_t>(place);
-  const Deed deed = schedule_.actions[at].deed;
-  return deed == Deed::copy || deed == Deed::reduce || (deed == Deed::send && send_of_[at]->packs());
-}
-
-Collective::Attempt Collective::try_action(int partition, Course& course, int place) {
-  const auto at = static_cast<std::size_t>(place);
-  const Action& action = schedule_.actions[at];
-  if (action.deed == Deed::mark) {
-    return {course.marked.load(std::memory_order_acquire) ? Result::done : Result::waits};
-  }
-  if (gpu_ != nullptr) return try_on_gpu(partition, place);
-  switch (action.deed) {
-    case Deed::receive:
-      return {receive_of_[at]->take(partition) ? Result::done : Result::waits};
-    case Deed::send:
-      send_of_[at]->send(partition);
-      break;
-    case Deed::copy:
-      if (!may_write(action.to)) return {Result::waits};
-      memory_.copy(action.from, action.to, partition);
-      count_read(action.from);
-      break;
-    case Deed::reduce:
-      arguments_.reduction.apply(memory_.operand(action.from, partition), memory_.operand(action.to, partition),
-                                 action.from.bytes, arguments_.problem.unit_bytes);
-      count_read(action.from);
-      break;
-    case Deed::mark:
-      break;
-  }
-  return {Result::done};
-}
-
-/// All but the mark.
-Collective::Attempt Collective::try_on_gpu(int partition, int place) {
-  const auto at = static_cast<std::size_t>(place);
-  const Action& action = schedule_.actions[at];
-  switch (action.deed) {
-    case Deed::receive:
-      if (!receive_of_[at]->has_arrived(partition)) return {Result::waits};
-      if (const auto move = receive_of_[at]->unpacking(partition)) return {Result::runs, gpu_->copy(*move)};
-      break;
-    case Deed::send:
-      if (const auto move = send_of_[at]->packing(partition)) return {Result::runs, gpu_->copy(*move)};
-      send_of_[at]->leave(partition);
-      break;
-    case Deed::copy: {
-      if (!may_write(action.to)) return {Result::waits};
-      const Attempt begun{Result::runs, gpu_->copy({memory_.spot(action.to, partition),
-                                                    memory_.spot(action.from, partition), action.from.bytes})};
-      count_read(action.from);  // what writes there comes behind it on the stream
-      return begun;
-    }
-    case Deed::reduce: {
-      const Attempt begun{Result::runs, gpu_->reduce(memory_.gapless(action.from, partition),
-                                                     memory_.gapless(action.to, partition), action.from.bytes)};
-      count_read(action.from);
-      return begun;
-    }
-    case Deed::mark:
-      break;
-  }
-  return {Result::done};
-}
-
-/// Whether no partition will read there what is now to be written over.
-bool Collective::may_write(const Region& region) const {
-  return region.buffer != Buffer::received || unread_.load(std::memory_order_acquire) == 0;
-}
-
-void Collective::count_read(const Region& region) {
-  if (reads_under_results_ > 0 && region.buffer == Buffer::sent) unread_.fetch_sub(1, std::memory_order_release);
+  return courses_.is_over(partition);
 }
 
 ActiveStep::Outcome Collective::step() noexcept {
   bool moved = false;
   try {
     enter_gpu();
-    for (int p = 0; p < arguments_.partitions; ++p) moved |= walk_if_free(p);
+    moved = courses_.walk_all();
     if (failed_.load(std::memory_order_acquire)) return Outcome::idle;
     if (gpu_ != nullptr && !moved) gpu_->check();
     if (everything_is_over()) {
@@ -426,19 +229,15 @@ ActiveStep::Outcome Collective::step() noexcept {
       return Outcome::idle;
     }
   } catch (const std::exception&) {
-    fail_with_current();
+    could_not_go_on();
     return Outcome::idle;
   }
   return moved ? Outcome::moved : Outcome::waiting;
 }
 
-bool Collective::all_are_through() const {
-  return std::ranges::all_of(courses_, [](const Course& course) { return course.over.load(); });
-}
-
 /// Under the engine's lock. Marks that have not returned still look at their courses, which the next epoch changes.
 bool Collective::everything_is_over() {
-  return all_are_through() && marking_.load(std::memory_order_acquire) == 0 && empty_legs_have_met() &&
+  return courses_.all_are_over() && marking_.load(std::memory_order_acquire) == 0 && empty_legs_have_met() &&
          std::ranges::all_of(legs_, [](const auto& leg) { return leg->is_over(); });
 }
 
@@ -456,11 +255,11 @@ bool Collective::done() {
 bool Collective::has_completed() {
   if (complete_.load(std::memory_order_acquire)) return true;
   const bool lost = is_lost();
-  if (!lost && !all_are_through()) return false;
+  if (!lost && !courses_.all_are_over()) return false;
   // A last look, in the place of a step.
   const auto exclusive = services_.progress.exclusive();
   if (complete_.load(std::memory_order_acquire)) return true;
-  for (int p = 0; p < arguments_.partitions; ++p) walk_if_free(p);
+  courses_.walk_all();
   throw_if_failed();
   if (everything_is_over()) {
     services_.progress.dismiss(*this);
@@ -503,84 +302,6 @@ void Collective::fill_status(MPI_Status* status) const {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
-void Collective::throw_if_failed() const {
-  for (const auto& leg : legs_) leg->half().throw_if_failed();
-  if (!empty_legs_have_met()) {
-    for (const auto& leg : empty_legs_) leg->half().throw_if_failed();
-  }
-  if (const Leg* const leg = meeting_.differing_leg()) leg->half().throw_if_failed();
-  if (!failed_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(failure_mutex_);
-  if (failure_) throw Error(*failure_);
-}
-
-void Collective::throw_if_over() const {
-  throw_if_failed();
-  if (!given_up()) return;
-  throw Error(ErrorClass::request,
-              "an earlier epoch of the request ended with an error, so that the epochs of its ranks no longer agree; "
-              "free it on all ranks and make it anew. {}",
-              explain());
-}
-
-bool Collective::failed() const {
-  const auto has_failed = [](const auto& leg) { return leg->half().failed(); };
-  return failed_.load(std::memory_order_acquire) || std::ranges::any_of(legs_, has_failed) ||
-         std::ranges::any_of(empty_legs_, has_failed) || meeting_.differing_leg() != nullptr;
-}
-
-void Collective::fail(const Error& error) {
-  fail_as("gave its request up", error, Mail::Caller::may_call_the_mpi);
-}
-
-/// The peers hear that this rank `what`.
-void Collective::fail_as(const char* what, const Error& error, Mail::Caller caller) {
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (!failure_) failure_ = error;
-  }
-  failed_.store(true, std::memory_order_release);
-  for_each_leg([&](Leg& leg) { leg.half().fail_on_both_sides(what, error, caller); });
-}
-
-void Collective::fail_with_current() noexcept {
-  const Error error = current_error();
-  try {
-    fail(error);
-  } catch (const std::exception&) {
-    // What could be told was.
-  }
-}
-
-void Collective::abandon(const std::optional<Error>& cause) {
-  if (active() || device_.exists() || failed()) end_epoch(cause);
-}
-
-/// Nothing more of it moves, its kernels are released, and all peers hear why, if there is a cause. It may have begun
-/// on some legs only, or not at all.
-void Collective::end_epoch(const std::optional<Error>& cause) {
-  const auto exclusive = services_.progress.exclusive();
-  if (device_.exists()) device_.side().abort();
-  given_up_.store(true, std::memory_order_release);
-  services_.progress.dismiss(*this);
-  if (gpu_ != nullptr) gpu_->close();
-  meeting_.stop();
-  for_each_leg([&](Leg& leg) { leg.give_up(cause); });
-  close();
-}
-
-void Collective::withdraw() {
-  services_.progress.dismiss(*this);
-  if (gpu_ != nullptr) gpu_->close();
-  for (const auto& leg : legs_) leg->half().withdraw();
-  device_.drop();
-}
-
-void Collective::stop_lingering() {
-  meeting_.stop();
-  for (const auto& leg : meeting_.legs()) leg->half().withdraw();
-}
-
 std::vector<Half*> Collective::halves() {
   std::vector<Half*> halves;
   halves.reserve(legs_.size() + empty_legs_.size());
@@ -595,87 +316,6 @@ std::vector<Half*> Collective::lingering_halves() {
   halves.reserve(meeting_.legs().size());
   for (const auto& leg : meeting_.legs()) halves.push_back(&leg->half());
   return halves;
-}
-
-const char* Collective::kind() const {
-  const Kind kind = arguments_.problem.kind;
-  return arguments_.is_partitioned ? name_of(kind) : persistent_name_of(kind);
-}
-
-std::vector<InfoEntry> Collective::info() const {
-  const bool all_matched = all_have_met();
-  std::vector<InfoEntry> entries{{"partita_kind", kind()},
-                                 {"partita_active", active() ? "true" : "false"},
-                                 {"partita_matched", all_matched ? "true" : "false"},
-                                 {"partita_algorithm", std::string(algorithm_.name)}};
-  if (device_.exists()) entries.push_back({"partita_gpu_copy", "engine"});
-  if (!all_matched || legs_.empty()) return entries;
-  std::set<std::string> links;
-  for (const auto& leg : legs_) links.insert(leg->half().link_name());
-  entries.push_back({"partita_link", fmt::format("{}", fmt::join(links, ", "))});
-  return entries;
-}
-
-std::string Collective::name() const {
-  const Problem& problem = arguments_.problem;
-  if (!arguments_.is_partitioned) {
-    return fmt::format("Persistent {} of {} ranks, algorithm {}, epoch {}", name_of(problem.kind), problem.size,
-                       algorithm_.name, epoch_);
-  }
-  return fmt::format("Partitioned {} of {} ranks, {} partitions, algorithm {}, epoch {}", name_of(problem.kind),
-                     problem.size, arguments_.partitions, algorithm_.name, epoch_);
-}
-
-std::string Collective::explain() const {
-  std::string text = name() + ": ";
-  if (!active()) return text + "inactive";
-  std::vector<std::int64_t> unmarked;
-  std::vector<std::int64_t> open;
-  for (std::size_t p = 0; p < courses_.size(); ++p) {
-    if (facets().markable != nullptr && !courses_[p].marked) unmarked.push_back(static_cast<std::int64_t>(p));
-    if (!courses_[p].over) open.push_back(static_cast<std::int64_t>(p));
-  }
-  if (arguments_.is_partitioned) {
-    text += fmt::format("{} of {} partitions not marked{}, {} not through{}", unmarked.size(), courses_.size(),
-                        listed(unmarked), open.size(), listed(open));
-  } else {
-    text += open.empty() ? "all is done here" : "not through";
-  }
-  constexpr int most = 8;
-  int waits = 0;
-  for (const auto* legs : {&legs_, &empty_legs_}) {
-    for (const auto& leg : *legs) {
-      const std::string wait = leg->describe_wait();
-      if (!wait.empty() && ++waits <= most) text += "; " + wait;
-    }
-  }
-  if (const Leg* leg = meeting_.awaited(); leg != nullptr && waits == 0) {
-    text += fmt::format("; not all ranks are known to have started this epoch: {}", leg->describe_wait());
-  }
-  if (waits > most) text += fmt::format("; and {} more", waits - most);
-  return text;
-}
-
-/// Peers from whom something is missing, one after the other: any of them may have ended. One that only receives is
-/// asked as well, since nobody knows what it still needs.
-int Collective::waits_for() const {
-  const std::size_t empty = legs_.size();
-  const std::size_t meeting = empty + empty_legs_.size();
-  for (std::size_t n = 0; n <= meeting; ++n) {
-    const std::size_t asked = asked_.fetch_add(1, std::memory_order_relaxed) % (meeting + 1);
-    const Leg* leg = asked < empty     ? legs_[asked].get()
-                     : asked < meeting ? empty_legs_[asked - empty].get()
-                                       : meeting_.awaited();
-    if (leg == nullptr) continue;
-    const Half& half = leg->half();
-    const bool only_receives = half.side() == Side::send && !half.is_empty();
-    if (only_receives || !leg->describe_wait().empty()) return half.peer();
-  }
-  return -1;
-}
-
-std::uint64_t Collective::how_far() const {
-  return actions_done_.load(std::memory_order_relaxed) + meeting_.how_far();
 }
 
 }  // namespace partita::collective

@@ -1,10 +1,9 @@
-// A partitioned collective: every partition walks the schedule of this rank by itself.
+// A partitioned collective: every partition walks the schedule of this rank by itself (courses.hpp).
 #pragma once
 
 #include <mpi.h>
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "collective/algorithms.hpp"
 #include "collective/collective_arguments.hpp"
+#include "collective/courses.hpp"
 #include "collective/gpu_work.hpp"
 #include "collective/leg.hpp"
 #include "collective/meeting.hpp"
@@ -34,6 +34,7 @@ class Collective final : public Operation,
                          public Markable,
                          public Awaitable,
                          private DeviceRequest::Owner,
+                         private Courses::Owner,
                          private ActiveStep {
  public:
   Collective(const RequestServices& services, CollectiveArguments arguments);
@@ -68,34 +69,15 @@ class Collective final : public Operation,
   std::uint64_t how_far() const override;
 
  private:
-  enum class Result : std::uint8_t { waits, runs, done };
-  /// What came of a look at an action.
-  struct Attempt {
-    Result result;
-    GpuWork::Ticket ticket = 0;  ///< of one that runs
-  };
-  /// An action that the GPU does.
-  struct Running {
-    int action;
-    GpuWork::Ticket ticket;
-  };
-  /// One partition's.
-  struct Course {
-    explicit Course(const Order& order) : walk(order) {}
-    Walk walk;
-    std::vector<int> begun;  ///< actions that wait for nothing but themselves: receives, and the mark
-    std::vector<Running> running;
-    std::atomic<int> calls{0};  ///< threads that want it walked; the first of them walks
-    std::atomic<bool> marked{false};
-    std::atomic<bool> over{false};
-  };
-
   void make_legs();
   bool all_have_met() const;
   bool empty_legs_have_met() const;
   /// Those of the schedule and of the meeting.
   template <class Body>
-  void for_each_leg(Body body) const;
+  void for_each_leg(Body body) const {
+    for (const auto& leg : legs_) body(*leg);
+    for (const auto& leg : meeting_.legs()) body(*leg);
+  }
   /// A thread is in mark().
   class Marking {
    public:
@@ -127,29 +109,18 @@ class Collective final : public Operation,
   void check_startable() const;
   void throw_if_failed() const;
   void fail_as(const char* what, const Error& error, Mail::Caller caller);
-  void fail_with_current() noexcept;
   void end_epoch(const std::optional<Error>& cause);
   bool is_lost() const;
   bool has_completed();
   bool device_done();
   bool take_marks();
   bool tell_arrivals();
-  bool mark_one(std::int64_t partition);
-  /// Does whatever of the partition can be done now; returns whether it did something.
-  bool walk(int partition, Course& course);
-  bool walk_if_free(int partition);
-  bool walk_on(int partition, Course& course);
-  Attempt try_action(int partition, Course& course, int action);
-  Attempt try_on_gpu(int partition, int action);
-  bool is_on_stream(int action) const;
-  bool end_running(int partition, Course& course);
-  bool may_write(const Region& region) const;
-  void count_read(const Region& region);
   void enter_gpu() const {
     if (gpu_ != nullptr) gpu_->enter();
   }
   Outcome step() noexcept override;
-  bool all_are_through() const;
+  bool may_go_on() const noexcept override { return !failed_.load(std::memory_order_acquire); }
+  void could_not_go_on() noexcept override;
   bool everything_is_over();
 
   const RequestServices& services_;
@@ -157,7 +128,6 @@ class Collective final : public Operation,
   DeviceRequest device_;
   const Algorithm& algorithm_;
   const Schedule schedule_;
-  const Order order_;
   CollectiveMemory memory_;
   std::unique_ptr<GpuWork> gpu_;  ///< where buffers lie in GPU memory; ends before the memory
   std::vector<std::unique_ptr<Leg>> legs_;
@@ -165,15 +135,10 @@ class Collective final : public Operation,
   mutable std::atomic<bool> empty_legs_have_met_{false};
   CollectivePlaces places_;
   Meeting meeting_;
-  std::vector<SendLeg*> send_of_;        ///< by action; null where it is none
-  std::vector<ReceiveLeg*> receive_of_;  ///< likewise
-  std::deque<Course> courses_;
+  LegsByAction legs_of_;
+  Courses courses_;
   std::atomic<bool> active_{false};
-  /// So many times a partition reads what the results of others are written over; see Problem::in_place.
-  const std::int64_t reads_under_results_;
-  std::atomic<std::int64_t> unread_{0};  ///< of all partitions, in the open epoch
-  std::atomic<int> marking_{0};          ///< threads that are in mark()
-  std::atomic<std::uint64_t> actions_done_{0};
+  std::atomic<int> marking_{0};  ///< threads that are in mark()
   std::atomic<bool> complete_{false};
   Epoch epoch_;  ///< the newest
   std::atomic<bool> given_up_{false};

@@ -1,6 +1,4 @@
 // What a collective is to kernels that mark its partitions and await them.
-#include <algorithm>
-
 #include "collective/collective.hpp"
 
 namespace partita::collective {
@@ -28,7 +26,7 @@ bool Collective::knows_prequest_terms() const {
 }
 
 PrequestTerms Collective::prequest_terms() {
-  if (active() && std::ranges::any_of(courses_, [](const Course& course) { return course.marked.load(); })) {
+  if (active() && courses_.any_is_marked()) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
@@ -37,7 +35,7 @@ PrequestTerms Collective::prequest_terms() {
                 "PARTITA_GPU_COPY is kernel, but the progress engine moves the partitions of a collective");
   }
   hand_overs_.set_up(arguments_.partitions);
-  told_ = std::vector<std::atomic<Epoch>>(courses_.size());
+  told_ = std::vector<std::atomic<Epoch>>(static_cast<std::size_t>(arguments_.partitions));
   told_count_.store(0, std::memory_order_relaxed);  // of what has arrived in this epoch kernels must hear
   return {.sides = sides(),
           .driver = driver(),
@@ -61,7 +59,7 @@ bool Collective::take_marks() {
   const Marking marking(marking_);
   bool any = false;
   hand_overs_.take(device_.side(), epoch_, [&](link::Range run) {
-    for (std::int64_t p = run.begin; p < run.end; ++p) any |= mark_one(p);
+    for (std::int64_t p = run.begin; p < run.end; ++p) any |= courses_.mark(p);
   });
   return any;
 }
@@ -70,11 +68,10 @@ bool Collective::take_marks() {
 bool Collective::tell_arrivals() {
   if (!device_.side().raises_flags()) return false;
   bool any = false;
-  for (std::size_t p = 0; p < courses_.size(); ++p) {
-    if (!courses_[p].over.load(std::memory_order_acquire)) continue;
-    if (told_[p].exchange(epoch_, std::memory_order_relaxed) == epoch_) continue;
-    const auto first = static_cast<std::int64_t>(p);
-    device_.side().raise({first, first + 1}, epoch_);
+  for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
+    if (!courses_.is_over(p)) continue;
+    if (told_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) == epoch_) continue;
+    device_.side().raise({p, p + 1}, epoch_);
     told_count_.fetch_add(1, std::memory_order_release);
     any = true;
   }
@@ -97,7 +94,7 @@ bool Collective::kernels_can_wait() const {
 
 /// Where this rank's kernels wait, it is in the end for what others send; what was sent to others keeps nobody here.
 std::optional<Error> Collective::why_peers_are_lost(KernelFindings& findings) {
-  for (ReceiveLeg* leg : receive_of_) {
+  for (ReceiveLeg* leg : legs_of_.receives) {
     if (leg == nullptr || leg->has_seen_all()) continue;
     const Half& half = leg->half();
     if (half.is_lost()) return half.why_lost(name());
