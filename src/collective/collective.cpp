@@ -182,7 +182,7 @@ void Collective::start() {
   meeting_.start();
   if (arguments_.is_partitioned) return;
   const Marking marking(marking_);
-  courses_.walk_if_free(0);  // as a mark does
+  courses_.walk_all();  // as a mark does
 }
 
 void Collective::mark(std::int64_t first, std::int64_t last) {
@@ -195,10 +195,9 @@ void Collective::mark(std::int64_t first, std::int64_t last) {
     throw Error(ErrorClass::request,
                 "the request has a device request, so kernels mark its partitions; free that before the host marks");
   }
-  for (std::int64_t p = first; p <= last; ++p) {
-    if (!courses_.mark(p)) {
-      throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", p);
-    }
+  const std::int64_t end = courses_.mark({first, last + 1});
+  if (end <= last) {
+    throw Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", end);
   }
 }
 

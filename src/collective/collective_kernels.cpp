@@ -58,9 +58,8 @@ bool Collective::take_marks() {
   if (facets().markable == nullptr) return false;
   const Marking marking(marking_);
   bool any = false;
-  hand_overs_.take(device_.side(), epoch_, [&](link::Range run) {
-    for (std::int64_t p = run.begin; p < run.end; ++p) any |= courses_.mark(p);
-  });
+  hand_overs_.take_together(
+      device_.side(), epoch_, [&](link::Range run) { any |= courses_.mark(run) > run.begin; }, CloseMarks());
   return any;
 }
 
@@ -68,13 +67,19 @@ bool Collective::take_marks() {
 bool Collective::tell_arrivals() {
   if (!device_.side().raises_flags()) return false;
   bool any = false;
+  const auto raise = [&](link::Range run) {
+    if (run.size() == 0) return;
+    device_.side().raise(run, epoch_);
+    told_count_.fetch_add(static_cast<int>(run.size()), std::memory_order_release);
+    any = true;
+  };
+  link::Range run;
   for (std::int64_t p = 0; p < arguments_.partitions; ++p) {
     if (!courses_.is_over(p)) continue;
     if (told_[static_cast<std::size_t>(p)].exchange(epoch_, std::memory_order_relaxed) == epoch_) continue;
-    device_.side().raise({p, p + 1}, epoch_);
-    told_count_.fetch_add(1, std::memory_order_release);
-    any = true;
+    join(run, p, raise);
   }
+  raise(run);
   return any;
 }
 

@@ -5,7 +5,7 @@
 namespace partita::collective {
 
 Leg::Leg(CollectiveMemory& memory, LegTerms terms)
-    : memory_(memory), terms_(std::move(terms)), data_([&]() -> std::byte* {
+    : memory_(memory), terms_(std::move(terms)), is_whole_(memory.is_whole(terms_.region)), data_([&]() -> std::byte* {
         if (terms_.region.bytes == 0) return nullptr;
         if (std::byte* const row = memory.row(terms_.region)) return row;
         own_.emplace(memory.home(),
@@ -13,7 +13,8 @@ Leg::Leg(CollectiveMemory& memory, LegTerms terms)
         return own_->data();
       }()) {}
 
-/// A partition travels alone: another one may be marked only after this one has come back.
+/// Each partition is a transport partition, which does not wait for others: another one may be marked only after this
+/// one has come back.
 HalfTerms Leg::half_terms(Side side) const {
   HalfTerms terms;
   terms.side = side;
@@ -75,14 +76,11 @@ std::string SendLeg::describe_wait() const {
   return peer_name() + (out_.peer_freed ? " has freed its request" : " has not started this epoch");
 }
 
-void SendLeg::pack(int partition) {
-  if (own_) memory_.read(terms_.region, partition, data_ + partition * terms_.region.bytes);
-}
-
-std::optional<Move> SendLeg::packing(int partition) const {
-  if (!own_) return {};
-  const std::int64_t bytes = terms_.region.bytes;
-  return Move{{data_ + partition * bytes}, memory_.spot(terms_.region, partition), bytes};
+void SendLeg::pack(link::Range partitions) {
+  if (!own_) return;
+  for_each_piece(partitions, [this](link::Range piece) {
+    memory_.read(terms_.region.times(piece.size()), static_cast<int>(piece.begin), row(piece));
+  });
 }
 
 ReceiveLeg::ReceiveLeg(const Services& services, CollectiveMemory& memory, LegTerms terms)
@@ -95,30 +93,27 @@ std::string ReceiveLeg::describe_wait() const {
   return fmt::format("{} has not sent all over link {}", peer_name(), in_.link_name());
 }
 
-bool ReceiveLeg::has_arrived(int partition) {
-  if (!in_.matched() || !in_.arrived(in_.plan().transports_of_recv(partition))) return false;
-  in_.record(Trace::Event::arrived, partition);
-  seen_.fetch_add(1, std::memory_order_release);
-  return true;
+/// Each partition is a transport partition.
+std::int64_t ReceiveLeg::first_missing(link::Range partitions) const {
+  return in_.matched() ? in_.first_missing(partitions) : partitions.begin;
 }
 
-bool ReceiveLeg::take(int partition) {
-  if (!has_arrived(partition)) return false;
-  const std::byte* const landed = in_.landing() + partition * terms_.region.bytes;
-  if (own_) {
-    memory_.write(terms_.region, partition, landed);
-  } else if (std::byte* const place = data_ + partition * terms_.region.bytes; landed != place) {
-    std::memcpy(place, landed, static_cast<std::size_t>(terms_.region.bytes));
-  }
-  return true;
+void ReceiveLeg::note(link::Range partitions) {
+  for (std::int64_t p = partitions.begin; p < partitions.end; ++p) in_.record(Trace::Event::arrived, p);
+  seen_.fetch_add(static_cast<int>(partitions.size()), std::memory_order_release);
 }
 
-std::optional<Move> ReceiveLeg::unpacking(int partition) const {
-  const std::int64_t bytes = terms_.region.bytes;
-  const std::byte* const landed = in_.landing() + partition * bytes;
-  const Spot place = own_ ? memory_.spot(terms_.region, partition) : Spot{data_ + partition * bytes};
-  if (landed == place.address) return {};
-  return Move{place, {const_cast<std::byte*>(landed)}, bytes};
+void ReceiveLeg::take(link::Range partitions) {
+  note(partitions);
+  if (!unpacks()) return;
+  for_each_piece(partitions, [this](link::Range piece) {
+    const Region regions = terms_.region.times(piece.size());
+    if (own_) {
+      memory_.write(regions, static_cast<int>(piece.begin), landed(piece));
+    } else {
+      std::memcpy(row(piece), landed(piece), static_cast<std::size_t>(regions.bytes));
+    }
+  });
 }
 
 }  // namespace partita::collective

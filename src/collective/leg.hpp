@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "collective/gpu_work.hpp"
 #include "collective/memory.hpp"
 #include "transfer/incoming.hpp"
 #include "transfer/matcher.hpp"
@@ -54,9 +53,18 @@ class Leg : protected Half::User {
   HalfTerms half_terms(Side side) const;
   std::string peer_name() const;
   void opened_epoch() noexcept final {}
+  /// Calls `use` with neighbouring partitions whose regions can be copied at once: all, or one after the other.
+  template <class Use>
+  void for_each_piece(link::Range partitions, Use use) const {
+    if (is_whole_) return use(partitions);
+    for (std::int64_t p = partitions.begin; p < partitions.end; ++p) use(link::Range{p, p + 1});
+  }
+  /// Their bytes in a row.
+  std::byte* row(link::Range partitions) const { return data_ + partitions.begin * terms_.region.bytes; }
 
   CollectiveMemory& memory_;
   const LegTerms terms_;
+  const bool is_whole_;  ///< as CollectiveMemory's, of the region
   std::optional<OwnBytes> own_;
   std::byte* const data_;  ///< the partitions' bytes in a row
 };
@@ -70,18 +78,25 @@ class SendLeg final : public Leg {
   bool is_over() override { return out_.matched() && out_.all_finished(); }
   bool is_prepared() const override { return out_.matched() && out_.receiver_has_started(); }
   std::string describe_wait() const override;
-  /// The region of `partition` may travel. Any thread.
-  void send(int partition) {
-    pack(partition);
-    leave(partition);
+  /// The regions of neighbouring partitions may travel, together. Any thread.
+  void send(link::Range partitions) {
+    pack(partitions);
+    leave(partitions);
   }
-  /// In GPU memory, the same in steps: what to copy, if anything; then it leaves.
-  std::optional<Move> packing(int partition) const;
+  /// In GPU memory, the same in steps: calls `use` with each Move that is to be made first, if it packs(); then they
+  /// leave.
+  template <class Use>
+  void packing(link::Range partitions, Use use) const {
+    for_each_piece(partitions, [&](link::Range piece) {
+      const Region regions = terms_.region.times(piece.size());
+      use(Move{{row(piece)}, memory_.spot(regions, static_cast<int>(piece.begin)), regions.bytes});
+    });
+  }
   bool packs() const { return own_.has_value(); }
-  void leave(int partition) { out_.complete(link::Range{partition, partition + 1}); }
+  void leave(link::Range partitions) { out_.complete(partitions); }
 
  private:
-  void pack(int partition);
+  void pack(link::Range partitions);
 
   Outgoing out_;
 };
@@ -95,17 +110,33 @@ class ReceiveLeg final : public Leg {
   bool is_over() override { return in_.matched() && in_.all_arrived(); }
   bool is_prepared() const override { return in_.matched(); }
   std::string describe_wait() const override;
-  /// Whether the region of `partition` is there by now. One thread at a time for each partition.
-  bool take(int partition);
-  /// In GPU memory, the same in steps: it has arrived; what to copy then, if anything.
-  bool has_arrived(int partition);
-  std::optional<Move> unpacking(int partition) const;
+  /// The first of neighbouring partitions whose region is not there by now, or partitions.end. Any thread, with
+  /// different ones.
+  std::int64_t first_missing(link::Range partitions) const;
+  /// They are there, and were not taken before: what has landed apart is copied to its place.
+  void take(link::Range partitions);
+  /// In GPU memory, the same in steps: they were found there; then `use` is called with each Move that is to be made.
+  void note(link::Range partitions);
+  bool unpacks() const { return own_.has_value() || in_.landing() != data_; }
+  template <class Use>
+  void unpacking(link::Range partitions, Use use) const {
+    for_each_piece(partitions, [&](link::Range piece) {
+      const Region regions = terms_.region.times(piece.size());
+      const auto first = static_cast<int>(piece.begin);
+      const Spot place = own_ ? memory_.spot(regions, first) : Spot{row(piece)};
+      use(Move{place, {const_cast<std::byte*>(landed(piece))}, regions.bytes});
+    });
+  }
   /// An epoch is about to open.
   void forget_seen() { seen_.store(0, std::memory_order_relaxed); }
   /// Whether all partitions of the open epoch were seen to be there. Any thread; asks no link.
   bool has_seen_all() const { return seen_.load(std::memory_order_acquire) == memory_.partitions(); }
 
  private:
+  const std::byte* landed(link::Range partitions) const {
+    return in_.landing() + partitions.begin * terms_.region.bytes;
+  }
+
   Incoming in_;
   std::atomic<int> seen_{0};  ///< partitions that were found there
 };

@@ -11,6 +11,9 @@ namespace {
 /// Keeps the legs apart from those that move data.
 constexpr int tag = 1;
 
+/// The partition of such a leg.
+constexpr link::Range the_only_one{0, 1};
+
 int round_count(const MeetingTerms& terms) {
   return static_cast<int>(std::bit_width(terms.world_ranks.size() - 1));
 }
@@ -96,7 +99,7 @@ void Meeting::open_epoch() {
   for (const auto& leg : legs_) leg->half().start();
   ++opened_;
   round_ = 0;
-  rounds_.front().to->send(0);
+  rounds_.front().to->send(the_only_one);
 }
 
 /// Under the engine's lock. Returns whether something happened.
@@ -107,11 +110,12 @@ bool Meeting::go_on() {
       if (opened_ == started_.load(std::memory_order_acquire) || !all_have_left()) return moved;
       open_epoch();
     }
-    if (!rounds_[round_].from->take(0)) return moved;
+    if (rounds_[round_].from->first_missing(the_only_one) == the_only_one.begin) return moved;
+    rounds_[round_].from->take(the_only_one);
     moved = true;
     arrivals_.fetch_add(1, std::memory_order_relaxed);
     if (++round_ < rounds_.size()) {
-      rounds_[round_].to->send(0);
+      rounds_[round_].to->send(the_only_one);
     } else {
       for (const auto& leg : legs_) leg->half().record(Trace::Event::completed);
       met_.store(opened_, std::memory_order_release);

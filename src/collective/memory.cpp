@@ -81,12 +81,15 @@ Spot CollectiveMemory::spot(const Region& region, int partition) const {
   return {block.address + first * block.layout->extent_bytes(), &gpu_layouts_.at(block.layout.get())};
 }
 
-std::byte* CollectiveMemory::row(const Region& region) const {
+bool CollectiveMemory::is_whole(const Region& region) const {
   const std::int64_t slice_bytes = region.buffer == Buffer::slots
                                        ? slot_bytes_[static_cast<std::size_t>(region.block)]
-                                       : block(region).count * block(region).layout->size_bytes();
-  const bool in_a_row = partitions_ == 1 || (region.first == 0 && region.bytes == slice_bytes);
-  return in_a_row ? gapless(region, 0) : nullptr;
+                                       : block(region).count * unit_bytes(*block(region).layout);
+  return region.first == 0 && region.bytes == slice_bytes;
+}
+
+std::byte* CollectiveMemory::row(const Region& region) const {
+  return partitions_ == 1 || is_whole(region) ? gapless(region, 0) : nullptr;
 }
 
 std::byte* CollectiveMemory::operand(const Region& region, int partition) const {

@@ -69,6 +69,9 @@ class CollectiveMemory {
   const Home& home() const { return home_; }
   /// Where the bytes of row() lie.
   const memory::Place& place(const Region& region) const;
+  /// Whether `region` is all of a slice, so that those of neighbouring partitions follow each other: the members below
+  /// take Region::times() of the first one for all of them.
+  bool is_whole(const Region& region) const;
   /// The bytes of `region` of all partitions, if they lie there without gaps and in a row; else null.
   std::byte* row(const Region& region) const;
   /// Where `region` of `partition` lies, if that is without gaps; else null.

@@ -53,18 +53,4 @@ int Writer::add_empty(Action action) {
   return nothing;
 }
 
-Order::Order(const Schedule& schedule) : next(schedule.actions.size()), awaited(schedule.actions.size()) {
-  for (std::size_t a = 0; a < schedule.actions.size(); ++a) {
-    if (schedule.actions[a].is_empty()) {
-      awaited[a] = never;
-      continue;
-    }
-    ++walked;
-    for (const int earlier : schedule.actions[a].after) {
-      next[static_cast<std::size_t>(earlier)].push_back(static_cast<int>(a));
-      ++awaited[a];
-    }
-  }
-}
-
 }  // namespace partita::collective

@@ -20,6 +20,8 @@ struct Region {
   std::int64_t first = 0;  ///< bytes before it in the partition's slice
   std::int64_t bytes = 0;
 
+  /// That of so many neighbouring partitions, where theirs follow each other (CollectiveMemory::is_whole).
+  Region times(std::int64_t partitions) const { return {buffer, block, first, bytes * partitions}; }
   /// `count` bytes of it from its `at`-th on.
   Region part(std::int64_t at, std::int64_t count) const { return {buffer, block, first + at, count}; }
   friend bool operator==(const Region&, const Region&) = default;
@@ -87,54 +89,6 @@ class Writer {
 
   Schedule schedule_;
   int mark_ = nothing;
-};
-
-/// The actions that wait for each action, and for how many each waits: what a walk goes by. No walk comes to empty
-/// ones.
-struct Order {
-  /// In the place of a number: the action is empty.
-  static constexpr int never = -1;
-
-  explicit Order(const Schedule& schedule);
-
-  std::vector<std::vector<int>> next;
-  std::vector<int> awaited;
-  int walked = 0;  ///< actions that are not empty
-};
-
-/// How far one partition has come in one epoch.
-class Walk {
- public:
-  explicit Walk(const Order& order) : order_(order) {}
-  /// A new epoch: calls begin(action) for each action that waits for none.
-  template <class Begin>
-  void restart(Begin begin) {
-    awaited_ = order_.awaited;
-    left_ = order_.walked;
-    for (std::size_t a = 0; a < awaited_.size(); ++a) {
-      if (awaited_[a] == 0) begin(static_cast<int>(a));
-    }
-  }
-  /// `action` is done: calls begin(other) for each one that waited for nothing else.
-  template <class Begin>
-  void finish(int action, Begin begin) {
-    release(action, [](int) { return true; }, begin);
-    end();
-  }
-  /// Ends `action` in steps: what waited for it is released once each, where `is_meant` says so, and at last it ends.
-  template <class IsMeant, class Begin>
-  void release(int action, IsMeant is_meant, Begin begin) {
-    for (const int other : order_.next[static_cast<std::size_t>(action)]) {
-      if (is_meant(other) && --awaited_[static_cast<std::size_t>(other)] == 0) begin(other);
-    }
-  }
-  void end() { --left_; }
-  bool is_over() const { return left_ == 0; }
-
- private:
-  const Order& order_;
-  std::vector<int> awaited_;
-  int left_ = 0;
 };
 
 }  // namespace partita::collective

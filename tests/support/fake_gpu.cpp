@@ -82,6 +82,7 @@ bool FakeGpu::is_imported(const void* address) {
 
 void FakeGpu::count_copy(const void* to, const void* from) {
   ++operations_;
+  ++copies_;
   for (const void* end : {to, from}) {
     if (allocation_of(end) != nullptr || is_imported(end)) continue;
     ++copies_with_host_;

@@ -44,9 +44,13 @@ class FakeGpu final : public memory::DeviceMemory {
   bool holds(const void* from) const { return all_held_ || (from != nullptr && held_ == from); }
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
-  void count(std::size_t operations) { operations_ += operations; }
+  /// How many of them were copies, and how many kernels were launched.
+  std::uint64_t copies() const { return copies_; }
+  std::uint64_t launches() const { return launches_; }
+  void count_words(std::size_t words) { operations_ += words; }
   /// Counts one copy of a stream.
   void count_copy(const void* to, const void* from);
+  void count_launch() { ++launches_; }
   /// How many of the copies had an end in host memory so far.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
   /// As if one of its kernels had failed.
@@ -128,7 +132,9 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};
   std::atomic<std::uint64_t> exports_{0};
+  std::atomic<std::uint64_t> copies_{0};
   std::atomic<std::uint64_t> copies_with_host_{0};
+  std::atomic<std::uint64_t> launches_{0};
 };
 
 /// Memory of such a GPU.

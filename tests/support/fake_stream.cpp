@@ -125,7 +125,7 @@ class FakeStream final : public memory::Stream {
     });
   }
   void write(std::span<const memory::WordWrite> writes) override {
-    FakeGpu::instance().count(writes.size());
+    FakeGpu::instance().count_words(writes.size());
     worker_.ask([kept = std::vector(writes.begin(), writes.end())] {
       for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
     });
@@ -162,6 +162,7 @@ class FakeStream final : public memory::Stream {
  private:
   void launch(memory::Kernel kernel, memory::Grid grid, std::span<const std::byte> arguments) override {
     FakeGpu::instance().check(gpu_);
+    FakeGpu::instance().count_launch();
     worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] { run(kernel, grid, kept); });
   }
   void refuse_capture(const char* action) {

@@ -230,7 +230,7 @@ Simulator::Simulator(const std::vector<Problem>& problems, const std::vector<Sch
     : problems_(problems), schedules_(schedules), partitions_(partitions), random_(random) {
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     layouts_.emplace_back(problems[rank], schedules[rank]);
-    orders_.emplace_back(schedules[rank]);
+    walks_.emplace_back(schedules[rank]);
     receives_.emplace_back(schedules[rank].actions.size());
   }
   auto receives = ways(schedules, Deed::receive);
@@ -241,7 +241,7 @@ Simulator::Simulator(const std::vector<Problem>& problems, const std::vector<Sch
   }
   for (int rank = 0; rank < std::ssize(problems); ++rank) {
     for (int partition = 0; partition < partitions; ++partition) {
-      parties_.emplace_back(rank, partition, orders_[index(rank)]);
+      parties_.emplace_back(rank, partition);
     }
   }
 }
@@ -253,8 +253,9 @@ std::string Simulator::run(const Contents& contents) {
     party.callers.assign(party.memory.begin(), party.memory.begin() + layouts_[index(party.rank)].caller_bytes());
     party.early.assign(schedules_[index(party.rank)].actions.size(), {});
   }
-  for (int party = 0; party < std::ssize(parties_); ++party) {
-    parties_[index(party)].walk.restart([&](int action) { begin(party, action); });
+  for (int rank = 0; rank < std::ssize(walks_); ++rank) {
+    walks_[index(rank)].restart(collective::first_bits(partitions_));
+    begin_ready(rank);
   }
   while (!events_.empty()) {
     std::swap(events_[random_.bits() % events_.size()], events_.back());
@@ -263,7 +264,7 @@ std::string Simulator::run(const Contents& contents) {
     happen(event, contents);
   }
   for (const Party& party : parties_) {
-    if (!party.walk.is_over()) {
+    if ((walks_[index(party.rank)].over() & party.bit()) == 0) {
       return "rank " + std::to_string(party.rank) + " waits for ever in partition " + std::to_string(party.partition);
     }
   }
@@ -276,6 +277,18 @@ const Action& Simulator::action_of(const Event& event) const {
 
 std::uint8_t* Simulator::memory_of(Party& party, const Region& region) {
   return party.memory.data() + layouts_[index(party.rank)].address(region);
+}
+
+/// All that waits for nothing any more, of neighbours side by side.
+void Simulator::begin_ready(int rank) {
+  collective::Walk& walk = walks_[index(rank)];
+  for (int action = 0; action < std::ssize(schedules_[index(rank)].actions); ++action) {
+    const collective::Bits ready = walk.ready(action);
+    walk.begin(action, ready);
+    collective::for_each_run(ready, [&](link::Range run) {
+      for (std::int64_t p = run.begin; p < run.end; ++p) begin(rank * partitions_ + static_cast<int>(p), action);
+    });
+  }
 }
 
 void Simulator::begin(int party, int action) {
@@ -335,7 +348,9 @@ void Simulator::mark(Party& party, const Contents& contents) {
 }
 
 void Simulator::finish(int party, int action) {
-  parties_[index(party)].walk.finish(action, [&](int other) { begin(party, other); });
+  const Party& finished = parties_[index(party)];
+  walks_[index(finished.rank)].end(action, finished.bit());
+  begin_ready(finished.rank);
 }
 
 SimulatedBytes Simulator::received(int rank, int partition, int block) const {

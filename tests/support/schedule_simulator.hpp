@@ -8,6 +8,7 @@
 
 #include "collective/problem.hpp"
 #include "collective/schedule.hpp"
+#include "collective/walk.hpp"
 #include "support/random.hpp"
 
 namespace partita::test {
@@ -85,17 +86,17 @@ class Simulator {
   };
   /// One partition of one rank.
   struct Party {
-    Party(int rank_of_it, int partition_of_it, const collective::Order& order)
-        : rank(rank_of_it), partition(partition_of_it), walk(order) {}
+    Party(int rank_of_it, int partition_of_it) : rank(rank_of_it), partition(partition_of_it) {}
+    collective::Bits bit() const { return collective::Bits{1} << partition; }
     int rank;
     int partition;
-    collective::Walk walk;
     SimulatedBytes memory;
     SimulatedBytes callers;             // what the caller's memory would be if nobody else wrote there
     std::vector<SimulatedBytes> early;  // by actions: what a send read when it began
   };
   const collective::Action& action_of(const Event& event) const;
   std::uint8_t* memory_of(Party& party, const collective::Region& region);
+  void begin_ready(int rank);
   void begin(int party, int action);
   void happen(const Event& event, const Contents& contents);
   bool deliver(const Event& event);
@@ -107,7 +108,7 @@ class Simulator {
   int partitions_;
   Random& random_;
   std::vector<Layout> layouts_;
-  std::vector<collective::Order> orders_;
+  std::vector<collective::Walk> walks_;         // of all partitions of a rank
   std::vector<std::vector<Meeting>> receives_;  // of each rank's sends, by actions
   std::vector<Party> parties_;
   std::vector<Event> events_;  // that may happen now

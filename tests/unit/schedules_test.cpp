@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <ostream>
 #include <set>
 #include <string>
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include "collective/algorithms.hpp"
-#include "collective/collective.hpp"
+#include "collective/walk.hpp"
 #include "core/error.hpp"
 #include "support/collective_case.hpp"
 #include "support/collective_result.hpp"
@@ -159,32 +158,26 @@ TEST_P(SchedulesOf, have_the_same_sends_and_receives_whatever_the_sizes) {
 
 /// Whether the schedule of a barrier is over on some rank though `absent` has not begun. Two ranks of it meet once.
 bool some_are_over_without(int absent, const std::vector<Schedule>& schedules) {
-  struct Party {
-    explicit Party(const Schedule& schedule) : order(schedule), walk(order) {}
-    Order order;
-    Walk walk;
-    std::vector<int> begun;
-  };
-  std::deque<Party> parties(schedules.begin(), schedules.end());
+  std::vector<Walk> walks(schedules.begin(), schedules.end());
   std::set<std::pair<int, int>> sent;  // from, to
-  for (int rank = 0; rank < std::ssize(parties); ++rank) {
-    Party& party = parties[static_cast<std::size_t>(rank)];
-    if (rank != absent) party.walk.restart([&](int action) { party.begun.push_back(action); });
+  for (int rank = 0; rank < std::ssize(walks); ++rank) {
+    if (rank != absent) walks[static_cast<std::size_t>(rank)].restart(1);
   }
   for (bool moved = true; std::exchange(moved, false);) {
-    for (int rank = 0; rank < std::ssize(parties); ++rank) {
-      Party& party = parties[static_cast<std::size_t>(rank)];
-      for (const int place : std::exchange(party.begun, {})) {
-        const Action& action = schedules[static_cast<std::size_t>(rank)].actions[static_cast<std::size_t>(place)];
-        if (action.deed == Deed::receive && !sent.contains({action.peer, rank})) {
-          party.begun.push_back(place);
-          continue;
-        }
+    for (int rank = 0; rank < std::ssize(walks); ++rank) {
+      if (rank == absent) continue;
+      Walk& walk = walks[static_cast<std::size_t>(rank)];
+      const auto& actions = schedules[static_cast<std::size_t>(rank)].actions;
+      for (int place = 0; place < std::ssize(actions); ++place) {
+        const Action& action = actions[static_cast<std::size_t>(place)];
+        if (walk.ready(place) == 0) continue;
+        if (action.deed == Deed::receive && !sent.contains({action.peer, rank})) continue;
         if (action.deed == Deed::send) sent.emplace(rank, action.peer);
-        party.walk.finish(place, [&](int other) { party.begun.push_back(other); });
+        walk.begin(place, 1);
+        walk.end(place, 1);
         moved = true;
       }
-      if (rank != absent && party.walk.is_over()) return true;
+      if (walk.over() != 0) return true;
     }
   }
   return false;
@@ -227,21 +220,17 @@ TEST(Schedules, give_all_ranks_of_an_allreduce_the_same_bits) {
 
 /// The sends that a rank begins though it never marks, when all that it receives has come.
 int sends_without_a_mark(const Schedule& schedule) {
-  const Order order(schedule);
-  Walk walk(order);
+  Walk walk(schedule);
+  walk.restart(1);
   int sends = 0;
-  std::vector<int> begun;
-  const auto begin = [&](int action) { begun.push_back(action); };
-  walk.restart(begin);
-  while (!begun.empty()) {
-    const int action = begun.back();
-    begun.pop_back();
-    const Deed deed = schedule.actions[static_cast<std::size_t>(action)].deed;
-    if (deed == Deed::mark) continue;
+  for (int place = 0; place < std::ssize(schedule.actions); ++place) {
+    const Deed deed = schedule.actions[static_cast<std::size_t>(place)].deed;
+    if (deed == Deed::mark || walk.ready(place) == 0) continue;
     if (deed == Deed::send) ++sends;
-    walk.finish(action, begin);
+    walk.begin(place, 1);
+    walk.end(place, 1);
   }
-  EXPECT_FALSE(walk.is_over());
+  EXPECT_EQ(walk.over(), 0U);
   return sends;
 }
 

@@ -165,8 +165,10 @@ bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
 }
 
 void DeviceSide::raise(link::Range run, Epoch epoch) {
+  std::vector<memory::WordWrite> writes;
+  for (std::int64_t t = run.begin; t < run.end; ++t) writes.push_back({view_.arrival_device + t, epoch});
   const std::lock_guard lock(queue_mutex_);
-  for (std::int64_t t = run.begin; t < run.end; ++t) flag_queue_->write(view_.arrival_device + t, epoch);
+  flag_queue_->write(writes);
 }
 
 void DeviceSide::forget_hand_overs() {
