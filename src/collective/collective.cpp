@@ -69,7 +69,8 @@ Collective::Collective(const RequestServices& services, CollectiveArguments argu
       meeting_(services, {arguments_.problem.rank, arguments_.communicator, arguments_.world_ranks, arguments_.link,
                           purpose_of(arguments_), &places_, arguments_.is_partitioned}),
       legs_of_(schedule_.actions.size()),
-      courses_(*this, arguments_, schedule_, memory_, gpu_.get(), legs_of_),
+      deeds_(arguments_, schedule_, memory_, gpu_.get(), legs_of_),
+      courses_(*this, schedule_, arguments_.partitions, side_by_side(schedule_, gpu_ != nullptr), deeds_),
       epoch_(services.settings.first_epoch),
       plan_(arguments_.partitions, arguments_.partitions, arguments_.partitions, 0) {
   make_legs();
@@ -161,6 +162,7 @@ void Collective::start() {
     throw Error(*mistake);
   }
   if (gpu_ != nullptr) gpu_->open();
+  deeds_.restart();
   courses_.restart(!arguments_.is_partitioned);
   for (ReceiveLeg* leg : legs_of_.receives) {
     if (leg != nullptr) leg->forget_seen();

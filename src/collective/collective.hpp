@@ -13,6 +13,7 @@
 #include "collective/algorithms.hpp"
 #include "collective/collective_arguments.hpp"
 #include "collective/courses.hpp"
+#include "collective/deeds.hpp"
 #include "collective/gpu_work.hpp"
 #include "collective/leg.hpp"
 #include "collective/meeting.hpp"
@@ -136,6 +137,7 @@ class Collective final : public Operation,
   CollectivePlaces places_;
   Meeting meeting_;
   LegsByAction legs_of_;
+  Deeds deeds_;
   Courses courses_;
   std::atomic<bool> active_{false};
   std::atomic<int> marking_{0};  ///< threads that are in mark()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <utility>
 
 namespace partita::collective {
@@ -16,8 +17,9 @@ int place_of_mark(const Schedule& schedule) {
   return found == schedule.actions.end() ? Writer::nothing : static_cast<int>(found - schedule.actions.begin());
 }
 
-/// How many neighbours share a course. In GPU memory all is only begun.
-int neighbours_of_a_course(const Schedule& schedule, bool on_gpu) {
+}  // namespace
+
+int side_by_side(const Schedule& schedule, bool on_gpu) {
   if (on_gpu) return most_side_by_side;
   std::int64_t most_bytes = 1;
   for (const Action& action : schedule.actions) {
@@ -27,35 +29,16 @@ int neighbours_of_a_course(const Schedule& schedule, bool on_gpu) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(fit)));
 }
 
-/// How often a partition reads what the result of another one lies over: the shares of a reduce_scatter in place whose
-/// blocks differ.
-std::int64_t reads_under_results(const CollectiveArguments& arguments, const Schedule& schedule) {
-  const std::vector<std::int64_t>& blocks = arguments.problem.scattered;
-  const bool differ = std::ranges::adjacent_find(blocks, std::ranges::not_equal_to()) != blocks.end();
-  if (!arguments.problem.in_place || !differ || arguments.partitions == 1) return 0;
-  return std::ranges::count_if(schedule.actions, [](const Action& action) {
-    return (action.deed == Deed::copy || action.deed == Deed::reduce) && action.from.buffer == Buffer::sent;
-  });
-}
-
-}  // namespace
-
-Courses::Courses(Owner& owner, const CollectiveArguments& arguments, const Schedule& schedule,
-                 const CollectiveMemory& memory, GpuWork* gpu, const LegsByAction& legs)
+Courses::Courses(Owner& owner, const Schedule& schedule, int partitions, int side_by_side, Doer& doer)
     : owner_(owner),
-      arguments_(arguments),
       schedule_(schedule),
-      memory_(memory),
-      gpu_(gpu),
-      legs_(legs),
+      partitions_(partitions),
+      side_by_side_(side_by_side),
+      doer_(doer),
       mark_(place_of_mark(schedule)),
-      side_by_side_(neighbours_of_a_course(schedule, gpu != nullptr)),
-      marked_(arguments.partitions),
-      reads_under_results_(reads_under_results(arguments, schedule)) {
-  for (const Action& action : schedule.actions) is_one_piece_.push_back(is_one_piece(action));
-  for (std::int64_t first = 0; first < arguments.partitions; first += side_by_side_) {
-    courses_.emplace_back(link::Range{first, std::min<std::int64_t>(first + side_by_side_, arguments.partitions)},
-                          schedule);
+      marked_(partitions) {
+  for (std::int64_t first = 0; first < partitions; first += side_by_side_) {
+    courses_.emplace_back(link::Range{first, std::min<std::int64_t>(first + side_by_side_, partitions)}, schedule);
   }
 }
 
@@ -67,7 +50,6 @@ void Courses::restart(bool marked) {
     course.walk.restart(course.all());
     course.over.store(course.walk.over(), std::memory_order_relaxed);
   }
-  unread_.store(reads_under_results_ * arguments_.partitions, std::memory_order_relaxed);
 }
 
 std::int64_t Courses::mark(link::Range range) {
@@ -96,7 +78,8 @@ bool Courses::all_are_over() const {
   return std::ranges::all_of(courses_, [](const Course& course) { return course.is_over(); });
 }
 
-/// The calling thread has taken the course: its calls were none.
+/// Does whatever of it can be done now; returns whether it did something. The calling thread has taken the course: its
+/// calls were none.
 bool Courses::walk(Course& course, Look look) {
   bool moved = false;
   int seen = 0;
@@ -122,7 +105,7 @@ bool Courses::walk_on(Course& course, Look look) {
     const std::size_t running = course.running.size();
     const int actions = static_cast<int>(schedule_.actions.size());
     for (int action = 0; action < actions && owner_.may_go_on(); ++action) moved |= go(course, action);
-    if (course.running.size() > running) gpu_->flush();
+    if (course.running.size() > running) doer_.flush();
   } catch (const std::exception&) {
     owner_.could_not_go_on();
   }
@@ -130,9 +113,9 @@ bool Courses::walk_on(Course& course, Look look) {
   return moved;
 }
 
-/// Ends what the GPU has ended of it; returns whether there was something.
+/// Ends what has ended by itself; returns whether there was something.
 bool Courses::end_running(Course& course) {
-  const auto has_ended = [this](const Running& running) { return gpu_->ended(running.ticket); };
+  const auto has_ended = [this](const Running& running) { return doer_.ended(running.ticket); };
   bool moved = false;
   for (auto found = course.running.begin();; moved = true) {
     found = std::ranges::find_if(course.running, has_ended);
@@ -144,9 +127,8 @@ bool Courses::end_running(Course& course) {
       partitions |= running.partitions;
       return true;
     });
-    SendLeg* const leg = legs_.sends[static_cast<std::size_t>(action)];
     for_each_run(partitions, [&](link::Range bits) {
-      if (leg != nullptr) leg->leave(course.run(bits));
+      doer_.finish(action, course.run(bits));
       end(course, action, bits);
     });
   }
@@ -163,9 +145,7 @@ bool Courses::go(Course& course, int action) {
   if (ready == 0) return false;
   course.walk.begin(action, ready);
   for_each_run(ready, [&](link::Range bits) {
-    if (gpu_ == nullptr) {
-      act(action, course.run(bits));
-    } else if (const auto ticket = begin_on_gpu(action, course.run(bits))) {
+    if (const auto ticket = doer_.act(action, course.run(bits))) {
       return course.running.push_back({action, bits_of(bits), *ticket});
     }
     end(course, action, bits);
@@ -175,30 +155,19 @@ bool Courses::go(Course& course, int action) {
 
 /// Where it has not begun and nothing keeps it back.
 Bits Courses::ready(const Course& course, int action) const {
-  const auto at = static_cast<std::size_t>(action);
-  const Bits ready = is_on_stream(action) ? course.walk.ready_behind(action) : course.walk.ready(action);
+  const Bits ready = doer_.is_on_stream(action) ? course.walk.ready_behind(action) : course.walk.ready(action);
   if (ready == 0) return 0;
-  switch (schedule_.actions[at].deed) {
+  switch (schedule_.actions[static_cast<std::size_t>(action)].deed) {
     case Deed::mark:
       return ready & marked(course);
     case Deed::receive:
-      return arrived(course, *legs_.receives[at], ready & course.looked_at);
+      return arrived(course, action, ready & course.looked_at);
     case Deed::copy:
-      return may_write(schedule_.actions[at].to) ? ready : 0;
     case Deed::send:
     case Deed::reduce:
       break;
   }
-  return ready;
-}
-
-/// Whether a GPU's stream does it, behind all that was begun before.
-bool Courses::is_on_stream(int action) const {
-  if (gpu_ == nullptr) return false;
-  const auto at = static_cast<std::size_t>(action);
-  const Deed deed = schedule_.actions[at].deed;
-  const SendLeg* const leg = legs_.sends[at];
-  return deed == Deed::copy || deed == Deed::reduce || (leg != nullptr && leg->packs());
+  return doer_.may_begin(action) ? ready : 0;
 }
 
 Bits Courses::marked(const Course& course) const {
@@ -211,113 +180,17 @@ Bits Courses::newly_marked(const Course& course) const {
   return mark_ == Writer::nothing ? 0 : course.walk.ready(mark_) & marked(course);
 }
 
-Bits Courses::arrived(const Course& course, const ReceiveLeg& leg, Bits wanted) const {
+Bits Courses::arrived(const Course& course, int action, Bits wanted) const {
   Bits arrived = 0;
   for_each_run(wanted, [&](link::Range bits) {
     const std::int64_t first = course.partitions.begin;
     for (link::Range left = course.run(bits); left.size() > 0;) {
-      const std::int64_t missing = leg.first_missing(left);
+      const std::int64_t missing = doer_.first_missing(action, left);
       if (missing > left.begin) arrived |= bits_of({left.begin - first, missing - first});
       left.begin = missing + 1;
     }
   });
   return arrived;
-}
-
-void Courses::act(int place, link::Range run) {
-  const auto at = static_cast<std::size_t>(place);
-  const Action& action = schedule_.actions[at];
-  switch (action.deed) {
-    case Deed::mark:
-      break;
-    case Deed::receive:
-      legs_.receives[at]->take(run);
-      break;
-    case Deed::send:
-      legs_.sends[at]->send(run);
-      break;
-    case Deed::copy:
-      for_each_piece(place, run, [this](const Region& from, const Region& to, int partition) {
-        memory_.copy(from, to, partition);
-      });
-      count_reads(action.from, run.size());
-      break;
-    case Deed::reduce:
-      for_each_piece(place, run, [this](const Region& from, const Region& to, int partition) {
-        arguments_.reduction.apply(memory_.operand(from, partition), memory_.operand(to, partition), from.bytes,
-                                   arguments_.problem.unit_bytes);
-      });
-      count_reads(action.from, run.size());
-      break;
-  }
-}
-
-/// The ticket of what was begun; none where there was nothing, so that the action is done.
-std::optional<GpuWork::Ticket> Courses::begin_on_gpu(int place, link::Range run) {
-  const auto at = static_cast<std::size_t>(place);
-  const Action& action = schedule_.actions[at];
-  std::optional<GpuWork::Ticket> ticket;
-  const auto copy = [&](const Move& move) { ticket = gpu_->copy(move); };
-  switch (action.deed) {
-    case Deed::mark:
-      break;
-    case Deed::receive:
-      legs_.receives[at]->note(run);
-      if (legs_.receives[at]->unpacks()) legs_.receives[at]->unpacking(run, copy);
-      break;
-    case Deed::send:
-      if (!legs_.sends[at]->packs()) {
-        legs_.sends[at]->leave(run);
-      } else {
-        legs_.sends[at]->packing(run, copy);
-      }
-      break;
-    case Deed::copy:
-      for_each_piece(place, run, [&](const Region& from, const Region& to, int partition) {
-        copy({memory_.spot(to, partition), memory_.spot(from, partition), from.bytes});
-      });
-      count_reads(action.from, run.size());  // what writes there comes behind it on the stream
-      break;
-    case Deed::reduce:
-      for_each_piece(place, run, [&](const Region& from, const Region& to, int partition) {
-        ticket = gpu_->reduce(memory_.gapless(from, partition), memory_.gapless(to, partition), from.bytes);
-      });
-      count_reads(action.from, run.size());
-      break;
-  }
-  return ticket;
-}
-
-/// Calls `use` with the regions of a copy or a reduction that can be done at once, and the first partition of these:
-/// all of `run`, or one after the other.
-template <class Use>
-void Courses::for_each_piece(int place, link::Range run, Use use) const {
-  const auto at = static_cast<std::size_t>(place);
-  const Action& action = schedule_.actions[at];
-  const std::int64_t length = is_one_piece_[at] ? run.size() : 1;
-  for (std::int64_t p = run.begin; p < run.end; p += length) {
-    use(action.from.times(length), action.to.times(length), static_cast<int>(p));
-  }
-}
-
-/// Whether a copy or reduction is one of all bytes of a run. A GPU that moves from gaps to gaps has room between for
-/// one partition.
-bool Courses::is_one_piece(const Action& action) const {
-  if (action.deed != Deed::copy && action.deed != Deed::reduce) return false;
-  const auto has_gaps = [this](const Region& region) { return memory_.gapless(region, 0) == nullptr; };
-  return memory_.is_whole(action.from) && memory_.is_whole(action.to) &&
-         (gpu_ == nullptr || !has_gaps(action.from) || !has_gaps(action.to));
-}
-
-/// Whether no partition will read there what is now to be written over.
-bool Courses::may_write(const Region& region) const {
-  return region.buffer != Buffer::received || unread_.load(std::memory_order_acquire) == 0;
-}
-
-void Courses::count_reads(const Region& region, std::int64_t partitions) {
-  if (reads_under_results_ > 0 && region.buffer == Buffer::sent) {
-    unread_.fetch_sub(partitions, std::memory_order_release);
-  }
 }
 
 }  // namespace partita::collective

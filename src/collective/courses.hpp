@@ -7,21 +7,15 @@
 #include <optional>
 #include <vector>
 
-#include "collective/collective_arguments.hpp"
-#include "collective/gpu_work.hpp"
-#include "collective/leg.hpp"
-#include "collective/memory.hpp"
 #include "collective/walk.hpp"
+#include "core/epoch.hpp"
 #include "transfer/partition_set.hpp"
 
 namespace partita::collective {
 
-/// The legs of a schedule, by action; null where it is none, or empty.
-struct LegsByAction {
-  explicit LegsByAction(std::size_t actions) : sends(actions), receives(actions) {}
-  std::vector<SendLeg*> sends;
-  std::vector<ReceiveLeg*> receives;
-};
+/// How many neighbouring partitions had better share a course: a power of two. `on_gpu`: copies and reductions only
+/// begin there.
+int side_by_side(const Schedule& schedule, bool on_gpu);
 
 /// Walks the partitions: does what the schedule lets be done, with marks, and with what has come of others. A few
 /// neighbours share a course, which one thread walks at a time. Those of them that are ready for the same action when
@@ -41,9 +35,33 @@ class Courses {
     ~Owner() = default;
   };
 
-  /// `gpu`: null in host memory. Keeps references to all of them.
-  Courses(Owner& owner, const CollectiveArguments& arguments, const Schedule& schedule, const CollectiveMemory& memory,
-          GpuWork* gpu, const LegsByAction& legs);
+  /// Does the actions, which are named by their places in the schedule. Any thread, with different partitions. Throws
+  /// Error.
+  class Doer {
+   public:
+    /// A number of what was begun.
+    using Ticket = Epoch;
+
+    /// Whether one stream does the action, behind all that was begun before.
+    virtual bool is_on_stream(int action) const = 0;
+    /// Whether what other partitions do lets it begin.
+    virtual bool may_begin(int action) const = 0;
+    /// The first of neighbouring partitions for which a receive has not arrived by now, or partitions.end.
+    virtual std::int64_t first_missing(int action, link::Range partitions) const = 0;
+    /// Does it in a run, of which a receive has arrived. A ticket: it has only begun, and ends by itself.
+    virtual std::optional<Ticket> act(int action, link::Range run) = 0;
+    /// What was begun before tells of its end from now on. After each begin, at some time.
+    virtual void flush() = 0;
+    virtual bool ended(Ticket ticket) const = 0;
+    /// What was begun in the run, or in a part of one, has ended.
+    virtual void finish(int action, link::Range run) = 0;
+
+   protected:
+    ~Doer() = default;
+  };
+
+  /// Keeps references to `owner`, `schedule` and `doer`. `side_by_side`: partitions of a course, a power of two.
+  Courses(Owner& owner, const Schedule& schedule, int partitions, int side_by_side, Doer& doer);
 
   /// A new epoch; `marked`: no marks are to come. Nobody else calls meanwhile.
   void restart(bool marked);
@@ -64,11 +82,11 @@ class Courses {
   /// Of which partitions a walk asks what has arrived: a mark asks for its own, so that it costs no more in a course of
   /// many.
   enum class Look : std::uint8_t { at_marked, at_all };
-  /// An action that the GPU does.
+  /// An action that has begun, and ends by itself.
   struct Running {
     int action;
     Bits partitions;
-    GpuWork::Ticket ticket;
+    Doer::Ticket ticket;
   };
   /// Partitions that one thread walks at a time.
   struct Course {
@@ -84,12 +102,11 @@ class Courses {
     std::atomic<Bits> over{0};
   };
 
-  link::Range all() const { return {0, arguments_.partitions}; }
+  link::Range all() const { return {0, partitions_}; }
   const Course& course_of(std::int64_t partition) const {
     return courses_[static_cast<std::size_t>(partition / side_by_side_)];
   }
   Course& course_of(std::int64_t partition) { return courses_[static_cast<std::size_t>(partition / side_by_side_)]; }
-  /// Does whatever of it can be done now; returns whether it did something.
   bool walk(Course& course, Look look);
   bool walk_if_free(Course& course);
   bool walk_on(Course& course, Look look);
@@ -97,32 +114,18 @@ class Courses {
   void end(Course& course, int action, link::Range bits);
   bool go(Course& course, int action);
   Bits ready(const Course& course, int action) const;
-  bool is_on_stream(int action) const;
   Bits marked(const Course& course) const;
   Bits newly_marked(const Course& course) const;
-  Bits arrived(const Course& course, const ReceiveLeg& leg, Bits wanted) const;
-  void act(int action, link::Range run);
-  std::optional<GpuWork::Ticket> begin_on_gpu(int action, link::Range run);
-  template <class Use>
-  void for_each_piece(int action, link::Range run, Use use) const;
-  bool is_one_piece(const Action& action) const;
-  bool may_write(const Region& region) const;
-  void count_reads(const Region& region, std::int64_t partitions);
+  Bits arrived(const Course& course, int action, Bits wanted) const;
 
   Owner& owner_;
-  const CollectiveArguments& arguments_;
   const Schedule& schedule_;
-  const CollectiveMemory& memory_;
-  GpuWork* const gpu_;
-  const LegsByAction& legs_;
-  const int mark_;                  ///< its place in the schedule, or Writer::nothing
-  const int side_by_side_;          ///< partitions of a course: a power of two
-  std::vector<bool> is_one_piece_;  ///< by action
+  const int partitions_;
+  const int side_by_side_;
+  Doer& doer_;
+  const int mark_;  ///< its place in the schedule, or Writer::nothing
   PartitionSet marked_;
   std::deque<Course> courses_;
-  /// So many times a partition reads what the results of others are written over; see Problem::in_place.
-  const std::int64_t reads_under_results_;
-  std::atomic<std::int64_t> unread_{0};  ///< of all partitions, in the open epoch
   std::atomic<std::uint64_t> actions_done_{0};
 };
 
