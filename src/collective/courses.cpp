@@ -12,6 +12,9 @@ namespace {
 /// meanwhile leaves that to it. So partitions share one only up to here: some microseconds' work.
 constexpr std::int64_t bytes_side_by_side = 64 * 1024;
 
+/// The call of the progress engine, beside those of marks.
+constexpr int engine_call = 1 << 30;
+
 int place_of_mark(const Schedule& schedule) {
   const auto found = std::ranges::find(schedule.actions, Deed::mark, &Action::deed);
   return found == schedule.actions.end() ? Writer::nothing : static_cast<int>(found - schedule.actions.begin());
@@ -57,7 +60,7 @@ std::int64_t Courses::mark(link::Range range) {
     for (std::int64_t p = step.added.begin; p < step.added.end;) {
       Course& course = course_of(p);
       // Whoever walks it now looks once more.
-      if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(course, Look::at_marked);
+      if (course.calls.fetch_add(1, std::memory_order_acq_rel) == 0) walk(course);
       p = course.partitions.end;
     }
   });
@@ -65,7 +68,7 @@ std::int64_t Courses::mark(link::Range range) {
 
 bool Courses::walk_all() {
   bool moved = false;
-  for (Course& course : courses_) moved |= walk_if_free(course);
+  for (Course& course : courses_) moved |= walk_for_engine(course);
   return moved;
 }
 
@@ -80,26 +83,33 @@ bool Courses::all_are_over() const {
 
 /// Does whatever of it can be done now; returns whether it did something. The calling thread has taken the course: its
 /// calls were none.
-bool Courses::walk(Course& course, Look look) {
+bool Courses::walk(Course& course) {
   bool moved = false;
+  bool engine_has_come = false;
   int seen = 0;
   do {
     seen = course.calls.load(std::memory_order_acquire);
-    moved |= walk_on(course, std::exchange(look, Look::at_marked));  // those that came meanwhile have marked
+    const bool engine_came_before = std::exchange(engine_has_come, (seen & engine_call) != 0);
+    // Those that came meanwhile have marked, but for the engine. It is served once: a mark does not stay for it.
+    moved |= walk_on(course, engine_has_come && !engine_came_before ? Look::at_all : Look::at_marked);
   } while (!course.calls.compare_exchange_strong(seen, 0, std::memory_order_acq_rel));
   return moved;
 }
 
-bool Courses::walk_if_free(Course& course) {
-  int none = 0;
-  if (course.is_over() || !course.calls.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return false;
-  return walk(course, Look::at_all);
+bool Courses::walk_for_engine(Course& course) {
+  if (course.is_over()) return false;
+  const int before = course.calls.fetch_or(engine_call, std::memory_order_acq_rel);
+  if (before == 0) return walk(course);
+  // Another thread walks it and looks for the engine; or may have looked already, before something arrived.
+  return (before & engine_call) != 0;
 }
 
 /// An action comes after those that it waits for, so one way through the schedule does all that can be done.
 bool Courses::walk_on(Course& course, Look look) {
   bool moved = false;
   try {
+    // Read once: what is marked behind this has not been looked at, and is the next walk's.
+    course.marked = marked(course);
     course.looked_at = look == Look::at_all ? course.all() : newly_marked(course);
     moved = end_running(course);
     const std::size_t running = course.running.size();
@@ -159,7 +169,7 @@ Bits Courses::ready(const Course& course, int action) const {
   if (ready == 0) return 0;
   switch (schedule_.actions[static_cast<std::size_t>(action)].deed) {
     case Deed::mark:
-      return ready & marked(course);
+      return ready & course.marked;
     case Deed::receive:
       return arrived(course, action, ready & course.looked_at);
     case Deed::copy:
@@ -177,7 +187,7 @@ Bits Courses::marked(const Course& course) const {
 
 /// Those that were marked since the last walk.
 Bits Courses::newly_marked(const Course& course) const {
-  return mark_ == Writer::nothing ? 0 : course.walk.ready(mark_) & marked(course);
+  return mark_ == Writer::nothing ? 0 : course.walk.ready(mark_) & course.marked;
 }
 
 Bits Courses::arrived(const Course& course, int action, Bits wanted) const {

@@ -70,7 +70,8 @@ class Courses {
   std::int64_t mark(link::Range range);
   bool is_marked(std::int64_t partition) const { return marked_.contains(partition); }
   bool any_is_marked() const { return marked_.first_of(all()) < all().end; }
-  /// Walks all partitions, but for those that a thread walks, or that are over; returns whether something was done.
+  /// Walks all partitions that are not over, as the progress engine does. Who walks some of them already looks once
+  /// more for what has arrived of them. Returns whether something was done, or is to be looked at again soon.
   bool walk_all();
 
   bool is_over(std::int64_t partition) const;
@@ -96,9 +97,10 @@ class Courses {
     link::Range run(link::Range bits) const { return {partitions.begin + bits.begin, partitions.begin + bits.end}; }
     const link::Range partitions;
     Walk walk;
+    Bits marked = 0;     ///< as this walk has found it
     Bits looked_at = 0;  ///< in this walk
     std::vector<Running> running;
-    std::atomic<int> calls{0};  ///< threads that want it walked; the first of them walks
+    std::atomic<int> calls{0};  ///< marks that want it walked, and engine_call; the first of them walks
     std::atomic<Bits> over{0};
   };
 
@@ -107,8 +109,8 @@ class Courses {
     return courses_[static_cast<std::size_t>(partition / side_by_side_)];
   }
   Course& course_of(std::int64_t partition) { return courses_[static_cast<std::size_t>(partition / side_by_side_)]; }
-  bool walk(Course& course, Look look);
-  bool walk_if_free(Course& course);
+  bool walk(Course& course);
+  bool walk_for_engine(Course& course);
   bool walk_on(Course& course, Look look);
   bool end_running(Course& course);
   void end(Course& course, int action, link::Range bits);

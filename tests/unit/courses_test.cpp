@@ -11,6 +11,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -48,6 +49,9 @@ class CountingDoer final : public Courses::Doer {
     int runs = 0;
     std::int64_t bytes = 0;
     friend bool operator==(const Count&, const Count&) = default;
+    friend void PrintTo(const Count& count, std::ostream* out) {
+      *out << count.bytes << " bytes in " << count.runs << " runs";
+    }
   };
 
   CountingDoer(const Schedule& schedule, int partitions, Memory memory)
@@ -219,6 +223,54 @@ TEST_P(CoursesIn, gather_the_marks_that_come_in_the_middle_of_a_walk) {
     EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(runs)) << partitions;
     walkers.end();
   }
+}
+
+/// While a walk looks at what has come, before it comes by the marks.
+TEST_P(CoursesIn, look_at_what_is_marked_in_the_middle_of_a_walk) {
+  for (int partitions = 2; partitions <= 32; ++partitions) {
+    Walkers walkers(partitions, GetParam());
+    walkers.doer.arrive_all();
+    bool in_the_middle = false;
+    walkers.doer.when_looking = [&](Range) {
+      if (!std::exchange(in_the_middle, true)) walkers.courses.mark({1, partitions});
+    };
+    walkers.courses.mark({0, 1});
+    EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(2)) << "what has come of " << partitions << " is not seen";
+    walkers.end();
+  }
+}
+
+/// The engine may not come again soon.
+TEST_P(CoursesIn, look_once_more_for_the_engine_that_comes_in_the_middle_of_a_walk) {
+  Walkers walkers(32, GetParam());
+  walkers.courses.mark({1, 32});
+  walkers.doer.arrive(0);
+  bool in_the_middle = false;
+  walkers.doer.when_acting = [&](int action, Range) {
+    if (action != reduced || std::exchange(in_the_middle, true)) return;
+    walkers.doer.arrive_all();
+    EXPECT_FALSE(walkers.courses.walk_all()) << "who walks looks";
+  };
+  walkers.courses.mark({0, 1});
+  EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(2));
+  walkers.end();
+}
+
+/// Else a mark would not come back while the engine goes on.
+TEST_P(CoursesIn, look_for_the_engine_once_in_a_walk) {
+  Walkers walkers(2, GetParam());
+  walkers.courses.mark({1, 2});
+  int looks = 0;
+  walkers.doer.when_looking = [&](Range) {
+    ASSERT_LT(++looks, 100) << "the engine keeps the mark";
+    EXPECT_EQ(walkers.courses.walk_all(), looks > 1) << "it comes again soon where nobody looks for it";
+  };
+  walkers.courses.mark({0, 1});
+  EXPECT_GE(looks, 2);
+  EXPECT_LE(looks, 4);
+  walkers.doer.when_looking = [](Range) {};
+  walkers.doer.arrive_all();
+  walkers.end();
 }
 
 TEST_P(CoursesIn, come_to_the_end_in_any_order) {
