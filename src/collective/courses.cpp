@@ -9,8 +9,13 @@ namespace partita::collective {
 namespace {
 
 /// In host memory a thread that walks a course copies and reduces by itself, and whoever marks a partition of it
-/// meanwhile leaves that to it. So partitions share one only up to here: some microseconds' work.
-constexpr std::int64_t bytes_side_by_side = 64 * 1024;
+/// meanwhile leaves that to it. So all that is to be done for its partitions is some microseconds' work.
+constexpr std::int64_t most_work_bytes = 64 * 1024;
+
+/// In GPU memory a walk only begins. But a run is over as a whole, and leaves then, while the GPU does the next one: it
+/// had better be small beside all data, and large beside its launch, its word and its transfer. These take some 10 us
+/// of a host, in which a GPU moves 4 MiB to another one.
+constexpr std::int64_t most_run_bytes = 4 * 1024 * 1024;
 
 /// The call of the progress engine, beside those of marks.
 constexpr int engine_call = 1 << 30;
@@ -23,13 +28,17 @@ int place_of_mark(const Schedule& schedule) {
 }  // namespace
 
 int side_by_side(const Schedule& schedule, bool on_gpu) {
-  if (on_gpu) return most_side_by_side;
-  std::int64_t most_bytes = 1;
+  std::int64_t all_bytes = 0;
+  std::int64_t most_bytes = 0;
   for (const Action& action : schedule.actions) {
-    most_bytes = std::max({most_bytes, action.from.bytes, action.to.bytes});
+    const std::int64_t bytes = std::max(action.from.bytes, action.to.bytes);
+    all_bytes += bytes;
+    most_bytes = std::max(most_bytes, bytes);
   }
-  const auto fit = std::clamp<std::int64_t>(bytes_side_by_side / most_bytes, 1, most_side_by_side);
-  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(fit)));
+  const std::int64_t fit = on_gpu ? most_run_bytes / std::max<std::int64_t>(most_bytes, 1)
+                                  : most_work_bytes / std::max<std::int64_t>(all_bytes, 1);
+  const auto neighbours = std::clamp<std::int64_t>(fit, 1, most_side_by_side);
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(neighbours)));
 }
 
 Courses::Courses(Owner& owner, const Schedule& schedule, int partitions, int side_by_side, Doer& doer)

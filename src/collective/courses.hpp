@@ -13,8 +13,8 @@
 
 namespace partita::collective {
 
-/// How many neighbouring partitions had better share a course: a power of two. `on_gpu`: copies and reductions only
-/// begin there.
+/// How many neighbouring partitions had better share a course: a power of two. In host memory (not `on_gpu`) all that
+/// is done for them by one thread is little; in GPU memory, where it only begins, each run is.
 int side_by_side(const Schedule& schedule, bool on_gpu);
 
 /// Walks the partitions: does what the schedule lets be done, with marks, and with what has come of others. A few

@@ -28,10 +28,10 @@ constexpr std::int64_t region_bytes = 24;
 constexpr int received = 0, marked = 1, reduced = 2, sent = 3;
 
 /// What comes is reduced with the own data, and sent on.
-Schedule pass_on() {
+Schedule pass_on(std::int64_t bytes = region_bytes) {
   Writer writer;
-  const Region slot = writer.slot(region_bytes);
-  const Region own{Buffer::sent, 0, 0, region_bytes};
+  const Region slot = writer.slot(bytes);
+  const Region own{Buffer::sent, 0, 0, bytes};
   EXPECT_EQ(writer.receive(1, slot), received);
   EXPECT_EQ(writer.mark(), marked);
   EXPECT_EQ(writer.reduce(own, slot, {received, marked}), reduced);
@@ -63,10 +63,16 @@ class CountingDoer final : public Courses::Doer {
   void arrive_all() {
     for (Way& way : ways_) way.arrived.store(true, std::memory_order_release);
   }
-  /// What the stream has flushed has ended.
+  /// What the stream was flushed behind has ended.
   void go_on_with_stream() {
     const std::lock_guard lock(mutex_);
     reached_ = next_ - 1;
+  }
+  /// The stream has come to the next word only.
+  void go_on_to_next_word() {
+    const std::lock_guard lock(mutex_);
+    ASSERT_LT(reached_, next_ - 1);
+    ++reached_;
   }
   Count count(int action) {
     const std::lock_guard lock(mutex_);
@@ -337,6 +343,58 @@ TEST_P(CoursesIn, come_to_the_end_with_marks_of_several_threads) {
       ASSERT_EQ(count.bytes, partitions * region_bytes) << "epoch " << epoch;
       ASSERT_LE(count.runs, partitions);
     }
+  }
+}
+
+constexpr std::int64_t kib = 1024, mib = 1024 * kib;
+
+/// Of what is received, reduced and sent for one: it is a third of the work.
+TEST(SideBySide, are_as_many_as_make_little_work_for_a_host) {
+  EXPECT_EQ(side_by_side(pass_on(8), false), 64);
+  EXPECT_EQ(side_by_side(pass_on(64 * kib / 64 / 3), false), 64);
+  EXPECT_EQ(side_by_side(pass_on(1 * kib), false), 16);
+  EXPECT_EQ(side_by_side(pass_on(10 * kib), false), 2);
+  EXPECT_EQ(side_by_side(pass_on(11 * kib), false), 1);
+  EXPECT_EQ(side_by_side(pass_on(100 * mib), false), 1);
+}
+
+TEST(SideBySide, are_fewer_in_a_schedule_that_does_more) {
+  Writer writer;
+  writer.mark();
+  constexpr int peers = 32;
+  for (int peer = 0; peer < peers; ++peer) {
+    writer.receive(peer, {Buffer::received, peer, 0, kib});
+    writer.send(peer, {Buffer::sent, peer, 0, kib}, {});
+  }
+  EXPECT_EQ(side_by_side(std::move(writer).finished(), false), 1);
+}
+
+TEST(SideBySide, are_as_many_as_make_a_small_run_on_a_gpu) {
+  EXPECT_EQ(side_by_side(pass_on(8), true), 64);
+  EXPECT_EQ(side_by_side(pass_on(64 * kib), true), 64);
+  EXPECT_EQ(side_by_side(pass_on(65 * kib), true), 32);
+  EXPECT_EQ(side_by_side(pass_on(1 * mib), true), 4);
+  EXPECT_EQ(side_by_side(pass_on(3 * mib), true), 1);
+  EXPECT_EQ(side_by_side(pass_on(100 * mib), true), 1);
+}
+
+TEST(SideBySide, are_a_power_of_two_in_a_schedule_without_bytes) {
+  EXPECT_EQ(side_by_side(Schedule{}, false), 64);
+  EXPECT_EQ(side_by_side(Schedule{}, true), 64);
+}
+
+/// What the GPU has reduced leaves while it reduces the next partitions.
+TEST(Courses, of_large_partitions_end_one_after_the_other) {
+  constexpr int partitions = 16, together = 4;
+  Walkers walkers(partitions, Memory::gpu, side_by_side(pass_on(mib), true));
+  walkers.doer.arrive_all();
+  walkers.courses.mark({0, partitions});
+  EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(partitions / together));
+  for (int over = together; over <= partitions; over += together) {
+    walkers.doer.go_on_to_next_word();
+    walkers.courses.walk_all();
+    EXPECT_EQ(walkers.doer.count(sent).bytes, over * region_bytes);
+    EXPECT_TRUE(walkers.courses.is_over(over - 1));
   }
 }
 
