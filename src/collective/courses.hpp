@@ -19,8 +19,8 @@ int side_by_side(const Schedule& schedule, bool on_gpu);
 
 /// Walks the partitions: does what the schedule lets be done, with marks, and with what has come of others. A few
 /// neighbours share a course, which one thread walks at a time. Those of them that are ready for the same action when
-/// it comes by go as one run: one transfer, one reduction, one launch. None waits for another one. Any thread, but for
-/// restart().
+/// it comes by go as one run: one transfer, one copy, one launch on a GPU. None waits for another one. Any thread, but
+/// for restart().
 class Courses {
  public:
   /// Whose courses they are.

@@ -21,7 +21,8 @@ struct LegsByAction {
   std::vector<ReceiveLeg*> receives;
 };
 
-/// In host memory all is done at once; in GPU memory copies and reductions begin, on the stream of a GpuWork.
+/// In host memory all is done at once; in GPU memory copies and reductions begin, on the stream of a GpuWork. The bits
+/// of results do not depend on which partitions make a run.
 class Deeds final : public Courses::Doer {
  public:
   /// `gpu`: null in host memory. Keeps references to all of them.

@@ -5,8 +5,10 @@
 #include <partita/partita.h>
 #include <partita/device.cuh>
 
+#include <cstddef>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
@@ -21,7 +23,10 @@ constexpr int run_partitions = 16, run_count = 5, run_epochs = 3;
 /// Two ranks; what rank 1 sends lies at rank 0 before that marks anything.
 class CollectiveRuns : public testing::Test {
  protected:
-  void TearDown() override { EXPECT_OK(Partita_Request_free(&request_)); }
+  void TearDown() override {
+    EXPECT_OK(Partita_Request_free(&request_));
+    if (op_ != MPI_OP_NULL) MPI_Op_free(&op_);
+  }
 
   static int* ints(const FakeGpuBuffer& buffer) { return reinterpret_cast<int*>(buffer.data()); }
   static int elements() { return run_partitions * run_count; }
@@ -56,6 +61,7 @@ class CollectiveRuns : public testing::Test {
   const FakeGpuBuffer sent_{mapped, run_partitions * run_count * sizeof(int)};
   const FakeGpuBuffer received_{mapped, run_partitions * run_count * sizeof(int)};
   Partita_Request request_ = PARTITA_REQUEST_NULL;
+  MPI_Op op_ = MPI_OP_NULL;  ///< of the request
 };
 
 TEST_F(CollectiveRuns, are_reduced_by_one_kernel) {
@@ -135,6 +141,37 @@ TEST_F(CollectiveRuns, of_what_kernels_have_marked_are_reduced_by_one_kernel) {
   }
   if (rank() == 0) {
     EXPECT_OK(Partita_Prequest_free(&device));
+  }
+}
+
+std::vector<int> reduced_counts;
+
+void add_and_count(void* in, void* inout, int* count, MPI_Datatype*) {
+  reduced_counts.push_back(*count);
+  for (int i = 0; i < *count; ++i) static_cast<int*>(inout)[i] += static_cast<int*>(in)[i];
+}
+
+/// The MPI's reductions may have other bits where the elements have other neighbours: what happens to be ready together
+/// must not decide that.
+TEST_F(CollectiveRuns, in_host_memory_are_reduced_partition_by_partition) {
+  MPI_Op_create(add_and_count, 1, &op_);
+  std::vector<int> sent(static_cast<std::size_t>(elements())), received(sent.size());
+  ASSERT_OK(Partita_Preduce_init(sent.data(), received.data(), run_partitions, run_count, MPI_INT, op_, 0,
+                                 MPI_COMM_WORLD, MPI_INFO_NULL, &request_));
+  for (int epoch = 1; epoch <= run_epochs; ++epoch) {
+    for (int i = 0; i < elements(); ++i) sent[static_cast<std::size_t>(i)] = value(epoch, i, rank());
+    start(epoch);
+    let_rank_1_send();
+    if (rank() == 0) {
+      reduced_counts.clear();
+      mark_all();
+      EXPECT_EQ(reduced_counts, std::vector<int>(run_partitions, run_count));
+      wait();
+      for (int i = 0; i < elements(); ++i) {
+        ASSERT_EQ(received[static_cast<std::size_t>(i)], value(epoch, i, 0) + value(epoch, i, 1)) << "element " << i;
+      }
+    }
+    harness_barrier();
   }
 }
 
