@@ -58,8 +58,16 @@ bool Collective::take_marks() {
   if (facets().markable == nullptr) return false;
   const Marking marking(marking_);
   bool any = false;
-  hand_overs_.take_together(
-      device_.side(), epoch_, [&](link::Range run) { any |= courses_.mark(run) > run.begin; }, CloseMarks());
+  const auto mark = [&](link::Range run) {
+    any |= run.size() > 0;
+    const std::int64_t end = courses_.mark(run);
+    if (end == run.end) return;
+    throw Error(ErrorClass::other,
+                "partition {} was marked by the host and by a kernel in epoch {}; one side marks all partitions of an "
+                "epoch. {}",
+                end, epoch_, explain());
+  };
+  hand_overs_.take_together(device_.side(), epoch_, mark, CloseMarks());
   return any;
 }
 

@@ -38,6 +38,17 @@ void FakeGpu::may_fail(Step step) {
   if (failing_.compare_exchange_strong(step, Step::none)) throw Error(ErrorClass::no_mem, "the fake GPU is to fail");
 }
 
+std::byte* FakeGpu::allocate_block(int gpu, std::size_t size_bytes) {
+  std::function<void()> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(before_next_block_, nullptr);
+  }
+  if (before) before();
+  may_fail(Step::allocate_block);
+  return remember(gpu, false, size_bytes);
+}
+
 std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
   std::byte* memory = host_memory_.allocate_block(size_bytes);
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -53,6 +54,11 @@ class FakeGpu final : public memory::DeviceMemory {
   void count_launch() { ++launches_; }
   /// How many of the copies had an end in host memory so far.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
+  /// The next block of the library's own is allocated behind a call of `body`: what comes in the middle of its calls.
+  void before_next_block(std::function<void()> body) {
+    const std::lock_guard lock(mutex_);
+    before_next_block_ = std::move(body);
+  }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What the driver or the system may fail in.
@@ -79,10 +85,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu, memory::Closing closing) override;
-  std::byte* allocate_block(int gpu, std::size_t size_bytes) override {
-    may_fail(Step::allocate_block);
-    return remember(gpu, false, size_bytes);
-  }
+  std::byte* allocate_block(int gpu, std::size_t size_bytes) override;
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
   std::unique_ptr<memory::Stream> make_stream(int gpu) override;
@@ -125,6 +128,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::map<const std::byte*, std::size_t> imported_;  ///< sizes, by the first byte
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
+  std::function<void()> before_next_block_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> is_occupied_{false};
   std::atomic<std::uint64_t> unclosed_bytes_{0};
