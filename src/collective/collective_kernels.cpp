@@ -67,7 +67,7 @@ bool Collective::take_marks() {
                 "epoch. {}",
                 end, epoch_, explain());
   };
-  hand_overs_.take_together(device_.side(), epoch_, mark, CloseMarks());
+  hand_overs_.take_together(device_.side(), epoch_, mark, CloseMarks::within_one_gap());
   return any;
 }
 

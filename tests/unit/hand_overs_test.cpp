@@ -121,5 +121,15 @@ TEST(CloseMarksTest, are_waited_for_within_a_limit) {
   EXPECT_LE(waits, 25);
 }
 
+/// However many keep coming.
+TEST(CloseMarksTest, are_waited_for_once_within_one_gap) {
+  auto marks = CloseMarksBy<SteppingClock>::within_one_gap();
+  const auto begin = SteppingClock::passed;
+  ASSERT_TRUE(marks.wait());
+  EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
+  EXPECT_FALSE(marks.wait());
+  EXPECT_LE(SteppingClock::passed - begin, 2 * Pace::close_gap);
+}
+
 }  // namespace
 }  // namespace partita::test

@@ -20,6 +20,12 @@ namespace partita {
 template <class Clock>
 class CloseMarksBy {
  public:
+  /// For several gaps: what comes meanwhile would cost a transfer and an announcement of its own.
+  CloseMarksBy() : CloseMarksBy(longest) {}
+  /// For one gap, where what comes later is found together anyway, behind the work for what was there. Other requests'
+  /// steps wait meanwhile.
+  static CloseMarksBy within_one_gap() { return CloseMarksBy(Pace::close_gap); }
+
   /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough.
   bool wait() {
     const auto now = Clock::now();
@@ -31,7 +37,9 @@ class CloseMarksBy {
  private:
   static constexpr std::chrono::microseconds longest{50};
 
-  const typename Clock::time_point end_ = Clock::now() + longest;
+  explicit CloseMarksBy(std::chrono::nanoseconds time) : end_(Clock::now() + time) {}
+
+  const typename Clock::time_point end_;
 };
 using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
