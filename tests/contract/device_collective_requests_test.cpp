@@ -351,25 +351,6 @@ TEST_F(CollectiveKernelMistakes, a_partition_marked_twice_is_refused_once_and_ex
   collective.free_device_request();
 }
 
-/// What the kernel has marked beside it is not lost silently.
-TEST_F(CollectiveKernelMistakes, a_partition_that_the_host_marks_while_kernels_get_the_request_is_explained) {
-  RequestCase collective(RequestKind::allreduce);
-  collective.start();
-  harness_barrier();  // nobody's start is lost
-  if (rank() == 0) {
-    collective.write_all(1);
-    FakeGpu::instance().before_next_block([&] { EXPECT_EQ(Partita_Pready(1, collective.request), MPI_SUCCESS); });
-    collective.create();
-    EXPECT_EQ(MPIX_Pready_range(0, marked_partitions - 1, collective.device), PARTITA_DEVICE_SUCCESS);
-    EXPECT_ERROR(Partita_Wait(&collective.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "partition 1",
-                 "by the host and by a kernel", "allreduce");
-    expect_release(collective.device);
-    collective.free_device_request();
-  } else {
-    EXPECT_ERROR(Partita_Wait(&collective.request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "by the host and by a kernel");
-  }
-}
-
 /// The Start that follows has no epoch to begin.
 TEST_F(CollectiveKernelMistakes, a_mark_before_the_epoch_is_explained_by_its_start) {
   RequestCase collective(RequestKind::allreduce);

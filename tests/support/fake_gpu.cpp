@@ -1,6 +1,8 @@
 #include "support/fake_gpu.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/error.hpp"
 #include "support/fake_stream.hpp"
@@ -13,6 +15,8 @@ using memory::DevicePiece;
 using memory::NotMappable;
 
 FakeGpu* the_one = nullptr;
+/// Of this thread's.
+thread_local std::function<void()> before_next;
 
 bool exports_buffers(int gpu) {
   return gpu == buffers_only || gpu == unreached_peer || gpu == mapped || gpu == many_handles;
@@ -38,13 +42,12 @@ void FakeGpu::may_fail(Step step) {
   if (failing_.compare_exchange_strong(step, Step::none)) throw Error(ErrorClass::no_mem, "the fake GPU is to fail");
 }
 
+void FakeGpu::before_next_block(std::function<void()> body) {
+  before_next = std::move(body);
+}
+
 std::byte* FakeGpu::allocate_block(int gpu, std::size_t size_bytes) {
-  std::function<void()> before;
-  {
-    const std::lock_guard lock(mutex_);
-    before = std::exchange(before_next_block_, nullptr);
-  }
-  if (before) before();
+  if (const auto before = std::exchange(before_next, nullptr)) before();
   may_fail(Step::allocate_block);
   return remember(gpu, false, size_bytes);
 }

@@ -54,11 +54,9 @@ class FakeGpu final : public memory::DeviceMemory {
   void count_launch() { ++launches_; }
   /// How many of the copies had an end in host memory so far.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
-  /// The next block of the library's own is allocated behind a call of `body`: what comes in the middle of its calls.
-  void before_next_block(std::function<void()> body) {
-    const std::lock_guard lock(mutex_);
-    before_next_block_ = std::move(body);
-  }
+  /// The next block of the library's own that this thread allocates comes behind a call of `body`: what comes in the
+  /// middle of its calls.
+  static void before_next_block(std::function<void()> body);
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What the driver or the system may fail in.
@@ -128,7 +126,6 @@ class FakeGpu final : public memory::DeviceMemory {
   std::map<const std::byte*, std::size_t> imported_;  ///< sizes, by the first byte
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
-  std::function<void()> before_next_block_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> is_occupied_{false};
   std::atomic<std::uint64_t> unclosed_bytes_{0};
