@@ -62,10 +62,12 @@ bool Collective::take_marks() {
     any |= run.size() > 0;
     const std::int64_t end = courses_.mark(run);
     if (end == run.end) return;
-    throw Error(ErrorClass::other,
-                "partition {} was marked by the host and by a kernel in epoch {}; one side marks all partitions of an "
-                "epoch. {}",
-                end, epoch_, explain());
+    const Error error(ErrorClass::other,
+                      "partition {} was marked by the host and by a kernel in epoch {}; one side marks all partitions "
+                      "of an epoch. {}",
+                      end, epoch_, explain());
+    fail_as("failed", error, Mail::Caller::may_call_the_mpi);  // no later look finds the mark
+    throw Error(error);
   };
   hand_overs_.take_together(device_.side(), epoch_, mark, CloseMarks::within_one_gap());
   return any;

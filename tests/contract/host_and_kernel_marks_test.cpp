@@ -1,10 +1,14 @@
 // A partition of a collective that the host and a kernel mark in one epoch, with threads for kernels: it fails the
-// collective. What the kernel has marked beside it is not lost silently.
+// collective, and whoever looks hears why. What the kernel has marked beside it is not lost silently.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
 #include <partita/device.cuh>
 
+#include <future>
+#include <thread>
+
+#include "capi/state.hpp"
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
@@ -13,6 +17,26 @@ namespace partita::test {
 namespace {
 
 constexpr int both_partitions = 5, marked_by_both = 1;
+
+/// While it lives, nobody takes steps of the progress engine.
+class WithoutSteps {
+ public:
+  WithoutSteps() { held_.get_future().wait(); }
+  ~WithoutSteps() {
+    ended_.set_value();
+    holder_.join();
+  }
+  WithoutSteps(const WithoutSteps&) = delete;
+  WithoutSteps& operator=(const WithoutSteps&) = delete;
+
+ private:
+  std::promise<void> held_, ended_;
+  std::thread holder_{[this] {  // another thread's: who holds the lock takes steps
+    const auto exclusive = capi::runtime().progress.exclusive();
+    held_.set_value();
+    ended_.get_future().wait();
+  }};
+};
 
 /// An allreduce, whose epoch all ranks have started. Rank 0 has a device request, while whose making its host has
 /// marked a partition, as one thread may while another one makes it.
@@ -59,6 +83,20 @@ class HostAndKernelMarks : public testing::Test {
 
 TEST_F(HostAndKernelMarks, of_one_partition_fail_the_collective_on_all_ranks) {
   if (rank() == 0) mark_by_kernel();
+  expect_failure_of_wait();
+}
+
+/// Calls that look, and leave the request as it is, say so as often as they are made.
+TEST_F(HostAndKernelMarks, are_told_by_whoever_looks_first_and_by_all_behind) {
+  if (rank() == 0) {
+    const WithoutSteps no_other_looks;
+    mark_by_kernel();
+    for (int look = 0; look < 2; ++look) {
+      int flag = -1;
+      EXPECT_ERROR(Partita_Request_get_status(request_, &flag, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "partition 1",
+                   "by the host and by a kernel");
+    }
+  }
   expect_failure_of_wait();
 }
 
