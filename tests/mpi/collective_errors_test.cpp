@@ -213,6 +213,20 @@ TEST_F(CollectiveErrors, ranks_that_disagree_on_the_partitions_hear_of_it) {
   EXPECT_ERROR(outcome(is_root() ? 0 : 1), MPI_ERR_TRUNCATE, "partitioned allreduce: ", "partitions", "same number");
 }
 
+/// As many bytes, from a rank that only sends to ranks that only receive: these ask for more partitions than come.
+TEST_F(CollectiveErrors, ranks_that_disagree_on_the_partitions_of_a_bcast_hear_of_it) {
+  if (ranks() < 2) GTEST_SKIP() << "two ranks disagree";
+  const int partitions = is_root() ? 4 : 8;
+  ASSERT_EQ(MPI_SUCCESS, Partita_Pbcast_init(in_.data(), partitions, 32 / partitions, MPI_INT, 0, MPI_COMM_WORLD,
+                                             MPI_INFO_NULL, &request_));
+  int code = Partita_Start(&request_);
+  if (code == MPI_SUCCESS && is_root()) code = Partita_Pready_range(0, partitions - 1, request_);
+  if (code == MPI_SUCCESS) code = Partita_Wait(&request_, MPI_STATUS_IGNORE);
+  harness_barrier();
+  EXPECT_EQ(MPI_SUCCESS, Partita_Request_free(&request_));
+  EXPECT_ERROR(code, MPI_ERR_TRUNCATE, "partitioned bcast: ", "rank 0 has 4", "has 8", "same number");
+}
+
 /// Both send each other as many bytes in as many partitions.
 TEST_F(CollectiveErrors, ranks_that_make_different_collectives_hear_of_it) {
   if (ranks() < 2) GTEST_SKIP() << "two ranks disagree";
