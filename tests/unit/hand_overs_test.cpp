@@ -131,5 +131,15 @@ TEST(CloseMarksTest, are_waited_for_once_within_one_gap) {
   EXPECT_LE(SteppingClock::passed - begin, 2 * Pace::close_gap);
 }
 
+/// Whoever waits has looked at all partitions before, which may take longer than a gap.
+TEST(CloseMarksTest, are_waited_for_after_a_look_that_takes_long) {
+  auto marks = CloseMarksBy<SteppingClock>::within_one_gap();
+  SteppingClock::passed += 2 * Pace::close_gap;
+  const auto begin = SteppingClock::passed;
+  EXPECT_TRUE(marks.wait());
+  EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
+  EXPECT_FALSE(marks.wait());
+}
+
 }  // namespace
 }  // namespace partita::test

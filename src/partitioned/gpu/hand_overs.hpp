@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,10 +27,12 @@ class CloseMarksBy {
   /// steps wait meanwhile.
   static CloseMarksBy within_one_gap() { return CloseMarksBy(Pace::close_gap); }
 
-  /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough.
+  /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough, since
+  /// the first wait began.
   bool wait() {
     const auto now = Clock::now();
-    if (now >= end_) return false;
+    if (!end_) end_ = now + time_;
+    if (now >= *end_) return false;
     while (Clock::now() < now + Pace::close_gap) cpu_relax();
     return true;
   }
@@ -37,9 +40,10 @@ class CloseMarksBy {
  private:
   static constexpr std::chrono::microseconds longest{50};
 
-  explicit CloseMarksBy(std::chrono::nanoseconds time) : end_(Clock::now() + time) {}
+  explicit CloseMarksBy(std::chrono::nanoseconds time) : time_(time) {}
 
-  const typename Clock::time_point end_;
+  const std::chrono::nanoseconds time_;
+  std::optional<typename Clock::time_point> end_;
 };
 using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
