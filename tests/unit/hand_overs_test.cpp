@@ -16,9 +16,13 @@ constexpr std::int32_t shown_partitions = 8;
 /// What kernels have handed over, as a DeviceSide shows it.
 struct ShownSide {
   std::vector<bool> there = std::vector<bool>(shown_partitions);
+  mutable int looks = 0;  ///< at a partition
 
   bool hands_over(Epoch) const { return true; }
-  bool handed_over(std::int32_t t, Epoch of) const { return of == shown_epoch && there[static_cast<std::size_t>(t)]; }
+  bool handed_over(std::int32_t t, Epoch of) const {
+    ++looks;
+    return of == shown_epoch && there[static_cast<std::size_t>(t)];
+  }
 };
 
 /// Kernels that mark one partition of `to_come` in each wait, for `waits` of them.
@@ -70,6 +74,16 @@ TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
   EXPECT_EQ(take({4}), Runs{});
   EXPECT_EQ(count, 1);
   EXPECT_EQ(waited, 0);
+}
+
+/// As most looks do.
+TEST_F(HandOversTest, nothing_new_is_looked_for_once) {
+  side.there[0] = side.there[5] = true;
+  EXPECT_EQ(take({}), (Runs{{0, 1}, {5, 6}}));
+  side.looks = 0;
+  EXPECT_EQ(take({}), Runs{});
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(side.looks, shown_partitions - 1) << "the first one is known";
 }
 
 TEST_F(HandOversTest, what_comes_out_of_order_leaves_as_one) {

@@ -77,13 +77,13 @@ class HandOvers {
   /// that leaves together.
   template <class Side, class Take, class Marks>
   std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
-    if (side.hands_over(epoch)) {
-      for (News news = look(side, epoch); news.any && news.count < size() && marks.wait();) {
-        const std::int32_t before = std::exchange(news, look(side, epoch)).count;
-        if (news.count == before) break;
-      }
+    if (!side.hands_over(epoch)) return 0;
+    News news = look(side, epoch);
+    while (news.any && news.count < size() && marks.wait()) {
+      const std::int32_t before = std::exchange(news, look(side, epoch)).count;
+      if (news.count == before) break;
     }
-    return this->take(side, epoch, take);
+    return news.any ? this->take(side, epoch, take) : news.count;
   }
 
   /// At the wrap of epochs: what is noted of epochs 2^32 ago would be taken for new. No epoch is open.
