@@ -1,179 +1,22 @@
-// The ways of partitions through a schedule, with marks, arrivals and looks in any order and of several threads. Behind
-// the actions are counts of them, and nothing else.
+// The ways of partitions through a schedule, with marks, arrivals and looks in any order and of several threads.
 #include "collective/courses.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
-#include <optional>
-#include <ostream>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "support/random.hpp"
 #include "support/sanitized.hpp"
+#include "support/walkers.hpp"
 
 namespace partita::collective {
 namespace {
-
-using link::Range;
-
-constexpr std::int64_t region_bytes = 24;
-constexpr int received = 0, marked = 1, reduced = 2, sent = 3;
-
-/// What comes is reduced with the own data, and sent on.
-Schedule pass_on(std::int64_t bytes = region_bytes) {
-  Writer writer;
-  const Region slot = writer.slot(bytes);
-  const Region own{Buffer::sent, 0, 0, bytes};
-  EXPECT_EQ(writer.receive(1, slot), received);
-  EXPECT_EQ(writer.mark(), marked);
-  EXPECT_EQ(writer.reduce(own, slot, {received, marked}), reduced);
-  EXPECT_EQ(writer.send(2, slot, {reduced}), sent);
-  return std::move(writer).finished();
-}
-
-enum class Memory : std::uint8_t { host, gpu };
-
-/// Counts what is done, and finds what is done twice, before its time, or by two threads at once (for the thread
-/// sanitizer). In GPU memory reductions end when the stream goes on.
-class CountingDoer final : public Courses::Doer {
- public:
-  struct Count {
-    int runs = 0;
-    std::int64_t bytes = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-    friend void PrintTo(const Count& count, std::ostream* out) {
-      *out << count.bytes << " bytes in " << count.runs << " runs";
-    }
-  };
-
-  CountingDoer(const Schedule& schedule, int partitions, Memory memory)
-      : schedule_(schedule), memory_(memory), counts_(schedule.actions.size()) {
-    for (int p = 0; p < partitions; ++p) ways_.emplace_back(schedule.actions.size());
-  }
-
-  void arrive(int partition) { way(partition).arrived.store(true, std::memory_order_release); }
-  void arrive_all() {
-    for (Way& way : ways_) way.arrived.store(true, std::memory_order_release);
-  }
-  /// What the stream was flushed behind has ended.
-  void go_on_with_stream() {
-    const std::lock_guard lock(mutex_);
-    reached_ = next_ - 1;
-  }
-  /// The stream has come to the next word only.
-  void go_on_to_next_word() {
-    const std::lock_guard lock(mutex_);
-    ASSERT_LT(reached_, next_ - 1);
-    ++reached_;
-  }
-  Count count(int action) {
-    const std::lock_guard lock(mutex_);
-    return counts_[static_cast<std::size_t>(action)];
-  }
-
-  std::function<void(int action, Range run)> when_acting = [](int, Range) {};
-  std::function<void(Range partitions)> when_looking = [](Range) {};
-
-  bool is_on_stream(int action) const override { return memory_ == Memory::gpu && action == reduced; }
-  bool may_begin(int) const override { return true; }
-  std::int64_t first_missing(int action, Range partitions) const override {
-    EXPECT_EQ(action, received);
-    when_looking(partitions);
-    return link::first_not(partitions, [this](std::int64_t p) {
-      return ways_[static_cast<std::size_t>(p)].arrived.load(std::memory_order_acquire);
-    });
-  }
-  std::optional<Ticket> act(int action, Range run) override {
-    for (std::int64_t p = run.begin; p < run.end; ++p) expect_in_time(action, p);
-    when_acting(action, run);
-    const std::lock_guard lock(mutex_);
-    Count& count = counts_[static_cast<std::size_t>(action)];
-    ++count.runs;
-    const Action& what = schedule_.actions[static_cast<std::size_t>(action)];
-    count.bytes += what.from.times(run.size()).bytes;
-    if (!is_on_stream(action)) return {};
-    has_begun_ = true;
-    return next_;
-  }
-  void flush() override {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(has_begun_, false)) ++next_;  // or another course's flush has told of it
-  }
-  bool ended(Ticket ticket) const override {
-    const std::lock_guard lock(mutex_);
-    return reached(reached_, ticket);
-  }
-  void finish(int action, Range run) override {
-    EXPECT_EQ(action, reduced);
-    for (std::int64_t p = run.begin; p < run.end; ++p) {
-      EXPECT_EQ(std::exchange(way(p).stages[reduced], Stage::ended), Stage::begun) << "partition " << p;
-    }
-  }
-
- private:
-  enum class Stage : std::uint8_t { none, begun, ended };
-  struct Way {
-    explicit Way(std::size_t actions) : stages(actions) {}
-    std::atomic<bool> arrived{false};
-    std::vector<Stage> stages;  ///< by action
-  };
-
-  Way& way(std::int64_t partition) { return ways_[static_cast<std::size_t>(partition)]; }
-  void expect_in_time(int action, std::int64_t partition) {
-    std::vector<Stage>& stages = way(partition).stages;
-    for (const int before : schedule_.actions[static_cast<std::size_t>(action)].after) {
-      EXPECT_EQ(stages[static_cast<std::size_t>(before)], Stage::ended) << "partition " << partition;
-    }
-    EXPECT_EQ(stages[static_cast<std::size_t>(action)], Stage::none) << "partition " << partition;
-    stages[static_cast<std::size_t>(action)] = is_on_stream(action) ? Stage::begun : Stage::ended;
-  }
-
-  const Schedule& schedule_;
-  const Memory memory_;
-  std::deque<Way> ways_;
-  mutable std::mutex mutex_;  ///< of the ones below
-  std::vector<Count> counts_;
-  Ticket next_ = 1;
-  Ticket reached_ = 0;
-  bool has_begun_ = false;
-};
-
-/// Partitions in courses of up to 64, or fewer.
-class Walkers : private Courses::Owner {
- public:
-  Walkers(int partitions_of_them, Memory memory, int side_by_side = most_side_by_side)
-      : partitions(partitions_of_them),
-        doer(schedule, partitions, memory),
-        courses(*this, schedule, partitions, side_by_side, doer) {
-    courses.restart(false);
-  }
-
-  /// What has begun ends, and all is done.
-  void end() {
-    while (!courses.all_are_over() && !testing::Test::HasFailure()) {
-      doer.go_on_with_stream();
-      courses.walk_all();
-    }
-  }
-  CountingDoer::Count in_runs(int runs) const { return {runs, partitions * region_bytes}; }
-
-  const Schedule schedule = pass_on();
-  const int partitions;
-  CountingDoer doer;
-  Courses courses;
-
- private:
-  bool may_go_on() const noexcept override { return true; }
-  void could_not_go_on() noexcept override { ADD_FAILURE() << "nothing here fails"; }
-};
 
 class CoursesIn : public testing::TestWithParam<Memory> {};
 
@@ -277,6 +120,61 @@ TEST_P(CoursesIn, look_for_the_engine_once_in_a_walk) {
   walkers.doer.when_looking = [](Range) {};
   walkers.doer.arrive_all();
   walkers.end();
+}
+
+TEST_P(CoursesIn, begin_nothing_that_is_held_back) {
+  Walkers walkers(5, GetParam());
+  walkers.doer.held_back = {sent};
+  walkers.doer.arrive_all();
+  walkers.courses.mark({0, 5});
+  walkers.doer.go_on_with_stream();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(1));
+  EXPECT_EQ(walkers.doer.count(sent).runs, 0);
+  walkers.doer.held_back.clear();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.count(sent), walkers.in_runs(1));
+  EXPECT_TRUE(walkers.courses.all_are_over());
+}
+
+/// Between the runs of the first partitions and of the last ones. The owner hears of it once, and marks still return.
+TEST_P(CoursesIn, do_nothing_more_where_one_of_several_runs_has_failed) {
+  Walkers walkers(8, GetParam());
+  walkers.may_fail = true;
+  for (const int p : {0, 1, 3, 4, 6, 7}) walkers.doer.arrive(p);
+  walkers.doer.when_acting = [&](int action, Range run) {
+    if (action == reduced && run.begin == 3) throw Error(ErrorClass::other, "it fails");
+  };
+  EXPECT_EQ(walkers.courses.mark({0, 7}), 7);
+  EXPECT_EQ(walkers.failures, 1);
+  EXPECT_EQ(walkers.doer.count(reduced), (CountingDoer::Count{1, 2 * region_bytes}));
+
+  walkers.doer.when_acting = [](int action, Range) { ADD_FAILURE() << "action " << action << " begins"; };
+  walkers.doer.arrive_all();
+  for (int look = 0; look < 3; ++look) {
+    walkers.doer.go_on_with_stream();
+    walkers.courses.walk_all();
+  }
+  const int questions = walkers.questions;
+  EXPECT_EQ(walkers.courses.mark({7, 8}), 8);
+  EXPECT_GT(walkers.questions, questions) << "the course was not let go of";
+  EXPECT_EQ(walkers.doer.count(sent).runs, 0);
+  EXPECT_EQ(walkers.failures, 1);
+  EXPECT_FALSE(walkers.courses.is_over(0));
+}
+
+/// A link is asked, which may find that its peer has gone.
+TEST_P(CoursesIn, do_nothing_more_where_a_look_has_failed) {
+  Walkers walkers(8, GetParam(), 4);
+  walkers.may_fail = true;
+  walkers.doer.when_looking = [](Range) { throw Error(ErrorClass::other, "it fails"); };
+  EXPECT_EQ(walkers.courses.mark({0, 4}), 4);
+  EXPECT_EQ(walkers.failures, 1);
+  walkers.doer.when_looking = [](Range) { ADD_FAILURE() << "a look"; };
+  walkers.doer.when_acting = [](int action, Range) { ADD_FAILURE() << "action " << action << " begins"; };
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.courses.mark({4, 8}), 8) << "of another course";
+  EXPECT_EQ(walkers.failures, 1);
 }
 
 TEST_P(CoursesIn, come_to_the_end_in_any_order) {
@@ -396,6 +294,75 @@ TEST(Courses, of_large_partitions_end_one_after_the_other) {
     EXPECT_EQ(walkers.doer.count(sent).bytes, over * region_bytes);
     EXPECT_TRUE(walkers.courses.is_over(over - 1));
   }
+}
+
+/// What comes is reduced twice.
+Schedule reduce_twice() {
+  Writer writer;
+  const Region slot = writer.slot(region_bytes);
+  const Region own{Buffer::sent, 0, 0, region_bytes};
+  writer.receive(1, slot);
+  writer.mark();
+  EXPECT_EQ(writer.reduce(own, slot, {received, marked}), reduced);
+  EXPECT_EQ(writer.reduce(own, slot, {reduced}), 3);
+  EXPECT_EQ(writer.send(2, slot, {3}), 4);
+  return std::move(writer).finished();
+}
+
+TEST(Courses, begin_one_action_of_a_stream_behind_the_other) {
+  Walkers walkers(5, Memory::gpu, most_side_by_side, reduce_twice());
+  walkers.doer.arrive_all();
+  walkers.courses.mark({0, 5});
+  EXPECT_EQ(walkers.doer.count(reduced), walkers.in_runs(1));
+  EXPECT_EQ(walkers.doer.count(3), walkers.in_runs(1)) << "it does not wait for the end of the first one";
+  EXPECT_EQ(walkers.doer.count(4).runs, 0);
+  walkers.doer.go_on_to_next_word();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.finished(reduced), walkers.in_runs(1));
+  EXPECT_EQ(walkers.doer.finished(3), walkers.in_runs(1)) << "one word tells of both";
+  EXPECT_EQ(walkers.doer.count(4), walkers.in_runs(1));
+  EXPECT_TRUE(walkers.courses.all_are_over());
+}
+
+TEST(Courses, end_one_action_of_a_stream_before_the_other) {
+  Walkers walkers(5, Memory::gpu, most_side_by_side, reduce_twice());
+  walkers.doer.arrive_all();
+  walkers.doer.held_back = {3};
+  walkers.courses.mark({0, 5});
+  walkers.doer.held_back.clear();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.count(3), walkers.in_runs(1));
+  walkers.doer.go_on_to_next_word();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.finished(reduced), walkers.in_runs(1));
+  EXPECT_EQ(walkers.doer.finished(3).runs, 0);
+  EXPECT_EQ(walkers.doer.count(4).runs, 0);
+  walkers.doer.go_on_to_next_word();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.count(4), walkers.in_runs(1));
+  EXPECT_TRUE(walkers.courses.all_are_over());
+}
+
+/// In however many runs they were packed, those that are packed by then leave together.
+TEST(Courses, let_what_a_stream_packs_leave_at_its_end) {
+  Walkers walkers(5, Memory::gpu);
+  walkers.doer.on_stream = {reduced, sent};
+  walkers.doer.arrive_all();
+  walkers.courses.mark({0, 2});
+  walkers.courses.mark({2, 4});
+  EXPECT_EQ(walkers.doer.count(sent), (CountingDoer::Count{2, 4 * region_bytes}));
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.finished(sent).runs, 0);
+  EXPECT_FALSE(walkers.courses.is_over(0));
+  walkers.doer.go_on_with_stream();
+  walkers.courses.mark({4, 5});
+  EXPECT_EQ(walkers.doer.finished(sent), (CountingDoer::Count{1, 4 * region_bytes}));
+  EXPECT_TRUE(walkers.courses.is_over(3));
+  EXPECT_FALSE(walkers.courses.is_over(4));
+  walkers.doer.go_on_with_stream();
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.doer.finished(sent), (CountingDoer::Count{2, 5 * region_bytes}));
+  EXPECT_TRUE(walkers.courses.all_are_over());
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, CoursesIn, testing::Values(Memory::host, Memory::gpu),
