@@ -108,9 +108,14 @@ bool Courses::walk(Course& course) {
 bool Courses::walk_for_engine(Course& course) {
   if (course.is_over()) return false;
   const int before = course.calls.fetch_or(engine_call, std::memory_order_acq_rel);
-  if (before == 0) return walk(course);
-  // Another thread walks it and looks for the engine; or may have looked already, before something arrived.
-  return (before & engine_call) != 0;
+  if (before == 0) {
+    course.look_is_owed.store(false, std::memory_order_relaxed);
+    return walk(course);
+  }
+  // Another thread walks it and looks for the engine; or may have looked already, before something arrived. Then the
+  // engine looks again soon, but does not keep doing so for as long as that thread takes.
+  const bool is_owed = (before & engine_call) != 0;
+  return !course.look_is_owed.exchange(is_owed, std::memory_order_relaxed) && is_owed;
 }
 
 /// An action comes after those that it waits for, so one way through the schedule does all that can be done.

@@ -71,7 +71,8 @@ class Courses {
   bool is_marked(std::int64_t partition) const { return marked_.contains(partition); }
   bool any_is_marked() const { return marked_.first_of(all()) < all().end; }
   /// Walks all partitions that are not over, as the progress engine does. Who walks some of them already looks once
-  /// more for what has arrived of them. Returns whether something was done, or is to be looked at again soon.
+  /// more for what has arrived of them. Returns whether something was done, or is to be looked at again soon, which is
+  /// said once in a walk of another thread's.
   bool walk_all();
 
   bool is_over(std::int64_t partition) const;
@@ -100,7 +101,8 @@ class Courses {
     Bits marked = 0;     ///< as this walk has found it
     Bits looked_at = 0;  ///< in this walk
     std::vector<Running> running;
-    std::atomic<int> calls{0};  ///< marks that want it walked, and engine_call; the first of them walks
+    std::atomic<int> calls{0};              ///< marks that want it walked, and engine_call; the first of them walks
+    std::atomic<bool> look_is_owed{false};  ///< to the engine, which has come again since this walk looked for it
     std::atomic<Bits> over{0};
   };
 
