@@ -9,7 +9,9 @@ namespace partita::collective {
 namespace {
 
 /// In host memory a thread that walks a course copies and reduces by itself, and whoever marks a partition of it
-/// meanwhile leaves that to it. So all that is to be done for its partitions is some microseconds' work.
+/// meanwhile leaves that to it. So all that is to be done for its partitions is some microseconds' work. That of sends
+/// and receives is counted in full, though what they cost the thread is known only once the link is: over link direct
+/// who sends copies, and who receives does where it lands apart.
 constexpr std::int64_t most_work_bytes = 64 * 1024;
 
 /// In GPU memory a walk only begins. But a run is over as a whole, and leaves then, while the GPU does the next one: it
@@ -133,7 +135,7 @@ bool Courses::walk_on(Course& course, Look look) {
   } catch (const std::exception&) {
     owner_.could_not_go_on();
   }
-  if (moved) course.over.store(course.walk.over(), std::memory_order_release);
+  course.over.store(course.walk.over(), std::memory_order_release);
   return moved;
 }
 
@@ -141,9 +143,9 @@ bool Courses::walk_on(Course& course, Look look) {
 bool Courses::end_running(Course& course) {
   const auto has_ended = [this](const Running& running) { return doer_.ended(running.ticket); };
   bool moved = false;
-  for (auto found = course.running.begin();; moved = true) {
-    found = std::ranges::find_if(course.running, has_ended);
-    if (found == course.running.end()) return moved;
+  auto found = std::ranges::find_if(course.running, has_ended);
+  while (found != course.running.end()) {
+    // All that has ended of one action goes together, in whichever runs it began.
     const int action = found->action;
     Bits partitions = 0;
     std::erase_if(course.running, [&](const Running& running) {
@@ -155,7 +157,10 @@ bool Courses::end_running(Course& course) {
       doer_.finish(action, course.run(bits));
       end(course, action, bits);
     });
+    moved = true;
+    found = std::ranges::find_if(course.running, has_ended);
   }
+  return moved;
 }
 
 void Courses::end(Course& course, int action, link::Range bits) {
@@ -179,6 +184,7 @@ bool Courses::go(Course& course, int action) {
 
 /// Where it has not begun and nothing keeps it back.
 Bits Courses::ready(const Course& course, int action) const {
+  if (course.walk.has_begun(action)) return 0;
   const Bits ready = doer_.is_on_stream(action) ? course.walk.ready_behind(action) : course.walk.ready(action);
   if (ready == 0) return 0;
   switch (schedule_.actions[static_cast<std::size_t>(action)].deed) {

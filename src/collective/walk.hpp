@@ -46,6 +46,8 @@ class Walk {
   Bits ready(int action) const { return ready(action, ended_); }
   /// Those in which it has not begun, and all that comes before it has begun: where one stream does both.
   Bits ready_behind(int action) const { return ready(action, begun_); }
+  /// In all of them.
+  bool has_begun(int action) const { return begun_[static_cast<std::size_t>(action)] == all_; }
   void begin(int action, Bits partitions) { begun_[static_cast<std::size_t>(action)] |= partitions; }
   /// It has begun in them.
   void end(int action, Bits partitions) { ended_[static_cast<std::size_t>(action)] |= partitions; }
@@ -56,7 +58,6 @@ class Walk {
   Bits ready(int action, const std::vector<Bits>& before) const {
     const auto at = static_cast<std::size_t>(action);
     Bits ready = all_ & ~begun_[at];
-    if (ready == 0) return 0;
     for (const int earlier : schedule_.actions[at].after) ready &= before[static_cast<std::size_t>(earlier)];
     return ready;
   }

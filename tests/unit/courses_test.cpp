@@ -165,6 +165,25 @@ TEST_P(CoursesIn, do_nothing_more_where_one_of_several_runs_has_failed) {
   EXPECT_FALSE(walkers.courses.is_over(0));
 }
 
+/// Also where the walk does nothing else.
+TEST_P(CoursesIn, know_what_was_over_before_a_run_has_failed) {
+  Walkers walkers(5, GetParam());
+  walkers.may_fail = true;
+  walkers.doer.held_back = {sent};
+  for (const int p : {0, 1, 3, 4}) walkers.doer.arrive(p);
+  walkers.courses.mark({0, 5});
+  walkers.doer.go_on_with_stream();
+  walkers.courses.walk_all();
+  walkers.doer.held_back.clear();
+  walkers.doer.when_acting = [](int action, Range run) {
+    if (action == sent && run.begin == 3) throw Error(ErrorClass::other, "it fails");
+  };
+  walkers.courses.walk_all();
+  EXPECT_EQ(walkers.failures, 1);
+  EXPECT_TRUE(walkers.courses.is_over(1));
+  EXPECT_FALSE(walkers.courses.is_over(3));
+}
+
 /// A link is asked, which may find that its peer has gone.
 TEST_P(CoursesIn, do_nothing_more_where_a_look_has_failed) {
   Walkers walkers(8, GetParam(), 4);

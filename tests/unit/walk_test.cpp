@@ -43,7 +43,9 @@ TEST(Walk, goes_on_in_each_partition_without_its_neighbours) {
   run(walk, reduce, 0b010);
   run(walk, send, walk.ready(send));
   EXPECT_EQ(walk.over(), 0b010U);
+  EXPECT_FALSE(walk.has_begun(receive));
   run(walk, receive, 0b001);
+  EXPECT_TRUE(walk.has_begun(receive));
   run(walk, marked, 0b100);
   EXPECT_EQ(walk.ready(reduce), 0b101U) << "those that are late go together";
   run(walk, reduce, 0b101);
