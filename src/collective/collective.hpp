@@ -1,4 +1,5 @@
-// A partitioned collective: every partition walks the schedule of this rank by itself (courses.hpp).
+// A partitioned collective: its partitions walk the schedule of this rank, those that are ready together in runs
+// (courses.hpp).
 #pragma once
 
 #include <mpi.h>

@@ -48,9 +48,10 @@ struct Action {
   bool is_empty() const { return has_peer() && from.bytes + to.bytes == 0; }
 };
 
-/// The actions of one rank. Each partition walks them by itself, as far as data and marks let it. It generalises the
-/// steps (I, R, ⊕, O, A) of gpu-initiated-partitioned-mpi (section IV-B): a step there is a receive, a reduction after
-/// it and a send after that, and the next step waits for all of it; here an action waits only for what it needs.
+/// The actions of one rank for one partition. Each partition goes through them as far as data and marks let it; those
+/// that are ready for the same one may do it together (courses.hpp). It generalises the steps (I, R, ⊕, O, A) of
+/// gpu-initiated-partitioned-mpi (section IV-B): a step there is a receive, a reduction after it and a send after that,
+/// and the next step waits for all of it; here an action waits only for what it needs.
 ///
 /// What `a` sends to `b` comes in the order of the sends in a's schedule and of the receives in b's. A receive may
 /// write its region at any time from the start of the epoch on, and a send may read its own until the end. So a region
