@@ -137,6 +137,8 @@ int refuse(const MpiSession& mpi, std::string_view sentence) {
   if (mpi.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   fmt::print(stderr, "partita bench {}: rank {}: {}\n", benchmark, mpi.rank(), sentence);
   std::fflush(nullptr);
+  // MPICH's launcher may end a job before it has passed on what was said last.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   PMPI_Abort(MPI_COMM_WORLD, failed);
   std::abort();
 }

@@ -3,9 +3,11 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string_view>
+#include <thread>
 
 #include "apps/support/revision.hpp"
 #include "program/command.hpp"
@@ -62,6 +64,9 @@ int main(int argc, char** argv) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     fmt::print(stderr, "partita: rank {}: {}\n", rank, error.what());
+    std::fflush(stderr);
+    // MPICH's launcher may end a job before it has passed on what was said last.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
