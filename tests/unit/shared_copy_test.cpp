@@ -56,7 +56,7 @@ struct Pair {
   std::vector<std::byte> noise = std::vector<std::byte>(from.size() + most_shifts);
   std::vector<std::uint64_t> block = std::vector<std::uint64_t>(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
   std::uint64_t pulled = 0;
-  CopyBoard board{reinterpret_cast<std::byte*>(block.data()), plan};
+  CopyBoard board{reinterpret_cast<std::byte*>(block.data())};
   SharedPuts puts{plan, from.data(), board, {remote_process(0, own_probe()), address_of(to.data())}, pulled};
   SharedArrivals pulls{plan, to.data(), board, remote_process(0, own_probe()), pulled};
 };
@@ -171,7 +171,7 @@ TEST(CopyProgress, completes_no_revoked_epoch) {
 TEST(CopyBoard, tells_of_each_partition_in_which_run_it_lies) {
   const Plan plan(8, 8, 8, 8 * kib);
   std::vector<std::uint64_t> block(CopyBoard::size_bytes(plan) / sizeof(std::uint64_t));
-  const CopyBoard board(reinterpret_cast<std::byte*>(block.data()), plan);
+  const CopyBoard board(reinterpret_cast<std::byte*>(block.data()));
   for (const Epoch epoch : {Epoch{7}, Epoch{0xffffffff}, Epoch{2}}) {
     for (std::int32_t t = 0; t < 8; ++t) EXPECT_FALSE(board.find(t, epoch).put);
     board.begin({2, 6}, epoch);
@@ -210,6 +210,26 @@ TEST_F(SharedCopy, is_made_by_the_sender_where_the_receiver_does_not_look) {
     EXPECT_TRUE(pair.right(epoch));
     for (std::int32_t t = 0; t < 4; ++t) EXPECT_TRUE(pair.pulls.arrived(t, epoch));
     EXPECT_FALSE(pair.pulls.arrived(0, next(epoch)));
+  }
+}
+
+TEST_F(SharedCopy, tells_how_far_a_receiver_has_what_it_waits_for) {
+  Pair pair(Plan(8, 8, 8, 8 * 16 * kib));
+  for (const Epoch epoch : {Epoch{7}, Epoch{8}}) {
+    pair.fill(epoch);
+    EXPECT_EQ(pair.pulls.first_missing({0, 8}, epoch), 0);
+    pair.puts.put({5, 8}, epoch);
+    EXPECT_EQ(pair.pulls.first_missing({0, 8}, epoch), 0);
+    EXPECT_EQ(pair.pulls.first_missing({5, 8}, epoch), 8);
+    EXPECT_EQ(pair.pulls.first_missing({6, 7}, epoch), 7) << "no more than it was asked for";
+    pair.puts.put({0, 1}, epoch);  // not worth sharing
+    EXPECT_EQ(pair.pulls.first_missing({0, 8}, epoch), 1);
+    pair.puts.put({1, 4}, epoch);
+    EXPECT_EQ(pair.pulls.first_missing({0, 8}, epoch), 4);
+    EXPECT_EQ(pair.pulls.first_missing({2, 8}, epoch), 4);
+    pair.puts.put({4, 5}, epoch);
+    EXPECT_EQ(pair.pulls.first_missing({0, 8}, epoch), 8);
+    EXPECT_TRUE(pair.right(epoch));
   }
 }
 

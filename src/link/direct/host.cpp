@@ -69,7 +69,7 @@ std::unique_ptr<Puts> HostSender::make_puts(const Plan& plan, const std::byte* d
     case Way::remote_copy:
       return std::make_unique<RemotePuts>(plan, data, Flags(block), by_kernel());
     case Way::shared_copy:
-      return std::make_unique<SharedPuts>(plan, data, CopyBoard(block, plan), by_kernel(), words().pulled);
+      return std::make_unique<SharedPuts>(plan, data, CopyBoard(block), by_kernel(), words().pulled);
   }
   return nullptr;
 }
@@ -95,7 +95,7 @@ std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Of
     case Way::remote_copy:
       return std::make_unique<RemoteArrivals>(Flags(block), endpoint_.data);
     case Way::shared_copy:
-      return std::make_unique<SharedArrivals>(plan, endpoint_.data, CopyBoard(block, plan),
+      return std::make_unique<SharedArrivals>(plan, endpoint_.data, CopyBoard(block),
                                               remote_process(endpoint_.peer, offer.probe), words_.pulled);
   }
   return nullptr;

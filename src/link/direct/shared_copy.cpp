@@ -93,14 +93,7 @@ bool CopyProgress::complete(Epoch epoch) const {
 }
 
 std::size_t CopyBoard::size_bytes(const Plan& plan) {
-  return sizeof(std::uint64_t) +
-         static_cast<std::size_t>(plan.transport_partitions()) * (sizeof(CopyProgress::Word) + sizeof(std::uint64_t));
-}
-
-CopyBoard::Word CopyBoard::place(std::int64_t t) const {
-  std::byte* const places =
-      block_ + sizeof(std::uint64_t) + static_cast<std::size_t>(transports_) * sizeof(CopyProgress::Word);
-  return Word(reinterpret_cast<std::uint64_t*>(places)[t]);
+  return sizeof(Head) + static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Entry);
 }
 
 void CopyBoard::join(Range run, Epoch epoch) const {
@@ -191,6 +184,15 @@ bool SharedArrivals::arrived(std::int32_t t, Epoch epoch) {
   if (!place.put || place.arrived) return place.arrived;
   const CopyProgress progress = board_.progress(place.first);
   return progress.complete(epoch) || (pull_chunk(place.first, epoch) && progress.complete(epoch));
+}
+
+std::int64_t SharedArrivals::first_missing(Range run, Epoch epoch) {
+  std::int64_t t = run.begin;
+  while (t < run.end && arrived(static_cast<std::int32_t>(t), epoch)) {
+    // The end of the run that begins here; of others this is not behind `t`.
+    t = std::max(t + 1, board_.run_from(t, epoch).end);
+  }
+  return std::min(t, run.end);
 }
 
 /// Copies a chunk of the run from `first` on, if one is left; whether one was, and counts.

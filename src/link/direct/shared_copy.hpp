@@ -63,19 +63,17 @@ class CopyProgress {
 };
 
 /// What the two ranks share of a request, in the receiver's block, zeroed: the progress of each run at its first
-/// transport partition, and a word of each transport partition that says in which run of which epoch it lies. The
-/// sender alone writes these.
+/// transport partition, and beside it a word of each transport partition that says in which run of which epoch it lies.
+/// The sender alone writes these. Who waits for a run looks at those of its first only.
 class CopyBoard {
  public:
-  CopyBoard(std::byte* block, const Plan& plan) : block_(block), transports_(plan.transport_partitions()) {}
+  explicit CopyBoard(std::byte* block) : block_(block) {}
   static std::size_t size_bytes(const Plan& plan);
 
   /// The address of the packed data in the sender's process; written once, before the first put.
-  std::uint64_t& sender_data() const { return *reinterpret_cast<std::uint64_t*>(block_); }
+  std::uint64_t& sender_data() const { return reinterpret_cast<Head*>(block_)->sender_data; }
   /// How far the copy of the run is whose first transport partition is `first`.
-  CopyProgress progress(std::int64_t first) const {
-    return CopyProgress(reinterpret_cast<CopyProgress::Word*>(block_ + sizeof(std::uint64_t))[first]);
-  }
+  CopyProgress progress(std::int64_t first) const { return CopyProgress(entry(first).progress); }
 
   /// Announces `run` at its first transport partition, before its progress is offered.
   void begin(Range run, Epoch epoch) const { place(run.begin).store(word(epoch, run.end), std::memory_order_release); }
@@ -102,10 +100,18 @@ class CopyBoard {
   static std::uint64_t word(Epoch epoch, std::int64_t other) {
     return std::uint64_t{epoch} << 32 | static_cast<std::uint64_t>(other);
   }
-  Word place(std::int64_t t) const;
+  struct Entry {
+    CopyProgress::Word progress;
+    std::uint64_t place;
+  };
+  struct Head {
+    std::uint64_t sender_data;
+    std::uint64_t unused;
+  };
+  Entry& entry(std::int64_t t) const { return reinterpret_cast<Entry*>(block_ + sizeof(Head))[t]; }
+  Word place(std::int64_t t) const { return Word(entry(t).place); }
 
   std::byte* block_;
-  std::int64_t transports_;
 };
 
 class SharedPuts final : public Puts {
@@ -142,6 +148,8 @@ class SharedArrivals final : public Arrivals {
   /// Whether transport partition `t` has arrived; if not, copies one chunk of its run, where one is left. Throws Error,
   /// but not where the sender's process has ended: whoever waits hears of that elsewhere.
   bool arrived(std::int32_t t, Epoch epoch) override;
+  /// Asks of each run once.
+  std::int64_t first_missing(Range run, Epoch epoch) override;
   std::byte* landing(Epoch) const override { return data_; }
   std::string description() const override {
     return "same node, the threads of both ranks copy through the kernel: one copy";
