@@ -127,8 +127,8 @@ int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm co
       });
 }
 
-void Partita_Take_back_from_peers(Partita_Peers peers) {
-  if (Runtime* const current = current_runtime()) current->peer_collectives.take_back(communicator_of(peers));
+void Partita_End_peers(Partita_Peers peers) {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.end_calls(communicator_of(peers));
 }
 
 int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,

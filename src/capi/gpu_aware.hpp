@@ -52,9 +52,9 @@ PARTITA_EXPORT int Partita_Move_by_peers(Partita_Peers peers, const partita::Pee
 /// Likewise. `shares` becomes invalid where its operation does not go with its datatype.
 PARTITA_EXPORT int Partita_Reduce_by_peers(Partita_Peers peers, partita::PeerShares* shares, MPI_Comm comm,
                                            int* reduced);
-/// This rank has not made the call that it began last, neither by peers nor by the MPI: the others, which may have,
-/// find it in the next that it begins.
-PARTITA_EXPORT void Partita_Take_back_from_peers(Partita_Peers peers);
+/// The call that this rank began last was not made by peers, and has failed, or was not made at all. Only the MPI knows
+/// whether the others have made it: it makes all calls from now on, on all ranks.
+PARTITA_EXPORT void Partita_End_peers(Partita_Peers peers);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;

@@ -1,7 +1,6 @@
 #include "dropin/by_peers.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "dropin/native.hpp"
@@ -17,15 +16,6 @@ bool ByPeers::begins() {
   rank_ = ranks.rank;
   from_bytes_ = ranks.from_bytes;
   return true;
-}
-
-bool ByPeers::is_refusal(int code) {
-  if (code == MPI_SUCCESS) return false;
-  int error_class = MPI_SUCCESS;
-  if (native().Error_class(code, &error_class) != MPI_SUCCESS) return false;
-  constexpr auto of_arguments =
-      std::to_array({MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_ERR_OP, MPI_ERR_ARG});
-  return std::ranges::find(of_arguments, error_class) != of_arguments.end();
 }
 
 ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {

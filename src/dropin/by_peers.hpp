@@ -17,7 +17,7 @@ class ByPeers {
  public:
   ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm) {}
   ~ByPeers() {
-    if (peers_ != nullptr && !has_ended_) Partita_Take_back_from_peers(peers_);
+    if (peers_ != nullptr && !has_ended_) Partita_End_peers(peers_);
   }
   ByPeers(const ByPeers&) = delete;
   ByPeers& operator=(const ByPeers&) = delete;
@@ -89,8 +89,8 @@ class ByPeers {
     return has_ended_;
   }
   int code() const { return code_; }
-  /// Otherwise the MPI makes it: whether it was called, and how it ended.
-  void by_mpi(bool was_called, int code) { has_ended_ = was_called && !is_refusal(code); }
+  /// Otherwise the MPI makes it: how that ended, or the staging for it.
+  void by_mpi(int code) { has_ended_ = code == MPI_SUCCESS; }
 
  private:
   /// An entry for each rank.
@@ -98,8 +98,6 @@ class ByPeers {
 
   /// Whether this call may go so.
   bool begins();
-  /// Whether the MPI says by `code` that arguments are wrong: then it has not made the call.
-  static bool is_refusal(int code);
   bool is(int root) const { return rank_ == root; }
   Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
   /// `count` elements from the buffer's begin for `rank`, none for others.
@@ -168,7 +166,7 @@ class ByPeers {
   int rank_ = 0;
   std::int64_t from_bytes_ = 0;
   bool is_valid_ = true;
-  bool has_ended_ = false;  ///< the call was made, or has failed on all ranks
+  bool has_ended_ = false;  ///< the call was made, or has failed by peers
   Parts sent_;
   Parts received_;
   PeerParts parts_{};

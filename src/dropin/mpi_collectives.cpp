@@ -45,7 +45,7 @@ extern "C" {
       Staging stage(comm);                                                                                       \
       BUFFERS;                                                                                                   \
       const int code = stage.run(make);                                                                          \
-      peers.by_mpi(stage.has_called(), code);                                                                    \
+      peers.by_mpi(code);                                                                                        \
       return code;                                                                                               \
     });                                                                                                          \
   }                                                                                                              \

@@ -84,19 +84,13 @@ class Staging : public CommShape {
   template <class Call>
   int run(Call call) {
     if (code_ != MPI_SUCCESS) return code_;
-    if (stage_ == nullptr) {
-      has_called_ = true;
-      return call();
-    }
+    if (stage_ == nullptr) return call();
     if (const int code = Partita_Stage_fetch(stage_, comm_); code != MPI_SUCCESS) return code;
-    is_the_mpis_ = has_called_ = true;
+    is_the_mpis_ = true;
     if (const int code = call(); code != MPI_SUCCESS) return code;
     is_the_mpis_ = false;
     return Partita_Stage_deliver(stage_, comm_);
   }
-
-  /// Whether run() has come to the MPI.
-  bool has_called() const { return has_called_; }
 
   /// What a call is that makes a request.
   enum class Kind { collective, persistent_collective, exchange };
@@ -120,7 +114,6 @@ class Staging : public CommShape {
   MPI_Comm comm_;
   Partita_Stage stage_ = nullptr;
   int code_ = MPI_SUCCESS;
-  bool has_called_ = false;
   bool is_the_mpis_ = false;  ///< what it has failed to move it may still have in its hands
 };
 

@@ -23,6 +23,7 @@ std::size_t at(int index) {
 struct alignas(64) PeerBoard::Head {
   std::atomic<int> left;      ///< ranks that will not touch the board any more
   std::atomic<int> given_up;  ///< the first rank that has, and one more
+  std::atomic<int> ended;     ///< no call will be agreed on any more: all are the MPI's
 };
 
 std::size_t PeerBoard::size_bytes(int ranks) {
@@ -89,6 +90,15 @@ void PeerBoard::give_up() {
 
 int PeerBoard::who_gave_up() const {
   return head().given_up.load(std::memory_order_acquire) - 1;
+}
+
+/// Pairs with have_calls_ended(). No other memory is read for it.
+void PeerBoard::end_calls() {
+  head().ended.store(1, std::memory_order_release);
+}
+
+bool PeerBoard::have_calls_ended() const {
+  return head().ended.load(std::memory_order_acquire) != 0;
 }
 
 void LeftBoards::add(std::byte* board, std::size_t size_bytes, int ranks) {

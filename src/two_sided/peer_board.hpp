@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "memory/device_export.hpp"
@@ -52,22 +51,12 @@ class PeerBoard {
 
   int ranks() const { return ranks_; }
   int rank() const { return rank_; }
-  /// This rank begins a call. False where its answer stands already, as take_back() says.
-  bool begin() {
-    ++calls_;
-    return !std::exchange(has_answered_, false);
-  }
+  /// This rank begins a call.
+  void begin() { ++calls_; }
   /// The number of the call that this rank has begun last.
   std::uint64_t call() const { return calls_; }
   /// This rank says no to the call that it has begun last, and need not ask.
   void leave() { answer(calls_, Question::wants, {}); }
-  /// The call that this rank began last was not made by peers, and this rank has not made it at all: the others, which
-  /// may have, find it in the next one that it begins. The answer there is no.
-  void take_back() {
-    leave();
-    --calls_;
-    has_answered_ = true;
-  }
 
   enum class Question : std::uint8_t {
     wants,   ///< my buffers lie in GPU memory that peers can map
@@ -106,6 +95,12 @@ class PeerBoard {
   };
   Offer& offer(int owner, int user, Side side) const;
 
+  /// From now on the MPI makes all calls of the communicator: what this rank began last was not made by peers and has
+  /// failed, so that the numbers of its calls may no longer be those of the others. Not in a call whose ranks agree.
+  void end_calls();
+  /// Whether some rank has said so. Who finds that before a question that all agree on goes to the MPI.
+  bool have_calls_ended() const;
+
   /// This rank has given up a call that others may be in: no call on the board will be agreed on any more.
   void give_up();
   /// The first rank that has; -1 where none has.
@@ -125,7 +120,6 @@ class PeerBoard {
   const int rank_;
   LeftBoards* const owned_by_;
   std::uint64_t calls_ = 0;
-  bool has_answered_ = false;
 };
 
 }  // namespace partita

@@ -99,7 +99,8 @@ bool PeerCall::all_agree(Question question, PeerBoard::Answer answer) {
   return answers.outcome == PeerBoard::Outcome::all_yes && (question != Question::wants || answers.any_much);
 }
 
-/// Who gives the call up says so: the others wait for this rank in turn.
+/// Who gives the call up says so: the others wait for this rank in turn. Where calls have ended a rank may be out of
+/// step, and its answer never come: that is a no.
 PeerBoard::Answers PeerCall::await_answers(Question question) {
   PeerBoard& board = context_.board;
   asked_ = question;
@@ -114,12 +115,13 @@ PeerBoard::Answers PeerCall::await_answers(Question question) {
       if (const int rank = board.who_gave_up(); rank >= 0) {
         throw Error(ErrorClass::other, "rank {} of the communicator has given up the call, after an error", rank);
       }
-      return false;
+      return question != Question::ended && board.have_calls_ended();
     });
   } catch (const std::exception&) {
     board.give_up();
     throw;
   }
+  if (answers.outcome == PeerBoard::Outcome::open) answers.outcome = PeerBoard::Outcome::some_no;
   return answers;
 }
 

@@ -108,7 +108,8 @@ PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
   if (const int rank = board.who_gave_up(); rank >= 0) {
     throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
   }
-  if (!board.begin()) return {&board, false};
+  if (board.have_calls_ended()) return {};
+  board.begin();
   if (services_.requests.device_memory.in_use()) return {&board, true};
   board.leave();
   return {&board, false};

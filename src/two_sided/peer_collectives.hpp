@@ -24,8 +24,8 @@ class PeerCollectives {
       : services_(std::move(services)), mappings_(services_.requests.device_memory) {}
 
   /// This rank begins a collective that may go this way. Null where no such one of `communicator` does: its ranks are
-  /// not all of one node, or the job does not want it, or has no memory for it. The first call is collective over it.
-  /// Throws Error.
+  /// not all of one node, or the job does not want it, or has no memory for it, or end_calls() was called. The first
+  /// call is collective over it. Throws Error.
   struct Begun {
     PeerBoard* board = nullptr;
     bool may_ask = false;  ///< else this rank's answer is no, and the MPI makes the call
@@ -38,8 +38,8 @@ class PeerCollectives {
   void leave(Communicator& communicator) { board_of(communicator).leave(); }
   bool make(Communicator& communicator, const PeerParts& parts);
   bool make(Communicator& communicator, const PeerShares& shares);
-  /// PeerBoard::take_back.
-  void take_back(Communicator& communicator) { board_of(communicator).take_back(); }
+  /// PeerBoard::end_calls.
+  void end_calls(Communicator& communicator) { board_of(communicator).end_calls(); }
 
  private:
   /// Whether a communicator has a board.

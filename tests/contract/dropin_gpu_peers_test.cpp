@@ -10,10 +10,12 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "contract/peer_ways.hpp"
 #include "core/which_mpi.hpp"
+#include "dropin/native.hpp"
 #include "support/placed_ints.hpp"
 
 namespace partita::test {
@@ -474,7 +476,7 @@ TEST(DropinGpuPeers, end_with_the_last_copy) {
   if (late.joinable()) late.join();
 }
 
-/// Who has made a mistake makes the call again, where the others wait in the MPI; the next one goes by peers.
+/// Who has made a mistake makes the call again, where the others wait in the MPI. Those that follow are the MPI's, too.
 TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
   MPI_Comm comm = MPI_COMM_NULL;
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
@@ -500,36 +502,89 @@ TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
     }
     expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
     EXPECT_EQ(buffer.get(), counting(many, 0));
-    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
+    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
+    PlacedInts of_all(Memory::gpu, Ints(many, rank()));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(of_all.data(), many, MPI_INT, 0, MPI_COMM_WORLD)); });
   }
   ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// An MPI whose broadcast takes part and then says, on this rank, that arguments are wrong; so does its twin, where a
+/// wait makes progress.
+class LateErrors {
+ public:
+  LateErrors() : native_(std::exchange(dropin::internal::native_calls, failing())) { the_mpi_ = &native_; }
+  ~LateErrors() { dropin::internal::native_calls = native_; }
+  LateErrors(const LateErrors&) = delete;
+  LateErrors& operator=(const LateErrors&) = delete;
+
+ private:
+  static dropin::Native failing() {
+    dropin::Native native = dropin::native();
+    native.Bcast = [](void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+      EXPECT_OK(the_mpi_->Bcast(buffer, count, type, root, comm));
+      return MPI_ERR_COUNT;
+    };
+    native.Ibcast = [](void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request) {
+      EXPECT_OK(the_mpi_->Ibcast(buffer, count, type, root, comm, request));
+      EXPECT_OK(the_mpi_->Wait(request, MPI_STATUS_IGNORE));
+      return MPI_ERR_COUNT;
+    };
+    return native;
+  }
+
+  static inline const dropin::Native* the_mpi_ = nullptr;
+  const dropin::Native native_;
+};
+
+/// Nobody can tell by an error whether a rank has made its call: the ranks stay in step all the same.
+TEST(DropinGpuPeers, an_error_behind_a_call_leaves_the_ranks_in_step) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  for (const int mistaken : {0, ranks() - 1}) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    const auto broadcast = [&](Memory memory, int content) {
+      PlacedInts buffer(memory, rank() == 0 ? counting(many, content) : Ints(many, untouched));
+      const int code = MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm);
+      EXPECT_EQ(buffer.get(), counting(many, content));
+      return code;
+    };
+    EXPECT_EQ(broadcast(Memory::gpu, 1), MPI_SUCCESS);
+    if (rank() == mistaken) {
+      const LateErrors late;
+      EXPECT_NE(broadcast(Memory::host, 2), MPI_SUCCESS);
+    } else {
+      EXPECT_EQ(broadcast(Memory::gpu, 2), MPI_SUCCESS);
+    }
+    for (int call = 3; call < 10; ++call) EXPECT_EQ(broadcast(Memory::gpu, call), MPI_SUCCESS);
+    ASSERT_OK(MPI_Comm_free(&comm));
+  }
 }
 
 /// A receiver that expects less than its peer sends gets what it gets on host memory: an error, where the MPI looks.
 TEST(DropinGpuPeers, counts_that_differ_are_the_mpis_to_find) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  MPI_Comm comm = MPI_COMM_NULL;
-  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-  {
-    ErrorsReturn returned(comm);
-    Ints counts(at(ranks()), many);
-    counts.back() = many / 2;
-    Ints places;
-    for (int peer = 0; peer < ranks(); ++peer) places.push_back(peer * many);
-    const auto gathered = [&](Memory memory) {
+  Ints counts(at(ranks()), many);
+  counts.back() = many / 2;
+  Ints places;
+  for (int peer = 0; peer < ranks(); ++peer) places.push_back(peer * many);
+  const auto gathered = [&](Memory memory) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    EXPECT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    int code = MPI_SUCCESS;
+    {
+      const ErrorsReturn returned(comm);
       PlacedInts in(memory, Ints(many, 1));
       PlacedInts out(memory, Ints(at(many * ranks()), untouched));
-      const int code =
-          MPI_Gatherv(in.data(), many, MPI_INT, out.data(), counts.data(), places.data(), MPI_INT, 0, comm);
+      code = MPI_Gatherv(in.data(), many, MPI_INT, out.data(), counts.data(), places.data(), MPI_INT, 0, comm);
       EXPECT_EQ(out.get().back(), untouched);
-      return class_of(code);
-    };
-    const int on_host = gathered(Memory::host);
+    }
     harness_barrier();
-    EXPECT_EQ(gathered(Memory::gpu), on_host);
-  }
-  harness_barrier();
-  ASSERT_OK(MPI_Comm_free(&comm));
+    EXPECT_OK(MPI_Comm_free(&comm));
+    return class_of(code);
+  };
+  const int on_host = gathered(Memory::host);
+  EXPECT_EQ(gathered(Memory::gpu), on_host);
 }
 
 /// A root that expects less than is worth it, by mistake: the other does not wait for it longer than the MPI does. In a
@@ -537,28 +592,28 @@ TEST(DropinGpuPeers, counts_that_differ_are_the_mpis_to_find) {
 TEST(DropinGpuPeers, ranks_that_disagree_about_the_size_meet_in_the_mpi) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
   const bool is_in = rank() < 2;
-  MPI_Comm comm = MPI_COMM_NULL;
-  ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, is_in ? 0 : MPI_UNDEFINED, 0, &comm));
   const auto gathered = [&](Memory memory) {
-    const ErrorsReturn returned(comm);
-    PlacedInts in(memory, Ints(many, 1));
-    PlacedInts out(memory, Ints(2 * at(many), untouched));
-    const int code = MPI_Gather(in.data(), many, MPI_INT, out.data(), 10, MPI_INT, 0, comm);
-    EXPECT_EQ(out.get().back(), untouched);
+    MPI_Comm comm = MPI_COMM_NULL;
+    EXPECT_OK(MPI_Comm_split(MPI_COMM_WORLD, is_in ? 0 : MPI_UNDEFINED, 0, &comm));
+    int code = MPI_SUCCESS;
+    if (is_in) {
+      const ErrorsReturn returned(comm);
+      PlacedInts in(memory, Ints(many, 1));
+      PlacedInts out(memory, Ints(2 * at(many), untouched));
+      code = MPI_Gather(in.data(), many, MPI_INT, out.data(), 10, MPI_INT, 0, comm);
+      EXPECT_EQ(out.get().back(), untouched);
+    }
+    harness_barrier();
+    if (is_in) {
+      PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+      EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm));
+      EXPECT_EQ(buffer.get(), counting(many, 0));
+      EXPECT_OK(MPI_Comm_free(&comm));
+    }
     return class_of(code);
   };
-  const int on_host = is_in ? gathered(Memory::host) : MPI_SUCCESS;
-  harness_barrier();
-  if (is_in) {
-    EXPECT_EQ(gathered(Memory::gpu), on_host);
-  }
-  harness_barrier();
-  if (is_in) {
-    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
-    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
-    EXPECT_EQ(buffer.get(), counting(many, 0));
-    ASSERT_OK(MPI_Comm_free(&comm));
-  }
+  const int on_host = gathered(Memory::host);
+  EXPECT_EQ(gathered(Memory::gpu), on_host);
 }
 
 /// Datatypes of one signature are no disagreement, whatever they are.

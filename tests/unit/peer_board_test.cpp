@@ -30,8 +30,8 @@ class PeerBoardOfTwo : public testing::Test {
 
 TEST_F(PeerBoardOfTwo, all_have_to_say_yes) {
   ASSERT_LE(PeerBoard::size_bytes(2), memory.size());
-  EXPECT_TRUE(one.begin());
-  EXPECT_TRUE(other.begin());
+  one.begin();
+  other.begin();
   one.answer(first_call, Question::wants, {.yes = true});
   EXPECT_EQ(outcome(Question::wants), Outcome::open);
   EXPECT_EQ(one.answers(first_call, Question::wants).rank, 1) << "who is waited for";
@@ -68,15 +68,13 @@ TEST_F(PeerBoardOfTwo, ranks_that_reduce_do_not_agree_with_others) {
   EXPECT_EQ(outcome(Question::wants), Outcome::all_yes);
 }
 
-TEST_F(PeerBoardOfTwo, a_call_that_is_taken_back_is_answered_once) {
+TEST_F(PeerBoardOfTwo, the_end_of_calls_is_for_all) {
   one.begin();
-  one.answer(one.call(), Question::wants, {.yes = true, .much = true});
-  one.take_back();
-  EXPECT_EQ(outcome(Question::wants), Outcome::some_no) << "another rank may be in it";
-  EXPECT_FALSE(one.begin()) << "its answer stands";
-  EXPECT_EQ(one.call(), first_call);
-  EXPECT_TRUE(one.begin());
-  EXPECT_EQ(one.call(), first_call + 1);
+  EXPECT_FALSE(one.have_calls_ended());
+  other.end_calls();
+  EXPECT_TRUE(one.have_calls_ended());
+  EXPECT_TRUE(other.have_calls_ended());
+  EXPECT_EQ(one.who_gave_up(), -1) << "it is no error";
 }
 
 }  // namespace
