@@ -69,6 +69,9 @@ class DeviceMemory {
     return import(peer, memory, device, Closing::all);
   }
 
+  /// How much memory GPU `device` has, whoever uses it. 0 where this build has no CUDA. Throws Error.
+  virtual std::uint64_t memory_bytes(int device) = 0;
+
   /// A small piece of memory of GPU `device` that can be exported: flags, counters, packets. Aligned to 128 bytes,
   /// zeroed. Pooled: stays the library's after free_block. May allocate and run a memset: not behind a kernel that
   /// fills the GPU and waits for this process.

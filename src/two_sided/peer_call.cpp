@@ -44,14 +44,18 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 
 bool PeerCall::make() {
   PeerBoard::Answer wish;
-  wish.yes = succeeds([&] { return is_fit() && may_map(); });
+  wish.yes = succeeds([&] { return is_fit() && may_name(); });
   wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
   wish.reduces = reduces();
   if (!all_agree(Question::wants, wish)) return false;
   const bool named = succeeds([&] { return names_memory(); });
   if (!named) context_.mappings.could_not_name();
   if (!all_agree(Question::named, {named})) return false;
-  if (!all_agree(Question::mapped, {succeeds([&] { return maps_peers() && prepares(); })})) return false;
+  const bool mapped = succeeds([&] {
+    context_.mappings.begin_call();
+    return maps_peers() && prepares();
+  });
+  if (!all_agree(Question::mapped, {mapped})) return false;
   end();
   return true;
 }
@@ -80,10 +84,8 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
 }
 
 /// Of host memory nobody asks.
-bool PeerCall::may_map() {
-  if (!context_.mappings.may_name()) return refuse("this rank could not name memory to its peers several times");
-  return context_.mappings.have_room() ||
-         refuse("peers have freed memory that is mapped here; requests on GPU memory that end close it");
+bool PeerCall::may_name() {
+  return context_.mappings.may_name() || refuse("this rank could not name memory to its peers several times");
 }
 
 bool PeerCall::are_mappable(const Shown& shown) {
@@ -174,9 +176,9 @@ std::byte* PeerCall::map(Side side, int peer, int device) {
   std::string why;
   try {
     auto mapping = context_.mappings.map(world_rank(peer), offer.piece, device);
-    if (auto* const mapped = std::get_if<PeerMappings::Mapped>(&mapping)) {
+    if (auto* const mapped = std::get_if<std::shared_ptr<std::byte>>(&mapping)) {
       mapped_.push_back(std::move(*mapped));
-      return mapped_.back().memory.get() + offer.offset_bytes;
+      return mapped_.back().get() + offer.offset_bytes;
     }
     why = std::get<memory::NotMappable>(mapping).reason;
   } catch (const std::exception&) {
@@ -240,7 +242,6 @@ void PeerCall::end() {
   }
   context_.board.answer(number_, Question::ended, {!failure});
   const PeerBoard::Answers answers = await_answers(Question::ended);
-  context_.mappings.keep(std::move(mapped_));
   if (failure) throw Error(*failure);
   if (answers.outcome == PeerBoard::Outcome::some_no) {
     throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers",

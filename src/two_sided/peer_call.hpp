@@ -107,7 +107,7 @@ class PeerCall : private Waiting {
   /// What `step` says; where it fails, no, for that reason.
   template <class Step>
   bool succeeds(const Step& step) noexcept;
-  bool may_map();
+  bool may_name();
   bool prepares();
   void do_part();
   void await_gpu();
@@ -119,7 +119,7 @@ class PeerCall : private Waiting {
   const PeerContext& context_;
   const char* const name_;
   const std::uint64_t number_;
-  std::vector<PeerMappings::Mapped> mapped_;
+  std::vector<std::shared_ptr<std::byte>> mapped_;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::unique_ptr<memory::Event> event_;

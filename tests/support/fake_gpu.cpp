@@ -55,7 +55,7 @@ std::byte* FakeGpu::allocate_block(int gpu, std::size_t size_bytes) {
 std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
   std::byte* memory = host_memory_.allocate_block(size_bytes);
   const std::lock_guard lock(mutex_);
-  allocations_[memory] = {gpu, of_program, size_bytes};
+  allocations_[memory] = {gpu, of_program, size_bytes, ++allocated_};
   return memory;
 }
 
@@ -121,6 +121,7 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
     return NotMappable{std::move(obstacle)};
   ++exports_;
   const Allocation& allocation = *allocation_of(address);
+  piece.buffer_id = allocation.id;
   piece.way = DevicePiece::Way::ipc;
   if (allocation.gpu == mapped || allocation.gpu == blocks_mapped || allocation.gpu == many_handles) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);

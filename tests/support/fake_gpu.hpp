@@ -69,6 +69,9 @@ class FakeGpu final : public memory::DeviceMemory {
   void occupy() { is_occupied_ = true; }
   /// How many times export_to() has named memory to another rank so far.
   std::uint64_t exports() const { return exports_; }
+  /// As if each of its GPUs had so much memory.
+  void set_memory_bytes(std::uint64_t bytes) { memory_bytes_ = bytes; }
+  static constexpr std::uint64_t all_memory_bytes = std::uint64_t{80} << 30;
   /// What trim() was called with since the last time.
   std::vector<memory::Closing> take_trimmed() {
     const std::lock_guard lock(mutex_);
@@ -83,6 +86,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu, memory::Closing closing) override;
+  std::uint64_t memory_bytes(int) override { return memory_bytes_; }
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override;
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
@@ -95,14 +99,9 @@ class FakeGpu final : public memory::DeviceMemory {
   std::uint64_t trim(std::size_t, memory::Closing closing) override {
     const std::lock_guard lock(mutex_);
     trimmed_.push_back(closing);
-    if (closing == memory::Closing::all) {
-      is_occupied_ = false;
-      unclosed_bytes_ = 0;
-    }
-    return unclosed_bytes_;
+    if (closing == memory::Closing::all) is_occupied_ = false;
+    return 0;
   }
-  /// As if so much of peers' memory were mapped and unused, which only Closing::all closes.
-  void leave_unclosed(std::uint64_t bytes) { unclosed_bytes_ = bytes; }
   void make_current(int) override {}
 
  private:
@@ -110,6 +109,7 @@ class FakeGpu final : public memory::DeviceMemory {
     int gpu;
     bool of_program;
     std::size_t size_bytes;
+    std::uint64_t id;
   };
 
   void may_fail(Step step);
@@ -128,7 +128,8 @@ class FakeGpu final : public memory::DeviceMemory {
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> is_occupied_{false};
-  std::atomic<std::uint64_t> unclosed_bytes_{0};
+  std::atomic<std::uint64_t> memory_bytes_{all_memory_bytes};
+  std::uint64_t allocated_ = 0;
   std::atomic<Step> failing_{Step::none};
   std::atomic<bool> all_held_{false};
   std::atomic<std::uint64_t> operations_{0};

@@ -5,10 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "support/fake_transfer.hpp"
 
@@ -16,120 +15,178 @@ namespace partita::test {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+constexpr std::uint64_t most = PeerMappings::mapped_at_most_bytes;
+constexpr std::uint64_t part = most / 4;
 
-/// Counts who holds what it has mapped.
-class CountingMemory final : public NoDeviceMemory {
+/// Keeps mapped what it has mapped until it is trimmed, as the driver's does.
+class CachingMemory final : public NoDeviceMemory {
  public:
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport& named, int,
                                                                        memory::Closing closing) override {
     EXPECT_EQ(closing, memory::Closing::without_blocking);
     if (is_occupied) return memory::NotMappable{"the peer has freed what is mapped there", true};
-    const std::uint64_t id = named.front().buffer_id;
-    ++held;
-    return std::shared_ptr<std::byte>(&byte_, [this, id](std::byte*) {
-      --held;
-      let_go.push_back(id);
-    });
+    if (is_failing) throw Error(ErrorClass::no_mem, "it is to fail");
+    const memory::DevicePiece& piece = named.front();
+    auto& mapping = mapped_[piece.buffer_id];
+    if (mapping.memory == nullptr) {
+      ++imported;
+      mapping = {std::make_shared<std::byte>(), piece.way, piece.allocation_bytes};
+    }
+    return mapping.memory;
   }
-  std::uint64_t trim(std::size_t, memory::Closing closing) override {
+  std::uint64_t trim(std::size_t allowed_bytes, memory::Closing closing) override {
     EXPECT_EQ(closing, memory::Closing::without_blocking);
-    ++trimmed;
-    return unclosed_bytes;
+    if (unused_bytes() > allowed_bytes) close(memory::DevicePiece::Way::file_descriptor);
+    return unused_bytes();
   }
-  int held = 0;
-  int trimmed = 0;
-  std::uint64_t unclosed_bytes = 0;
-  std::vector<std::uint64_t> let_go;
+  std::uint64_t memory_bytes(int) override { return gpu_bytes; }
+  /// As where a request is freed.
+  void close_all() {
+    close(memory::DevicePiece::Way::file_descriptor);
+    close(memory::DevicePiece::Way::ipc);
+  }
+  bool is_mapped(std::uint64_t id) const { return mapped_.contains(id); }
+
+  std::uint64_t gpu_bytes = std::uint64_t{80} << 30;
   bool is_occupied = false;
+  bool is_failing = false;
+  int imported = 0;
 
  private:
-  std::byte byte_{};
+  struct Mapping {
+    std::shared_ptr<std::byte> memory;
+    memory::DevicePiece::Way way = memory::DevicePiece::Way::ipc;
+    std::uint64_t size_bytes = 0;
+  };
+  void close(memory::DevicePiece::Way way) {
+    std::erase_if(mapped_,
+                  [way](const auto& each) { return each.second.memory.use_count() == 1 && each.second.way == way; });
+  }
+  std::uint64_t unused_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [id, mapping] : mapped_) bytes += mapping.memory.use_count() == 1 ? mapping.size_bytes : 0;
+    return bytes;
+  }
+
+  std::map<std::uint64_t, Mapping> mapped_;
 };
 
 class PeerMappingsKept : public testing::Test {
  protected:
-  static memory::DevicePiece piece(std::uint64_t id, std::uint64_t size_bytes) {
+  using Way = memory::DevicePiece::Way;
+
+  static memory::DevicePiece piece(std::uint64_t id, std::uint64_t size_bytes, Way way) {
     memory::DevicePiece named;
-    named.way = memory::DevicePiece::Way::ipc;
+    named.way = way;
     named.buffer_id = id;
     named.address = id << 40;
     named.allocation_bytes = named.size_bytes = size_bytes;
     return named;
   }
-  /// A call that uses this allocation of rank 1. Whether others are kept no more.
-  bool call(std::uint64_t id, std::uint64_t size_bytes) {
-    auto mapped = mappings.map(1, piece(id, size_bytes), 0);
-    std::vector<PeerMappings::Mapped> used;
-    used.push_back(std::get<PeerMappings::Mapped>(std::move(mapped)));
-    const int before = memory.trimmed;
-    mappings.keep(std::move(used));
-    return memory.trimmed > before;
+  /// A call maps this allocation of a rank, whatever becomes of it then. Whether it could.
+  bool maps(std::uint64_t id, std::uint64_t size_bytes, Way way = Way::ipc, int peer = 1) {
+    mappings.begin_call();
+    return std::holds_alternative<std::shared_ptr<std::byte>>(mappings.map(peer, piece(id, size_bytes, way), 0));
+  }
+  /// Until what was used before may be closed.
+  void make_other_calls() {
+    for (std::uint64_t call = 0; call < PeerMappings::calls_kept; ++call) EXPECT_TRUE(maps(1000, 1));
+    mappings.begin_call();
   }
 
-  CountingMemory memory;
+  CachingMemory memory;
   PeerMappings mappings{memory};
 };
 
 TEST_F(PeerMappingsKept, what_calls_use_again_stays) {
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(call(1, mebibyte));
-  EXPECT_EQ(memory.held, 1);
+  for (int call = 0; call < 1000; ++call) {
+    EXPECT_TRUE(maps(1, mebibyte));
+    memory.close_all();
+  }
+  EXPECT_EQ(memory.imported, 1);
 }
 
-TEST_F(PeerMappingsKept, what_no_call_uses_any_more_goes) {
-  call(1, mebibyte);
-  for (std::uint64_t i = 0; i + 1 < PeerMappings::calls_kept; ++i) EXPECT_FALSE(call(2, mebibyte));
-  EXPECT_TRUE(call(2, mebibyte));
-  EXPECT_EQ(memory.held, 1);
+TEST_F(PeerMappingsKept, what_no_call_uses_any_more_may_be_closed) {
+  maps(1, mebibyte);
+  for (std::uint64_t call = 0; call < PeerMappings::calls_kept; ++call) maps(2, mebibyte);
+  memory.close_all();
+  EXPECT_TRUE(memory.is_mapped(1));
+  maps(2, mebibyte);
+  memory.close_all();
+  EXPECT_FALSE(memory.is_mapped(1));
+  EXPECT_TRUE(memory.is_mapped(2));
 }
 
-TEST_F(PeerMappingsKept, so_many_bytes_stay_and_the_oldest_go) {
-  const std::uint64_t part = PeerMappings::bytes_kept / 4;
-  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_FALSE(call(id, part));
-  EXPECT_FALSE(call(1, part));
-  memory.let_go.clear();
-  EXPECT_TRUE(call(5, part));
-  EXPECT_EQ(memory.let_go, std::vector<std::uint64_t>{2});
+/// A call that is not made after all has mapped it all the same.
+TEST_F(PeerMappingsKept, so_much_of_a_peers_memory_is_mapped_at_most) {
+  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(maps(id, part));
+  EXPECT_FALSE(maps(5, part));
+  EXPECT_FALSE(memory.is_mapped(5));
+  EXPECT_TRUE(maps(6, part, Way::ipc, 2)) << "of another peer's";
 }
 
-/// Or a program that uses the same large buffers again and again would have them mapped each time.
-TEST_F(PeerMappingsKept, what_the_last_call_used_stays_however_much_it_is) {
-  EXPECT_FALSE(call(1, 8 * PeerMappings::bytes_kept));
-  EXPECT_FALSE(call(1, 8 * PeerMappings::bytes_kept));
-  EXPECT_EQ(memory.held, 1);
-  EXPECT_TRUE(call(2, mebibyte));
-  EXPECT_EQ(memory.held, 1);
+TEST_F(PeerMappingsKept, what_is_larger_is_never_mapped) {
+  EXPECT_FALSE(maps(1, most + 1));
+  EXPECT_FALSE(maps(2, std::uint64_t{45} << 30));
+  EXPECT_EQ(memory.imported, 0);
 }
 
-TEST_F(PeerMappingsKept, so_many_mappings_stay) {
-  std::vector<PeerMappings::Mapped> used;
-  for (std::uint64_t id = 0; id < PeerMappings::mappings_kept; ++id)
-    used.push_back(std::get<PeerMappings::Mapped>(mappings.map(1, piece(id, 1), 0)));
-  mappings.keep(std::move(used));
-  EXPECT_EQ(memory.trimmed, 0);
-  EXPECT_TRUE(call(1'000, 1));
-  EXPECT_EQ(memory.held, static_cast<int>(PeerMappings::mappings_kept));
+TEST_F(PeerMappingsKept, a_small_gpu_maps_less) {
+  memory.gpu_bytes = PeerMappings::mapped_at_most_part * part;
+  EXPECT_FALSE(maps(1, part + 1));
+  EXPECT_TRUE(maps(2, part));
+  EXPECT_FALSE(maps(3, 1));
+}
+
+TEST_F(PeerMappingsKept, small_allocations_count_as_what_the_driver_maps) {
+  memory.gpu_bytes = PeerMappings::mapped_at_most_part * 4 * mebibyte;
+  EXPECT_TRUE(maps(1, 1));
+  EXPECT_TRUE(maps(2, 1));
+  EXPECT_FALSE(maps(3, 1));
+}
+
+/// Also what is mapped and no longer kept for calls, since the driver has not closed it.
+TEST_F(PeerMappingsKept, what_is_mapped_is_used_where_there_is_no_room) {
+  for (std::uint64_t id = 1; id <= 4; ++id) maps(id, part - mebibyte);
+  make_other_calls();
+  EXPECT_FALSE(maps(5, part));
+  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(maps(id, part - mebibyte));
+  EXPECT_EQ(memory.imported, 5);
+}
+
+TEST_F(PeerMappingsKept, what_the_driver_has_not_closed_counts) {
+  maps(1, most - 4 * mebibyte);
+  make_other_calls();
+  EXPECT_FALSE(maps(2, part)) << "it is let go of and mapped";
+  memory.close_all();
+  EXPECT_TRUE(maps(2, part));
+}
+
+TEST_F(PeerMappingsKept, what_came_by_descriptors_makes_room) {
+  for (std::uint64_t id = 1; id <= 4; ++id) maps(id, part - mebibyte, Way::file_descriptor);
+  make_other_calls();
+  EXPECT_TRUE(maps(5, part));
+  EXPECT_FALSE(memory.is_mapped(1));
 }
 
 /// It is in the way of what the peer has made there since; the rest stays.
-TEST_F(PeerMappingsKept, what_the_peer_has_freed_goes_where_it_is_in_the_way) {
-  call(1, mebibyte);
-  call(2, mebibyte);
+TEST_F(PeerMappingsKept, what_the_peer_has_freed_may_be_closed_where_it_is_in_the_way) {
+  maps(1, mebibyte);
+  maps(2, mebibyte);
   memory.is_occupied = true;
-  memory::DevicePiece anew = piece(1, mebibyte);
+  memory::DevicePiece anew = piece(1, mebibyte, Way::ipc);
   anew.buffer_id = 3;
   EXPECT_TRUE(std::holds_alternative<memory::NotMappable>(mappings.map(1, anew, 0)));
-  EXPECT_EQ(memory.let_go.back(), 1U);
-  EXPECT_EQ(memory.held, 1);
+  memory.close_all();
+  EXPECT_FALSE(memory.is_mapped(1));
+  EXPECT_TRUE(memory.is_mapped(2));
 }
 
-TEST_F(PeerMappingsKept, there_is_no_room_while_too_much_cannot_be_closed) {
-  memory.unclosed_bytes = PeerMappings::unclosed_at_most_bytes + 1;
-  EXPECT_TRUE(mappings.have_room()) << "nothing was let go of yet";
-  call(1, 2 * PeerMappings::bytes_kept);
-  EXPECT_TRUE(call(2, mebibyte));
-  EXPECT_FALSE(mappings.have_room());
-  memory.unclosed_bytes = PeerMappings::unclosed_at_most_bytes;
-  EXPECT_TRUE(mappings.have_room());
+TEST_F(PeerMappingsKept, what_was_not_mapped_counts_not) {
+  memory.is_failing = true;
+  EXPECT_THROW(maps(1, most), Error);
+  memory.is_failing = false;
+  EXPECT_TRUE(maps(2, most));
 }
 
 TEST_F(PeerMappingsKept, who_cannot_name_memory_again_and_again_names_none) {

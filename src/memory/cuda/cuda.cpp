@@ -36,6 +36,7 @@ class CudaMemory final : public DeviceMemory {
                                                                Closing closing) override {
     return imports_.import(peer, memory, device, closing);
   }
+  std::uint64_t memory_bytes(int device) override;
   void check(int device) override;
   std::uint64_t trim(std::size_t allowed_bytes, Closing closing) override {
     return imports_.trim(allowed_bytes, closing);
@@ -96,6 +97,14 @@ void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
   const cuda::InContext in_context(contexts_.of(device));
   PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
   cuda::drain(stream, device);
+}
+
+std::uint64_t CudaMemory::memory_bytes(int device) {
+  CUdevice gpu = 0;
+  std::size_t bytes = 0;
+  PARTITA_CU(cuDeviceGet, &gpu, device);
+  PARTITA_CU(cuDeviceTotalMem, &bytes, gpu);
+  return bytes;
 }
 
 void CudaMemory::check(int device) {
