@@ -116,7 +116,8 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
       queue_services{&services,
                      [this](const Waiting& waiting, const std::function<bool()>& done) { wait_until(waiting, done); },
                      [this](Operation& operation) { complete(operation); }},
-      peer_collectives({services, gpu_lanes, left_boards, gpu_awareness.peers_from_bytes, queue_services.wait_until}) {
+      peer_collectives({services, gpu_lanes, left_boards, gpu_awareness.peers_from_bytes, queue_services.wait_until,
+                        [this] { return closing(); }}) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
@@ -162,12 +163,17 @@ void Runtime::free(Operation& operation) {
 }
 
 /// Peers' GPU memory is kept mapped for requests and calls to come, but not without bound, since that keeps memory
-/// which its owner has freed from being used. Some cannot be unmapped beside a kernel: no request may have an epoch
-/// that kernels mark then, none may be driven by them, whose epochs the host does not see, and no stream may stand at a
-/// wait of a queue. These go with a later request.
+/// which its owner has freed from being used.
 void Runtime::let_go_of_peers_memory() {
+  device_memory->trim(unused_mapped_bytes, closing());
+}
+
+/// Some cannot be unmapped beside a kernel: no request may have an epoch that kernels mark then, none may be driven by
+/// them, whose epochs the host does not see, and no stream may stand at a wait of a queue. These go with a later
+/// request.
+memory::Closing Runtime::closing() {
   const bool nothing_waits = device_watch.idle() && !queues.are_under_way();
-  device_memory->trim(unused_mapped_bytes, nothing_waits ? memory::Closing::all : memory::Closing::without_blocking);
+  return nothing_waits ? memory::Closing::all : memory::Closing::without_blocking;
 }
 
 void* Runtime::allocate_memory(std::size_t size_bytes) {

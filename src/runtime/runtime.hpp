@@ -112,6 +112,7 @@ class Runtime {
   Runtime(MPI_Comm comm, const LocalSettings& local);
   void start_thread();
   void let_go_of_peers_memory();
+  memory::Closing closing();
 
  private:
   mutable std::mutex of_mpi_mutex_;

@@ -87,10 +87,21 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
 
 }  // namespace
 
+/// What cannot be closed now may be later.
+PeerCollectives::Place::~Place() {
+  const auto kept = mappings.lock();
+  if (board == nullptr || kept == nullptr) return;
+  try {
+    kept->peers.close_unused(kept->closing());
+  } catch (const std::exception&) {
+    log("peers' GPU memory could not be closed: {}", current_error().sentence());
+  }
+}
+
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
   if (!services_.from_bytes) return {};
   if (communicator.part == nullptr) {
-    communicator.part = std::make_unique<Place>();
+    communicator.part = std::make_unique<Place>(mappings_);
     try {
       place_of(communicator).board = make_board(communicator);
     } catch (const std::exception&) {
@@ -117,7 +128,7 @@ PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{services_, mappings_, board_of(communicator),
+  const PeerContext context{services_, mappings_->peers, board_of(communicator),
                             communicator.members(services_.requests.world)};
   Call call(context, description);
   if (call.make()) return true;

@@ -2,6 +2,7 @@
 // (docs/design/gpu-aware.md; the third protocol of ipc-collectives-gpu).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,7 +22,7 @@ namespace partita {
 class PeerCollectives {
  public:
   explicit PeerCollectives(PeerServices services)
-      : services_(std::move(services)), mappings_(services_.requests.device_memory) {}
+      : services_(std::move(services)), mappings_(std::make_shared<Mappings>(services_)) {}
 
   /// This rank begins a collective that may go this way. Null where no such one of `communicator` does: its ranks are
   /// not all of one node, or the job does not want it, or has no memory for it, or end_calls() was called. The first
@@ -42,10 +43,23 @@ class PeerCollectives {
   void end_calls(Communicator& communicator) { board_of(communicator).end_calls(); }
 
  private:
-  /// Whether a communicator has a board.
+  struct Mappings {
+    explicit Mappings(const PeerServices& services)
+        : peers(services.requests.device_memory), closing(services.closing) {}
+
+    PeerMappings peers;
+    std::function<memory::Closing()> closing;
+  };
+  /// Whether a communicator has a board. Its end is a time to close peers' memory.
   struct Place final : CommunicatorPart {
+    explicit Place(std::weak_ptr<Mappings> kept) : mappings(std::move(kept)) {}
+    ~Place() override;
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
     std::unique_ptr<PeerBoard> board;  ///< null: there can be none, as all ranks know
     std::optional<Error> failure;      ///< or this rank does not know whether the others have one
+    std::weak_ptr<Mappings> mappings;  ///< they end with the runtime, which communicators outlive
   };
   /// That of a communicator whose calls have begun.
   static Place& place_of(const Communicator& communicator) { return static_cast<Place&>(*communicator.part); }
@@ -57,7 +71,7 @@ class PeerCollectives {
   void tell(const char* call, const std::string& why_not);
 
   PeerServices services_;
-  PeerMappings mappings_;
+  std::shared_ptr<Mappings> mappings_;
   std::mutex mutex_;
   std::set<std::string> told_;
 };

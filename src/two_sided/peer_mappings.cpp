@@ -63,6 +63,14 @@ std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(
   return imported;
 }
 
+/// Mappings of requests go with it, where something here is to be closed.
+void PeerMappings::close_unused(memory::Closing closing) {
+  const std::lock_guard lock(mutex_);
+  const bool is_some_unused = std::ranges::any_of(
+      mappings_, [](const auto& entry) { return entry.second.kept == nullptr && !entry.second.memory.expired(); });
+  if (is_some_unused) device_memory_.trim(0, closing);
+}
+
 std::uint64_t PeerMappings::mapped_bytes(std::uint64_t peer) const {
   std::uint64_t bytes = 0;
   for (const auto& [key, mapping] : mappings_) {

@@ -19,7 +19,8 @@ namespace partita {
 /// mapped its owner cannot use again where it has freed it, so there is a bound to it, which holds at any time and
 /// whatever becomes of a call: a mapping counts from before it is made until the driver has closed it. What no call
 /// uses any more is closed where the driver does not wait for kernels to do so: in the middle of a program's work they
-/// may wait for this process. The rest ends with a request, or stays, and can be used again. Any thread.
+/// may wait for this process. The rest waits for close_unused(), or for requests that end, and can be used again
+/// meanwhile. Any thread.
 class PeerMappings {
  public:
   explicit PeerMappings(memory::DeviceMemory& device_memory) : device_memory_(device_memory) {}
@@ -37,6 +38,9 @@ class PeerMappings {
   /// bound. Where memory that its owner has freed is in the way, that may be closed.
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DevicePiece& piece,
                                                                     int device);
+
+  /// The program frees something: closes what may be closed, of all that is unused.
+  void close_unused(memory::Closing closing);
 
   /// This rank could not name memory that it had found fit. Peers may keep descriptors that were passed for that call,
   /// which nobody makes: after some of these it names no more.

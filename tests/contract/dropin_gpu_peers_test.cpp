@@ -320,8 +320,8 @@ TEST(DropinGpuPeers, memory_of_several_handles_goes_through_host_memory) {
   for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
 }
 
-/// The driver would wait for kernels, which may wait for this process: a mapping in the way stays until requests that
-/// end close it, and meanwhile calls go through host memory.
+/// The driver would wait for kernels, which may wait for this process: a mapping in the way stays until a communicator
+/// that had such calls is freed, and meanwhile calls go through host memory.
 TEST(DropinGpuPeers, no_call_closes_what_the_driver_waits_for) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
   PlacedInts in(Memory::gpu, Ints(many, rank()));
@@ -332,7 +332,11 @@ TEST(DropinGpuPeers, no_call_closes_what_the_driver_waits_for) {
   expect_allgather(Way::host, in, out);
   expect_allgather(Way::host, in, out);
   EXPECT_EQ(std::ranges::count(FakeGpu::instance().take_trimmed(), memory::Closing::all), 0);
-  FakeGpu::instance().trim(0, memory::Closing::all);
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  int word = 0;
+  EXPECT_OK(MPI_Bcast(&word, 1, MPI_INT, 0, comm));
+  ASSERT_OK(MPI_Comm_free(&comm));
   expect_allgather(Way::peers, in, out);
 }
 

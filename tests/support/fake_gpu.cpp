@@ -90,8 +90,10 @@ const FakeGpu::Allocation* FakeGpu::allocation_of(const void* address) {
 
 bool FakeGpu::is_imported(const void* address) {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      imported_, [&](const auto& memory) { return address >= memory.first && address < memory.first + memory.second; });
+  return std::ranges::any_of(imported_, [&](const auto& entry) {
+    const std::byte* const first = entry.first.first;
+    return address >= first && address < first + entry.second->size_bytes;
+  });
 }
 
 void FakeGpu::count_copy(const void* to, const void* from) {
@@ -159,9 +161,10 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
       std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
       std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
       const std::lock_guard lock(mutex_);
-      std::size_t& size_bytes = imported_[memory];
-      size_bytes = std::max<std::size_t>(size_bytes, piece.size_bytes);
-      return std::shared_ptr<std::byte>(memory, keep);
+      std::shared_ptr<Imported>& imported = imported_[{memory, piece.buffer_id}];
+      if (imported == nullptr) imported = std::make_shared<Imported>();
+      imported->size_bytes = std::max<std::size_t>(imported->size_bytes, piece.size_bytes);
+      return std::shared_ptr<std::byte>(imported, memory);
     }
     default:
       return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};

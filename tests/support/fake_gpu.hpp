@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -99,7 +100,9 @@ class FakeGpu final : public memory::DeviceMemory {
   std::uint64_t trim(std::size_t, memory::Closing closing) override {
     const std::lock_guard lock(mutex_);
     trimmed_.push_back(closing);
-    if (closing == memory::Closing::all) is_occupied_ = false;
+    if (closing != memory::Closing::all) return 0;
+    is_occupied_ = false;
+    std::erase_if(imported_, [](const auto& memory) { return memory.second.use_count() == 1; });
     return 0;
   }
   void make_current(int) override {}
@@ -110,6 +113,10 @@ class FakeGpu final : public memory::DeviceMemory {
     bool of_program;
     std::size_t size_bytes;
     std::uint64_t id;
+  };
+
+  struct Imported {
+    std::size_t size_bytes = 0;
   };
 
   void may_fail(Step step);
@@ -123,7 +130,8 @@ class FakeGpu final : public memory::DeviceMemory {
   memory::HostMemory& host_memory_;
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
-  std::map<const std::byte*, std::size_t> imported_;  ///< sizes, by the first byte
+  /// Peers' memory, by the first byte and the id. It stays, as memory does that the driver waits to close.
+  std::map<std::pair<std::byte*, std::uint64_t>, std::shared_ptr<Imported>> imported_;
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 
 #include "support/fake_transfer.hpp"
@@ -35,22 +36,22 @@ class CachingMemory final : public NoDeviceMemory {
     return mapping.memory;
   }
   std::uint64_t trim(std::size_t allowed_bytes, memory::Closing closing) override {
-    EXPECT_EQ(closing, memory::Closing::without_blocking);
-    if (unused_bytes() > allowed_bytes) close(memory::DevicePiece::Way::file_descriptor);
+    if (unused_bytes() <= allowed_bytes) return unused_bytes();
+    closings.insert(closing);
+    close(memory::DevicePiece::Way::file_descriptor);
+    if (closing == memory::Closing::all) close(memory::DevicePiece::Way::ipc);
     return unused_bytes();
   }
   std::uint64_t memory_bytes(int) override { return gpu_bytes; }
   /// As where a request is freed.
-  void close_all() {
-    close(memory::DevicePiece::Way::file_descriptor);
-    close(memory::DevicePiece::Way::ipc);
-  }
+  void close_all() { trim(0, memory::Closing::all); }
   bool is_mapped(std::uint64_t id) const { return mapped_.contains(id); }
 
   std::uint64_t gpu_bytes = std::uint64_t{80} << 30;
   bool is_occupied = false;
   bool is_failing = false;
   int imported = 0;
+  std::set<memory::Closing> closings;  ///< of what was to be closed
 
  private:
   struct Mapping {
@@ -159,6 +160,20 @@ TEST_F(PeerMappingsKept, what_the_driver_has_not_closed_counts) {
   make_other_calls();
   EXPECT_FALSE(maps(2, part)) << "it is let go of and mapped";
   memory.close_all();
+  EXPECT_TRUE(maps(2, part));
+}
+
+TEST_F(PeerMappingsKept, what_is_unused_is_closed_where_the_program_frees_something) {
+  maps(1, most - 4 * mebibyte);
+  mappings.close_unused(memory::Closing::all);
+  EXPECT_TRUE(memory.is_mapped(1)) << "calls may use it again";
+  make_other_calls();
+  EXPECT_FALSE(maps(2, part));
+  EXPECT_FALSE(memory.closings.contains(memory::Closing::all)) << "by a call";
+  mappings.close_unused(memory::Closing::without_blocking);
+  EXPECT_TRUE(memory.is_mapped(1)) << "a kernel may wait";
+  mappings.close_unused(memory::Closing::all);
+  EXPECT_FALSE(memory.is_mapped(1));
   EXPECT_TRUE(maps(2, part));
 }
 
