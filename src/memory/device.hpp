@@ -69,6 +69,9 @@ class DeviceMemory {
     return import(peer, memory, device, Closing::all);
   }
 
+  /// Takes, and closes, what `peer` has passed for memory that it named and this rank does not map. Throws Error.
+  virtual void decline(int peer, const DeviceExport& memory) = 0;
+
   /// How much memory GPU `device` has, whoever uses it. 0 where this build has no CUDA. Throws Error.
   virtual std::uint64_t memory_bytes(int device) = 0;
 

@@ -44,7 +44,7 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 
 bool PeerCall::make() {
   PeerBoard::Answer wish;
-  wish.yes = succeeds([&] { return is_fit() && may_name(); });
+  wish.yes = succeeds([&] { return is_fit() && may_map(); });
   wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
   wish.reduces = reduces();
   if (!all_agree(Question::wants, wish)) return false;
@@ -84,8 +84,15 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
 }
 
 /// Of host memory nobody asks.
-bool PeerCall::may_name() {
-  return context_.mappings.may_name() || refuse("this rank could not name memory to its peers several times");
+bool PeerCall::may_map() {
+  if (!context_.mappings.may_name()) return refuse("this rank could not name memory to its peers several times");
+  const int device = needs().device;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank() || !uses(peer) || context_.mappings.may_map(world_rank(peer), device)) continue;
+    return refuse(fmt::format("memory of rank {} could not be mapped for GPU {} several times in a row",
+                              world_rank(peer), device));
+  }
+  return true;
 }
 
 bool PeerCall::are_mappable(const Shown& shown) {
@@ -173,6 +180,10 @@ bool PeerCall::offers_as_many(Side side, int peer, std::int64_t size_bytes) cons
 
 std::byte* PeerCall::map(Side side, int peer, int device) {
   const PeerBoard::Offer& offer = context_.board.offer(peer, rank(), side);
+  if (has_failed_to_map_) {
+    context_.mappings.decline(world_rank(peer), offer.piece);
+    return nullptr;
+  }
   std::string why;
   try {
     auto mapping = context_.mappings.map(world_rank(peer), offer.piece, device);
@@ -184,6 +195,7 @@ std::byte* PeerCall::map(Side side, int peer, int device) {
   } catch (const std::exception&) {
     why = current_error().sentence();
   }
+  has_failed_to_map_ = true;
   refuse(fmt::format("memory of rank {} cannot be mapped: {}", world_rank(peer), why));
   return nullptr;
 }

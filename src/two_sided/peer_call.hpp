@@ -60,8 +60,10 @@ class PeerCall : private Waiting {
   virtual bool moves_enough(std::int64_t enough_bytes) const = 0;
   /// Makes the offers to all peers.
   virtual bool names_memory() = 0;
-  /// Maps what is needed of what they offer; also after one that fails, so that descriptors that were passed are taken.
+  /// Calls map() for what is needed of what they offer; also after one that fails, which takes what was passed.
   virtual bool maps_peers() = 0;
+  /// Whether it maps memory of `peer`; of a call that is fit.
+  virtual bool uses(int peer) const = 0;
   /// What this rank's part takes of its GPU; of none where it has nothing to do.
   struct Needs {
     int device = -1;
@@ -96,7 +98,8 @@ class PeerCall : private Waiting {
   bool offers(Side side, int peer, Shown& shown, const std::byte* place, std::int64_t size_bytes);
   /// Whether `peer` has as many as this rank expects. Where the counts of two ranks differ the MPI has to say so.
   bool offers_as_many(Side side, int peer, std::int64_t size_bytes) const;
-  /// Where the offer of `peer` is mapped for `device`; null where it cannot be.
+  /// Where the offer of `peer` is mapped for `device`; null where it cannot be. Behind one that cannot be mapped
+  /// nothing is: what was passed is taken.
   std::byte* map(Side side, int peer, int device);
 
  private:
@@ -107,7 +110,7 @@ class PeerCall : private Waiting {
   /// What `step` says; where it fails, no, for that reason.
   template <class Step>
   bool succeeds(const Step& step) noexcept;
-  bool may_name();
+  bool may_map();
   bool prepares();
   void do_part();
   void await_gpu();
@@ -120,6 +123,7 @@ class PeerCall : private Waiting {
   const char* const name_;
   const std::uint64_t number_;
   std::vector<std::shared_ptr<std::byte>> mapped_;
+  bool has_failed_to_map_ = false;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::unique_ptr<memory::Event> event_;

@@ -52,15 +52,28 @@ std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(
   Mapping& mapping = mappings_[key];
   const auto held = mapping.memory.lock();  // so nobody closes it meanwhile
   if (held == nullptr) {
-    if (std::string why = why_no_room(key); !why.empty()) return memory::NotMappable{std::move(why)};
+    if (std::string why = why_no_room(key); !why.empty()) {
+      device_memory_.decline(peer, {piece});
+      return memory::NotMappable{std::move(why)};
+    }
   }
+  int& failed = failed_[{peer, device}];
+  ++failed;  // where it throws, too
   auto imported = device_memory_.import(peer, {piece}, device, memory::Closing::without_blocking);
   if (const auto* const memory = std::get_if<std::shared_ptr<std::byte>>(&imported)) {
     mapping = {*memory, *memory, calls_};
+    failed = 0;
   } else if (std::get<memory::NotMappable>(imported).is_occupied) {
     let_go_of_memory_at(key);
+    --failed;
   }
   return imported;
+}
+
+bool PeerMappings::may_map(int peer, int device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = failed_.find({peer, device});
+  return found == failed_.end() || found->second < failed_at_most;
 }
 
 /// Mappings of requests go with it, where something here is to be closed.

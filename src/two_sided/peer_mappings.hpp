@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "memory/device.hpp"
@@ -35,10 +36,15 @@ class PeerMappings {
   /// A call begins to map what it uses.
   void begin_call();
   /// DeviceMemory::import, but it closes nothing that the driver would wait for, and maps nothing anew beyond the
-  /// bound. Where memory that its owner has freed is in the way, that may be closed.
+  /// bound: that is declined. Where memory that its owner has freed is in the way, that may be closed.
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DevicePiece& piece,
                                                                     int device);
 
+  /// DeviceMemory::decline.
+  void decline(int peer, const memory::DevicePiece& piece) { device_memory_.decline(peer, {piece}); }
+  /// False where that has failed again and again for this GPU, as between GPUs that do not reach each other. Neither a
+  /// want of room counts, nor what is in the way.
+  bool may_map(int peer, int device);
   /// The program frees something: closes what may be closed, of all that is unused.
   void close_unused(memory::Closing closing);
 
@@ -49,6 +55,7 @@ class PeerMappings {
 
  private:
   static constexpr int not_named_at_most = 16;
+  static constexpr int failed_at_most = 3;
   /// Besides so much may stay mapped that could be closed.
   static constexpr std::size_t unused_bytes = std::size_t{256} << 20;
 
@@ -67,6 +74,7 @@ class PeerMappings {
   memory::DeviceMemory& device_memory_;
   std::mutex mutex_;
   std::map<Key, Mapping> mappings_;
+  std::map<std::pair<int, int>, int> failed_;  ///< how often in a row, by the peer and the GPU that maps
   std::uint64_t calls_ = 0;
   std::atomic<int> not_named_{0};
 };

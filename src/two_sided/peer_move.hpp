@@ -21,6 +21,7 @@ class PeerMove final : public PeerCall {
   bool moves_enough(std::int64_t enough_bytes) const override;
   bool names_memory() override;
   bool maps_peers() override;
+  bool uses(int peer) const override { return writes_to(peer); }
   Needs needs() const override;
   void ask_for_part(memory::Stream& stream, std::byte* scratch) override;
 

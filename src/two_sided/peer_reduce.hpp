@@ -23,6 +23,7 @@ class PeerReduce final : public PeerCall {
   bool moves_enough(std::int64_t) const override { return true; }  // all ranks know it
   bool names_memory() override;
   bool maps_peers() override;
+  bool uses(int) const override { return share_bytes(rank()) > 0; }
   Needs needs() const override;
   /// A result that has no place on this rank is made in pieces, one behind the other in the stream.
   void ask_for_part(memory::Stream& stream, std::byte* scratch) override;

@@ -61,6 +61,7 @@ class SteppedGpu final : public memory::DeviceMemory {
                                                                        int device, memory::Closing closing) override {
     return gpu_.import(peer, named, device, closing);
   }
+  void decline(int peer, const memory::DeviceExport& named) override { gpu_.decline(peer, named); }
   std::uint64_t memory_bytes(int device) override { return gpu_.memory_bytes(device); }
   std::byte* allocate_block(int device, std::size_t size) override { return gpu_.allocate_block(device, size); }
   void free_block(int device, std::byte* block, std::size_t size) override { gpu_.free_block(device, block, size); }

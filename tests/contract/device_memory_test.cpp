@@ -211,6 +211,21 @@ TEST_F(DeviceMemoryContract, what_came_by_descriptors_closes_beside_work_that_wa
   harness_barrier();
 }
 
+TEST_F(DeviceMemoryContract, what_is_declined_is_taken_and_can_be_passed_again) {
+  const MappedBuffer by_hand(1);
+  const auto theirs = exchange(exported(by_hand.data(), 100));
+  device_memory().decline(peer(), theirs);
+  EXPECT_THROW(device_memory().import(peer(), theirs, gpu()), Error) << "its descriptor was taken";
+  harness_barrier();
+  share(by_hand.data(), by_hand.size_bytes(), 10, 100);
+}
+
+TEST_F(DeviceMemoryContract, a_gpu_has_as_much_memory_as_cuda_says) {
+  cudaDeviceProp properties{};
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, gpu()), cudaSuccess);
+  EXPECT_EQ(device_memory().memory_bytes(gpu()), properties.totalGlobalMem);
+}
+
 TEST_F(DeviceMemoryContract, an_address_used_again_is_mapped_anew) {
   constexpr std::size_t size = std::size_t{32} << 20;
   const std::byte* address = nullptr;

@@ -291,12 +291,13 @@ TEST(DropinGpuPeers, a_rank_with_host_memory_decides_for_all) {
   }
 }
 
-/// Memory that nobody else can map, and a GPU that does not reach its peer's: in the agreement, and after it.
+/// Memory that nobody else can map, and a GPU that does not reach its peer's: in the agreement, and after it. That GPU
+/// is one that other tests do not use, since who could not map several times tries no more.
 TEST(DropinGpuPeers, memory_that_peers_do_not_reach_goes_through_host_memory) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
   for (const Gpu gpu : {blocks_only, unreached_peer}) {
     for (int call = 0; call < 3; ++call) {
-      const FakeGpuBuffer in(mapped, many);
+      const FakeGpuBuffer in(blocks_mapped, many);
       const FakeGpuBuffer out(rank() == 1 ? gpu : mapped, at(many * ranks()));
       std::memset(in.data(), 'a' + rank(), many);
       expect_way(Way::host, [&] {
@@ -305,6 +306,22 @@ TEST(DropinGpuPeers, memory_that_peers_do_not_reach_goes_through_host_memory) {
       for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
     }
   }
+}
+
+TEST(DropinGpuPeers, who_cannot_map_again_and_again_tries_no_more) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  const FakeGpuBuffer in(many_handles, many);  // of a GPU that no other test maps for
+  const FakeGpuBuffer out(unreached_peer, at(many * ranks()));
+  const std::uint64_t imports_before = FakeGpu::instance().imports();
+  const std::uint64_t declined_before = FakeGpu::instance().declined();
+  for (int call = 0; call < 10; ++call) {
+    expect_way(Way::host, [&] {
+      EXPECT_OK(MPI_Allgather(in.data(), many, MPI_BYTE, out.data(), many, MPI_BYTE, MPI_COMM_WORLD));
+    });
+  }
+  const std::uint64_t tried = FakeGpu::instance().imports() - imports_before;
+  EXPECT_LE(tried, 3U) << "once in a call";
+  EXPECT_EQ(FakeGpu::instance().declined() - declined_before, tried * at(ranks() - 2)) << "what all others passed";
 }
 
 /// Nothing is passed that nobody would take.

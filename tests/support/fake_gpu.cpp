@@ -148,6 +148,7 @@ std::string FakeGpu::why_not_exported(const void* address, std::size_t size_byte
 
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int,
                                                                       memory::Closing closing) {
+  ++imports_;
   may_fail(Step::import);
   if (closing == memory::Closing::all) is_occupied_ = false;
   if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true};

@@ -73,6 +73,9 @@ class FakeGpu final : public memory::DeviceMemory {
   /// As if each of its GPUs had so much memory.
   void set_memory_bytes(std::uint64_t bytes) { memory_bytes_ = bytes; }
   static constexpr std::uint64_t all_memory_bytes = std::uint64_t{80} << 30;
+  /// How many times peers' memory was to be mapped so far, and how many times it was declined.
+  std::uint64_t imports() const { return imports_; }
+  std::uint64_t declined() const { return declined_; }
   /// What trim() was called with since the last time.
   std::vector<memory::Closing> take_trimmed() {
     const std::lock_guard lock(mutex_);
@@ -87,6 +90,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu, memory::Closing closing) override;
+  void decline(int, const memory::DeviceExport&) override { ++declined_; }
   std::uint64_t memory_bytes(int) override { return memory_bytes_; }
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override;
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
@@ -143,6 +147,8 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<std::uint64_t> operations_{0};
   std::atomic<std::uint64_t> exports_{0};
   std::atomic<std::uint64_t> copies_{0};
+  std::atomic<std::uint64_t> imports_{0};
+  std::atomic<std::uint64_t> declined_{0};
   std::atomic<std::uint64_t> copies_with_host_{0};
   std::atomic<std::uint64_t> launches_{0};
 };

@@ -105,6 +105,7 @@ class NoDeviceMemory : public memory::DeviceMemory {
                                                                        memory::Closing) override {
     none();
   }
+  void decline(int, const memory::DeviceExport&) override { none(); }
   std::uint64_t memory_bytes(int) override { return 0; }
   std::byte* allocate_block(int, std::size_t) override { none(); }
   void free_block(int, std::byte*, std::size_t) override { none(); }

@@ -43,6 +43,7 @@ class CachingMemory final : public NoDeviceMemory {
     return unused_bytes();
   }
   std::uint64_t memory_bytes(int) override { return gpu_bytes; }
+  void decline(int, const memory::DeviceExport&) override { ++declined; }
   /// As where a request is freed.
   void close_all() { trim(0, memory::Closing::all); }
   bool is_mapped(std::uint64_t id) const { return mapped_.contains(id); }
@@ -51,6 +52,7 @@ class CachingMemory final : public NoDeviceMemory {
   bool is_occupied = false;
   bool is_failing = false;
   int imported = 0;
+  int declined = 0;
   std::set<memory::Closing> closings;  ///< of what was to be closed
 
  private:
@@ -123,6 +125,7 @@ TEST_F(PeerMappingsKept, so_much_of_a_peers_memory_is_mapped_at_most) {
   for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(maps(id, part));
   EXPECT_FALSE(maps(5, part));
   EXPECT_FALSE(memory.is_mapped(5));
+  EXPECT_EQ(memory.declined, 1) << "what was passed is taken";
   EXPECT_TRUE(maps(6, part, Way::ipc, 2)) << "of another peer's";
 }
 
@@ -202,6 +205,33 @@ TEST_F(PeerMappingsKept, what_was_not_mapped_counts_not) {
   EXPECT_THROW(maps(1, most), Error);
   memory.is_failing = false;
   EXPECT_TRUE(maps(2, most));
+}
+
+TEST_F(PeerMappingsKept, what_cannot_be_mapped_again_and_again_is_not_tried) {
+  const auto fails = [&](int device) {
+    EXPECT_THROW(static_cast<void>(mappings.map(1, piece(1, 1, Way::ipc), device)), Error);
+  };
+  memory.is_failing = true;
+  fails(0);
+  fails(0);
+  memory.is_failing = false;
+  EXPECT_TRUE(maps(1, 1));
+  memory.is_failing = true;
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_TRUE(mappings.may_map(1, 0)) << "it could meanwhile";
+    fails(0);
+  }
+  EXPECT_FALSE(mappings.may_map(1, 0));
+  EXPECT_TRUE(mappings.may_map(1, 1)) << "for another GPU";
+  EXPECT_TRUE(mappings.may_map(2, 0)) << "of another peer";
+}
+
+/// Both may pass.
+TEST_F(PeerMappingsKept, neither_want_of_room_nor_what_is_in_the_way_counts_as_a_failure) {
+  for (int call = 0; call < 5; ++call) EXPECT_FALSE(maps(1, most + 1));
+  memory.is_occupied = true;
+  for (int call = 0; call < 5; ++call) EXPECT_FALSE(maps(2, 1));
+  EXPECT_TRUE(mappings.may_map(1, 0));
 }
 
 TEST_F(PeerMappingsKept, who_cannot_name_memory_again_and_again_names_none) {

@@ -36,6 +36,7 @@ class CudaMemory final : public DeviceMemory {
                                                                Closing closing) override {
     return imports_.import(peer, memory, device, closing);
   }
+  void decline(int peer, const DeviceExport& memory) override { imports_.decline(peer, memory); }
   std::uint64_t memory_bytes(int device) override;
   void check(int device) override;
   std::uint64_t trim(std::size_t allowed_bytes, Closing closing) override {

@@ -75,6 +75,12 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closi
   return std::shared_ptr<std::byte>(found->second, found->second->base() + pieces.front().offset_bytes);
 }
 
+void Imports::decline(int peer, const DeviceExport& pieces) {
+  if (!sound(pieces)) throw Error(ErrorClass::internal, "rank {} named GPU memory in a way that makes no sense", peer);
+  const std::lock_guard lock(mutex_);
+  static_cast<void>(descriptors_of(peer, pieces));
+}
+
 Imported Imports::own(const DevicePiece& piece, int device) {
   auto* address = reinterpret_cast<std::byte*>(piece.address);
   const Allocation allocation = allocation_of(address);

@@ -26,6 +26,8 @@ class Imports {
 
   /// See DeviceMemory::import.
   Imported import(int peer, const DeviceExport& pieces, int device, Closing closing);
+  /// See DeviceMemory::decline.
+  void decline(int peer, const DeviceExport& pieces);
   /// See DeviceMemory::trim.
   std::uint64_t trim(std::size_t allowed_bytes, Closing closing);
   /// The GPU for which `address`, a peer's memory, is mapped; -1 where it is none.
