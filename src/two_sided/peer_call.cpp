@@ -1,5 +1,6 @@
 #include "two_sided/peer_call.hpp"
 
+#include <atomic>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ std::byte* PeerBuffer::at(std::int64_t element) const {
 }
 
 PeerCall::~PeerCall() {
-  if (event_ != nullptr) lane_->give_back(std::move(event_));
+  if (used_ != nullptr && used_->event != nullptr) lane_->give_back(std::move(used_->event));
 }
 
 template <class Step>
@@ -188,8 +189,8 @@ std::byte* PeerCall::map(Side side, int peer, int device) {
   try {
     auto mapping = context_.mappings.map(world_rank(peer), offer.piece, device);
     if (auto* const mapped = std::get_if<std::shared_ptr<std::byte>>(&mapping)) {
-      mapped_.push_back(std::move(*mapped));
-      return mapped_.back().get() + offer.offset_bytes;
+      used_->mapped.push_back(std::move(*mapped));
+      return used_->mapped.back().get() + offer.offset_bytes;
     }
     why = std::get<memory::NotMappable>(mapping).reason;
   } catch (const std::exception&) {
@@ -205,39 +206,52 @@ bool PeerCall::prepares() {
   needs_ = needs();
   if (needs_.device < 0) return true;
   lane_ = &context_.services.lanes.of(needs_.device);
-  event_ = lane_->take_event();
+  used_->event = lane_->take_event();
   if (needs_.scratch_bytes > 0) {
-    scratch_ = std::make_unique<memory::DeviceBlock>(requests().device_memory, needs_.device,
-                                                     static_cast<std::size_t>(needs_.scratch_bytes));
+    used_->scratch = std::make_unique<memory::DeviceBlock>(requests().device_memory, needs_.device,
+                                                           static_cast<std::size_t>(needs_.scratch_bytes));
   }
   return true;
 }
 
-/// What was asked for before something failed may still be under way: the event stands for it, too.
+/// What was asked for before something failed may still be under way: the event stands for it, too. Where it cannot,
+/// nobody knows when that ends.
 void PeerCall::do_part() {
   if (needs_.device < 0) return;
   std::optional<Error> failure;
   try {
-    lane_->ask(needs_.work, *event_,
-               [&](memory::Stream& stream) { ask_for_part(stream, scratch_ ? scratch_->address() : nullptr); });
+    lane_->ask(needs_.work, *used_->event, [&](memory::Stream& stream) {
+      ask_for_part(stream, used_->scratch ? used_->scratch->address() : nullptr);
+    });
   } catch (const std::exception&) {
     failure = current_error();
-    lane_->ask(needs_.work, *event_, [](memory::Stream&) {});
+  }
+  if (failure) {
+    try {
+      lane_->ask(needs_.work, *used_->event, [](memory::Stream&) {});
+    } catch (const std::exception&) {
+      leave_to_gpu();
+      throw Error(*failure);
+    }
   }
   await_gpu();
   if (failure) throw Error(*failure);
 }
 
-/// Where this rank gives up, the GPU may still come to what it was asked for: what that needs stays to the end.
+/// The GPU may still come to what it was asked for: what that needs stays to the end of the process.
+void PeerCall::leave_to_gpu() noexcept {
+  static std::atomic<Used*> left{nullptr};
+  Used* const used = used_.release();
+  used->next = left.exchange(used);
+}
+
 void PeerCall::await_gpu() {
   awaited_ = -1;
   try {
-    context_.services.wait_until(*this, [&] { return event_->passed(); });
+    context_.services.wait_until(*this, [&] { return used_->event->passed(); });
   } catch (const WaitError&) {
     context_.board.give_up();
-    [[maybe_unused]] auto* const event = event_.release();
-    [[maybe_unused]] auto* const scratch = scratch_.release();
-    [[maybe_unused]] auto* const mapped = new std::vector(std::move(mapped_));
+    leave_to_gpu();
     throw;
   }
 }

@@ -114,6 +114,7 @@ class PeerCall : private Waiting {
   bool prepares();
   void do_part();
   void await_gpu();
+  void leave_to_gpu() noexcept;
   void end();
   int world_rank(int peer) const { return context_.world_ranks[static_cast<std::size_t>(peer)]; }
   std::string explain() const override;
@@ -122,12 +123,17 @@ class PeerCall : private Waiting {
   const PeerContext& context_;
   const char* const name_;
   const std::uint64_t number_;
-  std::vector<std::shared_ptr<std::byte>> mapped_;
+  /// What this rank's part uses on the GPU.
+  struct Used {
+    std::vector<std::shared_ptr<std::byte>> mapped;
+    std::unique_ptr<memory::Event> event;
+    std::unique_ptr<memory::DeviceBlock> scratch;
+    Used* next = nullptr;  ///< of those that were left to GPUs
+  };
+  std::unique_ptr<Used> used_ = std::make_unique<Used>();
   bool has_failed_to_map_ = false;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
-  std::unique_ptr<memory::Event> event_;
-  std::unique_ptr<memory::DeviceBlock> scratch_;
   std::string why_not_;
   Question asked_ = Question::wants;
   int awaited_ = -1;  ///< the rank whose answer is missing; -1 while this rank's GPU is at its part

@@ -435,6 +435,38 @@ TEST(DropinGpuPeers, what_fails_before_an_answer_sends_all_ranks_to_the_mpi) {
   }
 }
 
+/// Copies that were asked for before a stream failed may still come, and nothing tells when: what they need stays.
+TEST(DropinGpuPeers, what_a_failing_gpu_may_still_use_stays) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  {
+    const ErrorsReturn returned(comm);
+    PlacedInts buffer(Memory::gpu, Ints(at(many * ranks()), rank()));
+    const auto swap = [&] {
+      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), many, MPI_INT, comm);
+    };
+    EXPECT_OK(swap());
+    harness_barrier();
+    const std::size_t before = FakeGpu::instance().allocations();
+    const int victim = 1;  // moves both ways between it and the first rank
+    if (rank() == victim) {
+      FakeGpu::instance().hold_all(true);
+      FakeGpu::instance().limit_copies(1);
+      EXPECT_ERROR(swap(), MPI_ERR_OTHER, "takes no more copies");
+    } else {
+      EXPECT_ERROR(swap(), MPI_ERR_OTHER, "could not do its part");
+    }
+    EXPECT_EQ(FakeGpu::instance().allocations() - before, rank() == victim ? 1U : 0U);
+    FakeGpu::instance().limit_copies(FakeGpu::no_limit);
+    FakeGpu::instance().hold_all(false);
+    harness_barrier();
+    EXPECT_OK(swap());
+    harness_barrier();
+  }
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
 /// Freed memory is taken again, for buffers of other sizes at other places.
 TEST(DropinGpuPeers, buffers_come_and_go_between_calls) {
   for (int call = 0; call < 30; ++call) {

@@ -52,6 +52,10 @@ std::byte* FakeGpu::allocate_block(int gpu, std::size_t size_bytes) {
   return remember(gpu, false, size_bytes);
 }
 
+void FakeGpu::check_limit() const {
+  if (copies_left_ == 0) throw Error(ErrorClass::other, "the fake GPU takes no more copies");
+}
+
 std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
   std::byte* memory = host_memory_.allocate_block(size_bytes);
   const std::lock_guard lock(mutex_);

@@ -64,6 +64,20 @@ class FakeGpu final : public memory::DeviceMemory {
   enum class Step { none, place_of, why_not_exported, export_to, import, allocate_block };
   /// The next such call throws, as for want of memory or descriptors.
   void fail_next(Step step) { failing_ = step; }
+  /// Streams take so many copies more; then all that they are asked for throws, until this is called with `no_limit`.
+  void limit_copies(std::uint64_t copies) { copies_left_ = copies; }
+  static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
+  /// A stream is asked for a copy, or for what stands behind some.
+  void ask_copy() {
+    check_limit();
+    if (copies_left_ != no_limit) --copies_left_;
+  }
+  void check_limit() const;
+  /// How many pieces of memory there are, the program's and the library's.
+  std::size_t allocations() {
+    const std::lock_guard lock(mutex_);
+    return allocations_.size();
+  }
   /// Whether the one that was to fail last has.
   bool has_failed() const { return failing_ == Step::none; }
   /// As if what the peers name from now on lay where memory that they have freed is mapped, until that is closed.
@@ -149,6 +163,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<std::uint64_t> copies_{0};
   std::atomic<std::uint64_t> imports_{0};
   std::atomic<std::uint64_t> declined_{0};
+  std::atomic<std::uint64_t> copies_left_{no_limit};
   std::atomic<std::uint64_t> copies_with_host_{0};
   std::atomic<std::uint64_t> launches_{0};
 };

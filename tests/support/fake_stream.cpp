@@ -118,6 +118,7 @@ class FakeStream final : public memory::Stream {
   bool capturing() override { return worker_.capturing(); }
 
   void copy(void* to, const void* from, std::size_t size_bytes) override {
+    FakeGpu::instance().ask_copy();
     FakeGpu::instance().count_copy(to, from);
     worker_.ask([=] {
       wait_while_held(from);
@@ -140,6 +141,7 @@ class FakeStream final : public memory::Stream {
     worker_.ask([=] { await_value(word, value, until); });
   }
   void record(memory::Event& event) override {
+    FakeGpu::instance().check_limit();
     const auto places = static_cast<FakeEvent&>(event).places();
     const std::uint64_t place = ++places->recorded;
     worker_.ask([=] { places->passed = place; });
