@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -25,7 +27,7 @@ class Making final : private Waiting {
   using Words = std::array<std::uint64_t, 5>;
   /// The largest of each word of all ranks. Throws Error.
   const Words& largest_of(const Words& own) {
-    auto talk = std::make_unique<Talk>(Talk{own, {}, MPI_REQUEST_NULL});
+    auto talk = std::make_unique<Talk>(Talk{own, {}, MPI_REQUEST_NULL, nullptr});
     Talk& begun = *talk;
     PARTITA_MPI(Iallreduce(begun.own.data(), begun.all.data(), static_cast<int>(begun.own.size()), MPI_UINT64_T,
                            MPI_MAX, comm_, &begun.request));
@@ -36,7 +38,7 @@ class Making final : private Waiting {
         return ended != 0;
       });
     } catch (const std::exception&) {
-      [[maybe_unused]] auto* const left_to_the_mpi = talk.release();
+      leave_to_mpi(std::move(talk));
       throw;
     }
     all_ = begun.all;
@@ -48,7 +50,14 @@ class Making final : private Waiting {
     Words own;
     Words all;
     MPI_Request request;
+    Talk* next;
   };
+  /// The MPI may still come to it: it stays to the end of the process.
+  static void leave_to_mpi(std::unique_ptr<Talk> talk) noexcept {
+    static std::atomic<Talk*> left{nullptr};
+    Talk* const begun = talk.release();
+    begun->next = left.exchange(begun);
+  }
   std::string explain() const override {
     return "the first collective on a communicator waits until all its ranks have made it";
   }
