@@ -95,7 +95,7 @@ std::string ReceiveLeg::describe_wait() const {
 
 /// Each partition is a transport partition.
 std::int64_t ReceiveLeg::first_missing(link::Range partitions) const {
-  return in_.matched() ? in_.first_missing(partitions) : partitions.begin;
+  return in_.matched() ? in_.first_missing_alone(partitions) : partitions.begin;
 }
 
 void ReceiveLeg::note(link::Range partitions) {

@@ -47,12 +47,12 @@ std::int64_t Incoming::first_missing(link::Range transports) const {
   return link::first_not(transports, [this](std::int64_t t) { return staged_->arrived({t, t + 1}, epoch()); });
 }
 
-bool Incoming::arrived(link::Range transports) const {
+std::int64_t Incoming::first_missing_alone(link::Range transports) const {
   std::int64_t t = first_missing(transports);
   while (staged_ == nullptr && t < transports.end && link_->arrived(static_cast<std::int32_t>(t), epoch())) {
     t = first_missing({t + 1, transports.end});
   }
-  return t == transports.end;
+  return t;
 }
 
 void Incoming::could_not_take() noexcept {

@@ -24,9 +24,9 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// before it are visible, in the program's buffer where that is staged. For who waits for all of the epoch. Several
   /// threads at once. Makes progress.
   std::int64_t first_missing(link::Range transports) const;
-  /// Whether these have arrived, for who asks for them alone: as first_missing(), and prompt where the sender lets them
-  /// wait for their neighbours.
-  bool arrived(link::Range transports) const;
+  /// The same for who asks for these alone: prompt, too, where the sender lets them wait for their neighbours.
+  std::int64_t first_missing_alone(link::Range transports) const;
+  bool arrived(link::Range transports) const { return first_missing_alone(transports) == transports.end; }
   bool all_arrived() const {
     const link::Range all{0, plan().transport_partitions()};
     return first_missing(all) == all.end;
