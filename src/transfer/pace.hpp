@@ -36,11 +36,11 @@ class Pace {
   /// is read in the first epochs that hold, and in one of so many later: two readings cost as much as a few marks.
   static constexpr std::chrono::microseconds longest_hold{50};
   static constexpr std::uint32_t clock_every = 16;
-  /// Whether the clock is to be told in this epoch when something waits.
+  /// Whether the clock is read in this epoch when something waits.
   bool is_timed() const { return is_timed_; }
   /// Something waits for its group; the first that does since a group was complete. Any thread.
   void begin_wait() {
-    if (!waits()) waiting_since_.store(ticks(), std::memory_order_relaxed);
+    if (is_timed() && !waits()) waiting_since_.store(ticks(), std::memory_order_relaxed);
   }
   bool waits() const { return waiting_since_.load(std::memory_order_relaxed) != 0; }
   /// What waited leaves. Any thread.

@@ -44,11 +44,11 @@ class Fetching {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// For who waits for the whole epoch. The clock is read at one poll of so many.
+  /// So long who waits for the whole epoch leaves the sender's words alone, by a clock that is read at one poll of so
+  /// many.
   static constexpr std::chrono::microseconds left_alone{5};
   static constexpr std::uint32_t polls_each_clock = 8;
-
-  /// So long the sender's words are left alone: each look takes them from the thread that marks.
+  /// So long they are left alone between two looks: each takes them from the thread that marks.
   static constexpr std::chrono::nanoseconds between_looks{500};
   /// So long a set of partitions may wait without another joining it, and so long it may wait in all.
   static constexpr std::chrono::microseconds patience{3};
