@@ -205,7 +205,7 @@ Bits Courses::marked(const Course& course) const {
   return marked_.word(first) >> (first % PartitionSet::bits) & course.all();
 }
 
-/// Those that were marked since the last walk.
+/// The partitions of the course that were marked since the last walk.
 Bits Courses::newly_marked(const Course& course) const {
   return mark_ == Writer::nothing ? 0 : course.walk.ready(mark_) & course.marked;
 }

@@ -77,7 +77,7 @@ class Courses {
 
   bool is_over(std::int64_t partition) const;
   bool all_are_over() const;
-  /// Of all partitions and epochs.
+  /// How many actions have ended, of all partitions and epochs.
   std::uint64_t actions_done() const { return actions_done_.load(std::memory_order_relaxed); }
 
  private:

@@ -24,7 +24,8 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// before it are visible, in the program's buffer where that is staged. For who waits for all of the epoch. Several
   /// threads at once. Makes progress.
   std::int64_t first_missing(link::Range transports) const;
-  /// The same for who asks for these alone: prompt, too, where the sender lets them wait for their neighbours.
+  /// As first_missing(), for who asks for these alone: prompt, too, where the sender lets them wait for their
+  /// neighbours.
   std::int64_t first_missing_alone(link::Range transports) const;
   bool arrived(link::Range transports) const { return first_missing_alone(transports) == transports.end; }
   bool all_arrived() const {

@@ -84,7 +84,7 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
   return buffer.layout.contiguous() || refuse("its datatype has gaps");
 }
 
-/// Of host memory nobody asks.
+/// Whether this rank may map what peers show. Nobody asks for host memory.
 bool PeerCall::may_map() {
   if (!context_.mappings.may_name()) return refuse("this rank could not name memory to its peers several times");
   const int device = needs().device;

@@ -48,7 +48,7 @@ class PeerCall : private Waiting {
   const std::string& why_not() const { return why_not_; }
 
  protected:
-  /// Of the call that this rank has begun on the board.
+  /// The call is the one that this rank has begun on the board.
   PeerCall(const PeerContext& context, const char* name)
       : context_(context), name_(name), number_(context.board.call()) {}
 

@@ -92,7 +92,7 @@ std::uint64_t PeerMappings::mapped_bytes(std::uint64_t peer) const {
   return bytes;
 }
 
-/// Of what nobody uses, only what is closed at once makes room.
+/// Empty where there is room. What nobody uses makes room only if it can be closed at once.
 std::string PeerMappings::why_no_room(const Key& key) {
   const std::uint64_t gpu_bytes = device_memory_.memory_bytes(static_cast<int>(key[of_device]));
   const std::uint64_t most_bytes = std::min(mapped_at_most_bytes, gpu_bytes / mapped_at_most_part);

@@ -52,6 +52,16 @@ class CollectiveRuns : public testing::Test {
     }
     harness_barrier();
   }
+  /// Several epochs; in each, rank 0 calls `body` with its number once what rank 1 sends is there.
+  template <class Body>
+  void at_rank_0_in_each_epoch(Body body) {
+    for (int epoch = 1; epoch <= run_epochs; ++epoch) {
+      start(epoch);
+      let_rank_1_send();
+      if (rank() == 0) body(epoch);
+      harness_barrier();
+    }
+  }
   void expect_sums(int epoch) const {
     for (int i = 0; i < elements(); ++i) {
       ASSERT_EQ(ints(received_)[i], value(epoch, i, 0) + value(epoch, i, 1)) << "element " << i;
@@ -66,51 +76,41 @@ class CollectiveRuns : public testing::Test {
 
 TEST_F(CollectiveRuns, are_reduced_by_one_kernel) {
   make_reduce();
-  for (int epoch = 1; epoch <= run_epochs; ++epoch) {
-    start(epoch);
-    let_rank_1_send();
-    if (rank() == 0) {
-      const FakeGpu& gpu = FakeGpu::instance();
-      const std::uint64_t launches = gpu.launches(), copies = gpu.copies();
-      mark_all();
-      EXPECT_EQ(gpu.launches() - launches, 1U) << "one reduction";
-      EXPECT_EQ(gpu.copies() - copies, 1U) << "one copy of the own share";
-      wait();
-      EXPECT_EQ(gpu.launches() - launches, 1U);
-      expect_sums(epoch);
-    }
-    harness_barrier();
-  }
+  at_rank_0_in_each_epoch([&](int epoch) {
+    const FakeGpu& gpu = FakeGpu::instance();
+    const std::uint64_t launches = gpu.launches(), copies = gpu.copies();
+    mark_all();
+    EXPECT_EQ(gpu.launches() - launches, 1U) << "one reduction";
+    EXPECT_EQ(gpu.copies() - copies, 1U) << "one copy of the own share";
+    wait();
+    EXPECT_EQ(gpu.launches() - launches, 1U);
+    expect_sums(epoch);
+  });
 }
 
 /// Runs end where a neighbour is missing, and begin again behind it.
 TEST_F(CollectiveRuns, do_not_wait_for_a_neighbour_that_is_late) {
   constexpr int late = 6;
   make_reduce();
-  for (int epoch = 1; epoch <= run_epochs; ++epoch) {
-    start(epoch);
-    let_rank_1_send();
-    if (rank() == 0) {
-      const FakeGpu& gpu = FakeGpu::instance();
-      const std::uint64_t launches = gpu.launches();
-      ASSERT_OK(Partita_Pready_range(0, late - 1, request_));
-      EXPECT_EQ(gpu.launches() - launches, 1U);
-      ASSERT_OK(Partita_Pready_range(late + 1, run_partitions - 1, request_));
-      EXPECT_EQ(gpu.launches() - launches, 2U);
-      for (int p = 0; p < run_partitions; ++p) {
-        if (p == late) continue;
-        for (int flag = 0; flag == 0;) ASSERT_OK(Partita_Parrived(request_, p, &flag));
-      }
-      int flag = 0;
-      ASSERT_OK(Partita_Parrived(request_, late, &flag));
-      EXPECT_EQ(flag, 0);
-      ASSERT_OK(Partita_Pready(late, request_));
-      EXPECT_EQ(gpu.launches() - launches, 3U);
-      wait();
-      expect_sums(epoch);
+  at_rank_0_in_each_epoch([&](int epoch) {
+    const FakeGpu& gpu = FakeGpu::instance();
+    const std::uint64_t launches = gpu.launches();
+    ASSERT_OK(Partita_Pready_range(0, late - 1, request_));
+    EXPECT_EQ(gpu.launches() - launches, 1U);
+    ASSERT_OK(Partita_Pready_range(late + 1, run_partitions - 1, request_));
+    EXPECT_EQ(gpu.launches() - launches, 2U);
+    for (int p = 0; p < run_partitions; ++p) {
+      if (p == late) continue;
+      for (int flag = 0; flag == 0;) ASSERT_OK(Partita_Parrived(request_, p, &flag));
     }
-    harness_barrier();
-  }
+    int flag = 0;
+    ASSERT_OK(Partita_Parrived(request_, late, &flag));
+    EXPECT_EQ(flag, 0);
+    ASSERT_OK(Partita_Pready(late, request_));
+    EXPECT_EQ(gpu.launches() - launches, 3U);
+    wait();
+    expect_sums(epoch);
+  });
 }
 
 /// The engine finds all marks at once, whatever their order.
@@ -121,24 +121,19 @@ TEST_F(CollectiveRuns, of_what_kernels_have_marked_are_reduced_by_one_kernel) {
     ASSERT_OK(Partita_Prequest_create(&device, request_));
   }
   Random random(job_seed());
-  for (int epoch = 1; epoch <= run_epochs; ++epoch) {
-    start(epoch);
-    let_rank_1_send();
-    if (rank() == 0) {
-      const FakeGpu& gpu = FakeGpu::instance();
-      const std::uint64_t launches = gpu.launches();
-      std::thread kernel([&] {
-        for (const int p : random.permutation(run_partitions)) {
-          EXPECT_EQ(MPIX_Pready(p, device), PARTITA_DEVICE_SUCCESS);
-        }
-      });
-      kernel.join();
-      wait();
-      EXPECT_EQ(gpu.launches() - launches, 1U);
-      expect_sums(epoch);
-    }
-    harness_barrier();
-  }
+  at_rank_0_in_each_epoch([&](int epoch) {
+    const FakeGpu& gpu = FakeGpu::instance();
+    const std::uint64_t launches = gpu.launches();
+    std::thread kernel([&] {
+      for (const int p : random.permutation(run_partitions)) {
+        EXPECT_EQ(MPIX_Pready(p, device), PARTITA_DEVICE_SUCCESS);
+      }
+    });
+    kernel.join();
+    wait();
+    EXPECT_EQ(gpu.launches() - launches, 1U);
+    expect_sums(epoch);
+  });
   if (rank() == 0) {
     EXPECT_OK(Partita_Prequest_free(&device));
   }
@@ -192,7 +187,7 @@ TEST_F(CollectiveRuns, travel_as_one_transfer) {
   }
 }
 
-/// Of every second number: packed at one end, unpacked at the other.
+/// Every second number is sent: packed at one end, unpacked at the other.
 TEST_F(CollectiveRuns, with_gaps_are_packed_by_one_kernel) {
   const FakeGpuBuffer gapped(mapped, 2 * run_partitions * run_count * sizeof(int));
   MPI_Datatype type = MPI_DATATYPE_NULL;

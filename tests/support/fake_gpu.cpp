@@ -15,7 +15,7 @@ using memory::DevicePiece;
 using memory::NotMappable;
 
 FakeGpu* the_one = nullptr;
-/// Of this thread's.
+/// What is called before this thread allocates its next block; null: nothing.
 thread_local std::function<void()> before_next;
 
 bool exports_buffers(int gpu) {

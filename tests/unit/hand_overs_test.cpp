@@ -76,7 +76,7 @@ TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
   EXPECT_EQ(waited, 0);
 }
 
-/// As most looks do.
+/// Most looks find nothing new.
 TEST_F(HandOversTest, nothing_new_is_looked_for_once) {
   side.there[0] = side.there[5] = true;
   EXPECT_EQ(take({}), (Runs{{0, 1}, {5, 6}}));

@@ -44,7 +44,7 @@ class CachingMemory final : public NoDeviceMemory {
   }
   std::uint64_t memory_bytes(int) override { return gpu_bytes; }
   void decline(int, const memory::DeviceExport&) override { ++declined; }
-  /// As where a request is freed.
+  /// What freeing a request does.
   void close_all() { trim(0, memory::Closing::all); }
   bool is_mapped(std::uint64_t id) const { return mapped_.contains(id); }
 

@@ -46,7 +46,7 @@ void Fetching::open(Epoch epoch) {
   waited_epoch_.store(no_epoch, std::memory_order_relaxed);
 }
 
-/// Of several threads any may set the time, and a poll of one may not be counted.
+/// Any of several threads may set the time, and the poll of one may not be counted.
 bool Fetching::wait_is_long(Epoch epoch) {
   if (waited_epoch_.load(std::memory_order_relaxed) != epoch) {
     waited_since_.store(0, std::memory_order_relaxed);

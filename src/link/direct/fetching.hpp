@@ -34,8 +34,8 @@ class Fetching {
     look(t, epoch, arrivals);
     return has(t, epoch);
   }
-  /// The same for who waits for the whole epoch: nothing is complete for it before the neighbours are, so the sender's
-  /// words are left alone as long as most transfers take.
+  /// As fetched(), for who waits for the whole epoch: nothing is complete for it before the neighbours are, so the
+  /// sender's words are left alone as long as most transfers take.
   bool fetched_meanwhile(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
     if (has(t, epoch)) return true;
     return wait_is_long(epoch) && fetched(t, epoch, arrivals);

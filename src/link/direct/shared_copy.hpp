@@ -104,9 +104,8 @@ class CopyBoard {
     CopyProgress::Word progress;
     std::uint64_t place;
   };
-  struct Head {
+  struct alignas(sizeof(Entry)) Head {  // so that no entry lies in two cache lines
     std::uint64_t sender_data;
-    std::uint64_t unused;
   };
   Entry& entry(std::int64_t t) const { return reinterpret_cast<Entry*>(block_ + sizeof(Head))[t]; }
   Word place(std::int64_t t) const { return Word(entry(t).place); }
