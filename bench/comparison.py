@@ -3,6 +3,7 @@ NAME.csv holds the jobs of NAME as one figure."""
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -39,20 +40,33 @@ def cores_a_rank(wanted, ranks=2):
 
 
 class Comparison:
-    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`."""
+    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`. So many
+    jobs run `at_once`."""
 
-    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2):
+    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2, at_once=1):
         try:
             self.launcher = launch.split_launcher(options.mpirun)
         except ValueError as wrong:
             parser.error(str(wrong))
-        self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, ranks)) if options.bind == "auto" else []
+        self.lanes = []
+        if at_once > 1:
+            self.pinning = ["-bind-to", "user:CORES"]
+            try:
+                self.lanes = launch.lanes(self.launcher, at_once, ranks, cores)
+            except ValueError as wrong:
+                parser.error(str(wrong))
+        else:
+            self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, ranks)) if options.bind == "auto" else []
         self.launcher += self.pinning
         self.program, self.output, self.jobs = options.program, options.output, options.jobs
         self.limit_s, self.environment = limit_s, environment
 
     def file_of(self, run, job):
         return self.output / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
+
+    def launcher_of(self, job):
+        """The words that start `job`, on the cores that it has for itself where several run at once."""
+        return self.lanes[(job - 1) % len(self.lanes)] if self.lanes else self.launcher
 
     def words(self, run, job, file):
         if run.app:  # the files of an app have a common beginning that --output gives
@@ -62,14 +76,15 @@ class Comparison:
     def shown_command(self, run, job="JOB"):
         """The command for readers: without this machine's paths."""
         words = [re.sub(r"(^|:)/[^?]*/", r"\1", word) for word in self.words(run, job, pathlib.Path(self.file_of(run, job).name))]
-        return f"{shlex.join(launch.shown_launcher(self.launcher))} partita {shlex.join(words)}"
+        launcher = self.launcher if job == "JOB" else self.launcher_of(job)
+        return f"{shlex.join(launch.shown_launcher(launcher))} partita {shlex.join(words)}"
 
     def measure(self, run, job):
         """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too."""
         print(f"\n== {run.name}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
         file = self.file_of(run, job)
         file.unlink(missing_ok=True)
-        process = subprocess.Popen([*self.launcher, self.program, *self.words(run, job, file)], start_new_session=True,
+        process = subprocess.Popen([*self.launcher_of(job), self.program, *self.words(run, job, file)], start_new_session=True,
                                    env=self.environment)
         try:
             code = process.wait(timeout=self.limit_s)
@@ -87,9 +102,18 @@ class Comparison:
         return True
 
     def measure_all(self, runs, measure=None):
-        """All runs once, then all of them again: what changes on the machine meanwhile meets every run. The runs whose jobs all
-        ended well, and the others. `measure` is called in place of the method of that name."""
-        failed = [run for job in range(1, self.jobs + 1) for run in runs if not (measure or self.measure)(run, job)]
+        """All runs once, then all of them again: what changes on the machine meanwhile meets every run. Where several jobs run at
+        once, each begins with another run, so that runs of one kind seldom meet. The runs whose jobs all ended well, and the
+        others. `measure` is called in place of the method of that name."""
+        measure = measure or self.measure
+        lanes = max(1, len(self.lanes))
+
+        def failed_in(lane):
+            first = len(runs) * lane // lanes
+            return [run for job in range(lane + 1, self.jobs + 1, lanes) for run in runs[first:] + runs[:first] if not measure(run, job)]
+
+        with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+            failed = [run for each in pool.map(failed_in, range(lanes)) for run in each]
         return [run for run in runs if run not in failed], [run for run in runs if run in failed]
 
     def results(self, run):

@@ -1,5 +1,6 @@
 """How the programs that measure start jobs: words that pin the ranks, and the launcher as readers are shown it."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -24,6 +25,30 @@ def pinning_words(launcher, cores_a_rank):
     return {"hydra": ["-bind-to", f"core:{cores_a_rank}"],
             "openmpi": ["--map-by", f"slot:PE={cores_a_rank}", "--bind-to", "core"],
             "slurm": [f"--cpus-per-task={cores_a_rank}", "--cpu-bind=cores"]}.get(vendor(launcher), [])
+
+
+def cores_of_nodes():
+    """For each NUMA node the cores that this process may use."""
+    allowed = os.sched_getaffinity(0)
+    nodes = []
+    for file in sorted(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")):
+        ranges = [part.split("-") for part in file.read_text().strip().split(",") if part]
+        nodes.append([core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1) if core in allowed])
+    return nodes or [sorted(allowed)]
+
+
+def lanes(launcher, count, ranks, cores_a_rank):
+    """`count` launchers whose ranks have `cores_a_rank` cores each that no other launcher's have, all of one NUMA node. Raises ValueError
+    where the cores do not suffice, or `launcher` has no words for it or tells by itself where ranks run."""
+    if vendor(launcher) != "hydra" or any(re.match(BINDING_WORDS, word) for word in launcher):
+        raise ValueError("several jobs at once need Hydra's mpirun, without words of its own that bind ranks: their cores are given to it "
+                         f"by '-bind-to user:'; --mpirun is {shlex.join(launcher)!r}")
+    wanted = ranks * cores_a_rank
+    places = [cores[first:first + wanted] for cores in cores_of_nodes() for first in range(0, len(cores) - wanted + 1, wanted)]
+    if len(places) < count:
+        raise ValueError(f"{count} jobs at once need {wanted} cores each, all of one NUMA node; there is room for {len(places)}")
+    return [[*launcher, "-bind-to", "user:" + ",".join("+".join(map(str, place[first:first + cores_a_rank]))
+                                                     for first in range(0, wanted, cores_a_rank))] for place in places[:count]]
 
 
 def shown_launcher(launcher):

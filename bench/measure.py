@@ -4,7 +4,7 @@ page that quotes these. The JSON stays out of the repository.
 
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
                    [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
-                   [--jobs 5] [--bind auto|none] [--threads 4] [--samples N] [--only NAME]... [--quick]
+                   [--jobs 5] [--at-once N] [--bind auto|none] [--threads 4] [--samples N] [--only NAME]... [--quick]
 
 Every comparison runs in one job, the subjects in an order drawn anew each round, and in several such jobs: NAME-1.json, NAME-2.json
 and so on, whose number is their seed. NAME.csv holds the jobs of NAME as one figure. Each rank is pinned to cores of its own where
@@ -102,7 +102,7 @@ def count_instructions(options):
     for link in ("auto", "mpi"):
         with tempfile.TemporaryDirectory() as folder:
             valgrind, program = counted_run(link)
-            command = [*options.comparison.launcher, "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
+            command = [*options.comparison.launcher_of(1), "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
                        options.program, *program]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
@@ -187,7 +187,7 @@ def measure_preload(options):
     times = {subject: {size: [] for size in PRELOAD_SIZES} for subject in ("plain", "preloaded")}
     for preloaded in (False, True) * PRELOAD_JOBS:
         setting = ["env", f"LD_PRELOAD={library}"] if preloaded else []
-        ended = subprocess.run([*options.comparison.launcher, *setting, str(program), *map(str, PRELOAD_SIZES)],
+        ended = subprocess.run([*options.comparison.launcher_of(1), *setting, str(program), *map(str, PRELOAD_SIZES)],
                                capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if ended.returncode != 0:
             print(f"== preload: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
@@ -209,7 +209,7 @@ def measure_thread_levels(options):
     times = {level: {size: [] for size in PRELOAD_SIZES} for level in THREAD_LEVELS}
     for job in range(1, options.jobs + 1):
         for level in random.Random(job).sample(THREAD_LEVELS, len(THREAD_LEVELS)):
-            ended = subprocess.run([*options.comparison.launcher, str(program), "--thread-level", level, *map(str, PRELOAD_SIZES)],
+            ended = subprocess.run([*options.comparison.launcher_of(1), str(program), "--thread-level", level, *map(str, PRELOAD_SIZES)],
                                    capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
             if ended.returncode != 0:
                 print(f"== thread-levels: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
@@ -285,6 +285,8 @@ def page(options, done, failed, counts, preload, levels):
         jobs = options.comparison.results(done[0])
         machine = jobs[0]["machine"]
         pinned = f"pinned by `{shlex.join(options.comparison.pinning)}`" if options.comparison.pinning else "not pinned by this program"
+        if options.comparison.lanes:
+            pinned += f", {len(options.comparison.lanes)} jobs at a time, each on cores of its own"
         text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. Two ranks, "
                  f"{pinned}: {where_ranks_ran(jobs)}. Medians of {options.jobs} jobs, `JOB` in the commands; in parentheses how many "
                  "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", ""]
@@ -312,12 +314,13 @@ def parse_arguments():
     comparison.add_options(parser)
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--threads", type=comparison.positive, default=4)
+    parser.add_argument("--at-once", type=comparison.positive, default=1, help="jobs at a time, each on cores of its own; with Hydra's mpirun")
     parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     # A core for each thread that marks, and one for the progress thread.
-    options.comparison = comparison.Comparison(parser, options, cores=options.threads + 1, limit_s=RUN_LIMIT_S)
+    options.comparison = comparison.Comparison(parser, options, cores=options.threads + 1, limit_s=RUN_LIMIT_S, at_once=options.at_once)
     return options
 
 

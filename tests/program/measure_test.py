@@ -1,15 +1,22 @@
 """bench/measure.py and gpu_measure.py with programs that only write down how they were started: jobs, seeds, binding, figures and
 failures."""
 
+import argparse
 import csv
 import json
 import os
+import pathlib
 import shlex
 import stat
 import subprocess
 import sys
 
 import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import comparison  # noqa: E402
+import launch  # noqa: E402
 
 MPIRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "{version}"; exit 0; fi
@@ -114,6 +121,42 @@ def test_no_jobs_at_all_are_refused(measure):
     measured = measure("--jobs", "0")
     assert measured.ended.returncode == 2
     assert "0 is below 1" in measured.ended.stderr
+
+
+def hydra(folder):
+    program = folder / "mpirun"
+    program.write_text(MPIRUN.format(version="HYDRA build details", folder=folder))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return [str(program), "-n", "2"]
+
+
+def test_jobs_at_once_have_cores_of_their_own_of_one_numa_node(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "cores_of_nodes", lambda: [[0, 1, 2, 3, 4], [8, 9, 10, 11]])
+    words = [launcher[-2:] for launcher in launch.lanes(hydra(tmp_path), 2, ranks=2, cores_a_rank=2)]
+    assert words == [["-bind-to", "user:0+1,2+3"], ["-bind-to", "user:8+9,10+11"]]
+    with pytest.raises(ValueError, match="3 jobs at once need 4 cores each, all of one NUMA node; there is room for 2"):
+        launch.lanes(hydra(tmp_path), 3, ranks=2, cores_a_rank=2)
+
+
+def test_jobs_at_once_are_each_measured_once_and_begin_with_different_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "cores_of_nodes", lambda: [list(range(8))])
+    options = argparse.Namespace(program="partita", output=tmp_path, mpirun=shlex.join(hydra(tmp_path)), bind="auto", jobs=5)
+    made = comparison.Comparison(argparse.ArgumentParser(), options, cores=2, limit_s=1, at_once=2)
+    runs = [comparison.Run(name, []) for name in "abcd"]
+    measured = []
+    assert made.measure_all(runs, lambda run, job: measured.append((job, run.name)) or (run.name, job) != ("b", 4)) == ([runs[0], *runs[2:]], [runs[1]])
+    assert sorted(measured) == [(job, name) for job in range(1, 6) for name in "abcd"]
+    assert [[name for job, name in measured if job == wanted] for wanted in (1, 2)] == [list("abcd"), list("cdab")]
+    assert made.shown_command(runs[0], 2).startswith("mpirun -n 2 -bind-to user:4+5,6+7 partita")
+    assert made.shown_command(runs[0]).startswith("mpirun -n 2 -bind-to user:CORES partita")
+
+
+@pytest.mark.parametrize(("version", "mpirun"), [("mpirun (Open MPI) 5.0.5", ""), ("HYDRA build details", "{}/mpirun -n 2 -bind-to core:2")])
+def test_jobs_at_once_need_a_launcher_that_can_be_told_their_cores(measure, tmp_path, version, mpirun):
+    measured = measure("--at-once", "2", version=version, mpirun=mpirun.format(tmp_path))
+    assert measured.ended.returncode == 2
+    assert "several jobs at once need Hydra's mpirun" in measured.ended.stderr
+    assert not measured.started
 
 
 @pytest.mark.parametrize(("version", "words"), [("HYDRA build details", "-bind-to core:{}"),
