@@ -386,8 +386,8 @@ PARTITA_EXPORT int Partita_Is_matched(Partita_Request request, int* flag);
 /** Makes a queue. PARTITA_QUEUE_HOST: `stream` is null; whatever is enqueued has run when the call returns.
  *  PARTITA_QUEUE_CUDA: `stream` is the address of a cudaStream_t, which outlives the queue; what is enqueued runs in
  * the stream's order, beside kernels. While the stream is being captured into a graph it takes only what it can run by
- * itself, each launch of the graph an epoch: ordinary messages between GPU memories, and collectives that kernels do
- * (info key partita_driver). */
+ * itself, each launch of the graph an epoch: ordinary messages between GPU memories, and collectives and partitioned
+ * requests whose epochs kernels open (info key partita_driver). */
 PARTITA_EXPORT int Partita_Queue_init(Partita_Queue* queue, Partita_Queue_type type, void* stream);
 /** Partita_Queue_wait; then frees the queue and sets it to PARTITA_QUEUE_NULL. No start may be without its wait. */
 PARTITA_EXPORT int Partita_Queue_free(Partita_Queue* queue);

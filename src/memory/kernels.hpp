@@ -18,12 +18,14 @@ enum class Kernel : partita_u32 {
   pack_elements,
   do_collective,
   run_messages,
+  run_epochs,
 };
-inline constexpr int kernel_count = 8;
+inline constexpr int kernel_count = 9;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
-    "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
-    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective",  "partita_run_messages"};
+    "partita_store_words",   "partita_await_word",      "partita_copy_and_store",
+    "partita_tell_peers",    "partita_reduce_elements", "partita_pack_elements",
+    "partita_do_collective", "partita_run_messages",    "partita_run_epochs"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -138,5 +140,19 @@ struct DoCollective {
   static constexpr unsigned most_threads = 512;
   Partita_Prequest request{};
 };
+
+enum class EpochStep : partita_u32 { start, wait };
+
+/// The arguments of Kernel::run_epochs, a block of up to `most_threads` for each request, which is one whose epochs
+/// kernels open: opens its next epoch, or waits for the end of the open one, as MPIX_Pstart and MPIX_Pwait within a
+/// kernel. What goes wrong is recorded as there. Nothing is done with a request that has failed.
+struct RunEpochs {
+  static constexpr Kernel kernel = Kernel::run_epochs;
+  static constexpr unsigned most_threads = 256;
+  static constexpr partita_u32 most = 16;
+  Partita_Prequest requests[most]{};
+  EpochStep step = EpochStep::start;
+};
+static_assert(sizeof(RunEpochs) <= 4096, "a kernel takes no more on every GPU");
 
 }  // namespace partita::memory

@@ -1,4 +1,4 @@
-// Steps of messages that a stream takes together.
+// Steps of messages, and of requests whose epochs kernels open, that a stream takes together.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace partita::memory {
 
-/// One step, a start for instance, of any number of messages, in one launch; for waits of large ones see add. One
-/// thread.
+/// One step, a start for instance, of any number of messages, in one launch, and of any number of requests whose epochs
+/// kernels open, in another; for waits of large messages see add. One thread.
 class MessageRun {
  public:
   /// `limit_s`: how long a wait may take; 0: for ever. `report`: RunMessages.report.
@@ -32,10 +32,19 @@ class MessageRun {
     launches_.back().add(message, moving);
   }
 
+  /// `request`, whose epochs kernels open, starts or waits; `threads`: as many as the step has use for.
+  void add(const Partita_Prequest& request, unsigned threads) {
+    if (epochs_.empty() || epochs_.back().blocks == RunEpochs::most) {
+      epochs_.emplace_back().run.step = step_ == MessageStep::start ? EpochStep::start : EpochStep::wait;
+    }
+    epochs_.back().add(request, std::clamp(threads, threads_of_a_warp, RunEpochs::most_threads));
+  }
+
   /// Asks `stream`. Throws Error.
   void launch(Stream& stream) const {
     for (const Launch& each : launches_) each.ask(stream);
     if (together_.run.count > 0) together_.ask(stream);
+    for (const EpochsLaunch& each : epochs_) each.ask(stream);
   }
 
  private:
@@ -49,6 +58,18 @@ class MessageRun {
       run.blocks[run.count++] = grid.blocks;
       blocks += grid.blocks;
       threads = std::max(threads, grid.threads);
+    }
+    void ask(Stream& stream) const { stream.launch({blocks, threads}, run); }
+  };
+
+  struct EpochsLaunch {
+    RunEpochs run;
+    unsigned blocks = 0;
+    unsigned threads = 0;
+
+    void add(const Partita_Prequest& request, unsigned its_threads) {
+      run.requests[blocks++] = request;
+      threads = std::max(threads, its_threads);
     }
     void ask(Stream& stream) const { stream.launch({blocks, threads}, run); }
   };
@@ -102,6 +123,7 @@ class MessageRun {
   const partita_u32 report_;
   Launch together_ = launch_of(MessageStage::all);  ///< what more messages can join; goes last
   std::vector<Launch> launches_;
+  std::vector<EpochsLaunch> epochs_;
 };
 
 }  // namespace partita::memory

@@ -7,11 +7,14 @@
 namespace partita {
 
 Request::Request(const RequestServices& services, RequestArguments arguments, Half& half, Facets facets)
-    : Operation({facets.markable, facets.awaitable, &device_}, arguments.communicator),
+    : Operation({facets.markable, facets.awaitable, &device_,
+                 arguments.driver == link::Driver::device ? &stream_epochs_ : nullptr},
+                arguments.communicator),
       services_(services),
       message_(services.device_memory, std::move(arguments)),
       half_(half),
-      device_(services, *this) {
+      device_(services, *this),
+      stream_epochs_(device_, *this) {
   if (message_.null_peer() || message_.contiguous() || !message_.in_gpu_memory()) return;
   GpuPacking::Owner& owner = *this;
   packing_ = std::make_unique<GpuPacking>(services, owner, message_);
@@ -112,7 +115,8 @@ void Request::check_startable() {
   if (message_.is_device_driven()) {
     throw Error(
         ErrorClass::request,
-        "the request is device-driven (info key partita_driver): only MPIX_Pstart in a kernel opens its epochs");
+        "the request is device-driven (info key partita_driver): only MPIX_Pstart in a kernel opens its epochs, and a "
+        "queue of a CUDA stream");
   }
   if (active()) {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",

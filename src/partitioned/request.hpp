@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "partitioned/gpu/device_request.hpp"
 #include "partitioned/gpu/gpu_packing.hpp"
+#include "partitioned/gpu/stream_epochs.hpp"
 #include "partitioned/message.hpp"
 #include "partitioned/operation.hpp"
 #include "partitioned/request_services.hpp"
@@ -75,6 +76,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   bool is_packed() const { return packing_ == nullptr || packing_->all_told(); }
 
   DeviceRequest device_;
+  StreamEpochs stream_epochs_;           ///< of a device-driven one
   std::unique_ptr<GpuPacking> packing_;  ///< where the buffer lies in GPU memory and has gaps
   bool link_wants_progress_ = false;     ///< an open epoch needs host steps all along
 

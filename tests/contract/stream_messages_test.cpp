@@ -8,16 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <thread>
 #include <vector>
 
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
-#include "support/fake_stream.hpp"
 #include "support/job.hpp"
 #include "support/persistent_ring.hpp"
-#include "support/queue_kind.hpp"
+#include "support/stream_line.hpp"
 
 namespace partita::test {
 namespace {
@@ -39,31 +37,6 @@ class GpuNumbers {
  private:
   FakeGpuBuffer memory_;
   std::size_t count_;
-};
-
-/// A queue with the stream of the program's behind it.
-class Line {
- public:
-  explicit Line(int which) : stream_(queue_stream(which)) {
-    EXPECT_OK(Partita_Queue_init(&queue_, PARTITA_QUEUE_CUDA, stream_));
-  }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
-  ~Line() {
-    worker().drain();
-    EXPECT_OK(Partita_Queue_free(&queue_));
-  }
-
-  FakeWorker& worker() const { return *static_cast<FakeWorker*>(*static_cast<void**>(stream_)); }
-  void launch(std::function<void()> kernel) const { worker().ask(std::move(kernel)); }
-  void start(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_start(queue_, &request)); }
-  void wait(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_wait(queue_, &request)); }
-  void finish() { ASSERT_OK(Partita_Queue_wait(queue_)); }
-  Partita_Queue queue() const { return queue_; }
-
- private:
-  void* stream_;
-  Partita_Queue queue_ = PARTITA_QUEUE_NULL;
 };
 
 /// Sizes that one block moves, that several do, and that a launch of its own does behind a wait.

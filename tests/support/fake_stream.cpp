@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "memory/collective_bodies.cuh"
+#include "memory/epoch_bodies.cuh"
 #include "memory/kernel_bodies.cuh"
 #include "memory/message_bodies.cuh"
 #include "memory/pack_bodies.cuh"
@@ -96,6 +97,14 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
     case memory::Kernel::run_messages:
       return with(memory::RunMessages{}, [&](const auto& arguments) {
         for (unsigned block = 0; block < grid.blocks; ++block) memory::run_messages(arguments, block);
+      });
+    case memory::Kernel::run_epochs:
+      return with(memory::RunEpochs{}, [&](const auto& arguments) {
+        for (unsigned block = 0; block < grid.blocks; ++block) {
+          CpuKernel kernel({1, std::min(grid.threads, most_at_once.threads)},
+                           [&](unsigned) { memory::run_epoch(arguments.requests[block], arguments.step); });
+          kernel.end();
+        }
       });
   }
 }

@@ -1,4 +1,5 @@
 // The entry points of the library's own kernels; compiled to one image for all GPUs, which the library carries.
+#include "memory/epoch_bodies.cuh"
 #include "memory/kernel_bodies.cuh"
 #include "memory/message_bodies.cuh"
 #include "memory/pack_bodies.cuh"
@@ -32,4 +33,9 @@ extern "C" __global__ void __launch_bounds__(512) partita_pack_elements(const me
 
 extern "C" __global__ void __launch_bounds__(512) partita_run_messages(const memory::RunMessages arguments) {
   memory::run_messages(arguments, blockIdx.x);
+}
+
+extern "C" __global__ void __launch_bounds__(memory::RunEpochs::most_threads)
+    partita_run_epochs(const __grid_constant__ memory::RunEpochs arguments) {
+  memory::run_epoch(arguments.requests[blockIdx.x], arguments.step);
 }
