@@ -59,6 +59,7 @@ std::optional<Epoch> Request::end_epoch() {
     return {};
   }
   half_.give_up();
+  if (message_.is_device_driven()) return first_lost_by_kernels();
   if (!active()) return next(epoch());
   bool over = false;
   try {
@@ -70,6 +71,17 @@ std::optional<Epoch> Request::end_epoch() {
   half_.give_up_epoch();
   close();
   return over ? next(epoch()) : epoch();
+}
+
+/// Only the GPU knows the epochs of kernels: those that have come to their end are nobody's loss.
+Epoch Request::first_lost_by_kernels() const {
+  if (!device_.exists()) return next(epoch());
+  try {
+    const DeviceSide::LastEpoch last = device_.side().last_epoch();
+    return last.has_left && last.has_come ? next(last.epoch) : last.epoch;
+  } catch (const Error&) {
+    return next(epoch());  // the GPU works no longer: an older epoch does as well
+  }
 }
 
 void Request::withdraw() {

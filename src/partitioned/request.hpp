@@ -98,6 +98,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
 
   bool epoch_is_lost() const;
   std::optional<Epoch> end_epoch();
+  Epoch first_lost_by_kernels() const;
   void close_packing() noexcept;
 
   bool progress_is_wanted_ = false;  ///< by the open epoch

@@ -122,6 +122,52 @@ TEST_P(StreamPartitionEnds, a_mistake_of_a_kernel_comes_out_of_queue_wait) {
   good.free();
 }
 
+/// What the receiver's stream has come to the end of before is over, whenever its host looks. The watch ends the wait
+/// for the other request, and by then has looked at both.
+TEST_P(StreamPartitionEnds, a_peer_that_gives_up_takes_back_no_epoch_that_is_complete) {
+  Pair whole(1, GetParam()), torn(2, GetParam());
+  Line sends(0), receives(1);
+  for (Pair* const each : {&whole, &torn}) {
+    receives.start(each->in.request);
+    receives.wait(each->in.request);
+    sends.start(each->out.request);
+    sends.launch([each] { each->out.send(seed_of(rank(), 1)); });
+    sends.wait(each->out.request);
+  }
+  receives.worker().drain();
+  receives.start(torn.in.request);
+  receives.wait(torn.in.request);
+  for (Pair* const each : {&whole, &torn}) {
+    sends.start(each->out.request);
+    sends.launch([each] { EXPECT_EQ(PARTITA_DEVICE_ERR_PARTITION, MPIX_Pready(-1, each->out.device)); });
+    sends.wait(each->out.request);
+  }
+  EXPECT_ERROR(Partita_Queue_wait(sends.queue()), MPI_ERR_OTHER, "Queue_wait", "a partition that the request does not");
+  receives.worker().drain();
+  EXPECT_ERROR(Partita_Queue_wait(receives.queue()), MPI_ERR_OTHER, "tag 2");
+  EXPECT_OK(Partita_Queue_wait(receives.queue()));
+  harness_barrier();
+  whole.free();
+  torn.free();
+}
+
+/// Nobody marks: what the sender's stream stands at is lost.
+TEST_P(StreamPartitionEnds, a_peer_that_gives_up_its_receive_ends_the_epoch_that_it_was_in) {
+  Pair pair(1, GetParam());
+  pair.in.create();
+  Line sends(0), receives(1);
+  sends.start(pair.out.request);
+  sends.wait(pair.out.request);
+  receives.start(pair.in.request);
+  receives.launch([&pair] { EXPECT_EQ(PARTITA_DEVICE_ERR_SIDE, MPIX_Pready(0, pair.in.device)); });
+  receives.wait(pair.in.request);
+  EXPECT_ERROR(Partita_Queue_wait(receives.queue()), MPI_ERR_OTHER, "Queue_wait", "a call for sends on a receive");
+  sends.worker().drain();
+  EXPECT_ERROR(Partita_Queue_wait(sends.queue()), MPI_ERR_OTHER, "Queue_wait", "gave its request up");
+  harness_barrier();
+  pair.free();
+}
+
 /// The stream goes on, and Queue_wait tells why.
 TEST_P(StreamPartitionEnds, what_the_peer_has_freed_ends_the_wait) {
   if (ranks() < 2) GTEST_SKIP() << "needs a peer";

@@ -143,10 +143,10 @@ DeviceSide::LastEpoch DeviceSide::last_epoch() const {
   const Epoch epoch = device::low_half(state.head);
   if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
     // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
-    return {epoch, state.completed == epoch && state.live == view_.life, state.round};
+    return {.epoch = epoch, .has_left = state.completed == epoch && state.live == view_.life, .flag = state.round};
   }
-  const bool sends = (view_.flags & PARTITA_PREQUEST_SEND) != 0;
-  return {epoch, !sends || state.decided == device::all_decided(state.round, view_.transport_partitions)};
+  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) return {.epoch = epoch, .has_come = state.completed == epoch};
+  return {epoch, state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

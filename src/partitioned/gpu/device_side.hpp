@@ -36,6 +36,7 @@ class DeviceSide {
   struct LastEpoch {
     Epoch epoch = no_epoch;
     bool has_left = true;   ///< all of a send, as its kernels have marked it; a collective's is complete
+    bool has_come = true;   ///< all of a receive, as its kernels have seen
     Epoch flag = no_epoch;  ///< a collective's newest one
   };
   /// The epoch that the kernels of a device-driven request have opened last. Copies from the GPU. Throws Error where
