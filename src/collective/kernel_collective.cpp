@@ -398,7 +398,7 @@ void KernelCollective::abandon(const std::optional<Error>& cause) {
 /// here, behind which a free says the same.
 Epoch KernelCollective::note(const DeviceSide::LastEpoch& last) {
   newest_flag_ = last.flag;
-  if (!last.has_left) return last.epoch;
+  if (!last.is_over) return last.epoch;
   epoch_ = last.epoch;
   for_each_half([&](Half& half) { half.set_epoch(epoch_); });
   return next(epoch_);
@@ -407,7 +407,7 @@ Epoch KernelCollective::note(const DeviceSide::LastEpoch& last) {
 void KernelCollective::take_over_epochs() {
   const DeviceSide::LastEpoch last = device_.side().last_epoch();
   const Epoch first_lost = note(last);
-  if (last.has_left || given_up_.exchange(true, std::memory_order_acq_rel)) return;
+  if (last.is_over || given_up_.exchange(true, std::memory_order_acq_rel)) return;
   const Error error(ErrorClass::request, "it was freed before its kernels had completed epoch {}. {}", first_lost,
                     name());
   for_each_half([&](Half& half) { half.say(first_lost, "gave its request up", error); });
@@ -431,7 +431,7 @@ bool KernelCollective::is_lost(const Half& half) const {
   if (!half.ending.heard()) return false;
   try {
     const DeviceSide::LastEpoch last = device_.side().last_epoch();
-    return !last.has_left && half.ending.loses(last.epoch);
+    return !last.is_over && half.ending.loses(last.epoch);
   } catch (const Error&) {
     return false;  // the GPU works no longer, as the next look finds
   }

@@ -78,7 +78,7 @@ Epoch Request::first_lost_by_kernels() const {
   if (!device_.exists()) return next(epoch());
   try {
     const DeviceSide::LastEpoch last = device_.side().last_epoch();
-    return last.has_left && last.has_come ? next(last.epoch) : last.epoch;
+    return last.is_over ? next(last.epoch) : last.epoch;
   } catch (const Error&) {
     return next(epoch());  // the GPU works no longer: an older epoch does as well
   }
@@ -194,16 +194,16 @@ void Request::fail_for_kernels(const Error& error, Mail::Caller caller) {
   half_.fail_on_both_sides("failed", error, caller);
 }
 
-/// Flags, credits and the other side know the epochs that kernels have opened. Of a send whose kernels have not marked
-/// all of its last epoch that one is lost.
+/// Flags, credits and the other side know the epochs that kernels have opened. One that they have not completed is
+/// lost.
 void Request::take_over_epochs() {
   const DeviceSide::LastEpoch last = device_.side().last_epoch();
   half_.set_epoch(last.epoch);
-  if (last.has_left || half_.given_up()) return;
+  if (last.is_over || half_.given_up()) return;
   half_.give_up();
-  half_.say(
-      last.epoch, "gave its request up",
-      Error(ErrorClass::request, "it was freed before its kernels had marked all of epoch {}. {}", last.epoch, name()));
+  half_.say(last.epoch, "gave its request up",
+            Error(ErrorClass::request, "it was freed before its kernels had {} epoch {}. {}",
+                  message_.is_sent() ? "marked all of" : "completed", last.epoch, name()));
 }
 
 std::uint64_t Request::how_far() const {

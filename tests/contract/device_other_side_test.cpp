@@ -190,6 +190,15 @@ TEST_F(DeviceOtherSide, a_send_that_is_freed_within_an_epoch_of_its_kernels_lose
   expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the sender, rank 0, gave its request up");
 }
 
+TEST_F(DeviceOtherSide, a_receive_that_is_freed_within_an_epoch_of_its_kernels_loses_that_epoch) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+  make_both("partita_driver", "device");
+  EXPECT_EQ(MPIX_Pstart(device_), PARTITA_DEVICE_SUCCESS);
+  if (!sends()) return free_both();
+  EXPECT_EQ(of_kernel([&] { return MPIX_Pwait(device_); }, [] {}), PARTITA_DEVICE_ERR_ABORTED);
+  expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "the receiver, rank 1, gave its request up");
+}
+
 /// What has arrived stays: the sender is gone when the receiver looks.
 TEST_F(DeviceOtherSide, a_receive_that_has_all_completes_for_host_and_kernels) {
   make_both();

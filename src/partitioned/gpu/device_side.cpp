@@ -143,9 +143,9 @@ DeviceSide::LastEpoch DeviceSide::last_epoch() const {
   const Epoch epoch = device::low_half(state.head);
   if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
     // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
-    return {.epoch = epoch, .has_left = state.completed == epoch && state.live == view_.life, .flag = state.round};
+    return {.epoch = epoch, .is_over = state.completed == epoch && state.live == view_.life, .flag = state.round};
   }
-  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) return {.epoch = epoch, .has_come = state.completed == epoch};
+  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) return {epoch, state.completed == epoch};
   return {epoch, state.decided == device::all_decided(state.round, view_.transport_partitions)};
 }
 

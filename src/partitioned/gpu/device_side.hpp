@@ -35,8 +35,7 @@ class DeviceSide {
   void start(Epoch epoch);
   struct LastEpoch {
     Epoch epoch = no_epoch;
-    bool has_left = true;   ///< all of a send, as its kernels have marked it; a collective's is complete
-    bool has_come = true;   ///< all of a receive, as its kernels have seen
+    bool is_over = true;    ///< all of a send has left, as its kernels have marked it; another one is complete
     Epoch flag = no_epoch;  ///< a collective's newest one
   };
   /// The epoch that the kernels of a device-driven request have opened last. Copies from the GPU. Throws Error where
