@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/epoch.hpp"
+#include "core/error.hpp"
 #include "core/wire.hpp"
 #include "link/capabilities.hpp"
 #include "link/device_route.hpp"
@@ -66,8 +67,10 @@ class Sender {
   /// What the receiver must know about this side; called once, before connect.
   virtual wire::Bytes offer() = 0;
   /// The receiver chose this link: `answer` is what its Receiver::answer returned. The bytes are put from `data`, of
-  /// the endpoint's kind and size.
-  virtual void connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) = 0;
+  /// the endpoint's kind and size. Gives what stands in the way where that may go: then nothing is connected, and the
+  /// same call may succeed later.
+  [[nodiscard]] virtual std::optional<Error> connect(const Plan& plan, std::byte* data,
+                                                     std::span<const std::byte> answer) = 0;
 
   /// Opens `epoch` on this side.
   virtual void start(Epoch epoch) = 0;
@@ -96,6 +99,11 @@ class Sender {
   /// The program has freed its request. This half may stay until the peer is done, too; the program's memory may be
   /// gone or be other memory from here on, so nothing of it stays registered. Called once, with no epoch open.
   virtual void release_memory() {}
+  /// The peer has freed its request: this half lets go of what it has mapped of the peer's buffer, whose place other
+  /// memory may take. Nothing can be put any more then. `complete`: whether no kernel that knows the way there takes it
+  /// any more. Returns whether nothing of the buffer is held; where some is, since it may be used still, it is called
+  /// again later. Any thread, beside puts. Does not block.
+  virtual bool release_peer([[maybe_unused]] bool complete) { return true; }
   /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
   virtual bool needs_progress() const { return false; }
 };
@@ -125,6 +133,8 @@ class Receiver {
   virtual const std::byte* landing(Epoch epoch) const = 0;
   /// As of a Sender.
   virtual void release_memory() {}
+  /// Likewise.
+  virtual bool release_peer([[maybe_unused]] bool complete) { return true; }
   /// Whether an open epoch needs host steps of this process all along. Fixed.
   virtual bool needs_progress() const { return false; }
 };

@@ -28,7 +28,8 @@ struct Place {
 /// Why memory cannot be exported or mapped; one clause without a full stop.
 struct NotMappable {
   std::string reason;
-  bool is_occupied = false;  ///< what the peer has freed since is mapped at its place
+  /// What the peer has freed since is mapped at its place: the same import may succeed once nobody here holds that.
+  bool is_occupied = false;
 };
 
 /// Which unused mappings of peers' memory are closed.

@@ -62,6 +62,8 @@ class PeerWindow {
   std::byte* host_words_on_gpu() const;
   /// The whole as a kernel of this GPU takes it; registers as host_words_on_gpu does.
   Partita_Peer peer() const;
+  /// The buffer is shown no longer: the peer's program may free it, and have other memory at its place.
+  void let_go_of_buffer() { buffer_.reset(); }
 
  private:
   DeviceMemory* device_memory_ = nullptr;

@@ -159,13 +159,16 @@ PrequestTerms Request::prequest_terms() {
                 "without gaps");
   }
   const HalfTerms& terms = half_.terms();
+  link::DeviceRoute route = device_route();
+  // Behind that: a peer that has ended later is not let go of while kernels know the way to it.
+  if (active() && half_.is_lost()) throw half_.why_lost();
   return {.sides = sides(),
           .driver = terms.driver,
           .data = terms.data,
           .place = terms.place,
           .in_place = terms.in_place && message_.is_sent(),
           .plan = half_.plan(),
-          .route = device_route(),
+          .route = std::move(route),
           .timeout_s = services_.settings.timeout_s};
 }
 

@@ -39,6 +39,11 @@ link::Endpoint Half::allocated(link::Endpoint endpoint) {
   return endpoint;
 }
 
+/// Where nothing went wrong before, all epochs that the peer had opened are complete.
+bool Half::kernels_are_done() const {
+  return !ending.has_failed() && !failed() && !given_up() && !user_.kernels_may_store();
+}
+
 std::optional<Stage> Half::stage(memory::Kind form) const {
   if (!in_gpu_memory() || !memory::is_host(form)) return {};
   return Stage{packed(), host_copy_, terms_.place.device};

@@ -61,6 +61,9 @@ class Half {
     virtual void opened_epoch() noexcept = 0;
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
+    /// Whether kernels of the program may store into the peer's memory, though the peer has freed its request when all
+    /// of its epochs were complete. Any thread.
+    virtual bool kernels_may_store() const { return false; }
 
    protected:
     ~User() = default;
@@ -105,6 +108,8 @@ class Half {
   virtual void give_up_epoch() = 0;
   /// The program has freed its request: its buffer may go before the half does.
   virtual void release_memory() = 0;
+  /// The peer has freed its request: as the link's of that name, which says what may be held still. Any thread.
+  virtual bool release_peer() = 0;
 
   /// Opens the next epoch: on the link too, if matched, else the match does that. Where it throws, no epoch is open,
   /// and the next start opens the same one.
@@ -172,6 +177,8 @@ class Half {
   virtual void open() = 0;
   /// As link::Endpoint's.
   virtual std::int32_t held_partitions() const { return 0; }
+  /// Once the peer has freed its request: whether no kernel uses its memory any more.
+  bool kernels_are_done() const;
   /// Memory for the packed bytes, in the GPU of the buffer. Throws Error.
   std::byte* allocate_packed_on_gpu();
   /// What is copied where the link serves memory of kind `form`; none where that is the packed bytes' own.

@@ -76,4 +76,8 @@ void Incoming::release_memory() {
   if (link_ != nullptr) link_->release_memory();
 }
 
+bool Incoming::release_peer() {
+  return link_ == nullptr || link_->release_peer(kernels_are_done());
+}
+
 }  // namespace partita

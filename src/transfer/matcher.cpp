@@ -7,21 +7,9 @@
 #include "core/insist.hpp"
 #include "core/log.hpp"
 #include "transfer/link_choice.hpp"
-#include "transfer/pieces.hpp"
 
 namespace partita {
 namespace {
-
-/// Throws Error unless what the receiver chose is possible for this send.
-link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
-  const link::Partitioning& mine = half.shape().partitioning;
-  if (choice.receiver.total_bytes() != mine.total_bytes() || choice.transport_partitions > mine.count()) {
-    throw wire::malformed(
-        "of rank {} plans {} bytes in {} transport partitions for a send of {} bytes in {} partitions", half.peer(),
-        choice.receiver.total_bytes(), choice.transport_partitions, mine.total_bytes(), mine.count());
-  }
-  return {mine, choice.receiver, choice.transport_partitions};
-}
 
 /// What a half moves, in sentences. The program knows no partitions of a leg that has a purpose, and no tag.
 std::string described(const std::string& purpose, const SideShape& shape) {
@@ -131,167 +119,15 @@ void Matcher::add_with(Kind& half, Seek seek) {
     name(half);
     if (seeks) seek();
   } catch (...) {
-    unanswered_.erase(half.id);
+    unconnected_.erase(half.id);
     live_.erase(std::exchange(half.id, 0));
     if (seeks) give_place_back(half);
     throw;
   }
 }
 
-// ---- sender ------------------------------------------------------------------------------------------------
-
 void Matcher::add(Outgoing& half) {
   add_with(half, [&] { post_offer(half); });
-}
-
-void Matcher::Unanswered::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
-  offered.availability = Availability::refused;
-  try {
-    auto made = link.sender(endpoint);
-    if (auto* refusal = std::get_if<link::Refusal>(&made)) {
-      offered.reason = refusal->reason;
-      return;
-    }
-    auto& sender = std::get<std::unique_ptr<link::Sender>>(made);
-    offered.bytes = sender->offer();
-    opened.push_back({offered.link, offered.kind, std::move(sender)});
-    offered.availability = Availability::offered;
-  } catch (const std::exception&) {
-    offered.reason = current_error().sentence();  // another link may serve
-  }
-}
-
-std::unique_ptr<link::Sender> Matcher::Unanswered::take(const std::string& link, memory::Kind kind) {
-  for (Opened& opened : opened) {
-    if (opened.link == link && opened.kind == kind) return std::move(opened.sender);
-  }
-  throw Error(ErrorClass::internal, "the receiver chose link {}, which was not offered to it", link);
-}
-
-void Matcher::Unanswered::release_memory() {
-  for (Opened& opened : opened) opened.sender->release_memory();
-}
-
-void Matcher::post_offer(Outgoing& half) {
-  Unanswered& unanswered = unanswered_[half.id];
-  unanswered.half = &half;
-  unanswered.offer = {half.key, half.id, half.shape(), {}, half.terms().purpose, half.terms().enclosed};
-  if (!half.is_empty()) offer_links(unanswered, half);
-  mail_.post(half.peer(), write(unanswered.offer));
-  services_.progress.want();  // until the answer
-}
-
-void Matcher::offer_links(Unanswered& unanswered, const Outgoing& half) {
-  const std::string& wish = half.terms().link;
-  for (const auto& link : services_.links) {
-    for (const link::Endpoint& endpoint : half.endpoints()) {
-      if (!memory::is_host(endpoint.kind) && !link->capabilities().moves(endpoint.kind, endpoint.kind)) continue;
-      LinkOffer& offered = unanswered.offer.links.emplace_back(
-          LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});
-      if (wish != "auto" && wish != link->name()) {
-        offered.reason = fmt::format("link {} is demanded", wish);
-      } else if (wish == "auto" && link->capabilities().costly_to_start && !unanswered.opened.empty()) {
-        offered.availability = Availability::held_back;
-      } else {
-        unanswered.open(offered, *link, endpoint);
-      }
-    }
-  }
-}
-
-void Matcher::take_ask(int from, const Ask& ask) {
-  const std::uint64_t sender_id = ask.sender_id;
-  const std::string& wanted = ask.link;
-
-  const std::lock_guard lock(mutex_);
-  const auto asked = unanswered_.find(sender_id);
-  if (asked == unanswered_.end() || !is_between(sender_id, Side::send, from)) {
-    throw wire::malformed("of rank {} asks for link {} for send {}, which waits for no answer of it", from, wanted,
-                          sender_id);
-  }
-  Unanswered& unanswered = asked->second;
-  try {
-    open_wanted(unanswered, sender_id, wanted);
-    mail_.post(from, write(unanswered.offer));
-  } catch (const std::bad_alloc&) {
-    // Then both sides say so.
-    for (LinkOffer& offered : unanswered.offer.links) {
-      offered.availability = Availability::refused;
-      offered.bytes.clear();
-      offered.reason = "out of memory";
-    }
-    insist([&] { mail_.post(from, write(unanswered.offer)); });
-  }
-}
-
-/// Starts `wanted` for the send of `unanswered`.
-void Matcher::open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted) {
-  for (LinkOffer& offered : unanswered.offer.links) {
-    if (offered.link != wanted) continue;
-    if (retired_.contains(sender_id)) {
-      offered = {wanted, offered.kind, Availability::refused, {}, "the sender has freed its request"};
-      continue;
-    }
-    for (const auto& link : services_.links) {
-      for (const link::Endpoint& endpoint : unanswered.half->endpoints()) {
-        if (link->name() == wanted && endpoint.kind == offered.kind) unanswered.open(offered, *link, endpoint);
-      }
-    }
-  }
-}
-
-void Matcher::take_answer(int from, Answer answer, const Error* unread) {
-  const std::uint64_t sender_id = answer.sender_id;
-
-  const std::lock_guard lock(mutex_);
-  if (!unanswered_.contains(sender_id) || !is_between(sender_id, Side::send, from)) {
-    throw wire::malformed("of rank {} answers send {}, which waits for no answer of it", from, sender_id);
-  }
-  services_.progress.unwant();
-  auto waiting = unanswered_.extract(sender_id);
-  Unanswered& answered = waiting.mapped();
-  Outgoing* const half = answered.half;
-  if (answer.receiver_id == 0) {
-    insist([&] {
-      half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
-    });
-    retired_.erase(sender_id);
-    return;
-  }
-  if (half->is_empty()) {
-    half->match_empty();
-    retired_.erase(sender_id);
-    return;
-  }
-  if (retired_.contains(sender_id)) {
-    // Freed before it was matched: the link's half stays until the receiver says bye.
-    unanswered_.insert(std::move(waiting));
-    insist([&] { retire_unmatched(*half, answer.receiver_id); });
-    return;
-  }
-  half->peer_id = answer.receiver_id;
-  try {
-    if (unread != nullptr) throw Error(*unread);
-    if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", from);
-    Answer::Choice& choice = *answer.choice;
-    const link::Plan plan = plan_of(*half, choice);
-    half->connect(plan, wire_of(plan, choice.staged), choice.transfers, answered.take(choice.link, choice.kind),
-                  choice.kind, choice.link, std::move(choice.reason), choice.bytes);
-    link_report_.matched(true, from, half->link_name(), half->link_reason());
-    half->send_last_word();  // it may have given up before
-  } catch (const std::exception&) {
-    half->fail_on_both_sides("could not connect", current_error());
-  }
-}
-
-/// The program has freed `half`, a send's, before it was matched to the receive `peer_id`, which hears of that.
-void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
-  half.peer_id = peer_id;
-  half.ending.say({half.first_epoch_after_free(), ErrorClass::request,
-                   Origin{services_.rank, fmt::format("freed its request ({}) before it was matched",
-                                                      described(half.terms().purpose, half.key.tag, half.shape()))}});
-  half.send_last_word();
-  post_bye(half);
 }
 
 // ---- receiver ----------------------------------------------------------------------------------------------
@@ -425,9 +261,13 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   std::string text =
       fmt::format("not matched yet, rank {} has not {} (or not answered for) the {}: number {} of this tag, {} bytes",
                   half.peer(), done, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
-  if (sends) return text;
-
   const std::lock_guard lock(mutex_);
+  if (sends) {
+    const auto found = unconnected_.find(half.id);
+    if (found == unconnected_.end() || !found->second.obstacle) return text;
+    return fmt::format("not connected yet to the receive that it has met: {}",
+                       found->second.obstacle->error.sentence());
+  }
   int offers = 0;
   for (const auto& [key, offer] : offers_) {
     if (key.space != mine.space || key.sender != mine.sender) continue;
@@ -447,6 +287,16 @@ void Matcher::post_bye(const Half& half) {
   mail_.post(half.peer(), write(Bye{half.peer_id, half.first_epoch_after_free()}));
 }
 
+/// The program has freed `half`, a send's, before it was matched to the receive `peer_id`, which hears of that.
+void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
+  half.peer_id = peer_id;
+  half.ending.say({half.first_epoch_after_free(), ErrorClass::request,
+                   Origin{services_.rank, fmt::format("freed its request ({}) before it was matched",
+                                                      described(half.terms().purpose, half.key.tag, half.shape()))}});
+  half.send_last_word();
+  post_bye(half);
+}
+
 void Matcher::free(std::shared_ptr<Half> freed) {
   const auto exclusive = services_.progress.exclusive();
   // It goes without the matcher's lock, if now: that gives memory back, while threads of the program make requests.
@@ -459,8 +309,9 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
   Half& half = *freed;
   const std::uint64_t id = half.id;
   live_.erase(id);
-  const auto offered = unanswered_.find(id);
-  const bool unanswered = offered != unanswered_.end();
+  std::erase(holding_, id);
+  const auto offered = unconnected_.find(id);
+  const bool unanswered = offered != unconnected_.end();
   half.release_memory();
   if (unanswered) offered->second.release_memory();
 
@@ -479,19 +330,22 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
 void Matcher::take_bye(int from, const Bye& bye) {
   const std::uint64_t id = bye.id;
   // What goes, goes without the lock: it gives memory back, while threads of the program make requests.
-  decltype(unanswered_)::node_type unanswered;
+  decltype(unconnected_)::node_type unanswered;
   decltype(retired_)::node_type retired;
   const std::lock_guard lock(mutex_);
   const Half* named = find(id);
   if (named == nullptr || named->peer() != from) {
     throw wire::malformed("of rank {} frees half {}, which is none of its", from, id);
   }
-  unanswered = unanswered_.extract(id);
+  unanswered = unconnected_.extract(id);
   retired = retired_.extract(id);
   if (!retired.empty()) return;
   if (Half* half = find(id)) {
     half->ending.hear({bye.first_lost, ErrorClass::request, {}});
     half->peer_freed = true;
+    const bool was_obstructed = !unanswered.empty() && unanswered.mapped().obstacle;
+    if (was_obstructed) insist([&] { half->fail(half->why_lost()); });
+    if (!half->release_peer()) insist([&] { holding_.push_back(id); });
   }
 }
 

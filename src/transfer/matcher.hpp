@@ -4,13 +4,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "transfer/incoming.hpp"
 #include "transfer/link_report.hpp"
 #include "transfer/outgoing.hpp"
 #include "transfer/services.hpp"
 #include "transfer/setup_messages.hpp"
+#include "transfer/unconnected.hpp"
 
 namespace partita {
 
@@ -23,9 +26,10 @@ namespace partita {
 ///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
 ///   done
 /// Any thread may call; requests are connected on whichever thread takes the message.
-class Matcher {
+class Matcher : private ActiveStep {
  public:
   Matcher(const Services& services, LinkReport& link_report);
+  ~Matcher() { services_.progress.dismiss(*this); }
 
   /// `half` looks for its peer. It gets its place in the order now: among the halves of its space, communicator,
   /// direction, peer and tag, the first of one side meets the first of the other. It stays where it is until it is
@@ -38,26 +42,7 @@ class Matcher {
   void free(std::shared_ptr<Half> freed);
 
  private:
-  /// A send without an answer.
-  struct Unanswered {
-    /// The link's sender of one offer.
-    struct Opened {
-      std::string link;
-      memory::Kind kind{};
-      std::unique_ptr<link::Sender> sender;
-    };
-
-    Outgoing* half = nullptr;  ///< live, or retired
-    Offer offer;
-    std::vector<Opened> opened;
-
-    /// Starts `link` for `offered`, or notes why not.
-    void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
-    /// Throws Error where it was not offered.
-    std::unique_ptr<link::Sender> take(const std::string& link, memory::Kind kind);
-    /// The program has freed the request.
-    void release_memory();
-  };
+  using Clock = Unconnected::Clock;
 
   /// A receive that the program has freed.
   struct Dropped {
@@ -66,13 +51,19 @@ class Matcher {
   };
 
   void post_offer(Outgoing& half);
-  void offer_links(Unanswered& unanswered, const Outgoing& half);
+  void offer_links(Unconnected& unanswered, const Outgoing& half);
   void take_offer(int from, Offer offer);
   void refuse_offer(int from, const Offer& head, const Error& error);
   void take_ask(int from, const Ask& ask);
   /// `unread`: why there is no more than the head of it, if so.
   void take_answer(int from, Answer answer, const Error* unread = nullptr);
-  void open_wanted(Unanswered& unanswered, std::uint64_t sender_id, const std::string& wanted);
+  bool awaits_answer(std::uint64_t sender_id, int receiver);
+  std::optional<Error> connect(Unconnected& answered, const Answer& answer, const Error* unread = nullptr);
+  void connect_later(Unconnected& answered, const Answer& answer, const Error& obstacle);
+  Outcome step() noexcept override;
+  bool is_obstructed(std::uint64_t sender_id);
+  void release_peers();
+  void open_wanted(Unconnected& unanswered, std::uint64_t sender_id, const std::string& wanted);
   bool take_drop(const Offer& offer);
   void retire_unmatched(Half& half, std::uint64_t peer_id);
   void take_failure(int from, Failure failure);
@@ -105,7 +96,10 @@ class Matcher {
   std::map<MatchKey, Offer> offers_;                                  ///< without a receive yet
   std::map<MatchKey, Dropped> dropped_;                               ///< receives freed before their offer came
   std::map<MatchKey, Error> refused_;                                 ///< offers that there was no memory to keep
-  std::unordered_map<std::uint64_t, Unanswered> unanswered_;          ///< sends, by their id
+  std::unordered_map<std::uint64_t, Unconnected> unconnected_;        ///< sends, by their id
+  std::vector<std::uint64_t> obstructed_;                             ///< those of them that have an obstacle
+  Clock::time_point next_try_{};                                      ///< to connect these
+  std::vector<std::uint64_t> holding_;  ///< halves that hold memory of peers which have freed their requests
 };
 
 }  // namespace partita

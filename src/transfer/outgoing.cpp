@@ -42,13 +42,16 @@ Outgoing::~Outgoing() {
   stop_holding();
 }
 
-void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
-                       std::unique_ptr<link::Sender> link, memory::Kind form, std::string link_name, std::string reason,
-                       std::span<const std::byte> answer) {
+std::optional<Error> Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
+                                       std::unique_ptr<link::Sender>& link, memory::Kind form, std::string link_name,
+                                       std::string reason, std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex());
+  link_ = std::move(link);  // it stays where the connection fails: the receiver may write to it
+  if (auto obstacle = link_->connect(wire, packed_data(form), answer)) {
+    link = std::move(link_);
+    return obstacle;
+  }
   take_match(plan, std::move(link_name), std::move(reason));
-  link_ = std::move(link);
-  link_->connect(wire, packed_data(form), answer);
   if (const auto stage = this->stage(form); stage || wire != plan) {
     StagedPuts::Owner& owner = *this;
     staged_ = std::make_unique<StagedPuts>(services_, owner, Pieces(plan, wire), stage);
@@ -60,6 +63,7 @@ void Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int3
   finish_match();
   // Other threads may complete partitions again, and need not wait for these bytes.
   for (const link::Range run : kept) submit(run);
+  return {};
 }
 
 void Outgoing::start() {
@@ -282,6 +286,10 @@ void Outgoing::withdraw() {
 
 void Outgoing::release_memory() {
   if (link_ != nullptr) link_->release_memory();
+}
+
+bool Outgoing::release_peer() {
+  return link_ == nullptr || link_->release_peer(kernels_are_done());
 }
 
 }  // namespace partita

@@ -151,7 +151,7 @@ class Request {
     endpoint.driver = receiving;
     receiver = std::get<std::unique_ptr<link::Receiver>>(
         link::make_device_receiver(context, endpoint, plan_, sender->offer()));
-    sender->connect(plan_, sent_.data(), receiver->answer());
+    EXPECT_FALSE(sender->connect(plan_, sent_.data(), receiver->answer()));
     const auto to = sender->device_route();
     host_flags_ = to->arrival_host;
     device_flags_ = to->arrival_device;
@@ -217,6 +217,22 @@ class DeviceAnnouncements : public GpuJob {
     return std::make_unique<Request>(world(), host_memory(), device_memory(), transports, receiving, first_epoch);
   }
 };
+
+/// What is put may be under way, and kernels may know the way, when the receiver has freed its request.
+TEST_F(DeviceAnnouncements, and_copies_end_before_the_buffer_of_a_peer_that_is_gone_is_let_go_of) {
+  const auto request = make(2);
+  request->open(1);
+  request->sender->put({0, 2}, 1);
+  EXPECT_FALSE(request->sender->release_peer(true));
+  request->gpu.let_all();
+  EXPECT_FALSE(request->sender->release_peer(false)) << "kernels have been told the way";
+  EXPECT_NE(request->sender->device_route()->remote, nullptr);
+  EXPECT_TRUE(request->sender->release_peer(true));
+  EXPECT_TRUE(request->sender->release_peer(true)) << "once more";
+  EXPECT_EQ(request->sender->device_route()->remote, nullptr);
+  request->receiver->open(2);
+  EXPECT_THROW(request->sender->put({0, 1}, 2), Error);
+}
 
 /// What a lane is asked for, behind a copy of bytes: a word, or one a flag, in each memory, and the lane's own;
 /// or copies of flags with a fence in front of each, for which numbers of the epoch may have to be brought.

@@ -182,7 +182,10 @@ void Pair::match_sender(int to) {
   sender = std::move(std::get<std::unique_ptr<link::Sender>>(made));
   send_bytes(message(true, sender->offer(), ""), to);
   const Message answer(receive_bytes(to));
-  if (answer.accepted) return sender->connect(plan_, buffer_->data(), answer.content);
+  if (answer.accepted) {
+    EXPECT_FALSE(sender->connect(plan_, buffer_->data(), answer.content));
+    return;
+  }
   refusal_ = answer.reason;
   sender.reset();
 }
@@ -215,7 +218,7 @@ void Pair::match_self() {
     return sender.reset();
   }
   receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(receiving));
-  sender->connect(plan_, buffer_->data(), receiver->answer());
+  EXPECT_FALSE(sender->connect(plan_, buffer_->data(), receiver->answer()));
 }
 
 void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {

@@ -69,6 +69,11 @@ void FakeGpu::free(std::byte* memory) {
   host_memory_.free_block(memory, found.mapped().size_bytes);
 }
 
+void FakeGpu::replace(const std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  allocations_.at(memory).id = ++allocated_;
+}
+
 void FakeGpu::free_block(int, std::byte* block, std::size_t) {
   free(block);
 }
@@ -127,7 +132,7 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
     return NotMappable{std::move(obstacle)};
   ++exports_;
   const Allocation& allocation = *allocation_of(address);
-  piece.buffer_id = allocation.id;
+  if (allocation.of_program) piece.buffer_id = allocation.id;
   piece.way = DevicePiece::Way::ipc;
   if (allocation.gpu == mapped || allocation.gpu == blocks_mapped || allocation.gpu == many_handles) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);
@@ -150,6 +155,21 @@ std::string FakeGpu::why_not_exported(const void* address, std::size_t size_byte
   return able ? "" : "cuIpcGetMemHandle fails: operation not supported";
 }
 
+/// As a driver, which maps an allocation of a process once, and no other one at the same place beside it. What the
+/// library allocates lies in slabs that are never freed.
+bool FakeGpu::is_occupied(int peer, const DevicePiece& piece) {
+  std::erase_if(imported_, [&](const auto& entry) {
+    return entry.second.use_count() == 1 && overlaps(*entry.second, peer, piece);
+  });
+  return std::ranges::any_of(imported_, [&](const auto& entry) { return overlaps(*entry.second, peer, piece); });
+}
+
+bool FakeGpu::overlaps(const Imported& imported, int peer, const DevicePiece& piece) {
+  return imported.peer == peer && imported.id != 0 && imported.id != piece.buffer_id &&
+         imported.address < piece.address + piece.size_bytes &&
+         piece.address < imported.address + imported.size_bytes;
+}
+
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int,
                                                                       memory::Closing closing) {
   ++imports_;
@@ -157,17 +177,22 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   if (closing == memory::Closing::all) is_occupied_ = false;
   if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true};
   const DevicePiece& piece = pieces.front();
-  const auto keep = [](std::byte*) {};
   switch (piece.way) {
     case DevicePiece::Way::same_process:
-      return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), keep);
+      return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), [](std::byte*) {});
     case DevicePiece::Way::file_descriptor: {
-      memory::HostAddress name{piece.segment, piece.offset_bytes, {}};
+      memory::HostAddress name{.segment = piece.segment, .offset_bytes = piece.offset_bytes};
       std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
       std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
       const std::lock_guard lock(mutex_);
+      if (piece.buffer_id != 0 && closing == memory::Closing::all && is_occupied(peer, piece)) {
+        ++refused_places_;
+        return NotMappable{"cuIpcOpenMemHandle fails: resource already mapped", true};
+      }
       std::shared_ptr<Imported>& imported = imported_[{memory, piece.buffer_id}];
-      if (imported == nullptr) imported = std::make_shared<Imported>();
+      if (imported == nullptr) {
+        imported = std::make_shared<Imported>(Imported{peer, piece.address, piece.buffer_id, 0});
+      }
       imported->size_bytes = std::max<std::size_t>(imported->size_bytes, piece.size_bytes);
       return std::shared_ptr<std::byte>(imported, memory);
     }

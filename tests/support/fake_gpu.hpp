@@ -39,6 +39,8 @@ class FakeGpu final : public memory::DeviceMemory {
 
   std::byte* allocate(Gpu gpu, std::size_t size_bytes) { return remember(gpu, true, size_bytes); }
   void free(std::byte* memory);
+  /// As if the program had freed this memory, and had got as much again at the same address.
+  void replace(const std::byte* memory);
   /// Copies from this byte on, and kernels that pack elements from there, wait until it is null again.
   void hold(const std::byte* from) { held_ = from; }
   /// All copies and packing kernels wait while `held` is true.
@@ -58,6 +60,8 @@ class FakeGpu final : public memory::DeviceMemory {
   /// The next block of the library's own that this thread allocates comes behind a call of `body`: what comes in the
   /// middle of its calls.
   static void before_next_block(std::function<void()> body);
+  /// How many imports were refused since other memory was mapped at the place.
+  std::uint64_t refused_places() const { return refused_places_; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What the driver or the system may fail in.
@@ -134,6 +138,9 @@ class FakeGpu final : public memory::DeviceMemory {
   };
 
   struct Imported {
+    int peer = -1;
+    std::uint64_t address = 0;  ///< in the peer's process
+    std::uint64_t id = 0;       ///< 0: of the library's own
     std::size_t size_bytes = 0;
   };
 
@@ -143,6 +150,9 @@ class FakeGpu final : public memory::DeviceMemory {
   const Allocation* allocation_of(const void* address);
   /// Whether it is a peer's memory.
   bool is_imported(const void* address);
+  /// Whether other memory that was `peer`'s at the place of `piece` is mapped still, and held by somebody.
+  bool is_occupied(int peer, const memory::DevicePiece& piece);
+  static bool overlaps(const Imported& imported, int peer, const memory::DevicePiece& piece);
 
   World& world_;
   memory::HostMemory& host_memory_;
@@ -166,6 +176,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<std::uint64_t> copies_left_{no_limit};
   std::atomic<std::uint64_t> copies_with_host_{0};
   std::atomic<std::uint64_t> launches_{0};
+  std::atomic<std::uint64_t> refused_places_{0};
 };
 
 /// Memory of such a GPU.

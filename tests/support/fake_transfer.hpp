@@ -129,6 +129,8 @@ struct Script {
   link::Capabilities can;
   bool sender_throws = false;   ///< when it is made
   bool connect_throws = false;  ///< at the sender, once the receiver has answered
+  bool is_obstructed = false;   ///< likewise: it cannot connect for now
+  bool holds_peer = false;      ///< as long as it is, the sender does not let go of the receiver's memory
   bool start_throws = false;    ///< when an epoch starts at the sender
   bool open_throws = false;     ///< likewise at the receiver
   bool put_throws = false;      ///< from now on
@@ -136,6 +138,8 @@ struct Script {
   std::atomic<int> puts{0};     ///< runs of transport partitions
   std::atomic<bool> sender_released{false};
   std::atomic<bool> receiver_released{false};
+  std::atomic<bool> peer_released{false};  ///< by the sender, ...
+  std::atomic<bool> peer_was_complete{false};
 };
 
 /// What the halves of one fake transfer share, as direct memory would.
@@ -149,12 +153,14 @@ class FakeSender final : public link::Sender {
  public:
   explicit FakeSender(Script& script) : script_(script) {}
   wire::Bytes offer() override { return {}; }
-  void connect(const link::Plan& plan, std::byte* data, std::span<const std::byte> answer) override {
+  std::optional<Error> connect(const link::Plan& plan, std::byte* data, std::span<const std::byte> answer) override {
     if (script_.connect_throws) throw Error(ErrorClass::other, "the fake link cannot connect");
+    if (script_.is_obstructed) return Error(ErrorClass::other, "memory of the fake link is in the way");
     wire::Reader reader(answer);
     wire_ = reinterpret_cast<FakeWire*>(reader.get<std::uint64_t>());
     plan_ = plan;
     data_ = data;
+    return {};
   }
   void start(Epoch) override {
     if (script_.start_throws) throw Error(ErrorClass::other, "the fake link cannot start an epoch");
@@ -176,6 +182,12 @@ class FakeSender final : public link::Sender {
   void release_memory() override {
     released_ = true;
     script_.sender_released = true;
+  }
+  bool release_peer(bool complete) override {
+    if (script_.holds_peer) return false;
+    script_.peer_released = true;
+    script_.peer_was_complete = complete;
+    return true;
   }
 
  private:

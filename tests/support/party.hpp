@@ -22,12 +22,15 @@ class Party final : public Half::User {
   void opened_epoch() noexcept override { ++opened; }
   std::string explain() const override { return "A test's half"; }
 
+  bool kernels_may_store() const override { return kernels_store; }
+
   void start() { half.start(); }
 
   std::vector<std::byte> buffer;
   Kind half;
   int matches = 0;
   int opened = 0;  ///< epochs, on the link
+  bool kernels_store = false;
 
  private:
   HalfTerms with_data(HalfTerms terms) {

@@ -108,6 +108,11 @@ memory::ReceiverWords* stream_words(std::byte* device_words, const ArrivalFlags&
   return reinterpret_cast<memory::ReceiverWords*>(device_words + flags.bytes());
 }
 
+Error peer_is_gone(const Endpoint& endpoint) {
+  return Error(ErrorClass::request, "the receiver has freed its request (rank {}), and nothing reaches its buffer",
+               endpoint.peer);
+}
+
 class DeviceSender final : public Sender {
  public:
   DeviceSender(const Context& context, const Endpoint& endpoint, const DeviceBlock& probe)
@@ -138,7 +143,7 @@ class DeviceSender final : public Sender {
     return offer.pack();
   }
 
-  void connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
+  std::optional<Error> connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
     const auto answer = Answer::unpack(message);
     plan_ = plan;
     flags_ = ArrivalFlags(endpoint_.driver, plan);
@@ -148,8 +153,10 @@ class DeviceSender final : public Sender {
     auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
                                   endpoint_.device, flags_.bytes());
     if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
-      throw Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
+      Error error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
                   endpoint_.peer, endpoint_.device, not_mappable->reason);
+      if (not_mappable->is_occupied) return error;
+      throw error;
     }
     theirs_ = std::get<PeerWindow>(mapped);
     // The segments with the words become the GPU's here: that takes longer than a mark may.
@@ -161,6 +168,7 @@ class DeviceSender final : public Sender {
         source = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
       }
     }
+    return {};
   }
 
   // Pairs with the kernel's load of the promise: MPIX_Pready knows by it that the host has started the epoch.
@@ -174,6 +182,7 @@ class DeviceSender final : public Sender {
 
   void put(Range run, Epoch epoch) override {
     const std::lock_guard lock(put_mutex_);
+    if (peer_released_) throw peer_is_gone(endpoint_);
     if (epoch != put_epoch_) {
       put_epoch_ = epoch;
       put_count_ = 0;
@@ -191,8 +200,7 @@ class DeviceSender final : public Sender {
   }
 
   bool finished() override {
-    if (std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane || lane->finished(); }))
-      return true;
+    if (all_copied()) return true;
     // A copy that failed never says that it is done; the queue does, but takes a microsecond to ask.
     if (++looks_ % looks_each_failure_ == 0) {
       for (const auto& lane : lanes_) {
@@ -209,7 +217,17 @@ class DeviceSender final : public Sender {
 
   void give_up(Epoch) override { drain(); }
 
+  bool release_peer(bool complete) override {
+    const std::unique_lock lock(put_mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || (routed_ && !complete) || !all_copied()) return false;
+    peer_released_ = true;
+    theirs_.let_go_of_buffer();
+    return true;
+  }
+
   std::optional<DeviceSendRoute> device_route() override {
+    const std::lock_guard lock(put_mutex_);
+    routed_ = true;
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;
     DeviceSendRoute route;
     route.packets = packets_;
@@ -228,6 +246,10 @@ class DeviceSender final : public Sender {
 
  private:
   static constexpr unsigned looks_each_failure_ = 4096;
+
+  bool all_copied() const {
+    return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane || lane->finished(); });
+  }
 
   /// Until nothing reads the program's memory any more.
   void drain() noexcept {
@@ -323,7 +345,9 @@ class DeviceSender final : public Sender {
   Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
   HostBlock done_;               ///< two words a lane
   std::array<std::unique_ptr<FlagSource>, copy_lanes> flag_sources_;  ///< of each lane, where runs may be long
-  std::mutex put_mutex_;                                              ///< of the next five, while several threads put
+  std::mutex put_mutex_;                                              ///< of the next seven, while several threads put
+  bool routed_ = false;                                               ///< kernels know where the peer's buffer lies
+  bool peer_released_ = false;                                        ///< and nothing of that is mapped here
   Epoch put_epoch_ = no_epoch;  ///< the newest one of which something was put, ...
   std::int64_t put_count_ = 0;  ///< ... and how many transport partitions
   std::size_t turn_ = 0;
@@ -372,7 +396,16 @@ class DeviceReceiver final : public Receiver {
 
   const std::byte* landing(Epoch) const override { return endpoint_.data; }
 
+  bool release_peer(bool complete) override {
+    const std::unique_lock lock(route_mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || (routed_ && !complete)) return false;
+    sender_.let_go_of_buffer();
+    return true;
+  }
+
   std::optional<DeviceRecvRoute> device_route() override {
+    const std::lock_guard lock(route_mutex_);
+    routed_ = true;
     const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;
     DeviceRecvRoute route;
     route.arrival_device = reinterpret_cast<const Epoch*>(own_.device_words());
@@ -413,6 +446,8 @@ class DeviceReceiver final : public Receiver {
   Driver sender_driver_;
   bool packets_;
   std::optional<DeviceExport> buffer_;
+  std::mutex route_mutex_;  ///< of the next two
+  bool routed_ = false;     ///< streams know where the sender's buffer lies
   PeerWindow sender_;
   Window own_;  ///< the flags, in GPU memory followed by the slots
 };

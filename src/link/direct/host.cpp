@@ -40,13 +40,14 @@ wire::Bytes HostSender::offer() {
   return offer.pack();
 }
 
-void HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::optional<Error> HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
   const auto answer = Answer::unpack(message);
   may_be_ahead_ = answer.way == Way::slots;
   if (answer.fetches && endpoint_.held_partitions == plan.send_partitions()) {
     board_ = board_behind(words(), endpoint_.held_partitions);
   }
   puts_ = make_puts(plan, data, answer);
+  return {};
 }
 
 std::unique_ptr<Puts> HostSender::make_puts(const Plan& plan, const std::byte* data, const Answer& answer) {

@@ -4,7 +4,7 @@
 
 namespace partita::link::mpi {
 
-void MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::optional<Error> MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
   const Answer answer = Answer::unpack(message, plan.transport_partitions(), world_.tag_upper_bound());
   blocks_ = Blocks(plan, answer.blocks);
   data_ = data;
@@ -22,6 +22,7 @@ void MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::
   if (blocks_.may_go_in_parts()) {
     left_ = std::vector<std::atomic<std::int32_t>>(static_cast<std::size_t>(blocks_.count()));
   }
+  return {};
 }
 
 void MpiSender::start(Epoch) {

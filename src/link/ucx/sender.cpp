@@ -86,7 +86,7 @@ wire::Bytes UcxSender::offer() {
   return offer.pack();
 }
 
-void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
+std::optional<Error> UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
   const Answer answer = Answer::unpack(answer_bytes);
   Worker& worker = process_->worker;
   Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);
@@ -103,9 +103,10 @@ void UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::
   const Worker::Hold hold(worker);
   state_->peer = &peer;
   state_->connected = true;
-  if (state_->early_epoch == no_epoch) return;
+  if (state_->early_epoch == no_epoch) return {};
   if (state_->early_key.empty()) throw Error(ErrorClass::no_mem, "out of memory");
   state_->take_key(state_->early_epoch, state_->early_key);
+  return {};
 }
 
 /// Nothing is under way between two epochs.

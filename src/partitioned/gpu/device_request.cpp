@@ -29,7 +29,7 @@ const Partita_Prequest& DeviceRequest::make() {
   const PrequestTerms terms = owner_.prequest_terms();
   const bool joins = owner_.active() && !device_driven();  // an epoch that the host has opened
   const Epoch before = joins ? owner_.epoch() - 1 : owner_.epoch();
-  side_ = std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before);
+  change_side(std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before));
   life_.store(side_->view().life, std::memory_order_relaxed);
   if (joins) {
     side_->start(owner_.epoch());
@@ -111,8 +111,26 @@ void DeviceRequest::release() {
   if (told_ready_ != no_epoch) services_.ready_notes.drain(owner_.place().device);
   told_ready_ = no_epoch;
   is_own_ = false;
-  side_.reset();
+  if (exists()) change_side(nullptr);
   to_nobody_.reset();
+}
+
+void DeviceRequest::change_side(std::unique_ptr<DeviceSide> side) {
+  const std::lock_guard lock(side_mutex_);
+  side_.swap(side);
+}
+
+/// In the epoch that was opened last they do until they have marked all of it. A mark behind that stores nothing: it
+/// belongs to the next epoch, which the peer has not opened.
+bool DeviceRequest::kernels_may_store() const {
+  const std::lock_guard lock(side_mutex_);
+  if (!exists()) return false;
+  if (!device_driven()) return owner_.active() && !side_->completed(owner_.epoch());
+  try {
+    return !side_->last_epoch().is_over;
+  } catch (const Error&) {
+    return true;  // the GPU works no longer
+  }
 }
 
 void DeviceRequest::enter_epoch() noexcept {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -102,6 +103,10 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   /// Whether nobody was told yet that kernels, or what they wait for, have failed.
   bool has_news() const;
 
+  /// Of a send whose peer has freed its request when all of its epochs were complete: whether kernels may store into
+  /// the peer's memory. Any thread.
+  bool kernels_may_store() const;
+
   /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.
   void enter_epoch() noexcept;
   /// The host has seen that the receiver may be sent the open epoch: kernels that have not marked yet need not look.
@@ -125,9 +130,11 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   void end_service();
   void fail_in_step() noexcept;
   void release();
+  void change_side(std::unique_ptr<DeviceSide> side);
 
   const RequestServices& services_;
   Owner& owner_;
+  mutable std::mutex side_mutex_;                      ///< of changes of the next, and of looks by other threads
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
   std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that

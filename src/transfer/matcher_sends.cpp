@@ -1,0 +1,199 @@
+// The Matcher's part for sends: offers, and connections once they are answered.
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "core/current_error.hpp"
+#include "core/insist.hpp"
+#include "transfer/matcher.hpp"
+
+namespace partita {
+namespace {
+
+/// So long a send waits for what stands in the way of its connection to go, unless half of PARTITA_TIMEOUT is shorter,
+/// ...
+constexpr std::chrono::seconds longest_obstacle(5);
+/// ... and so often it is tried: each try calls the driver.
+constexpr std::chrono::milliseconds between_tries(1);
+
+}  // namespace
+
+void Matcher::post_offer(Outgoing& half) {
+  Unconnected& unanswered = unconnected_[half.id];
+  unanswered.half = &half;
+  unanswered.offer = {half.key, half.id, half.shape(), {}, half.terms().purpose, half.terms().enclosed};
+  if (!half.is_empty()) offer_links(unanswered, half);
+  mail_.post(half.peer(), write(unanswered.offer));
+  services_.progress.want();  // until the answer
+}
+
+void Matcher::offer_links(Unconnected& unanswered, const Outgoing& half) {
+  const std::string& wish = half.terms().link;
+  for (const auto& link : services_.links) {
+    for (const link::Endpoint& endpoint : half.endpoints()) {
+      if (!memory::is_host(endpoint.kind) && !link->capabilities().moves(endpoint.kind, endpoint.kind)) continue;
+      LinkOffer& offered = unanswered.offer.links.emplace_back(
+          LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});
+      if (wish != "auto" && wish != link->name()) {
+        offered.reason = fmt::format("link {} is demanded", wish);
+      } else if (wish == "auto" && link->capabilities().costly_to_start && !unanswered.opened.empty()) {
+        offered.availability = Availability::held_back;
+      } else {
+        unanswered.open(offered, *link, endpoint);
+      }
+    }
+  }
+}
+
+/// Whether send `sender_id` waits for an answer of rank `receiver`.
+bool Matcher::awaits_answer(std::uint64_t sender_id, int receiver) {
+  const auto found = unconnected_.find(sender_id);
+  return found != unconnected_.end() && !found->second.answered && is_between(sender_id, Side::send, receiver);
+}
+
+void Matcher::take_ask(int from, const Ask& ask) {
+  const std::uint64_t sender_id = ask.sender_id;
+  const std::string& wanted = ask.link;
+
+  const std::lock_guard lock(mutex_);
+  if (!awaits_answer(sender_id, from)) {
+    throw wire::malformed("of rank {} asks for link {} for send {}, which waits for no answer of it", from, wanted,
+                          sender_id);
+  }
+  Unconnected& unanswered = unconnected_.at(sender_id);
+  try {
+    open_wanted(unanswered, sender_id, wanted);
+    mail_.post(from, write(unanswered.offer));
+  } catch (const std::bad_alloc&) {
+    // Then both sides say so.
+    for (LinkOffer& offered : unanswered.offer.links) {
+      offered.availability = Availability::refused;
+      offered.bytes.clear();
+      offered.reason = "out of memory";
+    }
+    insist([&] { mail_.post(from, write(unanswered.offer)); });
+  }
+}
+
+/// Starts `wanted` for the send of `unanswered`.
+void Matcher::open_wanted(Unconnected& unanswered, std::uint64_t sender_id, const std::string& wanted) {
+  for (LinkOffer& offered : unanswered.offer.links) {
+    if (offered.link != wanted) continue;
+    if (retired_.contains(sender_id)) {
+      offered = {wanted, offered.kind, Availability::refused, {}, "the sender has freed its request"};
+      continue;
+    }
+    for (const auto& link : services_.links) {
+      for (const link::Endpoint& endpoint : unanswered.half->endpoints()) {
+        if (link->name() == wanted && endpoint.kind == offered.kind) unanswered.open(offered, *link, endpoint);
+      }
+    }
+  }
+}
+
+void Matcher::take_answer(int from, Answer answer, const Error* unread) {
+  const std::uint64_t sender_id = answer.sender_id;
+
+  const std::lock_guard lock(mutex_);
+  if (!awaits_answer(sender_id, from)) {
+    throw wire::malformed("of rank {} answers send {}, which waits for no answer of it", from, sender_id);
+  }
+  services_.progress.unwant();
+  Unconnected& answered = unconnected_.at(sender_id);
+  answered.answered = true;
+  Outgoing* const half = answered.half;
+  if (answer.receiver_id == 0) {
+    unconnected_.erase(sender_id);
+    insist([&] {
+      half->fail(unread != nullptr ? *unread : Error(answer.verdict.error_class, "{}", answer.verdict.sentence));
+    });
+    retired_.erase(sender_id);
+    return;
+  }
+  if (half->is_empty()) {
+    unconnected_.erase(sender_id);
+    half->match_empty();
+    retired_.erase(sender_id);
+    return;
+  }
+  if (retired_.contains(sender_id)) {
+    // Freed before it was matched: the link's half stays until the receiver says bye.
+    insist([&] { retire_unmatched(*half, answer.receiver_id); });
+    return;
+  }
+  half->peer_id = answer.receiver_id;
+  if (const auto obstacle = connect(answered, answer, unread)) {
+    insist([&] { connect_later(answered, answer, *obstacle); });
+  }
+}
+
+/// Connects a send, or fails it on both sides. Gives what stands in the way if that may go.
+std::optional<Error> Matcher::connect(Unconnected& answered, const Answer& answer, const Error* unread) {
+  Outgoing& half = *answered.half;
+  try {
+    if (unread != nullptr) throw Error(*unread);
+    if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", half.peer());
+    if (auto obstacle = answered.connect(answer)) return obstacle;
+    link_report_.matched(true, half.peer(), half.link_name(), half.link_reason());
+    half.send_last_word();  // it may have given up before
+  } catch (const std::exception&) {
+    half.fail_on_both_sides("could not connect", current_error());
+  }
+  unconnected_.erase(half.id);
+  return {};
+}
+
+void Matcher::connect_later(Unconnected& answered, const Answer& answer, const Error& obstacle) {
+  Clock::duration limit = longest_obstacle;
+  if (const double timeout_s = services_.settings.timeout_s; timeout_s > 0) {
+    // The waits for the match shall end with the reason.
+    limit = std::min(limit, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s / 2)));
+  }
+  obstructed_.reserve(obstructed_.size() + 1);
+  answered.obstacle.emplace(Unconnected::Obstacle{answer, obstacle, Clock::now() + limit});
+  obstructed_.push_back(answered.half->id);
+  services_.progress.activate(*this);
+}
+
+/// Tries once more to connect the sends that have an obstacle: other halves may have let go of what it is meanwhile.
+ActiveStep::Outcome Matcher::step() noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (!obstructed_.empty() && now < next_try_) return Outcome::waiting;
+  next_try_ = now + between_tries;
+  release_peers();
+  for (std::size_t i = 0; i < obstructed_.size();) {  // one that is connected may add others
+    const std::uint64_t id = obstructed_[i];
+    if (is_obstructed(id)) {
+      ++i;
+    } else {
+      std::erase(obstructed_, id);
+    }
+  }
+  return obstructed_.empty() ? Outcome::idle : Outcome::waiting;
+}
+
+/// Whether it still is, after one more try.
+bool Matcher::is_obstructed(std::uint64_t sender_id) {
+  const auto found = unconnected_.find(sender_id);
+  if (found == unconnected_.end()) return false;  // the receiver has freed its request
+  Unconnected& answered = found->second;
+  if (retired_.contains(sender_id)) {  // the program has
+    answered.obstacle.reset();
+    return false;
+  }
+  const auto obstacle = connect(answered, answered.obstacle->answer);
+  if (!obstacle) return false;
+  if (Clock::now() < answered.obstacle->give_up) return true;
+  answered.obstacle.reset();  // the rest stays until the receiver says bye
+  answered.half->fail_on_both_sides("could not connect", *obstacle);
+  return false;
+}
+
+/// Halves whose peers have freed their requests let go of what they hold of those, if they can by now.
+void Matcher::release_peers() {
+  std::erase_if(holding_, [this](std::uint64_t id) { return find(id)->release_peer(); });
+}
+
+}  // namespace partita
