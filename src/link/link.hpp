@@ -97,7 +97,8 @@ class Sender {
   /// the receiver would have read of it must not arrive. Of links whose receivers read there.
   virtual void give_up(Epoch) {}
   /// The program has freed its request. This half may stay until the peer is done, too; the program's memory may be
-  /// gone or be other memory from here on, so nothing of it stays registered. Called once, with no epoch open.
+  /// gone or be other memory from here on, so nothing of it stays registered, nor anything of the peer's. Called once,
+  /// with no epoch open.
   virtual void release_memory() {}
   /// The peer has freed its request: this half lets go of what it has mapped of the peer's buffer, whose place other
   /// memory may take. Nothing can be put any more then. `complete`: whether no kernel that knows the way there takes it

@@ -234,6 +234,15 @@ TEST_F(DeviceAnnouncements, and_copies_end_before_the_buffer_of_a_peer_that_is_g
   EXPECT_THROW(request->sender->put({0, 1}, 2), Error);
 }
 
+TEST_F(DeviceAnnouncements, and_the_buffer_of_the_peer_is_let_go_of_with_the_own_one) {
+  const auto request = make(2);
+  request->open(1);
+  request->sender->put({0, 2}, 1);
+  request->gpu.let_all();
+  request->sender->release_memory();
+  EXPECT_EQ(request->sender->device_route()->remote, nullptr);
+}
+
 /// What a lane is asked for, behind a copy of bytes: a word, or one a flag, in each memory, and the lane's own;
 /// or copies of flags with a fence in front of each, for which numbers of the epoch may have to be brought.
 constexpr const char* const one_flag = "cwww";

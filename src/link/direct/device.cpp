@@ -217,6 +217,8 @@ class DeviceSender final : public Sender {
 
   void give_up(Epoch) override { drain(); }
 
+  /// Nothing is put any more, so that the peer's buffer is not needed either.
+  void release_memory() override { release_peer(true); }
   bool release_peer(bool complete) override {
     const std::unique_lock lock(put_mutex_, std::try_to_lock);
     if (!lock.owns_lock() || (routed_ && !complete) || !all_copied()) return false;
@@ -396,6 +398,7 @@ class DeviceReceiver final : public Receiver {
 
   const std::byte* landing(Epoch) const override { return endpoint_.data; }
 
+  void release_memory() override { release_peer(true); }
   bool release_peer(bool complete) override {
     const std::unique_lock lock(route_mutex_, std::try_to_lock);
     if (!lock.owns_lock() || (routed_ && !complete)) return false;
