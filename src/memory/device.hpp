@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <variant>
@@ -44,6 +45,17 @@ enum class Closing {
 /// before: a program chooses its GPU first. Throws Error where CUDA fails. Any thread may call.
 class DeviceMemory {
  public:
+  /// Who holds results of import() that are not in use, so that they are there when they are needed again.
+  class Keeper {
+   public:
+    /// Those of memory that `peer` has had where `piece` lies now are in the way of another import. Any thread; may
+    /// not import, nor add or remove keepers.
+    virtual void let_go_of(int peer, const DevicePiece& piece) = 0;
+
+   protected:
+    ~Keeper() = default;
+  };
+
   virtual ~DeviceMemory() = default;
 
   /// Whether this build knows of GPU memory at all.
@@ -75,6 +87,9 @@ class DeviceMemory {
 
   /// How much memory GPU `device` has, whoever uses it. 0 where this build has no CUDA. Throws Error.
   virtual std::uint64_t memory_bytes(int device) = 0;
+
+  void add(Keeper& keeper);
+  void remove(Keeper& keeper);
 
   /// A small piece of memory of GPU `device` that can be exported: flags, counters, packets. Aligned to 128 bytes,
   /// zeroed. Pooled: stays the library's after free_block. May allocate and run a memset: not behind a kernel that
@@ -112,6 +127,24 @@ class DeviceMemory {
   /// Calls `body` with no GPU current in this thread: for libraries that page-lock the host memory that they are given
   /// where the thread has one.
   virtual void without_gpu(const std::function<void()>& body) { body(); }
+
+ protected:
+  /// What `import` gives. Where what the peer has freed is in the way, and may be closed, once more behind all keepers'
+  /// let_go_of().
+  template <class Import>
+  auto import_past_keepers(int peer, const DeviceExport& memory, Closing closing, Import import) {
+    auto imported = import();
+    const auto* const not_mappable = std::get_if<NotMappable>(&imported);
+    if (not_mappable == nullptr || !not_mappable->is_occupied || closing != Closing::all) return imported;
+    if (!keepers_let_go_of(peer, memory)) return imported;
+    return import();
+  }
+
+ private:
+  bool keepers_let_go_of(int peer, const DeviceExport& memory);
+
+  std::mutex keepers_mutex_;
+  std::vector<Keeper*> keepers_;
 };
 
 /// Text for `partita info`: the GPUs of this process, what of Partita's needs each has, and which of them reach one

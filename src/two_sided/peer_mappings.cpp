@@ -31,6 +31,11 @@ std::uint64_t in_mebibytes(std::uint64_t bytes) {
 
 }  // namespace
 
+PeerMappings::Key PeerMappings::key_of(int peer, const memory::DevicePiece& piece, int device) {
+  return {static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device), piece.address - piece.offset_bytes,
+          piece.allocation_bytes, piece.buffer_id};
+}
+
 void PeerMappings::begin_call() {
   const std::lock_guard lock(mutex_);
   ++calls_;
@@ -46,8 +51,7 @@ void PeerMappings::begin_call() {
 std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(int peer,
                                                                                 const memory::DevicePiece& piece,
                                                                                 int device) {
-  const Key key{static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device),
-                piece.address - piece.offset_bytes, piece.allocation_bytes, piece.buffer_id};
+  const Key key = key_of(peer, piece, device);
   const std::lock_guard lock(mutex_);
   Mapping& mapping = mappings_[key];
   const auto held = mapping.memory.lock();  // so nobody closes it meanwhile
@@ -104,11 +108,16 @@ std::string PeerMappings::why_no_room(const Key& key) {
                      in_mebibytes(mapped_bytes(key[of_peer])), in_mebibytes(bytes_of(key)), in_mebibytes(most_bytes));
 }
 
-/// It stays mapped until somebody closes it.
+/// For whichever GPU. It stays mapped until somebody closes it.
 void PeerMappings::let_go_of_memory_at(const Key& place) {
   for (auto& [key, mapping] : mappings_) {
     if (overlap(key, place)) mapping.kept = nullptr;
   }
+}
+
+void PeerMappings::let_go_of(int peer, const memory::DevicePiece& piece) {
+  const std::lock_guard lock(mutex_);
+  let_go_of_memory_at(key_of(peer, piece, 0));
 }
 
 }  // namespace partita

@@ -22,9 +22,14 @@ namespace partita {
 /// uses any more is closed where the driver does not wait for kernels to do so: in the middle of a program's work they
 /// may wait for this process. The rest waits for close_unused(), or for requests that end, and can be used again
 /// meanwhile. Any thread.
-class PeerMappings {
+class PeerMappings final : private memory::DeviceMemory::Keeper {
  public:
-  explicit PeerMappings(memory::DeviceMemory& device_memory) : device_memory_(device_memory) {}
+  explicit PeerMappings(memory::DeviceMemory& device_memory) : device_memory_(device_memory) {
+    device_memory_.add(*this);
+  }
+  ~PeerMappings() { device_memory_.remove(*this); }
+  PeerMappings(const PeerMappings&) = delete;
+  PeerMappings& operator=(const PeerMappings&) = delete;
 
   /// So much of one peer's memory is mapped at most, by whole allocations; and no more than this part of what the GPU
   /// has that maps it, as GPUs of one node are of a size.
@@ -66,9 +71,11 @@ class PeerMappings {
     std::shared_ptr<std::byte> kept;  ///< null: it may be closed
     std::uint64_t last_call = 0;
   };
+  static Key key_of(int peer, const memory::DevicePiece& piece, int device);
   std::uint64_t mapped_bytes(std::uint64_t peer) const;
   /// Empty where a mapping of that would stay within the bound.
   std::string why_no_room(const Key& key);
+  void let_go_of(int peer, const memory::DevicePiece& piece) override;
   void let_go_of_memory_at(const Key& place);
 
   memory::DeviceMemory& device_memory_;

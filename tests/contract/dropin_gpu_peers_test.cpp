@@ -2,6 +2,7 @@
 // and that all ranks take the same way whatever each of them has. On the fake GPU.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/partita.h>
 
 #include <algorithm>
 #include <functional>
@@ -80,6 +81,23 @@ TEST(DropinGpuPeers, alltoall) {
     EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, from.data(), many, MPI_INT, MPI_COMM_WORLD));
   });
   EXPECT_EQ(from.get(), expected);
+}
+
+/// Mappings of calls that have ended are kept for the next ones, but not where one is in the way of a request's.
+TEST(DropinGpuPeers, keep_no_place_from_a_request) {
+  PlacedInts from(Memory::gpu, Ints(at(many * ranks()), rank()));
+  PlacedInts to(Memory::gpu, Ints(at(many * ranks()), untouched));
+  expect_way(Way::peers,
+             [&] { EXPECT_OK(MPI_Alltoall(from.data(), many, MPI_INT, to.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+  FakeGpu::instance().replace(reinterpret_cast<const std::byte*>(to.data()));
+  Partita_Request requests[2];
+  ASSERT_OK(Partita_Psend_init(from.data(), 1, many, MPI_INT, right(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
+  ASSERT_OK(Partita_Precv_init(to.data(), 1, many, MPI_INT, left(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+  ASSERT_OK(Partita_Startall(2, requests));
+  ASSERT_OK(Partita_Pready(0, requests[0]));
+  ASSERT_OK(Partita_Waitall(2, requests, MPI_STATUSES_IGNORE));
+  EXPECT_EQ(to.get().front(), left());
+  for (Partita_Request& request : requests) EXPECT_OK(Partita_Request_free(&request));
 }
 
 /// What is swapped in several pieces, and the last is a small one.

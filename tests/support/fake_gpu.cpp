@@ -166,8 +166,7 @@ bool FakeGpu::is_occupied(int peer, const DevicePiece& piece) {
 
 bool FakeGpu::overlaps(const Imported& imported, int peer, const DevicePiece& piece) {
   return imported.peer == peer && imported.id != 0 && imported.id != piece.buffer_id &&
-         imported.address < piece.address + piece.size_bytes &&
-         piece.address < imported.address + imported.size_bytes;
+         imported.address < piece.address + piece.size_bytes && piece.address < imported.address + imported.size_bytes;
 }
 
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int,
@@ -176,6 +175,11 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   may_fail(Step::import);
   if (closing == memory::Closing::all) is_occupied_ = false;
   if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true};
+  return import_past_keepers(peer, pieces, closing, [&] { return map(peer, pieces, closing); });
+}
+
+std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::map(int peer, const DeviceExport& pieces,
+                                                                   memory::Closing closing) {
   const DevicePiece& piece = pieces.front();
   switch (piece.way) {
     case DevicePiece::Way::same_process:

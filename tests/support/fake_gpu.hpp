@@ -145,6 +145,8 @@ class FakeGpu final : public memory::DeviceMemory {
   };
 
   void may_fail(Step step);
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DeviceExport& pieces,
+                                                                    memory::Closing closing);
   std::byte* remember(int gpu, bool of_program, std::size_t size_bytes);
   /// Null for host memory.
   const Allocation* allocation_of(const void* address);
