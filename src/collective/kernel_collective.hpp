@@ -58,7 +58,7 @@ class KernelCollective final : public Operation,
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
   /// What they store into is the library's, which no other memory replaces.
-  bool kernels_may_store() const override { return true; }
+  bool kernels_may_use_peer() const override { return true; }
   int waits_for() const override;
   std::uint64_t how_far() const override;
 

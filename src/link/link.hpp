@@ -58,6 +58,13 @@ inline Target target_of(const Endpoint& receiver, int rank, bool in_gpu_memory) 
   return receiver.peer == rank || receiver.kind == memory::Kind::host_exported ? Target::mapped : Target::plain;
 }
 
+/// What stands in the way of a connection, and may go: memory that the peer has no more is mapped at the place of what
+/// it shows now.
+struct Obstacle {
+  Error error;          ///< with which a connection fails that waits no longer
+  std::uint64_t place;  ///< the peer's name of that place: what waits for one and the same waits together
+};
+
 /// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by
 /// several threads at once; everything else by one thread at a time. Nothing blocks.
 class Sender {
@@ -69,8 +76,8 @@ class Sender {
   /// The receiver chose this link: `answer` is what its Receiver::answer returned. The bytes are put from `data`, of
   /// the endpoint's kind and size. Gives what stands in the way where that may go: then nothing is connected, and the
   /// same call may succeed later.
-  [[nodiscard]] virtual std::optional<Error> connect(const Plan& plan, std::byte* data,
-                                                     std::span<const std::byte> answer) = 0;
+  [[nodiscard]] virtual std::optional<Obstacle> connect(const Plan& plan, std::byte* data,
+                                                        std::span<const std::byte> answer) = 0;
 
   /// Opens `epoch` on this side.
   virtual void start(Epoch epoch) = 0;
@@ -103,7 +110,7 @@ class Sender {
   /// The peer has freed its request: this half lets go of what it has mapped of the peer's buffer, whose place other
   /// memory may take. Nothing can be put any more then. `complete`: whether no kernel that knows the way there takes it
   /// any more. Returns whether nothing of the buffer is held; where some is, since it may be used still, it is called
-  /// again later. Any thread, beside puts. Does not block.
+  /// again later. Once connected; any thread, beside puts. Does not block.
   virtual bool release_peer([[maybe_unused]] bool complete) { return true; }
   /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
   virtual bool needs_progress() const { return false; }

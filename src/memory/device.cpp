@@ -12,13 +12,21 @@ void DeviceMemory::remove(Keeper& keeper) {
   std::erase(keepers_, &keeper);
 }
 
-/// Whether there are any.
-bool DeviceMemory::keepers_let_go_of(int peer, const DeviceExport& memory) {
+std::variant<std::shared_ptr<std::byte>, NotMappable> DeviceMemory::import(int peer, const DeviceExport& memory,
+                                                                           int device) {
+  auto imported = import(peer, memory, device, Closing::without_blocking);
+  const auto* const not_mappable = std::get_if<NotMappable>(&imported);
+  if (not_mappable == nullptr || !not_mappable->is_occupied) return imported;
+  keepers_let_go_of(peer, memory);
+  if (closing_() != Closing::all) return imported;
+  return import(peer, memory, device, Closing::all);
+}
+
+void DeviceMemory::keepers_let_go_of(int peer, const DeviceExport& memory) {
   const std::lock_guard lock(keepers_mutex_);
   for (Keeper* keeper : keepers_) {
     for (const DevicePiece& piece : memory) keeper->let_go_of(peer, piece);
   }
-  return !keepers_.empty();
 }
 
 }  // namespace partita::memory

@@ -33,7 +33,7 @@ struct NotMappable {
   bool is_occupied = false;
 };
 
-/// Which unused mappings of peers' memory are closed.
+/// Which unused mappings of peers' memory may be closed.
 enum class Closing {
   /// All. The driver closes a mapping of cudaMalloc memory once every running kernel of this process has ended, and
   /// lets no thread launch or copy until then: only while no kernel can be waiting for this process.
@@ -75,12 +75,13 @@ class DeviceMemory {
   virtual std::string why_not_exported(const void* address, std::size_t size_bytes) = 0;
   /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
   /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
-  /// mapping. Where an unused mapping is in the way it is closed, if it is one of `closing`.
+  /// mapping. Unused mappings that are in the way are closed, and no others, if they are of `closing`.
   virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                        Closing closing) = 0;
-  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device) {
-    return import(peer, memory, device, Closing::all);
-  }
+  /// Likewise. Where an unused mapping, or one of a Keeper's, is in the way it is closed if that may be now.
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device);
+  /// What may be closed at a time says `closing`: any thread, it does not block. Before any import; else that is all.
+  void set_closing(std::function<Closing()> closing) { closing_ = std::move(closing); }
 
   /// Takes, and closes, what `peer` has passed for memory that it named and this rank does not map. Throws Error.
   virtual void decline(int peer, const DeviceExport& memory) = 0;
@@ -128,21 +129,10 @@ class DeviceMemory {
   /// where the thread has one.
   virtual void without_gpu(const std::function<void()>& body) { body(); }
 
- protected:
-  /// What `import` gives. Where what the peer has freed is in the way, and may be closed, once more behind all keepers'
-  /// let_go_of().
-  template <class Import>
-  auto import_past_keepers(int peer, const DeviceExport& memory, Closing closing, Import import) {
-    auto imported = import();
-    const auto* const not_mappable = std::get_if<NotMappable>(&imported);
-    if (not_mappable == nullptr || !not_mappable->is_occupied || closing != Closing::all) return imported;
-    if (!keepers_let_go_of(peer, memory)) return imported;
-    return import();
-  }
-
  private:
-  bool keepers_let_go_of(int peer, const DeviceExport& memory);
+  void keepers_let_go_of(int peer, const DeviceExport& memory);
 
+  std::function<Closing()> closing_ = [] { return Closing::all; };
   std::mutex keepers_mutex_;
   std::vector<Keeper*> keepers_;
 };

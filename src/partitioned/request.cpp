@@ -161,7 +161,7 @@ PrequestTerms Request::prequest_terms() {
   const HalfTerms& terms = half_.terms();
   link::DeviceRoute route = device_route();
   // Behind that: a peer that has ended later is not let go of while kernels know the way to it.
-  if (active() && half_.is_lost()) throw half_.why_lost();
+  if (message_.is_sent() && active() && half_.is_lost()) throw half_.why_lost();
   return {.sides = sides(),
           .driver = terms.driver,
           .data = terms.data,

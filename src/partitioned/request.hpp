@@ -96,7 +96,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   void fail_alone(const Error& error) final { half_.fail(error); }
   bool failure_is_told() const final { return half_.failure_is_told(); }
 
-  bool kernels_may_store() const final { return message_.is_sent() && device_.kernels_may_store(); }
+  bool kernels_may_use_peer() const final { return message_.is_sent() && device_.kernels_may_use_peer(); }
   bool epoch_is_lost() const;
   std::optional<Epoch> end_epoch();
   Epoch first_lost_by_kernels() const;

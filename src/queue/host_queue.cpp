@@ -10,7 +10,7 @@ class HostQueue final : public Queue {
   explicit HostQueue(const QueueServices& services) : services_(services) {}
 
   void finish() override {}
-  bool is_under_way() const override { return false; }
+  bool may_be_under_way() const override { return false; }
   void give_up() noexcept override {}
   std::string explain() const override { return "All that is enqueued has run"; }
   int waits_for() const override { return -1; }

@@ -162,9 +162,10 @@ void Queues::free(const Queue& queue) {
   freed = std::move(live_.extract(&queue).mapped());
 }
 
-bool Queues::are_under_way() const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(live_, [](const auto& live) { return live.second->is_under_way(); });
+bool Queues::may_be_under_way() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  return std::ranges::any_of(live_, [](const auto& live) { return live.second->may_be_under_way(); });
 }
 
 void Queues::give_up_all() noexcept {

@@ -30,8 +30,9 @@ class Queue : public Waiting {
 
   /// Blocks until all that was enqueued has run. Throws Error where that takes too long.
   virtual void finish() = 0;
-  /// Whether something that was enqueued has not run. Any thread.
-  virtual bool is_under_way() const = 0;
+  /// Whether something that was enqueued may not have run: also where another thread is just at it. Any thread; does
+  /// not block.
+  virtual bool may_be_under_way() const = 0;
   /// The program ends: what has not run never will, and nothing uses the operations any more.
   virtual void give_up() noexcept = 0;
 
@@ -90,8 +91,8 @@ class Queues {
   /// Throws Error where `handle` is none of them.
   Queue& find(const void* handle) const;
   void free(const Queue& queue);
-  /// Whether a stream may stand at a wait that this process ends.
-  bool are_under_way() const;
+  /// Whether a stream may stand at a wait that this process ends. Does not block.
+  bool may_be_under_way() const;
   /// The program ends, and has not freed some.
   void give_up_all() noexcept;
 

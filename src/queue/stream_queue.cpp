@@ -46,7 +46,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   ~StreamQueue() override { requests_.progress.dismiss(*this); }
 
   void finish() override;
-  bool is_under_way() const override;
+  bool may_be_under_way() const override;
   void give_up() noexcept override;
   std::string explain() const override;
   int waits_for() const override { return -1; }
@@ -83,6 +83,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   void launch(const memory::MessageRun& together, std::span<Operation* const> operations, Lose lose);
   void see_waits_pass();
   std::size_t under_way() const;
+  bool is_under_way() const;
   bool runs_itself() const;
 
   bool keep(Operation& operation, std::int64_t first, std::int64_t last) override;
@@ -431,16 +432,21 @@ void StreamQueue::break_down(const Error& error) noexcept {
   requests_.progress.activate(*this);
 }
 
+bool StreamQueue::may_be_under_way() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock() || is_under_way();
+}
+
+/// Under the lock.
 bool StreamQueue::is_under_way() const {
-  const std::lock_guard lock(mutex_);
   return !tasks_.empty() || runs_.waits() > 0 ||
          !(broken_.load(std::memory_order_relaxed) || reached_.load() == asked_.load());
 }
 
 bool StreamQueue::idle() {
-  if (!is_under_way()) return true;
   {
     const std::lock_guard lock(mutex_);
+    if (!is_under_way()) return true;
     if (!tasks_.empty()) return false;  // the step looks after the GPU
   }
   // The stream was let go, and comes to the last place unless the GPU works no longer.

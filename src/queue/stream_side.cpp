@@ -37,9 +37,11 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const link::
   services.device_memory.copy(message_block_.address(), &message, sizeof message);
   // The sender's word begins so. Nobody stores this one before a start of this side.
   if (!sends()) services.device_memory.copy(&route.receiver->pushed, &message.state.epoch, sizeof(Epoch));
+  half.set_streams(this);
 }
 
 StreamSide::~StreamSide() {
+  half_.set_streams(nullptr);
   if (is_watched_) services_.device_watch.remove(*this);
   if (half_.failed() || half_.given_up()) release();
   try {
@@ -196,7 +198,28 @@ void StreamSide::give_up(const std::optional<Error>& cause) {
 void StreamSide::take_over_epochs() noexcept {
   if (is_watched_) services_.device_watch.remove(*this);
   is_watched_ = false;
-  half_.set_epoch(epoch_on_gpu());
+  try {
+    const Words last = read();
+    half_.set_epoch(last.state.epoch);
+    if (last.is_over() || half_.given_up() || half_.failed()) return;
+    half_.give_up();
+    half_.say(half_.epoch(), "gave its request up",
+              Error(ErrorClass::request, "it was freed before streams had moved the message of epoch {}. {}",
+                    half_.epoch(), name_));
+  } catch (const std::exception&) {
+    // The GPU works no longer: an older epoch does as well for the last word.
+  }
+}
+
+/// A receiver that has freed its request has told of each start of its own whose message did not come, so that the peer
+/// of the others starts no more: nothing moves but in an epoch that is open here. A ready send asks for no start.
+bool StreamSide::may_use_peer() const {
+  if (ready_ || under_way_.load() > 0) return true;
+  try {
+    return !read().is_over();
+  } catch (const std::exception&) {
+    return true;  // the GPU works no longer
+  }
 }
 
 /// Kernels that wait go on, for good. Any thread.

@@ -25,7 +25,7 @@ namespace partita {
 /// All epochs of the message go this way, those too that the host starts and awaits: then the streams are its own. Its
 /// half is matched, and opens no epoch on the link. Unless said otherwise a member is called by one thread at a time.
 /// Members throw Error.
-class StreamSide final : private ServedRequest {
+class StreamSide final : private ServedRequest, private Half::Streams {
  public:
   /// `name`: of the message, how sentences begin. `ready`: the receive is started before each start of the send.
   StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name, bool ready);
@@ -59,7 +59,8 @@ class StreamSide final : private ServedRequest {
 
   /// Whatever waits in a stream ends, and nothing begins any more; the peer hears of `cause`.
   void give_up(const std::optional<Error>& cause);
-  /// Streams have done all that they shall do: the half goes on behind the epochs that they have run.
+  /// Streams have done all that they shall do: the half goes on behind the epochs that they have run. The peer hears of
+  /// one that was not over.
   void take_over_epochs() noexcept;
   /// How far it has come; a sentence. Asks the GPU.
   std::string explain() const;
@@ -70,12 +71,17 @@ class StreamSide final : private ServedRequest {
     Epoch peer_started;  ///< the receiver; of a send
     Epoch peer_moved;    ///< pulled, of a send; pushed
     Epoch offered;       ///< of a receive
+
+    /// Of the epoch that was started last. The end is seen by this side's steps or, by a look of the program's kernels,
+    /// by nobody who notes it.
+    bool is_over() const { return state.over == state.epoch || peer_moved == state.epoch; }
   };
 
   /// The host does not see how far streams have come: whether there may be something to see.
   bool device_driven() const override { return is_captured_.load() || under_way_.load() > 0; }
   void watch_kernels(KernelFindings& findings) override;
   std::optional<Error> why_in_vain(KernelFindings& findings);
+  bool may_use_peer() const override;
 
   memory::MessageReport& report() const { return *reinterpret_cast<memory::MessageReport*>(host_block_.address()); }
   memory::StreamMessage* message() const { return reinterpret_cast<memory::StreamMessage*>(message_block_.address()); }

@@ -125,6 +125,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
     progress.add([&link = *link] { return link.progress(); });
   }
   progress.add([this] { return operations.free_what_lingered(); });
+  device_memory->set_closing([this] { return closing(); });
   link_report.started(settings, world);
   start_thread();
 }
@@ -172,7 +173,7 @@ void Runtime::let_go_of_peers_memory() {
 /// them, whose epochs the host does not see, and no stream may stand at a wait of a queue. These go with a later
 /// request.
 memory::Closing Runtime::closing() {
-  const bool nothing_waits = device_watch.idle() && !queues.are_under_way();
+  const bool nothing_waits = device_watch.idle() && !queues.may_be_under_way();
   return nothing_waits ? memory::Closing::all : memory::Closing::without_blocking;
 }
 

@@ -41,7 +41,14 @@ link::Endpoint Half::allocated(link::Endpoint endpoint) {
 
 /// Where nothing went wrong before, all epochs that the peer had opened are complete.
 bool Half::kernels_are_done() const {
-  return !ending.has_failed() && !failed() && !given_up() && !user_.kernels_may_store();
+  if (ending.has_failed() || failed() || given_up() || user_.kernels_may_use_peer()) return false;
+  const std::lock_guard lock(streams_mutex_);
+  return streams_ == nullptr || !streams_->may_use_peer();
+}
+
+void Half::set_streams(const Streams* streams) {
+  const std::lock_guard lock(streams_mutex_);
+  streams_ = streams;
 }
 
 std::optional<Stage> Half::stage(memory::Kind form) const {

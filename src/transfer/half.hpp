@@ -61,12 +61,22 @@ class Half {
     virtual void opened_epoch() noexcept = 0;
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
-    /// Whether kernels of the program may store into the peer's memory, though the peer has freed its request when all
-    /// of its epochs were complete. Any thread.
-    virtual bool kernels_may_store() const { return false; }
+    /// Whether kernels of the program may use the peer's buffer, though the peer has freed its request when all of its
+    /// epochs were complete. May ask the GPU. Any thread.
+    virtual bool kernels_may_use_peer() const { return false; }
 
    protected:
     ~User() = default;
+  };
+
+  /// What moves the half's messages beside it.
+  class Streams {
+   public:
+    /// As User::kernels_may_use_peer().
+    virtual bool may_use_peer() const = 0;
+
+   protected:
+    ~Streams() = default;
   };
 
   Half(const Services& services, User& user, HalfTerms terms)
@@ -109,7 +119,11 @@ class Half {
   /// The program has freed its request: its buffer may go before the half does.
   virtual void release_memory() = 0;
   /// The peer has freed its request: as the link's of that name, which says what may be held still. Any thread.
-  virtual bool release_peer() = 0;
+  virtual bool release_peer(bool complete) = 0;
+  /// Once the peer has freed its request: whether no kernel uses its buffer any more. May ask the GPU. Any thread.
+  bool kernels_are_done() const;
+  /// Streams that move the half's messages by themselves, from here on; null: they do so no more. Any thread.
+  void set_streams(const Streams* streams);
 
   /// Opens the next epoch: on the link too, if matched, else the match does that. Where it throws, no epoch is open,
   /// and the next start opens the same one.
@@ -177,8 +191,6 @@ class Half {
   virtual void open() = 0;
   /// As link::Endpoint's.
   virtual std::int32_t held_partitions() const { return 0; }
-  /// Once the peer has freed its request: whether no kernel uses its memory any more.
-  bool kernels_are_done() const;
   /// Memory for the packed bytes, in the GPU of the buffer. Throws Error.
   std::byte* allocate_packed_on_gpu();
   /// What is copied where the link serves memory of kind `form`; none where that is the packed bytes' own.
@@ -208,6 +220,9 @@ class Half {
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> told_{false};
   std::optional<Error> failure_;
+
+  mutable std::mutex streams_mutex_;  ///< of the next, also while they are asked
+  const Streams* streams_ = nullptr;
 };
 
 template <class Begin, class Open>

@@ -76,8 +76,4 @@ void Incoming::release_memory() {
   if (link_ != nullptr) link_->release_memory();
 }
 
-bool Incoming::release_peer() {
-  return link_ == nullptr || link_->release_peer(kernels_are_done());
-}
-
 }  // namespace partita

@@ -45,7 +45,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   void withdraw() override;
   void give_up_epoch() override { withdraw(); }
   void release_memory() override;
-  bool release_peer() override;
+  bool release_peer(bool complete) override { return link_ == nullptr || link_->release_peer(complete); }
 
  private:
   /// Promises the sender that the memory may be written in this epoch.

@@ -266,7 +266,7 @@ std::string Matcher::explain_unmatched(const Half& half) const {
     const auto found = unconnected_.find(half.id);
     if (found == unconnected_.end() || !found->second.obstacle) return text;
     return fmt::format("not connected yet to the receive that it has met: {}",
-                       found->second.obstacle->error.sentence());
+                       found->second.obstacle->found.error.sentence());
   }
   int offers = 0;
   for (const auto& [key, offer] : offers_) {
@@ -309,7 +309,7 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
   Half& half = *freed;
   const std::uint64_t id = half.id;
   live_.erase(id);
-  std::erase(holding_, id);
+  std::erase(holding_, &half);
   const auto offered = unconnected_.find(id);
   const bool unanswered = offered != unconnected_.end();
   half.release_memory();
@@ -345,7 +345,8 @@ void Matcher::take_bye(int from, const Bye& bye) {
     half->peer_freed = true;
     const bool was_obstructed = !unanswered.empty() && unanswered.mapped().obstacle;
     if (was_obstructed) insist([&] { half->fail(half->why_lost()); });
-    if (!half->release_peer()) insist([&] { holding_.push_back(id); });
+    // Whether kernels go there still only the GPU knows: it is asked once something else needs the place.
+    if (!half->release_peer(false)) insist([&] { holding_.push_back(half); });
   }
 }
 

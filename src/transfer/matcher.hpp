@@ -58,10 +58,12 @@ class Matcher : private ActiveStep {
   /// `unread`: why there is no more than the head of it, if so.
   void take_answer(int from, Answer answer, const Error* unread = nullptr);
   bool awaits_answer(std::uint64_t sender_id, int receiver);
-  std::optional<Error> connect(Unconnected& answered, const Answer& answer, const Error* unread = nullptr);
-  void connect_later(Unconnected& answered, const Answer& answer, const Error& obstacle);
+  std::optional<link::Obstacle> connect(Unconnected& answered, const Answer& answer, const Error* unread = nullptr);
+  void connect_later(Unconnected& answered, Answer answer, link::Obstacle obstacle);
   Outcome step() noexcept override;
-  bool is_obstructed(std::uint64_t sender_id);
+  bool try_again();
+  bool is_obstructed(std::size_t which) noexcept;
+  bool place_was_tried(std::size_t which) const;
   void release_peers();
   void open_wanted(Unconnected& unanswered, std::uint64_t sender_id, const std::string& wanted);
   bool take_drop(const Offer& offer);
@@ -98,8 +100,10 @@ class Matcher : private ActiveStep {
   std::map<MatchKey, Error> refused_;                                 ///< offers that there was no memory to keep
   std::unordered_map<std::uint64_t, Unconnected> unconnected_;        ///< sends, by their id
   std::vector<std::uint64_t> obstructed_;                             ///< those of them that have an obstacle
-  Clock::time_point next_try_{};                                      ///< to connect these
-  std::vector<std::uint64_t> holding_;  ///< halves that hold memory of peers which have freed their requests
+  Clock::time_point next_try_{};                                      ///< to connect these, ...
+  Clock::duration pause_{};                                           ///< ... and so long behind the last one
+  /// Halves that hold memory of peers which have freed their requests. Under the engine's lock.
+  std::vector<Half*> holding_;
 };
 
 }  // namespace partita

@@ -14,8 +14,9 @@ namespace {
 /// So long a send waits for what stands in the way of its connection to go, unless half of PARTITA_TIMEOUT is shorter,
 /// ...
 constexpr std::chrono::seconds longest_obstacle(5);
-/// ... and so often it is tried: each try calls the driver.
-constexpr std::chrono::milliseconds between_tries(1);
+/// ... and it is tried behind such pauses.
+constexpr std::chrono::milliseconds shortest_pause(1);
+constexpr std::chrono::milliseconds longest_pause(16);
 
 }  // namespace
 
@@ -123,13 +124,17 @@ void Matcher::take_answer(int from, Answer answer, const Error* unread) {
     return;
   }
   half->peer_id = answer.receiver_id;
-  if (const auto obstacle = connect(answered, answer, unread)) {
-    insist([&] { connect_later(answered, answer, *obstacle); });
+  auto obstacle = connect(answered, answer, unread);
+  if (!obstacle) return;
+  try {
+    connect_later(answered, std::move(answer), *obstacle);
+  } catch (const std::bad_alloc&) {
+    insist([&] { half->fail_on_both_sides("could not connect", obstacle->error); });
   }
 }
 
 /// Connects a send, or fails it on both sides. Gives what stands in the way if that may go.
-std::optional<Error> Matcher::connect(Unconnected& answered, const Answer& answer, const Error* unread) {
+std::optional<link::Obstacle> Matcher::connect(Unconnected& answered, const Answer& answer, const Error* unread) {
   Outgoing& half = *answered.half;
   try {
     if (unread != nullptr) throw Error(*unread);
@@ -138,44 +143,61 @@ std::optional<Error> Matcher::connect(Unconnected& answered, const Answer& answe
     link_report_.matched(true, half.peer(), half.link_name(), half.link_reason());
     half.send_last_word();  // it may have given up before
   } catch (const std::exception&) {
-    half.fail_on_both_sides("could not connect", current_error());
+    const Error error = current_error();
+    insist([&] { half.fail_on_both_sides("could not connect", error); });
   }
   unconnected_.erase(half.id);
   return {};
 }
 
-void Matcher::connect_later(Unconnected& answered, const Answer& answer, const Error& obstacle) {
+void Matcher::connect_later(Unconnected& answered, Answer answer, link::Obstacle obstacle) {
   Clock::duration limit = longest_obstacle;
   if (const double timeout_s = services_.settings.timeout_s; timeout_s > 0) {
     // The waits for the match shall end with the reason.
     limit = std::min(limit, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s / 2)));
   }
-  obstructed_.reserve(obstructed_.size() + 1);
-  answered.obstacle.emplace(Unconnected::Obstacle{answer, obstacle, Clock::now() + limit});
   obstructed_.push_back(answered.half->id);
+  answered.obstacle.emplace(Unconnected::Obstacle{std::move(answer), std::move(obstacle), Clock::now() + limit});
+  pause_ = shortest_pause;
+  next_try_ = Clock::now();
   services_.progress.activate(*this);
 }
 
-/// Tries once more to connect the sends that have an obstacle: other halves may have let go of what it is meanwhile.
+/// Tries once more to connect the sends that have an obstacle: other halves let go of what that may be first. The
+/// pauses between the rounds grow, since each calls the driver.
 ActiveStep::Outcome Matcher::step() noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  if (!obstructed_.empty() && now < next_try_) return Outcome::waiting;
-  next_try_ = now + between_tries;
+  {
+    const std::lock_guard lock(mutex_);
+    if (obstructed_.empty()) return Outcome::idle;
+    if (Clock::now() < next_try_) return Outcome::waiting;
+  }
   release_peers();
+  const std::lock_guard lock(mutex_);
+  const bool moved = try_again();
+  pause_ = moved ? shortest_pause : std::min<Clock::duration>(2 * pause_, longest_pause);
+  next_try_ = Clock::now() + pause_;
+  if (obstructed_.empty()) return Outcome::idle;
+  return moved ? Outcome::moved : Outcome::waiting;
+}
+
+/// Returns whether one of them waits no more.
+bool Matcher::try_again() {
+  bool moved = false;
   for (std::size_t i = 0; i < obstructed_.size();) {  // one that is connected may add others
     const std::uint64_t id = obstructed_[i];
-    if (is_obstructed(id)) {
+    if (is_obstructed(i)) {
       ++i;
     } else {
       std::erase(obstructed_, id);
+      moved = true;
     }
   }
-  return obstructed_.empty() ? Outcome::idle : Outcome::waiting;
+  return moved;
 }
 
-/// Whether it still is, after one more try.
-bool Matcher::is_obstructed(std::uint64_t sender_id) {
+/// Whether it still is, after one more try. All in front of it are.
+bool Matcher::is_obstructed(std::size_t which) noexcept {
+  const std::uint64_t sender_id = obstructed_[which];
   const auto found = unconnected_.find(sender_id);
   if (found == unconnected_.end()) return false;  // the receiver has freed its request
   Unconnected& answered = found->second;
@@ -183,17 +205,37 @@ bool Matcher::is_obstructed(std::uint64_t sender_id) {
     answered.obstacle.reset();
     return false;
   }
-  const auto obstacle = connect(answered, answered.obstacle->answer);
-  if (!obstacle) return false;
-  if (Clock::now() < answered.obstacle->give_up) return true;
+  try {
+    if (!place_was_tried(which)) {
+      auto obstacle = connect(answered, answered.obstacle->answer);
+      if (!obstacle) return false;
+      answered.obstacle->found = std::move(*obstacle);
+    }
+    if (Clock::now() < answered.obstacle->give_up) return true;
+    answered.half->fail_on_both_sides("could not connect", answered.obstacle->found.error);
+  } catch (const std::exception&) {
+    return true;  // there is no memory even to tell of it: the next round does
+  }
   answered.obstacle.reset();  // the rest stays until the receiver says bye
-  answered.half->fail_on_both_sides("could not connect", *obstacle);
   return false;
 }
 
-/// Halves whose peers have freed their requests let go of what they hold of those, if they can by now.
+/// Whether another one waits for the same place, in front of it.
+bool Matcher::place_was_tried(std::size_t which) const {
+  const auto of = [this](std::uint64_t id) -> const Unconnected& { return unconnected_.at(id); };
+  const Unconnected& mine = of(obstructed_[which]);
+  return std::any_of(obstructed_.begin(), obstructed_.begin() + static_cast<std::ptrdiff_t>(which),
+                     [&](std::uint64_t id) {
+                       const Unconnected& other = of(id);
+                       return other.half->peer() == mine.half->peer() && other.obstacle &&
+                              other.obstacle->found.place == mine.obstacle->found.place;
+                     });
+}
+
+/// Halves whose peers have freed their requests let go of what they hold of those, if they can by now. Not under the
+/// matcher's lock, as the GPU is asked; under the engine's no half goes meanwhile.
 void Matcher::release_peers() {
-  std::erase_if(holding_, [this](std::uint64_t id) { return find(id)->release_peer(); });
+  std::erase_if(holding_, [](Half* half) { return half->release_peer(half->kernels_are_done()); });
 }
 
 }  // namespace partita

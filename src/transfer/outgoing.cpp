@@ -42,9 +42,10 @@ Outgoing::~Outgoing() {
   stop_holding();
 }
 
-std::optional<Error> Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
-                                       std::unique_ptr<link::Sender>& link, memory::Kind form, std::string link_name,
-                                       std::string reason, std::span<const std::byte> answer) {
+std::optional<link::Obstacle> Outgoing::connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
+                                                std::unique_ptr<link::Sender>& link, memory::Kind form,
+                                                std::string link_name, std::string reason,
+                                                std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex());
   link_ = std::move(link);  // it stays where the connection fails: the receiver may write to it
   if (auto obstacle = link_->connect(wire, packed_data(form), answer)) {
@@ -286,10 +287,6 @@ void Outgoing::withdraw() {
 
 void Outgoing::release_memory() {
   if (link_ != nullptr) link_->release_memory();
-}
-
-bool Outgoing::release_peer() {
-  return link_ == nullptr || link_->release_peer(kernels_are_done());
 }
 
 }  // namespace partita

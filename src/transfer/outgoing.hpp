@@ -28,9 +28,9 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// has had no effect, and `link` is the caller's still. `transfers`: in how many runs the receiver wants what leaves
   /// together. `form`: the kind of the endpoint that `link` was made for. `wire`: what the link moves `plan` in, where
   /// one side is staged.
-  std::optional<Error> connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
-                               std::unique_ptr<link::Sender>& link, memory::Kind form, std::string link_name,
-                               std::string reason, std::span<const std::byte> answer);
+  std::optional<link::Obstacle> connect(const link::Plan& plan, const link::Plan& wire, std::int32_t transfers,
+                                        std::unique_ptr<link::Sender>& link, memory::Kind form, std::string link_name,
+                                        std::string reason, std::span<const std::byte> answer);
 
   /// The bytes of send partition `partition` lie in packed(): it leaves. False, without effect, if it was complete
   /// already. Matched, and nothing is traced. Any thread. Never blocks.
@@ -77,7 +77,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   void give_up_epoch() override;
   void withdraw() override;
   void release_memory() override;
-  bool release_peer() override;
+  bool release_peer(bool complete) override { return link_ == nullptr || link_->release_peer(complete); }
 
  private:
   void begin();

@@ -39,7 +39,7 @@ void Unconnected::open(LinkOffer& offered, link::Link& link, const link::Endpoin
   }
 }
 
-std::optional<Error> Unconnected::connect(const Answer& answer) {
+std::optional<link::Obstacle> Unconnected::connect(const Answer& answer) {
   const Answer::Choice& choice = *answer.choice;
   const link::Plan plan = plan_of(*half, choice);
   return half->connect(plan, wire_of(plan, choice.staged), choice.transfers, chosen(choice), choice.kind, choice.link,

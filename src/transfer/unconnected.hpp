@@ -30,7 +30,7 @@ struct Unconnected {
   /// What stands in the way of the connection, and may go.
   struct Obstacle {
     Answer answer;  ///< as which it is connected then
-    Error error;    ///< with which it fails if that stays
+    link::Obstacle found;
     Clock::time_point give_up;
   };
 
@@ -44,7 +44,7 @@ struct Unconnected {
   void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
   /// Connects the half as `answer` says, which has a choice. Gives what stands in the way if that may go; then it may
   /// be called again. Throws Error.
-  std::optional<Error> connect(const Answer& answer);
+  std::optional<link::Obstacle> connect(const Answer& answer);
   /// The program has freed the request.
   void release_memory();
 

@@ -22,9 +22,20 @@ class DevicePlace : public testing::Test {
   static constexpr std::int64_t partition_bytes = 3000;  // more than travels in packets
   static constexpr std::int64_t total_bytes = partitions * partition_bytes;
 
-  void TearDown() override { harness_barrier(); }
+  DevicePlace() { FakeGpu::instance().tell_places_apart(true); }
+  void TearDown() override { meet(); }
 
   static bool sends() { return rank() == 0; }
+  /// As harness_barrier(), and the other rank goes on meanwhile where no thread takes the steps.
+  static void meet() {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    PMPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+    for (int done = 0; done == 0;) {
+      int pending = 0;
+      EXPECT_EQ(Partita_Progress(&pending), MPI_SUCCESS);
+      PMPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
+    }
+  }
 
   Partita_Request inactive(int tag, MPI_Info info = MPI_INFO_NULL) {
     Partita_Request request = PARTITA_REQUEST_NULL;
@@ -61,11 +72,39 @@ class DevicePlace : public testing::Test {
   static void free(Partita_Request request) { EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS); }
   /// Returns once something was in the way of `request`, a send, which does not fail by it.
   void wait_for_obstacle(Partita_Request request, std::uint64_t refused_before) {
-    while (FakeGpu::instance().refused_places() == refused_before) {
+    wait_in_vain(request, [&] { return FakeGpu::instance().held_in_the_way() != refused_before; });
+  }
+  template <class Done>
+  static void wait_in_vain(Partita_Request request, Done done) {
+    while (!done()) {
       int flag = 0;
       ASSERT_EQ(Partita_Test(&request, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
       ASSERT_EQ(flag, 0);
     }
+  }
+
+  Partita_Request device_driven() {
+    MPI_Info info = MPI_INFO_NULL;
+    PMPI_Info_create(&info);
+    PMPI_Info_set(info, "partita_driver", "device");
+    Partita_Request request = inactive(1, info);
+    PMPI_Info_free(&info);
+    return request;
+  }
+  static MPIX_Prequest started(Partita_Request request) {
+    MPIX_Prequest device{};
+    EXPECT_EQ(Partita_Prequest_create(&device, request), MPI_SUCCESS);
+    EXPECT_EQ(MPIX_Pstart(device), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pbuf_prepare(device), PARTITA_DEVICE_SUCCESS);
+    return device;
+  }
+  void mark_all(const MPIX_Prequest& device) {
+    write_pattern(buffer_.data(), 1, 0, total_bytes);
+    EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
+  }
+  static void free_both(MPIX_Prequest& device, Partita_Request request) {
+    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+    free(request);
   }
 
   FakeGpuBuffer buffer_{mapped, static_cast<std::size_t>(total_bytes)};
@@ -99,18 +138,18 @@ TEST_F(DevicePlace, is_received_into_while_the_epoch_is_open_in_which_kernels_ha
   Partita_Request old = made(1);
   MPIX_Prequest device{};
   ASSERT_EQ(Partita_Prequest_create(&device, old), MPI_SUCCESS);
-  harness_barrier();
+  meet();
   if (sends()) {
     write_pattern(buffer_.data(), 1, 0, total_bytes);
     EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
-    harness_barrier();  // the buffer is written again
+    meet();  // the buffer is written again
     Partita_Request both[] = {old, made(2)};
     mark(2, both[1]);
     EXPECT_EQ(Partita_Waitall(2, both, MPI_STATUSES_IGNORE), MPI_SUCCESS);
     free(both[1]);
   } else {
     complete(1, old);
-    harness_barrier();
+    meet();
     EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
     free(old);
     replace_buffer();
@@ -132,11 +171,11 @@ TEST_F(DevicePlace, is_received_into_once_a_send_is_freed_whose_kernels_may_stor
   if (sends()) {
     ASSERT_EQ(Partita_Pbuf_prepare(old), MPI_SUCCESS);
   }
-  harness_barrier();
-  const std::uint64_t refused_before = FakeGpu::instance().refused_places();
+  meet();
+  const std::uint64_t refused_before = FakeGpu::instance().held_in_the_way();
   if (sends()) {
     EXPECT_EQ(MPIX_Pready(0, device), PARTITA_DEVICE_SUCCESS);
-    harness_barrier();
+    meet();
     Partita_Request next = made(2);
     wait_for_obstacle(next, refused_before);
     EXPECT_EQ(MPIX_Pready(1, device), PARTITA_DEVICE_SUCCESS);
@@ -150,7 +189,7 @@ TEST_F(DevicePlace, is_received_into_once_a_send_is_freed_whose_kernels_may_stor
     EXPECT_NE(Partita_Wait(&old, MPI_STATUS_IGNORE), MPI_SUCCESS);
     EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
     free(old);
-    harness_barrier();
+    meet();
     replace_buffer();
     Partita_Request next = made(2);
     exchange(2, next);
@@ -159,45 +198,63 @@ TEST_F(DevicePlace, is_received_into_once_a_send_is_freed_whose_kernels_may_stor
   PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-TEST_F(DevicePlace, is_received_into_while_a_device_driven_send_stays) {
-  MPI_Info info = MPI_INFO_NULL;
-  PMPI_Info_create(&info);
-  PMPI_Info_set(info, "partita_driver", "device");
-  Partita_Request old = inactive(1, info);
-  PMPI_Info_free(&info);
-  MPIX_Prequest device{};
-  ASSERT_EQ(Partita_Prequest_create(&device, old), MPI_SUCCESS);
-  EXPECT_EQ(MPIX_Pstart(device), PARTITA_DEVICE_SUCCESS);
-  EXPECT_EQ(MPIX_Pbuf_prepare(device), PARTITA_DEVICE_SUCCESS);
-  if (sends()) {
-    write_pattern(buffer_.data(), 1, 0, total_bytes);
-    EXPECT_EQ(MPIX_Pready_range(0, partitions - 1, device), PARTITA_DEVICE_SUCCESS);
-  }
+/// Beside kernels that may wait for this process nothing is closed.
+TEST_F(DevicePlace, is_received_into_once_a_device_driven_send_is_freed) {
+  Partita_Request old = device_driven();
+  MPIX_Prequest device = started(old);
+  if (sends()) mark_all(device);
   EXPECT_EQ(MPIX_Pwait(device), PARTITA_DEVICE_SUCCESS);
   EXPECT_EQ(first_off_pattern(buffer_.data(), 1, 0, total_bytes), total_bytes);
-  harness_barrier();
+  meet();
+  const std::uint64_t imports_before = FakeGpu::instance().imports();
   if (!sends()) {
-    EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
-    free(old);
+    free_both(device, old);
     replace_buffer();
   }
   Partita_Request next = made(2);
+  if (sends()) {
+    // It has let go of the older buffer, and tries the newer one in vain.
+    wait_in_vain(next, [&] { return FakeGpu::instance().imports() > imports_before + 4; });
+    free_both(device, old);
+  }
   exchange(2, next);
   free(next);
+}
+
+/// As MPIX_Parrived says it, all has come: the sender need not hear of a receive that was given up.
+TEST_F(DevicePlace, is_let_go_of_where_no_kernel_has_waited_for_what_has_arrived) {
+  Partita_Request old = device_driven();
+  MPIX_Prequest device = started(old);
+  if (sends()) {
+    mark_all(device);
+    EXPECT_EQ(MPIX_Pwait(device), PARTITA_DEVICE_SUCCESS);
+  } else {
+    for (int p = 0; p < partitions; ++p) {
+      for (int flag = 0; flag == 0;) ASSERT_EQ(MPIX_Parrived(device, p, &flag), PARTITA_DEVICE_SUCCESS);
+    }
+    free_both(device, old);
+  }
+  meet();
   if (!sends()) return;
   EXPECT_EQ(Partita_Prequest_free(&device), MPI_SUCCESS);
+  PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = Partita_Start(&old);
+  PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  if (code != MPI_SUCCESS) {
+    EXPECT_EQ(told_by(code).find("gave its request up"), std::string::npos) << told_by(code);
+  }
   free(old);
 }
 
 TEST_F(DevicePlace, is_received_into_once_the_receiver_has_freed_its_older_request_too) {
   Partita_Request old = made(1);
   exchange(1, old);
-  harness_barrier();
-  const std::uint64_t refused_before = FakeGpu::instance().refused_places();
+  meet();
+  const std::uint64_t refused_before = FakeGpu::instance().held_in_the_way();
   if (!sends()) replace_buffer();
   Partita_Request next = made(2);
   if (sends()) wait_for_obstacle(next, refused_before);
-  harness_barrier();
+  meet();
   if (!sends()) free(old);
   exchange(2, next);
   free(next);
@@ -210,7 +267,7 @@ TEST_F(DevicePlaceTimeout, that_stays_taken_fails_both_sides_with_the_reason) {
   PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   Partita_Request old = made(1);
   exchange(1, old);
-  harness_barrier();
+  meet();
   if (!sends()) replace_buffer();
   Partita_Request next = made(2);
   if (sends()) mark(2, next);

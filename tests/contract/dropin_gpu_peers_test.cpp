@@ -89,6 +89,7 @@ TEST(DropinGpuPeers, keep_no_place_from_a_request) {
   PlacedInts to(Memory::gpu, Ints(at(many * ranks()), untouched));
   expect_way(Way::peers,
              [&] { EXPECT_OK(MPI_Alltoall(from.data(), many, MPI_INT, to.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+  FakeGpu::instance().tell_places_apart(true);
   FakeGpu::instance().replace(reinterpret_cast<const std::byte*>(to.data()));
   Partita_Request requests[2];
   ASSERT_OK(Partita_Psend_init(from.data(), 1, many, MPI_INT, right(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
@@ -97,6 +98,7 @@ TEST(DropinGpuPeers, keep_no_place_from_a_request) {
   ASSERT_OK(Partita_Pready(0, requests[0]));
   ASSERT_OK(Partita_Waitall(2, requests, MPI_STATUSES_IGNORE));
   EXPECT_EQ(to.get().front(), left());
+  FakeGpu::instance().tell_places_apart(false);
   for (Partita_Request& request : requests) EXPECT_OK(Partita_Request_free(&request));
 }
 

@@ -1,5 +1,8 @@
 #include "support/fake_gpu.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -100,7 +103,7 @@ const FakeGpu::Allocation* FakeGpu::allocation_of(const void* address) {
 bool FakeGpu::is_imported(const void* address) {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(imported_, [&](const auto& entry) {
-    const std::byte* const first = entry.first.first;
+    const std::byte* const first = entry.second->memory;
     return address >= first && address < first + entry.second->size_bytes;
   });
 }
@@ -155,13 +158,40 @@ std::string FakeGpu::why_not_exported(const void* address, std::size_t size_byte
   return able ? "" : "cuIpcGetMemHandle fails: operation not supported";
 }
 
+FakeGpu::Imported::Imported(int peer, const DevicePiece& piece, std::byte* host)
+    : peer(peer), address(piece.address), id(piece.buffer_id), memory(host), size_bytes(piece.size_bytes) {
+  if (id == 0) return;
+  static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(host) % page_bytes;
+  pages_bytes = (offset + piece.size_bytes + page_bytes - 1) / page_bytes * page_bytes;
+  // Of size 0, an old mapping that is shared gets a second one beside it.
+  void* const made = mremap(host - offset, 0, pages_bytes, MREMAP_MAYMOVE);
+  if (made == MAP_FAILED) throw Error(ErrorClass::no_mem, "the fake GPU cannot map memory of rank {}", peer);
+  pages = static_cast<std::byte*>(made);
+  memory = pages + offset;
+}
+
+/// The place stays taken, so that nothing else is ever mapped there.
+FakeGpu::Imported::~Imported() {
+  if (pages != nullptr) mprotect(pages, pages_bytes, PROT_NONE);
+}
+
 /// As a driver, which maps an allocation of a process once, and no other one at the same place beside it. What the
 /// library allocates lies in slabs that are never freed.
-bool FakeGpu::is_occupied(int peer, const DevicePiece& piece) {
-  std::erase_if(imported_, [&](const auto& entry) {
-    return entry.second.use_count() == 1 && overlaps(*entry.second, peer, piece);
-  });
-  return std::ranges::any_of(imported_, [&](const auto& entry) { return overlaps(*entry.second, peer, piece); });
+bool FakeGpu::is_occupied(int peer, const DevicePiece& piece, memory::Closing closing) {
+  if (!tells_places_apart_ || piece.buffer_id == 0) return false;
+  if (closing == memory::Closing::all) {
+    std::erase_if(imported_, [&](const auto& entry) {
+      return entry.second.use_count() == 1 && overlaps(*entry.second, peer, piece);
+    });
+  }
+  bool is_mapped = false;
+  for (const auto& [key, imported] : imported_) {
+    if (!overlaps(*imported, peer, piece)) continue;
+    if (imported.use_count() > 1) ++held_in_the_way_;
+    is_mapped = true;
+  }
+  return is_mapped;
 }
 
 bool FakeGpu::overlaps(const Imported& imported, int peer, const DevicePiece& piece) {
@@ -175,11 +205,6 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   may_fail(Step::import);
   if (closing == memory::Closing::all) is_occupied_ = false;
   if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true};
-  return import_past_keepers(peer, pieces, closing, [&] { return map(peer, pieces, closing); });
-}
-
-std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::map(int peer, const DeviceExport& pieces,
-                                                                   memory::Closing closing) {
   const DevicePiece& piece = pieces.front();
   switch (piece.way) {
     case DevicePiece::Way::same_process:
@@ -189,16 +214,12 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::map(int peer, con
       std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
       std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
       const std::lock_guard lock(mutex_);
-      if (piece.buffer_id != 0 && closing == memory::Closing::all && is_occupied(peer, piece)) {
-        ++refused_places_;
+      if (is_occupied(peer, piece, closing)) {
         return NotMappable{"cuIpcOpenMemHandle fails: resource already mapped", true};
       }
-      std::shared_ptr<Imported>& imported = imported_[{memory, piece.buffer_id}];
-      if (imported == nullptr) {
-        imported = std::make_shared<Imported>(Imported{peer, piece.address, piece.buffer_id, 0});
-      }
-      imported->size_bytes = std::max<std::size_t>(imported->size_bytes, piece.size_bytes);
-      return std::shared_ptr<std::byte>(imported, memory);
+      std::shared_ptr<Imported>& imported = imported_[{memory, piece.buffer_id, piece.size_bytes}];
+      if (imported == nullptr) imported = std::make_shared<Imported>(peer, piece, memory);
+      return std::shared_ptr<std::byte>(imported, imported->memory);
     }
     default:
       return NotMappable{"cuIpcOpenMemHandle fails: peer access is not supported between these two devices"};

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,11 @@ class FakeGpu final : public memory::DeviceMemory {
   /// The next block of the library's own that this thread allocates comes behind a call of `body`: what comes in the
   /// middle of its calls.
   static void before_next_block(std::function<void()> body);
-  /// How many imports were refused since other memory was mapped at the place.
-  std::uint64_t refused_places() const { return refused_places_; }
+  /// From now on no two allocations of a peer's program are mapped at one place, as with a driver; what is mapped of
+  /// one that has gone stays usable until it is closed, which is when it stands in the way and nobody holds it.
+  void tell_places_apart(bool told) { tells_places_apart_ = told; }
+  /// How many times so far something that somebody held was in the way of an import.
+  std::uint64_t held_in_the_way() const { return held_in_the_way_; }
   /// As if one of its kernels had failed.
   void fail(Gpu gpu);
   /// What the driver or the system may fail in.
@@ -138,34 +142,44 @@ class FakeGpu final : public memory::DeviceMemory {
   };
 
   struct Imported {
-    int peer = -1;
-    std::uint64_t address = 0;  ///< in the peer's process
-    std::uint64_t id = 0;       ///< 0: of the library's own
-    std::size_t size_bytes = 0;
+    Imported(int peer, const memory::DevicePiece& piece, std::byte* host);
+    /// Of a program's buffer nothing is mapped any more: who stores there ends with a signal.
+    ~Imported();
+    Imported(const Imported&) = delete;
+    Imported& operator=(const Imported&) = delete;
+
+    int peer;
+    std::uint64_t address;  ///< in the peer's process
+    std::uint64_t id;       ///< 0: of the library's own
+    std::byte* memory;      ///< here; of a program's buffer a mapping of its own
+    std::size_t size_bytes;
+    std::byte* pages = nullptr;  ///< in which that lies
+    std::size_t pages_bytes = 0;
   };
 
   void may_fail(Step step);
-  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DeviceExport& pieces,
-                                                                    memory::Closing closing);
   std::byte* remember(int gpu, bool of_program, std::size_t size_bytes);
   /// Null for host memory.
   const Allocation* allocation_of(const void* address);
   /// Whether it is a peer's memory.
   bool is_imported(const void* address);
-  /// Whether other memory that was `peer`'s at the place of `piece` is mapped still, and held by somebody.
-  bool is_occupied(int peer, const memory::DevicePiece& piece);
+  /// Whether other memory that was `peer`'s at the place of `piece` is mapped still: what nobody holds is closed, if
+  /// `closing` is all.
+  bool is_occupied(int peer, const memory::DevicePiece& piece, memory::Closing closing);
   static bool overlaps(const Imported& imported, int peer, const memory::DevicePiece& piece);
 
   World& world_;
   memory::HostMemory& host_memory_;
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
-  /// Peers' memory, by the first byte and the id. It stays, as memory does that the driver waits to close.
-  std::map<std::pair<std::byte*, std::uint64_t>, std::shared_ptr<Imported>> imported_;
+  /// Peers' memory, by the first byte in a common mapping, the id and the size. It stays, as memory does that the
+  /// driver waits to close.
+  std::map<std::tuple<std::byte*, std::uint64_t, std::uint64_t>, std::shared_ptr<Imported>> imported_;
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
   std::atomic<bool> is_occupied_{false};
+  std::atomic<bool> tells_places_apart_{false};
   std::atomic<std::uint64_t> memory_bytes_{all_memory_bytes};
   std::uint64_t allocated_ = 0;
   std::atomic<Step> failing_{Step::none};
@@ -178,7 +192,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<std::uint64_t> copies_left_{no_limit};
   std::atomic<std::uint64_t> copies_with_host_{0};
   std::atomic<std::uint64_t> launches_{0};
-  std::atomic<std::uint64_t> refused_places_{0};
+  std::atomic<std::uint64_t> held_in_the_way_{0};
 };
 
 /// Memory of such a GPU.

@@ -127,9 +127,13 @@ struct Script {
   std::string refusal;           ///< of the sender's half, if not empty
   std::string receiver_refusal;  ///< of the receiver's
   link::Capabilities can;
-  bool sender_throws = false;   ///< when it is made
+  bool sender_throws = false;  ///< when it is made
+  bool connect_lacks_memory = false;
   bool connect_throws = false;  ///< at the sender, once the receiver has answered
   bool is_obstructed = false;   ///< likewise: it cannot connect for now
+  std::uint64_t place = 1;      ///< of what is in its way
+  int connects = 0;             ///< tries
+  bool is_routed = false;       ///< kernels know the way to the receiver's memory
   bool holds_peer = false;      ///< as long as it is, the sender does not let go of the receiver's memory
   bool start_throws = false;    ///< when an epoch starts at the sender
   bool open_throws = false;     ///< likewise at the receiver
@@ -153,9 +157,14 @@ class FakeSender final : public link::Sender {
  public:
   explicit FakeSender(Script& script) : script_(script) {}
   wire::Bytes offer() override { return {}; }
-  std::optional<Error> connect(const link::Plan& plan, std::byte* data, std::span<const std::byte> answer) override {
+  std::optional<link::Obstacle> connect(const link::Plan& plan, std::byte* data,
+                                        std::span<const std::byte> answer) override {
+    ++script_.connects;
+    if (script_.connect_lacks_memory) throw std::bad_alloc();
     if (script_.connect_throws) throw Error(ErrorClass::other, "the fake link cannot connect");
-    if (script_.is_obstructed) return Error(ErrorClass::other, "memory of the fake link is in the way");
+    if (script_.is_obstructed) {
+      return link::Obstacle{Error(ErrorClass::other, "memory of the fake link is in the way"), script_.place};
+    }
     wire::Reader reader(answer);
     wire_ = reinterpret_cast<FakeWire*>(reader.get<std::uint64_t>());
     plan_ = plan;
@@ -184,7 +193,7 @@ class FakeSender final : public link::Sender {
     script_.sender_released = true;
   }
   bool release_peer(bool complete) override {
-    if (script_.holds_peer) return false;
+    if (script_.holds_peer || (script_.is_routed && !complete)) return false;
     script_.peer_released = true;
     script_.peer_was_complete = complete;
     return true;

@@ -22,7 +22,7 @@ class Party final : public Half::User {
   void opened_epoch() noexcept override { ++opened; }
   std::string explain() const override { return "A test's half"; }
 
-  bool kernels_may_store() const override { return kernels_store; }
+  bool kernels_may_use_peer() const override { return kernels_store; }
 
   void start() { half.start(); }
 

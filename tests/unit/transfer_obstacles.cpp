@@ -147,27 +147,91 @@ TEST_F(TransferObstacles, a_half_lets_go_of_its_peers_memory_when_that_has_freed
   EXPECT_FALSE(sender.first.peer_released);
   deliver_all();
   EXPECT_TRUE(sender.first.peer_released);
-  EXPECT_TRUE(sender.first.peer_was_complete);
 }
 
-TEST_F(TransferObstacles, kernels_may_store_to_a_peer_that_has_given_up_and_where_the_user_says_so) {
-  for (const bool gives_up : {true, false}) {
-    sender.first.peer_released = false;
-    auto to = recv();
-    auto from = send();
-    deliver_all();
-    from->start();
-    to->start();
-    from->kernels_store = !gives_up;
-    if (gives_up) {
-      to->half.fail_on_both_sides("gave its request up", Error(ErrorClass::other, "it takes too long"));
-    }
-    free(receiver, to);
-    deliver_all();
-    EXPECT_TRUE(sender.first.peer_released);
-    EXPECT_FALSE(sender.first.peer_was_complete) << gives_up;
-    free(sender, from);
-  }
+TEST_F(TransferObstacles, kernels_are_asked_once_something_is_in_the_way) {
+  auto to = recv();
+  auto from = send();
+  deliver_all();
+  sender.first.is_routed = true;
+  from->kernels_store = true;
+  free(receiver, to);
+  deliver_all();
+  EXPECT_FALSE(sender.first.peer_released) << "a handler of messages asks no GPU";
+  const auto next_to = recv();
+  const auto next_from = obstructed_send();
+  sender.progress.poll();
+  EXPECT_FALSE(sender.first.peer_released) << "its kernels may store there";
+  from->kernels_store = false;
+  while (!sender.first.peer_released) sender.progress.poll();
+  sender.first.is_obstructed = false;
+  poll_until_idle();
+  expect_pair(next_from, next_to);
+}
+
+TEST_F(TransferObstacles, kernels_may_store_to_a_peer_that_has_given_up) {
+  auto to = recv();
+  auto from = send();
+  deliver_all();
+  from->start();
+  to->start();
+  sender.first.is_routed = true;
+  to->half.fail_on_both_sides("gave its request up", Error(ErrorClass::other, "it takes too long"));
+  free(receiver, to);
+  deliver_all();
+  sender.settings.timeout_s = 0.01;
+  const auto next_to = recv();
+  const auto next_from = obstructed_send();
+  poll_until_idle();
+  EXPECT_TRUE(next_from->half.failed());
+  EXPECT_FALSE(sender.first.peer_released);
+}
+
+TEST_F(TransferObstacles, streams_that_move_a_half_are_asked_until_they_end) {
+  struct Streams final : Half::Streams {
+    bool may_use_peer() const override { return true; }
+  } streams;
+  const auto from = send();
+  EXPECT_TRUE(from->half.kernels_are_done());
+  from->half.set_streams(&streams);
+  EXPECT_FALSE(from->half.kernels_are_done());
+  from->half.set_streams(nullptr);
+  EXPECT_TRUE(from->half.kernels_are_done());
+}
+
+TEST_F(TransferObstacles, sends_that_wait_for_one_place_take_one_try_in_a_round) {
+  const auto to = recv();
+  const auto other_to = recv();
+  const auto from = obstructed_send();
+  const auto other_from = obstructed_send();
+  const int before = sender.first.connects;
+  sender.progress.poll();
+  EXPECT_EQ(sender.first.connects, before + 1);
+  sender.first.is_obstructed = false;
+  poll_until_idle();
+  expect_pair(from, to);
+  expect_pair(other_from, other_to);
+}
+
+/// A hundred rounds of a millisecond each would take as many tries.
+TEST_F(TransferObstacles, the_pauses_between_tries_grow) {
+  sender.settings.timeout_s = 0.2;
+  const auto to = recv();
+  const auto from = obstructed_send();
+  poll_until_idle();
+  EXPECT_TRUE(from->half.failed());
+  EXPECT_LE(sender.first.connects, 14);
+}
+
+TEST_F(TransferObstacles, a_want_of_memory_at_a_later_try_fails_both_sides) {
+  const auto to = recv();
+  const auto from = obstructed_send();
+  sender.first.connect_lacks_memory = true;
+  poll_until_idle();
+  EXPECT_EQ(failure_of(from->half), "out of memory");
+  deliver_all();
+  to->start();
+  EXPECT_TRUE(to->half.is_lost());
 }
 
 TEST_F(TransferObstacles, a_half_that_could_not_let_go_does_before_another_is_connected_again) {

@@ -143,22 +143,24 @@ class DeviceSender final : public Sender {
     return offer.pack();
   }
 
-  std::optional<Error> connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
+  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
     const auto answer = Answer::unpack(message);
     plan_ = plan;
     flags_ = ArrivalFlags(endpoint_.driver, plan);
     data_ = data;
     receiver_driver_ = answer.driver;
     packets_ = answer.packets;
+    keep_words_mapped(answer.window);
     auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
                                   endpoint_.device, flags_.bytes());
     if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
       Error error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
                   endpoint_.peer, endpoint_.device, not_mappable->reason);
-      if (not_mappable->is_occupied) return error;
+      if (not_mappable->is_occupied && answer.window.buffer) return Obstacle{error, place_of(*answer.window.buffer)};
       throw error;
     }
     theirs_ = std::get<PeerWindow>(mapped);
+    routed_ = goes_by_streams();
     // The segments with the words become the GPU's here: that takes longer than a mark may.
     on_gpu(done_.address());
     host_flags_ = reinterpret_cast<Epoch*>(theirs_.host_words_on_gpu());
@@ -239,7 +241,7 @@ class DeviceSender final : public Sender {
     route.promise =
         reinterpret_cast<const std::uint64_t*>(both_device ? own_.device_words() : own_.host_words_on_gpu());
     route.peer = theirs_.peer();
-    if (shows_buffer_ && receiver_driver_ == Driver::stream) {
+    if (goes_by_streams() && !peer_released_) {
       route.stream = {reinterpret_cast<memory::SenderWords*>(own_.device_words()),
                       stream_words(theirs_.device_words(), flags_), theirs_.buffer(), data_};
     }
@@ -249,6 +251,17 @@ class DeviceSender final : public Sender {
  private:
   static constexpr unsigned looks_each_failure_ = 4096;
 
+  /// Descriptors are passed once: what they map has to stay where the rest is mapped later.
+  void keep_words_mapped(const memory::WindowName& window) {
+    if (!window.device_words || words_ != nullptr) return;
+    auto mapped = context_.device_memory.import(endpoint_.peer, *window.device_words, endpoint_.device);
+    if (auto* const words = std::get_if<std::shared_ptr<std::byte>>(&mapped)) words_ = std::move(*words);
+  }
+  static std::uint64_t place_of(const DeviceExport& memory) {
+    return memory.front().address - memory.front().offset_bytes;
+  }
+
+  bool goes_by_streams() const { return shows_buffer_ && receiver_driver_ == Driver::stream; }
   bool all_copied() const {
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane || lane->finished(); });
   }
@@ -342,14 +355,15 @@ class DeviceSender final : public Sender {
   bool packets_ = false;
   bool shows_buffer_ = false;
   const DeviceBlock& probe_;
-  Window own_;                   ///< the promise, in GPU memory too of a device-driven side; used there where both are
-  PeerWindow theirs_;            ///< once connected: DeviceAnswer::window
-  Epoch* host_flags_ = nullptr;  ///< as the GPU addresses them
-  HostBlock done_;               ///< two words a lane
+  Window own_;  ///< the promise, in GPU memory too of a device-driven side; used there where both are
+  std::shared_ptr<std::byte> words_;  ///< the receiver's in its GPU, from the first try to connect on
+  PeerWindow theirs_;                 ///< once connected: DeviceAnswer::window
+  Epoch* host_flags_ = nullptr;       ///< as the GPU addresses them
+  HostBlock done_;                    ///< two words a lane
   std::array<std::unique_ptr<FlagSource>, copy_lanes> flag_sources_;  ///< of each lane, where runs may be long
   std::mutex put_mutex_;                                              ///< of the next seven, while several threads put
-  bool routed_ = false;                                               ///< kernels know where the peer's buffer lies
-  bool peer_released_ = false;                                        ///< and nothing of that is mapped here
+  bool routed_ = false;         ///< kernels know where the peer's buffer lies, or will
+  bool peer_released_ = false;  ///< and nothing of that is mapped here
   Epoch put_epoch_ = no_epoch;  ///< the newest one of which something was put, ...
   std::int64_t put_count_ = 0;  ///< ... and how many transport partitions
   std::size_t turn_ = 0;
@@ -374,7 +388,9 @@ class DeviceReceiver final : public Receiver {
         buffer_(std::move(buffer)),
         sender_(std::move(sender)),
         own_(context.host_memory, context.device_memory, endpoint.device, flags_.bytes(),
-             flags_.bytes() + slots_bytes() + (endpoint.driver == Driver::stream ? bytes_of_line : 0)) {}
+             flags_.bytes() + slots_bytes() + (endpoint.driver == Driver::stream ? bytes_of_line : 0)) {
+    routed_ = sender_.buffer() != nullptr;
+  }
 
   wire::Bytes answer() override {
     Answer answer{endpoint_.driver, packets_, own_.name_for(endpoint_.peer)};
@@ -450,7 +466,7 @@ class DeviceReceiver final : public Receiver {
   bool packets_;
   std::optional<DeviceExport> buffer_;
   std::mutex route_mutex_;  ///< of the next two
-  bool routed_ = false;     ///< streams know where the sender's buffer lies
+  bool routed_ = false;     ///< streams know where the sender's buffer lies, or will
   PeerWindow sender_;
   Window own_;  ///< the flags, in GPU memory followed by the slots
 };

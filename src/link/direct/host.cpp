@@ -40,7 +40,7 @@ wire::Bytes HostSender::offer() {
   return offer.pack();
 }
 
-std::optional<Error> HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::optional<Obstacle> HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
   const auto answer = Answer::unpack(message);
   may_be_ahead_ = answer.way == Way::slots;
   if (answer.fetches && endpoint_.held_partitions == plan.send_partitions()) {

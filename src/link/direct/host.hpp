@@ -20,7 +20,7 @@ class HostSender final : public Sender {
   HostSender(const Context& context, const Endpoint& endpoint);
 
   wire::Bytes offer() override;
-  std::optional<Error> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
+  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
 
   void start(Epoch epoch) override {
     previous_ = current_;

@@ -4,7 +4,7 @@
 
 namespace partita::link::mpi {
 
-std::optional<Error> MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::optional<Obstacle> MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
   const Answer answer = Answer::unpack(message, plan.transport_partitions(), world_.tag_upper_bound());
   blocks_ = Blocks(plan, answer.blocks);
   data_ = data;

@@ -86,7 +86,7 @@ wire::Bytes UcxSender::offer() {
   return offer.pack();
 }
 
-std::optional<Error> UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
+std::optional<Obstacle> UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
   const Answer answer = Answer::unpack(answer_bytes);
   Worker& worker = process_->worker;
   Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);

@@ -16,7 +16,7 @@ class UcxSender final : public Sender {
   ~UcxSender() override;
 
   wire::Bytes offer() override;
-  std::optional<Error> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
+  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
   void start(Epoch epoch) override;
   bool ready(Epoch epoch) const override;
   bool prepared(Epoch epoch) const override { return ready(epoch); }

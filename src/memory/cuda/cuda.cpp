@@ -34,7 +34,7 @@ class CudaMemory final : public DeviceMemory {
   }
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                Closing closing) override {
-    return import_past_keepers(peer, memory, closing, [&] { return imports_.import(peer, memory, device, closing); });
+    return imports_.import(peer, memory, device, closing);
   }
   void decline(int peer, const DeviceExport& memory) override { imports_.decline(peer, memory); }
   std::uint64_t memory_bytes(int device) override;

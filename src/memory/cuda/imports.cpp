@@ -39,13 +39,35 @@ std::uint64_t Imports::size_bytes_of(const Key& key) {
   return size_bytes;
 }
 
+bool Imports::overlap(const Key& one, const Key& other) {
+  if (one[0] != other[0]) return false;
+  for (std::size_t of_one = 2; of_one < one.size(); of_one += 3) {
+    for (std::size_t of_other = 2; of_other < other.size(); of_other += 3) {
+      if (one[of_one] < other[of_other] + other[of_other + 1] && other[of_other] < one[of_one] + one[of_one + 1]) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closing closing) {
   if (!sound(pieces)) throw Error(ErrorClass::internal, "rank {} named GPU memory in a way that makes no sense", peer);
   if (pieces.front().way == Way::same_process) {
     if (peer != world_.rank()) throw wire::malformed("of rank {} names GPU memory as if of this process", peer);
     return own(pieces.front(), device);
   }
+  Imported imported = import_now(peer, pieces, device);
+  const auto* const not_mappable = std::get_if<NotMappable>(&imported);
+  if (not_mappable == nullptr || !not_mappable->is_occupied) return imported;
+  const Key place = key_of(peer, pieces, device);
+  const auto is_in_the_way = [&](const Key& key) { return overlap(key, place); };
+  if (!close_unused(closing, is_in_the_way)) return imported;
+  return import_now(peer, pieces, device);
+}
 
+/// Closes nothing.
+Imported Imports::import_now(int peer, const DeviceExport& pieces, int device) {
   const std::lock_guard lock(mutex_);
   const auto descriptors = descriptors_of(peer, pieces);
   const Key key = key_of(peer, pieces, device);
@@ -62,12 +84,12 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closi
                   "passed, or has been mapped and trimmed",
                   peer, pieces[i].segment);
     }
-    Mapped mapped = map(pieces, descriptors, device, closing);
+    Mapped mapped = map(pieces, descriptors, device);
     if (auto* reason = std::get_if<NotMappable>(&mapped)) return std::move(*reason);
     if (std::holds_alternative<AlreadyMapped>(mapped)) {
       return NotMappable{
           "memory that the peer has freed since is still mapped at its place: free requests before "
-          "their buffers",
+          "their buffers, and device-driven requests and the waits of queues here, beside which it is not closed",
           true};
     }
     found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
@@ -117,12 +139,9 @@ std::vector<UniqueFd> Imports::descriptors_of(int peer, const DeviceExport& piec
   return descriptors;
 }
 
-Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device, Closing closing) {
+Mapped Imports::map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device) {
   const CUcontext context = contexts_.of(device);
   if (pieces.front().way == Way::file_descriptor) return map_by_descriptors(pieces, descriptors, device, context);
-  Mapped mapped = map_by_ipc(pieces.front(), device, context);
-  if (closing != Closing::all || !std::holds_alternative<AlreadyMapped>(mapped)) return mapped;
-  close_unused(closing);
   return map_by_ipc(pieces.front(), device, context);
 }
 
@@ -137,14 +156,13 @@ int Imports::device_for(const void* address) {
 }
 
 std::uint64_t Imports::trim(std::size_t allowed_bytes, Closing closing) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t before_bytes = unused_bytes();
-  if (before_bytes <= allowed_bytes) return before_bytes;
-  close_unused(closing);
+  if (const std::uint64_t bytes = unused_bytes(); bytes <= allowed_bytes) return bytes;
+  close_unused(closing, [](const Key&) { return true; });
   return unused_bytes();
 }
 
-std::uint64_t Imports::unused_bytes() const {
+std::uint64_t Imports::unused_bytes() {
+  const std::lock_guard lock(mutex_);
   std::uint64_t bytes = 0;
   for (const auto& [key, mapping] : mappings_) {
     if (mapping.use_count() == 1) bytes += std::max(size_bytes_of(key), least_kept_bytes);
@@ -152,12 +170,22 @@ std::uint64_t Imports::unused_bytes() const {
   return bytes;
 }
 
-/// Nobody can take hold of one meanwhile, since that needs the lock.
-void Imports::close_unused(Closing closing) {
-  std::erase_if(mappings_, [&](const auto& entry) {
-    const std::shared_ptr<Mapping>& mapping = entry.second;
-    return mapping.use_count() == 1 && (closing == Closing::all || !mapping->blocks());
-  });
+/// The driver may take long to close one, so that it goes without the lock. Who wants it again meanwhile finds it in
+/// the way. Returns whether there was one.
+template <class IsMeant>
+bool Imports::close_unused(Closing closing, IsMeant is_meant) {
+  std::vector<std::shared_ptr<Mapping>> closed;  // goes last
+  const std::lock_guard lock(mutex_);
+  closed.reserve(mappings_.size());
+  for (auto entry = mappings_.begin(); entry != mappings_.end();) {
+    const auto next = std::next(entry);
+    const std::shared_ptr<Mapping>& mapping = entry->second;
+    if (mapping.use_count() == 1 && (closing == Closing::all || !mapping->blocks()) && is_meant(entry->first)) {
+      closed.push_back(std::move(mappings_.extract(entry).mapped()));
+    }
+    entry = next;
+  }
+  return !closed.empty();
 }
 
 }  // namespace partita::memory::cuda

@@ -39,12 +39,16 @@ class Imports {
   static std::uint64_t size_bytes_of(const Key& key);
   static Key key_of(int peer, const DeviceExport& pieces, int device);
 
+  static bool overlap(const Key& one, const Key& other);
+
+  Imported import_now(int peer, const DeviceExport& pieces, int device);
   Imported own(const DevicePiece& piece, int device);
   /// Those of pieces that are descriptors; -1 for one that has been taken already.
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
-  Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device, Closing closing);
-  void close_unused(Closing closing);
-  std::uint64_t unused_bytes() const;
+  Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device);
+  template <class IsMeant>
+  bool close_unused(Closing closing, IsMeant is_meant);
+  std::uint64_t unused_bytes();
 
   World& world_;
   Contexts& contexts_;

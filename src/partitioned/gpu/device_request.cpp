@@ -122,15 +122,20 @@ void DeviceRequest::change_side(std::unique_ptr<DeviceSide> side) {
 
 /// In the epoch that was opened last they do until they have marked all of it. A mark behind that stores nothing: it
 /// belongs to the next epoch, which the peer has not opened.
-bool DeviceRequest::kernels_may_store() const {
+bool DeviceRequest::kernels_may_use_peer() const {
   const std::lock_guard lock(side_mutex_);
   if (!exists()) return false;
   if (!device_driven()) return owner_.active() && !side_->completed(owner_.epoch());
   try {
     return !side_->last_epoch().is_over;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return true;  // the GPU works no longer
   }
+}
+
+/// Those of a send have nothing to wait for once they have marked all.
+bool DeviceRequest::kernels_may_wait() const {
+  return owner_.sides() != PARTITA_PREQUEST_SEND || !side_->completed(owner_.epoch());
 }
 
 void DeviceRequest::enter_epoch() noexcept {

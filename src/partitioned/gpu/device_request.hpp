@@ -105,7 +105,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
 
   /// Of a send whose peer has freed its request when all of its epochs were complete: whether kernels may store into
   /// the peer's memory. Any thread.
-  bool kernels_may_store() const;
+  bool kernels_may_use_peer() const;
 
   /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.
   void enter_epoch() noexcept;
@@ -118,6 +118,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
 
  private:
   bool device_driven() const override { return owner_.driver() == link::Driver::device; }
+  bool kernels_may_wait() const override;
   Outcome step() noexcept override;
   void watch_kernels(KernelFindings& findings) override;
 

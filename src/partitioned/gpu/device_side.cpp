@@ -1,5 +1,6 @@
 #include "partitioned/gpu/device_side.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -145,8 +146,24 @@ DeviceSide::LastEpoch DeviceSide::last_epoch() const {
     // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
     return {.epoch = epoch, .is_over = state.completed == epoch && state.live == view_.life, .flag = state.round};
   }
-  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) return {epoch, state.completed == epoch};
+  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) {
+    return {epoch, state.completed == epoch || has_arrived(state, epoch)};
+  }
   return {epoch, state.decided == device::all_decided(state.round, view_.transport_partitions)};
+}
+
+/// Whether all of `epoch` of a receive has come, though no kernel has waited for that: what its kernels have seen by
+/// MPIX_Parrived, of packets; else what the flags say.
+bool DeviceSide::has_arrived(const Partita_Prequest_state& state, Epoch epoch) const {
+  if (in_packets()) return state.decided == static_cast<partita_u32>(view_.recv_partitions);
+  const bool has_common = (view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0;
+  std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions) + (has_common ? 1 : 0));
+  device_memory_.copy(flags.data(), view_.arrival_device, flags.size() * sizeof(Epoch));
+  if (has_common) {
+    if (flags.back() == epoch) return true;
+    flags.pop_back();
+  }
+  return std::ranges::all_of(flags, [epoch](Epoch flag) { return flag == epoch; });
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

@@ -35,7 +35,8 @@ class DeviceSide {
   void start(Epoch epoch);
   struct LastEpoch {
     Epoch epoch = no_epoch;
-    bool is_over = true;    ///< all of a send has left, as its kernels have marked it; another one is complete
+    /// All of a send has left, as its kernels have marked it; of a receive has arrived; a collective is complete.
+    bool is_over = true;
     Epoch flag = no_epoch;  ///< a collective's newest one
   };
   /// The epoch that the kernels of a device-driven request have opened last. Copies from the GPU. Throws Error where
@@ -72,6 +73,7 @@ class DeviceSide {
   };
 
   PrequestWords words_for_gpu() const;
+  bool has_arrived(const Partita_Prequest_state& state, Epoch epoch) const;
   HostWords& words() const { return *reinterpret_cast<HostWords*>(host_block_.address()); }
 
   memory::DeviceMemory& device_memory_;

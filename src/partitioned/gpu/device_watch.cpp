@@ -53,7 +53,9 @@ void DeviceWatch::look_again() {
 
 bool DeviceWatch::idle() {
   const std::lock_guard lock(mutex_);
-  return !is_needed();
+  return std::ranges::none_of(requests_, [](const ServedRequest* request) {
+    return request->device_driven() || (request->is_in_epoch_ && request->kernels_may_wait());
+  });
 }
 
 /// Under the lock, as the next.

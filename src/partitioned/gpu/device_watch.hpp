@@ -34,7 +34,8 @@ class DeviceWatch {
   void leave_epoch(ServedRequest& request);
   /// A request that was added has become device-driven: it is looked at from here on.
   void look_again();
-  /// Whether no epoch can be open in which kernels take part: none of the host's, and no request is device-driven.
+  /// Whether no kernel of a request can be waiting for this process: in no epoch of the host's, and no request is
+  /// device-driven.
   bool idle();
 
  private:

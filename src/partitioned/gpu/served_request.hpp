@@ -40,6 +40,8 @@ class ServedRequest {
  public:
   /// Whether kernels open its epochs, so that the host does not see them.
   virtual bool device_driven() const = 0;
+  /// While an epoch of the host's is open: whether kernels may wait for this process in it. Any thread.
+  virtual bool kernels_may_wait() const { return true; }
   /// A look of the watch's: ends the request and releases its kernels where they can only wait in vain.
   virtual void watch_kernels(KernelFindings& findings) = 0;
 
