@@ -168,7 +168,7 @@ PrequestTerms Request::prequest_terms() {
           .place = terms.place,
           .in_place = terms.in_place && message_.is_sent(),
           .plan = half_.plan(),
-          .route = std::move(route),
+          .route = route,
           .timeout_s = services_.settings.timeout_s};
 }
 

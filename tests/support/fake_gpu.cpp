@@ -210,7 +210,7 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
     case DevicePiece::Way::same_process:
       return std::shared_ptr<std::byte>(reinterpret_cast<std::byte*>(piece.address), [](std::byte*) {});
     case DevicePiece::Way::file_descriptor: {
-      memory::HostAddress name{.segment = piece.segment, .offset_bytes = piece.offset_bytes};
+      memory::HostAddress name{.segment = piece.segment, .offset_bytes = piece.offset_bytes, .file = {}};
       std::memcpy(&name.file, piece.handle.data(), sizeof name.file);
       std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
       const std::lock_guard lock(mutex_);
