@@ -15,8 +15,8 @@ std::string_view text_of(Trace::Event event) {
   switch (event) {
     case Trace::Event::started:
       return "started";
-    case Trace::Event::readied:
-      return "readied";
+    case Trace::Event::marked:
+      return "marked";
     case Trace::Event::issued:
       return "issued";
     case Trace::Event::deferred:

@@ -16,7 +16,7 @@ namespace partita {
 /// Switched off it costs one test of a constant flag per event. Any thread may record.
 class Trace {
  public:
-  enum class Event : std::uint8_t { started, readied, issued, deferred, arrived, completed };
+  enum class Event : std::uint8_t { started, marked, issued, deferred, arrived, completed };
 
   explicit Trace(bool enabled) : enabled_(enabled) {}
 

@@ -116,16 +116,16 @@ bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
 std::int64_t Outgoing::complete(link::Range range) {
   if (!matched()) {
     const std::lock_guard lock(setup_mutex());
-    if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_ready(kept); });
+    if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_marked(kept); });
   }
   return gathering_.add(
-      range, [this](link::Range added) { trace_ready(added); }, [this](link::Range run) { leave(run); },
+      range, [this](link::Range added) { trace_marked(added); }, [this](link::Range run) { leave(run); },
       [this] { look_after_held(); });
 }
 
-void Outgoing::trace_ready(link::Range partitions) const {
+void Outgoing::trace_marked(link::Range partitions) const {
   for (std::int64_t p = partitions.begin; services_.trace.enabled() && p < partitions.end; ++p) {
-    record(Trace::Event::readied, p);
+    record(Trace::Event::marked, p);
   }
 }
 

@@ -105,7 +105,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   }
   void look_after_held();
   void leave_held();
-  void trace_ready(link::Range partitions) const;
+  void trace_marked(link::Range partitions) const;
   Outcome step() noexcept override;
   bool flush_deferred();
   void check_receiver() const;

@@ -97,7 +97,9 @@ TEST_F(StreamPlace, is_received_into_while_the_sender_keeps_its_message) {
     replace_buffer();
   }
   complete(started(2), 6);
-  if (sends()) EXPECT_OK(Partita_Request_free(&old));
+  if (sends()) {
+    EXPECT_OK(Partita_Request_free(&old));
+  }
 }
 
 TEST_F(StreamPlace, is_moved_from_by_streams_once_both_sides_have_freed_the_older_message) {
@@ -114,7 +116,9 @@ TEST_F(StreamPlace, is_moved_from_by_streams_once_both_sides_have_freed_the_olde
 /// It asks for no start of the receiver's: whatever launches it stores there.
 TEST_F(StreamPlace, is_held_by_a_ready_send_until_that_is_freed) {
   Partita_Request old = matched(1, Partita_Rsend_init);
-  if (!sends()) ASSERT_OK(Partita_Enqueue_start(queue_, &old));
+  if (!sends()) {
+    ASSERT_OK(Partita_Enqueue_start(queue_, &old));
+  }
   worker().drain();
   harness_barrier();
   if (sends()) {

@@ -154,10 +154,12 @@ class DeviceSender final : public Sender {
     auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
                                   endpoint_.device, flags_.bytes());
     if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
-      Error error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
-                  endpoint_.peer, endpoint_.device, not_mappable->reason);
-      if (not_mappable->is_occupied && answer.window.buffer) return Obstacle{error, place_of(*answer.window.buffer)};
-      throw error;
+      const auto error = [&] {
+        return Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
+                     endpoint_.peer, endpoint_.device, not_mappable->reason);
+      };
+      if (not_mappable->is_occupied && answer.window.buffer) return Obstacle{error(), place_of(*answer.window.buffer)};
+      throw error();
     }
     theirs_ = std::get<PeerWindow>(mapped);
     routed_ = goes_by_streams();
