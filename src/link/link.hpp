@@ -63,6 +63,8 @@ inline Target target_of(const Endpoint& receiver, int rank, bool in_gpu_memory) 
 struct Obstacle {
   Error error;          ///< with which a connection fails that waits no longer
   std::uint64_t place;  ///< the peer's name of that place: what waits for one and the same waits together
+  /// Nobody here uses what is mapped there, which is not closed since kernels may be waiting for this process.
+  bool is_unused = false;
 };
 
 /// The sending half of a matched request. `put` (with different transport partitions) and `ready` may be called by
@@ -78,6 +80,8 @@ class Sender {
   /// same call may succeed later.
   [[nodiscard]] virtual std::optional<Obstacle> connect(const Plan& plan, std::byte* data,
                                                         std::span<const std::byte> answer) = 0;
+  /// connect() has given an obstacle that nobody uses: it goes, behind all kernels that run if need be. Throws Error.
+  virtual void make_way() {}
 
   /// Opens `epoch` on this side.
   virtual void start(Epoch epoch) = 0;

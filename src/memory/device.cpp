@@ -13,12 +13,12 @@ void DeviceMemory::remove(Keeper& keeper) {
 }
 
 std::variant<std::shared_ptr<std::byte>, NotMappable> DeviceMemory::import(int peer, const DeviceExport& memory,
-                                                                           int device) {
+                                                                           int device, Clearing clearing) {
   auto imported = import(peer, memory, device, Closing::without_blocking);
   const auto* const not_mappable = std::get_if<NotMappable>(&imported);
   if (not_mappable == nullptr || !not_mappable->is_occupied) return imported;
   keepers_let_go_of(peer, memory);
-  if (closing_() != Closing::all) return imported;
+  if (clearing == Clearing::if_quiet && closing_() != Closing::all) return imported;
   return import(peer, memory, device, Closing::all);
 }
 

@@ -31,6 +31,8 @@ struct NotMappable {
   std::string reason;
   /// What the peer has freed since is mapped at its place: the same import may succeed once nobody here holds that.
   bool is_occupied = false;
+  /// And nobody here holds it now: it was not closed since kernels may be waiting for this process (Closing).
+  bool is_unused = false;
 };
 
 /// Which unused mappings of peers' memory may be closed.
@@ -39,6 +41,12 @@ enum class Closing {
   /// lets no thread launch or copy until then: only while no kernel can be waiting for this process.
   all,
   without_blocking,  ///< those of memory that came by descriptors
+};
+
+/// When import() closes what is unused and in its way.
+enum class Clearing {
+  if_quiet,  ///< while no kernel can be waiting for this process, or where that does not matter
+  always,    ///< then it may return only once all kernels that run have ended
 };
 
 /// CUDA is first touched by the first call that is not place_of, or by place_of itself where the program has touched it
@@ -78,9 +86,11 @@ class DeviceMemory {
   /// mapping. Unused mappings that are in the way are closed, and no others, if they are of `closing`.
   virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                        Closing closing) = 0;
-  /// Likewise. Where an unused mapping, or one of a Keeper's, is in the way it is closed if that may be now.
-  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device);
-  /// What may be closed at a time says `closing`: any thread, it does not block. Before any import; else that is all.
+  /// Likewise; of a Keeper's, too.
+  std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
+                                                               Clearing clearing = Clearing::if_quiet);
+  /// What may be closed at a time says `closing`: any thread, which may hold locks of the layers above. It takes locks
+  /// and may ask the GPU, but waits for no kernel. Before any import; else that is all.
   void set_closing(std::function<Closing()> closing) { closing_ = std::move(closing); }
 
   /// Takes, and closes, what `peer` has passed for memory that it named and this rank does not map. Throws Error.

@@ -33,14 +33,15 @@ WindowName Window::name_for(int peer) const {
 }
 
 std::variant<PeerWindow, NotMappable> PeerWindow::map(HostMemory& host_memory, DeviceMemory& device_memory, int peer,
-                                                      const WindowName& name, int device, std::size_t host_bytes) {
+                                                      const WindowName& name, int device, std::size_t host_bytes,
+                                                      Clearing clearing) {
   PeerWindow window;
   window.device_memory_ = &device_memory;
   window.device_ = device;
   for (const auto& [exported, mapped] :
        {std::pair{&name.device_words, &window.device_words_}, std::pair{&name.buffer, &window.buffer_}}) {
     if (!*exported) continue;
-    auto mapping = device_memory.import(peer, **exported, device);
+    auto mapping = device_memory.import(peer, **exported, device, clearing);
     if (auto* not_mappable = std::get_if<NotMappable>(&mapping)) return std::move(*not_mappable);
     *mapped = std::move(std::get<std::shared_ptr<std::byte>>(mapping));
   }

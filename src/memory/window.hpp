@@ -48,9 +48,10 @@ DeviceExport name_block(DeviceMemory& device_memory, int peer, const DeviceBlock
 class PeerWindow {
  public:
   /// Host words are mapped if there are `host_bytes`, more than 0, to be mapped. Throws Error; gives why not where GPU
-  /// memory cannot be mapped, this GPU not reaching the peer's for one.
+  /// memory cannot be mapped, this GPU not reaching the peer's for one. `clearing`: as DeviceMemory::import's.
   static std::variant<PeerWindow, NotMappable> map(HostMemory& host_memory, DeviceMemory& device_memory, int peer,
-                                                   const WindowName& name, int device, std::size_t host_bytes);
+                                                   const WindowName& name, int device, std::size_t host_bytes,
+                                                   Clearing clearing = Clearing::if_quiet);
   PeerWindow() = default;
 
   /// As this GPU, and the host's copies, address them; null for what the peer does not show.

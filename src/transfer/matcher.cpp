@@ -264,9 +264,10 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   const std::lock_guard lock(mutex_);
   if (sends) {
     const auto found = unconnected_.find(half.id);
-    if (found == unconnected_.end() || !found->second.obstacle) return text;
-    return fmt::format("not connected yet to the receive that it has met: {}",
-                       found->second.obstacle->found.error.sentence());
+    if (found == unconnected_.end()) return text;
+    const auto& obstacle = found->second.obstacle;
+    if (!obstacle) return text;
+    return fmt::format("not connected yet to the receive that it has met: {}", obstacle->found.error.sentence());
   }
   int offers = 0;
   for (const auto& [key, offer] : offers_) {

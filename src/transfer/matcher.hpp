@@ -65,6 +65,8 @@ class Matcher : private ActiveStep {
   bool is_obstructed(std::size_t which) noexcept;
   bool place_was_tried(std::size_t which) const;
   void release_peers();
+  void make_way() noexcept;
+  Unconnected* unused_obstacle(std::size_t which);
   void open_wanted(Unconnected& unanswered, std::uint64_t sender_id, const std::string& wanted);
   bool take_drop(const Offer& offer);
   void retire_unmatched(Half& half, std::uint64_t peer_id);

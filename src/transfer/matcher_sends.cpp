@@ -139,7 +139,7 @@ std::optional<link::Obstacle> Matcher::connect(Unconnected& answered, const Answ
   try {
     if (unread != nullptr) throw Error(*unread);
     if (!answer.choice) throw wire::malformed("of rank {} names a receive, but no link", half.peer());
-    if (auto obstacle = answered.connect(answer)) return obstacle;
+    if (auto obstacle = answered.connect(*answer.choice)) return obstacle;
     link_report_.matched(true, half.peer(), half.link_name(), half.link_reason());
     half.send_last_word();  // it may have given up before
   } catch (const std::exception&) {
@@ -157,14 +157,15 @@ void Matcher::connect_later(Unconnected& answered, Answer answer, link::Obstacle
     limit = std::min(limit, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s / 2)));
   }
   obstructed_.push_back(answered.half->id);
-  answered.obstacle.emplace(Unconnected::Obstacle{std::move(answer), std::move(obstacle), Clock::now() + limit});
+  answered.obstacle.emplace(Unconnected::Obstacle{std::move(answer), std::move(obstacle), Clock::now() + limit, {}});
+  answered.obstacle->set_clear_at();
   pause_ = shortest_pause;
   next_try_ = Clock::now();
   services_.progress.activate(*this);
 }
 
-/// Tries once more to connect the sends that have an obstacle: other halves let go of what that may be first. The
-/// pauses between the rounds grow, since each calls the driver.
+/// Tries once more to connect the sends that have an obstacle: other halves let go of what that may be first, and what
+/// nobody uses is closed. The pauses between the rounds grow, since each calls the driver.
 ActiveStep::Outcome Matcher::step() noexcept {
   {
     const std::lock_guard lock(mutex_);
@@ -172,6 +173,7 @@ ActiveStep::Outcome Matcher::step() noexcept {
     if (Clock::now() < next_try_) return Outcome::waiting;
   }
   release_peers();
+  make_way();
   const std::lock_guard lock(mutex_);
   const bool moved = try_again();
   pause_ = moved ? shortest_pause : std::min<Clock::duration>(2 * pause_, longest_pause);
@@ -201,18 +203,19 @@ bool Matcher::is_obstructed(std::size_t which) noexcept {
   const auto found = unconnected_.find(sender_id);
   if (found == unconnected_.end()) return false;  // the receiver has freed its request
   Unconnected& answered = found->second;
-  if (retired_.contains(sender_id)) {  // the program has
-    answered.obstacle.reset();
-    return false;
-  }
+  if (retired_.contains(sender_id)) answered.obstacle.reset();  // the program has
+  if (!answered.obstacle) return false;
+  Unconnected::Obstacle& obstacle = *answered.obstacle;
   try {
     if (!place_was_tried(which)) {
-      auto obstacle = connect(answered, answered.obstacle->answer);
-      if (!obstacle) return false;
-      answered.obstacle->found = std::move(*obstacle);
+      auto again = connect(answered, obstacle.answer);
+      if (!again) return false;
+      obstacle.found = std::move(*again);
+      obstacle.set_clear_at();
     }
-    if (Clock::now() < answered.obstacle->give_up) return true;
-    answered.half->fail_on_both_sides("could not connect", answered.obstacle->found.error);
+    // What is unused goes before the next try, whatever the time.
+    if (obstacle.found.is_unused || Clock::now() < obstacle.give_up) return true;
+    answered.half->fail_on_both_sides("could not connect", obstacle.found.error);
   } catch (const std::exception&) {
     return true;  // there is no memory even to tell of it: the next round does
   }
@@ -230,6 +233,30 @@ bool Matcher::place_was_tried(std::size_t which) const {
                        return other.half->peer() == mine.half->peer() && other.obstacle &&
                               other.obstacle->found.place == mine.obstacle->found.place;
                      });
+}
+
+/// What nobody uses has waited long enough to be closed. Not under the matcher's lock, since the driver may wait for
+/// kernels; under the engine's no send goes meanwhile, and no other one is obstructed.
+void Matcher::make_way() noexcept {
+  for (std::size_t i = 0; i < obstructed_.size(); ++i) {
+    Unconnected* const answered = unused_obstacle(i);
+    if (answered == nullptr) continue;
+    try {
+      answered->make_way();
+    } catch (const std::exception&) {
+      // The try that follows has the reason.
+    }
+  }
+}
+
+/// A send whose obstacle is to be closed now, if it is that.
+Unconnected* Matcher::unused_obstacle(std::size_t which) {
+  const std::lock_guard lock(mutex_);
+  const auto found = unconnected_.find(obstructed_[which]);
+  if (found == unconnected_.end() || retired_.contains(found->first)) return nullptr;
+  const auto& obstacle = found->second.obstacle;
+  if (!obstacle || !obstacle->clear_at || Clock::now() < *obstacle->clear_at) return nullptr;
+  return &found->second;
 }
 
 /// Halves whose peers have freed their requests let go of what they hold of those, if they can by now. Not under the

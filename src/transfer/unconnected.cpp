@@ -1,5 +1,6 @@
 #include "transfer/unconnected.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -8,6 +9,9 @@
 
 namespace partita {
 namespace {
+
+/// So long what nobody uses stays in the way at most, in the hope that no kernel can be waiting for this process.
+constexpr std::chrono::milliseconds longest_wait_for_quiet(250);
 
 /// Throws Error unless what the receiver chose is possible for this send.
 link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
@@ -21,6 +25,14 @@ link::Plan plan_of(const Outgoing& half, const Answer::Choice& choice) {
 }
 
 }  // namespace
+
+void Unconnected::Obstacle::set_clear_at() {
+  if (!found.is_unused) {
+    clear_at.reset();
+  } else if (!clear_at) {
+    clear_at = std::min(Clock::now() + longest_wait_for_quiet, give_up);
+  }
+}
 
 void Unconnected::open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint) {
   offered.availability = Availability::refused;
@@ -39,8 +51,7 @@ void Unconnected::open(LinkOffer& offered, link::Link& link, const link::Endpoin
   }
 }
 
-std::optional<link::Obstacle> Unconnected::connect(const Answer& answer) {
-  const Answer::Choice& choice = *answer.choice;
+std::optional<link::Obstacle> Unconnected::connect(const Answer::Choice& choice) {
   const link::Plan plan = plan_of(*half, choice);
   return half->connect(plan, wire_of(plan, choice.staged), choice.transfers, chosen(choice), choice.kind, choice.link,
                        choice.reason, choice.bytes);
@@ -51,6 +62,12 @@ std::unique_ptr<link::Sender>& Unconnected::chosen(const Answer::Choice& choice)
     if (each.link == choice.link && each.kind == choice.kind && each.sender != nullptr) return each.sender;
   }
   throw Error(ErrorClass::internal, "the receiver chose link {}, which was not offered to it", choice.link);
+}
+
+void Unconnected::make_way() {
+  if (!obstacle) return;
+  const auto& choice = obstacle->answer.choice;
+  if (choice) chosen(*choice)->make_way();
 }
 
 void Unconnected::release_memory() {

@@ -32,6 +32,11 @@ struct Unconnected {
     Answer answer;  ///< as which it is connected then
     link::Obstacle found;
     Clock::time_point give_up;
+    /// When it is closed beside kernels that may wait, if nobody uses it.
+    std::optional<Clock::time_point> clear_at;
+
+    /// To be called for each one that is found.
+    void set_clear_at();
   };
 
   Outgoing* half = nullptr;  ///< live, or retired
@@ -42,9 +47,11 @@ struct Unconnected {
 
   /// Starts `link` for `offered`, or notes why not.
   void open(LinkOffer& offered, link::Link& link, const link::Endpoint& endpoint);
-  /// Connects the half as `answer` says, which has a choice. Gives what stands in the way if that may go; then it may
-  /// be called again. Throws Error.
-  std::optional<link::Obstacle> connect(const Answer& answer);
+  /// Connects the half as the answer says. Gives what stands in the way if that may go; then it may be called again.
+  /// Throws Error.
+  std::optional<link::Obstacle> connect(const Answer::Choice& choice);
+  /// Closes what stands in the way and is unused: see link::Sender::make_way. Throws Error.
+  void make_way();
   /// The program has freed the request.
   void release_memory();
 

@@ -39,12 +39,24 @@ class StreamPlace : public testing::Test {
 
   using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Partita_Request*);
   /// A message that streams move.
-  Partita_Request matched(int tag, Init init = Partita_Send_init) {
+  static Partita_Request matched(int tag, void* data, Init init = Partita_Send_init) {
     Partita_Request made = PARTITA_REQUEST_NULL;
-    EXPECT_OK(sends() ? init(data(), count, MPI_INT, 1, tag, MPI_COMM_WORLD, &made)
-                      : Partita_Recv_init(data(), count, MPI_INT, 0, tag, MPI_COMM_WORLD, &made));
+    EXPECT_OK(sends() ? init(data, count, MPI_INT, 1, tag, MPI_COMM_WORLD, &made)
+                      : Partita_Recv_init(data, count, MPI_INT, 0, tag, MPI_COMM_WORLD, &made));
     EXPECT_OK(Partita_Matchall(1, &made));
     return made;
+  }
+  Partita_Request matched(int tag, Init init = Partita_Send_init) { return matched(tag, data(), init); }
+  /// One epoch of it.
+  std::vector<FakeWorker::Operation> captured(Partita_Request& request) {
+    worker().begin_capture();
+    EXPECT_OK(Partita_Enqueue_start(queue_, &request));
+    EXPECT_OK(Partita_Enqueue_wait(queue_, &request));
+    return worker().end_capture();
+  }
+  void launch(const std::vector<FakeWorker::Operation>& graph) {
+    for (const FakeWorker::Operation& node : graph) worker().ask(node);
+    worker().drain();
   }
   /// One that hosts move.
   Partita_Request started(int tag) {
@@ -113,6 +125,25 @@ TEST_F(StreamPlace, is_moved_from_by_streams_once_both_sides_have_freed_the_olde
   EXPECT_OK(Partita_Request_free(&next));
 }
 
+/// Its graphs may be launched at any time. Streams move the next one all the same, which may be captured, too.
+TEST_F(StreamPlace, is_taken_by_the_next_message_beside_one_that_was_captured) {
+  const FakeGpuBuffer elsewhere(mapped, count * sizeof(int));
+  Partita_Request idle = matched(1, elsewhere.data());
+  EXPECT_FALSE(captured(idle).empty());
+  Partita_Request old = matched(2);
+  exchange(old, 5);
+  EXPECT_OK(Partita_Request_free(&old));
+  harness_barrier();
+  replace_buffer();
+  harness_barrier();
+  Partita_Request next = matched(3);
+  if (sends()) std::fill_n(data(), count, 6);
+  launch(captured(next));
+  EXPECT_EQ(data()[count - 1], 6);
+  EXPECT_OK(Partita_Request_free(&next));
+  EXPECT_OK(Partita_Request_free(&idle));
+}
+
 /// It asks for no start of the receiver's: whatever launches it stores there.
 TEST_F(StreamPlace, is_held_by_a_ready_send_until_that_is_freed) {
   Partita_Request old = matched(1, Partita_Rsend_init);
@@ -146,17 +177,10 @@ class StreamPlaceTimeout : public StreamPlace {};
 /// The receiver's graph has waited in vain. The sender's, which finds that start, pushes: into what is mapped still.
 TEST_F(StreamPlaceTimeout, of_a_receive_leaves_what_a_graph_may_store_to) {
   Partita_Request old = matched(1);
-  worker().begin_capture();
-  ASSERT_OK(Partita_Enqueue_start(queue_, &old));
-  ASSERT_OK(Partita_Enqueue_wait(queue_, &old));
-  const std::vector<FakeWorker::Operation> graph = worker().end_capture();
-  const auto launch = [&] {
-    for (const FakeWorker::Operation& node : graph) worker().ask(node);
-    worker().drain();
-  };
+  const std::vector<FakeWorker::Operation> graph = captured(old);
   const std::uint64_t held_before = FakeGpu::instance().held_in_the_way();
   if (!sends()) {
-    launch();
+    launch(graph);
     EXPECT_ERROR(Partita_Request_free(&old), MPI_ERR_OTHER, "Request_free", "PARTITA_TIMEOUT");
     replace_buffer();
   }
@@ -165,7 +189,7 @@ TEST_F(StreamPlaceTimeout, of_a_receive_leaves_what_a_graph_may_store_to) {
   if (sends()) {
     wait_for_obstacle(next, held_before);
     std::fill_n(data(), count, 5);
-    launch();
+    launch(graph);
     EXPECT_ERROR(Partita_Start(&old), MPI_ERR_OTHER, "Start", "gave its request up");
     EXPECT_OK(Partita_Request_free(&old));
   }

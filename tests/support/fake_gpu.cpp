@@ -194,6 +194,12 @@ bool FakeGpu::is_occupied(int peer, const DevicePiece& piece, memory::Closing cl
   return is_mapped;
 }
 
+bool FakeGpu::is_unused(int peer, const DevicePiece& piece) const {
+  return std::ranges::none_of(imported_, [&](const auto& entry) {
+    return entry.second.use_count() > 1 && overlaps(*entry.second, peer, piece);
+  });
+}
+
 bool FakeGpu::overlaps(const Imported& imported, int peer, const DevicePiece& piece) {
   return imported.peer == peer && imported.id != 0 && imported.id != piece.buffer_id &&
          imported.address < piece.address + piece.size_bytes && piece.address < imported.address + imported.size_bytes;
@@ -204,7 +210,7 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   ++imports_;
   may_fail(Step::import);
   if (closing == memory::Closing::all) is_occupied_ = false;
-  if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true};
+  if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true, true};
   const DevicePiece& piece = pieces.front();
   switch (piece.way) {
     case DevicePiece::Way::same_process:
@@ -215,7 +221,7 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
       std::byte* const memory = host_memory_.import(peer, name, piece.size_bytes);
       const std::lock_guard lock(mutex_);
       if (is_occupied(peer, piece, closing)) {
-        return NotMappable{"cuIpcOpenMemHandle fails: resource already mapped", true};
+        return NotMappable{"cuIpcOpenMemHandle fails: resource already mapped", true, is_unused(peer, piece)};
       }
       std::shared_ptr<Imported>& imported = imported_[{memory, piece.buffer_id, piece.size_bytes}];
       if (imported == nullptr) imported = std::make_shared<Imported>(peer, piece, memory);

@@ -166,6 +166,8 @@ class FakeGpu final : public memory::DeviceMemory {
   /// Whether other memory that was `peer`'s at the place of `piece` is mapped still: what nobody holds is closed, if
   /// `closing` is all.
   bool is_occupied(int peer, const memory::DevicePiece& piece, memory::Closing closing);
+  /// Whether nobody holds any of that.
+  bool is_unused(int peer, const memory::DevicePiece& piece) const;
   static bool overlaps(const Imported& imported, int peer, const memory::DevicePiece& piece);
 
   World& world_;

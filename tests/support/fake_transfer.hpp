@@ -132,6 +132,8 @@ struct Script {
   bool connect_throws = false;  ///< at the sender, once the receiver has answered
   bool is_obstructed = false;   ///< likewise: it cannot connect for now
   std::uint64_t place = 1;      ///< of what is in its way
+  bool is_unused = false;       ///< nobody uses that
+  int ways_made = 0;
   int connects = 0;             ///< tries
   bool is_routed = false;       ///< kernels know the way to the receiver's memory
   bool holds_peer = false;      ///< as long as it is, the sender does not let go of the receiver's memory
@@ -163,13 +165,18 @@ class FakeSender final : public link::Sender {
     if (script_.connect_lacks_memory) throw std::bad_alloc();
     if (script_.connect_throws) throw Error(ErrorClass::other, "the fake link cannot connect");
     if (script_.is_obstructed) {
-      return link::Obstacle{Error(ErrorClass::other, "memory of the fake link is in the way"), script_.place};
+      return link::Obstacle{Error(ErrorClass::other, "memory of the fake link is in the way"), script_.place,
+                            script_.is_unused};
     }
     wire::Reader reader(answer);
     wire_ = reinterpret_cast<FakeWire*>(reader.get<std::uint64_t>());
     plan_ = plan;
     data_ = data;
     return {};
+  }
+  void make_way() override {
+    ++script_.ways_made;
+    if (script_.is_unused) script_.is_obstructed = false;
   }
   void start(Epoch) override {
     if (script_.start_throws) throw Error(ErrorClass::other, "the fake link cannot start an epoch");

@@ -2,6 +2,7 @@
 // and halves that let go of such memory.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 
 #include "support/fake_pair.hpp"
@@ -131,6 +132,52 @@ TEST_F(TransferObstacles, a_second_answer_and_an_ask_are_malformed_meanwhile) {
   sender.first.is_obstructed = false;
   poll_until_idle();
   expect_pair(from, to);
+}
+
+/// The pauses are of 16 ms at most: in the 5 s for what is in use there are hundreds of tries.
+TEST_F(TransferObstacles, what_nobody_uses_is_closed_after_a_short_wait) {
+  sender.first.is_unused = true;
+  const auto to = recv();
+  const auto before = std::chrono::steady_clock::now();
+  const auto from = obstructed_send();
+  poll_until_idle();
+  EXPECT_GE(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(250)) << "kernels may have ended";
+  expect_pair(from, to);
+  EXPECT_EQ(sender.first.ways_made, 1);
+  EXPECT_LE(sender.first.connects, 25);
+}
+
+TEST_F(TransferObstacles, what_is_in_use_is_not_closed) {
+  sender.settings.timeout_s = 1;
+  const auto to = recv();
+  const auto from = obstructed_send();
+  poll_until_idle();
+  EXPECT_TRUE(from->half.failed());
+  EXPECT_EQ(sender.first.ways_made, 0);
+}
+
+/// It may have been in use until then.
+TEST_F(TransferObstacles, what_nobody_uses_is_closed_where_there_is_no_time_to_wait) {
+  sender.settings.timeout_s = 0.002;
+  sender.first.is_unused = true;
+  const auto to = recv();
+  const auto from = obstructed_send();
+  poll_until_idle();
+  expect_pair(from, to);
+}
+
+TEST_F(TransferObstacles, nothing_is_closed_for_a_send_that_is_freed_or_whose_receive_is) {
+  sender.settings.timeout_s = 0.002;
+  sender.first.is_unused = true;
+  auto to = recv();
+  const auto other_to = recv();
+  const auto from = obstructed_send();
+  auto other_from = obstructed_send();
+  free(receiver, to);
+  free(sender, other_from);
+  deliver_all();
+  poll_until_idle();
+  EXPECT_EQ(sender.first.ways_made, 0);
 }
 
 // ---- What a half holds of a peer that has freed its request ----

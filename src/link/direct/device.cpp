@@ -151,16 +151,17 @@ class DeviceSender final : public Sender {
     receiver_driver_ = answer.driver;
     packets_ = answer.packets;
     keep_words_mapped(answer.window);
-    auto mapped = PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, answer.window,
-                                  endpoint_.device, flags_.bytes());
+    auto mapped = map(answer.window, memory::Clearing::if_quiet);
     if (const auto* not_mappable = std::get_if<NotMappable>(&mapped)) {
       const auto error = [&] {
         return Error(ErrorClass::other, "GPU memory of rank {} cannot be mapped into GPU {} of this rank: {}",
                      endpoint_.peer, endpoint_.device, not_mappable->reason);
       };
-      if (not_mappable->is_occupied && answer.window.buffer) return Obstacle{error(), place_of(*answer.window.buffer)};
-      throw error();
+      if (!not_mappable->is_occupied) throw error();
+      obstructed_ = answer.window;
+      return Obstacle{error(), obstructed_place(), not_mappable->is_unused};
     }
+    obstructed_ = {};
     theirs_ = std::get<PeerWindow>(mapped);
     routed_ = goes_by_streams();
     // The segments with the words become the GPU's here: that takes longer than a mark may.
@@ -173,6 +174,13 @@ class DeviceSender final : public Sender {
       }
     }
     return {};
+  }
+
+  /// What it maps stays so for connect().
+  void make_way() override {
+    auto mapped = map(obstructed_, memory::Clearing::always);
+    keep_words_mapped(obstructed_);
+    if (auto* const window = std::get_if<PeerWindow>(&mapped)) theirs_ = std::move(*window);
   }
 
   // Pairs with the kernel's load of the promise: MPIX_Pready knows by it that the host has started the epoch.
@@ -259,8 +267,15 @@ class DeviceSender final : public Sender {
     auto mapped = context_.device_memory.import(endpoint_.peer, *window.device_words, endpoint_.device);
     if (auto* const words = std::get_if<std::shared_ptr<std::byte>>(&mapped)) words_ = std::move(*words);
   }
-  static std::uint64_t place_of(const DeviceExport& memory) {
-    return memory.front().address - memory.front().offset_bytes;
+  std::variant<PeerWindow, NotMappable> map(const memory::WindowName& window, memory::Clearing clearing) {
+    return PeerWindow::map(context_.host_memory, context_.device_memory, endpoint_.peer, window, endpoint_.device,
+                           flags_.bytes(), clearing);
+  }
+  /// The words come first.
+  std::uint64_t obstructed_place() const {
+    const bool words = words_ == nullptr && obstructed_.device_words;
+    const memory::DevicePiece& piece = (words ? *obstructed_.device_words : *obstructed_.buffer).front();
+    return piece.address - piece.offset_bytes;
   }
 
   bool goes_by_streams() const { return shows_buffer_ && receiver_driver_ == Driver::stream; }
@@ -359,6 +374,7 @@ class DeviceSender final : public Sender {
   const DeviceBlock& probe_;
   Window own_;  ///< the promise, in GPU memory too of a device-driven side; used there where both are
   std::shared_ptr<std::byte> words_;  ///< the receiver's in its GPU, from the first try to connect on
+  memory::WindowName obstructed_;     ///< the receiver's window, where something is in the way of that
   PeerWindow theirs_;                 ///< once connected: DeviceAnswer::window
   Epoch* host_flags_ = nullptr;       ///< as the GPU addresses them
   HostBlock done_;                    ///< two words a lane
@@ -495,9 +511,11 @@ std::variant<std::unique_ptr<Receiver>, Refusal> make_device_receiver(const Cont
     }
     buffer = std::move(std::get<DeviceExport>(exported));
   }
-  // Where this GPU reaches the sender's, the sender's reaches this one.
+  // Where this GPU reaches the sender's, the sender's reaches this one. The answer does not wait for a better time to
+  // close what is in the way.
   const auto map = [&] {
-    return PeerWindow::map(context.host_memory, memory, endpoint.peer, offer.window, endpoint.device, sizeof(Promise));
+    return PeerWindow::map(context.host_memory, memory, endpoint.peer, offer.window, endpoint.device, sizeof(Promise),
+                           memory::Clearing::always);
   };
   Endpoint own = endpoint;
   if (own.driver != Driver::stream) offer.window.buffer.reset();

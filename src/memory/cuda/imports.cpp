@@ -39,10 +39,11 @@ std::uint64_t Imports::size_bytes_of(const Key& key) {
   return size_bytes;
 }
 
-bool Imports::overlap(const Key& one, const Key& other) {
+bool Imports::collide(const Key& one, const Key& other) {
   if (one[0] != other[0]) return false;
   for (std::size_t of_one = 2; of_one < one.size(); of_one += 3) {
     for (std::size_t of_other = 2; of_other < other.size(); of_other += 3) {
+      if (std::equal(&one[of_one], &one[of_one] + 3, &other[of_other])) continue;  // for another GPU
       if (one[of_one] < other[of_other] + other[of_other + 1] && other[of_other] < one[of_one] + one[of_one + 1]) {
         return true;
       }
@@ -61,8 +62,10 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closi
   const auto* const not_mappable = std::get_if<NotMappable>(&imported);
   if (not_mappable == nullptr || !not_mappable->is_occupied) return imported;
   const Key place = key_of(peer, pieces, device);
-  const auto is_in_the_way = [&](const Key& key) { return overlap(key, place); };
-  if (!close_unused(closing, is_in_the_way)) return imported;
+  close_unused(closing, [&](const Key& key) { return collide(key, place); });
+  // What is in the way may be what another thread is closing: then it is gone.
+  closing_mutex_.lock();
+  closing_mutex_.unlock();
   return import_now(peer, pieces, device);
 }
 
@@ -89,8 +92,8 @@ Imported Imports::import_now(int peer, const DeviceExport& pieces, int device) {
     if (std::holds_alternative<AlreadyMapped>(mapped)) {
       return NotMappable{
           "memory that the peer has freed since is still mapped at its place: free requests before "
-          "their buffers, and device-driven requests and the waits of queues here, beside which it is not closed",
-          true};
+          "their buffers",
+          true, is_unused_at(key)};
     }
     found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
   }
@@ -170,11 +173,24 @@ std::uint64_t Imports::unused_bytes() {
   return bytes;
 }
 
-/// The driver may take long to close one, so that it goes without the lock. Who wants it again meanwhile finds it in
-/// the way. Returns whether there was one.
+/// Whether mappings are in the way of one of `place`, and nobody holds one of these. Under mutex_.
+bool Imports::is_unused_at(const Key& place) const {
+  bool is_unused = false;
+  for (const auto& [key, mapping] : mappings_) {
+    if (!collide(key, place)) continue;
+    if (mapping.use_count() > 1) return false;
+    is_unused = true;
+  }
+  return is_unused;
+}
+
+/// The driver may take long to close one, so that it goes without mutex_. Who wants it again meanwhile finds it in the
+/// way, and waits for closing_mutex_.
 template <class IsMeant>
-bool Imports::close_unused(Closing closing, IsMeant is_meant) {
-  std::vector<std::shared_ptr<Mapping>> closed;  // goes last
+void Imports::close_unused(Closing closing, IsMeant is_meant) {
+  std::unique_lock closing_lock(closing_mutex_, std::defer_lock);
+  if (closing == Closing::all) closing_lock.lock();
+  std::vector<std::shared_ptr<Mapping>> closed;  // goes behind the lock of mutex_, before the other
   const std::lock_guard lock(mutex_);
   closed.reserve(mappings_.size());
   for (auto entry = mappings_.begin(); entry != mappings_.end();) {
@@ -185,7 +201,6 @@ bool Imports::close_unused(Closing closing, IsMeant is_meant) {
     }
     entry = next;
   }
-  return !closed.empty();
 }
 
 }  // namespace partita::memory::cuda

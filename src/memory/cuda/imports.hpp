@@ -39,20 +39,24 @@ class Imports {
   static std::uint64_t size_bytes_of(const Key& key);
   static Key key_of(int peer, const DeviceExport& pieces, int device);
 
-  static bool overlap(const Key& one, const Key& other);
+  /// Whether they are of two allocations, one of which is in the other's way.
+  static bool collide(const Key& one, const Key& other);
 
   Imported import_now(int peer, const DeviceExport& pieces, int device);
   Imported own(const DevicePiece& piece, int device);
   /// Those of pieces that are descriptors; -1 for one that has been taken already.
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
   Mapped map(const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors, int device);
+  bool is_unused_at(const Key& place) const;
   template <class IsMeant>
-  bool close_unused(Closing closing, IsMeant is_meant);
+  void close_unused(Closing closing, IsMeant is_meant);
   std::uint64_t unused_bytes();
 
   World& world_;
   Contexts& contexts_;
-  std::mutex mutex_;
+  /// While mappings are closed for whose end the driver may wait. Locked first.
+  std::mutex closing_mutex_;
+  std::mutex mutex_;  ///< of the next two
   std::map<Key, std::shared_ptr<Mapping>> mappings_;
   std::map<std::pair<int, std::uint64_t>, UniqueFd> descriptors_;  ///< passed to us, not yet asked for
 };
