@@ -22,7 +22,7 @@ NOMINAL = pathlib.Path(__file__).with_name("nominal.csv")
 PLACE = re.compile(r"<!--=\s*(?P<expression>.*?)\s*-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # Units of results. Sizes, counts, versions and what a command is given are no figures.
 MEASURED = re.compile(r"(?<![\w.])\d[\d,.]*(?: (?:to|and|or|/) \d[\d,.]*)* ?(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b)")
-NOT_FIGURES = re.compile(r"`[^`]*`|^    .*$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+NOT_FIGURES = re.compile(r"`[^`]*`|^ {4}[^\n]*$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 
 
 def functions(page):

@@ -44,6 +44,11 @@ def test_no_figure_is_without_a_result_file():
     assert not found, "\n".join(found)
 
 
+def test_a_figure_behind_a_block_of_code_is_found_too():
+    found = list(pages.untied(MEASURED / "page.md", "    mpirun -n 2 x --delay 3 us\n\nIt takes 1.2 us.\n\n    y\n\nOr 2.5 ms."))
+    assert [complaint.split(":", 1)[1] for complaint in found] == ['3: "1.2 us" is tied to no result file', '7: "2.5 ms" is tied to no result file']
+
+
 def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
     with open(pages.NOMINAL, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
