@@ -17,7 +17,7 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
-# Of its symbols with PARTITA_EXPORT the shared library shows those that the version script `map` names, and no others.
+# The shared library shows those of its symbols with PARTITA_EXPORT that the version script `map` names, and no others.
 function(partita_export_only target map)
   target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")

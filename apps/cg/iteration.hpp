@@ -34,7 +34,7 @@ class Exchange {
   virtual ~Exchange() = default;
   /// The rows of p beside this rank's come from its neighbours.
   virtual void halo() = 0;
-  /// Of all ranks' own products, the sum.
+  /// The sum of all ranks' own products.
   virtual void sum(Product product) = 0;
   /// Blocks until all that was asked for is done. Throws where something has failed.
   virtual void finish() = 0;

@@ -26,7 +26,7 @@ constexpr Side opposite(Side side) {
   constexpr std::array opposites{Side::south, Side::north, Side::east, Side::west};
   return opposites[index_of(side)];
 }
-/// Of a message, which carries the side at which it arrives.
+/// A message's tag: it carries the side at which the message arrives.
 constexpr int tag_of(Side arrives_at) {
   return static_cast<int>(index_of(arrives_at));
 }

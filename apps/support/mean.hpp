@@ -12,7 +12,7 @@ struct Mean {
   std::optional<double> half_width;
 };
 
-/// Of runs that do not depend on each other; `values` is not empty.
+/// The runs behind `values` do not depend on each other; `values` is not empty.
 Mean mean_of(std::span<const double> values);
 
 }  // namespace partita::apps

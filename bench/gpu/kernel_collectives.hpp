@@ -12,7 +12,7 @@ enum class Collective { allreduce, allgather, reduce_scatter, alltoall, bcast };
 /// The first collective of a launch is not timed: it shows all kernels that the others run.
 inline constexpr int untimed_collectives = 1;
 
-/// Of a block.
+/// A block has no more.
 inline constexpr int most_collective_threads = 512;
 
 struct CollectiveRun {

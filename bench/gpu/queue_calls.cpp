@@ -95,7 +95,7 @@ std::vector<Contender> make_queue_calls_contenders(Job& job, const Subjects&, co
   return contenders;
 }
 
-/// Of messages that one block moves, and of larger ones. The waits of still larger ones are two launches each.
+/// Messages that one block moves, and larger ones. The waits of still larger ones are two launches each.
 void set_queue_calls_defaults(Options& options) {
   options.min_bytes = 16 << 10;
   options.max_bytes = 256 << 10;

@@ -16,7 +16,7 @@ struct Memory {
 
 const Memory& host_memory();
 
-/// Of the GPU that bench::gpu::set_up has chosen. A build without CUDA has none: allocate throws Failure.
+/// Memory of the GPU that bench::gpu::set_up has chosen. A build without CUDA has none: allocate throws Failure.
 const Memory& gpu_memory();
 
 }  // namespace partita::bench::tune

@@ -43,7 +43,7 @@ class communicator final {
   [[nodiscard]] request ssend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag) const {
     return made([&](Partita_Request* r) { return Partita_Ssend_init(buf, count, datatype, dest, tag, handle_, r); });
   }
-  /// Of a buffer in host memory.
+  /// The buffer is in host memory.
   [[nodiscard]] request bsend_init(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag) const {
     return made([&](Partita_Request* r) { return Partita_Bsend_init(buf, count, datatype, dest, tag, handle_, r); });
   }
@@ -314,7 +314,7 @@ class communicator final {
     check(init(&handle));
     return request(handle);
   }
-  /// Of a C call whose last arguments are communicator, info and request.
+  /// `init` is a C call whose last arguments are communicator, info and request.
   template <class Init, class... Arguments>
   request collective(Init init, MPI_Info info, Arguments... arguments) const {
     return made([&](Partita_Request* r) { return init(arguments..., handle_, info, r); });

@@ -133,14 +133,14 @@ MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_P
 
 // ---- Collectives in kernels ----------------------------------------------------------------------------------------
 //
-// Of a device-driven partitioned collective (info key partita_driver) of 1 to 8 ranks of a node. All threads of all
-// blocks of a grid call, on each rank the same collectives of a communicator in the same order; each call opens the
-// next epoch, moves it and completes it. It is a barrier of the grid at both ends: what any thread of the grid stored
-// to the send buffer before travels, and on return every thread of the grid may read what came and write the send
-// buffer. Blocks and threads may be as many as they like, and differ from rank to rank; a grid of several blocks is
-// launched cooperatively. Two such calls on the same request never overlap, whatever streams they are in. Results are
-// the same bits on all ranks, in all runs and grids of a GPU's: reductions go in the order of the ranks, and those of
-// 16-bit floats are computed in 32 bits and rounded once. (gpu-initiated-partitioned-mpi, section IV-B; MPI-4, 6.13)
+// These take a device-driven partitioned collective (info key partita_driver) of 1 to 8 ranks of a node. All threads
+// of all blocks of a grid call, on each rank the same collectives of a communicator in the same order; each call opens
+// the next epoch, moves it and completes it. It is a barrier of the grid at both ends: what any thread of the grid
+// stored to the send buffer before travels, and on return every thread of the grid may read what came and write the
+// send buffer. Blocks and threads may be as many as they like, and differ from rank to rank; a grid of several blocks
+// is launched cooperatively. Two such calls on the same request never overlap, whatever streams they are in. Results
+// are the same bits on all ranks, in all runs and grids of a GPU's: reductions go in the order of the ranks, and those
+// of 16-bit floats are computed in 32 bits and rounded once. (gpu-initiated-partitioned-mpi, section IV-B; MPI-4, 6.13)
 //
 // A call waits for the other ranks. Beside FREED and ABORTED each may return, in all threads of a block the same,
 //   PARTITA_DEVICE_ERR_COLLECTIVE  the request is of another collective, or no device-driven one
@@ -167,7 +167,7 @@ MPIX_Device inline int MPIX_Pbcast(MPIX_Prequest prequest);
 
 // ---- The end of ordinary messages ----------------------------------------------------------------------------------
 //
-// Of a message that streams move (MPIX_Queue_completion; cpu-free-stream-triggered-mpi, section V-A). Both calls store
+// A message that streams move (MPIX_Queue_completion; cpu-free-stream-triggered-mpi, section V-A). Both calls store
 // in `*flag` whether the epoch that was started last is complete, and do not wait: then the calling threads may read
 // what was received, or write again what was sent. They come behind an MPIX_Enqueue_start in a queue whose stream is of
 // the request's GPU, in that stream or ordered with it by events. Nothing orders them behind any other start: there

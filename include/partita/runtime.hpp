@@ -19,7 +19,7 @@ class runtime final {
   explicit runtime(MPI_Comm world = MPI_COMM_WORLD) : owns_(!is_running()) { check(Partita_Init(world)); }
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
-  /// Of an error only the error handler hears: call finalize() to have it thrown.
+  /// Only the error handler hears of an error: call finalize() to have it thrown.
   ~runtime() {
     if (owns_ && is_running()) Partita_Finalize();
   }

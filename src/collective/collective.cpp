@@ -26,7 +26,7 @@ memory::Place home_of(const CollectiveArguments& arguments) {
   return {};
 }
 
-/// Of the largest copy from one place with gaps to another.
+/// The bytes of the largest copy from one place with gaps to another.
 std::int64_t bytes_between_gaps(const Schedule& schedule, const CollectiveMemory& memory) {
   std::int64_t most = 0;
   for (const Action& action : schedule.actions) {

@@ -81,8 +81,8 @@ class Courses {
   std::uint64_t actions_done() const { return actions_done_.load(std::memory_order_relaxed); }
 
  private:
-  /// Of which partitions a walk asks what has arrived: a mark asks for its own, so that it costs no more in a course of
-  /// many.
+  /// The partitions that a walk asks about what has arrived: a mark asks for its own, so that it costs no more in a
+  /// course of many.
   enum class Look : std::uint8_t { at_marked, at_all };
   /// An action that has begun, and ends by itself.
   struct Running {

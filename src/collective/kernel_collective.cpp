@@ -166,7 +166,7 @@ std::byte* KernelCollective::area_of(int rank) const {
   return areas_ ? areas_->data() + rank * area_bytes_ : nullptr;
 }
 
-/// Of a send, whose bytes never move, they are the same area.
+/// A send's bytes never move: its terms name the same area.
 HalfTerms KernelCollective::half_terms(Side side, int rank) {
   HalfTerms terms;
   terms.side = side;

@@ -40,8 +40,8 @@ class Tuning {
   Tuning() = default;
   explicit Tuning(std::vector<Rule> rules) : rules_(std::move(rules)) {}
 
-  /// Of the rules for this number of ranks, or if there are none of those for any, the one with the most `from_bytes`
-  /// that `need` reaches. Null where there is none.
+  /// The rule with the most `from_bytes` that `need` reaches, of those for this number of ranks, or if there are none,
+  /// of those for any. Null where there is none.
   const Rule* find(const Need& need) const;
 
   const std::vector<Rule>& rules() const { return rules_; }

@@ -5,7 +5,7 @@
 
 namespace partita::dropin {
 
-/// Of MPI_COMM_NULL, and where there are no neighbours to ask for, everything is 0, and the C API says what is wrong.
+/// Everything is 0 for MPI_COMM_NULL and where there are no neighbours to ask for, and the C API says what is wrong.
 class CommShape {
  public:
   explicit CommShape(MPI_Comm comm);

@@ -18,7 +18,7 @@ bool is_predefined_type(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return true;
   int combiner = MPI_COMBINER_NAMED;
 #if PARTITA_HAS_LARGE_COUNTS
-  // Of a type made with large counts the other query is an error.
+  // The other query is an error for a type made with large counts.
   MPI_Count integers = 0, addresses = 0, large_counts = 0, types = 0;
   native().Type_get_envelope_c(type, &integers, &addresses, &large_counts, &types, &combiner);
 #else

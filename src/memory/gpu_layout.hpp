@@ -14,7 +14,7 @@ namespace partita::memory {
 /// what was asked for. Any thread.
 class GpuLayout {
  public:
-  /// Of a layout that has bytes. Throws Error. Allocates and copies: not behind a kernel that fills the GPU and waits
+  /// `layout` has bytes. Throws Error. Allocates and copies: not behind a kernel that fills the GPU and waits
   /// for this process.
   GpuLayout(DeviceMemory& device_memory, int device, const Layout& layout);
   ~GpuLayout();

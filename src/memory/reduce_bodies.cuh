@@ -106,7 +106,7 @@ PARTITA_DEVICE_INLINE void combine_pairs(const ReduceElements& arguments, Team t
   if (arguments.by == Combine::maxloc) return combine<P>(arguments, team, Location<Max>());
 }
 
-/// Of 16 bits, by their values as floats.
+/// Elements of 16 bits are reduced by their values as floats.
 template <class Format, class By>
 struct OfValues {
   PARTITA_DEVICE_INLINE u16 operator()(u16 a, u16 b) const {

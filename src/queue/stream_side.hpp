@@ -72,8 +72,8 @@ class StreamSide final : private ServedRequest, private Half::Streams {
     Epoch peer_moved;    ///< pulled, of a send; pushed
     Epoch offered;       ///< of a receive
 
-    /// Of the epoch that was started last. The end is seen by this side's steps or, by a look of the program's kernels,
-    /// by nobody who notes it.
+    /// Whether the epoch that was started last is over. The end is seen by this side's steps or, by a look of the
+    /// program's kernels, by nobody who notes it.
     bool is_over() const { return state.over == state.epoch || peer_moved == state.epoch; }
   };
 

@@ -36,7 +36,7 @@ class GpuLane {
   }
   std::unique_ptr<memory::Event> take_event();
   void give_back(std::unique_ptr<memory::Event> event) noexcept;
-  /// Of a layout with gaps. One that is new is copied to the GPU: not behind a kernel that fills it.
+  /// `layout` has gaps. One that is new is copied to the GPU: not behind a kernel that fills it.
   std::shared_ptr<const memory::GpuLayout> on_gpu(const Layout& layout);
 
  private:

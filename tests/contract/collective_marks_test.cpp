@@ -132,7 +132,7 @@ class CollectiveMarks : public testing::TestWithParam<MarkCase> {
     std::memcpy(&number, results.data() + static_cast<std::size_t>(i) * sizeof number, sizeof number);
     return number;
   }
-  /// Of those elements that have one whatever way they are computed.
+  /// Only elements are compared whose result is the same whatever way they are computed.
   void expect_results(const std::vector<std::uint8_t>& results, int key) const {
     for (int i = 0; i < elements; ++i) {
       double sum = 0;

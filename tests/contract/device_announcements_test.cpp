@@ -184,7 +184,7 @@ class Request {
   }
   void expect_all(Epoch epoch) const {
     expect_arrived({0, transports()}, epoch);
-    // Of a device-driven receive no flag is raised in host memory.
+    // No flag of a device-driven receive is raised in host memory.
     EXPECT_EQ(receiver->first_missing({0, transports()}, epoch), host_flags_ != nullptr ? transports() : 0);
     EXPECT_TRUE(sender->finished());
   }

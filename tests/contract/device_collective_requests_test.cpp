@@ -25,7 +25,7 @@ enum class RequestKind { allreduce, allgather, bcast, reduce };
 constexpr RequestKind request_kinds[] = {RequestKind::allreduce, RequestKind::allgather, RequestKind::bcast,
                                          RequestKind::reduce};
 constexpr int marked_partitions = 5, marked_count = 3;
-/// Of a bcast and a reduce.
+/// The root of a bcast and of a reduce.
 constexpr int root_of_requests = 1;
 
 const char* name_of(RequestKind kind) {

@@ -139,7 +139,7 @@ TEST_F(DevicePacking, rows_in_every_unit) {
   }
 }
 
-/// Of many runs, so that the kernel searches.
+/// They are many runs, so that the kernel searches.
 TEST_F(DevicePacking, a_thousand_blocks_of_different_lengths) {
   Random random(job_seed(), 1);
   std::vector<int> lengths, offsets;

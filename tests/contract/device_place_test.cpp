@@ -236,7 +236,7 @@ TEST_F(DevicePlace, is_received_into_beside_other_device_driven_requests) {
   free_both(device, idle);
 }
 
-/// Of what travels in packets no buffer is mapped.
+/// No buffer is mapped of what travels in packets.
 TEST_F(DevicePlace, that_words_take_is_waited_for_on_both_sides) {
   const FakeGpuBuffer elsewhere(mapped, static_cast<std::size_t>(total_bytes));
   Partita_Request idle = device_driven(1, elsewhere.data());

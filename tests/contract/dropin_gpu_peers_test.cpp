@@ -437,7 +437,7 @@ TEST(DropinGpuPeers, what_fails_before_an_answer_sends_all_ranks_to_the_mpi) {
   for (const Step step :
        {Step::place_of, Step::why_not_exported, Step::export_to, Step::import, Step::allocate_block}) {
     SCOPED_TRACE(static_cast<int>(step));
-    // Of two ranks that swap the second one moves both ways, in what the first one shows.
+    // Where two ranks swap, the second one moves both ways, in what the first one shows.
     const int victim = step == Step::why_not_exported || step == Step::export_to ? 0 : 1;
     for (const Way way : {Way::host, Way::peers}) {
       Ints in;

@@ -203,7 +203,7 @@ struct Operands {
   Shifted from, to, expected;
 };
 
-/// Of every length that takes the kernel another way, behind boundaries alike and not.
+/// They have every length that takes the kernel another way, behind boundaries alike and not.
 std::deque<Operands> operands(const NamedType& type, std::size_t element_bytes) {
   std::deque<Operands> all;
   for (const std::size_t count : {0, 1, 2, 15, 16, 100, 1001}) {

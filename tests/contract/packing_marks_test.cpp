@@ -15,7 +15,7 @@ namespace partita::test {
 namespace {
 
 constexpr int packed_partitions = 4, packed_count = 3;
-/// Of which every second one moves.
+/// Every second one moves.
 constexpr int ints_in_memory = 2 * packed_partitions * packed_count;
 constexpr auto time_without_marks = std::chrono::milliseconds(50);
 

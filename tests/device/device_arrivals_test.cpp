@@ -135,7 +135,7 @@ TEST_P(DeviceArrivals, of_the_epoch_before_are_not_those_of_this_one_across_the_
   }
 }
 
-/// Of a device-driven receive; a host sets them back itself.
+/// They are a device-driven receive's; a host sets its own back itself.
 TEST(DeviceArrivalsOfOld, are_forgotten_before_their_epoch_comes_again) {
   for (const Epoch before : {0x7ffffffeU, 0xfffffffeU}) {
     for (const bool by_common : {false, true}) {

@@ -86,7 +86,7 @@ const std::vector<Pairing>& pairings() {
   return all;
 }
 
-/// Of five numbers in memory, gaps included, the last and the first two, in this order.
+/// The last and the first two of five numbers in memory, gaps included, in this order.
 class GappedType final : public testing::Environment {
  public:
   MPI_Datatype type() {

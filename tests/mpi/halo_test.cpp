@@ -244,7 +244,7 @@ std::vector<Grid<Dims>> grids() {
   for (const Place<Dims>& ranks : divisions<Dims>()) {
     for (int width = 1; width <= 3; ++width) {
       for (int periodic = 0; periodic < (1 << Dims); ++periodic) {
-        // Of three dimensions each division meets each width, and each way to be periodic some of them.
+        // In three dimensions each division meets each width, and each way to be periodic some of them.
         if (Dims == 3 && periodic != 0 && periodic != 7 && ++number % 5 != 0) continue;
         Grid<Dims> grid{{}, ranks, {}, width};
         for (std::size_t d = 0; d < Dims; ++d) {

@@ -208,7 +208,7 @@ TEST_F(PersistentCollective, meets_no_partitioned_one) {
   }
 }
 
-/// Of some pairs no data would ever meet: both only send, or both only receive. Where there are more ranks than two,
+/// The data of some pairs would never meet: both only send, or both only receive. Where there are more ranks than two,
 /// some may be through before they hear.
 TEST_F(PersistentCollective, meets_no_other_one) {
   if (ranks() < 2) GTEST_SKIP() << "two ranks make different calls";

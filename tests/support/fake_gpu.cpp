@@ -164,7 +164,7 @@ FakeGpu::Imported::Imported(int peer, const DevicePiece& piece, std::byte* host)
   static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(host) % page_bytes;
   pages_bytes = (offset + piece.size_bytes + page_bytes - 1) / page_bytes * page_bytes;
-  // Of size 0, an old mapping that is shared gets a second one beside it.
+  // With size 0, an old mapping that is shared gets a second one beside it.
   void* const made = mremap(host - offset, 0, pages_bytes, MREMAP_MAYMOVE);
   if (made == MAP_FAILED) throw Error(ErrorClass::no_mem, "the fake GPU cannot map memory of rank {}", peer);
   pages = static_cast<std::byte*>(made);

@@ -143,7 +143,7 @@ class FakeGpu final : public memory::DeviceMemory {
 
   struct Imported {
     Imported(int peer, const memory::DevicePiece& piece, std::byte* host);
-    /// Of a program's buffer nothing is mapped any more: who stores there ends with a signal.
+    /// Nothing of a program's buffer is mapped any more: who stores there ends with a signal.
     ~Imported();
     Imported(const Imported&) = delete;
     Imported& operator=(const Imported&) = delete;

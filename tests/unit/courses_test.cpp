@@ -267,7 +267,7 @@ TEST_P(CoursesIn, come_to_the_end_with_marks_of_several_threads) {
 
 constexpr std::int64_t kib = 1024, mib = 1024 * kib;
 
-/// Of what is received, reduced and sent for one: it is a third of the work.
+/// What is received, reduced and sent counts: it is a third of the work.
 TEST(SideBySide, are_as_many_as_make_little_work_for_a_host) {
   EXPECT_EQ(side_by_side(pass_on(8), false), 64);
   EXPECT_EQ(side_by_side(pass_on(64 * kib / 64 / 3), false), 64);

@@ -21,7 +21,7 @@ TEST(Mean, of_equal_values_is_known_exactly) {
   EXPECT_EQ(mean.half_width, 0.0);
 }
 
-/// Of 1, 2, 3, 4, 5: deviation sqrt(2.5), and 2.776 by the tables for four degrees of freedom.
+/// 1, 2, 3, 4, 5 have the deviation sqrt(2.5), and 2.776 by the tables for four degrees of freedom.
 TEST(Mean, has_the_interval_of_students_distribution) {
   const Mean mean = mean_of(std::vector{1.0, 2.0, 3.0, 4.0, 5.0});
   EXPECT_DOUBLE_EQ(mean.mean, 3.0);

@@ -13,7 +13,7 @@ constexpr int warps = block_threads / warp_threads;
 constexpr auto direction = static_cast<int>(Product::direction);
 constexpr auto residual = static_cast<int>(Product::residual);
 
-/// Of p, as Vectors::first_row() says on the host.
+/// Where this rank's rows of p begin, as Vectors::first_row() says on the host.
 __device__ double* own_rows(const Vectors& v) {
   return v.p + v.columns;
 }
@@ -23,7 +23,7 @@ __device__ double quotient(double of, double by) {
   return by > 0 ? of / by : 0.0;
 }
 
-/// Of all threads of the block, on its first one.
+/// The sum of all threads' values of the block, on its first thread.
 __device__ double block_sum(double value) {
   __shared__ double of_warps[warps];
   for (int distance = warp_threads / 2; distance > 0; distance /= 2) {

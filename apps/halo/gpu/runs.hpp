@@ -6,9 +6,9 @@
 
 namespace partita {
 
-/// Of `block`'s own rim, and where they are sent from.
+/// The runs of `block`'s own rim, and where they are sent from.
 gpu_halo_kernels::Runs own_runs(const halo_messages& messages, const framed_block& block);
-/// Of its frame, and where they are received.
+/// The runs of its frame, and where they are received.
 gpu_halo_kernels::Runs ghost_runs(const halo_messages& messages, const framed_block& block);
 
 }  // namespace partita

@@ -89,7 +89,7 @@ std::string obstacle_of(const Allocation& allocation) {
   return "the memory was created (cuMemCreate) without a handle type that other processes can import";
 }
 
-/// Of a buffer in memory of cudaMalloc; empty where it lies within its allocation.
+/// Says how a buffer in memory of cudaMalloc exceeds its allocation; empty where it lies within.
 std::string excess_of(const Allocation& allocation, const void* address, std::size_t size_bytes) {
   const std::size_t offset_bytes = device_address(address) - device_address(allocation.base);
   if (size_bytes <= allocation.size_bytes - offset_bytes) return {};

@@ -103,8 +103,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   /// Whether nobody was told yet that kernels, or what they wait for, have failed.
   bool has_news() const;
 
-  /// Of a send whose peer has freed its request when all of its epochs were complete: whether kernels may store into
-  /// the peer's memory. Any thread.
+  /// Whether kernels may store into the peer's memory, of a send whose peer has freed its request when all of its
+  /// epochs were complete. Any thread.
   bool kernels_may_use_peer() const;
 
   /// The host has opened an epoch, which kernels have heard of: its steps are taken, and its kernels watched.

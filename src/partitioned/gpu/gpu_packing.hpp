@@ -33,7 +33,7 @@ class GpuPacking final : private ActiveStep {
     ~Owner() = default;
   };
 
-  /// Of a message in GPU memory that has gaps. Throws Error.
+  /// `message` is in GPU memory and has gaps. Throws Error.
   GpuPacking(const Services& services, Owner& owner, const Message& message);
   /// Behind close().
   ~GpuPacking();

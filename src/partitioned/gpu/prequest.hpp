@@ -13,7 +13,7 @@
 
 namespace partita {
 
-/// Of a collective that kernels do: fields of Partita_Prequest. Addresses are as its GPU uses them.
+/// What kernels need of a collective that they do: fields of Partita_Prequest. Addresses are as its GPU uses them.
 struct CollectiveTerms {
   std::vector<Partita_Peer> peers;  ///< as Partita_Prequest.peers
   std::byte* areas = nullptr;

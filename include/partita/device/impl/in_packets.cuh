@@ -116,7 +116,7 @@ PARTITA_DEVICE_INLINE Unit unit_of(const PacketWords (&words)[2]) {
           pair_of(low_half(words[1].first), low_half(words[1].second))};
 }
 
-/// Of the ranks from `first` on, bit by bit, those whose packets a rank waits for.
+/// Bit by bit, which of the ranks from `first` on a rank waits for packets of.
 template <partita_u32 kind>
 PARTITA_DEVICE_INLINE partita_u32 ranks_awaited(const Partita_Prequest& request, partita_i32 first) {
   if constexpr (is_rooted<kind>) return 1;

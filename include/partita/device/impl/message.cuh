@@ -69,7 +69,7 @@ PARTITA_DEVICE_INLINE Look look_at_message(MessageState& state, const MessageEnd
   if (found == Look::moves) set(state.moves, epoch);
   return found;
 }
-/// Of a side that may not come back for long. A sender that both sides' wishes have met leaves when it has the
+/// A look of a side that may not come back for long. A sender that both sides' wishes have met leaves when it has the
 /// receiver's answer, which is soon there, or when nobody is to wait any longer.
 PARTITA_DEVICE_INLINE Look look_once(MessageState& state, const MessageEnds& ends, Epoch epoch) {
   bool asked = false;
