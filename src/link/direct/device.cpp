@@ -273,8 +273,9 @@ class DeviceSender final : public Sender {
   }
   /// The words come first.
   std::uint64_t obstructed_place() const {
-    const bool words = words_ == nullptr && obstructed_.device_words;
-    const memory::DevicePiece& piece = (words ? *obstructed_.device_words : *obstructed_.buffer).front();
+    const auto& name = words_ == nullptr && obstructed_.device_words ? obstructed_.device_words : obstructed_.buffer;
+    if (!name) return 0;  // nothing of a GPU's is named
+    const memory::DevicePiece& piece = name->front();
     return piece.address - piece.offset_bytes;
   }
 
