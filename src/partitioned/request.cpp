@@ -1,5 +1,6 @@
 #include "partitioned/request.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -79,8 +80,8 @@ Epoch Request::first_lost_by_kernels() const {
   try {
     const DeviceSide::LastEpoch last = device_.side().last_epoch();
     return last.is_over ? next(last.epoch) : last.epoch;
-  } catch (const Error&) {
-    return next(epoch());  // the GPU works no longer: an older epoch does as well
+  } catch (const std::exception&) {
+    return next(epoch());  // the GPU works no longer, or memory is out: an older epoch does as well
   }
 }
 
