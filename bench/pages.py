@@ -21,7 +21,7 @@ from partita_report.failure import Failure  # noqa: E402
 NOMINAL = pathlib.Path(__file__).with_name("nominal.csv")
 PLACE = re.compile(r"<!--=\s*(?P<expression>.*?)\s*-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # Units of results. Sizes, counts, versions and what a command is given are no figures.
-MEASURED = re.compile(r"(?<![\w.])\d[\d,.]*(?: (?:to|and|or|/) \d[\d,.]*)* ?(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b)")
+MEASURED = re.compile(r"(?<![\w.])\d[\d,.]*(?:\s(?:to|and|or|/)\s\d[\d,.]*)*\s?(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b)")
 NOT_FIGURES = re.compile(r"`[^`]*`|^ {4}[^\n]*$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 
 
@@ -80,9 +80,15 @@ def untied(page, text):
     """Figures of which nothing says from which result file they are."""
     known = nominal(page)
     for match in MEASURED.finditer(blanked(text)):
-        if match[0].strip(" .,;:)") in known:
+        figure = unwrapped(match[0])
+        if figure.strip(" .,;:)") in known:
             continue
-        yield f"{page}:{text.count(chr(10), 0, match.start()) + 1}: \"{match[0]}\" is tied to no result file"
+        yield f"{page}:{text.count(chr(10), 0, match.start()) + 1}: \"{figure}\" is tied to no result file"
+
+
+def unwrapped(text):
+    """Without ends of lines: a number may end one whose unit begins the next."""
+    return text.replace("\n", " ")
 
 
 def blanked(text):

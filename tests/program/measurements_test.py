@@ -49,10 +49,15 @@ def test_a_figure_behind_a_block_of_code_is_found_too():
     assert [complaint.split(":", 1)[1] for complaint in found] == ['3: "1.2 us" is tied to no result file', '7: "2.5 ms" is tied to no result file']
 
 
+def test_a_figure_whose_unit_begins_the_next_line_is_found_too():
+    found = list(pages.untied(MEASURED / "page.md", "It takes 1.2\nus."))
+    assert [complaint.split(":", 1)[1] for complaint in found] == ['1: "1.2 us" is tied to no result file']
+
+
 def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
     with open(pages.NOMINAL, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            assert row["figure"] in pages.blanked((SOURCES / row["page"]).read_text(encoding="utf-8")), row
+            assert row["figure"] in pages.unwrapped(pages.blanked((SOURCES / row["page"]).read_text(encoding="utf-8"))), row
 
 
 def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
