@@ -25,6 +25,9 @@ struct DevicePiece {
   std::uint64_t allocation_bytes = 0;
   std::uint64_t offset_bytes = 0;  ///< of the piece in its allocation
   std::uint64_t size_bytes = 0;
+
+  /// Where its allocation lies in its own process.
+  std::uint64_t allocation_address() const { return address - offset_bytes; }
 };
 
 /// A buffer: one piece, or several where it spans VMM handles.

@@ -244,7 +244,7 @@ void Matcher::make_way() noexcept {
     try {
       answered->make_way();
     } catch (const std::exception&) {
-      // The try that follows has the reason.
+      // The try that follows finds what is in the way still.
     }
   }
 }

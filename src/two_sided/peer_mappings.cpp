@@ -32,7 +32,7 @@ std::uint64_t in_mebibytes(std::uint64_t bytes) {
 }  // namespace
 
 PeerMappings::Key PeerMappings::key_of(int peer, const memory::DevicePiece& piece, int device) {
-  return {static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device), piece.address - piece.offset_bytes,
+  return {static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device), piece.allocation_address(),
           piece.allocation_bytes, piece.buffer_id};
 }
 

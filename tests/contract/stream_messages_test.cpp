@@ -471,10 +471,7 @@ TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
   if (rank() == 0) {
     line.start(from);
     line.wait(from);
-    std::atomic<bool> over{false};
-    line.launch([&] { over = true; });
-    line.worker().drain();
-    EXPECT_TRUE(over);
+    line.expect_to_go_on();
     EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_REQUEST, "Queue_wait", "freed");
     harness_barrier();
     free_all(from, to);
@@ -514,10 +511,7 @@ TEST_P(StreamMessagesTimeout, lets_the_stream_go) {
   Line line(0);
   line.start(from);
   line.wait(from);
-  std::atomic<bool> over{false};
-  line.launch([&] { over = true; });
-  line.worker().drain();
-  EXPECT_TRUE(over);
+  line.expect_to_go_on();
   EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
   harness_barrier();  // a free of what the other still waits for would end its wait first
   free_all(from, to);

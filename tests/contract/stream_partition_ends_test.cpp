@@ -6,7 +6,6 @@
 #include <partita/device.cuh>
 
 #include <array>
-#include <atomic>
 
 #include "contract/stream_partitions.hpp"
 #include "support/errors.hpp"
@@ -178,10 +177,7 @@ TEST_P(StreamPartitionEnds, what_the_peer_has_freed_ends_the_wait) {
     line.wait(pair.in.request);
     line.start(pair.in.request);  // behind the failure
     line.wait(pair.in.request);
-    std::atomic<bool> over{false};
-    line.launch([&] { over = true; });
-    line.worker().drain();
-    EXPECT_TRUE(over);
+    line.expect_to_go_on();
     EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_REQUEST, "Queue_wait", "freed");
     line.start(pair.in.request);
     line.wait(pair.in.request);
@@ -203,10 +199,7 @@ TEST_P(StreamPartitionEndsTimeout, lets_the_stream_go) {
     line.start(pair.in.request);
     line.wait(pair.in.request);
   }
-  std::atomic<bool> over{false};
-  line.launch([&] { over = true; });
-  line.worker().drain();
-  EXPECT_TRUE(over);
+  line.expect_to_go_on();
   EXPECT_ERROR(Partita_Queue_wait(line.queue()), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
   harness_barrier();  // a free of what the other still waits for would end its wait first
   pair.free();

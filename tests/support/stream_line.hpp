@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <partita/partita.h>
 
+#include <atomic>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -34,6 +35,13 @@ class Line {
   }
   void start(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_start(queue_, &request)); }
   void wait(Partita_Request& request) { ASSERT_OK(Partita_Enqueue_wait(queue_, &request)); }
+  /// Lets the stream come to the end of all that it was asked for.
+  void expect_to_go_on() const {
+    std::atomic<bool> over{false};
+    launch([&] { over = true; });
+    worker().drain();
+    EXPECT_TRUE(over);
+  }
   void finish() { ASSERT_OK(Partita_Queue_wait(queue_)); }
   Partita_Queue queue() const { return queue_; }
 

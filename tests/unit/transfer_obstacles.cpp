@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "support/fake_pair.hpp"
 
@@ -23,6 +24,21 @@ class TransferObstacles : public FakePair {
     deliver_all();
     return from;
   }
+  void connect_without_obstacle() {
+    sender.first.is_obstructed = false;
+    poll_until_idle();
+  }
+  /// `cause` comes up at a later try to connect.
+  void expect_later_failure(bool& cause, const std::string& sentence) {
+    const auto to = recv();
+    const auto from = obstructed_send();
+    cause = true;
+    poll_until_idle();
+    EXPECT_EQ(failure_of(from->half), sentence);
+    deliver_all();
+    to->start();
+    EXPECT_TRUE(to->half.is_lost());
+  }
 };
 
 TEST_F(TransferObstacles, a_send_is_connected_once_its_obstacle_has_gone) {
@@ -38,8 +54,7 @@ TEST_F(TransferObstacles, a_send_is_connected_once_its_obstacle_has_gone) {
   EXPECT_TRUE(sender.progress.wanted());
   const std::string why = sender.matcher.explain_unmatched(from->half);
   EXPECT_NE(why.find("memory of the fake link is in the way"), std::string::npos) << why;
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(from, to);
   EXPECT_TRUE(to->half.all_arrived());
   EXPECT_EQ(to->buffer, from->buffer);
@@ -55,8 +70,7 @@ TEST_F(TransferObstacles, several_sends_wait_and_each_is_connected_once) {
   const auto from = obstructed_send();
   const auto other_from = obstructed_send();
   sender.progress.poll();
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(from, to);
   expect_pair(other_from, other_to);
 }
@@ -82,14 +96,7 @@ TEST_F(TransferObstacles, an_obstacle_that_stays_fails_both_sides_with_its_sente
 }
 
 TEST_F(TransferObstacles, a_connection_that_fails_later_fails_both_sides) {
-  const auto to = recv();
-  const auto from = obstructed_send();
-  sender.first.connect_throws = true;
-  poll_until_idle();
-  EXPECT_EQ(failure_of(from->half), "the fake link cannot connect");
-  deliver_all();
-  to->start();
-  EXPECT_TRUE(to->half.is_lost());
+  expect_later_failure(sender.first.connect_throws, "the fake link cannot connect");
 }
 
 TEST_F(TransferObstacles, a_send_that_is_freed_meanwhile_is_not_connected_and_stays_for_its_receiver) {
@@ -97,8 +104,7 @@ TEST_F(TransferObstacles, a_send_that_is_freed_meanwhile_is_not_connected_and_st
   auto from = obstructed_send();
   const std::weak_ptr<SendParty> kept = from;
   free(sender, from);
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   ASSERT_FALSE(kept.expired());
   EXPECT_FALSE(kept.lock()->half.matched());
   deliver_all();
@@ -129,8 +135,7 @@ TEST_F(TransferObstacles, a_second_answer_and_an_ask_are_malformed_meanwhile) {
   const auto from = obstructed_send();
   EXPECT_THROW(hand_over({1, 0, write(Answer{from->half.id, to->half.id, {}, {}})}), Error);
   EXPECT_THROW(hand_over({1, 0, write(Ask{from->half.id, "first"})}), Error);
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(from, to);
 }
 
@@ -211,8 +216,7 @@ TEST_F(TransferObstacles, kernels_are_asked_once_something_is_in_the_way) {
   EXPECT_FALSE(sender.first.peer_released) << "its kernels may store there";
   from->kernels_store = false;
   while (!sender.first.peer_released) sender.progress.poll();
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(next_from, next_to);
 }
 
@@ -254,8 +258,7 @@ TEST_F(TransferObstacles, sends_that_wait_for_one_place_take_one_try_in_a_round)
   const int before = sender.first.connects;
   sender.progress.poll();
   EXPECT_EQ(sender.first.connects, before + 1);
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(from, to);
   expect_pair(other_from, other_to);
 }
@@ -271,14 +274,7 @@ TEST_F(TransferObstacles, the_pauses_between_tries_grow) {
 }
 
 TEST_F(TransferObstacles, a_want_of_memory_at_a_later_try_fails_both_sides) {
-  const auto to = recv();
-  const auto from = obstructed_send();
-  sender.first.connect_lacks_memory = true;
-  poll_until_idle();
-  EXPECT_EQ(failure_of(from->half), "out of memory");
-  deliver_all();
-  to->start();
-  EXPECT_TRUE(to->half.is_lost());
+  expect_later_failure(sender.first.connect_lacks_memory, "out of memory");
 }
 
 TEST_F(TransferObstacles, a_half_that_could_not_let_go_does_before_another_is_connected_again) {
@@ -295,8 +291,7 @@ TEST_F(TransferObstacles, a_half_that_could_not_let_go_does_before_another_is_co
   EXPECT_FALSE(next_from->half.matched());
   sender.first.holds_peer = false;
   while (!sender.first.peer_released) sender.progress.poll();
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(next_from, next_to);
 }
 
@@ -311,8 +306,7 @@ TEST_F(TransferObstacles, a_half_that_could_not_let_go_may_be_freed) {
   const auto next_to = recv();
   const auto next_from = obstructed_send();
   sender.progress.poll();
-  sender.first.is_obstructed = false;
-  poll_until_idle();
+  connect_without_obstacle();
   expect_pair(next_from, next_to);
 }
 

@@ -275,8 +275,7 @@ class DeviceSender final : public Sender {
   std::uint64_t obstructed_place() const {
     const auto& name = words_ == nullptr && obstructed_.device_words ? obstructed_.device_words : obstructed_.buffer;
     if (!name) return 0;  // nothing of a GPU's is named
-    const memory::DevicePiece& piece = name->front();
-    return piece.address - piece.offset_bytes;
+    return name->front().allocation_address();
   }
 
   bool goes_by_streams() const { return shows_buffer_ && receiver_driver_ == Driver::stream; }

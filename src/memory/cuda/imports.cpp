@@ -28,7 +28,7 @@ bool sound(const DeviceExport& pieces) {
 Imports::Key Imports::key_of(int peer, const DeviceExport& pieces, int device) {
   Key key{static_cast<std::uint64_t>(peer), static_cast<std::uint64_t>(device)};
   for (const DevicePiece& piece : pieces) {
-    key.insert(key.end(), {piece.address - piece.offset_bytes, piece.allocation_bytes, piece.buffer_id});
+    key.insert(key.end(), {piece.allocation_address(), piece.allocation_bytes, piece.buffer_id});
   }
   return key;
 }
