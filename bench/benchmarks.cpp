@@ -13,6 +13,7 @@ const std::vector<Benchmark>& benchmarks() {
         foreign_benchmark(),         start_pready_wait_benchmark(),
         progress_benchmark(),
     };
+    for (Benchmark& benchmark : two_sided_benchmarks()) all.push_back(std::move(benchmark));
     for (Benchmark& benchmark : collective_benchmarks()) all.push_back(std::move(benchmark));
     all.insert(all.end(), gpu::benchmarks().begin(), gpu::benchmarks().end());
     return all;

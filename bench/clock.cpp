@@ -1,22 +1,11 @@
 #include "bench/clock.hpp"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <limits>
 
 #include "bench/failure.hpp"
 
 namespace partita::bench {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  std::array<char, 32> text{};
-  gmtime_r(&now, &utc);
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
-}
 
 Timer measure_timer() {
   constexpr int reads = 20000;

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
 
 namespace partita::bench {
 
@@ -14,9 +13,6 @@ inline std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-/// The time of day, UTC: 2026-01-31T23:59:00Z.
-std::string utc_now();
 
 /// How fine the timer is and what reading it costs, both measured.
 struct Timer {

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "apps/support/shown_command.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/run.hpp"
-#include "bench/shown_command.hpp"
 #include "bench/subjects.hpp"
 
 namespace partita::bench {
@@ -103,9 +103,18 @@ void write(const Results& results) {
   if (!results.options.json_file.empty()) write_file(results.options.json_file, to_json(results).dump() + "\n");
 }
 
+/// Whether all ranks can. Of a job in which one cannot the results say so.
+bool can_use_gpus(Job& job) {
+  const std::string missing = gpu::what_is_missing();
+  if (job.on_both(missing.empty())) return true;
+  job.note(fmt::format("rows on GPU memory are left out: {}", missing.empty() ? "another rank has no GPU" : missing));
+  return false;
+}
+
 void measure_and_write(const Benchmark& benchmark, const Options& options) {
   Job job(MPI_COMM_WORLD, options, benchmark.ranks);
-  if (benchmark.on_gpu) gpu::set_up(job.comm, options);
+  job.on_gpu = benchmark.on_gpu || (benchmark.also_on_gpu && can_use_gpus(job));
+  if (job.on_gpu) gpu::set_up(job.comm, options);
   const PartitaSession partita;
   Subjects subjects;
   if (benchmark.compares_subjects) subjects = make_subjects(options, job.comm);
@@ -118,9 +127,10 @@ Options read_options(const Benchmark& benchmark, std::span<char*> arguments) {
   defaults.benchmark = benchmark.name;
   benchmark.set_defaults(defaults);
   const std::vector<std::string> words(arguments.begin(), arguments.end());
-  Options options =
-      parse_options(words, defaults, {benchmark.what, benchmark.lacks, benchmark.on_gpu, benchmark.unavailable});
-  options.command = fmt::format("partita bench {} {}", benchmark.name, shown_command(words));
+  Options options = parse_options(words, defaults,
+                                  {benchmark.what, benchmark.lacks, benchmark.on_gpu || benchmark.also_on_gpu,
+                                   benchmark.unavailable, benchmark.can_split});
+  options.command = fmt::format("partita bench {} {}", benchmark.name, apps::shown_command(words));
   if (words.empty()) options.command.pop_back();
   return options;
 }

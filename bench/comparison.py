@@ -4,6 +4,7 @@ NAME.csv holds the jobs of NAME as one figure."""
 import argparse
 import collections
 import concurrent.futures
+import datetime
 import json
 import os
 import pathlib
@@ -34,13 +35,18 @@ def add_options(parser, jobs=5):
     parser.add_argument("--bind", choices=["auto", "none"], default="auto", help="pin ranks by the launcher's words, if it has any")
 
 
+def now():
+    """As records tell when they were made."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def cores_a_rank(wanted, ranks=2):
     """`wanted`, if all ranks can have as many."""
     return max(1, min(wanted, len(os.sched_getaffinity(0)) // ranks))
 
 
 class Comparison:
-    """Of `parser` the options were added by add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`. So many
+    """`parser` has the options of add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`. So many
     jobs run `at_once`."""
 
     def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2, at_once=1):
@@ -70,7 +76,7 @@ class Comparison:
 
     def words(self, run, job, file):
         if run.app:  # the files of an app have a common beginning that --output gives
-            return ["run", run.app, *run.arguments, "--json", "--output", str(file)[:-len(".json")]]
+            return ["run", run.app, *run.arguments, "--order-seed", str(job), "--json", "--output", str(file)[:-len(".json")]]
         return ["bench", *run.arguments, "--seed", str(job), "--json", str(file)]
 
     def shown_command(self, run, job="JOB"):
@@ -80,10 +86,12 @@ class Comparison:
         return f"{shlex.join(launch.shown_launcher(launcher))} partita {shlex.join(words)}"
 
     def measure(self, run, job):
-        """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too."""
+        """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too, and of an app, too,
+        when it began."""
         print(f"\n== {run.name}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
         file = self.file_of(run, job)
         file.unlink(missing_ok=True)
+        began = now()
         process = subprocess.Popen([*self.launcher_of(job), self.program, *self.words(run, job, file)], start_new_session=True,
                                    env=self.environment)
         try:
@@ -97,7 +105,7 @@ class Comparison:
             print(f"== {run.name}: exit status {code}", flush=True)
             return False
         found = json.loads(file.read_text())
-        found["command"] = self.shown_command(run, job)
+        found = {"date": began, **found, "command": self.shown_command(run, job)}
         file.write_text(json.dumps(found, separators=(",", ":")) + "\n")
         return True
 

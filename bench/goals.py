@@ -1,24 +1,28 @@
 """Judges result files by what is to be reached (goals.csv), so that no page says "reached" by itself.
 
-A goal names a figure, subjects (of several, or of a pattern, the best at each size counts), the mechanism `by` which they must have
-gone, sizes, a number of partitions where not all count, and a value: "median", "over X" or "times X" (quoted.py), or "less X", the
-difference. It is reached where every one of its sizes reaches it."""
+A goal names a figure, its benchmark where figures of several are called so, subjects (A|B, or a pattern: the best at each size
+counts), the mechanism `by` which they must have gone, sizes, a number of partitions where not all count, and a value: "median",
+"over X" or "times X" (quoted.py), "less X", the difference, or "each beyond N", what each partition takes that comes on top of N of
+them, of sizes where both numbers of partitions are as many transport partitions. It is reached where every one of its sizes reaches
+it."""
 import collections
 import csv
 import fnmatch
 import pathlib
 
-from quoted import each, span, takes
+from quoted import markdown, number, span, takes
 
 FILE = pathlib.Path(__file__).with_name("goals.csv")
-Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions")
+Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions benchmark")
 Judged = collections.namedtuple("Judged", "goal values reached said")
 NOT_MEASURED = "not measured"
+EACH_BEYOND = "each beyond "
+NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def read_goals():
     with open(FILE, encoding="utf-8", newline="") as file:
-        goals = [Goal(**row) for row in csv.DictReader(file)]
+        goals = [Goal(**row) for row in csv.DictReader(file, restval="")]
     assert len({goal.name for goal in goals}) == len(goals), f"{FILE}: a name stands twice"
     return {goal.name: goal for goal in goals}
 
@@ -45,22 +49,28 @@ def places_of(goal, figure):
         return sorted(places, key=lambda place: place[2])[-1:]
     if goal.sizes.startswith("halo "):
         _, sign, bound = goal.sizes.split()
-        return [place for place in places if (halo_share(figure, place) >= float(bound)) == (sign == ">=")]
+        shares = {place: halo_share(figure, place) for place in places}
+        return [place for place, share in shares.items() if share is not None and (share >= float(bound)) == (sign == ">=")]
     chosen = takes(goal.sizes, None, None)
+    if goal.value.startswith(EACH_BEYOND):
+        own = [point for point in own if adds_marks_alone(goal, figure, point)]
     return list(dict.fromkeys(point.place for point in sorted(own, key=lambda point: point.size) if chosen(point)))
 
 
 def points_of(goal, points):
-    """Those of the subject that bears the goal's words as its name, or else of those that one of the words is or matches."""
-    named = [point for point in points if point.subject == goal.subject]
-    return named or [point for point in points if any(fnmatch.fnmatchcase(point.subject, each) for each in goal.subject.split())]
+    return [point for point in points if any(fnmatch.fnmatchcase(point.subject, each) for each in goal.subject.split("|"))]
 
 
 def halo_share(figure, place):
-    """Of a step of mode traditional, what it takes beyond computing: as its row tells, or from the row that only computes."""
+    """What a step of mode traditional takes beyond computing, as a part of it: as its row tells, or from the row that only computes.
+    None where neither is there."""
     here = {point.subject: point for point in figure.points if point.place == place}
+    if "traditional" not in here:
+        return None
     told = here["traditional"].halo_share
-    return told if told is not None else 1 - here["traditional"].median / here["sweeps-alone"].median
+    if told is None and "sweeps-alone" in here:
+        return 1 - here["traditional"].median / here["sweeps-alone"].median
+    return told
 
 
 def value_at(goal, figure, place):
@@ -69,11 +79,32 @@ def value_at(goal, figure, place):
     own = points_of(goal, here.values())
     if goal.by and any(point.gpu_copy != goal.by for point in own):
         return None
+    if goal.value.startswith(EACH_BEYOND):
+        return each_beyond(goal, figure, own)
     way, _, other = goal.value.partition(" ")
     if other and other not in here:
         return None
     values = [valued(way, point.median, other and here[other].median, figure.larger_is_better) for point in own]
     return max(values) if goal.reach.startswith(">=") else min(values)
+
+
+def each_beyond(goal, figure, own):
+    """In the goal's unit of time; None where the figure has not both numbers of partitions."""
+    scale = NANOSECONDS[figure.unit] / NANOSECONDS[goal.unit]
+    found = [(point, of_fewer(goal, figure, point)) for point in own]
+    return min((scale * (point.median - fewer.median) / (point.partitions - fewer.partitions) for point, fewer in found if fewer), default=None)
+
+
+def adds_marks_alone(goal, figure, point):
+    """Whether the partitions on top bring no flags; so told, too, where there is nothing to compare with."""
+    fewer = of_fewer(goal, figure, point)
+    return not fewer or fewer.transport_partitions == point.transport_partitions
+
+
+def of_fewer(goal, figure, point):
+    """The point of the number of partitions on top of which those of `point` come; None where it was not measured."""
+    place = (point.case, point.size, int(goal.value.removeprefix(EACH_BEYOND)))
+    return next((other for other in figure.points if (other.place, other.subject) == (place, point.subject)), None)
 
 
 def valued(way, median, other, larger_is_better):
@@ -82,6 +113,10 @@ def valued(way, median, other, larger_is_better):
     if way == "less":
         return median - other
     return median / other if way == "over" or larger_is_better else other / median
+
+
+def is_about(goal, figure):
+    return goal.benchmark in ("", figure.meta["benchmark"])
 
 
 def judge(goal, figure):
@@ -107,10 +142,28 @@ def functions(quotes):
         unit = {"us": "µs", "": "×"}.get(goals[names[0]].unit, goals[names[0]].unit)
         return f"{' / '.join(dict.fromkeys(shown))} {unit}"
 
-    return {"verdict": lambda *names, file=None: " / ".join(judged(name, file).said for name in names), "asked": asked,
+    def judgements(**other_files):
+        """A table of all goals of the figures that the folder has, also of those that these cannot judge. `other_files` tells the files of
+        figures that are called otherwise."""
+        rows = []
+        for name, goal in goals.items():
+            file = other_files.get(goal.figure.replace("-", "_"), goal.figure)
+            if quotes.path(file).exists() and is_about(goal, quotes.figure(file)):
+                judged_here = judged(name, file)
+                rows.append([f"`{file}`", goal.what, asked(name), worst_shown(judged_here) if judged_here.values else "", judged_here.said])
+        return markdown(["figure", "measure", "to reach", "measured, the worst size", "verdict"], rows)
+
+    return {"judgements": judgements, "verdict": lambda *names, file=None: " / ".join(judged(name, file).said for name in names), "asked": asked,
             "reach": lambda name, file=None: span(judged(name, file).values),
-            "worst_of": lambda *names, file=None: each([worst_value(judged(name, file)) for name in names])}
+            "worst_of": lambda *names, file=None: " / ".join(worst_shown(judged(name, file)) for name in names)}
 
 
 def worst_value(judged):
     return (min if judged.goal.reach.startswith(">=") else max)(judged.values)
+
+
+def worst_shown(judged):
+    """With as many digits as its verdict takes to be seen: 0.998, and not 1.00, does not reach 1."""
+    value = worst_value(judged)
+    shown = [number(value), *(f"{value:,.{digits}f}" for digits in range(3, 9))]
+    return next((text for text in shown if reaches(judged.goal, float(text.replace(",", ""))) == reaches(judged.goal, value)), repr(value))

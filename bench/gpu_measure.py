@@ -11,7 +11,7 @@ One process a GPU. Every run is made in several jobs, all runs once before any i
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
---gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6 and queue-fig5, by an MPI that knows such memory (it is not left
+--gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6, queue-fig5 and channel-fig11 and -fig13, by an MPI that knows such memory (it is not left
 out where that fails). --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
 repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
@@ -79,6 +79,9 @@ def planned_runs(options):
         Run("queue-fig1", ["queue.fig1", *samples]),
         Run("queue-enqueue", ["queue.enqueue", *samples]),
         Run("queue-pack", ["queue.pack", *samples]),
+        Run("channel-fig11", ["channel.fig11", *gpu_aware_mpi, *samples]),
+        Run("channel-fig13", ["channel.fig13", *gpu_aware_mpi, *samples]),
+        Run("two-sided-split", ["two-sided", "--split", "-m", "1:4M", *samples]),
         Run("fig6", ["partitioned.fig6", *nccl, *gpu_aware_mpi, *samples]),
         Run("fig10", ["partitioned.fig10", *nccl, *samples]),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
@@ -131,14 +134,14 @@ def summary(figures):
     for goal in goals.read_goals().values():
         if goal.figure in figures:
             judged = goals.judge(goal, figures[goal.figure])
-            shown = f"{goals.worst_value(judged):.2f}" if judged.values else "-"
+            shown = goals.worst_shown(judged) if judged.values else "-"
             lines.append(f"{goal.figure:<10} {goal.what:<60} {f'{goal.reach[:2]} {goal.reach[2:]} {goal.unit}'.strip():>14} {shown:>10}  "
                          f"{judged.said}")
     return "\n".join(lines) + "\n" + sweep_tables(figures)
 
 
 def sweep_tables(found):
-    """Of each mode a table in GB/s, sizes down and transport partitions across; empty without a sweep."""
+    """A table in GB/s of each mode, sizes down and transport partitions across; empty without a sweep."""
     counts = [count for count in SWEPT if f"{SWEEP}-{count}" in found]
     text = ""
     for subject in ("engine", "kernel", "traditional") if counts else ():

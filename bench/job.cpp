@@ -1,5 +1,8 @@
 #include "bench/job.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace partita::bench {
 
 namespace {
@@ -34,6 +37,10 @@ Job::Job(MPI_Comm parent, const Options& wanted, Ranks wanted_ranks)
       timer(measure_timer()),
       work(Work::calibrated()),
       team(wanted.threads) {}
+
+void Job::note(std::string sentence) {
+  if (std::ranges::find(notes, sentence) == notes.end()) notes.push_back(std::move(sentence));
+}
 
 double Job::slowest(double value) const {
   double largest = 0;

@@ -4,7 +4,9 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/clock.hpp"
@@ -30,6 +32,8 @@ struct Job {
 
   /// All ranks have come here. Collective.
   void barrier() const { check(PMPI_Barrier(comm), "MPI_Barrier"); }
+  /// A sentence that stands in the results, once.
+  void note(std::string sentence);
   /// The largest of the ranks' values, on all. Collective.
   double slowest(double value) const;
   /// Whether `flag` is set on both ranks, or on all. Collective.
@@ -40,9 +44,12 @@ struct Job {
   MPI_Comm comm;  ///< the harness's own duplicate; no subject sends on it
   int rank;
   int ranks;
+  bool on_gpu = false;  ///< each rank has chosen a GPU
   Timer timer;
   Work work;
   Team team;
+  std::map<std::string, std::string> versions;  ///< of libraries that measurements have loaded, by name
+  std::vector<std::string> notes;
   std::vector<std::shared_ptr<void>> shared;  ///< what contenders of several cases use; ends with the job
 };
 

@@ -74,7 +74,7 @@ class Gpus:
         self.count = options.gpus
 
     def check(self, file):
-        """Of a job that has ended well."""
+        """Compares how many GPUs the job of `file` saw, which has ended well, with what is expected. Raises Failure."""
         seen = json.loads(file.read_text()).get("machine", {}).get("gpus", 0)
         if seen < 1:
             raise Failure(f"{file.name} does not tell how many GPUs its ranks see")
@@ -139,7 +139,7 @@ def as_case(row, case):
 
 
 def one_rank_means(measured):
-    """Of each board the mean time of a step of all samples of mode traditional on one rank."""
+    """Board -> mean time of a step over all samples of mode traditional on one rank."""
     samples = collections.defaultdict(list)
     for job in measured[0].jobs.get("queue-fig6", ()):
         for row in job.rows:

@@ -17,6 +17,7 @@ import collections
 import csv
 import json
 import pathlib
+import platform
 import random
 import re
 import shlex
@@ -26,11 +27,13 @@ import sys
 import tempfile
 
 import comparison
+import cpu
 import launch
+import links
 import pages
 from comparison import Run
 from partita_report.results import Job, Row
-from partita_report.summary import figure_of, to_csv
+from partita_report.summary import META, figure_of, meta_text, to_csv
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
@@ -38,13 +41,14 @@ COUNTED_CALLS = 100  # as in bench/foreign_calls.c
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
+MEASURED_LINKS = ("auto", links.names()[-1])
 THREAD_LEVELS = ("single", "multiple")
 
 
 def planned_runs(options):
     """The comparison."""
     peers = [argument for peer in ("isend", *options.peer) for argument in ("--peer", peer)]
-    links = ["--link", "auto,mpi"]
+    both = ["--link", ",".join(MEASURED_LINKS)]
     threads = ["--threads", str(options.threads)]
     overlap = ["--compute-us", "1000", "--noise-percent", "40"]
     count = options.samples or (20 if options.quick else None)
@@ -55,28 +59,28 @@ def planned_runs(options):
         return Run(name, [*arguments, *samples])
 
     runs = [
-        run("latency", "latency", "-m", "8:4M", "--partitions", "8", *links, *peers),
+        run("latency", "latency", "-m", "8:4M", "--partitions", "8", *both, *peers),
         run("latency-partitions", "latency", "-m", "4K:1M", "--partitions", "1,2,4,16,32,64,128", *peers),
         run("latency-alloc", "latency", "-m", "8:4M", "--partitions", "8", "--memory", "alloc", *peers),
-        run("bw", "bw", "-m", "8:4M", "--partitions", "8", *links, *peers),
+        run("bw", "bw", "-m", "8:4M", "--partitions", "8", *both, *peers),
         run("bw-partitions", "bw", "-m", "4K:1M", "--partitions", "1,2,4,16,32,64,128", *peers),
-        run("overhead", "overhead", "-m", "4K:4M", "--partitions", "1,4,16", *links, *peers),
-        run("start-pready-wait", "start-pready-wait", "-m", "8:4K", "--partitions", "8", *links, *peers),
+        run("overhead", "overhead", "-m", "4K:4M", "--partitions", "1,4,16", *both, *peers),
+        run("start-pready-wait", "start-pready-wait", "-m", "8:4K", "--partitions", "8", *both, *peers),
         run("latency-drop-in", "latency", "-m", "8:4K", "--partitions", "8", "--face", "c,mpi"),
         run("foreign", "foreign", "-m", "8:64K"),
     ]
     for delay in ("none", "single", "uniform", "gaussian"):
         shape = ["--delay", delay, *overlap, *threads]
         runs.append(run(f"perceived-bandwidth-{delay}", "perceived-bandwidth", "-m", large, "--partitions",
-                        "4,32", *shape, *links, *peers))
+                        "4,32", *shape, *both, *peers))
         runs.append(run(f"availability-{delay}", "availability", "-m", large, "--partitions", "8",
                         *shape, *peers))
         runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", "8",
                         *shape, *peers))
     runs.append(run("late-neighbours", "late-neighbours", "-m", "64K:64K" if options.quick else "8K:8M", "--partitions",
-                    "8", *links, *peers))
+                    "8", *both, *peers))
     # Subjects of Partita share the way of their setup messages, so each link has jobs of its own, each of one sample.
-    runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in ("auto", "mpi")]
+    runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in MEASURED_LINKS]
     return [each for each in runs if not options.only or each.name in options.only]
 
 
@@ -99,7 +103,7 @@ def count_instructions(options):
     if not shutil.which("valgrind"):
         return {}
     counts = {}
-    for link in ("auto", "mpi"):
+    for link in MEASURED_LINKS:
         with tempfile.TemporaryDirectory() as folder:
             valgrind, program = counted_run(link)
             command = [*options.comparison.launcher_of(1), "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
@@ -137,8 +141,20 @@ def counted_foreign_run(folder, call, alive, program="partita_foreign_calls"):
             f"--callgrind-out-file={folder}/out.%p", str(program), *(["alive"] if alive else [])]
 
 
-def write_table(file, heading, rows):
+def origin_of(options, command):
+    """What a CSV file tells of where it comes from that no record of a job tells. The ranks' binding, where the launcher starts some.
+    Ask before measuring: the date is that of the begin."""
+    program = subprocess.run([options.program, "--version"], capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False).stdout
+    revision = re.search(r"\(revision (\S+)\)", program)
+    launched = command.startswith(shlex.join(launch.shown_launcher(options.comparison.launcher)))
+    bound = shlex.join(options.comparison.pinning) if launched else ""
+    return {"date": comparison.now(), **({"revision": revision[1]} if revision else {}), "command": command, "kernel": platform.release(),
+            **({"binding": bound} if bound else {})}
+
+
+def write_table(file, heading, rows, origin):
     with open(file, "w", encoding="utf-8", newline="") as out:
+        out.writelines(f"{META}{key}: {value}\n" for key, value in origin.items())
         csv.writer(out, lineterminator="\n").writerows([heading, *([f"{cell:g}" if isinstance(cell, float) else cell for cell in row]
                                                                    for row in rows)])
 
@@ -148,6 +164,7 @@ def measure_small_costs(options):
     the look before it take: small-costs.csv."""
     programs = pathlib.Path(options.program).resolve().parent
     found = {"command": shlex.join(counted_foreign_run(".", "test", True)), "instructions_per_call": {}, "remote_copy_ns": {}}
+    origin = origin_of(options, found["command"])
     for call in ("test", "wait"):
         for alive in (False, True):
             with tempfile.TemporaryDirectory() as folder:
@@ -162,15 +179,33 @@ def measure_small_costs(options):
     write_table(options.output / "small-costs.csv", ("what", "unit", "value"),
                 [(call, "instructions a call", value) for call, value in found["instructions_per_call"].items()]
                 + [("look" if size == "look" else f"copy of {size} bytes and look", "ns", value)
-                   for size, value in found["remote_copy_ns"].items()])
+                   for size, value in found["remote_copy_ns"].items()], origin)
     print(json.dumps(found, indent=1))
 
 
-def write_ping_pongs(file, benchmark, times):
+def measure_locked_cost(options):
+    """What a locked instruction takes, below which no mark comes: locked-cost.csv. Each job has another core, as long as there are some."""
+    program = pathlib.Path(options.program).resolve().parent / "partita_locked_cost"
+    if not shutil.which("taskset"):
+        sys.exit("locked-cost pins its jobs by taskset, which is not on PATH; it comes with util-linux")
+    cores = [core for node in launch.cores_of_nodes() for core in node]
+    jobs = []
+    for number in range(1, options.jobs + 1):
+        core = cores[(number - 1) % len(cores)]
+        told = origin_of(options, f"taskset -c CORE {program.name}")
+        ended = subprocess.run(["taskset", "-c", str(core), str(program)], capture_output=True, text=True, timeout=RUN_LIMIT_S, check=True)
+        origin = {"benchmark": "locked-cost", "unit": "ns", **cpu.machine(), **told, **cpu.clocks([core]), "binding": f"core {core}"}
+        costs = json.loads(ended.stdout)
+        jobs.append(Job(f"job {number}", {key: meta_text(value) for key, value in origin.items()},
+                        [Row(what, next(iter(costs)), [ns]) for what, ns in costs.items()]))
+    (options.output / "locked-cost.csv").write_text(to_csv(figure_of("locked-cost", jobs)), encoding="utf-8")
+
+
+def write_ping_pongs(file, benchmark, times, origin):
     """`times`: for each subject {bytes: [us, one a job]}; the first subject is the yardstick of the others."""
     reference = next(iter(times))
     jobs = len(next(iter(times[reference].values())))
-    figure = figure_of(benchmark, [Job(file.name, {"benchmark": benchmark, "unit": "us"},
+    figure = figure_of(benchmark, [Job(file.name, {"benchmark": benchmark, "unit": "us", **origin},
                                        [Row(subject, reference, [by_size[size][job]], size=size) for size in times[reference]
                                         for subject, by_size in times.items()]) for job in range(jobs)])
     file.write_text(to_csv(figure), encoding="utf-8")
@@ -184,6 +219,7 @@ def measure_preload(options):
     if not program.exists() or not library.exists():
         print(f"== preload: {program.name} or {library.name} is not beside the program; built from the same tree they are")
         return {}
+    origin = origin_of(options, preload_command(options))
     times = {subject: {size: [] for size in PRELOAD_SIZES} for subject in ("plain", "preloaded")}
     for preloaded in (False, True) * PRELOAD_JOBS:
         setting = ["env", f"LD_PRELOAD={library}"] if preloaded else []
@@ -195,7 +231,7 @@ def measure_preload(options):
         for line in ended.stdout.splitlines():
             size, time_us = line.split()
             times["preloaded" if preloaded else "plain"][int(size)].append(float(time_us))
-    write_ping_pongs(options.output / "preload.csv", "preload", times)
+    write_ping_pongs(options.output / "preload.csv", "preload", times, origin)
     return times
 
 
@@ -206,6 +242,7 @@ def measure_thread_levels(options):
     if not program.exists():
         print(f"== thread-levels: {program.name} is not beside the program; built from the same tree it is")
         return {}
+    origin = origin_of(options, thread_levels_command(options))
     times = {level: {size: [] for size in PRELOAD_SIZES} for level in THREAD_LEVELS}
     for job in range(1, options.jobs + 1):
         for level in random.Random(job).sample(THREAD_LEVELS, len(THREAD_LEVELS)):
@@ -217,8 +254,11 @@ def measure_thread_levels(options):
             for line in ended.stdout.splitlines():
                 size, time_us = line.split()
                 times[level][int(size)].append(float(time_us))
-    write_ping_pongs(options.output / "thread-levels.csv", "thread-levels", times)
+    write_ping_pongs(options.output / "thread-levels.csv", "thread-levels", times, origin)
     return times
+
+
+MEASURED_ALONE = {"small-costs": measure_small_costs, "locked-cost": measure_locked_cost}  # write no page
 
 
 def links_used(jobs):
@@ -257,17 +297,26 @@ def table_of(name):
     return [f"<!--= table('{name}') --><!--/-->", ""]
 
 
+def ping_pong_command(options, setting, *words):
+    """For readers, of the program without Partita."""
+    return " ".join([shlex.join(launch.shown_launcher(options.comparison.launcher)), *setting, "partita_plain_ping_pong", *words,
+                     *map(str, PRELOAD_SIZES)])
+
+
+def preload_command(options):
+    return ping_pong_command(options, ["[env LD_PRELOAD=libpartita_mpi.so]"])
+
+
+def thread_levels_command(options):
+    return ping_pong_command(options, [], "--thread-level", "LEVEL")
+
+
 def preload_section(options):
-    sizes = " ".join(map(str, PRELOAD_SIZES))
-    return [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "",
-            f"    {shlex.join(launch.shown_launcher(options.comparison.launcher))} [env LD_PRELOAD=libpartita_mpi.so] partita_plain_ping_pong {sizes}", "",
-            *table_of("preload")]
+    return [f"## preload: us one way, medians of {PRELOAD_JOBS} jobs each", "", f"    {preload_command(options)}", "", *table_of("preload")]
 
 
 def thread_levels_section(options):
-    sizes = " ".join(map(str, PRELOAD_SIZES))
-    return ["## thread-levels: us one way", "",
-            f"    {shlex.join(launch.shown_launcher(options.comparison.launcher))} partita_plain_ping_pong --thread-level LEVEL {sizes}", "",
+    return ["## thread-levels: us one way", "", f"    {thread_levels_command(options)}", "",
             "Without Partita: what the MPI itself takes for being ready for calls from several threads.", "",
             *table_of("thread-levels")]
 
@@ -289,7 +338,8 @@ def page(options, done, failed, counts, preload, levels):
             pinned += f", {len(options.comparison.lanes)} jobs at a time, each on cores of its own"
         text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. Two ranks, "
                  f"{pinned}: {where_ranks_ran(jobs)}. Medians of {options.jobs} jobs, `JOB` in the commands; in parentheses how many "
-                 "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", ""]
+                 "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", "",
+                 "<!--= origins() --><!--/-->", ""]
     text += instructions_section(options) if counts else []
     text += preload_section(options) if preload else []
     text += thread_levels_section(options) if levels else []
@@ -328,15 +378,19 @@ def main():
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
     done, failed = options.comparison.measure_all(planned_runs(options))
+    origin = origin_of(options, shown_count_command(options))
     counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
     if counts:
         write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
                     [(link, part, function, count) for link, parts in counts.items() for part, functions in parts.items()
-                     for function, count in functions.items()])
+                     for function, count in functions.items()], origin)
     preload = measure_preload(options) if not options.only or "preload" in options.only else {}
     levels = measure_thread_levels(options) if not options.only or "thread-levels" in options.only else {}
-    if "small-costs" in options.only:
-        return measure_small_costs(options)
+    alone = [measure_it for name, measure_it in MEASURED_ALONE.items() if name in options.only]
+    if alone:
+        for measure_it in alone:
+            measure_it(options)
+        return 0
     options.comparison.write_summaries(done)
     (options.output / "README.md").write_text(page(options, done, failed, counts, preload, levels))
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")

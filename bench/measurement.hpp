@@ -60,9 +60,11 @@ struct Benchmark {
   bool compares_subjects = true;  ///< else it has contenders of its own and needs no subject
   bool compares_names = false;    ///< its contenders call the MPI by its standard names and past the drop-in
   Ranks ranks = Ranks::two;
-  bool on_gpu = false;                       ///< buffers lie in GPU memory; has the options of GPU benchmarks
-  bool shows_deviation = false;              ///< the table has the mean and the standard deviation too
-  std::string_view unavailable = {};         ///< why this build cannot run it; empty where it can
+  bool on_gpu = false;                ///< buffers lie in GPU memory; has the options of GPU benchmarks
+  bool also_on_gpu = false;           ///< has rows on GPU memory, too, where all ranks can use a GPU; has those options
+  bool can_split = false;             ///< has --split
+  bool shows_deviation = false;       ///< the table has the mean and the standard deviation too
+  std::string_view unavailable = {};  ///< why this build cannot run it; empty where it can
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it
   void (*set_defaults)(Options&) = [](Options&) {};
 
@@ -86,6 +88,10 @@ inline double times_faster(double median, double reference) {
 }
 inline double times_larger(double median, double reference) {
   return reference > 0 ? median / reference : 0;
+}
+/// What a part takes of the whole, which is its reference.
+inline double percent_of(double median, double whole) {
+  return whole > 0 ? 100 * median / whole : 0;
 }
 
 /// All benchmarks of the harness; the one place that lists them. The program has more that are made of apps

@@ -234,6 +234,9 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   app.add_option("placement", placements, "H: host memory, for the sender's and the receiver's buffer")->expected(0, 2);
 
   if (usage.on_gpu) add_gpu_options(app, options);
+  if (usage.can_split) {
+    app.add_flag("--split", options.split, "Where the time goes: within the MPI, in copies, and Partita's own");
+  }
   for (const std::string_view option : usage.lacks) app.remove_option(app.get_option(std::string(option)));
 
   try {

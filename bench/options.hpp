@@ -50,6 +50,8 @@ struct Options {
   std::string nvshmem = "none";                 ///< none, or the path of libpartita_bench_nvshmem.so
   bool gpu_aware_mpi = false;                   ///< the MPI may be handed GPU memory
 
+  bool split = false;  ///< in parts (two-sided)
+
   std::string command;  ///< for readers, without the launcher and without this machine's paths
   std::string csv_file;
   std::string json_file;
@@ -98,6 +100,7 @@ struct Usage {
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it and are refused like unknown ones
   bool on_gpu = false;                       ///< it has the options of GPU benchmarks
   std::string_view unavailable = {};         ///< why this build cannot run it; its own options are then not known
+  bool can_split = false;                    ///< it has --split
 };
 
 /// Reads the arguments after the benchmark's name over `defaults`, which hold that name.

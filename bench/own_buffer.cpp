@@ -1,5 +1,7 @@
 #include "bench/own_buffer.hpp"
 
+#include <cstdlib>
+
 #include "apps/support/own_mpi.hpp"
 #include "bench/failure.hpp"
 
@@ -14,6 +16,14 @@ const struct {
 } memory_calls;  // NOLINT(bugprone-throwing-static-initialization)
 
 }  // namespace
+
+Buffer plain_buffer(std::size_t size_bytes) {
+  constexpr std::size_t page = 4096;
+  const std::size_t rounded = (size_bytes + page - 1) / page * page;
+  void* base = std::aligned_alloc(page, rounded);
+  if (base == nullptr) throw Failure("There is no memory for a message of {} bytes.", size_bytes);
+  return {base, size_bytes, [](void* memory) { std::free(memory); }};
+}
 
 Buffer own_mpi_buffer(Memory memory, std::size_t size_bytes) {
   if (memory == Memory::plain) return plain_buffer(size_bytes);

@@ -22,7 +22,8 @@ NOMINAL = pathlib.Path(__file__).with_name("nominal.csv")
 PLACE = re.compile(r"<!--=\s*(?P<expression>.*?)\s*-->(?P<text>.*?)<!--/-->", re.DOTALL)
 # Units of results. Sizes, counts, versions and what a command is given are no figures.
 MEASURED = re.compile(r"(?<![\w.])\d[\d,.]*(?:\s(?:to|and|or|/)\s\d[\d,.]*)*\s?(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b)")
-NOT_FIGURES = re.compile(r"`[^`]*`|^ {4}[^\n]*$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^ {4}[^\n]*$", re.MULTILINE)
+NOT_FIGURES = re.compile(r"`(?:[^`\n]|\n(?!\n))*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 
 
 def functions(page):
@@ -92,8 +93,9 @@ def unwrapped(text):
 
 
 def blanked(text):
-    """The same length and lines, without what may hold numbers that are no figures."""
-    for pattern in (PLACE, NOT_FIGURES):
+    """The same length and lines, without what may hold numbers that are no figures. Code goes first: a line that begins with a place
+    would else look like it."""
+    for pattern in (CODE, PLACE, NOT_FIGURES):
         text = pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     return text
 

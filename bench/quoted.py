@@ -14,6 +14,11 @@ from partita_report.results import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MEASUREMENTS = ROOT / "docs/measurements"
+VERSIONS = {"mpi": "", "kernel": "kernel", "driver": "driver", "cuda_runtime": "CUDA", "ucx": "UCX", "nccl": "NCCL", "nvshmem": "NVSHMEM"}
+CLOCKS = {"cores": ("cpu_least_mhz", "cpu_most_mhz"), "GPU": ("gpu_sm_mhz",)}
+ORIGIN = {"date": "date", "revision": "revision", "command": "command", "versions": "kernel", "clocks": "cpu_least_mhz",
+          "binding": "binding"}  # a key that is there if the word is told
+NOT_TOLD = {"unknown", "not told"}  # values that tell nothing
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -26,7 +31,7 @@ def load(path):
 def lines(path):
     """Of a CSV file that is no summary, as dictionaries."""
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(line for line in file if not line.startswith(summary.META)))
 
 
 def in_bytes(text):
@@ -117,6 +122,34 @@ class Quotes:
         """To the row's own yardstick, within each job."""
         return [point.ratio for point in self.points(file, subject, sizes, at, case)]
 
+    def ratios_of_jobs(self, file, subject, sizes="", at=None, case=None):
+        """The least and the largest job's ratio to the row's own yardstick, of each point."""
+        points = self.points(file, subject, sizes, at, case)
+        if any(point.ratio_min is None for point in points):
+            raise Failure(f"{file} has no ratio of {subject} to a yardstick")
+        return [end for point in points for end in (point.ratio_min, point.ratio_max)]
+
+    def ratios_to(self, file, subject, reference, sizes="", at=None, case=None):
+        """To `reference`, which has the same yardstick: by way of the ratios to that, which are within each job."""
+        return [own.ratio / other.ratio for own, other in self.of_one_yardstick(file, subject, reference, sizes, at, case)]
+
+    def bounds_of_jobs(self, file, subject, reference, sizes="", at=None, case=None):
+        """Between which the ratios_to() of single jobs lie, at each point: a file does not keep which job had which ratio."""
+        return [end for own, other in self.of_one_yardstick(file, subject, reference, sizes, at, case)
+                for end in (own.ratio_min / other.ratio_max, own.ratio_max / other.ratio_min)]
+
+    def of_one_yardstick(self, file, subject, reference, sizes, at, case):
+        """(point, that of `reference`), at each place."""
+        own, theirs = (self.points(file, name, sizes, at, case) for name in (subject, reference))
+        if any(point.ratio_min is None or point.reference != own[0].reference for point in own + theirs):
+            raise Failure(f"{file} has no ratios of {subject} and {reference} to one yardstick")
+        others = {point.place: point for point in theirs}
+        return [(point, others[point.place]) for point in own if point.place in others]
+
+    def medians_of_jobs(self, file, subject, sizes="", at=None, case=None):
+        """The least and the largest job's median, of each point."""
+        return [end for point in self.points(file, subject, sizes, at, case) for end in (point.min, point.max)]
+
     def over_cases(self, file, subject, case, other, sizes=""):
         """The medians in one case over those in another one, by size."""
         known = {point.size: point.median for point in self.points(file, subject, sizes, None, other)}
@@ -189,6 +222,11 @@ class Quotes:
         return markdown(["link", "Partita's own", "in its links"], [[link, *(f"{sum(parts[part]):.0f}" for part in ("own", "links"))]
                                                                    for link, parts in found.items()], right=True)
 
+    def listing(self, file):
+        """A CSV file that is no summary, as a table."""
+        rows = lines(self.path(file))
+        return markdown(list(rows[0]), [list(row.values()) for row in rows])
+
     def counted(self, file, **wanted):
         """The sum of the last column of the rows that have what is wanted."""
         rows = [row for row in lines(self.path(file)) if all(row[key] == value for key, value in wanted.items())]
@@ -196,13 +234,31 @@ class Quotes:
             raise Failure(f"{file} has no row with {wanted}")
         return sum(float(list(row.values())[-1]) for row in rows)
 
-    def revisions(self):
-        """Of which sources each file of the folder is."""
+    def origins(self):
+        """Of how many jobs, which sources, which day, on which versions and at which clocks each file of the folder is, and what it does
+        not tell."""
         named = {}
         for path in sorted(self.folder.glob("*.csv")):
-            if path.read_text(encoding="utf-8").startswith(summary.META):
-                named.setdefault(load(path).meta.get("revision", "not told"), []).append(f"`{path.stem}`")
-        return "\n".join(f"- revision {revision}: {', '.join(names)}" for revision, names in named.items())
+            meta = summary.meta_of(path.read_text(encoding="utf-8"))
+            jobs = span([point.jobs for point in load(path).points], 0) if meta.keys() >= {"benchmark", "unit"} else ""
+            named.setdefault((jobs, *origin_shown(meta)), []).append(f"`{path.stem}`")
+        return markdown(["files", "jobs", "revision", "date", "versions and clocks", "not told"],
+                        [[", ".join(names), *shown] for shown, names in named.items()])
+
+
+def origin_shown(meta):
+    """The command and the places of the ranks stand in the file alone."""
+    values = {key: value.split(summary.OR) for key, value in meta.items()}  # one a job, where jobs differ
+    untold = {key for key, of_jobs in values.items() if NOT_TOLD.intersection(of_jobs)}
+    told = {key: of_jobs for key in values if (of_jobs := [value for value in values[key] if value not in NOT_TOLD])}
+    days = dict.fromkeys(date[:10] for date in told.get("date", []))
+    ran_on = [f"{name} {' and '.join(told[key])}".strip() for key, name in VERSIONS.items() if key in told]
+    for processor, keys in CLOCKS.items():
+        rates = [float(rate) for key in keys for rate in told.get(key, [])]
+        ran_on += [f"{processor} at {span(rates, 0)} MHz"] if rates else []
+    missing = [name for name, key in ORIGIN.items() if key not in told or key in untold]
+    missing += [name for key, name in VERSIONS.items() if key in untold and key not in ORIGIN.values()]
+    return " and ".join(told.get("revision", [])), " and ".join(days), ", ".join(ran_on), ", ".join(missing)
 
 
 def runs_of(places, chosen):

@@ -22,14 +22,18 @@ std::string_view shown_link(const Row& row) {
 
 std::string heading(const Results& results) {
   const DelayShape& delay = results.options.delay;
+  const apps::Machine& machine = results.origin.machine;
   std::string text = fmt::format("# partita bench {}: {} | {} | {} cores | medians in {}\n", results.benchmark,
-                                 results.machine.mpi, results.machine.cpu, results.machine.cores, results.unit);
-  if (results.on_gpu) text += fmt::format("# GPU buffers; {} GPUs: {}\n", results.machine.gpus, results.machine.gpu);
+                                 machine.mpi, machine.cpu, machine.cores, results.unit);
+  if (results.origin.on_gpu) {
+    text += fmt::format("# {} buffers; {} GPUs: {}\n", results.mixes_memories ? "host and GPU" : "GPU", machine.gpus,
+                        machine.gpu);
+  }
   if (delay.compute_us > 0) {
     text += fmt::format("# {} threads compute {} us, delay {}, noise {} %\n", results.options.threads, delay.compute_us,
                         name(delay.kind), delay.noise_percent);
   }
-  for (const RankPlace& place : results.binding) {
+  for (const apps::RankPlace& place : results.origin.binding) {
     text += fmt::format("# rank {}: node {}, cores {}{}{}\n", place.rank, place.node, place.cores,
                         place.gpu.empty() ? "" : ", GPU ", place.gpu);
   }
@@ -37,7 +41,12 @@ std::string heading(const Results& results) {
   return text;
 }
 
-nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
+std::string_view placement(bool on_gpu, bool mixes_memories) {
+  if (!on_gpu) return "H H";
+  return mixes_memories ? "mixed" : "D D";
+}
+
+nlohmann::ordered_json options_json(const Options& options, bool on_gpu, bool mixes_memories) {
   std::vector<std::string> faces;
   faces.reserve(options.faces.size());
   for (const Face face : options.faces) faces.emplace_back(face == Face::c ? "c" : "mpi");
@@ -69,7 +78,8 @@ nlohmann::ordered_json options_json(const Options& options, bool on_gpu) {
                               {"links", options.links},
                               {"transport_partitions", options.transport_partitions},
                               {"peers", peers},
-                              {"placement", on_gpu ? "D D" : "H H"}};
+                              {"placement", placement(on_gpu, mixes_memories)}};
+  if (options.split) json["split"] = true;
   if (on_gpu) {
     json["device"] = options.device;
     json["blocks"] = options.blocks;
@@ -119,26 +129,6 @@ std::string more_columns(const Row& row, bool shows_deviation) {
   return text;
 }
 
-/// Without what the system does not tell.
-nlohmann::ordered_json clocks_json(const ClockRates& rates) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (rates.cpu_least_mhz) json["cpu_least_mhz"] = *rates.cpu_least_mhz;
-  if (rates.cpu_most_mhz) json["cpu_most_mhz"] = *rates.cpu_most_mhz;
-  if (!rates.cpu_governor.empty()) json["cpu_governor"] = rates.cpu_governor;
-  if (rates.gpu_sm_mhz) json["gpu_sm_mhz"] = *rates.gpu_sm_mhz;
-  if (rates.gpu_sm_most_mhz) json["gpu_sm_most_mhz"] = *rates.gpu_sm_most_mhz;
-  return json;
-}
-
-nlohmann::ordered_json binding_json(const std::vector<RankPlace>& binding) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const RankPlace& place : binding) {
-    json.push_back({{"rank", place.rank}, {"node", place.node}, {"cores", place.cores}});
-    if (!place.gpu.empty()) json.back()["gpu"] = place.gpu;
-  }
-  return json;
-}
-
 }  // namespace
 
 std::string to_table(const Results& results) {
@@ -184,33 +174,22 @@ std::string to_csv(const Results& results) {
 nlohmann::ordered_json to_json(const Results& results) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : results.rows) rows.push_back(row_json(row));
-  return {
+  nlohmann::ordered_json json{
       {"schema", schema_version},
       {"benchmark", results.benchmark},
       {"unit", results.unit},
       {"metric", results.metric_title},
       {"partita", fmt::format("{}.{}.{}", PARTITA_VERSION_MAJOR, PARTITA_VERSION_MINOR, PARTITA_VERSION_PATCH)},
-      {"revision", apps::revision()},
-      {"date", results.date},
-      {"command", results.options.command},
-      {"versions", results.versions},
-      {"machine",
-       {{"cpu", results.machine.cpu},
-        {"cores", results.machine.cores},
-        {"cores_allowed", results.machine.cores_allowed},
-        {"mpi", results.machine.mpi},
-        {"mpi_standard", results.machine.mpi_standard},
-        {"thread_level", results.machine.thread_level},
-        {"gpu", results.machine.gpu},
-        {"gpus", results.machine.gpus}}},
-      {"clocks", clocks_json(results.clock_rates)},
-      {"ranks", results.ranks},
-      {"binding", binding_json(results.binding)},
-      {"timer",
-       {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
-      {"options", options_json(results.options, results.on_gpu)},
-      {"notes", results.notes},
-      {"rows", rows}};
+      {"revision", apps::revision()}};
+  json.update(apps::origin_json(results.origin));
+  json.update(
+      {{"ranks", results.ranks},
+       {"timer",
+        {{"clock", "monotonic"}, {"resolution_ns", results.timer.resolution_ns}, {"cost_ns", results.timer.cost_ns}}},
+       {"options", options_json(results.options, results.origin.on_gpu, results.mixes_memories)},
+       {"notes", results.notes},
+       {"rows", rows}});
+  return json;
 }
 
 void write_file(const std::string& file, const std::string& text) {

@@ -8,10 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/binding.hpp"
+#include "apps/support/origin.hpp"
 #include "bench/clock.hpp"
-#include "bench/clock_rates.hpp"
-#include "bench/machine.hpp"
 #include "bench/options.hpp"
 #include "bench/statistics.hpp"
 #include "bench/subject.hpp"
@@ -37,17 +35,13 @@ struct Results {
   std::string unit;
   std::string metric_title;
   Options options;
-  Machine machine;
+  apps::Origin origin;  ///< with Job::versions
   Timer timer;
-  bool on_gpu = false;
   bool shows_deviation = false;
   int ranks = 2;
   std::vector<std::string> notes;  ///< sentences on what was left out or is to be kept in mind
   std::vector<Row> rows;
-  std::string date;                             ///< when the measuring began, UTC: 2026-01-31T23:59:00Z
-  std::map<std::string, std::string> versions;  ///< see find_versions()
-  ClockRates clock_rates;                       ///< at the end
-  std::vector<RankPlace> binding;               ///< of every rank
+  bool mixes_memories = false;  ///< rows are of host or GPU memory, as their subjects say
 };
 
 /// The version of what to_json makes; bench/results.schema.json describes it.

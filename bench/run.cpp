@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "apps/support/order.hpp"
 #include "bench/function_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
-#include "bench/order.hpp"
-#include "bench/versions.hpp"
 
 namespace partita::bench {
 
@@ -35,8 +35,9 @@ int choose_batch(const Benchmark& benchmark, Job& job, std::vector<Contender>& c
   if (job.options.batch > 0) return job.options.batch;
   constexpr int trials = 5;
   constexpr int trial_batch = 16;
-  double shortest_us = sample_us;
-  for (int trial = 0; trial < trials; ++trial) {
+  constexpr double far_longer = 10;  // then one trial is enough, which may take a while
+  double shortest_us = std::numeric_limits<double>::max();
+  for (int trial = 0; trial < trials && !(trial > 0 && shortest_us > far_longer * sample_us); ++trial) {
     for (Contender& contender : contenders) {
       const std::int64_t begin_ns = now_ns();
       contender.measurement->sample({0, trial_batch});
@@ -44,7 +45,8 @@ int choose_batch(const Benchmark& benchmark, Job& job, std::vector<Contender>& c
     }
   }
   const double wanted_us = std::max(sample_us, job.slowest(job.timer.resolution_ns) * sample_timer_steps / 1000);
-  return std::clamp(static_cast<int>(std::ceil(wanted_us / std::max(shortest_us, 0.001))), 1, largest_batch);
+  return std::clamp(static_cast<int>(std::ceil(wanted_us / std::clamp(shortest_us, 0.001, sample_us))), 1,
+                    largest_batch);
 }
 
 /// One sample, of which the data is compared if every sample's is.
@@ -63,12 +65,12 @@ double take_sample(Job& job, Contender& contender, const Round& round) {
 std::vector<std::vector<double>> alternate(Job& job, std::vector<Contender>& contenders, int batch) {
   const std::size_t count = contenders.size();
   std::vector<std::vector<double>> samples(count);
-  for (const std::size_t index : draw_order(count, job.options.seed, 0)) {
+  for (const std::size_t index : apps::draw_order(count, job.options.seed, 0)) {
     if (contenders[index].once) samples[index].push_back(take_sample(job, contenders[index], {0, batch}));
   }
   for (int i = -job.options.warmup; i < job.options.iterations; ++i) {
     const Round round{static_cast<std::uint64_t>(job.options.warmup + i) + verified_epochs, batch};
-    for (const std::size_t index : draw_order(count, job.options.seed, round.epoch)) {
+    for (const std::size_t index : apps::draw_order(count, job.options.seed, round.epoch)) {
       if (contenders[index].once) continue;
       const double sample = take_sample(job, contenders[index], round);
       if (i >= 0) samples[index].push_back(sample);
@@ -130,24 +132,16 @@ std::vector<Row> measure(const Benchmark& benchmark, Job& job, const Subjects& s
 }
 
 void note_scarce_cores(const Job& job, Results& results) {
-  if (results.machine.cores_allowed < job.options.threads) {
+  if (results.origin.machine.cores_allowed < job.options.threads) {
     results.notes.push_back(fmt::format("{} threads share {} cores: this rank may run on no more", job.options.threads,
-                                        results.machine.cores_allowed));
+                                        results.origin.machine.cores_allowed));
   }
 }
 
-void note_control_run(const Benchmark& benchmark, Results& results) {
-  if (benchmark.compares_names && !drop_in_is_loaded()) {
+void note_control_run(const Benchmark& benchmark, const Job& job, Results& results) {
+  if (benchmark.compares_names && !job.options.split && !drop_in_is_loaded()) {
     results.notes.emplace_back("no drop-in is loaded: both names are the same call, a control run");
   }
-}
-
-/// What is known after the measurements only.
-void describe_end(const Benchmark& benchmark, Results& results) {
-  results.clock_rates = read_clock_rates(allowed_cores());
-  if (benchmark.on_gpu) gpu::read_clock_rates(results.clock_rates);
-  results.versions = find_versions();
-  if (!results.machine.cuda_runtime.empty()) results.versions["cuda_runtime"] = results.machine.cuda_runtime;
 }
 
 }  // namespace
@@ -157,21 +151,14 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
                   std::string(benchmark.unit),
                   std::string(benchmark.metric_title),
                   job.options,
-                  describe_machine(),
+                  apps::begin_origin(job.comm, job.options.command, benchmark.on_gpu || job.on_gpu),
                   job.timer,
-                  benchmark.on_gpu,
                   benchmark.shows_deviation,
                   job.ranks,
                   {},
-                  {},
-                  utc_now(),
-                  {},
-                  {},
                   {}};
-  if (benchmark.on_gpu) gpu::describe(results.machine);
-  results.binding = gather_places(job.comm, results.machine.gpu_id);
   note_scarce_cores(job, results);
-  note_control_run(benchmark, results);
+  note_control_run(benchmark, job, results);
   const std::vector<int> from_size{0};
   for (const int wanted : benchmark.partitions_of != nullptr ? from_size : job.options.partitions) {
     for (std::int64_t size = job.options.min_bytes; size <= job.options.max_bytes; size *= 2) {
@@ -185,7 +172,10 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
   }
   if (results.rows.empty())
     throw Failure("Nothing was measured: no message size divides into the partitions asked for.");
-  describe_end(benchmark, results);
+  results.notes.insert(results.notes.end(), job.notes.begin(), job.notes.end());
+  results.mixes_memories = benchmark.also_on_gpu && job.on_gpu;
+  results.origin.versions = job.versions;
+  apps::end_origin(results.origin);
   return results;
 }
 

@@ -2,7 +2,6 @@
 
 #include <partita/partita.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "bench/failure.hpp"
@@ -13,14 +12,6 @@
 #include "bench/persistent_subject.hpp"
 
 namespace partita::bench {
-
-Buffer plain_buffer(std::size_t size_bytes) {
-  constexpr std::size_t page = 4096;
-  const std::size_t rounded = (size_bytes + page - 1) / page * page;
-  void* base = std::aligned_alloc(page, rounded);
-  if (base == nullptr) throw Failure("There is no memory for a message of {} bytes.", size_bytes);
-  return {base, size_bytes, [](void* memory) { std::free(memory); }};
-}
 
 namespace {
 

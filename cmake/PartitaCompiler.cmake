@@ -24,12 +24,16 @@ function(partita_export_only target map)
 endfunction()
 
 # partita_in_groups(TARGET): with PARTITA_UNITY the sources of the target are compiled several at a time, as one that includes
-# them. Names in anonymous namespaces therefore differ within a target.
+# them. Names in anonymous namespaces therefore differ within a target. Kernels stay apart: some choose what
+# <partita/device.cuh> shall cost.
 function(partita_in_groups target)
   if(PARTITA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     # GCC takes a group for a header, in which types of anonymous namespaces would be amiss.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    get_target_property(kernels ${target} SOURCES)
+    list(FILTER kernels INCLUDE REGEX "\\.cu$")
+    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 

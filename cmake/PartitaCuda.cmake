@@ -14,6 +14,25 @@ if(PARTITA_CUDA)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   find_package(CUDAToolkit 12.4 REQUIRED)
 
+  # For kernels of which it only counts that they compile. CUDA 12.4 has no such option.
+  set(PARTITA_QUICK_KERNEL_OPTIONS "")
+  if(PARTITA_QUICK_KERNELS)
+    include(CheckCompilerFlag)
+    check_compiler_flag(CUDA -Ofc=max PARTITA_NVCC_COMPILES_QUICKLY)
+    if(PARTITA_NVCC_COMPILES_QUICKLY)
+      set(PARTITA_QUICK_KERNEL_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-Ofc=max>)
+    else()
+      message(STATUS "PARTITA_QUICK_KERNELS: this nvcc has no -Ofc, kernels compile as slowly as ever")
+    endif()
+  endif()
+
+  # For kernels that are measured: all that they need is in registers, or the compiler says what is not. Their launch
+  # bounds are made for sm_90; elsewhere ptxas may find them too large, too.
+  set(PARTITA_SPILL_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warn-on-spills>)
+  if(PARTITA_WARNINGS_AS_ERRORS AND CMAKE_CUDA_ARCHITECTURES STREQUAL "90")
+    list(APPEND PARTITA_SPILL_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warning-as-error>)
+  endif()
+
   # What the library's own kernels are compiled for: each GPU from sm_75 on that this nvcc knows, and, for those to come,
   # the newest as PTX.
   execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE known_gpus COMMAND_ERROR_IS_FATAL ANY)

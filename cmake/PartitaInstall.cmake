@@ -51,6 +51,13 @@ endforeach()
 
 if(PARTITA_BUILD_PROGRAM)
   install(TARGETS partita_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # Beside the licences of what PartitaBundle.cmake installs. The text of the GPL is the system's, where it has it.
+  if(TARGET PkgConfig::fftw3)
+    set(fftw_licence "${CMAKE_INSTALL_DOCDIR}/licenses/fftw")
+    configure_file(cmake/fftw-notice.txt.in fftw-notice.txt @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/fftw-notice.txt" DESTINATION "${fftw_licence}" RENAME NOTICE.txt)
+    install(FILES /usr/share/common-licenses/GPL-2 DESTINATION "${fftw_licence}" OPTIONAL)
+  endif()
 endif()
 if(TARGET partita_bench)
   install(FILES bench/report.py DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")

@@ -15,6 +15,7 @@ if(PARTITA_BUILD_PROGRAM)
   find_package(nlohmann_json 3 REQUIRED)   # nlohmann_json::nlohmann_json
   find_package(PNG REQUIRED)               # PNG::PNG
   find_package(OpenMP REQUIRED)            # OpenMP::OpenMP_CXX
+  include(PartitaFftw)                     # PkgConfig::fftw3, or nothing
 endif()
 if(PARTITA_BUILD_TESTS)
   find_package(GTest REQUIRED)             # GTest::gtest

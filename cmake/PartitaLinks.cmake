@@ -1,5 +1,6 @@
 # The links, from the one list of them, src/link/links.inc. Sets
 #   PARTITA_LINKS            their names
+#   PARTITA_OTHER_LINKS      those without the first, which is `auto` on a node
 #   PARTITA_BUILT_LINKS      those that this build has in truth
 #   PARTITA_LINK_SOURCES     what to compile
 #   PARTITA_LINK_LIBRARIES   what to link with
@@ -11,6 +12,7 @@ set(list "${PROJECT_SOURCE_DIR}/src/link/links.inc")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
 file(STRINGS "${list}" PARTITA_LINKS REGEX "^PARTITA_LINK\\([a-z0-9_]+\\)$")
 list(TRANSFORM PARTITA_LINKS REPLACE "^PARTITA_LINK\\((.*)\\)$" "\\1")
+list(SUBLIST PARTITA_LINKS 1 -1 PARTITA_OTHER_LINKS)
 
 set(PARTITA_BUILT_LINKS "")
 set(PARTITA_LINK_SOURCES "")

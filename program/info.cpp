@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/fft/fftw.hpp"
 #include "apps/support/node.hpp"
 #include "capi/gpu_aware.hpp"
 #include "core/settings.hpp"
@@ -53,6 +54,13 @@ std::string describe_thread_level() {
                                             {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
                                             {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
   return fmt::format("thread level: {}\n", names.at(level));
+}
+
+/// Whoever passes the program on must know.
+std::string describe_fftw() {
+  const auto fftw = fft::loaded_fftw();
+  if (!fftw) return "FFTW in this program: none, so run fft has no transforms on hosts\n";
+  return fmt::format("FFTW in this program: {}; who passes the program on does so under the GPL\n", *fftw);
 }
 
 std::string describe_settings() {
@@ -242,7 +250,7 @@ int info_command(int argc, char** argv) {
   PARTITA_CHECK(Partita_Init(MPI_COMM_WORLD));
   const SurveyComm comm;
   const std::vector<RankPlace> places = gather_places(comm.get());
-  say(describe_versions() + describe_thread_level() + describe_places(places) + describe_settings());
+  say(describe_versions() + describe_fftw() + describe_thread_level() + describe_places(places) + describe_settings());
   const std::string gpus = describe_gpus(comm.get());
   say(gpus + describe_gpu_awareness());
   const Survey survey = survey_links(comm.get());

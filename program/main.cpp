@@ -3,14 +3,12 @@
 #include <mpi.h>
 
 #include <array>
-#include <chrono>
-#include <cstdio>
 #include <exception>
 #include <string_view>
-#include <thread>
 
 #include "apps/support/revision.hpp"
 #include "program/command.hpp"
+#include "program/end_job.hpp"
 #ifdef PARTITA_HAVE_BENCH
 #include "bench/command.hpp"
 #include "bench/report.hpp"
@@ -60,14 +58,7 @@ int main(int argc, char** argv) {
   try {
     code = partita::program::call(argc, argv);
   } catch (const std::exception& error) {
-    // The other ranks may wait for this one, so they end too.
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    fmt::print(stderr, "partita: rank {}: {}\n", rank, error.what());
-    std::fflush(stderr);
-    // MPICH's launcher may end a job before it has passed on what was said last.
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    partita::program::end_job(error);
   }
   MPI_Finalize();
   return code;

@@ -15,6 +15,7 @@
 #include "apps/support/console.hpp"
 #include "apps/support/decomposition.hpp"
 #include "apps/support/memory.hpp"
+#include "apps/support/order.hpp"
 #include "apps/support/rank_values.hpp"
 #include "apps/support/threads.hpp"
 
@@ -23,6 +24,7 @@ namespace {
 
 using partita::apps::Check;
 using partita::apps::fail;
+using partita::apps::in_drawn_order;
 using partita::apps::say;
 
 constexpr int warm_up_steps = 5;
@@ -102,11 +104,11 @@ void verify(const Training& training, const Outcome& outcome, Expected& expected
 }
 
 /// Writes the file on rank 0; false on every rank if that fails.
-bool write_file(const Training& training, const Options& options,
+bool write_file(const partita::apps::Origin& origin, const Training& training, const Options& options,
                 const std::map<std::string, std::vector<Result>>& runs) {
   return !options.json || partita::apps::write_on_rank_0(training.comm(), "bce", [&] {
     const std::string path = options.output + ".json";
-    write_record(training, options, runs, path);
+    write_record(origin, training, options, runs, path);
     say(fmt::format("wrote {}\n", path));
   });
 }
@@ -129,13 +131,15 @@ bool keep_possible_modes(const Training& training, Options& options) {
 }
 
 int run_modes(Training& training, const Options& options) {
+  partita::apps::Origin origin = partita::apps::begin_app_origin(options.json, training.comm(), options.gpu);
   // Connections and first touches are not what the modes differ in.
   for (const std::string& mode : options.modes) training.run(mode, std::min(warm_up_steps, options.steps));
   Expected expected(training, options.steps);
   std::map<std::string, std::vector<Result>> runs;
   bool all_passed = true;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const std::string& mode : options.modes) {
+    for (const std::string& mode :
+         in_drawn_order(options.modes, options.order_seed, static_cast<std::uint64_t>(repeat))) {
       const Outcome outcome = training.run(mode, options.steps);
       Result result = summarise(training, mode, outcome);
       if (options.verify) verify(training, outcome, expected, result);
@@ -144,11 +148,12 @@ int run_modes(Training& training, const Options& options) {
       runs[result.mode].push_back(std::move(result));
     }
   }
+  end_origin(origin);
   std::vector<Result> medians;
   medians.reserve(options.modes.size());
   for (const std::string& mode : options.modes) medians.push_back(partita::apps::median_run(runs.at(mode)));
   say(fmt::format("\n{}\n", comparison_table(medians)));
-  const bool written = write_file(training, options, runs);
+  const bool written = write_file(origin, training, options, runs);
   return all_passed && written ? 0 : 1;
 }
 

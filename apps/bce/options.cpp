@@ -1,8 +1,5 @@
 #include "apps/bce/options.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 
 #include "apps/support/command_line.hpp"
@@ -16,22 +13,16 @@ constexpr int most_features = 1 << 26;
 constexpr int most_partitions = 1 << 16;
 constexpr int most_threads = 4096;
 
-std::vector<std::string> mode_names(bool gpu) {
-  std::vector<std::string> names;
-  if (gpu) return {gpu_mode_names.begin(), gpu_mode_names.end()};
-  names.reserve(modes.size());
-  for (const Mode& mode : modes) names.emplace_back(mode.name);
+partita::apps::ModeNames mode_names() {
+  partita::apps::ModeNames names;
+  for (const auto& mode : modes) names.cpu.emplace_back(mode.name);
+  names.gpu.assign(gpu_mode_names.begin(), gpu_mode_names.end());
   return names;
-}
-
-std::string mode_help() {
-  return fmt::format("How the gradient is summed; all compares them. On the CPU: {}; on GPUs: {}",
-                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
 }
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(), options.gpu);
   if (!wrong.empty()) return wrong;
   return !options.gpu && app.count("--nccl") > 0 ? "--nccl needs --device gpu" : "";
 }
@@ -49,10 +40,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       "summed in "
       "one of several ways.",
       "partita run bce");
-  app.add_option("--device", device, "Where the samples lie and are computed with; gpu: one process a GPU")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
-      ->capture_default_str();
-  app.add_option("--mode", mode, mode_help())->capture_default_str();
+  partita::apps::add_device(app, device, "Where the samples lie and are computed with");
+  partita::apps::add_mode(app, mode, "How the gradient is summed", mode_names());
   app.add_option("--samples", problem.samples, "Samples of the whole set, at least one a rank")
       ->check(CLI::Range(std::int64_t{1}, most_samples))
       ->capture_default_str();
@@ -74,10 +63,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_option("--threads", options.threads,
                  "OpenMP threads of each rank; without it OMP_NUM_THREADS, else an even share of the node's cores")
       ->check(CLI::Range(1, most_threads));
-  app.add_option("--repeat", options.repeat,
-                 "Run every mode so often, in turns, and report the run with the median time")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  partita::apps::add_repeat(app, options.repeat, "mode", "the run with the median time");
+  partita::apps::add_order_seed(app, options.order_seed);
   app.add_option("--output", options.output, "PREFIX of the file PREFIX.json")
       ->type_name("PREFIX")
       ->check(partita::apps::problem_with_prefix)
@@ -92,7 +79,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   const std::string wrong = problem_with(app, options, mode);
   if (!wrong.empty()) return partita::apps::refused("bce", wrong);
   options.all_modes = mode == "all";
-  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
+  options.modes = options.all_modes ? mode_names().of(options.gpu) : std::vector{mode};
   options.verify = !no_verify;
   return options;
 }

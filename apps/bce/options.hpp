@@ -1,6 +1,7 @@
 // The command line of bce.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,7 +15,7 @@ namespace bce {
 using partita::apps::Exit;
 
 struct Options {
-  std::vector<std::string> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they are shown
   bool all_modes = true;           ///< those that cannot run are left out
   bool gpu = false;
   std::string nccl;  ///< its library's path; empty: the usual names
@@ -23,6 +24,7 @@ struct Options {
   int partitions = 16;  ///< wanted, of the gradient
   int threads = 0;      ///< of each rank; 0: as many as there are cores
   int repeat = 1;
+  std::uint64_t order_seed = 1;  ///< of the modes, for each repeat
   bool verify = true;
   bool json = false;
   std::string output = "bce";

@@ -25,11 +25,12 @@ ordered_json run_record(const Result& run) {
 
 }  // namespace
 
-void write_record(const Training& training, const Options& options,
+void write_record(const partita::apps::Origin& origin, const Training& training, const Options& options,
                   const std::map<std::string, std::vector<Result>>& runs, const std::string& path) {
   const Problem& problem = training.problem();
-  ordered_json record = partita::apps::record_of("bce");
-  record["job"] = {{"mpi", partita::apps::mpi_library_version()},
+  ordered_json record = partita::apps::record_of("bce", origin);
+  record["order_seed"] = options.order_seed;
+  record["job"] = {{"mpi", origin.machine.mpi},
                    {"ranks", training.ranks()},
                    {"threads", training.threads()},
                    {"partitions", training.parts()},

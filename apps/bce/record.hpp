@@ -7,12 +7,13 @@
 
 #include "apps/bce/options.hpp"
 #include "apps/bce/report.hpp"
+#include "apps/support/origin.hpp"
 
 namespace bce {
 
-/// Writes the job, the options in force and every run of every mode (times in seconds) to `path`. Rank 0 calls it.
-/// Throws std::runtime_error with a sentence if that fails.
-void write_record(const Training& training, const Options& options,
+/// Writes `origin`, the job, the options in force and every run of every mode (times in seconds) to `path`. Rank 0
+/// calls it. Throws std::runtime_error with a sentence if that fails.
+void write_record(const partita::apps::Origin& origin, const Training& training, const Options& options,
                   const std::map<std::string, std::vector<Result>>& runs, const std::string& path);
 
 }  // namespace bce

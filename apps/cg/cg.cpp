@@ -13,7 +13,9 @@
 #include "apps/cg/report.hpp"
 #include "apps/support/collect.hpp"
 #include "apps/support/console.hpp"
+#include "apps/support/job.hpp"
 #include "apps/support/memory.hpp"
+#include "apps/support/order.hpp"
 #include "apps/support/threads.hpp"
 
 namespace cg {
@@ -21,28 +23,9 @@ namespace {
 
 using partita::apps::decide_on_rank_0;
 using partita::apps::fail;
+using partita::apps::in_drawn_order;
+using partita::apps::Job;
 using partita::apps::say;
-
-/// A copy of the job's communicator.
-class Job {
- public:
-  Job() {
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &ranks_);
-  }
-  ~Job() { MPI_Comm_free(&comm_); }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-
-  MPI_Comm comm() const { return comm_; }
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
-
- private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, ranks_ = 1;
-};
 
 /// A sentence if a rank has no row, more points than kernels count, or no memory for its vectors. Collective; the same
 /// on every rank.
@@ -132,16 +115,17 @@ bool keep_possible_modes(const Machine& machine, Options& options) {
 }
 
 /// Writes the file on rank 0; false on every rank if that fails.
-bool write_file(const Job& job, const Machine& machine, const Options& options,
+bool write_file(const Job& job, const partita::apps::Origin& origin, const Machine& machine, const Options& options,
                 const std::map<std::string, std::vector<Result>>& runs) {
   return !options.json || partita::apps::write_on_rank_0(job.comm(), "cg", [&] {
     const std::string path = options.output + ".json";
-    write_record(job.comm(), machine.describe(), options, runs, path);
+    write_record(origin, job.comm(), machine.describe(), options, runs, path);
     say(fmt::format("wrote {}\n", path));
   });
 }
 
 int run_modes(const Job& job, Machine& machine, const Options& options) {
+  partita::apps::Origin origin = partita::apps::begin_app_origin(options.json, job.comm(), options.gpu);
   const Share share = share_of(job.comm(), options.problem);
   // Connections and first touches are not what the modes differ in.
   Limits warm_up = options.limits;
@@ -151,7 +135,8 @@ int run_modes(const Job& job, Machine& machine, const Options& options) {
   std::map<std::string, std::vector<Result>> runs;
   bool all_right = true;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const std::string& mode : options.modes) {
+    for (const std::string& mode :
+         in_drawn_order(options.modes, options.order_seed, static_cast<std::uint64_t>(repeat))) {
       const Outcome outcome = run(machine, share, mode, options.limits);
       Result result = summarise(job.comm(), mode, outcome);
       if (options.verify) all_right = verify(job, options, outcome, expected, result) && all_right;
@@ -159,11 +144,12 @@ int run_modes(const Job& job, Machine& machine, const Options& options) {
       runs[mode].push_back(std::move(result));
     }
   }
+  end_origin(origin);
   std::vector<std::vector<Result>> in_order;
   in_order.reserve(options.modes.size());
   for (const std::string& mode : options.modes) in_order.push_back(runs.at(mode));
   say(fmt::format("\n{}\n", comparison_table(in_order)));
-  const bool written = write_file(job, machine, options, runs);
+  const bool written = write_file(job, origin, machine, options, runs);
   return all_right && written ? 0 : 1;
 }
 

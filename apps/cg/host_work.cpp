@@ -1,7 +1,5 @@
 #include "apps/cg/host_work.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <new>
 
@@ -31,19 +29,14 @@ double sum_of_points(const Vectors& v, Term term) {
 
 }  // namespace
 
-HostWork::HostWork(const Problem& problem, int first_row, int rows) : problem_(problem), first_row_(first_row) {
+HostWork::HostWork(const Problem& problem, int first_row, int rows)
+    : problem_(problem),
+      first_row_(first_row),
+      memory_(static_cast<std::size_t>(size_of(rows, problem.columns)) * sizeof(double) + sizeof(Numbers)) {
   const auto doubles = static_cast<std::size_t>(size_of(rows, problem.columns));
-  const std::size_t bytes = doubles * sizeof(double) + sizeof(Numbers);
-  // Memory that the other ranks of the node can reach.
-  MPI_Alloc_mem(static_cast<MPI_Aint>(bytes), MPI_INFO_NULL, &memory_);
-  if (memory_ == nullptr) throw std::bad_alloc();
-  auto* const first = static_cast<double*>(memory_);
+  auto* const first = static_cast<double*>(memory_.get());
   std::fill_n(first, doubles, 0.0);
   vectors_ = vectors_in(first, ::new (first + doubles) Numbers{}, rows, problem.columns);
-}
-
-HostWork::~HostWork() {
-  MPI_Free_mem(memory_);
 }
 
 void HostWork::start() {

@@ -3,6 +3,7 @@
 
 #include "apps/cg/iteration.hpp"
 #include "apps/cg/problem.hpp"
+#include "apps/support/reachable_memory.hpp"
 
 namespace cg {
 
@@ -11,9 +12,6 @@ class HostWork final : public Work {
  public:
   /// `rows` rows of the problem from `first_row` on. Throws std::bad_alloc where there is no memory.
   HostWork(const Problem& problem, int first_row, int rows);
-  ~HostWork() override;
-  HostWork(const HostWork&) = delete;
-  HostWork& operator=(const HostWork&) = delete;
 
   const Vectors& vectors() const { return vectors_; }
 
@@ -30,7 +28,7 @@ class HostWork final : public Work {
 
   const Problem problem_;
   const int first_row_;
-  void* memory_ = nullptr;
+  const partita::apps::ReachableMemory memory_;
   Vectors vectors_;
 };
 

@@ -1,7 +1,6 @@
 #include "apps/cg/options.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -15,19 +14,13 @@ constexpr int most_points_a_side = 1 << 24;
 constexpr int most = 1'000'000'000;
 constexpr int most_in_a_batch = 10'000;
 
-std::vector<std::string> mode_names(bool gpu) {
-  if (gpu) return {gpu_modes.begin(), gpu_modes.end()};
-  return {host_modes.begin(), host_modes.end()};
-}
-
-std::string mode_help() {
-  return fmt::format("How the ranks communicate; all compares the modes. On the CPU: {}; on GPUs: {}",
-                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
+partita::apps::ModeNames mode_names() {
+  return {{host_modes.begin(), host_modes.end()}, {gpu_modes.begin(), gpu_modes.end()}};
 }
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(), options.gpu);
   if (!wrong.empty()) return wrong;
   if (!options.gpu && app.count("--sums") > 0) return "--sums needs --device gpu";
   if (options.verify && options.limits.tolerance > checkable_tolerance) {
@@ -51,10 +44,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       "Solves Poisson's equation on a grid, whose rows are shared out over the ranks, by the method of conjugate "
       "gradients, in which the ranks communicate in one of several ways.",
       "partita run cg");
-  app.add_option("--device", device, "Where the vectors lie and are computed with; gpu: one process a GPU")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
-      ->capture_default_str();
-  app.add_option("--mode", mode, mode_help())->capture_default_str();
+  partita::apps::add_device(app, device, "Where the vectors lie and are computed with");
+  partita::apps::add_mode(app, mode, "How the ranks communicate", mode_names());
   app.add_option("--size", size, "Rows and columns of the grid's inner points; at least a row a rank")
       ->expected(2)
       ->check(CLI::Range(1, most_points_a_side))
@@ -76,10 +67,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
                  "engine; auto: kernels on up to 8 ranks of one node")
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "kernels", "engine"}))
       ->capture_default_str();
-  app.add_option("--repeat", options.repeat,
-                 "Run every mode so often, in turns, and report the mean time of an iteration with its 95 % interval")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  partita::apps::add_repeat(app, options.repeat, "mode", "the mean time of an iteration with its 95 % interval");
+  partita::apps::add_order_seed(app, options.order_seed);
   app.add_option("--output", options.output, "PREFIX of the file PREFIX.json")
       ->type_name("PREFIX")
       ->check(partita::apps::problem_with_prefix)
@@ -96,7 +85,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   const std::string wrong = problem_with(app, options, mode);
   if (!wrong.empty()) return partita::apps::refused("cg", wrong);
   options.all_modes = mode == "all";
-  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
+  options.modes = options.all_modes ? mode_names().of(options.gpu) : std::vector{mode};
   return options;
 }
 

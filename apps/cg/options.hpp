@@ -1,6 +1,7 @@
 // The command line of cg.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,12 +20,13 @@ inline constexpr double checkable_tolerance = 1e-11;
 
 struct Options {
   bool gpu = false;
-  std::vector<std::string> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they are shown
   bool all_modes = true;
   Problem problem{256, 256};
   Limits limits{100'000, 20, 1e-12};
   std::string sums = "auto";  ///< who does enqueued allreduces on GPUs: auto, kernels, engine
   int repeat = 1;
+  std::uint64_t order_seed = 1;  ///< of the modes, for each repeat
   bool verify = true;
   bool json = false;
   std::string output = "cg";

@@ -26,12 +26,13 @@ ordered_json mean_record(const partita::apps::Mean& time) {
 
 }  // namespace
 
-void write_record(MPI_Comm comm, const std::string& device, const Options& options,
+void write_record(const partita::apps::Origin& origin, MPI_Comm comm, const std::string& device, const Options& options,
                   const std::map<std::string, std::vector<Result>>& runs, const std::string& path) {
   int ranks = 1;
   MPI_Comm_size(comm, &ranks);
-  ordered_json record = partita::apps::record_of("cg");
-  record["job"] = {{"mpi", partita::apps::mpi_library_version()}, {"ranks", ranks}, {"device", device}};
+  ordered_json record = partita::apps::record_of("cg", origin);
+  record["order_seed"] = options.order_seed;
+  record["job"] = {{"mpi", origin.machine.mpi}, {"ranks", ranks}, {"device", device}};
   if (options.gpu) record["job"]["sums"] = options.sums;
   record["problem"] = {{"rows", options.problem.rows},
                        {"columns", options.problem.columns},

@@ -19,12 +19,14 @@
 #include "apps/jacobi2d/reference.hpp"
 #include "apps/jacobi2d/report.hpp"
 #include "apps/support/console.hpp"
+#include "apps/support/order.hpp"
 #include "apps/support/threads.hpp"
 
 namespace jacobi2d {
 namespace {
 
 using partita::apps::fail;
+using partita::apps::in_drawn_order;
 using partita::apps::oversubscription_note;
 using partita::apps::say;
 using partita::apps::thread_count;
@@ -127,8 +129,8 @@ std::vector<Result> median_runs(const Options& options, const Results& results) 
 }
 
 /// Writes the files on rank 0; false on every rank if that fails.
-bool write_files(const Plate& plate, const Options& options, const std::vector<Result>& medians,
-                 const Results& results) {
+bool write_files(const partita::apps::Origin& origin, const Plate& plate, const Options& options,
+                 const std::vector<Result>& medians, const Results& results) {
   return partita::apps::write_on_rank_0(plate.comm(), "jacobi2d", [&] {
     const std::string history = options.output + "-residual.csv";
     write_history(medians, history);
@@ -141,7 +143,7 @@ bool write_files(const Plate& plate, const Options& options, const std::vector<R
     }
     if (options.json) {
       const std::string path = options.output + ".json";
-      write_record(plate, options, results.runs, path);
+      write_record(origin, plate, options, results.runs, path);
       say(fmt::format("wrote {}\n", path));
     }
   });
@@ -158,16 +160,21 @@ FindReference find_reference(const Plate& plate, const Options& options) {
 }
 
 int run_modes(Plate& plate, const Options& options, const Solve& solve) {
+  partita::apps::Origin origin = partita::apps::begin_app_origin(options.json, plate.comm(), options.gpu);
   if (options.warm_up) warm_up(plate, options, solve);
   const FindReference reference = find_reference(plate, options);
   Results results;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const std::string& name : options.modes) run_mode(plate, options, name, solve, reference, results);
+    for (const std::string& name :
+         in_drawn_order(options.modes, options.order_seed, static_cast<std::uint64_t>(repeat))) {
+      run_mode(plate, options, name, solve, reference, results);
+    }
   }
+  end_origin(origin);
 
   const std::vector<Result> medians = median_runs(options, results);
   say(fmt::format("\n{}\n", comparison_table(medians)));
-  const bool written = write_files(plate, options, medians, results);
+  const bool written = write_files(origin, plate, options, medians, results);
   return results.all_passed && written ? 0 : 1;
 }
 

@@ -1,7 +1,6 @@
 #include "apps/jacobi2d/options.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -18,22 +17,16 @@ constexpr int most = 1'000'000'000;
 constexpr int most_partitions = 1 << 16;
 constexpr int most_threads = 1024;
 
-std::vector<std::string> mode_names(bool gpu) {
-  std::vector<std::string> names;
-  if (gpu) return {gpu::mode_names.begin(), gpu::mode_names.end()};
-  names.reserve(modes.size());
-  for (const Mode& mode : modes) names.emplace_back(mode.name);
+partita::apps::ModeNames mode_names() {
+  partita::apps::ModeNames names;
+  for (const auto& mode : modes) names.cpu.emplace_back(mode.name);
+  names.gpu.assign(gpu::mode_names.begin(), gpu::mode_names.end());
   return names;
-}
-
-std::string mode_help() {
-  return fmt::format("How the halo is exchanged; all compares them. On the CPU: {}; on GPUs: {}",
-                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
 }
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(), options.gpu);
   if (!wrong.empty()) return wrong;
   if (options.gpu) return {};
   for (const char* option : {"--multiplier", "--nccl", "--no-warm-up"}) {
@@ -55,10 +48,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   CLI::App app(
       "Solves Laplace's equation on a plate by Jacobi's method, with the halo exchanged in one of several ways.",
       "partita run jacobi2d");
-  app.add_option("--device", device, "Where the plate is computed; gpu: one process a GPU")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
-      ->capture_default_str();
-  app.add_option("--mode", mode, mode_help())->capture_default_str();
+  partita::apps::add_device(app, device, "Where the plate is computed");
+  partita::apps::add_mode(app, mode, "How the halo is exchanged", mode_names());
   CLI::Option* const size_option = app.add_option("--size", size, "Rows and columns of cells of the whole plate")
                                        ->expected(2)
                                        ->check(CLI::Range(1, most_cells_a_side))
@@ -90,10 +81,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_option("--check-every", options.check_every, "Iterations between two looks at the residual of all ranks")
       ->check(CLI::Range(1, most))
       ->capture_default_str();
-  app.add_option("--repeat", options.repeat,
-                 "Run every mode so often, in turns, and report the run with the median time")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  partita::apps::add_repeat(app, options.repeat, "mode", "the run with the median time");
+  partita::apps::add_order_seed(app, options.order_seed);
   app.add_option("--output", options.output, "PREFIX of the files PREFIX.png and PREFIX-residual.csv")
       ->type_name("PREFIX")
       ->check(partita::apps::problem_with_prefix)
@@ -119,7 +108,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   if (!problem.empty()) return partita::apps::refused("jacobi2d", problem);
 
   options.all_modes = mode == "all";
-  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
+  options.modes = options.all_modes ? mode_names().of(options.gpu) : std::vector{mode};
   options.rows = size[0];
   options.columns = size[1];
   if (!ranks.empty()) {

@@ -1,6 +1,7 @@
 // The command line of jacobi2d.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,7 +15,7 @@ inline constexpr int cpu_partitions = 8;
 
 struct Options {
   bool gpu = false;                ///< on GPUs, one process a GPU
-  std::vector<std::string> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they are shown
   bool all_modes = false;          ///< as many of them as can run here
   int rows = 512, columns = 512;
   int rank_rows = 0, rank_columns = 0;  ///< both 0: the MPI divides the ranks
@@ -25,6 +26,7 @@ struct Options {
   int partitions = 0;  ///< of each halo; 0: 8, on GPUs by length
   int threads = 0;     ///< 0: see thread_count
   int repeat = 1;
+  std::uint64_t order_seed = 1;  ///< of the modes, for each repeat
   bool warm_up = true;
   bool verify = true;
   bool gpu_reference = false;  ///< the solution to compare with is computed by one GPU, not by one rank's threads

@@ -11,6 +11,12 @@ MPI_Comm make_cartesian(MPI_Comm world, const Division& division) {
   return comm;
 }
 
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
 std::array<int, side_count> find_neighbours(MPI_Comm comm) {
   int north = MPI_PROC_NULL, south = MPI_PROC_NULL, west = MPI_PROC_NULL, east = MPI_PROC_NULL;
   MPI_Cart_shift(comm, 0, 1, &north, &south);
@@ -27,25 +33,23 @@ Problem share_problem(MPI_Comm comm, int rank, const Division& division) {
   return problem;
 }
 
-double* allocate(std::ptrdiff_t doubles) {
-  void* memory = nullptr;
-  MPI_Alloc_mem(static_cast<MPI_Aint>(doubles) * static_cast<MPI_Aint>(sizeof(double)), MPI_INFO_NULL, &memory);
-  return static_cast<double*>(memory);
+std::size_t bytes_of_fields(const Block& block) {
+  return 2 * static_cast<std::size_t>(size_of(block.rows, block.columns)) * sizeof(double);
 }
 
 }  // namespace
 
 Plate::Plate(MPI_Comm world, const Division& division, int wanted_partitions)
-    : comm_(make_cartesian(world, division)), division_(division) {
-  MPI_Comm_rank(comm_, &rank_);
-  block_ = block_of(division_, rank_);
-  problem_ = share_problem(comm_, rank_, division_);
-  neighbours_ = find_neighbours(comm_);
-
-  const std::ptrdiff_t field_size = size_of(block_.rows, block_.columns);
-  memory_ = allocate(2 * field_size);
-  fields_ = {field_in(memory_, block_.rows, block_.columns),
-             field_in(memory_ + field_size, block_.rows, block_.columns)};
+    : comm_(make_cartesian(world, division)),
+      rank_(rank_in(comm_)),
+      division_(division),
+      block_(block_of(division_, rank_)),
+      problem_(share_problem(comm_, rank_, division_)),
+      neighbours_(find_neighbours(comm_)),
+      memory_(bytes_of_fields(block_)) {
+  auto* const first = static_cast<double*>(memory_.get());
+  fields_ = {field_in(first, block_.rows, block_.columns),
+             field_in(first + size_of(block_.rows, block_.columns), block_.rows, block_.columns)};
 
   for (const Side side : all_sides) {
     if (neighbour(side) == MPI_PROC_NULL) continue;
@@ -57,7 +61,6 @@ Plate::Plate(MPI_Comm world, const Division& division, int wanted_partitions)
 }
 
 Plate::~Plate() {
-  MPI_Free_mem(memory_);
   MPI_Comm_free(&comm_);
 }
 

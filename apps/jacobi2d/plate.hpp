@@ -9,10 +9,11 @@
 #include "apps/jacobi2d/decomposition.hpp"
 #include "apps/jacobi2d/halo.hpp"
 #include "apps/jacobi2d/problem.hpp"
+#include "apps/support/reachable_memory.hpp"
 
 namespace jacobi2d {
 
-/// Both fields of the iteration lie in memory of MPI_Alloc_mem, from which the MPI may send without a copy.
+/// Both fields of the iteration lie in reachable memory, from which the MPI may send without a copy.
 class Plate {
  public:
   /// Collective over `world`, which has division.ranks() ranks. `wanted_partitions` per halo, see partitions_for.
@@ -43,15 +44,15 @@ class Plate {
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0;
+  int rank_;
   Division division_;
   Block block_;
   Problem problem_;
-  std::array<int, side_count> neighbours_{};
+  std::array<int, side_count> neighbours_;
   std::vector<Side> sides_;
   PartitionCounts partitions_{};
   std::vector<EdgePiece> edge_;
-  double* memory_ = nullptr;
+  partita::apps::ReachableMemory memory_;
   std::array<Field, 2> fields_;
 };
 

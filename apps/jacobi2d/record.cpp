@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json job_record(const Plate& plate, const Options& options) {
+ordered_json job_record(const partita::apps::Origin& origin, const Plate& plate, const Options& options) {
   const Division& division = plate.division();
   ordered_json halos;
   constexpr std::array names{"north", "south", "west", "east"};
@@ -22,7 +22,7 @@ ordered_json job_record(const Plate& plate, const Options& options) {
     halos[names[index_of(side)]] = {{"cells", halo_length(plate.field(0), side)},
                                     {"partitions", plate.partitions(side)}};
   }
-  ordered_json record = {{"mpi", partita::apps::mpi_library_version()},
+  ordered_json record = {{"mpi", origin.machine.mpi},
                          {"ranks", division.ranks()},
                          {"rank_grid", {division.rank_rows, division.rank_columns}},
                          {"threads_per_rank", omp_get_max_threads()},
@@ -63,10 +63,11 @@ ordered_json run_record(const Result& run, bool gpu) {
 
 }  // namespace
 
-void write_record(const Plate& plate, const Options& options, const std::map<std::string, std::vector<Result>>& runs,
-                  const std::string& path) {
-  ordered_json record = partita::apps::record_of("jacobi2d");
-  record["job"] = job_record(plate, options);
+void write_record(const partita::apps::Origin& origin, const Plate& plate, const Options& options,
+                  const std::map<std::string, std::vector<Result>>& runs, const std::string& path) {
+  ordered_json record = partita::apps::record_of("jacobi2d", origin);
+  record["order_seed"] = options.order_seed;
+  record["job"] = job_record(origin, plate, options);
   record["limits"] = {{"tolerance", options.tolerance},
                       {"max_iterations", options.max_iterations},
                       {"check_every", options.check_every}};

@@ -16,6 +16,7 @@
 #include "apps/support/collect.hpp"
 #include "apps/support/console.hpp"
 #include "apps/support/memory.hpp"
+#include "apps/support/order.hpp"
 #include "apps/support/rank_values.hpp"
 #include "apps/support/threads.hpp"
 
@@ -26,6 +27,7 @@ using partita::apps::Check;
 using partita::apps::decide_on_rank_0;
 using partita::apps::Division;
 using partita::apps::fail;
+using partita::apps::in_drawn_order;
 using partita::apps::say;
 
 constexpr int picture_pixels = 1024;
@@ -114,7 +116,8 @@ std::vector<Result> median_runs(const Options& options, const Results& results) 
 }
 
 /// Writes the files on rank 0; false on every rank if that fails.
-bool write_files(const Board& board, const Options& options, const Results& results) {
+bool write_files(const partita::apps::Origin& origin, const Board& board, const Options& options,
+                 const Results& results) {
   return partita::apps::write_on_rank_0(board.comm(), "life", [&] {
     if (options.picture) {
       const std::string path = options.output + ".png";
@@ -123,7 +126,7 @@ bool write_files(const Board& board, const Options& options, const Results& resu
     }
     if (options.json) {
       const std::string path = options.output + ".json";
-      write_record(board, options, results.runs, path);
+      write_record(origin, board, options, results.runs, path);
       say(fmt::format("wrote {}\n", path));
     }
   });
@@ -147,15 +150,20 @@ bool keep_possible_modes(const Board& board, Options& options) {
 }
 
 int run_modes(Board& board, const Options& options) {
+  partita::apps::Origin origin = partita::apps::begin_app_origin(options.json, board.comm(), options.gpu);
   // Connections and first touches are not what the modes differ in.
   for (const std::string& mode : options.modes) board.play(mode, std::min(warm_up_generations, options.generations));
   OneRank one_rank(options.verify && board.rank() == 0 ? options.game : Game{});
   Results results;
   for (int repeat = 0; repeat < options.repeat; ++repeat) {
-    for (const std::string& mode : options.modes) run_mode(board, options, mode, one_rank, results);
+    for (const std::string& mode :
+         in_drawn_order(options.modes, options.order_seed, static_cast<std::uint64_t>(repeat))) {
+      run_mode(board, options, mode, one_rank, results);
+    }
   }
+  end_origin(origin);
   say(fmt::format("\n{}\n", comparison_table(median_runs(options, results))));
-  const bool written = write_files(board, options, results);
+  const bool written = write_files(origin, board, options, results);
   return results.all_passed && written ? 0 : 1;
 }
 

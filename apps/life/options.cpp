@@ -1,8 +1,5 @@
 #include "apps/life/options.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 
 #include "apps/life/modes.hpp"
@@ -15,22 +12,16 @@ constexpr int most_cells_a_side = 1 << 24;
 constexpr int most = 1'000'000'000;
 constexpr int most_partitions = 1 << 16;
 
-std::vector<std::string> mode_names(bool gpu) {
-  std::vector<std::string> names;
-  if (gpu) return {gpu_mode_names.begin(), gpu_mode_names.end()};
-  names.reserve(host_modes.size());
-  for (const HostMode& mode : host_modes) names.emplace_back(mode.name);
+partita::apps::ModeNames mode_names() {
+  partita::apps::ModeNames names;
+  for (const auto& mode : host_modes) names.cpu.emplace_back(mode.name);
+  names.gpu.assign(gpu_mode_names.begin(), gpu_mode_names.end());
   return names;
-}
-
-std::string mode_help() {
-  return fmt::format("How the halo is exchanged; all compares them. In host memory: {}; on GPUs: {}",
-                     fmt::join(mode_names(false), ", "), fmt::join(mode_names(true), ", "));
 }
 
 /// What is wrong with options that are right each by itself; empty if nothing is.
 std::string problem_with(const CLI::App& app, const Options& options, const std::string& mode) {
-  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(options.gpu), options.gpu);
+  std::string wrong = partita::apps::problem_with_mode(mode, mode_names(), options.gpu);
   if (!wrong.empty()) return wrong;
   return options.gpu && app.count("--partitions") > 0 ? "--partitions is for --device cpu" : "";
 }
@@ -45,10 +36,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   bool no_verify = false, no_picture = false;
 
   CLI::App app("Plays Conway's Game of Life, with the halo exchanged in one of several ways.", "partita run life");
-  app.add_option("--device", device, "Where the board lies and is played on; gpu: one process a GPU")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu"}))
-      ->capture_default_str();
-  app.add_option("--mode", mode, mode_help())->capture_default_str();
+  partita::apps::add_device(app, device, "Where the board lies and is played on");
+  partita::apps::add_mode(app, mode, "How the halo is exchanged", mode_names());
   app.add_option("--size", size, "Rows and columns of cells of the whole board")
       ->expected(2)
       ->check(CLI::Range(1, most_cells_a_side))
@@ -72,10 +61,8 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
                  "Partitions of each edge in mode partitioned; the nearest number that divides the edge is taken")
       ->check(CLI::Range(1, most_partitions))
       ->capture_default_str();
-  app.add_option("--repeat", options.repeat,
-                 "Run every mode so often, in turns, and report the run with the median time")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  partita::apps::add_repeat(app, options.repeat, "mode", "the run with the median time");
+  partita::apps::add_order_seed(app, options.order_seed);
   app.add_option("--output", options.output, "PREFIX of the file PREFIX.png")
       ->type_name("PREFIX")
       ->check(partita::apps::problem_with_prefix)
@@ -91,7 +78,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   if (const std::string problem = problem_with(app, options, mode); !problem.empty()) {
     return partita::apps::refused("life", problem);
   }
-  options.modes = options.all_modes ? mode_names(options.gpu) : std::vector{mode};
+  options.modes = options.all_modes ? mode_names().of(options.gpu) : std::vector{mode};
   options.game.rows = size[0];
   options.game.columns = size[1];
   options.game.boundary = boundary == "periodic" ? Boundary::periodic : Boundary::bounded;

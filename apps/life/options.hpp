@@ -1,6 +1,7 @@
 // The command line of life.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,7 +14,7 @@ namespace life {
 using partita::apps::Exit;
 
 struct Options {
-  std::vector<std::string> modes;  ///< in the order in which they run
+  std::vector<std::string> modes;  ///< in the order in which they are shown
   bool all_modes = true;           ///< that can run
   bool gpu = false;                ///< the board lies in GPU memory
   Game game{512, 512, Boundary::periodic, 35, 1};
@@ -21,6 +22,7 @@ struct Options {
   int generations = 1000;
   int partitions = 8;  ///< of each edge, in mode partitioned
   int repeat = 1;
+  std::uint64_t order_seed = 1;  ///< of the modes, for each repeat
   bool verify = true;
   bool picture = true;
   bool json = false;

@@ -7,12 +7,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json job_record(const Board& board) {
+ordered_json job_record(const partita::apps::Origin& origin, const Board& board) {
   const partita::apps::Division& division = board.division();
   ordered_json halos = ordered_json::object();
   for (const Edge& edge : edges_of(board.shape()))
     halos[std::string(edge.name)] = {{"cells", edge.message.cells}, {"partitions", edge.message.partitions}};
-  ordered_json record = {{"mpi", partita::apps::mpi_library_version()},
+  ordered_json record = {{"mpi", origin.machine.mpi},
                          {"ranks", division.ranks()},
                          {"rank_grid", {division.rank_rows, division.rank_columns}},
                          {"cells", {division.rows, division.columns}},
@@ -42,10 +42,11 @@ ordered_json run_record(const Result& run) {
 
 }  // namespace
 
-void write_record(const Board& board, const Options& options, const std::map<std::string, std::vector<Result>>& runs,
-                  const std::string& path) {
-  ordered_json record = partita::apps::record_of("life");
-  record["job"] = job_record(board);
+void write_record(const partita::apps::Origin& origin, const Board& board, const Options& options,
+                  const std::map<std::string, std::vector<Result>>& runs, const std::string& path) {
+  ordered_json record = partita::apps::record_of("life", origin);
+  record["order_seed"] = options.order_seed;
+  record["job"] = job_record(origin, board);
   record["game"] = game_record(options);
   for (const std::string& mode : options.modes) {
     for (const Result& run : runs.at(mode)) record["runs"][mode].push_back(run_record(run));

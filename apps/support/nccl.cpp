@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <stdexcept>
-#include <vector>
 
 #include "apps/support/rank_values.hpp"
 #include "apps/support/shared_library.hpp"
@@ -16,19 +15,13 @@ constexpr int type_int32 = 2;    // ncclInt32
 constexpr int type_float64 = 8;  // ncclFloat64
 constexpr int sum = 0;           // ncclSum
 
-std::vector<std::string> names_to_try(const std::string& path) {
-  if (!path.empty()) return {path};
-  const char* const from_environment = std::getenv("NCCL_LIBRARY");
-  if (from_environment != nullptr && *from_environment != '\0') return {from_environment};
-  return {"libnccl.so.2", "libnccl.so"};
-}
-
 }  // namespace
 
 NcclLibrary::NcclLibrary(const std::string& wanted_by, const std::string& path) {
   // Send and receive do not use NVLink's multicast, and setting it up asks for rights on the whole host.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
-  const SharedLibrary library(wanted_by, names_to_try(path));
+  const SharedLibrary library(wanted_by, libraries_to_try(path, "NCCL_LIBRARY", {"libnccl.so.2", "libnccl.so"}));
+  library.take("ncclGetVersion", get_version);
   library.take("ncclGetUniqueId", get_unique_id);
   library.take("ncclCommInitRank", comm_init_rank);
   library.take("ncclCommDestroy", comm_destroy);
@@ -62,6 +55,11 @@ Nccl::~Nccl() {
   library_.comm_destroy(comm_);
 }
 
+int Nccl::version() const {
+  int number = 0;
+  library_.check(library_.get_version(&number), "ncclGetVersion");
+  return number;
+}
 void Nccl::begin_group() {
   library_.check(library_.group_start(), "ncclGroupStart");
 }

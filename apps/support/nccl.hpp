@@ -24,6 +24,7 @@ class NcclLibrary {
   /// std::runtime_error with a sentence that begins with `wanted_by` if none is there.
   NcclLibrary(const std::string& wanted_by, const std::string& path);
 
+  int (*get_version)(int*);
   int (*get_unique_id)(UniqueId*);
   int (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank);
   int (*comm_destroy)(Comm);
@@ -49,6 +50,9 @@ class Nccl {
   ~Nccl();
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
+
+  /// As NCCL counts: 22809 is 2.28.9.
+  int version() const;
 
   /// What lies between the two goes out together.
   void begin_group();

@@ -4,13 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/support/origin.hpp"
+
 namespace partita::apps {
 
-/// The first line in which the MPI says what it is.
-std::string mpi_library_version();
-
-/// The beginning of a record of the app `name`: this and the revision of the sources.
-nlohmann::ordered_json record_of(const std::string& name);
+/// The beginning of a record of the app `name`: this, the revision of the sources, and the fields of `origin`.
+nlohmann::ordered_json record_of(const std::string& name, const Origin& origin);
 
 /// Writes `record` to `path`. Throws std::runtime_error with a sentence if that fails.
 void write_json(const nlohmann::ordered_json& record, const std::string& path);

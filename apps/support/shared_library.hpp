@@ -3,12 +3,22 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace partita::apps {
+
+/// `path` if the user gave one, else what the environment variable says if it says something, else the usual `names`.
+inline std::vector<std::string> libraries_to_try(const std::string& path, const char* variable,
+                                                 std::vector<std::string> names) {
+  if (!path.empty()) return {path};
+  const char* const from_environment = std::getenv(variable);
+  if (from_environment != nullptr && *from_environment != '\0') return {from_environment};
+  return names;
+}
 
 /// Stays loaded until the process ends. `wanted_by` begins the sentences of its errors: "--nccl", "mode nccl".
 class SharedLibrary {

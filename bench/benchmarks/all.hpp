@@ -16,6 +16,8 @@ Benchmark first_contact_benchmark();
 Benchmark foreign_benchmark();
 Benchmark start_pready_wait_benchmark();
 Benchmark progress_benchmark();
+/// two-sided, and channel.fig11 to .fig14.
+std::vector<Benchmark> two_sided_benchmarks();
 /// One for each of some collectives.
 std::vector<Benchmark> collective_benchmarks();
 

@@ -32,12 +32,17 @@ const std::vector<Benchmark>& benchmarks() {
   return table;
 }
 
-void set_up(MPI_Comm, const Options&) {
+std::string what_is_missing() {
+  return no_cuda;
+}
+
+const StagingMemory& staging_memory() {
   throw Failure("{}", no_cuda);
 }
 
-void describe(Machine&) {}
-void read_clock_rates(ClockRates&) {}
+void set_up(MPI_Comm, const Options&) {
+  throw Failure("{}", no_cuda);
+}
 
 }  // namespace partita::bench::gpu
 

@@ -1,5 +1,7 @@
 #include "bench/gpu/allreduce.hpp"
 
+// Two blocks of 1,024 threads that add and mark share a multiprocessor: 32 registers a thread.
+#define PARTITA_DEVICE_FEW_REGISTERS
 #include <partita/device.cuh>
 
 #include "bench/gpu/cuda_check.hpp"

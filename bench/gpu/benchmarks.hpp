@@ -3,12 +3,12 @@
 
 #include <mpi.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/clock_rates.hpp"
-#include "bench/machine.hpp"
 #include "bench/measurement.hpp"
+#include "bench/two_sided.hpp"
 
 namespace partita::bench::gpu {
 
@@ -58,12 +58,13 @@ inline constexpr Naming ipc_fig11_naming{"ipc.fig11", "MPI_Alltoallv on GPU memo
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();
 
+/// Why this process cannot use a GPU; empty where it can.
+std::string what_is_missing();
+
+/// Memory of the GPU that set_up has chosen.
+const StagingMemory& staging_memory();
+
 /// Chooses this rank's GPU and bounds all waits of kernels: before the runtime starts. Collective over `comm`.
 void set_up(MPI_Comm comm, const Options& options);
-
-/// Adds the GPU to what a result file says.
-void describe(Machine& machine);
-/// Adds the clocks of this rank's GPU, as far as NVIDIA's management library tells them.
-void read_clock_rates(ClockRates& rates);
 
 }  // namespace partita::bench::gpu

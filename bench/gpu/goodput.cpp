@@ -12,6 +12,7 @@
 #include "bench/gpu/nvshmem.hpp"
 #include "bench/gpu/table.hpp"
 #include "bench/gpu/vector_add.hpp"
+#include "link/names.hpp"
 
 namespace partita::bench::gpu {
 
@@ -372,7 +373,7 @@ void set_goodput_defaults(Options& options) {
 
 void set_defaults_between_nodes(Options& options) {
   set_goodput_defaults(options);
-  options.links = {"ucx", "mpi"};
+  options.links = link::others();
 }
 
 Benchmark goodput_benchmark(const Naming& naming) {

@@ -9,6 +9,7 @@
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/table.hpp"
+#include "link/names.hpp"
 
 namespace partita::bench::gpu {
 
@@ -109,7 +110,8 @@ void set_late_neighbours_defaults(Options& options) {
   options.min_bytes = 8 << 10;
   options.max_bytes = 8 << 20;
   options.partitions = {8};
-  options.links = {"auto", "ucx", "mpi"};
+  options.links = link::others();
+  options.links.insert(options.links.begin(), "auto");
   options.iterations = 40;
   options.warmup = 5;
 }

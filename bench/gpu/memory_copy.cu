@@ -16,13 +16,20 @@ struct CopyFailures {
   int marking;
 };
 
+/// A block's times, which are its thread 0's. In shared memory: with 1,024 threads a block registers are scarce.
+struct Watch {
+  std::uint64_t whole_begin_ns;
+  std::uint64_t begin_ns;  ///< of the part of an epoch that is measured
+  std::uint64_t measured_ns;
+};
+
 /// Block 0 opens and completes the epochs.
 __global__ void __launch_bounds__(1024)
     put_epochs(const __grid_constant__ MPIX_Prequest send, int epochs, KernelReport* report, CopyFailures* failures) {
+  __shared__ Watch watch;
   const auto grid = cooperative_groups::this_grid();
   const bool leads = blockIdx.x == 0;
-  std::uint64_t measured_ns = 0;
-  const std::uint64_t whole_begin_ns = gpu_now_ns();
+  if (threadIdx.x == 0) watch = {gpu_now_ns(), 0, 0};
   int code = 0;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     volatile int& opening = failures->opening[epoch % 2];
@@ -34,15 +41,16 @@ __global__ void __launch_bounds__(1024)
     grid.sync();
     if (opening != 0) break;
 
-    const std::uint64_t begin_ns = gpu_now_ns();
+    if (threadIdx.x == 0) watch.begin_ns = gpu_now_ns();
     const int mark_code = MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
     if (mark_code != 0 && threadIdx.x == 0) failures->marking = mark_code;
     if (leads) code = mark_code != 0 ? mark_code : MPIX_Pwait(send);
-    measured_ns += gpu_now_ns() - begin_ns;
+    if (threadIdx.x == 0) watch.measured_ns += gpu_now_ns() - watch.begin_ns;
   }
   grid.sync();
   if (leads && threadIdx.x == 0) {
-    *report = {measured_ns, gpu_now_ns() - whole_begin_ns, code != 0 ? code : failures->marking};
+    const std::uint64_t whole_ns = gpu_now_ns() - watch.whole_begin_ns;
+    *report = {watch.measured_ns, whole_ns, code != 0 ? code : failures->marking};
   }
 }
 

@@ -9,7 +9,7 @@
 namespace partita::bench::gpu {
 
 /// A communicator of the job's ranks in the library that --nccl asks for; null where that is none, or auto and there is
-/// none or ranks share a GPU, which NCCL refuses. Collective.
+/// none or ranks share a GPU, which NCCL refuses. The job tells its version. Collective.
 std::shared_ptr<apps::Nccl> find_nccl(Job& job);
 
 /// Half a round trip between streams; null where there is no NCCL.

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "apps/support/shared_library.hpp"
+#include "apps/support/versions.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/memory.hpp"
 #include "bench/gpu/table.hpp"
-#include "bench/versions.hpp"
 
 namespace partita::bench::gpu {
 
@@ -28,53 +28,6 @@ int rank_on_node(MPI_Comm comm) {
   return rank;
 }
 
-std::string bus_id() {
-  int device = 0;
-  std::array<char, 32> id{};
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device), "cudaDeviceGetPCIBusId");
-  return id.data();
-}
-
-/// NVML, loaded when it is asked: the driver brings it, but containers may lack it.
-class ManagementLibrary {
- public:
-  using Device = struct NvmlDevice*;
-  using Clock = int(Device, int kind, unsigned*);
-
-  ManagementLibrary() {
-    const apps::SharedLibrary library("the clocks of the GPU", {"libnvidia-ml.so.1"});
-    int (*start)() = nullptr;
-    int (*find)(const char*, Device*) = nullptr;
-    library.take("nvmlInit_v2", start);
-    library.take("nvmlShutdown", end_);
-    library.take("nvmlDeviceGetHandleByPciBusId_v2", find);
-    library.take("nvmlDeviceGetClockInfo", clock);
-    library.take("nvmlDeviceGetMaxClockInfo", most_clock);
-    if (start() != success) throw std::runtime_error("nvmlInit_v2 failed");
-    if (find(bus_id().c_str(), &device_) != success) device_ = nullptr;
-  }
-  ~ManagementLibrary() { end_(); }
-  ManagementLibrary(const ManagementLibrary&) = delete;
-  ManagementLibrary& operator=(const ManagementLibrary&) = delete;
-
-  /// None where the library does not tell.
-  std::optional<int> sm_mhz(Clock* ask) const {
-    unsigned mhz = 0;
-    if (device_ == nullptr || ask(device_, clock_of_sms, &mhz) != success) return std::nullopt;
-    return static_cast<int>(mhz);
-  }
-
-  Clock* clock = nullptr;
-  Clock* most_clock = nullptr;
-
- private:
-  static constexpr int success = 0;
-  static constexpr int clock_of_sms = 1;  // NVML_CLOCK_SM
-  int (*end_)() = nullptr;
-  Device device_ = nullptr;
-};
-
 }  // namespace
 
 const std::vector<Benchmark>& benchmarks() {
@@ -90,6 +43,11 @@ const std::vector<Benchmark>& benchmarks() {
   return table;
 }
 
+std::string what_is_missing() {
+  int gpus = 0;
+  return cudaGetDeviceCount(&gpus) == cudaSuccess && gpus > 0 ? "" : "there is no GPU that CUDA can use here";
+}
+
 void set_up(MPI_Comm comm, const Options& options) {
   setenv("PARTITA_TIMEOUT", wait_limit_s, 0);
   int gpus = 0;
@@ -98,29 +56,6 @@ void set_up(MPI_Comm comm, const Options& options) {
   if (device >= gpus) throw Failure("--device {}: this process sees the GPUs 0 to {}.", device, gpus - 1);
   check(cudaSetDevice(device), "cudaSetDevice");
   check(cudaFree(nullptr), "cudaFree");  // makes the context, outside of every measurement
-}
-
-void describe(Machine& machine) {
-  int device = 0;
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceCount(&machine.gpus), "cudaGetDeviceCount");
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  machine.gpu = properties.name;
-  machine.gpu_id = bus_id();
-  int runtime = 0;
-  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  machine.cuda_runtime = cuda_version(runtime);
-}
-
-void read_clock_rates(ClockRates& rates) {
-  try {
-    const ManagementLibrary library;
-    rates.gpu_sm_mhz = library.sm_mhz(library.clock);
-    rates.gpu_sm_most_mhz = library.sm_mhz(library.most_clock);
-  } catch (const std::runtime_error&) {
-    // A machine without the library measures as well as another one; its results lack the clocks.
-  }
 }
 
 }  // namespace partita::bench::gpu

@@ -106,10 +106,6 @@ std::vector<Contender> make_queue_costs_contenders(Job& job, const Subjects&, co
   return contenders;
 }
 
-double percent_of(double median, double whole) {
-  return whole > 0 ? 100 * median / whole : 0;
-}
-
 void set_queue_costs_defaults(Options& options) {
   options.min_bytes = 8;
   options.max_bytes = 1 << 20;

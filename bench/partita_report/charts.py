@@ -78,14 +78,15 @@ def series_of(chart, as_ratio):
 
 
 def styles():
-    """Of one series after the other; they come again only after all combinations."""
+    """The style of one series after the other; they come again only after all combinations."""
     for colour, dash, marker, _ in zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(MARKERS),
                                        range(len(COLOURS) * len(DASHES) * len(MARKERS))):
         yield {"color": colour, "linestyle": dash, "marker": marker, "markersize": 4, "linewidth": 1.4}
 
 
 def draw(figure, chart, file, as_ratio, hardware):
-    """Writes the chart to `file`, whose ending says how. `hardware` is None or (value, name) of a line for a limit."""
+    """Writes the chart to `file`, whose ending says how. `hardware` is None or, where no ratios are drawn, (value, name) of a line for a limit
+    in the figure's unit."""
     plot = pyplot()
     series = series_of(chart, as_ratio)
     if not series:
@@ -96,7 +97,7 @@ def draw(figure, chart, file, as_ratio, hardware):
         axes.plot(x, middle, label=subject, **style)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
     shape(plot, figure, chart, axes, series, as_ratio)
-    if hardware and not as_ratio:
+    if hardware:
         axes.axhline(hardware[0], color="black", linewidth=1, linestyle=(0, (1, 1)), label=hardware[1])
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8)
     drawn.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=120)

@@ -61,6 +61,8 @@ def check(options, refuse):
     for name, owner in belongs.items():
         if getattr(options, name[2:]) not in (None, False) and owner != way:
             refuse(f"{name} belongs to {owner}")
+    if options.ratio and options.hardware:
+        refuse("--hardware is a line in the unit of the figure, and the axis of --ratio has none; leave one of them out")
 
 
 def chosen(figure, subjects):

@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import statistics
 
 from partita_report import intervals
@@ -86,7 +87,7 @@ def read(file):
 
 
 def jobs_in(found):
-    """Of a file the records, each of one job: the file itself, its elements, or those of its "jobs" with what they share."""
+    """The records of a file, each of one job: the file itself, its elements, or those of its "jobs" with what they share."""
     if isinstance(found, list):
         return found
     if "jobs" in found:
@@ -119,10 +120,38 @@ def bench_meta(found):
     if machine.get("gpus"):
         meta["gpus"] = f"{machine['gpus']} x {machine['gpu']}"
     meta |= {key: meta_text(machine[key]) for key in ("cpu", "cores", "mpi", "thread_level") if key in machine}
-    meta |= {key: meta_text(found[key]) for key in ("ranks", "revision", "options") if key in found}
+    meta |= {"ranks": meta_text(found["ranks"])} if "ranks" in found else {}
+    meta |= origin(found)
+    if "options" in found:  # jobs differ in their seeds alone
+        options = dict(found["options"])
+        meta |= {"seed": meta_text(options.pop("seed"))} if "seed" in options else {}
+        meta["options"] = meta_text(options)
     if found.get("notes"):
         meta["notes"] = " ".join(found["notes"])
     return {key: " ".join(value.split()) for key, value in meta.items()}
+
+
+def origin(found):
+    """When, of which sources, with which command, on which versions, at which clocks and on which cores a record was made: what it tells
+    of these. The command is without its file, and its seed is SEED: jobs do not differ by it."""
+    told = {key: found[key] for key in ("date", "revision") if key in found}
+    if "order_seed" in found:
+        told["seed"] = found["order_seed"]
+    if "command" in found:
+        seed = found.get("options", {}).get("seed", found.get("order_seed"))
+        option, file = (("--order-seed", r" --json| --output[ =]('[^']*'|\S+)") if "app" in found else ("--seed", r" --json \S+"))
+        seeded = re.sub(rf"( {option}) {seed}(?= |$)", r"\1 SEED", found["command"])
+        told["command"] = re.sub(file, "", seeded)
+    told |= {key: value for key, value in found.get("versions", {}).items() if key != "mpi"}  # which stands with the machine
+    told |= found.get("clocks", {})
+    if found.get("binding"):
+        told["binding"] = "; ".join(map(place_of, found["binding"]))
+    return {key: meta_text(value) for key, value in told.items()}
+
+
+def place_of(rank):
+    gpu = f", GPU {rank['gpu']}" if rank.get("gpu") else ""
+    return f"rank {rank['rank']} on node {rank['node']}, cores {rank['cores']}{gpu}"
 
 
 def halo_share(run):
@@ -131,12 +160,12 @@ def halo_share(run):
 
 
 def app_job(source, found):
-    """Of an app on a grid."""
+    """The job of an app on a grid."""
     job, runs = found["job"], found["runs"]
     reference = next((mode for mode in YARDSTICKS if mode in runs), "")
     meta = {"benchmark": found["app"], "unit": "s", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"])}
     meta |= {key: meta_text(job[key]) for key in ("threads_per_rank", "rank_grid", "gpus") if key in job}
-    meta |= {"revision": found["revision"]} if "revision" in found else {}
+    meta |= origin(found)
     rows = [Row(mode, reference, [run["time_s"] for run in each], size=job["cells"][0],
                 halo_share=None if halo_share(each[0]) is None else statistics.median(map(halo_share, each)))
             for mode, each in runs.items()]

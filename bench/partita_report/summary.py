@@ -8,6 +8,7 @@ from partita_report import intervals
 from partita_report.failure import Failure
 
 META = "# "  # begins a line of what holds for all rows: "# key: value"
+OR = " | "  # between values of such a line, of jobs that differ
 
 
 @dataclasses.dataclass
@@ -83,8 +84,8 @@ def figure_of(name, jobs):
                 raise Failure(f"{job.source} has the {key} '{job.meta[key]}', {jobs[0].source} '{meta[key]}'; jobs of one figure "
                               "have the same")
         for key, value in job.meta.items():
-            if value != meta.setdefault(key, value) and value not in str(meta[key]).split(" | "):
-                meta[key] = f"{meta[key]} | {value}"
+            if value != meta.setdefault(key, value) and value not in str(meta[key]).split(OR):
+                meta[key] = f"{meta[key]}{OR}{value}"
     found = {}
     for job in jobs:
         own = {(*row.place, row.subject): row for row in job.rows}
@@ -95,7 +96,7 @@ def figure_of(name, jobs):
 
 
 def point_of(rows, larger_is_better):
-    """Of (row, the row it is compared with or None), one pair a job."""
+    """The point of `rows`: (row, the row it is compared with or None), one pair a job."""
     first = rows[0][0]
     medians = [row.median for row, _ in rows]
     ends = [row.interval for row, _ in rows]
@@ -142,7 +143,7 @@ def quoted(row):
 
 def from_csv(name, text, source):
     lines = text.splitlines()
-    meta = dict(line[len(META):].split(": ", 1) for line in lines if line.startswith(META) and ": " in line)
+    meta = meta_of(text)
     table = csv.DictReader(line for line in lines if not line.startswith(META))
     missing = {"benchmark", "unit"} - meta.keys() or set(ALWAYS) - set(table.fieldnames or ())
     if missing:
@@ -156,6 +157,11 @@ def from_csv(name, text, source):
         except (TypeError, ValueError) as error:
             raise Failure(f"{source}, row {number} below the heading: {error}") from None
     return Figure(name, meta, points)
+
+
+def meta_of(text):
+    """What the lines of a CSV file say that hold for all its rows."""
+    return dict(line[len(META):].split(": ", 1) for line in text.splitlines() if line.startswith(META) and ": " in line)
 
 
 def meta_text(value):

@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/support/gpu_origin.hpp"
+#include "apps/support/origin.hpp"
 #include "apps/support/revision.hpp"
 #include "bench/clock.hpp"
 #include "bench/failure.hpp"
 #include "bench/gpu/benchmarks.hpp"
-#include "bench/machine.hpp"
 #include "bench/owned.hpp"
 #include "bench/results.hpp"
 #include "bench/tune/contest.hpp"
@@ -114,8 +115,8 @@ std::vector<MeasuredRule> measure(const Session& session, const TuneOptions& opt
 }
 
 std::vector<std::string> notes_of(const Session& session, const TuneOptions& options, const std::string& date) {
-  Machine machine = describe_machine();
-  if (options.on_gpu) gpu::describe(machine);
+  apps::Machine machine = apps::describe_machine();
+  if (options.on_gpu) apps::describe_gpu(machine);
   const char* link = std::getenv("PARTITA_LINK");
   std::vector<std::string> notes = {
       fmt::format("date: {}", date),
@@ -146,7 +147,7 @@ void tune(const TuneOptions& options) {
   if (rank_in_world() == 0) check_file(options.file);
   if (options.on_gpu) gpu::set_up(MPI_COMM_WORLD, Options{});
   const Session session;
-  const std::string date = utc_now();
+  const std::string date = apps::utc_now();
   const std::vector<MeasuredRule> rules = measure(session, options);
   if (rank_in_world() == 0) {
     write(collective::write_tuning(notes_of(session, options, date), rules), options, rules.size());

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "apps/support/order.hpp"
 #include "bench/clock.hpp"
-#include "bench/order.hpp"
 #include "bench/owned.hpp"
 #include "bench/statistics.hpp"
 #include "collective/tuning_file.hpp"
@@ -202,7 +202,7 @@ Outcome hold(const Contest& contest, MPI_Comm comm, const Memory& memory, const 
   for (int i = -options.warmup; i < options.iterations; ++i) {
     const int turn = options.warmup + i;
     const auto round = static_cast<std::uint64_t>(turn);
-    for (const std::size_t index : draw_order(contenders.size(), options.seed, round)) {
+    for (const std::size_t index : apps::draw_order(contenders.size(), options.seed, round)) {
       const double sample = sample_us(*contenders[index], ranks);
       if (i >= 0) samples[index].push_back(sample);
     }

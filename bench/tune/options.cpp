@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <tuple>
 
-#include "bench/shown_command.hpp"
+#include "apps/support/shown_command.hpp"
 #include "bench/tune/collectives.hpp"
 
 namespace partita::bench::tune {
@@ -70,7 +70,7 @@ TuneOptions parse_tune_options(std::span<const std::string> arguments) {
   if (!sizes.empty()) std::tie(options.min_bytes, options.max_bytes) = parse_sizes(sizes, element_bytes);
   check_sizes(options);
   options.command = "partita tune";
-  if (!arguments.empty()) options.command += " " + shown_command(arguments);
+  if (!arguments.empty()) options.command += " " + apps::shown_command(arguments);
   return options;
 }
 

@@ -30,6 +30,11 @@
 // defines PARTITA_DEVICE_FEW_REGISTERS before it includes this file: MPIX_Pready_block then copies what lies behind the
 // first 16 bytes of each thread with one load of each on its way instead of four, and kernels that would spill do not.
 //
+// A source whose kernels mark or await a collective whose marks push (info key partita_algorithm is push) defines
+// PARTITA_DEVICE_PUSHED_COLLECTIVES before it includes this file. Without it these calls refuse such a request
+// (PARTITA_DEVICE_ERR_SIDE, _DRIVER), and cost no register for it. All sources that are linked as one for the device
+// (-rdc=true) do alike.
+//
 // CUDA threads need not be converged for any call that a single thread makes. CPU threads form a block by joining a
 // partita::device::CpuBlock; one that has joined none is a block of its own, and a warp is one thread.
 #ifndef PARTITA_DEVICE_CUH
@@ -148,6 +153,15 @@ MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_P
 //   PARTITA_DEVICE_ERR_TIMEOUT     a wait passed PARTITA_TIMEOUT
 // After the last of these, and after ABORTED, the request moves nothing any more: the ranks no longer agree how far
 // they are. Other blocks may return another code.
+
+// Blocks call none of these for an allreduce whose marks push (info key partita_algorithm), but MPIX_Pready in any of
+// its forms, MPIX_Pwait, MPIX_Pwait_partition, MPIX_Parrived and MPIX_Pstart. A mark moves its partition to all ranks
+// and waits for nobody. The blocks that wait reduce, several at the same time if they like; those of MPIX_Pwait return
+// when all partitions are reduced. MPIX_Parrived reduces nothing. Where no kernel waits, or one waits long, the host's
+// Wait or Test, or the thread of the progress engine, launches the reduction of what has come, which takes room on the
+// GPU and a work queue beside kernels that loop over MPIX_Parrived; such a loop has no limit but its own. MPIX_Pstart
+// opens an epoch where the host has not, and the engine serves it, too. An epoch is awaited before the next one is
+// opened: by MPIX_Pwait, or Wait or Test. MPIX_Pbuf_prepare returns at once.
 
 /// The elements of all ranks' send buffers, reduced, on every rank.
 MPIX_Device inline int MPIX_Pallreduce(MPIX_Prequest prequest);

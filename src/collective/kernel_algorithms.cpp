@@ -22,8 +22,13 @@ constexpr KernelAlgorithm table[] = {
     {"two-shot", PARTITA_ALGORITHM_TWO_SHOT, false, is_allreduce},
     {"packets", PARTITA_ALGORITHM_PACKETS, false, is_any},
 };
+constexpr KernelAlgorithm push = {"push", PARTITA_ALGORITHM_PUSH, false, is_allreduce};
 
 }  // namespace
+
+const KernelAlgorithm& kernel_push() {
+  return push;
+}
 
 const KernelAlgorithm& kernel_packets() {
   return *std::ranges::find(table, PARTITA_ALGORITHM_PACKETS, &KernelAlgorithm::code);
@@ -35,6 +40,7 @@ std::span<const KernelAlgorithm> kernel_algorithms() {
 
 const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
                                                const Tuning* tuning) {
+  if (name == push.name && push.serves(problem.kind)) return push;
   std::string_view wanted = name;
   if (name == "auto") {
     const Need need{problem.kind, MovedBy::device, problem.size, block_bytes};
@@ -49,6 +55,7 @@ const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int6
     for (const KernelAlgorithm& each : table) {
       if (each.serves(problem.kind)) names.push_back(each.name);
     }
+    if (push.serves(problem.kind)) names.push_back(push.name);
     throw Error(ErrorClass::info_value,
                 "info key partita_algorithm is \"{}\"; expected of {} whose epochs kernels open is auto or one of: {}",
                 name, name_of(problem.kind), fmt::join(names, ", "));

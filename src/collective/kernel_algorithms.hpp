@@ -18,6 +18,7 @@ struct KernelAlgorithm {
   bool (*serves)(Kind kind);
 };
 
+/// Those that move all of an epoch in one call, which rules may name.
 std::span<const KernelAlgorithm> kernel_algorithms();
 
 /// The one of this name; or if that is auto, the one of the rule of `tuning`, or else of the built-in tuning. Where
@@ -25,6 +26,10 @@ std::span<const KernelAlgorithm> kernel_algorithms();
 /// `problem`.
 const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
                                                const Tuning* tuning = nullptr);
+
+/// The one in which marks push, and whoever waits reduces: for programs that mark, so that no rule chooses it. It moves
+/// nothing in one call.
+const KernelAlgorithm& kernel_push();
 
 /// The one that needs nothing but its own memory.
 const KernelAlgorithm& kernel_packets();

@@ -11,6 +11,7 @@
 #include "collective/turn.hpp"
 #include "core/current_error.hpp"
 #include "partita/device/impl/elements.hpp"
+#include "partita/device/impl/pushes.hpp"
 
 namespace partita::collective {
 
@@ -47,6 +48,13 @@ void check_served(const CollectiveArguments& arguments) {
                 "argument comm has {} ranks; expected of a collective whose epochs kernels open (info key "
                 "partita_driver) are up to {}",
                 arguments.problem.size, device::most_collective_ranks);
+  }
+  if (!arguments.is_partitioned && arguments.algorithm == kernel_push().name) {
+    throw Error(
+        ErrorClass::info_value,
+        "info key partita_algorithm is \"{}\", in which kernels mark partitions; expected of a collective that is "
+        "not partitioned is auto or another one",
+        kernel_push().name);
   }
 }
 
@@ -95,12 +103,17 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
   return device::reduction_code(reduction.element, reduction.by);
 }
 
+bool marks_push(const CollectiveArguments& arguments) {
+  return arguments.is_partitioned && arguments.algorithm == kernel_push().name;
+}
+
 /// What the other ranks must have made, too.
 std::string purpose_in_kernels(const CollectiveArguments& arguments, std::int64_t block_bytes, partita_u32 reduction,
                                const KernelAlgorithm& algorithm) {
   std::string what = fmt::format("{} {} in kernels, of {} bytes a block, algorithm {}",
                                  arguments.is_partitioned ? "partitioned" : "persistent",
                                  name_of(arguments.problem.kind), block_bytes, algorithm.name);
+  if (algorithm.code == PARTITA_ALGORITHM_PUSH) what += fmt::format(", in {} partitions", arguments.partitions);
   if (arguments.problem.kind == Kind::bcast) return fmt::format("{}, root {}", what, arguments.problem.root);
   if (!arguments.reduction.exists()) return what;
   return fmt::format("{}, reduction {}.{}", what, reduction >> 8, reduction & 0xffU);
@@ -109,7 +122,9 @@ std::string purpose_in_kernels(const CollectiveArguments& arguments, std::int64_
 }  // namespace
 
 KernelCollective::KernelCollective(const RequestServices& services, CollectiveArguments arguments)
-    : Operation({.kernel_usable = arguments.is_partitioned ? &device_ : nullptr, .stream_runnable = this},
+    : Operation({.awaitable = marks_push(arguments) ? this : nullptr,
+                 .kernel_usable = arguments.is_partitioned ? &device_ : nullptr,
+                 .stream_runnable = marks_push(arguments) ? nullptr : this},
                 arguments.communicator),
       services_(services),
       arguments_((check_served(arguments), std::move(arguments))),
@@ -118,18 +133,40 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       collective_(collective_of(arguments_.problem)),
       reduction_(reduction_of(arguments_)),
       wished_(choose_kernel_algorithm(arguments_.problem, block_bytes_, arguments_.algorithm, arguments_.tuning)),
-      cut_(device::cut_of(cut_bytes(), wished_.in_buffers ? strips_of_stand_in : device::most_strips)),
-      area_bytes_(block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0),
+      cut_(cut()),
+      area_bytes_(bytes_of_area()),
       purpose_(purpose_in_kernels(arguments_, block_bytes_, reduction_, wished_)),
       device_(services, *this),
-      plan_(1, 1, 1, 0),
+      plan_(pushes() ? link::Plan(arguments_.partitions, arguments_.partitions, arguments_.partitions, block_bytes_)
+                     : link::Plan(1, 1, 1, 0)),
       epoch_(services.settings.first_epoch),
       newest_flag_(services.settings.first_epoch) {
   if (area_bytes_ > 0) prepare_areas();
   if (wished_.in_buffers) name_buffers();
+  if (pushes()) {
+    pushed_ = std::make_unique<PushedEpochs>(
+        services, device_, place_.device,
+        PushedEpochs::Shape{arguments_.problem.size, arguments_.partitions, block_bytes_ / arguments_.partitions,
+                            areas_ ? areas_->data() : nullptr});
+  }
   for (int r = 0; r < arguments_.problem.size; ++r) {
     if (r != arguments_.problem.rank) neighbours_.emplace_back(*this, r);
   }
+}
+
+/// How packets are cut.
+device::Cut KernelCollective::cut() const {
+  if (pushes()) return {};
+  return device::cut_of(cut_bytes(), wished_.in_buffers ? strips_of_stand_in : device::most_strips);
+}
+
+/// One rank has so much in the memory of another one. Inboxes have flags even where there are no bytes.
+std::int64_t KernelCollective::bytes_of_area() const {
+  if (pushes()) {
+    return static_cast<std::int64_t>(
+        device::inbox_bytes(arguments_.partitions, static_cast<partita_u64>(block_bytes_)));
+  }
+  return block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0;
 }
 
 /// What the packets of an epoch are cut from.
@@ -141,8 +178,11 @@ partita_u64 KernelCollective::cut_bytes() const {
 /// The words in which other ranks say what they have unpacked start where epochs do. All others start as 0.
 void KernelCollective::prepare_areas() {
   const auto ranks = static_cast<std::size_t>(arguments_.problem.size);
+  const std::size_t areas = pushes() ? ranks - 1 : ranks;
+  if (areas == 0) return;
   areas_.emplace(Home{services_.host_blocks, services_.device_memory, place_},
-                 static_cast<std::size_t>(area_bytes_) * ranks);
+                 static_cast<std::size_t>(area_bytes_) * areas);
+  if (pushes()) return;
   std::vector<partita_u32> lines(std::size_t{cut_.strips} * device::words_of_line);
   for (std::size_t strip = 0; strip < cut_.strips; ++strip) {
     lines[strip * device::words_of_line] = services_.settings.first_epoch;
@@ -163,7 +203,9 @@ void KernelCollective::name_buffers() {
 
 /// For that rank; null where nothing is to be moved.
 std::byte* KernelCollective::area_of(int rank) const {
-  return areas_ ? areas_->data() + rank * area_bytes_ : nullptr;
+  if (!areas_) return nullptr;
+  const int index = pushes() ? device::index_of_inbox(arguments_.problem.rank, rank) : rank;
+  return areas_->data() + index * area_bytes_;
 }
 
 /// A send's bytes never move: its terms name the same area.
@@ -183,22 +225,6 @@ HalfTerms KernelCollective::half_terms(Side side, int rank) {
   terms.purpose = purpose_;
   if (buffers_ && side == Side::send) terms.enclosed = buffers_->shown_to(rank);
   return terms;
-}
-
-template <class Body>
-void KernelCollective::for_each_half(Body body) {
-  for (Neighbour& neighbour : neighbours_) {
-    body(static_cast<Half&>(neighbour.out));
-    body(static_cast<Half&>(neighbour.in));
-  }
-}
-
-template <class Body>
-void KernelCollective::for_each_half(Body body) const {
-  for (const Neighbour& neighbour : neighbours_) {
-    body(static_cast<const Half&>(neighbour.out));
-    body(static_cast<const Half&>(neighbour.in));
-  }
 }
 
 void KernelCollective::seek_peers() {
@@ -266,7 +292,7 @@ PrequestTerms KernelCollective::terms_for_kernels() {
   for (Neighbour& neighbour : neighbours_) {
     terms.peers[static_cast<std::size_t>(neighbour.rank)] = peer_through(neighbour);
   }
-  terms.areas = area_of(0);
+  terms.areas = areas_ ? areas_->data() : nullptr;
   terms.sent = begin_of(blocks_sent());
   terms.received = begin_of(blocks_received());
   terms.block_bytes = block_bytes_;
@@ -371,27 +397,27 @@ void KernelCollective::fail_as(const char* what, const Error& error, Mail::Calle
   for_each_half([&](Half& half) { half.fail_on_both_sides(what, error, caller); });
 }
 
-/// Until the host asks, only its GPU knows the epochs of kernels.
+/// Only its GPU knows the epochs of kernels.
 void KernelCollective::abandon(const std::optional<Error>& cause) {
   const auto exclusive = services_.progress.exclusive();
-  Epoch first_lost = next(epoch_);
-  if (device_.exists()) {
-    device_.side().abort();
-    try {
-      first_lost = note(device_.side().last_epoch());
-    } catch (const Error&) {
-      // The GPU works no longer: an older epoch does as well.
-    }
-  }
   given_up_.store(true, std::memory_order_release);
-  close();
-  for_each_half([&](Half& half) {
-    {
-      const std::lock_guard lock(half.setup_mutex());
-      half.give_up();
-    }
-    if (cause) half.say(first_lost, "gave its request up", *cause);
+  for_each_half([](Half& half) {
+    const std::lock_guard lock(half.setup_mutex());
+    half.give_up();
   });
+  if (!why_given_up_) why_given_up_ = cause;
+  const bool has_kernels = device_.exists();
+  if (has_kernels) device_.end_kernels();
+  close();  // behind that: the watch, which it waits for, may be asking the GPU beside kernels that wait
+  if (!has_kernels) return hear_last_epoch({});
+  device_.answer_without_thread();
+}
+
+/// Where the GPU does not tell an older epoch does as well.
+void KernelCollective::hear_last_epoch(const std::optional<DeviceSide::LastEpoch>& last) {
+  const Epoch first_lost = last ? note(*last) : next(epoch_);
+  if (!why_given_up_) return;
+  for_each_half([&](Half& half) { half.say(first_lost, "gave its request up", *why_given_up_); });
 }
 
 /// Returns the first epoch that others lose if this rank goes on no more. The halves know the last one that is complete
@@ -445,52 +471,6 @@ std::optional<Error> KernelCollective::why_peers_are_lost(KernelFindings& findin
     if (auto why = findings.why_ended(neighbour.out.peer(), name())) return why;
   }
   return {};
-}
-
-// ---- What is told --------------------------------------------------------------------------------------------------
-
-std::vector<InfoEntry> KernelCollective::info() const {
-  const bool all_matched = unmatched() == nullptr;
-  std::vector<InfoEntry> entries{{"partita_kind", kind()},
-                                 {"partita_active", active() ? "true" : "false"},
-                                 {"partita_matched", all_matched ? "true" : "false"},
-                                 {"partita_algorithm", std::string(algorithm().name)}};
-  if (device_.exists()) entries.push_back({"partita_gpu_copy", "kernel"});
-  if (!all_matched || neighbours_.empty() || neighbours_.front().out.is_empty()) return entries;
-  std::set<std::string> links;
-  for (const Neighbour& neighbour : neighbours_) links.insert(neighbour.out.link_name());
-  entries.push_back({"partita_link", fmt::format("{}", fmt::join(links, ", "))});
-  return entries;
-}
-
-std::string KernelCollective::name() const {
-  return fmt::format(
-      "{} {} of {} ranks, {}, algorithm {}, epoch {}", arguments_.is_partitioned ? "Partitioned" : "Persistent",
-      name_of(arguments_.problem.kind), arguments_.problem.size,
-      arguments_.is_partitioned ? "whose epochs kernels open" : "which kernels move", wished_.name, epoch_.load());
-}
-
-const char* KernelCollective::kind() const {
-  const Kind kind = arguments_.problem.kind;
-  return arguments_.is_partitioned ? name_of(kind) : persistent_name_of(kind);
-}
-
-std::string KernelCollective::explain() const {
-  const Neighbour* const missing = unmatched();
-  if (missing == nullptr) return name();
-  return fmt::format("{}: rank {} (world rank {}) has not made its request", name(), missing->rank,
-                     missing->out.peer());
-}
-
-int KernelCollective::waits_for() const {
-  const Neighbour* const missing = unmatched();
-  return missing == nullptr ? -1 : missing->out.peer();
-}
-
-std::uint64_t KernelCollective::how_far() const {
-  std::uint64_t matched = 0;
-  for_each_half([&](const Half& half) { matched += half.matched() ? 1 : 0; });
-  return matched;
 }
 
 }  // namespace partita::collective

@@ -13,6 +13,7 @@
 #include "collective/kernel_algorithms.hpp"
 #include "collective/memory.hpp"
 #include "collective/peer_buffers.hpp"
+#include "collective/pushed_epochs.hpp"
 #include "memory/stream.hpp"
 #include "partita/device/impl/areas.hpp"
 #include "partitioned/gpu/device_request.hpp"
@@ -27,8 +28,10 @@ namespace partita::collective {
 /// Each rank has an area in the GPU memory of each other one. The two ends of an area are the halves of a transfer,
 /// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them. The
 /// kernels are the program's where it is partitioned, and the library's: a queue launches them, or, where it is not
-/// partitioned, a start by the host does.
+/// partitioned, a start by the host does. Of one whose marks push, the program's kernels mark, in epochs of theirs or
+/// of the host's; such an area is an inbox.
 class KernelCollective final : public Operation,
+                               private Awaitable,
                                private StreamRunnable,
                                private DeviceRequest::Owner,
                                private Half::User {
@@ -36,7 +39,8 @@ class KernelCollective final : public Operation,
   /// Throws Error where kernels cannot do it.
   KernelCollective(const RequestServices& services, CollectiveArguments arguments);
 
-  bool is_host_driven() const override { return !arguments_.is_partitioned; }
+  bool is_host_driven() const override { return !arguments_.is_partitioned || pushes(); }
+  std::string why_in_no_queue() const override;
   void seek_peers() override;
   bool matched() const override;
   void match_is_seen() override;
@@ -46,7 +50,7 @@ class KernelCollective final : public Operation,
   bool open() const override { return active() || (!given_up() && device_.has_news()); }
   bool done() override;
   bool prepared() override;
-  void close() override { active_.store(false, std::memory_order_release); }
+  void close() override;
   void fill_status(MPI_Status* status) const override;
   void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
@@ -74,11 +78,17 @@ class KernelCollective final : public Operation,
     Incoming in;   ///< to that rank's area here
   };
 
+  /// Whether its marks push.
+  bool pushes() const { return wished_.code == PARTITA_ALGORITHM_PUSH; }
+
+  bool arrived(std::int64_t partition) override;
   // What a stream does: a kernel of the library's is launched for each epoch, and a wait asks for nothing.
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
   void enqueue_start(memory::Stream& stream, bool captured, memory::MessageRun& together) override;
+  bool ends_with_a_start() const override { return true; }
   void enqueue_wait(memory::Stream&, memory::MessageRun&) override {}
   void pass_wait() override;
+  std::span<const std::byte> words_on_gpu() const override { return device_.words_on_gpu(); }
 
   partita_u32 sides() const override { return 0; }
   link::Driver driver() const override { return link::Driver::device; }
@@ -86,7 +96,8 @@ class KernelCollective final : public Operation,
   bool is_to_nobody() const override { return false; }
   bool knows_prequest_terms() const override { return matched(); }
   PrequestTerms prequest_terms() override;
-  bool device_step() override { return false; }
+  bool device_step() override { return pushed_ && pushed_->step(); }
+  bool serves_epochs_of_kernels() const override { return pushes(); }
   bool kernels_can_wait() const override { return true; }
   std::optional<Error> why_peers_are_lost(KernelFindings& findings) override;
   Epoch epoch() const override { return epoch_; }
@@ -95,7 +106,11 @@ class KernelCollective final : public Operation,
   bool given_up() const override { return given_up_.load(std::memory_order_acquire); }
   void throw_if_over() const override;
   void fail_for_kernels(const Error& error, Mail::Caller caller) override { fail_as("failed", error, caller); }
+  void join_epoch() override;
   void take_over_epochs() override;
+  void hear_last_epoch(const std::optional<DeviceSide::LastEpoch>& last) override;
+  void make_own_kernels_ready() override;
+  void end_own_kernels() noexcept override;
   void fail_alone(const Error& error) override;
   bool failure_is_told() const override { return told_.load(std::memory_order_relaxed); }
   void opened_epoch() noexcept override {}
@@ -103,6 +118,8 @@ class KernelCollective final : public Operation,
   HalfTerms half_terms(Side side, int rank);
   std::byte* area_of(int rank) const;
   partita_u64 cut_bytes() const;
+  device::Cut cut() const;
+  std::int64_t bytes_of_area() const;
   void prepare_areas();
   void name_buffers();
   const std::vector<Block>& blocks_sent() const {
@@ -120,15 +137,27 @@ class KernelCollective final : public Operation,
   memory::Stream& own_stream();
   void launch_on(memory::Stream& stream);
   void launch_if_matched();
+  void open_pushed();
+  bool pushed_is_done();
   void drain_own_stream() noexcept;
   Epoch note(const DeviceSide::LastEpoch& last);
   void throw_if_failed() const;
   void fail_as(const char* what, const Error& error, Mail::Caller caller);
   bool is_lost(const Half& half) const;
   template <class Body>
-  void for_each_half(Body body);
+  void for_each_half(Body body) {
+    for (Neighbour& neighbour : neighbours_) {
+      body(static_cast<Half&>(neighbour.out));
+      body(static_cast<Half&>(neighbour.in));
+    }
+  }
   template <class Body>
-  void for_each_half(Body body) const;
+  void for_each_half(Body body) const {
+    for (const Neighbour& neighbour : neighbours_) {
+      body(static_cast<const Half&>(neighbour.out));
+      body(static_cast<const Half&>(neighbour.in));
+    }
+  }
 
   const RequestServices& services_;
   const CollectiveArguments arguments_;
@@ -145,15 +174,17 @@ class KernelCollective final : public Operation,
   std::unique_ptr<PeerBuffers> buffers_;  ///< where that shall move in them
   CollectivePlaces places_;
   std::deque<Neighbour> neighbours_;
-  std::mutex made_mutex_;                       ///< of the library's own device request, as match_is_seen() makes it
   std::unique_ptr<memory::Stream> own_stream_;  ///< of epochs that the host starts
   std::atomic<bool> active_{false};             ///< one of those is open, ...
   bool is_launched_ = false;                    ///< ... and its kernel was asked for
-  const link::Plan plan_;                       ///< as kernels see the partitions, which they do not use
-  /// The newest that kernels have opened, as far as the host knows. The watch reads it, too.
+  const link::Plan plan_;                       ///< as kernels see the partitions; they use it where marks push
+  std::unique_ptr<PushedEpochs> pushed_;        ///< where marks push
+  /// The newest that kernels have opened, or, where marks push, that is complete, as far as the host knows. The watch
+  /// reads it, too.
   std::atomic<Epoch> epoch_;
   Epoch newest_flag_;  ///< likewise
   std::atomic<bool> given_up_{false};
+  std::optional<Error> why_given_up_;  ///< until the others are told
   mutable std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
   mutable std::atomic<bool> told_{false};

@@ -18,7 +18,7 @@ void Doze::nap(std::uint32_t calls_seen, std::chrono::microseconds time) {
 void Doze::nap_precisely(std::uint32_t calls_seen, std::chrono::microseconds time) {
   set_precise(true);
   const std::chrono::nanoseconds limit = time;
-  rest(calls_seen, Depth::napping, &limit);
+  rest(calls_seen, Depth::napping_precisely, &limit);
 }
 
 void Doze::rest(std::uint32_t calls_seen, Depth depth, const std::chrono::nanoseconds* time) {

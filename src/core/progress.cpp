@@ -46,7 +46,7 @@ void Progress::want() {
 }
 
 void Progress::want_prompt() {
-  if (prompt_wanted_.fetch_add(1) == 0 && spare_cores_ > 0) doze_.wake();
+  if (prompt_wanted_.fetch_add(1) == 0 && spare_cores_ > 0) doze_.wake_napper();
 }
 
 void Progress::poll() {

@@ -54,7 +54,7 @@ class Progress {
 
   /// One more, or one fewer, reason for the thread to look soon: where a core is spare it naps for 20 us at most, and
   /// goes on so for a millisecond after the last reason went, so that epochs which follow one another wake it once.
-  /// Steps are still taken only while some are wanted. Any thread; wakes the thread.
+  /// Steps are still taken only while some are wanted. Any thread; wakes the thread, but for one that naps so already.
   void want_prompt();
   void unwant_prompt() { prompt_wanted_.fetch_sub(1, std::memory_order_relaxed); }
   /// Whether the thread takes another look within one nap of 20 us and the looks' own time. False while it takes steps,

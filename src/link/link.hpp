@@ -127,8 +127,10 @@ class Receiver {
 
   /// What the sender must know to put; called once.
   virtual wire::Bytes answer() = 0;
-  /// How kernels see arrivals by themselves, where they can.
+  /// How kernels see arrivals by themselves, where they can. Who has asked may have kernels that do.
   virtual std::optional<DeviceRecvRoute> device_route() { return std::nullopt; }
+  /// Whether they can.
+  virtual bool has_device_route() const { return false; }
 
   /// Opens `epoch`: promises the sender that the memory may be written.
   virtual void open(Epoch epoch) = 0;

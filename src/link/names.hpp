@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace partita::link {
 
@@ -14,6 +15,11 @@ inline constexpr std::string_view names[] = {
 #include "link/links.inc"
 #undef PARTITA_LINK
 };
+
+/// Those that have to be named to be taken on a node: all but the first, which is `auto` there.
+inline std::vector<std::string> others() {
+  return {std::next(std::begin(names)), std::end(names)};
+}
 
 /// Whether `wish` is what a program or a user may ask for: auto or a link.
 inline bool is_choice(std::string_view wish) {

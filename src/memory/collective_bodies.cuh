@@ -1,8 +1,9 @@
-// The body of the library's kernel that does a collective: that of the calls within kernels, but that launches take the
-// place of the grid's barriers.
+// The bodies of the library's kernels that do a collective: those of the calls within kernels, but that launches take
+// the place of the grid's barriers.
 #pragma once
 
 #include <partita/device/impl/collective.cuh>
+#include <partita/device/impl/reductions.cuh>
 #include "memory/kernels.hpp"
 
 namespace partita::memory {
@@ -23,6 +24,18 @@ PARTITA_DEVICE_INLINE int do_collective(const DoCollective& arguments) {
     default:
       return device::pcollective<PARTITA_COLLECTIVE_BCAST, launches>(request);
   }
+}
+
+/// All threads of all blocks of a grid.
+PARTITA_DEVICE_INLINE void reduce_pushed(const ReducePushed& arguments) {
+  using namespace device;
+  const Partita_Prequest& request = arguments.request;
+  const bool goes_on = block_rank() == 0 && refusal_of_pushed(*request.state, request.life) == 0 &&
+                       newest_complete(request) == arguments.before;
+  if (!block_any(goes_on)) return;
+  constexpr int sources = 4;
+  reduce_pieces<sources>(request, {grid_rank(), all_pieces(request), grid_blocks()}, arguments.before,
+                         Inputs::only_if_there);
 }
 
 }  // namespace partita::memory

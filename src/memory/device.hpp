@@ -86,7 +86,10 @@ class DeviceMemory {
   /// mapping. Unused mappings that are in the way are closed, and no others, if they are of `closing`.
   virtual std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                        Closing closing) = 0;
-  /// Likewise; of a Keeper's, too.
+  /// What import() of the same, of another process, would return without mapping anything; null where it would have to
+  /// map it. While the caller holds it nobody closes it. It takes nothing of what was passed.
+  virtual std::shared_ptr<std::byte> find_mapping(int peer, const DeviceExport& memory, int device) = 0;
+  /// As import() above; of what is in the way it closes what a Keeper has, too.
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                Clearing clearing = Clearing::if_quiet);
   /// What may be closed at a time says `closing`: any thread, which may hold locks of the layers above. It takes locks

@@ -17,6 +17,7 @@ class NoDeviceMemory final : public DeviceMemory {
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int, const DeviceExport&, int, Closing) override {
     refuse("import");
   }
+  std::shared_ptr<std::byte> find_mapping(int, const DeviceExport&, int) override { return nullptr; }
   void decline(int, const DeviceExport&) override {}
   std::uint64_t memory_bytes(int) override { return 0; }
   std::byte* allocate_block(int, std::size_t) override { refuse("allocate"); }

@@ -19,13 +19,14 @@ enum class Kernel : partita_u32 {
   do_collective,
   run_messages,
   run_epochs,
+  reduce_pushed,
 };
-inline constexpr int kernel_count = 9;
+inline constexpr int kernel_count = 10;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
-    "partita_store_words",   "partita_await_word",      "partita_copy_and_store",
-    "partita_tell_peers",    "partita_reduce_elements", "partita_pack_elements",
-    "partita_do_collective", "partita_run_messages",    "partita_run_epochs"};
+    "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
+    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective",  "partita_run_messages",
+    "partita_run_epochs",      "partita_reduce_pushed"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -86,7 +87,7 @@ struct CopyAndStore {
 /// at system scope sees all that the stream did before.
 struct TellPeers {
   static constexpr Kernel kernel = Kernel::tell_peers;
-  const Partita_Peer* peers = nullptr;  ///< PeerTable::device
+  const Partita_Peer* peers = nullptr;  ///< in GPU memory
   partita_u32 count = 0;                ///< of peers
   partita_u32 word = 0;                 ///< its index
   partita_u32 on_host = 0;              ///< not 0: of the host words, else of the device words
@@ -145,7 +146,8 @@ enum class EpochStep : partita_u32 { start, wait };
 
 /// The arguments of Kernel::run_epochs, a block of up to `most_threads` for each request, which is one whose epochs
 /// kernels open: opens its next epoch, or waits for the end of the open one, as MPIX_Pstart and MPIX_Pwait within a
-/// kernel. What goes wrong is recorded as there. Nothing is done with a request that has failed.
+/// kernel. What goes wrong is recorded as there. Nothing is done with a request that has failed, before or in the step,
+/// and from there on every call of a kernel on it returns PARTITA_DEVICE_ERR_ABORTED.
 struct RunEpochs {
   static constexpr Kernel kernel = Kernel::run_epochs;
   static constexpr unsigned most_threads = 256;
@@ -154,5 +156,14 @@ struct RunEpochs {
   EpochStep step = EpochStep::start;
 };
 static_assert(sizeof(RunEpochs) <= 4096, "a kernel takes no more on every GPU");
+
+/// The arguments of Kernel::reduce_pushed, any grid: reduces what marks of a collective have pushed on all ranks in the
+/// epoch behind `before`, and nobody else reduces, or nothing where that epoch is over. It waits for nobody.
+struct ReducePushed {
+  static constexpr Kernel kernel = Kernel::reduce_pushed;
+  static constexpr unsigned most_threads = 256;
+  Partita_Prequest request{};
+  partita_u32 before = 0;
+};
 
 }  // namespace partita::memory

@@ -58,9 +58,4 @@ Partita_Peer PeerWindow::peer() const {
           reinterpret_cast<partita_u32*>(host_words_on_gpu())};
 }
 
-PeerTable::PeerTable(DeviceMemory& device_memory, int device, std::span<const Partita_Peer> peers)
-    : block_(device_memory, device, peers.size_bytes()), size_(static_cast<int>(peers.size())) {
-  device_memory.copy(block_.address(), peers.data(), peers.size_bytes());
-}
-
 }  // namespace partita::memory

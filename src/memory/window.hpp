@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <variant>
 
 #include "memory/blocks.hpp"
@@ -72,21 +71,6 @@ class PeerWindow {
   std::shared_ptr<std::byte> buffer_;
   std::shared_ptr<std::byte> device_words_;
   std::byte* host_words_ = nullptr;
-};
-
-/// What kernels of a GPU know of several peers, in that GPU's memory. What an entry names outlives it.
-class PeerTable {
- public:
-  /// Copies `peers` to the GPU, and is not made behind kernels that spin. Throws Error.
-  PeerTable(DeviceMemory& device_memory, int device, std::span<const Partita_Peer> peers);
-
-  /// As kernels read it.
-  const Partita_Peer* device() const { return reinterpret_cast<const Partita_Peer*>(block_.address()); }
-  int size() const { return size_; }
-
- private:
-  DeviceBlock block_;
-  int size_;
 };
 
 }  // namespace partita::memory

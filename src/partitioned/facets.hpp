@@ -1,8 +1,10 @@
 // What an operation allows to be done with its partitions. One may have several facets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/error.hpp"
@@ -68,6 +70,9 @@ class StreamRunnable {
   /// next: what the stream does before is done then. `captured`: as above. Where this throws, nothing was asked for, no
   /// epoch is open, and enqueue_wait() is not called.
   virtual void enqueue_start(memory::Stream& stream, bool captured, memory::MessageRun& together) = 0;
+  /// Whether abandon() follows where enqueue_start() has thrown, as peers would wait for that epoch. Not of what throws
+  /// because one side has ended the request: then they wait for none, and epochs in front of it may be under way.
+  virtual bool ends_with_a_start() const = 0;
   /// Asks for the wait likewise: what comes behind finds the epoch complete, or that it never will be. It always lets
   /// the stream go on.
   virtual void enqueue_wait(memory::Stream& stream, memory::MessageRun& together) = 0;
@@ -75,6 +80,11 @@ class StreamRunnable {
   /// closed for the host. Throws what went wrong in it, if nobody was told before: then abandon() follows. In a step of
   /// the progress engine, while the next epochs may be under way; does not block.
   virtual void pass_wait() = 0;
+  /// Words in GPU memory, up to `most_words_bytes`. Between two times that one of the request's waits in streams has
+  /// had to wait, and is over, well or not, they have changed. There as long as an epoch may be under way; empty where
+  /// no step of the request ever waits.
+  virtual std::span<const std::byte> words_on_gpu() const = 0;
+  static constexpr std::size_t most_words_bytes = 64;
 
  protected:
   ~StreamRunnable() = default;

@@ -64,7 +64,8 @@ class Operation : public Waiting {
   virtual void begin_match() {}
   /// Whether all peers are known. Throws Error where one never will be. Any thread.
   virtual bool matched() const = 0;
-  /// The program has seen that it is matched: what takes long and every epoch needs is done now. Any number of times.
+  /// The program has seen that it is matched: what takes long, or memory of a GPU, and every epoch needs is done now.
+  /// Any number of times.
   virtual void match_is_seen() {}
   /// Whether it may start again when it is complete; else whatever completes it frees it.
   virtual bool persistent() const { return true; }
@@ -72,6 +73,8 @@ class Operation : public Waiting {
   virtual bool goes_on_when_freed() const { return false; }
   /// Whether the host opens its epochs; else kernels do, and start() throws.
   virtual bool is_host_driven() const { return true; }
+  /// Why no queue takes it, from behind its name on; empty where some do.
+  virtual std::string why_in_no_queue() const { return {}; }
   /// Opens the next epoch. Where that throws, none is open, and the next one is still to come.
   virtual void start() = 0;
   /// Whether an epoch is open. Any thread.
@@ -93,8 +96,10 @@ class Operation : public Waiting {
   /// The epoch stays open, and can only end with `error`, which the peers hear of.
   virtual void fail(const Error& error) = 0;
   /// After an error in a wait or test: the epoch is given up, so that the operation can be freed, and the peers hear of
-  /// `cause`; without a cause they hear of the free, which follows. Blocks while another thread takes a step of the
-  /// progress engine. Other threads may mark meanwhile.
+  /// `cause`, of epochs that kernels open in a later step of the progress engine; without a cause they hear of the
+  /// free, which follows. Blocks while another thread takes a step of the engine. It waits for a GPU where streams move
+  /// an ordinary message, as long as that copies a few words; and, of epochs that kernels open, for up to 100 ms where
+  /// the engine has no thread. Other threads may mark meanwhile.
   virtual void abandon(const std::optional<Error>& cause) = 0;
   /// The program frees the operation: no step of the progress engine finds it any more, and its kernels lose what they
   /// had of it.

@@ -36,12 +36,22 @@ void RecvRequest::before_match() {
   pieces_ = message_.contiguous() ? in_.plan().transport_partitions() : message_.partitions();
   claimed_ = PartitionSet(static_cast<std::int32_t>(pieces_));
   delivered_ = PartitionSet(static_cast<std::int32_t>(pieces_));
+  if (packing_ == nullptr) return;
+  const auto partitions = static_cast<std::int32_t>(pieces_);
+  told_ = PartitionSet(partitions);
+  unpacked_plan_ = link::Plan(partitions, partitions, partitions, message_.total_bytes());
 }
 
 void RecvRequest::begin_delivery() {
   next_ = 0;
   claimed_.clear();
   delivered_.clear();
+  forget_told();
+}
+
+void RecvRequest::forget_told() {
+  told_.clear();
+  told_count_.store(0, std::memory_order_relaxed);
 }
 
 bool RecvRequest::arrived(std::int64_t partition) {
@@ -111,9 +121,30 @@ void RecvRequest::move_out(link::Range pieces) {
   moved(pieces);
 }
 
+/// A device request may be made or freed while this runs, so it is not looked at here: its own step tells kernels.
 void RecvRequest::moved(link::Range pieces) {
   PartitionSet::for_each_part(pieces,
                               [&](link::Range part) { delivered_.claim(part.begin, PartitionSet::mask(part)); });
+}
+
+/// Tells kernels of what the GPU has unpacked. Several threads at once: who finds all counted finds all told.
+void RecvRequest::tell_unpacked() {
+  link::Range run;
+  const auto tell = [this](link::Range unpacked) {
+    device_.side().raise(unpacked, in_.epoch());
+    told_count_.fetch_add(unpacked.size(), std::memory_order_release);
+  };
+  for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+    if (told_.contains(piece) || !delivered_.contains_all({piece, piece + 1})) continue;
+    PartitionSet::join_all(run, piece, told_.claim(piece, PartitionSet::mask({piece, piece + 1})), tell);
+  }
+  if (run.size() > 0) tell(run);
+}
+
+bool RecvRequest::has_told_all() {
+  if (packing_ == nullptr) return true;
+  tell_unpacked();
+  return told_count_.load(std::memory_order_acquire) == pieces_;
 }
 
 void RecvRequest::copy_out(link::Range pieces) {
@@ -150,7 +181,7 @@ bool RecvRequest::all_arrived() {
     return next_ == pieces_ && is_packed();
   });
   if (!all) return false;
-  if (tells_kernels() && !device_.side().told_kernels()) return false;
+  if (tells_kernels() && !(has_told_all() && device_.side().told_kernels())) return false;
   for (std::int64_t p = 0; services_.trace.enabled() && p < message_.partitions(); ++p) trace_arrival(p);
   return true;
 }
@@ -163,6 +194,7 @@ void RecvRequest::seek_peers() {
 bool RecvRequest::device_step() {
   enter_gpu();
   if (!tells_kernels()) return false;
+  if (packing_ != nullptr) tell_unpacked();
   bool delivered = false;
   for (std::int64_t piece = 0; piece < pieces_; ++piece) {
     const link::Range one{piece, piece + 1};
@@ -179,17 +211,31 @@ std::optional<link::StreamRoute> RecvRequest::stream_route() {
 }
 
 link::DeviceRoute RecvRequest::device_route() {
+  if (packing_ != nullptr) {  // the link shows what is packed, and kernels wait for what is unpacked
+    forget_told();
+    return std::optional<link::DeviceRecvRoute>();
+  }
   const auto route = in_.device_route();
   if (!route && message_.is_device_driven()) {
-    throw Error(
-        ErrorClass::other,
-        "the request is device-driven (info key partita_driver), but link {} ({}) shows arrivals to the host only",
-        in_.link_name(), in_.link_reason());
+    throw Error(ErrorClass::other, "the request is device-driven (info key partita_driver), but {}", why_no_kernels());
   }
   if (!route) {  // what has arrived in this epoch already is delivered once more: kernels must hear of it
     begin_delivery();
   }
   return route;
+}
+
+std::string RecvRequest::why_no_kernels() const {
+  if (in_.has_device_route()) return {};
+  return fmt::format("link {} ({}) shows arrivals to the host only", in_.link_name(), in_.link_reason());
+}
+
+const link::Plan& RecvRequest::plan_for_kernels() const {
+  return packing_ != nullptr ? unpacked_plan_ : in_.plan();
+}
+
+bool RecvRequest::epoch_is_over() {
+  return in_.all_arrived() && (packing_ == nullptr || delivered_.contains_all({0, pieces_}));
 }
 
 /// Without the link, or with its flags in memory.
@@ -222,8 +268,12 @@ std::string RecvRequest::describe_epoch() const {
   for (std::int32_t t = 0; t < in_.plan().transport_partitions(); ++t) {
     if (!in_.arrived({t, t + 1})) missing.push_back(t);
   }
+  const char* const then = !missing.empty()  ? ""
+                           : !is_packed()    ? "; the GPU unpacks them"
+                           : tells_kernels() ? "; its kernels are being told"
+                                             : "";
   return fmt::format("{} of {} transport partitions not arrived{}{}", missing.size(), in_.plan().transport_partitions(),
-                     listed(missing), missing.empty() && packing_ != nullptr ? "; the GPU unpacks them" : "");
+                     listed(missing), then);
 }
 
 }  // namespace partita

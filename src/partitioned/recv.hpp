@@ -29,9 +29,11 @@ class RecvRequest final : public Request, public Awaitable {
   void before_match() override;
   void opened_epoch() noexcept override;
   link::DeviceRoute device_route() override;
+  std::string why_no_kernels() const override;
   bool device_step() override;
   bool kernels_can_wait() const override;
-  bool epoch_is_over() override { return in_.all_arrived(); }
+  const link::Plan& plan_for_kernels() const override;
+  bool epoch_is_over() override;
   std::string describe_epoch() const override;
   std::uint64_t partitions_so_far() const override;
 
@@ -47,15 +49,22 @@ class RecvRequest final : public Request, public Awaitable {
   bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
   void copy_out(link::Range pieces);
   void moved(link::Range pieces) override;
+  void tell_unpacked();
+  bool has_told_all();
+  void forget_told();
   void trace_arrival(std::int64_t partition);
   bool lands_in_place() const { return !in_.terms().packed_apart && in_.landing() == message_.data(); }
 
   Incoming in_;
   std::int64_t pieces_ = 0;
-  std::int64_t next_ = 0;                   ///< done(): pieces below this one are delivered
-  PartitionSet claimed_;                    ///< pieces that a thread delivers or has delivered
-  PartitionSet delivered_;                  ///< pieces that lie in the user's buffer
-  std::vector<std::atomic<Epoch>> traced_;  ///< per user partition, only with a trace: its arrival was recorded
+  std::int64_t next_ = 0;   ///< done(): pieces below this one are delivered
+  PartitionSet claimed_;    ///< pieces that a thread delivers or has delivered
+  PartitionSet delivered_;  ///< pieces that lie in the user's buffer
+  // Where a GPU unpacks, kernels wait for partitions of the receive, whichever transport partitions carry them.
+  link::Plan unpacked_plan_;
+  PartitionSet told_;                        ///< those of which they hear
+  std::atomic<std::int64_t> told_count_{0};  ///< behind the words
+  std::vector<std::atomic<Epoch>> traced_;   ///< per user partition, only with a trace: its arrival was recorded
 };
 
 }  // namespace partita

@@ -31,6 +31,14 @@ bool Request::matched() const {
   return half_.matched();
 }
 
+/// Behind waits that stand in streams memory is not taken from a GPU, which may let the call stand as long. A send has
+/// the program's device request. One that has failed or was given up has no use for any, and its start tells why.
+void Request::match_is_seen() {
+  if (!message_.is_device_driven() || message_.is_sent() || message_.null_peer()) return;
+  if (!half_.matched() || half_.failed() || half_.given_up() || !why_no_kernels().empty()) return;
+  device_.for_own_kernels();
+}
+
 void Request::close() {
   record(Trace::Event::completed);
   device_.leave_epoch();
@@ -44,23 +52,29 @@ void Request::want_progress() {
 }
 
 void Request::abandon(const std::optional<Error>& cause) {
-  const auto first_lost = end_epoch();
+  const auto first_lost = end_epoch(cause);
+  if (device_.exists() && message_.is_device_driven()) device_.answer_without_thread();
   if (first_lost && cause) half_.say(*first_lost, "gave its request up", *cause);
 }
 
-/// Returns the first epoch that the other side has lost by it, if any.
-std::optional<Epoch> Request::end_epoch() {
+/// Returns the first epoch that the other side has lost by it, if any and if that is known by now.
+std::optional<Epoch> Request::end_epoch(const std::optional<Error>& cause) {
   const auto exclusive = services_.progress.exclusive();  // before the other lock, as in a step that finishes the setup
   const std::lock_guard lock(half_.setup_mutex());
+  if (device_.exists() && message_.is_device_driven()) {
+    // Only the GPU knows the epochs of kernels: those that have come to their end are nobody's loss.
+    half_.give_up();
+    if (!why_given_up_) why_given_up_ = cause;
+    device_.end_kernels();
+    return {};
+  }
   if (device_.exists()) device_.side().abort();
-  // Kernels that were released mark no more, and the host does not see the epochs of a device-driven request: one may
-  // be open. With nobody at the other side the next epoch is as good as any.
+  // Kernels that were released mark no more. With nobody at the other side the next epoch is as good as any.
   if (message_.null_peer() || !(active() || device_.exists() || message_.is_device_driven())) {
     if (active()) close();
     return {};
   }
   half_.give_up();
-  if (message_.is_device_driven()) return first_lost_by_kernels();
   if (!active()) return next(epoch());
   bool over = false;
   try {
@@ -74,15 +88,11 @@ std::optional<Epoch> Request::end_epoch() {
   return over ? next(epoch()) : epoch();
 }
 
-/// Only the GPU knows the epochs of kernels: those that have come to their end are nobody's loss.
-Epoch Request::first_lost_by_kernels() const {
-  if (!device_.exists()) return next(epoch());
-  try {
-    const DeviceSide::LastEpoch last = device_.side().last_epoch();
-    return last.is_over ? next(last.epoch) : last.epoch;
-  } catch (const std::exception&) {
-    return next(epoch());  // the GPU works no longer, or memory is out: an older epoch does as well
-  }
+/// Without a cause the peer hears of the free, which follows. Where the GPU does not tell an older epoch does as well.
+void Request::hear_last_epoch(const std::optional<DeviceSide::LastEpoch>& last) {
+  if (!why_given_up_) return;
+  const Epoch first_lost = !last ? next(epoch()) : last->is_over ? next(last->epoch) : last->epoch;
+  half_.say(first_lost, "gave its request up", *why_given_up_);
 }
 
 void Request::withdraw() {
@@ -128,8 +138,8 @@ void Request::check_startable() {
   if (message_.is_device_driven()) {
     throw Error(
         ErrorClass::request,
-        "the request is device-driven (info key partita_driver): only MPIX_Pstart in a kernel opens its epochs, and a "
-        "queue of a CUDA stream");
+        "the request is device-driven (info key partita_driver), so that the host does not start it; expected is "
+        "MPIX_Pstart in a kernel, or Enqueue_start in a queue of a CUDA stream");
   }
   if (active()) {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
@@ -154,11 +164,6 @@ bool Request::knows_prequest_terms() const {
 }
 
 PrequestTerms Request::prequest_terms() {
-  if (packing_ != nullptr) {
-    throw Error(ErrorClass::type,
-                "the request's datatype has gaps, and kernels of the program pack nothing; expected is a datatype "
-                "without gaps");
-  }
   const HalfTerms& terms = half_.terms();
   link::DeviceRoute route = device_route();
   // Behind that: a peer that has ended later is not let go of while kernels know the way to it.
@@ -168,7 +173,7 @@ PrequestTerms Request::prequest_terms() {
           .data = terms.data,
           .place = terms.place,
           .in_place = terms.in_place && message_.is_sent(),
-          .plan = half_.plan(),
+          .plan = plan_for_kernels(),
           .route = route,
           .timeout_s = services_.settings.timeout_s};
 }
@@ -187,8 +192,10 @@ std::optional<Error> Request::why_peers_are_lost(KernelFindings& findings) {
 /// the GPU is asked.
 bool Request::epoch_is_lost() const {
   if (!message_.is_device_driven()) return half_.is_lost();
+  if (!half_.ending.heard()) return false;
   try {
-    return half_.ending.heard() && half_.ending.loses(device_.side().last_epoch().epoch);
+    const DeviceSide::LastEpoch last = device_.side().last_epoch();
+    return !last.is_over && half_.ending.loses(last.epoch);
   } catch (const Error&) {
     return false;  // the GPU works no longer, as the next look finds
   }

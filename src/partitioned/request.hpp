@@ -30,6 +30,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   bool active() const final { return half_.active(); }
   bool open() const final { return active() || device_.has_news(); }
   bool matched() const final;
+  void match_is_seen() final;
   void close() override;
   void fill_status(MPI_Status* status) const final;
   void fail(const Error& error) final { half_.fail_on_both_sides("gave its request up", error); }
@@ -50,6 +51,8 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
  protected:
   /// Whether everything of the open epoch has left, or arrived. The request is matched. May throw.
   virtual bool epoch_is_over() = 0;
+  /// What the kernels of a request that is matched mark or await. It lives as long as the request.
+  virtual const link::Plan& plan_for_kernels() const { return half_.plan(); }
   /// How far the open epoch has come, for explain().
   virtual std::string describe_epoch() const = 0;
   /// How many partitions of the open epoch have left, or arrived. The request is matched.
@@ -83,7 +86,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
  private:
   partita_u32 sides() const final;
   link::Driver driver() const final { return half_.terms().driver; }
-  memory::Place place() const final { return half_.terms().place; }
+  memory::Place place() const final { return message_.place(); }
   bool is_to_nobody() const final { return message_.null_peer(); }
   bool knows_prequest_terms() const final;
   PrequestTerms prequest_terms() final;
@@ -93,16 +96,17 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   void throw_if_over() const final;
   void fail_for_kernels(const Error& error, Mail::Caller caller) final;
   void take_over_epochs() final;
+  void hear_last_epoch(const std::optional<DeviceSide::LastEpoch>& last) final;
   void fail_alone(const Error& error) final { half_.fail(error); }
   bool failure_is_told() const final { return half_.failure_is_told(); }
 
   bool kernels_may_use_peer() const final { return message_.is_sent() && device_.kernels_may_use_peer(); }
   bool epoch_is_lost() const;
-  std::optional<Epoch> end_epoch();
-  Epoch first_lost_by_kernels() const;
+  std::optional<Epoch> end_epoch(const std::optional<Error>& cause);
   void close_packing() noexcept;
 
-  bool progress_is_wanted_ = false;  ///< by the open epoch
+  bool progress_is_wanted_ = false;    ///< by the open epoch
+  std::optional<Error> why_given_up_;  ///< until the peer is told, with the epoch that only the GPU knows
 };
 
 }  // namespace partita

@@ -100,6 +100,12 @@ bool SendRequest::is_marked(std::int64_t partition) const {
   return packing_ != nullptr ? given_to_packing_.contains(partition) : out_.is_complete(partition);
 }
 
+/// In this epoch; message_.partitions() where none is.
+std::int64_t SendRequest::first_marked() const {
+  const link::Range all{0, message_.partitions()};
+  return packing_ != nullptr ? given_to_packing_.first_of(all) : out_.first_complete(all);
+}
+
 void SendRequest::check_markable() const {
   if (!out_.active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
@@ -131,6 +137,14 @@ bool SendRequest::epoch_is_over() {
   return side.completed(out_.epoch()) && !side.hands_over(out_.epoch()) && out_.finished();
 }
 
+bool SendRequest::has_left_buffer() noexcept {
+  try {
+    return !out_.matched() || out_.finished();
+  } catch (const std::exception&) {
+    return false;  // the link does not tell
+  }
+}
+
 bool SendRequest::all_left() {
   out_.flush();
   return out_.all_finished() && is_packed();
@@ -144,18 +158,26 @@ bool SendRequest::device_done() {
   if (waits_for_copies()) return false;
   const std::int32_t handed_over = take_handed_over();
   out_.flush();
-  return completed && out_.put_count() == handed_over && out_.finished();
+  return completed && out_.put_count() == handed_over && out_.finished() && is_packed();
 }
 
 /// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far.
 std::int32_t SendRequest::take_handed_over() {
   return hand_overs_.take_together(
-      device_.side(), out_.epoch(), [this](link::Range run) { out_.submit(run); }, CloseMarks());
+      device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks());
 }
 
-/// Whether what kernels have left to the host had better leave later, with more of it.
+/// Kernels hand over whole transport partitions, which are whole partitions of a send.
+void SendRequest::send_handed_over(link::Range run) {
+  if (packing_ == nullptr) return out_.submit(run);
+  if (run.size() == 0) return;
+  mark_for_packing({out_.plan().send_run(run.begin).begin, out_.plan().send_run(run.end - 1).end});
+}
+
+/// Whether what kernels have left to the host had better leave later, with more of it. What is packed first leaves
+/// together as what hosts mark does.
 bool SendRequest::waits_for_copies() const {
-  return device_.side().hands_over(out_.epoch()) && out_.busy();
+  return packing_ == nullptr && device_.side().hands_over(out_.epoch()) && out_.busy();
 }
 
 /// Only puts: whether they have finished is asked by who waits for the epoch, once all of them are issued. What kernels
@@ -170,15 +192,22 @@ bool SendRequest::device_step() {
 }
 
 link::DeviceRoute SendRequest::device_route() {
-  if (out_.active() && out_.first_complete({0, message_.partitions()}) < message_.partitions()) {
+  if (out_.active() && first_marked() < message_.partitions()) {
     throw Error(ErrorClass::request,
                 "the host has marked partitions of this epoch already; one side marks all partitions of an epoch");
   }
   short_way_.store(0, std::memory_order_relaxed);
-  auto route = out_.device_route();
+  std::optional<link::DeviceSendRoute> route;  // not asked for in vain: a link keeps for kernels what it has named
+  if (packing_ == nullptr) route = out_.device_route();
   const bool kernel_copy = route && message_.arguments().gpu_copy != GpuCopy::engine;
   const auto need = [&](bool wanted, const char* what) {
     if (!wanted || kernel_copy) return;
+    if (packing_ != nullptr) {
+      throw Error(ErrorClass::type,
+                  "{}, but the request's datatype has gaps, and kernels of the program pack nothing; expected is a "
+                  "datatype without gaps",
+                  what);
+    }
     throw Error(ErrorClass::other, "{}, but kernels cannot reach the receive buffer over link {} ({}){}", what,
                 out_.link_name(), out_.link_reason(),
                 route ? ", and PARTITA_GPU_COPY or partita_gpu_copy is engine" : "");

@@ -25,6 +25,9 @@ class SendRequest final : public Request, public Markable {
   void mark(std::int64_t partition) override;
   void mark(std::int64_t first, std::int64_t last) override;
 
+  /// Whether nothing reads what it sends any more, in an epoch that has failed or was given up, too. Makes progress.
+  bool has_left_buffer() noexcept;
+
  private:
   void before_match() override;
   void opened_epoch() noexcept override;
@@ -40,9 +43,11 @@ class SendRequest final : public Request, public Markable {
   bool device_done();
   bool waits_for_copies() const;
   std::int32_t take_handed_over();
+  void send_handed_over(link::Range run);
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void mark_for_packing(link::Range partitions);
   bool is_marked(std::int64_t partition) const;
+  std::int64_t first_marked() const;
   void moved(link::Range partitions) override;
   void check_markable() const;
   void forget_hand_overs() noexcept;

@@ -27,6 +27,17 @@ void check_place(memory::DeviceMemory& device_memory, const std::byte* first, st
               memory::name_of(place.kind));
 }
 
+/// What links may read until the process ends, though its request is gone: an MPI takes no send back. Never destroyed.
+std::list<std::vector<std::byte>>& left_to_links() {
+  static auto* const bytes = new std::list<std::vector<std::byte>>;
+  return *bytes;
+}
+
+std::mutex& of_left_to_links() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
 
 BufferedSend::BufferedSend(const RequestServices& services, const RequestArguments& arguments)
@@ -35,13 +46,17 @@ BufferedSend::BufferedSend(const RequestServices& services, const RequestArgumen
       buffer_(arguments.buffer),
       count_(arguments.peer < 0 ? 0 : arguments.count),
       layout_(Layout::of(arguments.datatype)),
-      leaving_(static_cast<std::size_t>(packed_bytes(arguments, layout_))),
-      carried_(services, of_packed(arguments, packed_bytes(arguments, layout_), leaving_.data())) {
+      leaving_(1, Bytes(static_cast<std::size_t>(packed_bytes(arguments, layout_)))),
+      carried_(services, of_packed(arguments, packed_bytes(arguments, layout_), leaving_.front().data())) {
+  left_to_links();  // so that the destructor finds it
   check_place(services.device_memory, buffer_ + layout_.first_byte(), packed_bytes(arguments, layout_));
 }
 
 BufferedSend::~BufferedSend() {
   services_.progress.dismiss(*this);
+  if (!is_leaving_ || carried_.has_left_buffer()) return;
+  const std::lock_guard lock(of_left_to_links());
+  left_to_links().splice(left_to_links().end(), leaving_);
 }
 
 RequestArguments BufferedSend::of_packed(RequestArguments arguments, std::int64_t size_bytes, std::byte* packed) {
@@ -67,7 +82,7 @@ void BufferedSend::start() {
     throw Error(ErrorClass::request, "the request is active already; complete it before it starts again. {}",
                 explain());
   }
-  Bytes message(leaving_.size());
+  Bytes message(leaving_.front().size());
   layout_.pack(buffer_, 0, count_, message.data());
   {
     const std::lock_guard lock(mutex_);
@@ -108,15 +123,17 @@ bool BufferedSend::send_next() {
   if (carried_.active()) {
     if (!carried_.done()) return false;
     carried_.close();
+    is_leaving_ = false;
     return true;
   }
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.empty()) return false;
-    std::ranges::copy(waiting_.front(), leaving_.begin());
+    std::ranges::copy(waiting_.front(), leaving_.front().begin());
     waiting_.pop_front();
   }
   carried_.start();
+  is_leaving_ = true;
   carried_.mark(0);
   return true;
 }

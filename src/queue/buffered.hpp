@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,8 +66,9 @@ class BufferedSend final : public Operation, private ActiveStep {
   const std::byte* const buffer_;
   const std::int64_t count_;
   const Layout layout_;
-  Bytes leaving_;  ///< the message that carried_ sends
+  std::list<Bytes> leaving_;  ///< one, the message that carried_ sends
   SendRequest carried_;
+  bool is_leaving_ = false;          ///< since its last start; the steps'
   std::atomic<bool> seeks_{false};   ///< Match was called; any thread may ask whether it is matched meanwhile
   std::atomic<bool> active_{false};  ///< for the program
 

@@ -64,11 +64,16 @@ class PersistentRequest final : public Operation, private StreamRunnable, privat
   void enqueue_start(memory::Stream&, bool captured, memory::MessageRun& together) override {
     if (by_stream() != nullptr) by_stream()->add_start(captured, together);
   }
+  bool ends_with_a_start() const override { return false; }
   void enqueue_wait(memory::Stream&, memory::MessageRun& together) override {
     if (by_stream() != nullptr) by_stream()->add_wait(together);
   }
   void pass_wait() override {
     if (by_stream() != nullptr) by_stream()->pass_wait();
+  }
+  std::span<const std::byte> words_on_gpu() const override {
+    static_assert(sizeof(memory::MessageState) <= most_words_bytes);
+    return by_stream() != nullptr ? by_stream()->words_on_gpu() : std::span<const std::byte>();
   }
 
   Partita_Completion completion() const override;

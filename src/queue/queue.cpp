@@ -41,6 +41,9 @@ void Queue::check_runnable(const Operation& operation, std::size_t place) const 
 
 void Queue::check_startable(const Operation& operation, std::size_t place) const {
   if (!operation.persistent()) throw not_persistent(fmt::format("request {}", place));
+  if (const std::string why = operation.why_in_no_queue(); !why.empty()) {
+    throw Error(ErrorClass::request, "request {} {}. {}", place, why, operation.explain());
+  }
   if (operation.enqueued()) {
     const Operation::NewestStart& start = operation.newest_start();
     const bool is_here = start.queue == this;
@@ -84,7 +87,9 @@ void Queue::forget_start(Operation& operation) {
 void Queue::enqueue_start(std::span<Operation* const> operations) {
   prepare();
   for (Operation* const each : operations) {
-    if (!each->enqueued()) each->match_is_seen();  // an Imatch may have made it, and nobody looked
+    // An Imatch may have made it, and nobody looked.
+    const bool may_be_seen = each->is_host_driven() || may_make_device_requests();
+    if (!each->enqueued() && may_be_seen) each->match_is_seen();
   }
   check_starts(operations);
   if (started_.capacity() - started_.size() < operations.size()) {

@@ -49,6 +49,9 @@ class Queue : public Waiting {
  protected:
   /// Throws Error where nothing can be enqueued now.
   virtual void prepare() {}
+  /// Behind prepare(): whether device requests are made for what kernels drive, which none is while a stream is
+  /// captured.
+  virtual bool may_make_device_requests() const { return true; }
   /// Throws Error where nothing of this queue can run the epochs of `operation`, which stands at `place` of the array.
   virtual void check_runnable(const Operation& operation, std::size_t place) const;
   /// Throws Error where the wait for `operation`, which was started here, cannot be enqueued now.

@@ -43,6 +43,8 @@ class StreamRuns {
   /// How many waits there are that take_waits() has not given. Any thread.
   std::size_t waits() const { return count_.load(std::memory_order_relaxed); }
   /// The operations of those waits, in order.
+  const std::vector<Operation*>& waited() const { return waited_; }
+  /// Gives them.
   std::vector<Operation*> take_waits();
 
  private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/epoch.hpp"
@@ -40,6 +41,8 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   void add_wait(memory::MessageRun& waits);
   /// The stream has passed a wait of those that were not captured. Throws what went wrong in it.
   void pass_wait();
+  /// As StreamRunnable::words_on_gpu().
+  std::span<const std::byte> words_on_gpu() const { return std::as_bytes(std::span(&message()->state, 1)); }
   /// What kernels of the program ask by, as long as this lives.
   Partita_Completion completion() const;
 

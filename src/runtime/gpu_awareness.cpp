@@ -1,37 +1,15 @@
 #include "runtime/gpu_awareness.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "core/mpi_check.hpp"
-#include "core/which_mpi.hpp"
+#include "core/mpi_takes_gpu.hpp"
 
 namespace partita {
 namespace {
-
-template <class Function>
-Function* find(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
-}
-
-/// What the MPI of this process says of itself; MPIs have no common call for it.
-std::optional<bool> mpi_takes_cuda_memory() {
-  if constexpr (built_for == MpiFamily::open_mpi) {
-    if (auto* const asked = find<int()>("MPIX_Query_cuda_support")) return asked() != 0;
-  }
-  if constexpr (built_for == MpiFamily::mpich) {
-    constexpr int cuda = 0;  // MPIX_GPU_SUPPORT_CUDA
-    int answer = 0;
-    if (auto* const asked = find<int(int, int*)>("MPIX_GPU_query_support");
-        asked && asked(cuda, &answer) == MPI_SUCCESS)
-      return answer != 0;
-  }
-  return std::nullopt;
-}
 
 GpuAwareness wish_of(GpuAware setting) {
   if (setting == GpuAware::off) return {false, "PARTITA_GPU_AWARE is off"};

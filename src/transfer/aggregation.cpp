@@ -20,7 +20,9 @@ std::int32_t between_1_and(std::int64_t most, std::int64_t number) {
 
 std::int32_t choose_transport_partitions(const SideShape& sender, const SideShape& receiver) {
   const std::int64_t wish = wish_of(sender, receiver);
-  return between_1_and(sender.partitions(), wish > 0 ? wish : sender.total_bytes() / least_transport_bytes);
+  if (wish > 0) return between_1_and(sender.partitions(), wish);
+  if (sender.total_bytes() / sender.partitions() >= least_lone_bytes) return sender.partitions();
+  return between_1_and(sender.partitions(), (sender.total_bytes() + most_shared_bytes - 1) / most_shared_bytes);
 }
 
 std::int32_t choose_transfers(const SideShape& sender, const SideShape& receiver, std::int32_t transport_partitions,

@@ -40,6 +40,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   const wire::Bytes& enclosed() const { return enclosed_; }
   /// The Matcher's, before the match.
   void enclose(wire::Bytes enclosed) { enclosed_ = std::move(enclosed); }
+  bool has_device_route() const { return link_->has_device_route(); }
   std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
   void start() override;
   void withdraw() override;

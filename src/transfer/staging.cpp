@@ -145,8 +145,7 @@ bool StagedArrivals::arrived(link::Range transports, Epoch epoch) {
   if (filled(pieces, epoch)) return true;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;  // another thread is at it
-  const bool begun = begin_copies(pieces);
-  if (!begin_next_copies() && !begun) copies_->check();
+  if (!begin_copies(pieces)) copies_->check();
   return filled(pieces, epoch);
 }
 
@@ -154,7 +153,8 @@ bool StagedArrivals::filled(link::Range pieces, Epoch epoch) const {
   return link::first_not(pieces, [&](std::int64_t piece) { return copies_->filled(piece, epoch); }) == pieces.end;
 }
 
-/// Begins those of pieces that have arrived; returns whether there was one. Under the lock, as the next ones.
+/// Begins those of pieces that have arrived, and with the last one its neighbours behind, which have probably come
+/// with it; returns whether there was one. Under the lock, as the next ones.
 bool StagedArrivals::begin_copies(link::Range pieces) {
   link::Range run;
   bool one = false;
@@ -170,8 +170,18 @@ bool StagedArrivals::begin_copies(link::Range pieces) {
     }
     run.end = piece + 1;
   }
+  if (run.size() > 0 && run.end == pieces.end) add_arrived(run);
   begin_copy(run);
   return one;
+}
+
+/// Up to what is worth a copy.
+void StagedArrivals::add_arrived(link::Range& run) {
+  while (run.end < pieces_.count() && pieces_.bytes(run).size() < copy_bytes &&
+         begun_[static_cast<std::size_t>(run.end)] != epoch_ &&
+         link_.arrived(static_cast<std::int32_t>(run.end), epoch_)) {
+    ++run.end;
+  }
 }
 
 void StagedArrivals::begin_copy(link::Range pieces) {

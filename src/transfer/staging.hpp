@@ -106,6 +106,7 @@ class StagedArrivals final : private ActiveStep {
   Outcome copy_arrived();
   bool begin_copies(link::Range pieces);
   bool begin_next_copies();
+  void add_arrived(link::Range& run);
   void begin_copy(link::Range pieces);
   bool filled(link::Range pieces, Epoch epoch) const;
 

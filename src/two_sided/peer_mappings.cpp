@@ -54,7 +54,8 @@ std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(
   const Key key = key_of(peer, piece, device);
   const std::lock_guard lock(mutex_);
   Mapping& mapping = mappings_[key];
-  const auto held = mapping.memory.lock();  // so nobody closes it meanwhile
+  // So nobody closes it meanwhile. What a request has mapped is no call's: it counts as any other.
+  const auto held = mapping.memory.expired() ? nullptr : device_memory_.find_mapping(peer, {piece}, device);
   if (held == nullptr) {
     if (std::string why = why_no_room(key); !why.empty()) {
       device_memory_.decline(peer, {piece});

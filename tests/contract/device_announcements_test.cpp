@@ -1,5 +1,6 @@
-// How the host's puts between GPUs announce themselves (src/link/direct/device.cpp): by one flag where all leaves at
-// once, else by the flags of what has left, behind its bytes. On copy queues that a case lets go on step by step.
+// How the host's puts between GPUs announce themselves (src/link/direct/device_sender.cpp): by one flag where all
+// leaves at once, else by the flags of what has left, behind its bytes. On copy queues that a case lets go on step by
+// step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +61,9 @@ class SteppedGpu final : public memory::DeviceMemory {
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& named,
                                                                        int device, memory::Closing closing) override {
     return gpu_.import(peer, named, device, closing);
+  }
+  std::shared_ptr<std::byte> find_mapping(int peer, const memory::DeviceExport& named, int device) override {
+    return gpu_.find_mapping(peer, named, device);
   }
   void decline(int peer, const memory::DeviceExport& named) override { gpu_.decline(peer, named); }
   std::uint64_t memory_bytes(int device) override { return gpu_.memory_bytes(device); }

@@ -117,8 +117,8 @@ TEST_F(DeviceOtherSide, a_fault_releases_the_kernels_of_a_device_driven_peer) {
   harness_barrier();  // both have opened the epoch
   const auto sit = [] { harness_barrier(); };
   if (sends()) {
-    FakeGpu::instance().fail(mapped);
     EXPECT_EQ(of_kernel([&] { return MPIX_Pbuf_prepare(device_); }, [] {}), PARTITA_DEVICE_SUCCESS);
+    FakeGpu::instance().fail(mapped);
     sit();
     expect_error(Partita_Wait(&request_, MPI_STATUS_IGNORE), "has made an illegal access");
   } else {

@@ -156,15 +156,19 @@ TEST_F(Windows, a_stream_copies_out_of_a_peers_buffer) {
 
 TEST_F(Windows, a_kernel_tells_all_peers_of_a_table) {
   const auto entries = table_entries();
-  const memory::PeerTable table(device_memory(), gpu(), entries);
-  EXPECT_EQ(table.size(), ranks());
+  const memory::DeviceBlock table(device_memory(), gpu(), std::span(entries).size_bytes());
+  device_memory().copy(table.address(), entries.data(), std::span(entries).size_bytes());
   const auto stream = device_memory().make_stream(gpu());
   const Window epoch(host_memory(), device_memory(), gpu(), sizeof(std::uint32_t), 0);
   auto& value = *reinterpret_cast<std::uint32_t*>(epoch.host_words());
   for (std::uint32_t round = 1; round <= 20; ++round) {
     value = round;
-    memory::TellPeers tell{
-        table.device(), static_cast<std::uint32_t>(ranks()), static_cast<std::uint32_t>(rank()), 0, round, nullptr};
+    memory::TellPeers tell{reinterpret_cast<const Partita_Peer*>(table.address()),
+                           static_cast<std::uint32_t>(ranks()),
+                           static_cast<std::uint32_t>(rank()),
+                           0,
+                           round,
+                           nullptr};
     stream->launch({1, 64}, tell);
     tell.on_host = 1;
     tell.from = reinterpret_cast<const std::uint32_t*>(epoch.host_words_on_gpu());

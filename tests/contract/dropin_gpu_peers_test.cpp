@@ -723,7 +723,7 @@ TEST(DropinGpuPeers, datatypes_of_one_signature_go_by_peers) {
   ASSERT_OK(MPI_Type_free(&own));
 }
 
-/// PARTITA_TIMEOUT is 2 here. Who does not come is named, and the communicator stays given up.
+/// PARTITA_TIMEOUT is 3 here. Who does not come is named, and the communicator stays given up.
 TEST(DropinGpuPeersTimeout, names_the_rank_that_does_not_come) {
   if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
   MPI_Comm comm = MPI_COMM_NULL;

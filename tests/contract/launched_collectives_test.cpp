@@ -228,7 +228,6 @@ TEST_F(LaunchedCollective, tells_late_of_a_rank_that_has_given_up) {
       }
     }
     queue.run(other, 1);
-    queue.stream().drain();
     if (rank() == root()) {
       queue.finish();
       queue.start(collective);  // none of it is launched
@@ -239,6 +238,49 @@ TEST_F(LaunchedCollective, tells_late_of_a_rank_that_has_given_up) {
     }
     queue.finish();
   }
+}
+
+/// The step of the progress engine that gives one up waits for no copy of the GPU, which may have work in front of it.
+TEST_F(LaunchedCollective, is_given_up_before_the_gpu_says_how_far_it_is) {
+  Case collective(Kind::allreduce, 4);
+  match(collective);
+  collective.create();
+  LaunchQueue queue;
+  if (rank() == root()) queue.stream().ask([&] { MPIX_Pstart(collective.device); });  // a mistake
+  queue.run(collective, 1);
+  queue.stream().drain();
+  harness_barrier();
+  if (rank() == root()) {
+    FakeGpu& gpu = FakeGpu::instance();
+    gpu.hold_all(true);
+    const std::uint64_t copies = gpu.awaited_copies();
+    EXPECT_ERROR(Partita_Queue_wait(queue.handle()), MPI_ERR_OTHER, "Queue_wait", "a call that is not for this");
+    EXPECT_EQ(copies, gpu.awaited_copies());
+    // A start behind that is refused, which asks for nothing: what the GPU said now would come behind the release.
+    const std::uint64_t asked = gpu.copies();
+    queue.start(collective);
+    queue.wait(collective);
+    EXPECT_ERROR(Partita_Queue_wait(queue.handle()), MPI_ERR_REQUEST, "an earlier epoch of the request ended");
+    EXPECT_EQ(asked, gpu.copies());
+    gpu.hold_all(false);
+  } else {
+    queue.finish();
+  }
+  harness_barrier();
+}
+
+/// One rank has no memory for what its kernels work with: the others, whose kernels wait for it, hear of that.
+TEST_F(LaunchedCollective, ends_everywhere_where_a_start_fails) {
+  Case collective(Kind::allreduce, 4);
+  match(collective);
+  harness_barrier();
+  LaunchQueue queue;
+  if (rank() == root()) FakeGpu::instance().fail_next(FakeGpu::Step::allocate_block);
+  queue.start(collective);
+  queue.wait(collective);
+  const char* const why = rank() == root() ? "the fake GPU is to fail" : "gave its request up";
+  EXPECT_ERROR(Partita_Queue_wait(queue.handle()), MPI_ERR_NO_MEM, "Queue_wait", why);
+  harness_barrier();
 }
 
 TEST_F(LaunchedCollective, is_refused_by_queues_of_the_host) {

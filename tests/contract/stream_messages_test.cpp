@@ -16,6 +16,7 @@
 #include "support/job.hpp"
 #include "support/persistent_ring.hpp"
 #include "support/stream_line.hpp"
+#include "support/told.hpp"
 
 namespace partita::test {
 namespace {
@@ -183,6 +184,26 @@ TEST_P(StreamMessages, an_imatch_is_enough) {
   line.finish();
   EXPECT_EQ("stream", info_of(from));
   EXPECT_TRUE(in.are(left()));
+  free_all(from, to);
+}
+
+/// Also where the first start goes into a graph.
+TEST_P(StreamMessages, an_imatch_is_enough_for_a_graph) {
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 20), to = send(out, 20), matching = PARTITA_REQUEST_NULL;
+  std::array all{from, to};
+  ASSERT_OK(Partita_Imatchall(2, all.data(), &matching));
+  for (Partita_Request each : all) {
+    while (told(each, "partita_matched") != "true") std::this_thread::yield();  // which is no look at it
+  }
+  Line line(0);
+  line.worker().begin_capture();
+  EXPECT_OK(Partita_Enqueue_startall(line.queue(), 2, all.data()));
+  EXPECT_OK(Partita_Enqueue_waitall(line.queue(), 2, all.data()));
+  line.launch(line.worker().end_capture());
+  line.worker().drain();
+  EXPECT_TRUE(in.are(left()));
+  ASSERT_OK(Partita_Wait(&matching, MPI_STATUS_IGNORE));
   free_all(from, to);
 }
 
@@ -467,6 +488,7 @@ TEST_P(StreamMessages, what_the_peer_has_freed_ends_the_wait) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 8), to = send(out, 8);
   match(from, to);
+  harness_barrier();  // all have seen the match
   Line line(0);
   if (rank() == 0) {
     line.start(from);
@@ -488,9 +510,11 @@ TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 14), to = send(out, 14);
   match(from, to);
+  harness_barrier();  // all have seen the match
   if (rank() != 0) free_all(from, to);
   Partita_Request later_from = receive(in, 16), later_to = send(out, 16);
   match(later_from, later_to);
+  harness_barrier();
   if (rank() == 0) {
     Line line(0);
     line.start(from);
@@ -500,6 +524,39 @@ TEST_P(StreamMessages, what_the_peer_has_freed_is_not_started) {
     free_all(from, to);
   }
   free_all(later_from, later_to);
+}
+
+/// The stream has not come to the message that the peer sent before it freed the request (a ready send, which waits for
+/// nobody), when the next start is refused: that gives nothing up.
+TEST_P(StreamMessages, a_start_behind_the_peers_free_takes_back_no_message) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a peer";
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 21), to = send(out, 21, Partita_Rsend_init);
+  match(from, to);
+  Line sends(0), receives(1);
+  std::atomic<bool> go{false};
+  receives.launch([&go] {
+    while (!go) std::this_thread::yield();
+  });
+  receives.start(from);
+  receives.wait(from);
+  harness_barrier();  // all receives are enqueued
+  sends.start(to);
+  sends.wait(to);
+  sends.finish();
+  ASSERT_OK(Partita_Request_free(&to));
+  Partita_Request later_from = receive(in, 22), later_to = send(out, 22);
+  match(later_from, later_to);  // behind what the peer says of the free
+  harness_barrier();            // all have seen it
+  receives.start(from);
+  receives.wait(from);
+  go = true;
+  EXPECT_ERROR(Partita_Queue_wait(receives.queue()), MPI_ERR_REQUEST, "Queue_wait", "the sender has freed");
+  EXPECT_TRUE(in.are(left()));
+  receives.start(from);
+  receives.wait(from);
+  EXPECT_ERROR(Partita_Queue_wait(receives.queue()), MPI_ERR_REQUEST, "Queue_wait", "the sender has freed");
+  free_all(from, later_from, later_to);
 }
 
 /// Nobody sends: behind the limit the stream goes on.

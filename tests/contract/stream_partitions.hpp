@@ -27,11 +27,13 @@ struct PartitionShape {
 /// One side of a message between neighbours of a ring, in GPU memory.
 class OneSide {
  public:
-  OneSide(bool sends, int peer, int tag, PartitionShape shape, const char* driver = "device", Gpu gpu = mapped)
+  OneSide(bool sends, int peer, int tag, PartitionShape shape, const char* driver = "device", Gpu gpu = mapped,
+          const char* link = "auto")
       : shape_(shape), memory_(gpu, static_cast<std::size_t>(shape.total_bytes())) {
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
     MPI_Info_set(info, "partita_driver", driver);
+    MPI_Info_set(info, "partita_link", link);
     EXPECT_OK((sends ? Partita_Psend_init : init_receive)(memory_.data(), shape.partitions, shape.partition_bytes,
                                                           MPI_BYTE, peer, tag, MPI_COMM_WORLD, info, &request));
     MPI_Info_free(&info);
@@ -55,7 +57,8 @@ class OneSide {
               first_off_pattern(data(), static_cast<std::uint64_t>(seed), 0, shape_.total_bytes()))
         << "first wrong byte of what was sent as " << seed;
   }
-  void overwrite() const { write_pattern(data(), 12345, 0, shape_.total_bytes()); }
+  void fill(int seed) const { write_pattern(data(), static_cast<std::uint64_t>(seed), 0, shape_.total_bytes()); }
+  void overwrite() const { fill(12345); }
   void free() {
     if (device.flags != 0) {
       EXPECT_OK(Partita_Prequest_free(&device));

@@ -72,6 +72,23 @@ TEST_P(StreamPartitions, waits_in_another_order_on_the_two_sides_end) {
   second.free();
 }
 
+/// What a stream needs of the GPU's memory is there from the match on: by then waits may stand in streams, which a call
+/// that takes memory can stand behind.
+TEST_P(StreamPartitions, take_no_memory_of_the_gpu_behind_the_match) {
+  Pair pair(1, GetParam());
+  Line line(0);
+  const std::size_t allocations = FakeGpu::instance().allocations();
+  line.start(pair.in.request);
+  line.start(pair.out.request);
+  line.launch([&pair] { pair.out.send(seed_of(rank(), 1)); });
+  line.wait(pair.in.request);
+  line.wait(pair.out.request);
+  EXPECT_EQ(allocations, FakeGpu::instance().allocations());
+  line.finish();
+  pair.in.expect(seed_of(left(), 1));
+  pair.free();
+}
+
 /// A launch starts all of them, or waits for all, up to 16.
 TEST_P(StreamPartitions, of_an_array_start_and_wait_together) {
   constexpr int pairs = 9;
@@ -158,7 +175,6 @@ TEST_P(StreamPartitions, kernels_ask_for_what_has_arrived) {
 TEST_P(StreamPartitions, a_graph_runs_an_epoch_each_time_it_is_launched) {
   constexpr int launches = 20;
   Pair pair(1, GetParam());
-  pair.in.create();
   Line line(0);
   int sent = 0, received = 0;
   line.worker().begin_capture();

@@ -47,6 +47,7 @@ class CountingGpu final : public memory::DeviceMemory {
                                                                        memory::Closing) override {
     return memory::NotMappable{"it only counts"};
   }
+  std::shared_ptr<std::byte> find_mapping(int, const memory::DeviceExport&, int) override { return nullptr; }
   void decline(int, const memory::DeviceExport&) override {}
   std::uint64_t memory_bytes(int) override { return 0; }
   std::byte* allocate_block(int, std::size_t) override { return nullptr; }

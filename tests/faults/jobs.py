@@ -80,11 +80,14 @@ class Job:
     def pids(self):
         return [int(n) for n in re.findall(r"runs as pid (\d+)", self.output)]
 
+    def rank_of_pid(self):
+        return {int(pid): int(rank) for rank, pid in re.findall(r"rank (\d+) runs as pid (\d+)", self.output)}
+
     def end_codes(self):
         """Rank -> exit code, of the ranks under a keeper that have ended."""
-        rank_of = {pid: int(rank) for rank, pid in re.findall(r"rank (\d+) runs as pid (\d+)", self.output)}
+        rank_of = self.rank_of_pid()
         ended = re.findall(r"keeper: pid (\d+) ended with code (\d+)", self.output)
-        return {rank_of[pid]: int(code) for pid, code in ended if pid in rank_of}
+        return {rank_of[int(pid)]: int(code) for pid, code in ended if int(pid) in rank_of}
 
     def wait_until(self, done, limit_s):
         """Whether `done()` came true within the limit."""

@@ -57,7 +57,7 @@ def kernel_cases(links):
     for mode in HOST_MODES:
         yield KernelFault(mode, FLAGS)
     for mode in ["host_wait", "host_ask", "host_all"]:
-        for link in ["mpi", "ucx"] if "ucx" in links else ["mpi"]:
+        for link in links[1:]:
             yield KernelFault(mode, FLAGS, (("PARTITA_LINK", link),))  # the host tells its kernels
     yield KernelFault("host_mark", FLAGS, (("PARTITA_GPU_COPY", "engine"),))
 

@@ -39,7 +39,7 @@ struct Fault {
   void strike() const {
     if (action == "kill") raise(SIGKILL);
     if (action == "stop") raise(SIGSTOP);
-    if (action == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+    if (action == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(3000));
   }
   void at(const char* here) const {
     if (own_rank != victim || stage != here) return;

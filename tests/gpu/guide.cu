@@ -116,7 +116,8 @@ void device_driven_by_one_block(double* out, MPIX_Prequest send, MPIX_Prequest r
 
 void device_driven(double* out, double* in, MPIX_Prequest send, MPIX_Prequest recv, int blocks, int steps) {
   void* arguments[] = {&out, &in, &send, &recv, &steps};
-  cudaLaunchCooperativeKernel(solve, dim3(static_cast<unsigned>(blocks)), dim3(256), arguments, 0, nullptr);
+  cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(solve), dim3(static_cast<unsigned>(blocks)), dim3(256),
+                              arguments, 0, nullptr);
 }
 
 void in_a_stream(double* edge, double* halo, double* interior, int n, int blocks, int threads, int steps, int left,

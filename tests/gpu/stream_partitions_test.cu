@@ -5,8 +5,12 @@
 #include <partita/partita.h>
 #include <partita/device.cuh>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "gpu/gpu_requests.cuh"
 #include "support/errors.hpp"
@@ -73,6 +77,9 @@ class StreamPartitions : public RingPair, public testing::WithParamInterface<Sha
 INSTANTIATE_TEST_SUITE_P(All, StreamPartitions,
                          testing::Values(Shape{8, 1}, Shape{64, 16}, Shape{1024, 24}, Shape{12, 3}, Shape{4096, 300},
                                          Shape{1 << 18, 8}));
+
+using StreamPartitionsTimeout = StreamPartitions;
+INSTANTIATE_TEST_SUITE_P(Some, StreamPartitionsTimeout, testing::Values(Shape{64, 16}, Shape{12, 3}));
 
 /// The hosts enqueue ahead, and only wait for the stream.
 TEST_P(StreamPartitions, are_epochs_of_a_stream_and_nodes_of_a_graph) {
@@ -160,6 +167,102 @@ TEST_P(StreamPartitions, of_a_rank_with_itself_go_on_in_two_streams) {
   EXPECT_EQ(received->epoch, 1u + epochs);
   EXPECT_OK(Partita_Prequest_free(&device_send));
   for (Partita_Request& each : both) EXPECT_OK(Partita_Request_free(&each));
+  harness_barrier();
+}
+
+/// One block, for a kernel of its own: the code of the call.
+__global__ void prepare_and_keep(MPIX_Prequest send, int* code) {
+  const int found = MPIX_Pbuf_prepare(send);
+  if (threadIdx.x == 0) *code = found;
+}
+__global__ void mark_and_keep(MPIX_Prequest send, int* code) {
+  const int found = MPIX_Pready_block(static_cast<int>(blockIdx.x), send);
+  if (threadIdx.x == 0) atomicMax(code, found);
+}
+
+/// In the entry timeout, with a short limit. The receiver never starts: the kernels of the next epoch neither wait for
+/// it nor send their bytes as the one that has failed.
+TEST_P(StreamPartitionsTimeout, let_nothing_travel_behind_a_failure) {
+  const Shape shape = GetParam();
+  GpuBuffer out(shape.total_bytes()), in(shape.total_bytes());
+  make(out, in, shape.partitions, "device");
+  ASSERT_FALSE(HasFatalFailure());
+  CUDA_OK(cudaMemset(in.data(), 0x5A, static_cast<std::size_t>(in.size_bytes())));
+  CUDA_OK(cudaMemset(out.data(), 0xA5, static_cast<std::size_t>(out.size_bytes())));
+  CUDA_OK(cudaDeviceSynchronize());
+  harness_barrier();
+  constexpr int epochs = 5;
+  struct Codes {
+    int prepare[epochs] = {};
+    int mark[epochs] = {};
+  };
+  const Managed<Codes> codes;
+  const Stream stream;
+  cudaStream_t native = stream;
+  Partita_Queue queue = PARTITA_QUEUE_NULL;
+  ASSERT_OK(Partita_Queue_init(&queue, PARTITA_QUEUE_CUDA, &native));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < epochs; ++i) {
+    ASSERT_OK(Partita_Enqueue_start(queue, &send_));
+    prepare_and_keep<<<1, 32, 0, stream>>>(device_send_, &codes->prepare[i]);
+    mark_and_keep<<<shape.partitions, 64, 0, stream>>>(device_send_, &codes->mark[i]);
+    ASSERT_OK(Partita_Enqueue_wait(queue, &send_));
+  }
+  CUDA_OK(cudaStreamSynchronize(stream));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const double limit_s = static_cast<double>(environment_number("PARTITA_TIMEOUT", 20));
+  EXPECT_GE(took.count(), limit_s);
+  EXPECT_LT(took.count(), 3 * limit_s) << "the limit was waited for once more behind the failure";
+  EXPECT_ERROR(Partita_Queue_wait(queue), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");
+  EXPECT_OK(Partita_Queue_free(&queue));
+  EXPECT_EQ(codes->prepare[0], PARTITA_DEVICE_ERR_TIMEOUT);
+  EXPECT_EQ(codes->mark[0], PARTITA_DEVICE_ERR_UNPREPARED);
+  for (int i = 1; i < epochs; ++i) {
+    EXPECT_EQ(codes->prepare[i], PARTITA_DEVICE_ERR_ABORTED) << "epoch " << i;
+    EXPECT_EQ(codes->mark[i], PARTITA_DEVICE_ERR_ABORTED) << "epoch " << i;
+  }
+  harness_barrier();
+  std::vector<unsigned char> received(static_cast<std::size_t>(in.size_bytes()));
+  CUDA_OK(cudaMemcpy(received.data(), in.data(), received.size(), cudaMemcpyDefault));
+  EXPECT_EQ(std::count(received.begin(), received.end(), 0x5A), in.size_bytes());
+  harness_barrier();
+  free();
+}
+
+/// In the entry timeout. Nobody marks, and one wait ends late behind the other.
+TEST_P(StreamPartitionsTimeout, are_a_series_that_queue_wait_sees_to_its_end) {
+  const Shape shape = GetParam();
+  constexpr int series = 4;
+  std::vector<std::unique_ptr<GpuBuffer>> buffers;
+  std::array<Partita_Request, 2 * series> requests;
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_driver", "device");
+  for (int i = 0; i < 2 * series; ++i) {
+    buffers.push_back(std::make_unique<GpuBuffer>(shape.total_bytes()));
+    Partita_Request& request = requests[static_cast<std::size_t>(i)];
+    if (i < series) {
+      ASSERT_OK(Partita_Precv_init(buffers.back()->data(), shape.partitions, shape.partition_bytes, MPI_BYTE, rank(), i,
+                                   MPI_COMM_WORLD, info, &request));
+    } else {
+      ASSERT_OK(Partita_Psend_init(buffers.back()->data(), shape.partitions, shape.partition_bytes, MPI_BYTE, rank(),
+                                   i - series, MPI_COMM_WORLD, info, &request));
+    }
+  }
+  PMPI_Info_free(&info);
+  ASSERT_OK(Partita_Matchall(2 * series, requests.data()));
+  const Stream stream;
+  cudaStream_t native = stream;
+  Partita_Queue queue = PARTITA_QUEUE_NULL;
+  ASSERT_OK(Partita_Queue_init(&queue, PARTITA_QUEUE_CUDA, &native));
+  for (int i = 0; i < series; ++i) {
+    ASSERT_OK(Partita_Enqueue_start(queue, &requests[static_cast<std::size_t>(i)]));
+    ASSERT_OK(Partita_Enqueue_wait(queue, &requests[static_cast<std::size_t>(i)]));
+  }
+  EXPECT_ERROR(Partita_Queue_wait(queue), MPI_ERR_OTHER, "Queue_wait", "a kernel waited longer", "tag 0");
+  EXPECT_OK(Partita_Queue_wait(queue));
+  EXPECT_OK(Partita_Queue_free(&queue));
+  for (Partita_Request& each : requests) EXPECT_OK(Partita_Request_free(&each));
   harness_barrier();
 }
 

@@ -11,6 +11,7 @@
 #include "bench/persistent_subject.hpp"
 #include "bench/run.hpp"
 #include "bench/subjects.hpp"
+#include "bench/two_sided.hpp"
 #include "support/job.hpp"
 
 namespace partita::bench {
@@ -84,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
     [] {
       std::vector<std::string> names;
       for (const Benchmark& benchmark : benchmarks()) {
-        const bool has_tests_of_its_own =
-            benchmark.name == "progress" || benchmark.name == "first-contact" || is_of_a_collective(benchmark);
+        const bool has_tests_of_its_own = benchmark.name == "progress" || benchmark.name == "first-contact" ||
+                                          benchmark.also_on_gpu || is_of_a_collective(benchmark);
         if (!benchmark.on_gpu && !has_tests_of_its_own) names.emplace_back(benchmark.name);
       }
       return testing::ValuesIn(names);
@@ -182,6 +183,130 @@ TEST(ProgressBenchmark, sees_a_process_with_a_thousand_idle_requests_sleep) {
       EXPECT_LE(row.statistics.median, 50'000) << "microseconds of processor time in a second";
     }
   }
+}
+
+TEST(TwoSided, compares_the_mpis_own_calls_with_the_standard_names_on_host_memory) {
+  for (const char* name : {"two-sided", "channel.fig11", "channel.fig13"}) {
+    test::step(name);
+    const Results results = measure(benchmark_named(name), few_samples(benchmark_named(name)));
+    ASSERT_EQ(results.rows.size(), 12U * 2) << name;
+    for (std::size_t i = 0; i < results.rows.size(); ++i) {
+      const Row& row = results.rows[i];
+      EXPECT_EQ(row.subject, (std::array{"mpi-host", "host"})[i % 2]);
+      EXPECT_EQ(row.reference, "mpi-host");
+      EXPECT_EQ(row.samples.size(), 4U);
+      if (test::rank() == 0) {
+        EXPECT_GT(row.statistics.min, 0) << row.subject;
+      }
+    }
+  }
+}
+
+TEST(TwoSided, the_parts_of_a_message_are_those_of_a_whole) {
+  test::step("two-sided --split");
+  const Benchmark& benchmark = benchmark_named("two-sided");
+  Options options = few_samples(benchmark);
+  options.split = true;
+  options.min_bytes = options.max_bytes;
+  const Results results = measure(benchmark, options);
+  ASSERT_EQ(results.rows.size(), 3U);
+  EXPECT_EQ(results.rows[0].subject, "c-api");
+  EXPECT_EQ(results.rows[1].subject, "c-api:mpi");
+  EXPECT_EQ(results.rows[2].subject, "c-api:own");
+  for (const Row& row : results.rows) EXPECT_EQ(row.reference, "c-api");
+  if (test::rank() == 0) {
+    EXPECT_DOUBLE_EQ(results.rows[0].metric, 100);
+  }
+}
+
+TEST(TwoSided, messages_between_nodes_need_two_nodes) {
+  for (const char* name : {"channel.fig12", "channel.fig14"}) {
+    test::step(name);
+    try {
+      measure(benchmark_named(name), few_samples(benchmark_named(name)));
+      FAIL() << name << " has measured between ranks of one node";
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("The ranks are of one node"), std::string::npos) << failure.what();
+    }
+  }
+}
+
+TEST(TwoSided, no_more_than_128_MiB_are_in_flight) {
+  Options options;
+  options.window = 64;
+  EXPECT_EQ(messages_in_flight({1, 1}, options), 64);
+  EXPECT_EQ(messages_in_flight({2 << 20, 1}, options), 64);
+  EXPECT_EQ(messages_in_flight({64 << 20, 1}, options), 2);
+  EXPECT_EQ(messages_in_flight({1 << 30, 1}, options), 1);
+}
+
+/// The calls of the MPI's, but a byte of what is received is wrong; in a window of the last message.
+namespace wrong_byte {
+
+constexpr int messages = 3;
+std::byte* received = nullptr;
+int waits = 0;
+
+int spoilt(int code) {
+  received[7] ^= std::byte{0x10};
+  return code;
+}
+int recv(void* buffer, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  received = static_cast<std::byte*>(buffer);
+  return spoilt(own_calls().recv(buffer, count, datatype, source, tag, comm, status));
+}
+int irecv(void* buffer, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request* request) {
+  received = static_cast<std::byte*>(buffer);
+  return own_calls().irecv(buffer, count, datatype, source, tag, comm, request);
+}
+int wait(MPI_Request* request, MPI_Status* status) {
+  const int code = own_calls().wait(request, status);
+  return received != nullptr && ++waits % messages == 0 ? spoilt(code) : code;
+}
+
+MessageCalls calls() {
+  MessageCalls calls = own_calls();
+  calls.recv = recv;
+  calls.irecv = irecv;
+  calls.wait = wait;
+  received = nullptr;
+  waits = 0;
+  return calls;
+}
+
+}  // namespace wrong_byte
+
+void expect_that_the_wrong_byte_is_noticed(std::string_view name, decltype(Benchmark::contenders) contenders) {
+  test::step(std::string(name) + " with a wrong byte");
+  Benchmark benchmark = benchmark_named(name);
+  benchmark.contenders = contenders;
+  Options options = few_samples(benchmark);
+  options.max_bytes = options.min_bytes;
+  options.window = wrong_byte::messages;
+  testing::internal::CaptureStderr();
+  try {
+    measure(benchmark, options);
+    ADD_FAILURE() << "the wrong byte was not noticed";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("corrupting delivered wrong data"), std::string::npos) << failure.what();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (test::rank() == 1) {
+    EXPECT_NE(said.find("wrong data: rank 1"), std::string::npos) << said;
+    EXPECT_NE(said.find("offset 7: expected"), std::string::npos) << said;
+  }
+}
+
+template <auto make>
+std::vector<Contender> corrupting(Job& job, const Subjects&, const Case& c) {
+  std::vector<Contender> contenders;
+  contenders.push_back({"corrupting", "corrupting", make(job, "corrupting", c, wrong_byte::calls())});
+  return contenders;
+}
+
+TEST(TwoSided, a_wrong_byte_ends_the_benchmark_on_both_ranks) {
+  expect_that_the_wrong_byte_is_noticed("two-sided", corrupting<make_round_trip>);
+  expect_that_the_wrong_byte_is_noticed("channel.fig13", corrupting<make_window>);
 }
 
 /// Sends as the persistent subject does, but the receiver changes one byte afterwards.

@@ -193,6 +193,37 @@ TYPED_TEST(Early, a_transport_partition_leaves_when_it_is_complete) {
   }
 }
 
+/// By default, too: eight of these make 4 KiB.
+TYPED_TEST(Early, small_partitions_share_what_arrives_while_the_others_are_held_back) {
+  constexpr int partitions = 16;
+  constexpr std::int64_t partition_bytes = 512;
+  if (rank() > 1) return;
+  Sending<TypeParam> send;
+  Receiving<TypeParam> recv;
+  if (rank() == 0) send.init(partitions, partition_bytes, 1, 7, MPI_COMM_WORLD);
+  if (rank() == 1) recv.init(partitions, partition_bytes, 0, 7);
+  for (std::uint64_t key = 1; key <= 3; ++key) {
+    if (rank() == 0) {
+      send.start();
+      RETURN_IF_FAILED();
+      for (int s = 0; s < partitions / 2; ++s) send.mark(s, key);
+      this->await_ack("the first 4 KiB");
+      for (int s = partitions / 2; s < partitions; ++s) send.mark(s, key);
+      send.wait();
+    } else {
+      recv.start();
+      RETURN_IF_FAILED();
+      for (int r = 0; r < partitions / 2; ++r) recv.await(r, key);
+      for (int r = partitions / 2; r < partitions; ++r) EXPECT_FALSE(recv.arrived(r)) << "partition " << r;
+      this->send_ack();
+      recv.wait_for(key);
+    }
+    RETURN_IF_FAILED();
+  }
+  if (rank() == 0) send.free();
+  if (rank() == 1) recv.free();
+}
+
 TYPED_TEST(Early, arrival_is_seen_by_parrived_alone_and_in_one_process_too) {
   Sending<TypeParam> send;
   Receiving<TypeParam> recv;

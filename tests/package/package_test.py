@@ -165,6 +165,20 @@ def test_the_installed_program_runs_over_the_links_that_are_installed_with_it(in
         installed.run(installed.prefix / "bin/partita", "info", PARTITA_LINK=link)
 
 
+def test_the_licence_of_fftw_is_installed_where_the_program_has_it(installed):
+    program = installed.prefix / "bin/partita"
+    if not program.exists():
+        pytest.skip("this build has no program")
+    notice = installed.prefix / "share/doc/partita/licenses/fftw/NOTICE.txt"
+    assert notice.exists() == (b"fftw_execute" in program.read_bytes())
+    assert not notice.exists() or "bin/partita" in notice.read_text().splitlines()[0]
+
+
+def test_no_library_has_fftw(installed):
+    for path in installed.libraries.glob("libpartita*.so"):
+        assert b"fftw" not in path.read_bytes(), path
+
+
 def test_the_installed_program_finds_its_report(installed):
     assert "--compare" in installed.run(installed.prefix / "bin/partita", "report", "--help")
 

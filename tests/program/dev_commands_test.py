@@ -1,5 +1,6 @@
 """What the commands of ./dev bring, build and start, without doing any of it; and what they say of wrong words."""
 
+import contextlib
 import json
 import os
 
@@ -57,6 +58,26 @@ def test_tools_come_only_to_those_who_use_them(dev, monkeypatch, name):
     assert {"cmake", "mpich", "pkg-config"} <= set(dev.brought)
     assert ("clang-format" in dev.brought) == (name == "format")
     assert ("pytest" in dev.brought) == ("libgtest-dev" in dev.brought) == (name == "test")
+
+
+def test_lint_says_which_sources_it_cannot_read(dev, monkeypatch, capsys):
+    monkeypatch.setattr(dev, "write_module_map", lambda path: None)
+    monkeypatch.setattr(dev, "with_modules", lambda command, folder: command)
+    monkeypatch.setattr(dev, "run_tidy", lambda arguments: None)
+    monkeypatch.setattr(dev, "lint_commands", lambda mpicc: {"src/a.cpp": {"file": "src/a.cpp", "command": "g++ -c src/a.cpp"}})
+    monkeypatch.setattr(dev, "tracked", lambda *patterns: ["src/a.cpp", "bench/gpu/b.cpp"])
+    dev.clang_tidy([])
+    assert "leaves out what nothing compiles without nvcc, 1 in all: bench/gpu/b.cpp" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing, told", [(["libfftw3-dev"], False), (["libfftw3-dev", "libfmt-dev"], True)])
+def test_who_is_not_root_can_do_without_what_can_be_missed(monkeypatch, missing, told):
+    dev = load_dev()
+    monkeypatch.setattr(dev.shutil, "which", lambda name: name)
+    monkeypatch.setattr(dev.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(dev, "is_installed", lambda name: name not in missing)
+    with pytest.raises(dev.Failure, match="libfmt-dev") if told else contextlib.nullcontext():
+        dev.install_system_packages([*dev.PACKAGES, *dev.PACKAGES_THAT_CAN_BE_MISSED])
 
 
 @pytest.mark.parametrize("nvcc, preset", [("/cuda/bin/nvcc", "release-cuda"), (None, "release")])

@@ -3,6 +3,8 @@
 A unit is a header and the source of the same name. It needs the units that either of the two includes, and those whose
 classes and enumerations they declare in advance: such a declaration is an arrow as good as an include. A friend must not
 lie in a higher layer, but makes no circle.
+
+The names of the links are listed once, in src/link/links.inc: what goes over all of them reads that.
 """
 import pathlib
 import posixpath
@@ -159,3 +161,39 @@ def test_faults_that_are_planted_are_found(files, faulty, tmp_path):
 
 def test_the_sources_have_no_fault(sources):
     assert faults_of(read(sources / "src")) == []
+
+
+# ---- The one list of the links ----------------------------------------------------------------------------------------
+
+
+LISTING = ("apps", "bench", "cmake", "program", "src", "tests")
+SCRIPT_COMMENT = re.compile(r"(?m)(^|\s)#[^\n]*")
+
+
+def link_names(sources):
+    return re.findall(r"^PARTITA_LINK\((\w+)\)$", (sources / "src/link/links.inc").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def lists_of_links(text, names):
+    """Those in it that name every link, or every one but that which is `auto` on a node."""
+    name = rf"[\"']?\b(?:auto|{'|'.join(names)})\b[\"']?"
+    return [found[0] for found in re.finditer(rf"{name}(?:[\s,]+{name})+", text) if set(names[1:]) <= set(re.findall(r"\w+", found[0]))]
+
+
+def test_a_list_of_all_links_is_found_however_it_is_written():
+    names = ["one", "two", "three"]
+    for listed in ('{"auto", "two", "three"}', "['three', 'two']", "LINKS one three two LABELS", '"auto,one,two,three"', '"one",\n    "two", "three"'):
+        assert lists_of_links(listed, names), listed
+    for chosen in ("LINKS auto three", '{"auto", "one", "two"}', '"two" or "three"', "${PARTITA_LINKS}", "twofold, three"):
+        assert not lists_of_links(chosen, names), chosen
+
+
+def test_no_list_of_all_links_is_written_by_hand(sources):
+    names, found = link_names(sources), []
+    assert len(names) > 2
+    for file in (file for folder in LISTING for file in sorted((sources / folder).rglob("*"))):
+        if file.suffix in (".cpp", ".hpp", ".cu", ".cuh", ".c", ".h", ".py", ".cmake") or file.name == "CMakeLists.txt":
+            text = file.read_text(encoding="utf-8")
+            text = SCRIPT_COMMENT.sub("", text) if file.suffix in (".py", ".cmake", ".txt") else COMMENT.sub("", text)
+            found += [f"{file.relative_to(sources)}: {listed}" for listed in lists_of_links(text, names)]
+    assert found == [], "src/link/links.inc lists them"

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shlex
 import stat
 import subprocess
@@ -16,12 +17,17 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import comparison  # noqa: E402
+import cpu  # noqa: E402
 import launch  # noqa: E402
+import links  # noqa: E402
+from partita_report.summary import meta_of  # noqa: E402
+
+DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 MPIRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "{version}"; exit 0; fi
 printf '%s\\n' "$*" >> {folder}/started
-while [ "$1" != {folder}/partita ]; do shift; done
+while [ "${{1#{folder}/partita}}" = "$1" ]; do shift; done
 exec "$@"
 """
 
@@ -29,6 +35,8 @@ exec "$@"
 PARTITA = """#!{python}
 import json, os, sys
 words = sys.argv[1:]
+if words == ["--version"]:
+    sys.exit(print("partita 0.1.0 (revision abc)"))
 if os.environ.get("FAIL_WITH") in words:
     sys.exit(1)
 if words[:2] == ["run", "jacobi2d"]:
@@ -36,7 +44,8 @@ if words[:2] == ["run", "jacobi2d"]:
     run = {{"time_s": cells / 1000, "halo_share": 0.5}}
     job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
     output = words[words.index("--output") + 1]
-    json.dump({{"app": "jacobi2d", "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}}, open(output + ".json", "w"))
+    seed = int(words[words.index("--order-seed") + 1])
+    json.dump({{"app": "jacobi2d", "order_seed": seed, "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}}, open(output + ".json", "w"))
     open(output + "-residual.csv", "w").write("mode,iteration,residual,time_s\\n")
     sys.exit(0)
 seed, file = words[words.index("--seed") + 1], words[words.index("--json") + 1]
@@ -109,6 +118,13 @@ def test_another_number_of_jobs_may_be_asked_for(measure):
 
 def test_the_samples_of_a_job_may_be_fewer(measure):
     assert all("-i 7 -x 2" in " ".join(words) for words in measure("--samples", "7").started)
+
+
+def test_the_links_are_auto_and_the_last_of_the_list_of_links(measure):
+    last = links.names()[-1]
+    only = [word for name in ("latency", "first-contact-auto", f"first-contact-{last}") for word in ("--only", name)]
+    measured = measure("--jobs", "1", tool=["measure.py", *only])
+    assert [words[words.index("--link") + 1] for words in measured.started] == [f"auto,{last}", "auto", last]
 
 
 def test_a_first_contact_has_one_sample(measure):
@@ -202,6 +218,54 @@ def test_no_launcher_is_refused_in_a_sentence(measure):
     assert "--mpirun is empty" in measured.ended.stderr
 
 
+def test_figures_of_programs_without_records_tell_where_they_come_from_too(measure, tmp_path):
+    program = tmp_path / "partita_plain_ping_pong"
+    program.write_text("#!/bin/sh\nfor size in 8 1024 8192 65536; do echo $size 1.5; done\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    measured = measure("--jobs", "2", "--bind", "none", tool=["measure.py", "--only", "thread-levels"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    meta = meta_of((measured.output / "thread-levels.csv").read_text())
+    assert re.fullmatch(DATE, meta["date"]) and meta["revision"] == "abc" and meta["kernel"] == os.uname().release
+    assert meta["command"] == "mpirun -n 2 partita_plain_ping_pong --thread-level LEVEL 8 1024 8192 65536" and meta["command"] in measured.page
+
+
+def test_the_cost_of_a_locked_instruction_is_a_figure_of_its_own_without_a_page(measure, tmp_path):
+    program = tmp_path / "partita_locked_cost"
+    program.write_text(f"#!{sys.executable}\nimport json, os\n"
+                       "print(json.dumps({'one locked instruction': 9.5, 'another': 19, 'cores': sum(2 ** core for core in os.sched_getaffinity(0))}))\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    measured = measure("--jobs", "2", tool=["measure.py", "--only", "locked-cost"])
+    assert measured.ended.returncode == 0 and not measured.page, measured.ended.stderr
+    rows = {row["subject"]: row for row in measured.rows("locked-cost")}
+    assert [(what, row["jobs"], float(row["median"]), row["ratio"]) for what, row in rows.items()][:2] == [
+        ("one locked instruction", "2", 9.5, ""), ("another", "2", 19, "0.5")]
+    meta = meta_of((measured.output / "locked-cost.csv").read_text())
+    assert (meta["unit"], meta["command"], meta["revision"]) == ("ns", "taskset -c CORE partita_locked_cost", "abc")
+    cores = [core for node in launch.cores_of_nodes() for core in node]
+    used = [cores[0], cores[1 % len(cores)]]  # each job one core of its own, where there are as many
+    assert sorted(float(rows["cores"][end]) for end in ("min", "max")) == sorted(2.0 ** core for core in used)
+    assert meta["binding"] == " | ".join(dict.fromkeys(f"core {core}" for core in used))
+    assert all(re.fullmatch(DATE, date) for date in meta["date"].split(" | "))
+    assert {key: meta[key] for key in ("cpu", "cores")} == {key: str(value) for key, value in cpu.machine().items()}
+    assert meta["cores"] == str(os.cpu_count()) and cpu.clocks(used).keys() <= meta.keys()
+
+
+def test_the_cost_of_a_locked_instruction_needs_a_way_to_pin_its_jobs(measure, tmp_path):
+    measured = measure(tool=["measure.py", "--only", "locked-cost"], PATH=str(tmp_path))
+    assert measured.ended.returncode == 1
+    assert "locked-cost pins its jobs by taskset, which is not on PATH" in measured.ended.stderr and "Traceback" not in measured.ended.stderr
+
+
+def test_what_a_machine_tells_of_its_cores_is_written_as_records_write_it(tmp_path, monkeypatch):
+    told = [f"processor\t: {core}\nmodel name\t: A CPU: of many cores\ncpu MHz\t\t: {mhz}\n" for core, mhz in ((0, 800), (1, 2100.5), (2, 3000))]
+    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "cpuinfo")
+    cpu.CPUINFO.write_text("\n".join(told))
+    assert cpu.machine()["cpu"] == "A CPU: of many cores"
+    assert {key: rate for key, rate in cpu.clocks([1, 2]).items() if key.endswith("mhz")} == {"cpu_least_mhz": 2100.5, "cpu_most_mhz": 3000}
+    cpu.CPUINFO.write_text("processor: 0\n")
+    assert cpu.machine()["cpu"] == "" and "cpu_least_mhz" not in cpu.clocks([0])
+
+
 def test_runs_on_gpus_have_jobs_and_pinned_ranks_too(measure):
     measured = measure("--jobs", "3", "--only", "fig2", "--nccl", "none", "--samples", "7", tool=["gpu_measure.py"])
     assert measured.ended.returncode == 0, measured.ended.stderr
@@ -214,6 +278,9 @@ def test_plates_of_several_sizes_are_one_figure(measure):
     measured = measure("--jobs", "2", "--only", "jacobi", "--quick", tool=["gpu_measure.py"])
     assert measured.ended.returncode == 0, measured.ended.stderr
     assert sorted(file.name for file in measured.output.glob("*.json")) == [f"jacobi-{cells}-{job}.json" for cells in (256, 64) for job in (1, 2)]
+    meta = meta_of((measured.output / "jacobi.csv").read_text())
+    assert all(re.fullmatch(DATE, date) for date in meta["date"].split(" | ")) and meta["seed"] == "1 | 2"
+    assert meta["command"].count("partita run jacobi2d --device gpu") == meta["command"].count("--order-seed SEED") == 2
     rows = [(row["size"], row["subject"], float(row["median"])) for row in measured.rows("jacobi")]
     assert rows == [(str(cells), mode, cells / 1000) for cells in (64, 256) for mode in ("traditional", "kernel")]
 

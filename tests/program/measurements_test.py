@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 sys.dont_write_bytecode = True
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / "bench"))
@@ -54,6 +56,11 @@ def test_a_figure_whose_unit_begins_the_next_line_is_found_too():
     assert [complaint.split(":", 1)[1] for complaint in found] == ['1: "1.2 us" is tied to no result file']
 
 
+def test_a_figure_behind_a_place_at_the_begin_of_its_line_is_found_too():
+    found = list(pages.untied(MEASURED / "page.md", "Here\n<!--= span([1]) -->1.00<!--/--> was, and 2.5 ms."))
+    assert [complaint.split(":", 1)[1] for complaint in found] == ['2: "2.5 ms" is tied to no result file']
+
+
 def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
     with open(pages.NOMINAL, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -61,9 +68,10 @@ def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
 
 
 def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
-    measure.write_ping_pongs(tmp_path / "preload.csv", "preload", {"plain": {8: [2.0] * 9}, "preloaded": {8: [1.0] * 9}})
+    origin = {"date": "2026-01-31T23:59:00Z", "command": "partita_plain_ping_pong 8"}
+    measure.write_ping_pongs(tmp_path / "preload.csv", "preload", {"plain": {8: [2.0] * 9}, "preloaded": {8: [1.0] * 9}}, origin)
     measure.write_table(tmp_path / "instructions.csv", ("link", "part", "function", "instructions"),
-                        [("auto", "own", "f(int, int)", 800.0), ("auto", "own", "g", 93.0), ("auto", "links", "h", 84.0)])
+                        [("auto", "own", "f(int, int)", 800.0), ("auto", "own", "g", 93.0), ("auto", "links", "h", 84.0)], origin)
     run = measure.Run("latency", ["latency", "-m", "8:8"])
     rows = [{"bytes": 8, "partitions": 8, "subject": subject, "reference": "persistent", "link": "", "median": median, "samples": [median]}
             for subject, median in (("persistent", 3.0), ("partita-c", 2.0))]
@@ -75,7 +83,9 @@ def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
     options.comparison = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=1)
     options.comparison.write_summaries([run])
     text = measure.page(options, [run], [], {"auto": {}}, {8: ()}, {})
-    for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |"):
+    for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |",
+                 "| `instructions` | | | 2026-01-31 | | revision, versions, clocks, binding |",
+                 "| `preload` | 9 | | 2026-01-31 | | revision, versions, clocks, binding |"):
         assert line in text, text
     assert not list(pages.differences(tmp_path / "README.md", text))
 
@@ -85,6 +95,26 @@ def test_the_repository_keeps_summaries_and_no_samples():
     assert not [file for file in kept if not file.endswith((".csv", ".md"))]
     for file in quoted.MEASUREMENTS.rglob("*.csv"):
         assert file.stat().st_size < 64 * 1024, f"{file} is no small summary"
+
+
+def test_every_folder_says_of_which_sources_and_versions_its_files_are():
+    for file in quoted.MEASUREMENTS.glob("*/README.md"):
+        assert "<!--= origins() -->" in file.read_text(encoding="utf-8"), file
+
+
+def test_what_a_file_does_not_tell_of_where_it_comes_from_is_named(tmp_path):
+    told = "".join(f"# {line}\n" for line in ("benchmark: b", "unit: us", "date: 2026-01-31T23:59:00Z | 2026-02-01T00:01:00Z", "revision: abc",
+                                              "command: partita bench b", "kernel: 6.1", "nccl: 2.28.9", "cpu_least_mhz: 2100.0",
+                                              "cpu_most_mhz: 3000.0", "binding: rank 0 on node 0, cores 0-3"))
+    (tmp_path / "told.csv").write_text(told + "subject,size,partitions,jobs,samples,median,low,high\na,8,1,4,8,1,1,1\nb,8,1,5,8,1,1,1\n")
+    (tmp_path / "in-part.csv").write_text("# revision: unknown\n# date: 2026-01-31T23:59:00Z\n# nccl: not told\n# nvshmem: 3.4.5\na,b\n")
+    (tmp_path / "some-jobs.csv").write_text("# revision: abc | unknown | def\na,b\n")
+    (tmp_path / "untold.csv").write_text("call,instructions\n")
+    lines = quoted.Quotes(tmp_path).origins().splitlines()
+    assert lines[2:] == ["| `in-part` | | | 2026-01-31 | NVSHMEM 3.4.5 | revision, command, versions, clocks, binding, NCCL |",
+                         "| `some-jobs` | | abc and def | | | date, revision, command, versions, clocks, binding |",
+                         "| `told` | 4 to 5 | abc | 2026-01-31 and 2026-02-01 | kernel 6.1, NCCL 2.28.9, cores at 2,100 to 3,000 MHz | |",
+                         "| `untold` | | | | | date, revision, command, versions, clocks, binding |"]
 
 
 def test_a_digit_that_was_changed_is_found_wherever_it_stands():
@@ -130,6 +160,29 @@ def test_expressions_that_give_nothing_are_refused_with_page_and_expression():
             assert "page.md" in str(failure) and expression in str(failure)
         else:
             raise AssertionError(expression)
+
+
+def test_the_range_over_jobs_is_that_of_single_jobs_within_which_ratios_are_taken(tmp_path):
+    def job(number, plain, other):
+        rows = [{"bytes": 8, "partitions": 1, "subject": subject, "reference": "plain", "samples": [value]} for subject, value in (("plain", plain), ("other", other))]
+        return Job(str(number), {"benchmark": "b", "unit": "us"}, [bench_row(row) for row in rows])
+    (tmp_path / "b.csv").write_text(to_csv(figure_of("b", [job(1, 8, 4), job(2, 3, 3), job(3, 6, 2)])))
+    quotes = quoted.Quotes(tmp_path)
+    assert quotes.ratios_of_jobs("b", "other") == [1, 3] and quotes.medians_of_jobs("b", "other") == [2, 4]
+    with pytest.raises(Failure, match="b has no ratio of plain to a yardstick"):
+        quotes.ratios_of_jobs("b", "plain")
+
+
+def test_a_ratio_to_another_row_goes_by_way_of_the_yardstick_that_both_have(tmp_path):
+    def job(number, **values):
+        rows = [{"bytes": 8, "partitions": 1, "subject": subject, "reference": "plain", "samples": [value]} for subject, value in values.items()]
+        return Job(str(number), {"benchmark": "b", "unit": "us"}, [bench_row(row) for row in rows])
+    (tmp_path / "b.csv").write_text(to_csv(figure_of("b", [job(1, plain=8, a=4, b=16), job(2, plain=3, a=3, b=12), job(3, plain=6, a=2, b=6)])))
+    quotes = quoted.Quotes(tmp_path)
+    assert quotes.ratios_to("b", "a", "b") == [4]
+    assert quotes.bounds_of_jobs("b", "a", "b") == [1, 12]  # a: 1 to 3 times as good as plain, b: 0.25 to 1
+    with pytest.raises(Failure, match="b has no ratios of a and plain to one yardstick"):
+        quotes.ratios_to("b", "a", "plain")
 
 
 def test_sizes_and_numbers_are_read_and_shown_as_told():
@@ -178,15 +231,62 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["life-best-regular"], best).values == [1.3] and goals.judge(known["life-best-ready"], best).said == "missed"
     calls = figure([(8, "launch", 2), (8, "start", 2.25), (8, "startall", 9)])
     assert goals.judge(known["enqueue-start"], calls).said == "reached" and goals.judge(known["enqueue-startall"], calls).values == [4]
+    assert goals.judge(known["prequest_create-allreduce"], figure([(8, "prequest_create", 20)])).said == "not measured"  # of a send
     calls = figure([(8, "prequest_create", 20), (8, "prequest_create allreduce", 40)])
     assert goals.judge(known["prequest_create"], calls).values == [20] and goals.judge(known["prequest_create-allreduce"], calls).values == [40]
     by_algorithm = figure([(1024, "graph-allreduce:packets", 3.4), (1024, "graph-allreduce:buffers", 9), (1024, "graph-bcast:packets", 3)])
     assert goals.judge(known["graph-allreduce-1K"], by_algorithm).values == [3.4]
+    marks = figure([(size, "partita-c", us) for size, us in ((1, 1.0), (2, 1.32), (3, 1.72))])
+    for point, partitions in zip(marks.points, (1, 64, 128)):
+        point.size, point.partitions = 1 << 16, partitions
+    assert [round(value, 6) for value in goals.judge(known["mark"], marks).values] == [6.25] and goals.judge(known["mark"], marks).said == "missed"
+    marks.points[2].transport_partitions = 16
+    assert goals.judge(known["mark"], marks).said == "not measured"  # other flags, too, and not only marks on top
+    marks.points[1].transport_partitions = 16
+    assert len(goals.judge(known["mark"], marks).values) == 1
+    del marks.points[1]
+    assert goals.judge(known["mark"], marks).said == "not measured"
+    untold = {"traditional": [{"time_s": 4}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
+    plates = figure_of("jacobi", [app_job("jacobi.json", {"app": "jacobi2d", "job": {"mpi": "Some MPI", "ranks": 2, "cells": [64, 64]}, "runs": untold})])
+    assert goals.judge(known["jacobi-kernel-halo"], plates).said == "not measured"  # nothing tells what the halo was
     plates = figure([(64, "kernel", 3), (64, "engine", 1), (64, "traditional", 2), (64, "sweeps-alone", 4)], "GFLOP/s")
     assert goals.judge(known["fig8-halo"], plates).values == [1.5] and goals.judge(known["fig8-sweep"], plates).said == "not measured"
     runs = {"traditional": [{"time_s": 4, "halo_share": 0.2}], "traditional-device": [{"time_s": 2}], "kernel": [{"time_s": 1}]}
     plates = figure_of("jacobi", [app_job("jacobi.json", {"app": "jacobi2d", "job": {"mpi": "Some MPI", "ranks": 2, "cells": [64, 64]}, "runs": runs})])
     assert goals.judge(known["jacobi-kernel-halo"], plates).values == [2]
+
+
+def test_a_page_tells_every_goal_of_the_figures_that_its_folder_has():
+    told = 0
+    for file in quoted.MEASUREMENTS.glob("*/README.md"):
+        quotes, text = quoted.Quotes(file.parent), file.read_text(encoding="utf-8")
+        judged = [goal for goal in goals.read_goals().values() if quotes.path(goal.figure).exists() and goals.is_about(goal, quotes.figure(goal.figure))]
+        assert not judged or "<!--= judgements(" in text, f"{file}: {', '.join(goal.name for goal in judged)}"
+        for goal in judged:
+            assert f"| `{goal.figure}` | {goal.what} |" in text, f"{file}: {goal.name}"
+        told += len(judged)
+    assert told > 100
+
+
+def test_a_table_of_goals_takes_figures_that_are_called_otherwise(tmp_path):
+    made = figure([(64, "queue-regular", 1), (64, "traditional", 2)])
+    (tmp_path / "life-4-ranks.csv").write_text(to_csv(made))
+    judgements = goals.functions(quoted.Quotes(tmp_path))["judgements"]
+    assert len(judgements().splitlines()) == 2
+    rows = judgements(life="life-4-ranks").splitlines()[2:]
+    assert "| `life-4-ranks` | Life, regular sends in queues over hosts' marks, every board | ≥ 1 × | 2.00 | reached |" in rows
+    assert "| `life-4-ranks` | Life, ready sends in queues over hosts' marks, every board | ≥ 1 × | | not measured |" in rows
+    assert len(rows) == sum(goal.figure == "life" for goal in goals.read_goals().values())
+    (tmp_path / "latency.csv").write_text(to_csv(figure([(8, "persistent", 1)])))
+    assert len(judgements().splitlines()) == 2  # the goals are those of another benchmark whose figure is called so
+
+
+def test_a_value_has_as_many_digits_as_its_verdict_takes_to_be_seen():
+    goal = goals.read_goals()["engine-smallest"]  # at least 1
+    shown = [goals.worst_shown(goals.Judged(goal, [value], 0, "")) for value in (0.9977, 0.99996, 1.0, 1.002, 0.98)]
+    assert shown == ["0.998", "0.99996", "1.00", "1.00", "0.98"]
+    most = goals.read_goals()["late-neighbours"]  # at most 1,000
+    assert [goals.worst_shown(goals.Judged(most, [value], 0, "")) for value in (1000.2, 999.8)] == ["1,000.200", "1,000"]
 
 
 def test_the_measuring_program_judges_a_folder(tmp_path):

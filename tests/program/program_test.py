@@ -2,7 +2,9 @@
 tells of GPU memory, which must be there."""
 
 import concurrent.futures
+import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -19,7 +21,7 @@ WRONG_COMMANDS = [[], ["frobnicate"], ["run"], ["run", "frobnicate"], ["info", "
                   ["run", "jacobi2d", "--multiplier", "2"], ["run", "life", "--mode", "nonblocking"],
                   ["run", "life", "--device", "gpu"], ["run", "bce", "--mode", "ring"],
                   ["run", "bce", "--mode", "resident"], ["run", "bce", "--nccl", "x"], ["run", "cg", "--mode", "graph"],
-                  ["run", "cg", "--sums", "engine"]]
+                  ["run", "cg", "--sums", "engine"], ["run", "fft", "--exchange", "ring"], ["run", "fft", "--cufft", "x"]]
 # The words before a command that lay a control group around it which gives all its processes the time of one core.
 ONE_CORE = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && "
             'echo 100000 100000 > /sys/fs/cgroup/cpu.max && exec "$@"', "one core"]
@@ -57,7 +59,7 @@ def test_host_help_lists_the_commands_once(shown_help):
 def test_host_help_of_run_lists_the_apps(run):
     apps = run("run", "--help")
     assert apps.returncode == 0, apps
-    for name in ("bce", "cg", "jacobi2d", "life"):
+    for name in ("bce", "cg", "fft", "jacobi2d", "life"):
         assert f"\n  {name} " in apps.stdout, apps
 
 
@@ -92,7 +94,7 @@ def after_wrong_commands(run):
 def test_host_a_wrong_command_says_what_is_wrong(after_wrong_commands, arguments):
     result = after_wrong_commands[tuple(arguments)]
     assert result.returncode == 2, result
-    assert any(name in result.stderr for name in ("partita", "bce", "cg", "jacobi2d", "life")), result
+    assert any(name in result.stderr for name in ("partita", "bce", "cg", "fft", "jacobi2d", "life")), result
     if arguments and arguments[-1] in ("frobnicate", "--frobnicate", "leftover"):
         assert result.stderr.count(arguments[-1]) == 1, "the wrong word is named, once"
 
@@ -155,6 +157,17 @@ def test_host_info_tells_of(info, words):
     assert words in info.stdout
 
 
+def test_host_info_tells_whether_fftw_is_in_the_program(given, info):
+    """Who passes the program on looks there: a build with PARTITA_FFTW=OFF has no trace of FFTW's calls."""
+    told = re.findall(r"^FFTW in this program: (.*)$", info.stdout, re.MULTILINE)
+    assert len(told) == 1, info.stdout
+    program = pathlib.Path(given["program"]).read_bytes()
+    if b"fftw_execute" in program:
+        assert re.fullmatch(r"\S*3\.\d+\S*; who passes the program on does so under the GPL", told[0])
+    else:
+        assert told[0].startswith("none") and b"libfftw3.so" not in program
+
+
 def test_host_info_counts_the_ranks(info, ranks):
     assert f"job: {ranks} rank" in info.stdout
 
@@ -185,6 +198,25 @@ def test_host_cores_are_those_of_the_quota_where_it_gives_fewer(run, tmp_path):
     solved = run("run", "jacobi2d", "--size", "16", "16", "--max-iterations", "10", "--threads", "2", "--output", tmp_path / "plate",
                  before=ONE_CORE)
     assert "share 1 core, so the times below mean nothing" in solved.stdout + solved.stderr, solved
+
+
+@pytest.mark.parametrize("words", [["jacobi2d", "--size", "24", "24", "--max-iterations", "2", "--threads", "1", "--no-picture"],
+                                   ["life", "--size", "24", "24", "--generations", "2", "--no-picture"],
+                                   ["cg", "--size", "12", "12", "--batch", "2", "--no-verify"],
+                                   ["bce", "--samples", "24", "--features", "24", "--steps", "2", "--threads", "1"]],
+                         ids=["jacobi2d", "life", "cg", "bce"])
+def test_host_an_app_runs_its_modes_in_an_order_drawn_for_each_round(run, words, tmp_path):
+    def rounds(seed):
+        ended = run("run", *words, "--repeat", "6", "--order-seed", str(seed), "--json", "--output", tmp_path / "made")
+        assert ended.returncode == 0, ended
+        assert json.loads((tmp_path / "made.json").read_text())["order_seed"] == seed
+        turns = re.findall(r"^  (\S+) +\d+ (?:iterations|generations|steps),", ended.stdout, re.MULTILINE)
+        modes = len(set(turns))
+        assert modes > 1 and len(turns) == 6 * modes, ended.stdout
+        return [tuple(turns[begin:begin + modes]) for begin in range(0, len(turns), modes)]
+    found = rounds(1)
+    assert all(sorted(each) == sorted(set(found[0])) for each in found) and len(set(found)) > 1, found
+    assert rounds(2) != found
 
 
 @pytest.mark.parametrize("before", [ONE_CORE, ["taskset", "-c", str(min(os.sched_getaffinity(0)))]], ids=["by_quota", "by_mask"])

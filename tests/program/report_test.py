@@ -140,6 +140,21 @@ def test_several_jobs_may_be_in_one_file_and_unknown_fields_do_no_harm(tmp_path)
     assert results.read_figures([tmp_path / "0.json"])[0].meta["revision"] == "a | b"
 
 
+def test_a_summary_says_where_its_jobs_come_from(tmp_path):
+    def job(number):
+        more = {"date": f"2026-01-0{number}T00:00:00Z", "command": f"mpirun -n 2 partita bench latency --seed {number} --json latency-{number}.json",
+                "versions": {"kernel": "6.1", "mpi": "Some MPI 1.0", "nccl": "2.28.9"}, "clocks": {"cpu_least_mhz": 2100.0},
+                "binding": [{"rank": 0, "node": 0, "cores": "0-3", "gpu": "0000:00:06.0"}, {"rank": 1, "node": 1, "cores": f"{number}"}]}
+        return write(tmp_path / f"{number}.json", record([row(8, "persistent", [1])], **more, options={"seed": number, "iterations": 3}))
+    assert report(job(1), job(2), "--csv", tmp_path / "out.csv")[0] == 0
+    meta = results.read_figures([tmp_path / "out.csv"])[0].meta
+    assert meta["date"] == "2026-01-01T00:00:00Z | 2026-01-02T00:00:00Z" and meta["command"] == "mpirun -n 2 partita bench latency --seed SEED"
+    assert (meta["revision"], meta["kernel"], meta["nccl"], meta["cpu_least_mhz"]) == ("abc", "6.1", "2.28.9", "2100.0")
+    assert meta["binding"] == ("rank 0 on node 0, cores 0-3, GPU 0000:00:06.0; rank 1 on node 1, cores 1 | "
+                               "rank 0 on node 0, cores 0-3, GPU 0000:00:06.0; rank 1 on node 1, cores 2")
+    assert (meta["seed"], meta["options"]) == ("1 | 2", '{"iterations":3}')
+
+
 def test_cases_are_told_apart_and_jobs_of_different_benchmarks_are_refused(tmp_path):
     files = [write(tmp_path / f"{name}.json", record([row(8, "persistent", [1])])) for name in ("sweep-two", "sweep-four")]
     figure = results.read_figures(files, as_cases=True)[0]
@@ -240,6 +255,8 @@ def test_options_that_do_not_belong_together_end_with_2(tmp_path):
                       (file, "-o", tmp_path, "--hardware", "fast"), (file, "-o", tmp_path, "--format", "gif")):
         code, said = report(*arguments)
         assert code == 2 and "error: " in said, (arguments, said)
+    code, said = report(file, "-o", tmp_path, "--ratio", "--hardware", "5:NVLink")
+    assert code == 2 and "--hardware is a line in the unit of the figure" in said
     assert report("--help")[0] == 0
 
 

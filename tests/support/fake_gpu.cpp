@@ -232,12 +232,24 @@ std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, 
   }
 }
 
+std::shared_ptr<std::byte> FakeGpu::find_mapping(int peer, const DeviceExport& pieces, int) {
+  const DevicePiece& piece = pieces.front();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, imported] : imported_) {
+    if (imported->peer == peer && imported->id == piece.buffer_id && imported->address == piece.address &&
+        imported->size_bytes == piece.size_bytes)
+      return {imported, imported->memory};
+  }
+  return nullptr;
+}
+
 std::byte* FakeGpu::device_pointer(int, std::byte* host) {
   return host;
 }
 
 std::unique_ptr<memory::Stream> FakeGpu::make_stream(int gpu) {
   check(gpu);
+  ++streams_made_;
   return make_fake_stream(gpu);
 }
 
@@ -250,6 +262,7 @@ std::unique_ptr<memory::Event> FakeGpu::make_event(int) {
 }
 
 void FakeGpu::copy(void* to, const void* from, std::size_t size_bytes) {
+  if (allocation_of(to) != nullptr || allocation_of(from) != nullptr) ++awaited_copies_;
   for (const void* end : {static_cast<const void*>(to), from}) {
     if (const Allocation* found = allocation_of(end)) check(found->gpu);
   }

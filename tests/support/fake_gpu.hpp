@@ -49,6 +49,8 @@ class FakeGpu final : public memory::DeviceMemory {
   bool holds(const void* from) const { return all_held_ || (from != nullptr && held_ == from); }
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
+  /// How many times somebody has copied from or to GPU memory and waited for that (copy).
+  std::uint64_t awaited_copies() const { return awaited_copies_; }
   /// How many of them were copies, and how many kernels were launched.
   std::uint64_t copies() const { return copies_; }
   std::uint64_t launches() const { return launches_; }
@@ -56,6 +58,11 @@ class FakeGpu final : public memory::DeviceMemory {
   /// Counts one copy of a stream.
   void count_copy(const void* to, const void* from);
   void count_launch() { ++launches_; }
+  /// How many of these have not ended, where none was captured.
+  std::uint64_t kernels_under_way() const { return launches_ - ended_launches_; }
+  void count_end_of_launch() { ++ended_launches_; }
+  /// How many streams of the library's own were made.
+  std::uint64_t streams_made() const { return streams_made_; }
   /// How many of the copies had an end in host memory so far.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
   /// The next block of the library's own that this thread allocates comes behind a call of `body`: what comes in the
@@ -112,6 +119,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu, memory::Closing closing) override;
+  std::shared_ptr<std::byte> find_mapping(int peer, const memory::DeviceExport& pieces, int gpu) override;
   void decline(int, const memory::DeviceExport&) override { ++declined_; }
   std::uint64_t memory_bytes(int) override { return memory_bytes_; }
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override;
@@ -194,6 +202,9 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<std::uint64_t> copies_left_{no_limit};
   std::atomic<std::uint64_t> copies_with_host_{0};
   std::atomic<std::uint64_t> launches_{0};
+  std::atomic<std::uint64_t> awaited_copies_{0};
+  std::atomic<std::uint64_t> ended_launches_{0};
+  std::atomic<std::uint64_t> streams_made_{0};
   std::atomic<std::uint64_t> held_in_the_way_{0};
 };
 

@@ -23,8 +23,8 @@ namespace partita::test {
 namespace {
 
 constexpr std::size_t word_bytes = sizeof(std::uint32_t);
-/// A request's words in GPU memory are fewer; the data of tests are more.
-constexpr std::size_t most_words_bytes = 128;
+/// A request's words in GPU memory are fewer, in packets, too; the data of most tests are more.
+constexpr std::size_t most_words_bytes = 640;
 
 bool are_words(const void* to, const void* from, std::size_t size_bytes) {
   const auto bits = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | size_bytes;
@@ -92,6 +92,12 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
       return with(memory::DoCollective{}, [&](const auto& arguments) {
         const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};
         CpuKernel kernel(shape, [&](unsigned) { memory::do_collective(arguments); }, grid.grids_at_once > 0);
+        kernel.end();
+      });
+    case memory::Kernel::reduce_pushed:
+      return with(memory::ReducePushed{}, [&](const auto& arguments) {
+        const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};
+        CpuKernel kernel(shape, [&](unsigned) { memory::reduce_pushed(arguments); });
         kernel.end();
       });
     case memory::Kernel::run_messages:
@@ -174,7 +180,10 @@ class FakeStream final : public memory::Stream {
   void launch(memory::Kernel kernel, memory::Grid grid, std::span<const std::byte> arguments) override {
     FakeGpu::instance().check(gpu_);
     FakeGpu::instance().count_launch();
-    worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] { run(kernel, grid, kept); });
+    worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] {
+      run(kernel, grid, kept);
+      FakeGpu::instance().count_end_of_launch();
+    });
   }
   void refuse_capture(const char* action) {
     if (capturing()) throw Error(ErrorClass::other, "a stream that is capturing is {}", action);

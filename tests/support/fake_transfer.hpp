@@ -105,6 +105,7 @@ class NoDeviceMemory : public memory::DeviceMemory {
                                                                        memory::Closing) override {
     none();
   }
+  std::shared_ptr<std::byte> find_mapping(int, const memory::DeviceExport&, int) override { none(); }
   void decline(int, const memory::DeviceExport&) override { none(); }
   std::uint64_t memory_bytes(int) override { return 0; }
   std::byte* allocate_block(int, std::size_t) override { none(); }
@@ -142,6 +143,7 @@ struct Script {
   bool put_throws = false;      ///< from now on
   std::atomic<int> senders{0};  ///< so many were made
   std::atomic<int> puts{0};     ///< runs of transport partitions
+  std::atomic<int> looks{0};    ///< whether a transport partition has arrived
   std::atomic<bool> sender_released{false};
   std::atomic<bool> receiver_released{false};
   std::atomic<bool> peer_released{false};  ///< by the sender, ...
@@ -230,6 +232,7 @@ class FakeReceiver final : public link::Receiver {
     wire_.credit.store(epoch, std::memory_order_release);
   }
   bool arrived(std::int32_t t, Epoch epoch) override {
+    ++script_.looks;
     return wire_.flags[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
   }
   const std::byte* landing(Epoch) const override { return wire_.target; }

@@ -56,14 +56,15 @@ TEST(BenchOptions, an_option_that_means_nothing_to_the_benchmark_is_refused_like
 
 TEST(BenchOptions, what_a_benchmark_lacks_is_an_option_that_exists) {
   for (const Benchmark& benchmark : benchmarks()) {
-    EXPECT_EQ(refusal({}, benchmark.lacks, benchmark.on_gpu), "") << benchmark.name;
+    EXPECT_EQ(refusal({}, benchmark.lacks, benchmark.on_gpu || benchmark.also_on_gpu), "") << benchmark.name;
   }
 }
 
 TEST(BenchOptions, every_benchmark_draws_its_orders_from_a_seed) {
   for (const Benchmark& benchmark : benchmarks()) {
     if (!benchmark.unavailable.empty()) continue;
-    EXPECT_EQ(refusal({"--seed", "5"}, benchmark.lacks, benchmark.on_gpu), "") << benchmark.name;
+    EXPECT_EQ(refusal({"--seed", "5"}, benchmark.lacks, benchmark.on_gpu || benchmark.also_on_gpu), "")
+        << benchmark.name;
   }
   EXPECT_EQ(parse({"--seed", "5"}).seed, 5U);
 }
@@ -86,6 +87,13 @@ TEST(BenchOptions, few_benchmarks_hand_gpu_memory_to_the_mpi) {
     const std::string refused = refusal({"--gpu-aware-mpi"}, benchmark.lacks, true);
     EXPECT_EQ(refused.empty(), do_so.contains(benchmark.name)) << benchmark.name;
   }
+}
+
+TEST(BenchOptions, a_time_is_split_by_benchmarks_that_know_its_parts) {
+  EXPECT_NE(refusal({"--split"}).find("--split"), std::string::npos);
+  for (const Benchmark& benchmark : benchmarks()) EXPECT_EQ(benchmark.can_split, benchmark.name == "two-sided");
+  const std::vector<std::string> arguments{"--split"};
+  EXPECT_TRUE(parse_options(arguments, {}, {.what = "Test", .can_split = true}).split);
 }
 
 TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory) {

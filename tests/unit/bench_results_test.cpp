@@ -7,8 +7,6 @@
 #include "apps/support/revision.hpp"
 #include "bench/failure.hpp"
 #include "bench/results.hpp"
-#include "bench/shown_command.hpp"
-#include "bench/versions.hpp"
 
 namespace partita::bench {
 namespace {
@@ -32,7 +30,7 @@ Results results() {
   results.metric_title = "x_persistent";
   results.options.benchmark = "latency";
   results.options.peers = {"native", "library:/some/place/peer.so"};
-  results.machine = {"A <CPU> & more", 16, 16, "Some MPI 1.0", "4.1", "multiple"};
+  results.origin.machine = {"A <CPU> & more", 16, 16, "Some MPI 1.0", "4.1", "multiple"};
   results.notes = {"something was left out"};
   results.rows = {row(8, 8, "persistent", {3, 1, 2}), row(8, 8, "partita-c", {1, 1, 1}),
                   row(16, 8, "persistent", {4, 4, 4}), row(16, 16, "persistent", {5, 5, 5})};
@@ -52,6 +50,15 @@ TEST(BenchResults, json_holds_raw_samples_in_order_and_the_link_that_was_used) {
   EXPECT_EQ(json.at("machine").at("thread_level"), "multiple");
 }
 
+TEST(BenchResults, json_tells_where_buffers_lay) {
+  Results placed = results();
+  EXPECT_EQ(to_json(placed).at("options").at("placement"), "H H");
+  placed.origin.on_gpu = true;
+  EXPECT_EQ(to_json(placed).at("options").at("placement"), "D D");
+  placed.mixes_memories = true;
+  EXPECT_EQ(to_json(placed).at("options").at("placement"), "mixed");
+}
+
 TEST(BenchResults, early_samples_are_told_where_the_benchmark_counts_them) {
   Results counted = results();
   for (Row& row : counted.rows) row.early = 2;
@@ -63,12 +70,12 @@ TEST(BenchResults, early_samples_are_told_where_the_benchmark_counts_them) {
 
 TEST(BenchResults, json_tells_where_the_ranks_ran_and_how_fast_their_processors) {
   Results placed = results();
-  placed.binding = {{0, 0, "0-3", "0000:17:00.0"}, {1, 1, "4", ""}};
-  placed.clock_rates.cpu_most_mhz = 3100;
-  placed.clock_rates.gpu_sm_mhz = 1980;
-  placed.versions = {{"kernel", "6.1.0"}, {"nccl", "2.22.3"}};
-  placed.date = "2026-01-31T23:59:00Z";
-  placed.options.command = "partita bench latency -m 8:8";
+  placed.origin.binding = {{0, 0, "0-3", "0000:17:00.0"}, {1, 1, "4", ""}};
+  placed.origin.clock_rates.cpu_most_mhz = 3100;
+  placed.origin.clock_rates.gpu_sm_mhz = 1980;
+  placed.origin.versions = {{"kernel", "6.1.0"}, {"nccl", "2.22.3"}};
+  placed.origin.date = "2026-01-31T23:59:00Z";
+  placed.origin.command = "partita bench latency -m 8:8";
   const auto json = to_json(placed);
   EXPECT_EQ(json.at("schema"), schema_version);
   EXPECT_EQ(
@@ -77,30 +84,10 @@ TEST(BenchResults, json_tells_where_the_ranks_ran_and_how_fast_their_processors)
           R"([{"rank": 0, "node": 0, "cores": "0-3", "gpu": "0000:17:00.0"}, {"rank": 1, "node": 1, "cores": "4"}])"));
   EXPECT_EQ(json.at("clocks"), nlohmann::json::parse(R"({"cpu_most_mhz": 3100.0, "gpu_sm_mhz": 1980})"));
   EXPECT_EQ(json.at("versions"), nlohmann::json::parse(R"({"kernel": "6.1.0", "nccl": "2.22.3"})"));
-  EXPECT_EQ(json.at("date"), placed.date);
-  EXPECT_EQ(json.at("command"), placed.options.command);
+  EXPECT_EQ(json.at("date"), placed.origin.date);
+  EXPECT_EQ(json.at("command"), placed.origin.command);
   EXPECT_NE(to_table(placed).find("# rank 0: node 0, cores 0-3, GPU 0000:17:00.0\n# rank 1: node 1, cores 4\n"),
             std::string::npos);
-}
-
-TEST(BenchResults, sets_of_cores_are_written_as_runs) {
-  EXPECT_EQ(core_list({}), "");
-  EXPECT_EQ(core_list({5}), "5");
-  EXPECT_EQ(core_list({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
-  EXPECT_FALSE(allowed_cores().empty());
-}
-
-TEST(BenchResults, a_command_is_shown_without_folders_and_quoted_for_a_shell) {
-  const std::vector<std::string> words{
-      "-m", "8:4K", "--peer", "library:/some/place/peer.so?WHERE=/a/b", "--json=/out/x.json", "out/y.json", "it's"};
-  EXPECT_EQ(shown_command(words), "-m 8:4K --peer 'library:peer.so?WHERE=b' --json=x.json y.json 'it'\\''s'");
-}
-
-TEST(BenchResults, versions_are_read_as_their_libraries_count_them) {
-  EXPECT_EQ(cuda_version(13000), "13.0");
-  EXPECT_EQ(cuda_version(12040), "12.4");
-  EXPECT_EQ(nccl_version(22203), "2.22.3");
-  EXPECT_EQ(find_versions().count("kernel"), 1U);
 }
 
 TEST(BenchResults, json_tells_of_which_sources_the_program_is) {

@@ -1,15 +1,13 @@
-// Computed delays, the order of turns and the contents of messages.
+// Computed delays and the contents of messages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "bench/clock.hpp"
 #include "bench/contents.hpp"
-#include "bench/order.hpp"
 #include "bench/work.hpp"
 
 namespace partita::bench {
@@ -73,26 +71,6 @@ TEST(Delays, the_same_epoch_gives_the_same_delays_and_another_one_does_not) {
   EXPECT_EQ(draw_delays(shape, 4, 7, 3), draw_delays(shape, 4, 7, 3));
   EXPECT_NE(draw_delays(shape, 4, 7, 3), draw_delays(shape, 4, 7, 4));
   EXPECT_NE(draw_delays(shape, 4, 7, 3), draw_delays(shape, 4, 8, 3));
-}
-
-TEST(Order, everyone_has_one_turn_in_a_round) {
-  std::vector<std::size_t> order = draw_order(7, 1, 3);
-  std::sort(order.begin(), order.end());
-  EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6}));
-}
-
-TEST(Order, the_same_seed_and_round_give_the_same_order) {
-  EXPECT_EQ(draw_order(12, 7, 3), draw_order(12, 7, 3));
-  EXPECT_NE(draw_order(12, 7, 3), draw_order(12, 7, 4));
-  EXPECT_NE(draw_order(12, 7, 3), draw_order(12, 8, 3));
-}
-
-/// Six orders of three: each comes about as often as another, so that nobody mostly follows the same one.
-TEST(Order, every_order_comes_about_as_often_as_another) {
-  std::map<std::vector<std::size_t>, int> seen;
-  for (std::uint64_t epoch = 0; epoch < 1200; ++epoch) ++seen[draw_order(3, 1, epoch)];
-  EXPECT_EQ(seen.size(), 6U);
-  for (const auto& [order, times] : seen) EXPECT_NEAR(times, 200, 70);
 }
 
 TEST(Work, computing_takes_about_the_time_asked_for_and_not_less) {

@@ -35,6 +35,10 @@ class CachingMemory final : public NoDeviceMemory {
     }
     return mapping.memory;
   }
+  std::shared_ptr<std::byte> find_mapping(int, const memory::DeviceExport& named, int) override {
+    const auto found = mapped_.find(named.front().buffer_id);
+    return found == mapped_.end() ? nullptr : found->second.memory;
+  }
   std::uint64_t trim(std::size_t allowed_bytes, memory::Closing closing) override {
     if (unused_bytes() <= allowed_bytes) return unused_bytes();
     closings.insert(closing);
@@ -46,6 +50,8 @@ class CachingMemory final : public NoDeviceMemory {
   void decline(int, const memory::DeviceExport&) override { ++declined; }
   /// What freeing a request does.
   void close_all() { trim(0, memory::Closing::all); }
+  /// The same, in another thread, up to where the driver closes what that holds.
+  std::shared_ptr<std::byte> begin_closing(std::uint64_t id) { return std::move(mapped_.extract(id).mapped().memory); }
   bool is_mapped(std::uint64_t id) const { return mapped_.contains(id); }
 
   std::uint64_t gpu_bytes = std::uint64_t{80} << 30;
@@ -164,6 +170,17 @@ TEST_F(PeerMappingsKept, what_the_driver_has_not_closed_counts) {
   EXPECT_FALSE(maps(2, part)) << "it is let go of and mapped";
   memory.close_all();
   EXPECT_TRUE(maps(2, part));
+}
+
+/// It is not taken up again: it would be closed in the middle of the call that uses it.
+TEST_F(PeerMappingsKept, what_another_thread_is_closing_counts_and_is_mapped_anew) {
+  maps(1, most - 4 * mebibyte);
+  make_other_calls();
+  std::shared_ptr<std::byte> closing = memory.begin_closing(1);
+  EXPECT_FALSE(maps(1, most - 4 * mebibyte)) << "there is no room for both";
+  closing.reset();
+  EXPECT_TRUE(maps(1, most - 4 * mebibyte));
+  EXPECT_EQ(memory.imported, 3) << "the small one of other calls, and twice this one";
 }
 
 TEST_F(PeerMappingsKept, what_is_unused_is_closed_where_the_program_frees_something) {

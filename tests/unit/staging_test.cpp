@@ -172,6 +172,36 @@ TEST_F(Staging, a_mark_returns_while_its_copy_is_held_and_arrival_waits_for_both
   EXPECT_FALSE(receiver.progress.wanted()) << "nothing is left to be copied";
 }
 
+/// Links may take their time for each look, and who asks for all partitions in turn pays for each.
+TEST_F(Staging, to_ask_for_a_partition_takes_one_look_at_the_link) {
+  make(64 * 1024, 64);
+  start(0, 12);
+  const int before = receiver.first.looks;
+  for (std::int64_t t = 0; t < 64; ++t) EXPECT_FALSE(in().arrived({t, t + 1}));
+  EXPECT_EQ(receiver.first.looks, before + 64);
+
+  out().submit({40, 41});
+  sender_gpu.let_all();
+  sender.progress.poll();
+  EXPECT_FALSE(in().arrived({40, 41})) << "its copy into the buffer has just begun";
+  receiver_gpu.let_all();
+  EXPECT_TRUE(in().arrived({40, 41}));
+}
+
+/// Kernels that wait have the host ask for each partition.
+TEST_F(Staging, what_has_come_together_is_copied_together_whoever_asks) {
+  make(64 * 1024, 64);
+  start(0, 13);
+  out().submit({0, 64});
+  sender_gpu.let_all();
+  sender.progress.poll();
+  for (std::int64_t t = 0; t < 64; ++t) EXPECT_FALSE(in().arrived({t, t + 1}));
+  EXPECT_EQ(receiver_gpu.waiting(), 1);
+  receiver_gpu.let_all();
+  EXPECT_TRUE(in().all_arrived());
+  EXPECT_EQ(receives[0]->buffer, sends[0]->buffer);
+}
+
 TEST_F(Staging, a_large_partition_is_put_and_taken_while_the_rest_of_it_is_copied) {
   make(4 * mebi, 1);
   start(0, 2);
@@ -226,6 +256,8 @@ TEST_F(Staging, one_side_may_be_host_memory) {
   EXPECT_EQ(out(0).put_count(), 2) << "nothing is to be copied first";
   EXPECT_FALSE(in(0).all_arrived());
   EXPECT_EQ(out(1).put_count(), 0);
+  poll();
+  EXPECT_EQ(receiver_gpu.waiting(), 4) << "a step takes what has come, in pieces of a mebibyte";
   sender_gpu.let_all();
   receiver_gpu.let_all();
   poll();

@@ -110,8 +110,15 @@ __device__ bool is_judge() {
   return blockIdx.x == gridDim.x - 1 - sides % gridDim.x;
 }
 
+/// All threads of the block, which have read `judge_code`, in shared memory. It is read again behind a barrier of the
+/// grid.
+__device__ void keep(int code, int& judge_code) {
+  __syncthreads();
+  if (threadIdx.x == 0) judge_code = code;
+}
+
 /// Ahead of time, so that the others find this rank ready. All threads of the block.
-__device__ int open_residuals(const Residents& residents) {
+__device__ void open_residuals(const Residents& residents, int& judge_code) {
   int code = PARTITA_DEVICE_SUCCESS;
 #pragma unroll 1
   for (int other = 0; other < residents.other_ranks && code == PARTITA_DEVICE_SUCCESS; ++other) {
@@ -119,7 +126,7 @@ __device__ int open_residuals(const Residents& residents) {
     if (code == PARTITA_DEVICE_SUCCESS) code = MPIX_Pstart(residents.residual_send[other]);
   }
   note(residents, code);
-  return code;
+  keep(code, judge_code);
 }
 
 /// All threads of the block; a barrier.
@@ -142,12 +149,12 @@ __device__ int exchange_residuals(const Residents& residents, double own) {
 }
 
 /// After a barrier of the grid behind the last cell of `iteration`. Another barrier must follow. All threads of the
-/// block. `code`: the first that went wrong before; gives the same with what it found.
-__device__ int decide(const Residents& residents, int iteration, const Watch& watch, int code) {
+/// block. `judge_code`: the first that went wrong before, or here.
+__device__ void decide(const Residents& residents, int iteration, const Watch& watch, int& judge_code) {
   unsigned long long* const change = residents.sweeps[0].change;
   double largest = __longlong_as_double(static_cast<long long>(*const_cast<volatile unsigned long long*>(change)));
-  if (code == PARTITA_DEVICE_SUCCESS) code = exchange_residuals(residents, largest);
-  if (threadIdx.x != 0) return code;
+  if (judge_code == PARTITA_DEVICE_SUCCESS) keep(exchange_residuals(residents, largest), judge_code);
+  if (threadIdx.x != 0) return;
 
   for (int other = 0; other < residents.other_ranks; ++other) {
     largest = fmax(largest, *static_cast<const volatile double*>(&residents.residuals[other]));
@@ -159,7 +166,6 @@ __device__ int decide(const Residents& residents, int iteration, const Watch& wa
   result.converged = !failed && largest <= residents.tolerance ? 1 : 0;
   result.stop = failed || result.converged != 0 || iteration == residents.max_iterations ? 1 : 0;
   *change = 0;
-  return code;
 }
 
 /// This block's share of one iteration: its pieces of the edge, which leave at once, and its tiles.
@@ -200,14 +206,18 @@ __global__ void __launch_bounds__(block_threads, blocks_each)
     residents_kernel(const __grid_constant__ Residents residents) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
   __shared__ Watch watch;
-  if (threadIdx.x == 0) watch = {now_ns(), 0};
+  __shared__ int judge_code;  // in shared memory, since registers are scarce
+  if (threadIdx.x == 0) {
+    watch = {now_ns(), 0};
+    judge_code = PARTITA_DEVICE_SUCCESS;
+  }
+  __syncthreads();
   Keeper keeper(residents, watch);
-  int judge_code = PARTITA_DEVICE_SUCCESS;
   bool computes = false;
   for (int iteration = 0;;) {
     const bool look = computes && (iteration % residents.check_every == 0 || iteration == residents.max_iterations);
     if (!look) keeper.start_receives(iteration + 1);
-    if (look && is_judge() && judge_code == PARTITA_DEVICE_SUCCESS) judge_code = open_residuals(residents);
+    if (look && is_judge() && judge_code == PARTITA_DEVICE_SUCCESS) open_residuals(residents, judge_code);
     if (computes) compute(residents, iteration, look);
     if (!computes) {
       keeper.open_sends(iteration + 1);
@@ -223,7 +233,7 @@ __global__ void __launch_bounds__(block_threads, blocks_each)
       continue;
     }
 
-    if (is_judge()) judge_code = decide(residents, iteration, watch, judge_code);
+    if (is_judge()) decide(residents, iteration, watch, judge_code);
     grid.sync();
     if (*static_cast<volatile int*>(&residents.result->stop) != 0) break;
     computes = false;

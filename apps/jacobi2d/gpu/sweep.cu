@@ -66,8 +66,12 @@ __global__ void __launch_bounds__(block_threads, blocks_each)
     const bool sent = shape.neighbour[piece.side];
     if (sent && requests.await) await_halo(shape, requests, piece);
     change = relax_piece<measure>(shape, sweep, piece);
-    // What it may have found wrong comes out of the host's next wait on the request.
-    if (sent) MPIX_Pready_block(piece.partition, requests.send[piece.side]);
+    // What it may have found wrong comes out of the host's next wait on the request. Each side's request by its own
+    // name: to pick one by number takes more registers than five blocks leave.
+#pragma unroll
+    for (int side = 0; side < sides; ++side) {
+      if (sent && side == piece.side) MPIX_Pready_block(piece.partition, requests.send[side]);
+    }
   } else {
     change = relax_tile<measure>(shape, tiling, sweep, block - tiling.pieces);
   }

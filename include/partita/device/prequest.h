@@ -40,6 +40,11 @@ extern "C" {
  *   decided           counts blocks in barriers of the grid, whose highest bit changes with each, and those that have
  *                     ended of a launch
  *   completed         the newest epoch that is complete
+ * And so does one whose marks push (PARTITA_PREQUEST_PUSHED), behind whose state further words lie (impl/pushes.hpp):
+ *   head (low half)   the epoch that was opened last, as far as kernels have seen; both halves
+ *   decided           partitions that are reduced in this epoch, and 1 once the host was told of the one before
+ *   completed         the newest epoch in which all are
+ *   started           the newest epoch of whose end the host was told
  * impl/words.hpp has the sizes and how the words of a new request start. */
 typedef struct Partita_Prequest_state {
   partita_u64 head;      /* low half: the epoch that marks belong to, or, of a device-driven receive, the one that was
@@ -66,12 +71,15 @@ typedef struct Partita_Prequest_state {
  *   partita_u32 handed_over[transport_partitions]   newest epoch in which the kernel gave it to the progress engine */
 typedef struct Partita_Prequest_host {
   partita_u32 abort;     /* host: not 0 releases kernels that wait, should `live` come late */
-  partita_u32 completed; /* kernel: newest epoch in which every transport partition of a host-driven send was decided */
+  partita_u32 completed; /* kernel: newest epoch in which every transport partition of a host-driven send was decided,
+                            or all partitions of a collective whose marks push were reduced */
   partita_u32 failure;   /* kernel: what went wrong (PARTITA_DEVICE_*), written after the next two */
   partita_i32 failure_partition; /* -1: of no partition */
   partita_u32 failure_epoch;
   partita_u32 newest_hand_over; /* kernel: of a send whose kernels copy, the newest epoch in which one handed over */
-  partita_u32 reserved[2];
+  /* kernel: of a collective whose marks push, */
+  partita_u32 awaited;       /* the newest epoch whose end a kernel waits for */
+  partita_u32 newest_marked; /* the newest epoch in which one has marked a partition */
 } Partita_Prequest_host;
 
 /* What can go wrong in a kernel; what the device calls return. The host's next Wait, Test, Start or free of the request
@@ -105,8 +113,10 @@ enum {
   PARTITA_PREQUEST_IN_PLACE = 8,        /* the kernel stores through MPIX_Pbuffer itself; Pready only raises flags */
   PARTITA_PREQUEST_SEND = 16,           /* kernels may mark: of a send, or a collective, which can be both */
   PARTITA_PREQUEST_TOGETHER = 32,       /* marks of neighbours that come together are announced together, by the last */
-  PARTITA_PREQUEST_COLLECTIVE = 64,  /* a collective whose epochs kernels open and move: nothing else may be called */
-  PARTITA_PREQUEST_COMMON_FLAG = 128 /* of a receive: all may arrive by one flag more, behind those of arrival_device */
+  PARTITA_PREQUEST_COLLECTIVE = 64, /* a collective whose epochs kernels open and move: nothing else may be called */
+  PARTITA_PREQUEST_COMMON_FLAG =
+      128,                      /* of a receive: all may arrive by one flag more, behind those of arrival_device */
+  PARTITA_PREQUEST_PUSHED = 256 /* a collective whose marks push its partitions to all ranks, which reduce them */
 };
 
 /* Partita_Prequest.collective, of one that kernels do. */
@@ -120,9 +130,10 @@ enum {
 
 /* Partita_Prequest.algorithm: how a collective that kernels do moves its data. */
 enum {
-  PARTITA_ALGORITHM_PACKETS = 0, /* through slots of its own */
-  PARTITA_ALGORITHM_BUFFERS = 1, /* by loads and stores in the peers' buffers */
-  PARTITA_ALGORITHM_TWO_SHOT = 2 /* an allreduce: through slots, each rank reduces a part and sends the result */
+  PARTITA_ALGORITHM_PACKETS = 0,  /* through slots of its own */
+  PARTITA_ALGORITHM_BUFFERS = 1,  /* by loads and stores in the peers' buffers */
+  PARTITA_ALGORITHM_TWO_SHOT = 2, /* an allreduce: through slots, each rank reduces a part and sends the result */
+  PARTITA_ALGORITHM_PUSH = 3      /* an allreduce: each mark through inboxes (PARTITA_PREQUEST_PUSHED) */
 };
 
 struct Partita_Peer;
@@ -169,6 +180,8 @@ typedef struct Partita_Prequest {
   partita_u32 rounds;        /* ... each of which moves in so many rounds; 0: there are no bytes */
   partita_u32 longer_shares; /* of the shares, one a strip and round, so many have a unit more ... */
   partita_u64 share_units;   /* ... than this */
+  /* With PARTITA_PREQUEST_PUSHED areas are inboxes (impl/pushes.hpp), `rounds` are the pieces of a partition, and
+   * `share_units` the units of a piece. */
 } Partita_Prequest;
 
 typedef Partita_Prequest MPIX_Prequest;

@@ -36,6 +36,9 @@ class CudaMemory final : public DeviceMemory {
                                                                Closing closing) override {
     return imports_.import(peer, memory, device, closing);
   }
+  std::shared_ptr<std::byte> find_mapping(int peer, const DeviceExport& memory, int device) override {
+    return imports_.find_mapping(peer, memory, device);
+  }
   void decline(int peer, const DeviceExport& memory) override { imports_.decline(peer, memory); }
   std::uint64_t memory_bytes(int device) override;
   void check(int device) override;

@@ -13,6 +13,11 @@ using Way = DevicePiece::Way;
 /// What the driver maps at least, however small the allocation.
 constexpr std::uint64_t least_kept_bytes = std::uint64_t{2} << 20;
 
+/// Keeps the whole mapping.
+std::shared_ptr<std::byte> piece_of(const std::shared_ptr<Mapping>& mapping, const DeviceExport& pieces) {
+  return {mapping, mapping->base() + pieces.front().offset_bytes};
+}
+
 /// What came in a message: several pieces are all descriptors, and each lies in its allocation.
 bool sound(const DeviceExport& pieces) {
   if (pieces.empty()) return false;
@@ -97,7 +102,14 @@ Imported Imports::import_now(int peer, const DeviceExport& pieces, int device) {
     }
     found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
   }
-  return std::shared_ptr<std::byte>(found->second, found->second->base() + pieces.front().offset_bytes);
+  return piece_of(found->second, pieces);
+}
+
+/// Under mutex_, as close_unused() counts who holds a mapping.
+std::shared_ptr<std::byte> Imports::find_mapping(int peer, const DeviceExport& pieces, int device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = mappings_.find(key_of(peer, pieces, device));
+  return found == mappings_.end() ? nullptr : piece_of(found->second, pieces);
 }
 
 void Imports::decline(int peer, const DeviceExport& pieces) {

@@ -26,6 +26,8 @@ class Imports {
 
   /// See DeviceMemory::import.
   Imported import(int peer, const DeviceExport& pieces, int device, Closing closing);
+  /// See DeviceMemory::find_mapping.
+  std::shared_ptr<std::byte> find_mapping(int peer, const DeviceExport& pieces, int device);
   /// See DeviceMemory::decline.
   void decline(int peer, const DeviceExport& pieces);
   /// See DeviceMemory::trim.

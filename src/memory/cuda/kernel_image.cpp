@@ -25,7 +25,7 @@ namespace partita::memory::cuda {
 namespace {
 
 constexpr bool is_in_collective_image(Kernel kernel) {
-  return kernel == Kernel::do_collective;
+  return kernel == Kernel::do_collective || kernel == Kernel::reduce_pushed;
 }
 
 CUresult load(LoadedKernels& kernels) {

@@ -1,22 +1,33 @@
 #include "partitioned/gpu/device_request.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "core/current_error.hpp"
 #include "partita/device/impl/words.hpp"
 
 namespace partita {
+namespace {
+
+constexpr auto time_for_an_answer = std::chrono::milliseconds(100);
+
+}  // namespace
 
 bool DeviceRequest::can_make_device_request() {
   return owner_.is_to_nobody() || owner_.knows_prequest_terms();
 }
 
 const Partita_Prequest& DeviceRequest::make_device_request() {
-  if (std::exchange(is_own_, false)) return side_->view();
-  return make();
+  const std::lock_guard lock(made_mutex_);
+  if (!is_own_) return make();
+  owner_.throw_if_over();
+  is_own_ = false;
+  return side_->view();
 }
 
 const Partita_Prequest& DeviceRequest::for_own_kernels() {
+  const std::lock_guard lock(made_mutex_);
   if (exists()) return side_->view();
   const Partita_Prequest& made = make();
   is_own_ = true;
@@ -30,7 +41,7 @@ const Partita_Prequest& DeviceRequest::make() {
   const bool joins = owner_.active() && !device_driven();  // an epoch that the host has opened
   const Epoch before = joins ? owner_.epoch() - 1 : owner_.epoch();
   change_side(std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before));
-  life_.store(side_->view().life, std::memory_order_relaxed);
+  life_.store(side_->view().life, std::memory_order_release);
   if (joins) {
     side_->start(owner_.epoch());
     enter_epoch();
@@ -38,7 +49,10 @@ const Partita_Prequest& DeviceRequest::make() {
   try {
     const bool is_told = (owner_.sides() & PARTITA_PREQUEST_SEND) != 0 && !device_driven();
     if (is_told) services_.ready_notes.set_up(terms.place.device);
+    if (device_driven()) owner_.make_own_kernels_ready();
     services_.device_watch.add(*this);
+    if (device_driven() && owner_.active()) owner_.join_epoch();
+    if (owner_.serves_epochs_of_kernels()) services_.progress.activate(*this);
   } catch (...) {
     drop();
     throw;
@@ -79,6 +93,7 @@ std::optional<Error> DeviceRequest::free_device_request() {
     return {};
   }
   services_.device_watch.remove(*this);  // it names epochs
+  end_steps();
   const std::optional<Error> untold = untold_mistake();
   try {
     take_over_epochs();
@@ -93,6 +108,7 @@ void DeviceRequest::drop() {
   if (!exists()) return release();
   services_.device_watch.remove(*this);
   try {
+    end_steps();
     take_over_epochs();  // for the last word
   } catch (const std::exception&) {
     // The GPU works no longer: an older epoch does as well.
@@ -107,6 +123,10 @@ void DeviceRequest::take_over_epochs() {
 
 void DeviceRequest::release() {
   leave_epoch();
+  if (exists() && device_driven()) {
+    services_.progress.dismiss(*this);
+    owner_.end_own_kernels();
+  }
   life_.store(0, std::memory_order_relaxed);
   if (told_ready_ != no_epoch) services_.ready_notes.drain(owner_.place().device);
   told_ready_ = no_epoch;
@@ -121,16 +141,19 @@ void DeviceRequest::change_side(std::unique_ptr<DeviceSide> side) {
 }
 
 /// In the epoch that was opened last they do until they have marked all of it. A mark behind that stores nothing: it
-/// belongs to the next epoch, which the peer has not opened.
+/// belongs to the next epoch, which the peer has not opened. The GPU answers the next call of this.
 bool DeviceRequest::kernels_may_use_peer() const {
   const std::lock_guard lock(side_mutex_);
   if (!exists()) return false;
   if (!device_driven()) return owner_.active() && !side_->completed(owner_.epoch());
   try {
-    return !side_->last_epoch().is_over;
+    const std::optional<DeviceSide::LastEpoch> last = side_->take_last_epoch();
+    if (last) return !last->is_over;
+    if (!side_->owes_last_epoch()) side_->ask_last_epoch();
   } catch (const std::exception&) {
-    return true;  // the GPU works no longer
+    // The GPU works no longer.
   }
+  return true;
 }
 
 /// Those of a send have nothing to wait for once they have marked all.
@@ -152,12 +175,78 @@ void DeviceRequest::tell_ready() {
 
 void DeviceRequest::end_service() {
   is_served_ = false;
-  services_.progress.dismiss(*this);
+  if (!owner_.serves_epochs_of_kernels()) services_.progress.dismiss(*this);
   services_.device_watch.leave_epoch(*this);
+}
+
+/// Asks first: once they are released, what a collective's kernels were in passes for torn.
+void DeviceRequest::end_kernels() {
+  if (std::exchange(are_ended_, true)) return;  // an answer that is to come counts, as one that has come
+  awaits_answer_ = true;
+  try {
+    side_->ask_last_epoch();
+  } catch (const Error&) {
+    // The GPU works no longer, as whoever takes the answer finds.
+  }
+  side_->abort();
+  services_.progress.activate(*this);
+}
+
+/// The peer may wait for what it hears, and the program's next call of Partita may be far.
+void DeviceRequest::answer_without_thread() {
+  if (services_.progress.has_thread()) return;
+  const auto exclusive = services_.progress.exclusive();
+  const auto give_up = std::chrono::steady_clock::now() + time_for_an_answer;
+  while (awaits_answer_ && take_answer() == Outcome::waiting) {
+    if (std::chrono::steady_clock::now() > give_up) {
+      hear({});
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  services_.progress.dismiss(*this);
+}
+
+ActiveStep::Outcome DeviceRequest::take_answer() {
+  std::optional<DeviceSide::LastEpoch> last;
+  try {
+    last = side_->take_last_epoch();
+    if (!last) {
+      if (!side_->owes_last_epoch()) side_->ask_last_epoch();  // another thread has taken it
+      return Outcome::waiting;
+    }
+  } catch (const Error&) {
+    // As above.
+  }
+  hear(last);
+  return Outcome::idle;
+}
+
+void DeviceRequest::hear(const std::optional<DeviceSide::LastEpoch>& last) {
+  awaits_answer_ = false;
+  owner_.hear_last_epoch(last);
+}
+
+/// Where kernels open the epochs: no step is taken any more, and what the last ones have asked the GPU for is over. By
+/// the program's thread, which may wait for the GPU, as freeing does.
+void DeviceRequest::end_steps() {
+  if (!device_driven()) return;
+  services_.progress.dismiss(*this);
+  owner_.end_own_kernels();  // they may be about to tell of the end of an epoch
+  if (!awaits_answer_) return;
+  std::optional<DeviceSide::LastEpoch> last;
+  try {
+    last = side_->await_last_epoch();
+  } catch (const Error&) {
+    // As above.
+  }
+  hear(last);
 }
 
 ActiveStep::Outcome DeviceRequest::step() noexcept {
   try {
+    if (awaits_answer_) return take_answer();
+    if (owner_.serves_epochs_of_kernels() && owner_.given_up()) return Outcome::idle;
     if (!owner_.failed()) return owner_.device_step() ? Outcome::moved : Outcome::waiting;
     side_->abort();  // another step has failed the owner, or a call of the program
     return Outcome::idle;

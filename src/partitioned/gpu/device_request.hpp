@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/epoch.hpp"
@@ -37,8 +38,10 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
     virtual bool knows_prequest_terms() const = 0;
     /// Throws Error where kernels cannot use it.
     virtual PrequestTerms prequest_terms() = 0;
-    /// A step of the progress engine while an epoch is open: what kernels have left to the host, and what it tells
-    /// them. Returns whether something moved.
+    /// Why kernels cannot use a receive that is matched: one clause without a full stop, empty where they can.
+    virtual std::string why_no_kernels() const { return {}; }
+    /// A step of the progress engine while an epoch is open, of the host's, or of kernels' where these are served: what
+    /// kernels have left to the host, and what it tells them. Returns whether something moved.
     virtual bool device_step() = 0;
     /// Whether a kernel that waits now would wait for something of a peer's that has not come. Any thread.
     virtual bool kernels_can_wait() const = 0;
@@ -63,9 +66,21 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
     /// It fails, and its peers hear of it. Any thread.
     virtual void fail_for_kernels(const Error& error, Mail::Caller caller) = 0;
 
-    /// These are asked of a device-driven one only. Its device request is about to go: what follows goes on behind the
-    /// epochs that kernels have opened. Throws Error where the GPU works no longer.
+    /// These are asked of a device-driven one only. Its device request was made while the host has an epoch open.
+    virtual void join_epoch() {}
+    /// Whether steps are taken as long as its device request exists: kernels open epochs that need them.
+    virtual bool serves_epochs_of_kernels() const { return false; }
+    /// Its device request is about to go: what follows goes on behind the epochs that kernels have opened. Throws Error
+    /// where the GPU works no longer.
     virtual void take_over_epochs() {}
+    /// How far its kernels had come when end_kernels() released them; none where the GPU works no longer, or says
+    /// nothing in time. In a step of the progress engine, or with none running.
+    virtual void hear_last_epoch(const std::optional<DeviceSide::LastEpoch>&) {}
+    /// It was made: what the library's own kernels need is made, too, as no step makes anything on the GPU while
+    /// kernels of the program's may wait there. Throws Error.
+    virtual void make_own_kernels_ready() {}
+    /// Its words go: the library's own kernels have done with them when this returns.
+    virtual void end_own_kernels() noexcept {}
     /// It fails, and nobody else hears of it.
     virtual void fail_alone(const Error&) {}
     /// Whether a caller has heard of its failure.
@@ -89,19 +104,36 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   }
   std::optional<Error> untold_mistake() const override;
   /// The device request that there is, or, where the program has made none, a new one of the library's own: the next
-  /// make_device_request() gives the program that.
+  /// make_device_request() gives the program that. Any thread, as make_device_request().
   const Partita_Prequest& for_own_kernels();
   /// As free_device_request() where the request goes, whose kernels lose what they had of it.
   void drop();
 
   /// Whether kernels use the request; to MPI_PROC_NULL they never do.
   bool exists() const { return side_ != nullptr; }
+  /// Whether it was made, for nobody as well. Any thread.
+  bool was_made() const { return life_.load(std::memory_order_acquire) != 0; }
   /// What its kernels read and write; it exists.
   DeviceSide& side() const { return *side_; }
+  /// As StreamRunnable::words_on_gpu().
+  std::span<const std::byte> words_on_gpu() const {
+    if (!exists()) return {};
+    static_assert(sizeof(Partita_Prequest_state) <= StreamRunnable::most_words_bytes);
+    return std::as_bytes(std::span(side_->view().state, 1));
+  }
   /// Throws Error if a kernel found something wrong. Costs a load until then.
   void check() const;
   /// Whether nobody was told yet that kernels, or what they wait for, have failed.
   bool has_news() const;
+
+  /// Releases the kernels of a device-driven request, which exists, for good; the first call does. How far they had
+  /// come its owner hears later, in a step of the progress engine, or before the device request goes: the GPU may have
+  /// work in front of what it is asked here, and no step of the engine's thread waits for that. Under the engine's
+  /// lock.
+  void end_kernels();
+  /// Behind that, without other locks: where the engine has no thread, which would take that step, the owner hears it
+  /// here, if the GPU answers within 100 ms, or else that there is no answer.
+  void answer_without_thread();
 
   /// Whether kernels may store into the peer's memory, of a send whose peer has freed its request when all of its
   /// epochs were complete. Any thread.
@@ -120,6 +152,9 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   bool device_driven() const override { return owner_.driver() == link::Driver::device; }
   bool kernels_may_wait() const override;
   Outcome step() noexcept override;
+  Outcome take_answer();
+  void hear(const std::optional<DeviceSide::LastEpoch>& last);
+  void end_steps();
   void watch_kernels(KernelFindings& findings) override;
 
   const Partita_Prequest& make_for_nobody();
@@ -137,10 +172,13 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   Owner& owner_;
   mutable std::mutex side_mutex_;                      ///< of changes of the next, and of looks by other threads
   std::unique_ptr<DeviceSide> side_;                   ///< while there is a device request, but to MPI_PROC_NULL
+  std::mutex made_mutex_;                              ///< a match may be seen by several threads, which make it then
   std::unique_ptr<const Partita_Prequest> to_nobody_;  ///< while there is one to MPI_PROC_NULL
   std::atomic<partita_u32> life_{0};                   ///< of the device request, which is found by that
   bool is_own_ = false;                                ///< the program has not asked for the one that exists
   Epoch told_ready_ = no_epoch;                        ///< the newest epoch of which tell_ready() has told
+  bool are_ended_ = false;                             ///< end_kernels() was called
+  bool awaits_answer_ = false;                         ///< the owner is to hear of the last epoch
   bool is_served_ = false;                             ///< an epoch of the host's is open: it is active, and watched
   int looks_in_vain_ = 0;                              ///< by the watch
 };

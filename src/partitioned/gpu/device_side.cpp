@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "partita/device/impl/pushes.hpp"
 #include "partita/device/impl/words.hpp"
 
 namespace partita {
@@ -16,16 +18,40 @@ using Word = std::atomic_ref<partita_u32>;
 
 std::size_t state_bytes(const PrequestTerms& terms) {
   const link::Plan& plan = terms.plan;
+  if (terms.pushes()) {
+    const auto partition_bytes = static_cast<partita_u64>(plan.send().partition_bytes());
+    return device::pushed_state_bytes(plan.send_partitions(),
+                                      device::pieces_of(plan.send_partitions(), partition_bytes).count);
+  }
   return device::state_bytes(prequest_flags(terms), plan.send_partitions(), plan.recv_partitions(),
                              plan.transport_partitions());
 }
 
 std::size_t host_bytes(const PrequestTerms& terms) {
+  if (terms.pushes()) return device::pushed_host_bytes(terms.plan.send_partitions());
   return device::host_bytes(prequest_flags(terms), terms.plan.transport_partitions());
 }
 
 std::size_t flag_bytes(const PrequestTerms& terms) {
   return static_cast<std::size_t>(terms.plan.transport_partitions()) * sizeof(Epoch);
+}
+
+/// Where marks push; null where it says the same as of other requests.
+const char* meaning_of_pushed(partita_u32 failure) {
+  switch (failure) {
+    case PARTITA_DEVICE_ERR_TWICE:
+      return "marked a partition twice in an epoch";
+    case PARTITA_DEVICE_ERR_INACTIVE:
+      return "marked a partition before Start or Pstart had opened the epoch";
+    case PARTITA_DEVICE_ERR_SIDE:
+    case PARTITA_DEVICE_ERR_DRIVER:
+      return "made a call that is not for a collective whose marks push, or was compiled without "
+             "PARTITA_DEVICE_PUSHED_COLLECTIVES";
+    case PARTITA_DEVICE_ERR_COLLECTIVE:
+      return "called for all of a collective whose partitions kernels mark (info key partita_algorithm)";
+    default:
+      return nullptr;
+  }
 }
 
 /// Where a kernel does the collective by itself; null where it says the same as of other requests.
@@ -46,7 +72,11 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
   if ((request.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
     if (const char* const said = meaning_of_collective(failure)) return said;
   }
-  const bool sends = (request.flags & PARTITA_PREQUEST_SEND) != 0;
+  const bool pushed = (request.flags & PARTITA_PREQUEST_PUSHED) != 0;
+  if (pushed) {
+    if (const char* const said = meaning_of_pushed(failure)) return said;
+  }
+  const bool sends = pushed || (request.flags & PARTITA_PREQUEST_SEND) != 0;
   const partita_i32 partitions = sends ? request.send_partitions : request.recv_partitions;
   switch (failure) {
     case PARTITA_DEVICE_ERR_PARTITION:
@@ -76,12 +106,31 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
   }
 }
 
-/// None where kernels reach no peer's memory.
-std::unique_ptr<memory::PeerTable> make_peers(memory::DeviceMemory& device_memory, int device,
-                                              const PrequestTerms& terms) {
-  const std::vector<Partita_Peer> peers = peers_of(terms);
-  if (peers.empty()) return nullptr;
-  return std::make_unique<memory::PeerTable>(device_memory, device, peers);
+partita_u32 sides_of(const Partita_Prequest& request) {
+  return request.flags & (PARTITA_PREQUEST_SEND | PARTITA_PREQUEST_RECV);
+}
+
+/// How the words of one whose marks push start, in GPU memory, of which `initial` will be copied there, and, behind
+/// `host`, in the host's.
+void begin_pushes(std::span<std::byte> initial, Partita_Prequest_host& host, const Partita_Prequest& view,
+                  Epoch before) {
+  auto* const state = reinterpret_cast<Partita_Prequest_state*>(initial.data());
+  std::memcpy(device::copy_of_request(state), &view, sizeof(view));
+  partita_u32* const words = device::push_words_of(state, {}, view.send_partitions);
+  auto* const end = reinterpret_cast<partita_u32*>(initial.data() + initial.size());
+  std::fill(words, end, before);
+  std::fill_n(device::push_words_of(state, device::push_pieces, view.send_partitions), view.send_partitions, 0);
+  state->decided = 1;  // the host has heard of the epoch before
+  host.completed = host.newest_marked = before;
+  std::fill_n(device::told_marked(&host), view.send_partitions, before);
+  std::fill_n(device::told_reduced(&host, view.send_partitions), view.send_partitions, before);
+}
+
+/// Behind the state and its words lies what kernels need of the peers whose memory they reach, so that one copy brings
+/// all: that many bytes from the state.
+std::size_t place_of_peers(const PrequestTerms& terms) {
+  constexpr std::size_t alignment = alignof(Partita_Peer);
+  return (state_bytes(terms) + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace
@@ -90,27 +139,38 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
                        Epoch before)
     : device_memory_(device_memory),
       host_block_(host_memory, offsetof(HostWords, host) + host_bytes(terms)),
-      state_block_(device_memory, terms.place.device, state_bytes(terms)),
+      state_block_(device_memory, terms.place.device,
+                   place_of_peers(terms) + peers_of(terms).size() * sizeof(Partita_Peer)),
       flags_(terms.host_raises_flags()
                  ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
                  : nullptr),
-      peers_(make_peers(device_memory, state_block_.device(), terms)),
-      view_(make_prequest(terms, words_for_gpu())) {
+      view_(make_prequest(terms, words_for_gpu(terms))),
+      before_(before) {
   if (raises_flags()) {
     const std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions), before);
     device_memory.copy(flags_->address(), flags.data(), flags.size() * sizeof(Epoch));
-    flag_queue_ = device_memory.make_copy_queue(state_block_.device());
   }
+  // Before kernels wait: what is made later may have to wait for them.
+  if (raises_flags() || terms.driver == link::Driver::device) queue();
   start(before);
-  std::vector<std::byte> initial(state_bytes(terms));
+  const std::vector<Partita_Peer> peers = peers_of(terms);
+  const std::span peer_bytes = std::as_bytes(std::span(peers));
+  std::vector<std::byte> initial(place_of_peers(terms) + peer_bytes.size());
   Partita_Prequest_state state = device::first_state(view_.flags, before, view_.life);
-  if (peers_) state.peers = static_cast<partita_u32>(peers_->size());
+  state.peers = static_cast<partita_u32>(peers.size());
   if (terms.collective) state.round = terms.collective->newest_flag;
   std::memcpy(initial.data(), &state, sizeof(state));
+  std::ranges::copy(peer_bytes, initial.end() - static_cast<std::ptrdiff_t>(peer_bytes.size()));
+  if (terms.pushes()) begin_pushes(std::span(initial).first(state_bytes(terms)), words().host, view_, before);
   device_memory.copy(state_block_.address(), initial.data(), initial.size());
+  if (terms.driver != link::Driver::device) return;
+  last_told_ = std::make_unique<memory::HostBlock>(host_memory, bytes_that_tell());
+  device_memory.device_pointer(state_block_.device(), last_told_->address());  // page-locks it
+  // The first copy of a stream may take long beside kernels that wait, and those that come later may release them.
+  queue().copy(last_told_->address(), &view_.state->reserved, sizeof(view_.state->reserved));
 }
 
-PrequestWords DeviceSide::words_for_gpu() const {
+PrequestWords DeviceSide::words_for_gpu(const PrequestTerms& terms) const {
   auto* host =
       reinterpret_cast<HostWords*>(device_memory_.device_pointer(state_block_.device(), host_block_.address()));
   PrequestWords words;
@@ -118,9 +178,17 @@ PrequestWords DeviceSide::words_for_gpu() const {
   words.host = &host->host;
   words.epochs = &host->promise;
   if (raises_flags()) words.flags = reinterpret_cast<partita_u32*>(flags_->address());
-  if (peers_) words.peers = peers_->device();
+  if (!peers_of(terms).empty()) {
+    words.peers = reinterpret_cast<const Partita_Peer*>(state_block_.address() + place_of_peers(terms));
+  }
   words.life = new_prequest_life();
   return words;
+}
+
+/// Under its lock.
+memory::CopyQueue& DeviceSide::queue() {
+  if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
+  return *flag_queue_;
 }
 
 DeviceSide::~DeviceSide() {
@@ -139,27 +207,97 @@ void DeviceSide::start(Epoch epoch) {
 }
 
 DeviceSide::LastEpoch DeviceSide::last_epoch() const {
+  std::vector<std::byte> told(bytes_that_tell());
+  const auto state = state_that_tells(), flags = flags_that_tell();
+  device_memory_.copy(told.data(), state.data(), state.size());
+  if (!flags.empty()) device_memory_.copy(told.data() + state.size(), flags.data(), flags.size());
+  return judge(told.data());
+}
+
+void DeviceSide::ask_last_epoch() {
+  const auto state = state_that_tells(), flags = flags_that_tell();
+  const std::lock_guard lock(queue_mutex_);
+  queue().copy(last_told_->address(), state.data(), state.size());
+  if (!flags.empty()) queue().copy(last_told_->address() + state.size(), flags.data(), flags.size());
+  owes_last_epoch_ = true;
+}
+
+bool DeviceSide::owes_last_epoch() {
+  const std::lock_guard lock(queue_mutex_);
+  return owes_last_epoch_;
+}
+
+std::optional<DeviceSide::LastEpoch> DeviceSide::take_last_epoch() {
+  const std::lock_guard lock(queue_mutex_);
+  if (!owes_last_epoch_ || !queue().idle()) return {};
+  owes_last_epoch_ = false;
+  return judge(last_told_->address());
+}
+
+DeviceSide::LastEpoch DeviceSide::await_last_epoch() {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (std::exchange(owes_last_epoch_, false)) {
+      queue().drain();
+      return judge(last_told_->address());
+    }
+  }
+  return last_epoch();
+}
+
+/// In GPU memory: the state, and of a receive in packets the words behind it that say what was unpacked.
+std::span<const std::byte> DeviceSide::state_that_tells() const {
+  const bool has_unpacked = in_packets() && sides_of(view_) == PARTITA_PREQUEST_RECV;
+  const std::size_t words = has_unpacked ? static_cast<std::size_t>(view_.recv_partitions) : 0;
+  return {reinterpret_cast<const std::byte*>(view_.state),
+          sizeof(Partita_Prequest_state) + words * sizeof(partita_u64)};
+}
+
+/// In GPU memory: the arrival flags of a receive that has them.
+std::span<const std::byte> DeviceSide::flags_that_tell() const {
+  if (sides_of(view_) != PARTITA_PREQUEST_RECV || in_packets()) return {};
+  const int common = (view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0 ? 1 : 0;
+  return std::as_bytes(std::span(view_.arrival_device, static_cast<std::size_t>(view_.transport_partitions + common)));
+}
+
+/// `told`: the two, one behind the other, as the GPU had them while kernels may have stored there: each word whole, but
+/// not all of the same time.
+DeviceSide::LastEpoch DeviceSide::judge(const std::byte* told) const {
   Partita_Prequest_state state{};
-  device_memory_.copy(&state, view_.state, sizeof(state));
+  std::memcpy(&state, told, sizeof state);
   const Epoch epoch = device::low_half(state.head);
-  if ((view_.flags & PARTITA_PREQUEST_COLLECTIVE) != 0) {
+  if ((view_.flags & (PARTITA_PREQUEST_COLLECTIVE | PARTITA_PREQUEST_PUSHED)) != 0) {
     // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
     return {.epoch = epoch, .is_over = state.completed == epoch && state.live == view_.life, .flag = state.round};
   }
-  if ((view_.flags & PARTITA_PREQUEST_SEND) == 0) {
-    return {epoch, state.completed == epoch || has_arrived(state, epoch)};
+  if (sides_of(view_) == PARTITA_PREQUEST_RECV) {
+    return {epoch, state.completed == epoch || has_arrived(told + sizeof state, epoch)};
   }
-  return {epoch, state.decided == device::all_decided(state.round, view_.transport_partitions)};
+  return {epoch, is_over(state, epoch)};
 }
 
-/// Whether all of `epoch` of a receive has come, though no kernel has waited for that: what its kernels have seen by
-/// MPIX_Parrived, of packets; else what the flags say.
-bool DeviceSide::has_arrived(const Partita_Prequest_state& state, Epoch epoch) const {
-  if (in_packets()) return state.decided == static_cast<partita_u32>(view_.recv_partitions);
-  const bool has_common = (view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0;
-  std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions) + (has_common ? 1 : 0));
-  device_memory_.copy(flags.data(), view_.arrival_device, flags.size() * sizeof(Epoch));
-  if (has_common) {
+/// Whether all of `epoch` of a send is decided. The start of one stores two words, `head` and `round`: who reads them
+/// meanwhile may find one of before. Both count by one, epochs too where they go round, so that they are odd and even
+/// together, or never. Where they are not, less than a round is decided since the round before `round` if `epoch` is
+/// the older one, which is over; if that opens, a round or more.
+bool DeviceSide::is_over(const Partita_Prequest_state& state, Epoch epoch) const {
+  const partita_i32 transports = view_.transport_partitions;
+  const bool is_opening = ((epoch ^ before_ ^ state.round) & 1) != 0;
+  if (!is_opening) return state.decided == device::all_decided(state.round, transports);
+  return state.decided - device::all_decided(state.round - 1, transports) < static_cast<partita_u32>(transports);
+}
+
+/// Whether all of `epoch` of a receive has come, though no kernel has waited for that: by words that name the epoch.
+/// `told`: in packets, what MPIX_Parrived has unpacked of each partition; else the flags.
+bool DeviceSide::has_arrived(const std::byte* told, Epoch epoch) const {
+  if (in_packets()) {
+    std::vector<partita_u64> unpacked(static_cast<std::size_t>(view_.recv_partitions));
+    std::memcpy(unpacked.data(), told, unpacked.size() * sizeof(partita_u64));
+    return std::ranges::all_of(unpacked, [epoch](partita_u64 word) { return device::high_half(word) == epoch; });
+  }
+  std::vector<Epoch> flags(flags_that_tell().size() / sizeof(Epoch));
+  std::memcpy(flags.data(), told, flags.size() * sizeof(Epoch));
+  if ((view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0) {
     if (flags.back() == epoch) return true;
     flags.pop_back();
   }
@@ -181,6 +319,30 @@ bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
   return Word(device::handed_over(&words().host)[t]).load(std::memory_order_acquire) == epoch;
 }
 
+Epoch DeviceSide::newest_complete() const {
+  // Pairs with the store in count_towards_end.
+  return Word(words().host.completed).load(std::memory_order_acquire);
+}
+
+bool DeviceSide::any_marked(Epoch epoch) const {
+  return reached(Word(words().host.newest_marked).load(std::memory_order_relaxed), epoch);  // as below
+}
+
+bool DeviceSide::marked(std::int32_t partition, Epoch epoch) const {
+  // Nothing hangs on it: the mark may still be under way.
+  return reached(Word(device::told_marked(&words().host)[partition]).load(std::memory_order_relaxed), epoch);
+}
+
+bool DeviceSide::reduced(std::int32_t partition, Epoch epoch) const {
+  partita_u32* const told = device::told_reduced(&words().host, view_.send_partitions);
+  // Pairs with the store in end_piece.
+  return reached(Word(told[partition]).load(std::memory_order_acquire), epoch);
+}
+
+bool DeviceSide::kernel_waits(Epoch epoch) const {
+  return Word(words().host.awaited).load(std::memory_order_relaxed) == epoch;
+}
+
 void DeviceSide::raise(link::Range run, Epoch epoch) {
   std::vector<memory::WordWrite> writes;
   for (std::int64_t t = run.begin; t < run.end; ++t) writes.push_back({view_.arrival_device + t, epoch});
@@ -200,9 +362,12 @@ bool DeviceSide::told_kernels() {
   return flag_queue_->idle();
 }
 
+bool DeviceSide::has_failed() const {
+  return Word(words().host.failure).load(std::memory_order_acquire) != PARTITA_DEVICE_SUCCESS;
+}
+
 bool DeviceSide::has_news() const {
-  return Word(words().host.failure).load(std::memory_order_acquire) != PARTITA_DEVICE_SUCCESS &&
-         !told_.load(std::memory_order_relaxed);
+  return has_failed() && !told_.load(std::memory_order_relaxed);
 }
 
 std::optional<std::string> DeviceSide::mistake() {
@@ -220,8 +385,7 @@ void DeviceSide::abort() {
   Word(words().host.abort).store(1, std::memory_order_release);
   const std::lock_guard lock(queue_mutex_);
   try {
-    if (flag_queue_ == nullptr) flag_queue_ = device_memory_.make_copy_queue(state_block_.device());
-    flag_queue_->write(&view_.state->live, view_.life | device::life_released);
+    queue().write(&view_.state->live, view_.life | device::life_released);
   } catch (const Error&) {
     // The GPU no longer works: no kernel is left.
   }

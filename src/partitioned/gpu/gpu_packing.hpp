@@ -23,8 +23,9 @@ class GpuPacking final : private ActiveStep {
  public:
   class Owner {
    public:
-    /// The bytes of these lie where they are to, for the calling thread, for links and for kernels launched from now
-    /// on. In a step of the progress engine. May throw Error.
+    /// The bytes of these lie where they are to, for the calling thread, for links, for kernels launched from now on
+    /// and for those that see what the GPU is asked to write from now on. In a step of the progress engine. May throw
+    /// Error.
     virtual void moved(link::Range partitions) = 0;
     /// Within a catch: what was begun is moved by nobody any more.
     virtual void could_not_move() noexcept = 0;

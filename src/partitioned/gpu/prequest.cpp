@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "core/error.hpp"
+#include "partita/device/impl/pushes.hpp"
 #include "partita/device/impl/words.hpp"
 
 namespace partita {
@@ -73,6 +74,17 @@ void set_collective(Partita_Prequest& request, const CollectiveTerms& terms) {
   request.longer_shares = terms.cut.longer_shares;
 }
 
+/// What a collective whose marks push has besides.
+void set_pushes(Partita_Prequest& request, const link::Plan& plan, const partita_u64* epochs) {
+  request.send_partitions = request.recv_partitions = request.transport_partitions = plan.send_partitions();
+  request.send_partition_bytes = request.recv_partition_bytes = plan.send().partition_bytes();
+  request.promise = epochs;
+  const device::Pieces pieces =
+      device::pieces_of(plan.send_partitions(), static_cast<partita_u64>(plan.send().partition_bytes()));
+  request.rounds = pieces.count;
+  request.share_units = pieces.units;
+}
+
 }  // namespace
 
 bool PrequestTerms::host_raises_flags() const {
@@ -81,6 +93,7 @@ bool PrequestTerms::host_raises_flags() const {
 }
 
 partita_u32 prequest_flags(const PrequestTerms& terms) {
+  if (terms.pushes()) return PARTITA_PREQUEST_PUSHED;
   if (terms.collective) return PARTITA_PREQUEST_COLLECTIVE;
   partita_u32 flags = terms.sides;
   if (is_device_driven(terms)) flags |= PARTITA_PREQUEST_DEVICE_DRIVEN;
@@ -107,6 +120,7 @@ Partita_Prequest make_prequest(const PrequestTerms& terms, const PrequestWords& 
   request.limit_ns = static_cast<partita_u64>(terms.timeout_s * 1e9);
   if (terms.collective) {
     set_collective(request, *terms.collective);
+    if (terms.pushes()) set_pushes(request, plan, words.epochs);
     return request;
   }
 

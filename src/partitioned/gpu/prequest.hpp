@@ -39,10 +39,13 @@ struct PrequestTerms {
   memory::Place place;        ///< where the program's data lie
   bool in_place = false;      ///< kernels of a send store into the peer's memory themselves
   const link::Plan& plan;
-  link::DeviceRoute route;                         ///< of the one side, if there is one
-  double timeout_s = 0;                            ///< of waits in kernels; 0: none
-  std::optional<CollectiveTerms> collective = {};  ///< where kernels do it: then there are no sides
+  link::DeviceRoute route;  ///< of the one side, if there is one
+  double timeout_s = 0;     ///< of waits in kernels; 0: none
+  /// Where kernels do it: then there are no sides, and `plan` counts only where marks push.
+  std::optional<CollectiveTerms> collective = {};
 
+  /// Whether marks of a collective push.
+  bool pushes() const { return collective && collective->algorithm == PARTITA_ALGORITHM_PUSH; }
   /// Whether the host must tell the kernels what has arrived.
   bool host_raises_flags() const;
 };

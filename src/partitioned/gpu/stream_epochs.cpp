@@ -29,7 +29,8 @@ std::string StreamEpochs::why_not_on(const memory::Stream& stream, bool captured
   }
   if (device_.exists()) return {};
   if (is_sent()) return "it has no device request, by which kernels mark it (Prequest_create)";
-  return captured ? "it has no device request yet, and in a capture none is made (Prequest_create)" : "";
+  if (const std::string why = owner_.why_no_kernels(); !why.empty()) return why;
+  return captured ? "it has no device request, and in a capture none is made (Match, Prequest_create)" : "";
 }
 
 void StreamEpochs::enqueue_start(memory::Stream&, bool, memory::MessageRun& together) {

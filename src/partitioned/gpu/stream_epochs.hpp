@@ -21,8 +21,10 @@ class StreamEpochs final : public StreamRunnable {
 
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
   void enqueue_start(memory::Stream& stream, bool captured, memory::MessageRun& together) override;
+  bool ends_with_a_start() const override { return true; }
   void enqueue_wait(memory::Stream& stream, memory::MessageRun& together) override;
   void pass_wait() override;
+  std::span<const std::byte> words_on_gpu() const override { return device_.words_on_gpu(); }
 
  private:
   bool is_sent() const { return (owner_.sides() & PARTITA_PREQUEST_SEND) != 0; }

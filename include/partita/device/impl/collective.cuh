@@ -6,6 +6,7 @@
 #include <partita/device/impl/in_buffers.cuh>
 #include <partita/device/impl/in_packets.cuh>
 #include <partita/device/impl/in_two_shots.cuh>
+#include <partita/device/impl/in_vain.cuh>
 
 namespace partita::device {
 
@@ -15,22 +16,6 @@ PARTITA_DEVICE_INLINE int refusal_of_collective(const Partita_Prequest& request,
   const bool is_one = (request.flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_COLLECTIVE)) == made;
   if (!is_one || request.collective != kind) return PARTITA_DEVICE_ERR_COLLECTIVE;
   return grid_blocks() == 1 || grid_is_resident() ? 0 : PARTITA_DEVICE_ERR_LAUNCH;
-}
-
-/// One code for all threads of a block, of which some have another one than 0. Recorded; and no call on the request
-/// goes on, here or in another block, since the ranks no longer agree how far they are. A barrier.
-PARTITA_DEVICE_INLINE int end_in_vain(const Partita_Prequest& request, int code, Epoch epoch) {
-  int which = PARTITA_DEVICE_ERR_ABORTED;
-  while (which != 0 && !block_any(code == which)) --which;
-  if (block_rank() == 0 && which != PARTITA_DEVICE_ERR_FREED) {
-    fail(request, which, -1, epoch);
-    // Pairs with nothing but itself, as the host's release does. The word may be another request's by now.
-    partita_u32 life = request.life;
-    DeviceWord<partita_u32>(request.state->live)
-        .compare_exchange_strong(life, request.life | life_released, order::memory_order_relaxed,
-                                 order::memory_order_relaxed);
-  }
-  return which;
 }
 
 /// How the blocks of a grid come together where a call begins and ends.

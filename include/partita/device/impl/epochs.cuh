@@ -62,7 +62,10 @@ PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
   if (!complete) return fail(request, PARTITA_DEVICE_ERR_ACTIVE, -1, before);
   Partita_Prequest_state& state = *request.state;
   const Epoch epoch = next(before);
-  // For this block and whoever synchronises with it; `high` stays behind until pbuf_prepare.
+  // For this block and whoever synchronises with it, which is all that reads these words with `round` and `decided` on
+  // a GPU, so that their order means nothing; `high` stays behind until pbuf_prepare. The host, which copies them
+  // meanwhile where it gives the request up, goes by what names the epoch, and finds `round` one behind, or ahead
+  // (DeviceSide).
   DeviceWord<partita_u64>(state.head).store(pair_of(epoch, before), order::memory_order_relaxed);
   if (has(request, PARTITA_PREQUEST_RECV)) {
     DeviceWord<partita_u32>(state.decided).store(0, order::memory_order_relaxed);
@@ -82,8 +85,10 @@ PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
 
 /// All threads of a block: opens the next epoch. Nothing of the one before may still be under way.
 PARTITA_DEVICE_INLINE int pstart(const Partita_Prequest& request) {
-  if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
+  const bool pushed = is_pushed(request.flags);
+  if (!pushed && !takes_epoch_calls(request)) return refuse_epoch_call(request);
   block_barrier();  // every thread has done with the buffer
+  if (pushed) return share_code(block_rank() == 0 ? open_pushed(request) : 0);
   return share_code(block_rank() == 0 ? open_epoch(request) : 0);
 }
 
@@ -106,6 +111,9 @@ PARTITA_DEVICE_INLINE int await_credit(const Partita_Prequest& request) {
 
 /// All threads of a block: waits until the receiver's buffer may be written in this epoch.
 PARTITA_DEVICE_INLINE int pbuf_prepare(const Partita_Prequest& request) {
+  if (is_pushed(request.flags)) {  // inboxes may be written from the start of the epoch on
+    return share_code(block_rank() == 0 ? refusal_of_pushed(*request.state, request.life) : 0);
+  }
   if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }
@@ -148,6 +156,7 @@ PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
   const bool first = block_rank() == 0;
   if (!is_made_with(request, PARTITA_PREQUEST_RECV)) {
+    if (is_pushed(request.flags)) return await_pushed(request, -1, Awaited::all);
     if (!takes_epoch_calls(request)) return refuse_wait(request);
     return end_wait(first ? await_decided(request) : 0, -1, request);
   }

@@ -79,4 +79,13 @@ PARTITA_DEVICE_INLINE int code_of_life(partita_u32 live, const Partita_Prequest&
   return live == (request.life | life_released) ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_FREED;
 }
 
+/// One thread: from here on no call on the request goes further, in whatever kernel, as if its host had released them.
+PARTITA_DEVICE_INLINE void refuse_calls(const Partita_Prequest& request) {
+  // Pairs with nothing but itself, as the host's release does. The word may be another request's by now.
+  partita_u32 life = request.life;
+  DeviceWord<partita_u32>(request.state->live)
+      .compare_exchange_strong(life, request.life | life_released, order::memory_order_relaxed,
+                               order::memory_order_relaxed);
+}
+
 }  // namespace partita::device

@@ -1,6 +1,7 @@
 // Pready in its granularities.
 #pragma once
 
+#include <partita/device/impl/pushes.cuh>
 #include <partita/device/impl/send.cuh>
 
 namespace partita::device {
@@ -10,6 +11,7 @@ inline constexpr partita_i64 one_warp_bytes = 512;
 
 /// One thread, its own partition, with nobody's help.
 PARTITA_DEVICE_INLINE int pready_thread(int partition, const Partita_Prequest& request) {
+  if (is_pushed(request.flags)) return push(request, partition, Marker::thread);
   const Mark mark = make_mark(partition, request);
   if (mark.code != 0) return code_of_refusal(mark.code, request.flags);
   if (moves_bytes(request, mark.deferred)) {
@@ -43,6 +45,7 @@ PARTITA_DEVICE_INLINE void move_partitions_of(Lanes movers, int partition, const
 /// Any thread, its own partition; whoever runs along in its warp is helped and helps. Every lane that begins stays to
 /// the end of its group, so the masks hold in divergent code.
 PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request) {
+  if (is_pushed(request.flags)) return push(request, partition, Marker::lanes);
   Lanes lanes = lanes_with_same(active_lanes(), static_cast<const void*>(request.state));
 
   Mark mark{refusal_of(partition, request, false), no_epoch, false, false, 0, 0};
@@ -84,6 +87,7 @@ PARTITA_DEVICE_INLINE int pready(int partition, const Partita_Prequest& request)
 
 /// All lanes of a warp, the same partition.
 PARTITA_DEVICE_INLINE int pready_warp(int partition, const Partita_Prequest& request) {
+  if (is_pushed(request.flags)) return push(request, partition, Marker::warp);
   const Lanes lanes = lanes_of_warp();
   if (announces_together(request)) lanes_barrier(lanes);  // no mark is inside while lanes are still at their work
   Mark mark{0, no_epoch, false, false, 0, 0};
@@ -215,7 +219,10 @@ PARTITA_DEVICE_INLINE Mark begin_hand_over(int partition, const Partita_Prequest
 
 /// All threads of a block, the same partition. Kernels have one call of settle here: with more they spill.
 PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& request) {
-  if (const int code = refusal_of(partition, request, false)) return refuse_block_call(request, code, partition);
+  if (const int code = refusal_of(partition, request, false)) {
+    if (is_pushed(request.flags)) return push(request, partition, Marker::block);
+    return refuse_block_call(request, code, partition);
+  }
   block_barrier();  // every thread's bytes lie before every thread's eyes
   const bool first = block_rank() == 0;
   const bool to_engine = hands_over(request);
@@ -240,7 +247,10 @@ PARTITA_DEVICE_INLINE int pready_block(int partition, const Partita_Prequest& re
 /// One thread, partitions `first` to `last`, both included, of one epoch: where marks complete that and the host opens
 /// the next one, those that follow do not count. Marks that do not count are left out; the first such code comes back.
 PARTITA_DEVICE_INLINE int pready_range(int first, int last, const Partita_Prequest& request) {
-  if (!is_made_with(request, PARTITA_PREQUEST_SEND)) return refuse(request, PARTITA_DEVICE_ERR_SIDE, first);
+  if (!is_made_with(request, PARTITA_PREQUEST_SEND)) {
+    if (is_pushed(request.flags)) return push_range(request.state, request.host, request.life, first, last);
+    return refuse(request, PARTITA_DEVICE_ERR_SIDE, first);
+  }
   if (first < 0 || first > last || last >= request.send_partitions) {
     return fail(request, PARTITA_DEVICE_ERR_PARTITION, first < 0 || first > last ? first : last, no_epoch);
   }

@@ -3,6 +3,7 @@
 
 #include <partita/device/impl/failure.cuh>
 #include <partita/device/impl/packets.cuh>
+#include <partita/device/impl/reductions.cuh>
 #include <partita/device/impl/send.cuh>
 #include <partita/device/impl/wait.cuh>
 
@@ -68,7 +69,7 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   *flag = 0;
   if (const int code = refusal_of(partition, request, true)) {
     *flag = is_to_nobody(request) ? 1 : 0;
-    return refuse(request, code, partition);
+    return is_pushed(request.flags) ? pushed_parrived(request, partition, flag) : refuse(request, code, partition);
   }
   // All words are on their way at once: nothing depends on one of them before the last is asked for.
   const bool device_driven = has(request, PARTITA_PREQUEST_DEVICE_DRIVEN);
@@ -228,7 +229,10 @@ PARTITA_DEVICE_INLINE int await_packets_of(int partition, const Partita_Prequest
 
 /// All threads of a block: waits until `partition` has arrived.
 PARTITA_DEVICE_INLINE int pwait_partition(int partition, const Partita_Prequest& request) {
-  if (const int code = refusal_of(partition, request, true)) return refuse_block_call(request, code, partition);
+  if (const int code = refusal_of(partition, request, true)) {
+    if (is_pushed(request.flags)) return await_pushed(request, partition, Awaited::partition);
+    return refuse_block_call(request, code, partition);
+  }
   int code = 0;
   const bool unpacks = has(request, PARTITA_PREQUEST_PACKETS);
   if (unpacks) {

@@ -1,0 +1,45 @@
+// The ways in which the ranks exchange the blocks of a hop; each is a class of one file, and they share everything
+// else.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "apps/fft/work.hpp"
+
+namespace fft {
+
+/// Moves the blocks of one hop, again and again. In each round the calls are, in this order: start, packed for each
+/// slice in turn, await for each slice in turn, finish.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  /// The buffer of what is received may be overwritten from now on.
+  virtual void start() = 0;
+  /// This slice of all blocks lies in the buffer of what is sent.
+  virtual void packed(int slice) = 0;
+  /// When it returns this slice of all blocks lies in the buffer of what is received.
+  virtual void await(int slice) = 0;
+  /// When it returns the buffer of what is sent may be overwritten.
+  virtual void finish() = 0;
+};
+
+/// How the blocks of the exchange `name` lie in the buffers. Throws std::logic_error where there is none of this name.
+Spacing spacing_of(std::string_view name);
+
+/// Makes the exchange of a hop among its peers, whose ranks in `peers` are their numbers. Collective over `peers`.
+using ExchangeMaker = std::function<std::unique_ptr<Exchange>(MPI_Comm peers, const Hop& hop, const Buffers& buffers)>;
+/// That of the exchange `name`.
+ExchangeMaker exchange_maker(std::string_view name);
+
+/// All blocks at once, when the last slice is packed: MPI_Alltoall (mpi.cpp).
+std::unique_ptr<Exchange> exchange_by_alltoall(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
+/// MPI_Alltoallv (mpi.cpp).
+std::unique_ptr<Exchange> exchange_by_alltoallv(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
+/// Slice by slice, while the next ones are transformed and packed: MPIX_Palltoallv_init (partita.cpp).
+std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
+
+}  // namespace fft

@@ -1,0 +1,56 @@
+// What the two sides of a request over link `direct` between GPUs read and write of each other, and what travels there
+// in packets.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "link/device_route.hpp"
+#include "link/link.hpp"
+#include "memory/messages.hpp"
+
+namespace partita::link::direct {
+
+using FlagWord = std::atomic_ref<Epoch>;
+
+/// What a kernel compares with: the receiver's newest epoch, and behind it the sender's.
+struct Promise {
+  Epoch credit;
+  Epoch started;
+};
+static_assert(sizeof(Promise) == sizeof(std::uint64_t));
+
+constexpr std::size_t bytes_of_line = 128;
+
+/// The flags of a receiver, in its host memory and in its GPU: one a transport partition and, where a host may put
+/// several together, a common one behind them, which stands for all.
+struct ArrivalFlags {
+  ArrivalFlags() = default;
+  /// `sender`: who opens the epochs there. Kernels put all of a device-driven send.
+  ArrivalFlags(Driver sender, const Plan& plan)
+      : common(sender != Driver::device && plan.transport_partitions() > 1), count(plan.transport_partitions()) {}
+
+  std::int64_t words() const { return count + (common ? 1 : 0); }
+  /// They fill whole lines.
+  std::size_t bytes() const {
+    return (static_cast<std::size_t>(words()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line * bytes_of_line;
+  }
+
+  bool common = false;
+  std::int64_t count = 0;  ///< of transport partitions
+};
+
+/// Where the words of streams lie in the receiver's device words: such a side has no packets.
+inline memory::ReceiverWords* stream_words(std::byte* device_words, const ArrivalFlags& flags) {
+  return reinterpret_cast<memory::ReceiverWords*>(device_words + flags.bytes());
+}
+
+/// A packet carries 8 of its 16 bytes.
+constexpr std::int64_t packet_payload_bytes = 8;
+
+inline bool aligned_for_packets(const Endpoint& endpoint) {
+  return reinterpret_cast<std::uintptr_t>(endpoint.data) % packet_payload_bytes == 0;
+}
+
+}  // namespace partita::link::direct

@@ -1,0 +1,502 @@
+// An allreduce whose marks push, between ranks in one process, with no library behind them: CPU threads are kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "memory/collective_bodies.cuh"
+#include "support/device_group_contents.hpp"
+#include "support/sanitized.hpp"
+#include "support/trapping_host.hpp"
+
+namespace partita::test {
+namespace {
+
+/// The words and inboxes that the hosts of such ranks would make. The buffers are those of a DeviceGroup.
+class PushGroup {
+ public:
+  PushGroup(const GroupShape& shape, int partitions) : group_(shape) {
+    const auto ranks = static_cast<std::size_t>(shape.ranks);
+    const auto bytes = static_cast<partita_i64>(shape.block_bytes) / partitions;
+    const device::Pieces pieces = device::pieces_of(partitions, static_cast<partita_u64>(bytes));
+    const auto inbox = device::inbox_bytes(partitions, shape.block_bytes);
+    std::vector<unsigned char*> inboxes;
+    for (std::size_t r = 0; r < ranks; ++r) inboxes.push_back(memory_.allocate(Spot::receiver_gpu, inbox * ranks));
+    for (std::size_t r = 0; r < ranks; ++r) {
+      Partita_Prequest request = group_.request(r);
+      auto* const peers =
+          reinterpret_cast<Partita_Peer*>(memory_.allocate(Spot::receiver_gpu, sizeof(Partita_Peer) * ranks));
+      for (std::size_t to = 0; to < ranks; ++to) {
+        const auto own = static_cast<partita_i32>(to);
+        const auto from = static_cast<partita_i32>(r);
+        if (to == r) continue;
+        peers[to].device_words = reinterpret_cast<partita_u32*>(
+            inboxes[to] + static_cast<partita_u64>(device::index_of_inbox(own, from)) * inbox);
+      }
+      promises_.push_back(reinterpret_cast<partita_u64*>(memory_.allocate(Spot::host, sizeof(partita_u64))));
+      request.flags = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_PUSHED;
+      request.algorithm = PARTITA_ALGORITHM_PUSH;
+      request.peers = peers;
+      request.remote = inboxes[r];
+      request.promise = promises_.back();
+      request.send_partitions = request.recv_partitions = request.transport_partitions = partitions;
+      request.send_partition_bytes = request.recv_partition_bytes = bytes;
+      request.rounds = pieces.count;
+      request.share_units = pieces.units;
+      request.state = reinterpret_cast<Partita_Prequest_state*>(
+          memory_.allocate(Spot::receiver_gpu, device::pushed_state_bytes(partitions, pieces.count)));
+      request.host =
+          reinterpret_cast<Partita_Prequest_host*>(memory_.allocate(Spot::host, device::pushed_host_bytes(partitions)));
+      *request.state = device::first_state(request.flags, shape.before, request.life);
+      request.state->decided = 1;
+      begin_host(*request.host, partitions, shape.before);
+      std::memcpy(device::copy_of_request(request.state), &request, sizeof request);
+      partita_u32* const words = device::push_words_of(request.state, device::push_marked, partitions);
+      partita_u32* const claims = device::push_claims(request.state, partitions);
+      std::fill(words, claims + pieces.count * static_cast<partita_u32>(partitions), shape.before);
+      std::fill_n(device::push_words_of(request.state, device::push_pieces, partitions), partitions, 0U);
+      requests_.push_back(request);
+    }
+  }
+
+  const GroupShape& shape() const { return group_.shape(); }
+  const DeviceGroup& buffers() const { return group_; }
+  const Partita_Prequest& request(std::size_t rank) const { return requests_[rank]; }
+  int partitions() const { return requests_[0].send_partitions; }
+  Epoch completed(std::size_t rank) const { return load_word(&requests_[rank].state->completed); }
+  /// As the host starts an epoch.
+  void start(std::size_t rank, Epoch epoch) const {
+    std::atomic_ref(*promises_[rank]).store(std::uint64_t{epoch} << 32 | epoch, std::memory_order_release);
+  }
+  /// All partitions, by one block.
+  void mark(std::size_t rank, unsigned threads) const {
+    CpuKernel kernel({1, threads}, [&](unsigned) {
+      for (int p = partitions() - 1; p >= 0; --p) {
+        EXPECT_EQ(MPIX_Pready_block(p, requests_[rank]), PARTITA_DEVICE_SUCCESS);
+      }
+    });
+  }
+  memory::ReducePushed launch(std::size_t rank, Epoch before) const { return {requests_[rank], before}; }
+  /// The words of the rank's host lie there from now on.
+  void move_host(std::size_t rank, Partita_Prequest_host& host) {
+    begin_host(host, partitions(), shape().before);
+    requests_[rank].host = device::copy_of_request(requests_[rank].state)->host = &host;
+  }
+  /// As above, the word in which its host names the epoch that it has started.
+  void move_promise(std::size_t rank, partita_u64& promise) {
+    promise = *promises_[rank];
+    promises_[rank] = &promise;
+    requests_[rank].promise = device::copy_of_request(requests_[rank].state)->promise = &promise;
+  }
+
+ private:
+  static void begin_host(Partita_Prequest_host& host, int partitions, Epoch before) {
+    host = {};
+    host.completed = host.newest_marked = before;
+    std::fill_n(device::told_marked(&host), 2 * partitions, before);
+  }
+
+  const DeviceGroup group_;
+  HostPairMemory memory_;
+  std::vector<partita_u64*> promises_;
+  std::vector<Partita_Prequest> requests_;
+};
+
+/// One block after another, as on a GPU with room for one.
+void launch_block_by_block(const memory::ReducePushed& arguments, const GridShape& grid) {
+  for (partita_u32 b = 0; b < grid.blocks; ++b) {
+    device::CpuBlock block(grid.threads);
+    std::vector<std::thread> threads;
+    for (partita_u32 t = 0; t < grid.threads; ++t) {
+      threads.emplace_back([&, t] {
+        const device::CpuBlockThread self(block, t, {b, grid.blocks});
+        memory::reduce_pushed(arguments);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+/// All ranks do so many epochs, each by itself: `reduce(group, rank, before)` behind its marks.
+template <class Reduce>
+void run(const GroupShape& shape, int partitions, int epochs, const Reduce& reduce) {
+  SCOPED_TRACE(std::to_string(partitions) + " partitions of " + std::to_string(shape.block_bytes) + " bytes, element " +
+               std::to_string(static_cast<int>(shape.element)) + ", " + std::to_string(shape.ranks) + " ranks");
+  const PushGroup group(shape, partitions);
+  std::vector<EpochOfGroup> all;
+  for (int epoch = 1; epoch <= epochs; ++epoch) all.emplace_back(shape, epoch, shape.block_bytes);
+  std::vector<std::thread> ranks;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(shape.ranks); ++r) {
+    ranks.emplace_back([&, r] {
+      Epoch before = shape.before;
+      for (const EpochOfGroup& of : all) {
+        std::memcpy(group.buffers().sent(r), of.sent[r].data(), of.sent[r].size());
+        group.start(r, next(before));
+        group.mark(r, 1 + static_cast<unsigned>(r % 3));
+        reduce(group, r, before);
+        const unsigned char* const out = group.buffers().received(r);
+        EXPECT_TRUE(Bytes(out, out + shape.block_bytes) == of.received[r]) << "rank " << r;
+        before = next(before);
+        EXPECT_EQ(group.completed(r), before);
+      }
+      EXPECT_EQ(load_word(&group.request(r).host->failure), 0U);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+void reduce_by_launch(const PushGroup& group, std::size_t rank, Epoch before) {
+  const std::vector<GridShape> grids = {{1, 1}, {3, 2}, {2, 3}, {7, 1}};
+  while (group.completed(rank) == before) launch_block_by_block(group.launch(rank, before), grids[rank % grids.size()]);
+}
+
+void reduce_by_wait(const PushGroup& group, std::size_t rank, Epoch) {
+  CpuKernel kernel({1 + static_cast<unsigned>(rank) % 3, 2},
+                   [&](unsigned) { EXPECT_EQ(MPIX_Pwait(group.request(rank)), PARTITA_DEVICE_SUCCESS); });
+}
+
+GroupShape allreduce_of(int ranks, std::size_t block_bytes) {
+  return shape_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_ALGORITHM_PACKETS}, ranks, block_bytes);
+}
+
+/// Bit by bit what the ranks' order gives, whoever reduces, in however many blocks.
+TEST(Pushes, give_the_same_bits_by_launches_and_by_waits) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (const int partitions : {1, 5}) {
+      for (const std::size_t elements : {std::size_t{1}, std::size_t{7}, std::size_t{9001}}) {
+        const GroupShape shape = allreduce_of(ranks, static_cast<std::size_t>(partitions) * elements * sizeof(float));
+        run(shape, partitions, 3, reduce_by_launch);
+        run(shape, partitions, 3, reduce_by_wait);
+      }
+    }
+  }
+}
+
+TEST(Pushes, reduce_every_element_wherever_it_lies) {
+  struct Made {
+    Element element;
+    Combine by;
+  };
+  for (const Made& made : {Made{Element::i8, Combine::bxor}, Made{Element::f16, Combine::sum},
+                           Made{Element::bf16, Combine::max}, Made{Element::f64, Combine::prod},
+                           Made{Element::complex_f64, Combine::sum}, Made{Element::pair_i32, Combine::minloc}}) {
+    for (const std::size_t misaligned : {std::size_t{0}, bytes_of(made.element)}) {
+      GroupShape shape = allreduce_of(3, 3 * 11 * bytes_of(made.element));
+      shape.element = made.element;
+      shape.by = made.by;
+      shape.misaligned_bytes = misaligned;
+      run(shape, 3, 2, reduce_by_launch);
+      shape.in_place = true;
+      run(shape, 3, 2, reduce_by_wait);
+    }
+  }
+}
+
+TEST(Pushes, go_on_where_epochs_wrap) {
+  GroupShape shape = allreduce_of(2, 400);
+  shape.before = 0xfffffffc;
+  run(shape, 4, 9, [](const PushGroup& group, std::size_t rank, Epoch before) {
+    before % 3 == 0 ? reduce_by_wait(group, rank, before) : reduce_by_launch(group, rank, before);
+  });
+}
+
+/// Those that wait and what is launched share the pieces; in place nothing may be reduced twice.
+TEST(Pushes, are_reduced_once_where_several_reduce) {
+  GroupShape shape = allreduce_of(2, 4 * 40000);
+  shape.in_place = true;
+  run(shape, 4, 3, [](const PushGroup& group, std::size_t rank, Epoch before) {
+    std::thread launch([&] {
+      while (group.completed(rank) == before) launch_block_by_block(group.launch(rank, before), {3, 1});
+    });
+    reduce_by_wait(group, rank, before);
+    launch.join();
+  });
+}
+
+/// What is launched waits for nobody, and what is launched late finds its epoch over.
+TEST(Pushes, are_reduced_by_launches_only_where_they_have_come) {
+  const GroupShape shape = allreduce_of(2, 2 * 64);
+  const PushGroup group(shape, 2);
+  const EpochOfGroup of(shape, 1, shape.block_bytes);
+  const Epoch before = shape.before;
+  for (std::size_t r = 0; r < 2; ++r) {
+    std::memcpy(group.buffers().sent(r), of.sent[r].data(), of.sent[r].size());
+    group.start(r, next(before));
+    EXPECT_EQ(MPIX_Pready(1, group.request(r)), PARTITA_DEVICE_SUCCESS);
+  }
+  EXPECT_EQ(MPIX_Pready(0, group.request(0)), PARTITA_DEVICE_SUCCESS);
+  launch_block_by_block(group.launch(0, before), {2, 1});
+  int flags[2] = {-1, -1};
+  for (int p = 0; p < 2; ++p) EXPECT_EQ(MPIX_Parrived(group.request(0), p, &flags[p]), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(flags[0], 0);
+  EXPECT_EQ(flags[1], 1);
+  EXPECT_EQ(group.completed(0), before);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+  launch_block_by_block(group.launch(0, before), {1, 2});
+  EXPECT_EQ(group.completed(0), next(before));
+  EXPECT_EQ(0, std::memcmp(group.buffers().received(0), of.received[0].data(), shape.block_bytes));
+  launch_block_by_block(group.launch(0, before), {1, 2});
+  EXPECT_EQ(group.completed(0), next(before));
+}
+
+/// A rank that is through marks the next epoch, while another one has yet to reduce this one: a set of inboxes each.
+TEST(Pushes, of_the_next_epoch_leave_alone_what_is_not_reduced_yet) {
+  const GroupShape shape = allreduce_of(2, 256);
+  const PushGroup group(shape, 1);
+  const EpochOfGroup first(shape, 1, shape.block_bytes), second(shape, 2, shape.block_bytes);
+  const Epoch epoch = next(shape.before);
+  for (std::size_t r = 0; r < 2; ++r) {
+    std::memcpy(group.buffers().sent(r), first.sent[r].data(), shape.block_bytes);
+    group.start(r, epoch);
+    group.mark(r, 2);
+  }
+  reduce_by_launch(group, 0, shape.before);
+  std::memcpy(group.buffers().sent(0), second.sent[0].data(), shape.block_bytes);
+  group.start(0, next(epoch));
+  group.mark(0, 2);
+  reduce_by_launch(group, 1, shape.before);
+  EXPECT_EQ(0, std::memcmp(group.buffers().received(1), first.received[1].data(), shape.block_bytes));
+  std::memcpy(group.buffers().sent(1), second.sent[1].data(), shape.block_bytes);
+  group.start(1, next(epoch));
+  group.mark(1, 1);
+  for (std::size_t r = 0; r < 2; ++r) {
+    reduce_by_wait(group, r, epoch);
+    EXPECT_EQ(0, std::memcmp(group.buffers().received(r), second.received[r].data(), shape.block_bytes));
+  }
+}
+
+/// Who knows nothing of those that have reduced but the number of the newest epoch; thread sanitizers see more.
+TEST(Pushes, are_before_the_eyes_of_a_wait_that_comes_when_the_epoch_is_over) {
+  for (int call = 0; call < 3; ++call) {
+    const GroupShape shape = allreduce_of(1, 4096);
+    const PushGroup group(shape, 1);
+    const EpochOfGroup of(shape, 1, shape.block_bytes);
+    const Epoch epoch = next(shape.before);
+    std::memcpy(group.buffers().sent(0), of.sent[0].data(), shape.block_bytes);
+    group.start(0, epoch);
+    std::thread late([&] {
+      const std::atomic_ref completed(group.request(0).state->completed);
+      while (completed.load(std::memory_order_relaxed) != epoch) std::this_thread::yield();
+      int flag = 1;
+      EXPECT_EQ(call == 0   ? MPIX_Pwait(group.request(0))
+                : call == 1 ? MPIX_Pwait_partition(0, group.request(0))
+                            : MPIX_Parrived(group.request(0), 0, &flag),
+                PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(flag, 1);
+      EXPECT_EQ(0, std::memcmp(group.buffers().received(0), of.received[0].data(), shape.block_bytes));
+    });
+    group.mark(0, 1);
+    reduce_by_launch(group, 0, shape.before);
+    late.join();
+  }
+}
+
+/// Likewise a mark of the next epoch, which reads what it pushes.
+TEST(Pushes, of_the_next_epoch_find_the_results_that_they_push) {
+  GroupShape shape = allreduce_of(1, 4096);
+  shape.in_place = true;
+  const PushGroup group(shape, 1);
+  const EpochOfGroup of(shape, 1, shape.block_bytes);
+  const Epoch epoch = next(shape.before);
+  std::memcpy(group.buffers().sent(0), of.sent[0].data(), of.sent[0].size());
+  group.start(0, epoch);
+  std::thread late([&] {
+    const std::atomic_ref completed(group.request(0).state->completed);
+    while (completed.load(std::memory_order_relaxed) != epoch) std::this_thread::yield();
+    group.start(0, next(epoch));
+    EXPECT_EQ(MPIX_Pready_thread(0, group.request(0)), PARTITA_DEVICE_SUCCESS);
+  });
+  group.mark(0, 1);
+  reduce_by_launch(group, 0, shape.before);
+  late.join();
+  reduce_by_launch(group, 0, epoch);
+  EXPECT_EQ(group.completed(0), next(epoch));
+}
+
+/// A block looks when others have ended its epoch, and the next one.
+TEST(Pushes, waits_end_though_others_have_gone_on) {
+  for (const Epoch first : {Epoch{7}, Epoch{0xfffffffe}, Epoch{0xffffffff}}) {
+    GroupShape shape = allreduce_of(1, 64);
+    shape.limit_ns = 50'000'000;
+    shape.before = first;
+    const PushGroup group(shape, 1);
+    const Partita_Prequest& request = group.request(0);
+    const Epoch epoch = next(first);
+    EXPECT_FALSE(device::is_open(request, epoch));
+    for (Epoch before = first, i = 0; i < 2; ++i, before = next(before)) {
+      EXPECT_EQ(MPIX_Pstart(request), PARTITA_DEVICE_SUCCESS);
+      group.mark(0, 1);
+      reduce_by_wait(group, 0, before);
+    }
+    EXPECT_TRUE(device::is_open(request, epoch));
+    EXPECT_EQ(device::await_result(request, &request.state->started, epoch), 0);
+    EXPECT_EQ(device::await_result(request, device::push_words_of(request, device::push_reduced), epoch), 0);
+  }
+}
+
+/// Or the host might find an older end in its word than it has seen, and wait for a newer one for ever.
+TEST(Pushes, end_no_epoch_while_the_host_is_still_being_told_of_the_one_before) {
+  GroupShape shape = allreduce_of(1, 64);
+  shape.before = 0xffffffff;
+  const PushGroup group(shape, 1);
+  const Partita_Prequest& request = group.request(0);
+  const Epoch epoch = next(shape.before);
+  request.state->decided = 0;  // another block has ended the epoch before, and is about to tell
+  group.start(0, epoch);
+  group.mark(0, 1);
+  launch_block_by_block(group.launch(0, shape.before), {1, 1});
+  EXPECT_EQ(load_word(device::push_words_of(request, device::push_reduced)), epoch);
+  EXPECT_EQ(group.completed(0), shape.before);
+  device::count_towards_end(request, epoch);
+  EXPECT_EQ(group.completed(0), epoch);
+  EXPECT_EQ(load_word(&request.host->completed), epoch);
+  EXPECT_EQ(load_word(&request.state->decided), 1U);
+}
+
+/// Who came in time, and who comes when the epoch is over: or the host might start an epoch that is over for kernels.
+TEST(Pushes, waits_for_all_end_when_the_host_was_told) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  for (const bool in_time : {true, false}) {
+    GroupShape shape = allreduce_of(1, 64);
+    shape.limit_ns = 20'000'000;
+    PushGroup group(shape, 1);
+    TrappingHost trapping;
+    group.move_host(0, trapping.host());
+    const Partita_Prequest& request = group.request(0);
+    const Epoch epoch = next(shape.before);
+    group.start(0, epoch);
+    group.mark(0, 1);
+    int code = -1;
+    std::thread waiter;
+    if (in_time) {
+      *device::push_claims(request.state, 1) = epoch;  // this very thread reduces it
+      waiter = std::thread([&] { code = MPIX_Pwait(request); });
+      while (load_word(&request.host->awaited) != epoch) std::this_thread::yield();
+    }
+    Epoch completed = shape.before;
+    Epoch told = epoch;
+    const auto look = [&] {
+      completed = group.completed(0);
+      in_time ? waiter.join() : void(code = MPIX_Pwait(request));
+      told = load_word(&request.host->completed);
+    };
+    // The waiter looks at the host's words, too, where the one that tells comes late.
+    trapping.trap(TrappingHost::all, look, in_time ? std::optional(waiter.native_handle()) : std::nullopt);
+    in_time ? device::count_towards_end(request, epoch) : launch_block_by_block(group.launch(0, shape.before), {1, 1});
+    EXPECT_TRUE(trapping.has_trapped());
+    EXPECT_EQ(completed, epoch);
+    EXPECT_EQ(code, PARTITA_DEVICE_ERR_TIMEOUT);
+    EXPECT_EQ(told, shape.before);
+    EXPECT_EQ(load_word(&request.host->completed), epoch);
+  }
+}
+
+/// Both have found the epoch before complete, and the host has not started this one.
+TEST(Pushes, epochs_are_opened_by_one_of_two_that_come_at_once) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  const GroupShape shape = allreduce_of(1, 64);
+  PushGroup group(shape, 1);
+  TrappingHost trapping;
+  group.move_promise(0, trapping.promise());
+  int other = -1;
+  trapping.trap(TrappingHost::all, [&] { other = MPIX_Pstart(group.request(0)); });
+  EXPECT_EQ(MPIX_Pstart(group.request(0)), PARTITA_DEVICE_ERR_ACTIVE);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(other, PARTITA_DEVICE_SUCCESS);
+}
+
+/// A look a thread at a time, and then one thread takes one on.
+TEST(Pushes, pass_over_pieces_that_others_have) {
+  const GroupShape shape = allreduce_of(1, 9 * 16);
+  const PushGroup group(shape, 9);
+  const Partita_Prequest& request = group.request(0);
+  const Epoch epoch = next(shape.before);
+  std::fill_n(device::push_claims(request.state, 9), 7, epoch);
+  CpuKernel kernel({1, 2}, [&](unsigned) {
+    EXPECT_EQ(device::skip_claimed(request, {0, 9, 1}, shape.before), 6U);
+    EXPECT_EQ(device::skip_claimed(request, {0, 7, 1}, shape.before), 8U);
+    EXPECT_EQ(device::skip_claimed(request, {0, 9, 4}, shape.before), 8U);
+  });
+  kernel.end();
+  EXPECT_EQ(device::claim_piece(request, {6, 9, 1}, shape.before, device::Inputs::awaited), 7U);
+  EXPECT_EQ(device::claim_piece(request, {6, 9, 1}, shape.before, device::Inputs::only_if_there), 9U);
+  EXPECT_EQ(device::claim_piece(request, {0, 9, 1}, shape.before, device::Inputs::awaited), 8U);
+  EXPECT_EQ(device::skip_claimed(request, {0, 9, 1}, shape.before), 9U);
+}
+
+/// Each word of the host's in its place between those of the GPU: none may come late, when the epoch is over and its
+/// words are the next one's, and those that tell of results come behind what kernels look at.
+TEST(Pushes, tell_the_host_when_kernels_know_and_before_the_epoch_can_end) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  const GroupShape shape = allreduce_of(2, 64);
+  PushGroup group(shape, 1);
+  TrappingHost trapping;
+  group.move_host(0, trapping.host());
+  const Partita_Prequest& request = group.request(0);
+  const Epoch epoch = next(shape.before);
+  const auto word = [&](device::PushWord which) { return load_word(device::push_words_of(request, which)); };
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, epoch);
+  group.mark(1, 1);
+
+  Epoch own_flag = epoch;
+  Epoch flag_there = epoch;
+  trapping.trap(TrappingHost::partitions, [&] {
+    own_flag = word(device::push_pushed);
+    flag_there = load_word(device::input_flag(group.request(1), 0, 0, epoch));
+  });
+  group.mark(0, 1);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(own_flag, shape.before);
+  EXPECT_EQ(flag_there, no_epoch);
+  EXPECT_EQ(word(device::push_pushed), epoch);
+
+  Epoch reduced = shape.before;
+  Epoch completed = epoch;
+  trapping.trap(TrappingHost::partitions, [&] {
+    reduced = word(device::push_reduced);
+    completed = group.completed(0);
+  });
+  launch_block_by_block(group.launch(0, shape.before), {1, 1});
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(reduced, epoch);
+  EXPECT_EQ(completed, shape.before);
+
+  launch_block_by_block(group.launch(1, shape.before), {1, 1});
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, next(epoch));
+  trapping.trap(TrappingHost::all, [&] { own_flag = word(device::push_pushed); });
+  for (std::size_t r = 0; r < 2; ++r) group.mark(r, 1);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(own_flag, epoch);
+  EXPECT_EQ(load_word(&request.host->newest_marked), next(epoch));
+  partita_u32 counted = 1;
+  trapping.trap(TrappingHost::all, [&] {
+    completed = group.completed(0);
+    counted = load_word(&request.state->decided);
+  });
+  launch_block_by_block(group.launch(0, epoch), {1, 1});
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(completed, next(epoch));
+  EXPECT_EQ(counted, 0U);
+}
+
+TEST(Pushes, waits_in_vain_end_the_request) {
+  GroupShape shape = allreduce_of(2, 64);
+  shape.limit_ns = 2'000'000;
+  const PushGroup group(shape, 1);
+  group.start(0, next(shape.before));
+  group.mark(0, 1);
+  EXPECT_EQ(MPIX_Pwait(group.request(0)), PARTITA_DEVICE_ERR_TIMEOUT);
+  group.start(1, next(shape.before));
+  group.mark(1, 1);
+  memory::reduce_pushed(group.launch(0, shape.before));  // all has come, but the request is over
+  EXPECT_EQ(MPIX_Pready_block(0, group.request(0)), PARTITA_DEVICE_ERR_ABORTED);
+  EXPECT_EQ(group.completed(0), shape.before);
+  EXPECT_EQ(load_word(&group.request(0).host->failure), partita_u32{PARTITA_DEVICE_ERR_TIMEOUT});
+}
+
+}  // namespace
+}  // namespace partita::test
