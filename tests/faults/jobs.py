@@ -17,6 +17,9 @@ TIMEOUT_S = 2  # PARTITA_TIMEOUT where a rank does not come back
 SLACK_S = 3  # from this limit to the error, on a crowded machine
 MARGIN_S = 12  # for a job's start, and for a crowded machine
 
+# Taken once: jobs start in threads of their own, while pytest changes a variable with each case.
+VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("PARTITA_")}
+
 # Launchers end all ranks when one dies. MPICH's does so even when told not to clean up, so each rank runs under a shell that
 # outlives it, and the launcher learns of no death.
 # It says how its rank ended.
@@ -33,8 +36,7 @@ class Job:
     """One run under the launcher, with all that its ranks printed."""
 
     def __init__(self, given, arguments, ranks, survive=False, **environment):
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("PARTITA_")}
-        variables.update(environment)
+        variables = {**VARIABLES, **environment}
         command = given.launcher(ranks)
         self.release = None
         if survive:
