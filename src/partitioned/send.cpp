@@ -1,6 +1,7 @@
 #include "partitioned/send.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "partitioned/listed.hpp"
@@ -11,6 +12,9 @@ namespace {
 
 /// The first epoch there, and the second of all.
 constexpr Epoch behind_wrap = next(~Epoch{0});
+
+/// Between GPUs: some tens of microseconds, in which another transfer of the message starts.
+constexpr std::int64_t worth_a_transfer_bytes = std::int64_t{16} << 20;
 
 Error marked_already(std::int64_t partition) {
   return Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", partition);
@@ -164,7 +168,15 @@ bool SendRequest::device_done() {
 /// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far.
 std::int32_t SendRequest::take_handed_over() {
   return hand_overs_.take_together(
-      device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks());
+      device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks(),
+      transports_worth_a_transfer());
+}
+
+/// So many neighbours are copied for longer than what starts and ends a transfer, so that the rest may follow.
+std::int32_t SendRequest::transports_worth_a_transfer() const {
+  const std::int64_t each_bytes = std::max(out_.plan().bytes(0).size(), std::int64_t{1});
+  return static_cast<std::int32_t>(std::min((worth_a_transfer_bytes + each_bytes - 1) / each_bytes,
+                                            std::int64_t{std::numeric_limits<std::int32_t>::max()}));
 }
 
 /// Kernels hand over whole transport partitions, which are whole partitions of a send.

@@ -43,6 +43,7 @@ class SendRequest final : public Request, public Markable {
   bool device_done();
   bool waits_for_copies() const;
   std::int32_t take_handed_over();
+  std::int32_t transports_worth_a_transfer() const;
   void send_handed_over(link::Range run);
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);
   void mark_for_packing(link::Range partitions);

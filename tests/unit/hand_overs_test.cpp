@@ -12,13 +12,16 @@ namespace {
 
 constexpr Epoch shown_epoch = 7;
 constexpr std::int32_t shown_partitions = 8;
+constexpr std::int32_t many_partitions = 100;
 
 /// What kernels have handed over, as a DeviceSide shows it.
 struct ShownSide {
   std::vector<bool> there = std::vector<bool>(shown_partitions);
+  bool says_all = false;  ///< in one word
   mutable int looks = 0;  ///< at a partition
 
   bool hands_over(Epoch) const { return true; }
+  bool all_handed_over(Epoch of) const { return of == shown_epoch && says_all; }
   bool handed_over(std::int32_t t, Epoch of) const {
     ++looks;
     return of == shown_epoch && there[static_cast<std::size_t>(t)];
@@ -32,7 +35,9 @@ struct MarkingKernels {
   int waits = 1000;
   int* waited = nullptr;
 
-  bool wait() {
+  template <class AllThere>
+  bool wait(AllThere all_there) {
+    EXPECT_FALSE(all_there()) << "nothing is left to wait for";
     if (waits-- == 0) return false;
     ++*waited;
     if (to_come.empty()) return true;
@@ -48,7 +53,7 @@ class HandOversTest : public testing::Test {
 
   using Runs = std::vector<std::vector<std::int64_t>>;
   /// What leaves, as {begin, end}; how many are handed over is in `count`.
-  Runs take(std::vector<std::size_t> to_come, int waits = 1000) {
+  Runs take(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000) {
     Runs runs;
     waited = 0;
     count = hand_overs.take_together(
@@ -56,8 +61,16 @@ class HandOversTest : public testing::Test {
         [&](link::Range run) {
           if (run.size() > 0) runs.push_back({run.begin, run.end});
         },
-        MarkingKernels{side, std::move(to_come), waits, &waited});
+        MarkingKernels{side, std::move(to_come), waits, &waited}, enough);
     return runs;
+  }
+  /// As many partitions as fill several words, of which none is there.
+  void take_many() {
+    hand_overs.set_up(many_partitions);
+    side.there.assign(many_partitions, false);
+  }
+  void show(std::size_t first, std::size_t end) {
+    for (std::size_t t = first; t < end; ++t) side.there[t] = true;
   }
 
   HandOvers hand_overs;
@@ -78,12 +91,74 @@ TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
 
 /// Most looks find nothing new.
 TEST_F(HandOversTest, nothing_new_is_looked_for_once) {
-  side.there[0] = side.there[5] = true;
-  EXPECT_EQ(take({}), (Runs{{0, 1}, {5, 6}}));
+  take_many();
+  show(0, 64);
+  show(70, 71);
+  EXPECT_EQ(take({}), (Runs{{0, 64}, {70, 71}}));
   side.looks = 0;
   EXPECT_EQ(take({}), Runs{});
-  EXPECT_EQ(count, 2);
-  EXPECT_EQ(side.looks, shown_partitions - 1) << "the first one is known";
+  EXPECT_EQ(count, 65);
+  EXPECT_EQ(side.looks, many_partitions - 64) << "those in front are known";
+}
+
+TEST_F(HandOversTest, runs_go_across_words) {
+  take_many();
+  show(20, 50);
+  show(60, 65);
+  EXPECT_EQ(take({}), (Runs{{20, 50}, {60, 65}}));
+  EXPECT_EQ(count, 35);
+  show(50, 60);
+  show(96, many_partitions);
+  EXPECT_EQ(take({}), (Runs{{50, 60}, {96, many_partitions}}));
+  EXPECT_EQ(count, 49);
+  show(0, 20);
+  show(65, 96);
+  EXPECT_EQ(take({}), (Runs{{0, 20}, {65, 96}}));
+  EXPECT_EQ(count, many_partitions);
+}
+
+TEST_F(HandOversTest, all_of_them_are_looked_at_in_one_word) {
+  take_many();
+  show(10, 12);
+  EXPECT_EQ(take({}), (Runs{{10, 12}}));
+  show(0, many_partitions);
+  side.says_all = true;
+  side.looks = 0;
+  EXPECT_EQ(take({}), (Runs{{0, 10}, {12, many_partitions}}));
+  EXPECT_EQ(count, many_partitions);
+  EXPECT_EQ(take({}), Runs{});
+  EXPECT_EQ(side.looks, 0);
+  EXPECT_EQ(waited, 0);
+}
+
+TEST_F(HandOversTest, what_is_worth_a_transfer_leaves_though_more_come) {
+  take_many();
+  show(0, 40);
+  show(45, 50);
+  EXPECT_EQ(take({}, 1000, 40), (Runs{{0, 40}})) << "the others of it may be joined by what comes";
+  EXPECT_EQ(waited, 0);
+  EXPECT_EQ(count, 45);
+  EXPECT_EQ(take({40, 41, 42, 43, 44}, 1000, 40), (Runs{{40, 50}}));
+  show(50, many_partitions);
+  EXPECT_EQ(take({}, 1000, 40), (Runs{{50, many_partitions}}));
+}
+
+TEST_F(HandOversTest, at_the_end_nothing_stays_for_being_short) {
+  take_many();
+  show(0, many_partitions);
+  side.there[60] = false;
+  EXPECT_EQ(take({}, 1000, 50), (Runs{{0, 60}}));
+  side.there[60] = true;
+  EXPECT_EQ(take({}, 1000, 50), (Runs{{60, many_partitions}}));
+}
+
+TEST_F(HandOversTest, epochs_are_told_apart) {
+  take_many();
+  show(0, many_partitions);
+  side.says_all = true;
+  EXPECT_EQ(take({}), (Runs{{0, many_partitions}}));
+  hand_overs.forget();
+  EXPECT_EQ(take({}), (Runs{{0, many_partitions}})) << "an epoch of this number comes again after the wrap";
 }
 
 TEST_F(HandOversTest, what_comes_out_of_order_leaves_as_one) {
@@ -113,6 +188,10 @@ TEST_F(HandOversTest, all_at_once_are_not_waited_for) {
   EXPECT_EQ(waited, 0);
 }
 
+bool never() {
+  return false;
+}
+
 /// Each look at it takes half a microsecond.
 struct SteppingClock {
   using duration = std::chrono::nanoseconds;
@@ -127,21 +206,28 @@ struct SteppingClock {
 TEST(CloseMarksTest, are_waited_for_within_a_limit) {
   CloseMarksBy<SteppingClock> marks;
   const auto begin = SteppingClock::passed;
-  ASSERT_TRUE(marks.wait());
+  ASSERT_TRUE(marks.wait(never));
   EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
   int waits = 1;
-  while (marks.wait()) ++waits;
+  while (marks.wait(never)) ++waits;
   EXPECT_GE(waits, 15) << "each takes two microseconds and some looks, of 50 in all";
   EXPECT_LE(waits, 25);
+}
+
+TEST(CloseMarksTest, are_not_waited_for_once_all_are_there) {
+  CloseMarksBy<SteppingClock> marks;
+  const auto begin = SteppingClock::passed;
+  EXPECT_TRUE(marks.wait([&] { return SteppingClock::passed - begin >= std::chrono::nanoseconds(900); }));
+  EXPECT_LT(SteppingClock::passed - begin, Pace::close_gap);
 }
 
 /// However many keep coming.
 TEST(CloseMarksTest, are_waited_for_once_within_one_gap) {
   auto marks = CloseMarksBy<SteppingClock>::within_one_gap();
   const auto begin = SteppingClock::passed;
-  ASSERT_TRUE(marks.wait());
+  ASSERT_TRUE(marks.wait(never));
   EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
-  EXPECT_FALSE(marks.wait());
+  EXPECT_FALSE(marks.wait(never));
   EXPECT_LE(SteppingClock::passed - begin, 2 * Pace::close_gap);
 }
 
@@ -150,9 +236,9 @@ TEST(CloseMarksTest, are_waited_for_after_a_look_that_takes_long) {
   auto marks = CloseMarksBy<SteppingClock>::within_one_gap();
   SteppingClock::passed += 2 * Pace::close_gap;
   const auto begin = SteppingClock::passed;
-  EXPECT_TRUE(marks.wait());
+  EXPECT_TRUE(marks.wait(never));
   EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
-  EXPECT_FALSE(marks.wait());
+  EXPECT_FALSE(marks.wait(never));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 namespace partita {
 
 /// docs/design/device.md has the picture. One thread at a time, but for completed(), hands_over(), handed_over(),
-/// newest_complete(), any_marked(), marked(), reduced(), kernel_waits(), has_failed(), raise(), abort() and what asks
-/// for the last epoch.
+/// all_handed_over(), newest_complete(), any_marked(), marked(), reduced(), kernel_waits(), has_failed(), raise(),
+/// abort() and what asks for the last epoch.
 class DeviceSide {
  public:
   /// `before` is the epoch before the first that kernels take part in. Throws Error where the GPU has no memory.
@@ -60,6 +60,8 @@ class DeviceSide {
   /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
   /// completed() is.
   bool handed_over(std::int32_t t, Epoch epoch) const;
+  /// Whether it has left all of them to the host.
+  bool all_handed_over(Epoch epoch) const { return !kernel_copies() && completed(epoch); }
   /// The newest epoch that is complete, in a collective whose marks push. Who sees that sees its results, and so do
   /// kernels that are launched then.
   Epoch newest_complete() const;

@@ -1,9 +1,12 @@
 // What the kernels of a send have left to the host.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,13 +30,14 @@ class CloseMarksBy {
   /// steps wait meanwhile.
   static CloseMarksBy within_one_gap() { return CloseMarksBy(Pace::close_gap); }
 
-  /// Waits for as long as there may lie between two of them; false where marks have been coming for long enough, since
-  /// the first wait began.
-  bool wait() {
+  /// Waits for as long as there may lie between two of them, or until `all_there()`; false where marks have been coming
+  /// for long enough, since the first wait began.
+  template <class AllThere>
+  bool wait(AllThere all_there) {
     const auto now = Clock::now();
     if (!end_) end_ = now + time_;
     if (now >= *end_) return false;
-    while (Clock::now() < now + Pace::close_gap) cpu_relax();
+    while (Clock::now() < now + Pace::close_gap && !all_there()) cpu_relax();
     return true;
   }
 
@@ -47,80 +51,129 @@ class CloseMarksBy {
 };
 using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
-/// Each transport partition of an epoch is taken once, by whoever looks first.
+/// Each transport partition of an epoch is taken once, by whoever looks first. A look costs a load for each of them,
+/// of a line that the GPU has written, but for those in front and where the kernels have said that all are there.
 class HandOvers {
  public:
   /// Once, before the first epoch.
   void set_up(std::int32_t transport_partitions);
 
   /// Calls `take` with the transport partitions that `side` shows as handed over in `epoch` and nobody has taken,
-  /// neighbours together; returns how many are handed over so far. Looks at none where kernels copy all, and again at
-  /// none of the first ones that were all handed over. Several threads at once.
-  template <class Side, class Take>
-  std::int32_t take(const Side& side, Epoch epoch, Take take) {
-    if (!side.hands_over(epoch)) return 0;
-    std::int32_t all_before = known(epoch);
-    std::int32_t count = all_before;
-    link::Range run;
-    for (std::int32_t t = all_before; t < size(); ++t) {
-      if (!side.handed_over(t, epoch)) continue;
-      if (count == t) all_before = t + 1;
-      ++count;
-      if (is_taken_now(t, epoch)) join(run, t, take);
-    }
-    take(run);
-    know(epoch, all_before);
-    return count;
-  }
-
-  /// As take, but waits first for what comes soon, as `marks` says, where something new is there and not all of it:
-  /// that leaves together.
+  /// neighbours together; returns how many are handed over so far. Looks at none where kernels copy all. Where
+  /// something new is there and not all of it, waits first for what comes soon, as `marks` says: that leaves together.
+  /// A run of `enough` neighbours is worth a transfer by itself, though more come: such leave at once, and only they.
+  /// Several threads at once.
   template <class Side, class Take, class Marks>
-  std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
+  std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks,
+                             std::int32_t enough = std::numeric_limits<std::int32_t>::max()) {
     if (!side.hands_over(epoch)) return 0;
     News news = look(side, epoch);
-    while (news.any && news.count < size() && marks.wait()) {
+    const auto all_there = [&] { return side.all_handed_over(epoch); };
+    while (news.longest > 0 && news.longest < enough && news.count < size_ && marks.wait(all_there)) {
       const std::int32_t before = std::exchange(news, look(side, epoch)).count;
       if (news.count == before) break;
     }
-    return news.any ? this->take(side, epoch, take) : news.count;
+    if (news.longest == 0) return news.count;
+    const std::int32_t least = news.count < size_ && news.longest >= enough ? enough : 1;
+    return for_each_new(side, epoch, [&](link::Range run) {
+      if (run.size() >= least) claim(run, epoch, take);
+    });
   }
 
   /// At the wrap of epochs: what is noted of epochs 2^32 ago would be taken for new. No epoch is open.
   void forget();
 
  private:
-  struct News {
-    std::int32_t count = 0;  ///< handed over so far
-    bool any = false;        ///< not taken yet, some of them
-  };
+  static constexpr std::int32_t word_bits = 32;
 
-  std::int32_t size() const { return static_cast<std::int32_t>(taken_.size()); }
+  struct News {
+    std::int32_t count = 0;    ///< handed over so far
+    std::int32_t longest = 0;  ///< the longest run of those that nobody has taken
+  };
   template <class Side>
-  News look(const Side& side, Epoch epoch) const {
-    News news{known(epoch)};
-    for (std::int32_t t = news.count; t < size(); ++t) {
-      if (!side.handed_over(t, epoch)) continue;
-      ++news.count;
-      news.any |= taken_[static_cast<std::size_t>(t)].load(std::memory_order_relaxed) != epoch;
-    }
+  News look(const Side& side, Epoch epoch) {
+    News news;
+    news.count = for_each_new(side, epoch, [&](link::Range run) {
+      news.longest = std::max(news.longest, static_cast<std::int32_t>(run.size()));
+    });
     return news;
   }
-  /// So many transport partitions, from the first one on, were all seen handed over in `epoch`.
-  std::int32_t known(Epoch epoch) const {
-    const std::uint64_t known = known_.load(std::memory_order_relaxed);
-    return known >> 32 == epoch ? static_cast<std::int32_t>(known & 0xffffffff) : 0;
+
+  /// Calls `use` with each run of transport partitions that are handed over and not taken; returns how many are handed
+  /// over, taken or not.
+  template <class Side, class Use>
+  std::int32_t for_each_new(const Side& side, Epoch epoch, Use use) {
+    const bool all = side.all_handed_over(epoch);
+    std::int32_t in_front = known(epoch);
+    std::int32_t count = in_front * word_bits;
+    link::Range run;
+    for (std::int32_t word = 0; word < words(); ++word) {
+      std::uint32_t shown = all_of(word);
+      if (word >= in_front) {
+        if (!all) shown = shown_in(word, side, epoch);
+        count += std::popcount(shown);
+      }
+      if (word == in_front && shown == all_of(word)) ++in_front;
+      join_bits(run, word, shown & ~taken_in(word, epoch), use);
+    }
+    if (run.size() > 0) use(run);
+    know(epoch, in_front);
+    return std::min(count, size_);
   }
-  /// A store of an older count may come last; that costs another look.
-  void know(Epoch epoch, std::int32_t count) {
-    known_.store(std::uint64_t{epoch} << 32 | static_cast<std::uint32_t>(count), std::memory_order_relaxed);
-  }
-  bool is_taken_now(std::int32_t t, Epoch epoch) {
-    return taken_[static_cast<std::size_t>(t)].exchange(epoch, std::memory_order_relaxed) != epoch;
+  template <class Side>
+  std::uint32_t shown_in(std::int32_t word, const Side& side, Epoch epoch) const {
+    std::uint32_t shown = 0;
+    for (std::uint32_t left = all_of(word); left != 0; left &= left - 1) {
+      const int bit = std::countr_zero(left);
+      if (side.handed_over(word * word_bits + bit, epoch)) shown |= std::uint32_t{1} << bit;
+    }
+    return shown;
   }
 
-  std::vector<std::atomic<Epoch>> taken_;  ///< per transport partition: the newest epoch in which it was taken
-  std::atomic<std::uint64_t> known_{0};    ///< low half: what known() returns; high half: in which epoch
+  /// Calls `take` with those of `run` that nobody else has taken meanwhile.
+  template <class Take>
+  void claim(link::Range run, Epoch epoch, Take take) {
+    link::Range mine;
+    for (std::int64_t word = run.begin / word_bits; word * word_bits < run.end; ++word) {
+      const std::int64_t first = std::max(run.begin - word * word_bits, std::int64_t{0});
+      const std::int64_t end = std::min(run.end - word * word_bits, std::int64_t{word_bits});
+      const auto wish = static_cast<std::uint32_t>((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
+      join_bits(mine, static_cast<std::int32_t>(word), take_now(static_cast<std::int32_t>(word), wish, epoch), take);
+    }
+    if (mine.size() > 0) take(mine);
+  }
+  template <class Use>
+  static void join_bits(link::Range& run, std::int32_t word, std::uint32_t bits, Use use) {
+    for (; bits != 0; bits &= bits - 1) join(run, std::int64_t{word} * word_bits + std::countr_zero(bits), use);
+  }
+
+  std::int32_t words() const { return static_cast<std::int32_t>(taken_.size()); }
+  std::uint32_t all_of(std::int32_t word) const {
+    const std::int32_t left = size_ - word * word_bits;
+    return left >= word_bits ? ~std::uint32_t{0} : (std::uint32_t{1} << left) - 1;
+  }
+  std::uint32_t taken_in(std::int32_t word, Epoch epoch) const {
+    return bits_of(taken_[static_cast<std::size_t>(word)].load(std::memory_order_relaxed), epoch);
+  }
+  /// Those of `wish` that nobody had taken before.
+  std::uint32_t take_now(std::int32_t word, std::uint32_t wish, Epoch epoch);
+  static std::uint32_t bits_of(std::uint64_t tagged, Epoch epoch) {
+    return tagged >> 32 == epoch ? static_cast<std::uint32_t>(tagged) : 0;
+  }
+
+  /// So many words, from the first one on, were all seen handed over in `epoch`.
+  std::int32_t known(Epoch epoch) const {
+    return static_cast<std::int32_t>(bits_of(known_.load(std::memory_order_relaxed), epoch));
+  }
+  /// A store of an older count may come last; that costs another look.
+  void know(Epoch epoch, std::int32_t words_in_front) {
+    known_.store(std::uint64_t{epoch} << 32 | static_cast<std::uint32_t>(words_in_front), std::memory_order_relaxed);
+  }
+
+  std::int32_t size_ = 0;
+  std::vector<std::atomic<std::uint64_t>>
+      taken_;                            ///< low half: bits of transport partitions; high half: in which epoch
+  std::atomic<std::uint64_t> known_{0};  ///< low half: what known() returns; high half: in which epoch
 };
 
 }  // namespace partita
