@@ -30,7 +30,7 @@ function(partita_in_groups target)
   if(PARTITA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     # GCC takes a group for a header, in which types of anonymous namespaces would be amiss.
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
     get_target_property(kernels ${target} SOURCES)
     list(FILTER kernels INCLUDE REGEX "\\.cu$")
     set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -60,4 +60,13 @@ if(PARTITA_SANITIZE)
   endif()
   add_compile_options(-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${sanitizers})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Its runtime is a library, as GCC's is: libraries of ours are linked that need it. Loops that an instrument keeps from
+    # being vectorised are none of our business.
+    add_compile_options(-Wno-pass-failed)
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "--print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so"
+                    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    cmake_path(GET runtime PARENT_PATH runtime)
+    add_link_options(-shared-libsan "LINKER:-rpath,${runtime}")
+  endif()
 endif()

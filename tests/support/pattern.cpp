@@ -11,8 +11,8 @@ constexpr std::int64_t block_bytes = 4096;
 /// Part of a pattern in memory of its own. A sanitizer that looked at each of these bytes would take most of a test's
 /// time.
 struct Block {
-  [[gnu::no_sanitize("address", "thread", "undefined")]]
-  Block(std::uint64_t key, std::int64_t first, std::int64_t last)
+  __attribute__((no_sanitize("address", "thread", "undefined"))) Block(std::uint64_t key, std::int64_t first,
+                                                                       std::int64_t last)
       : size(std::min(block_bytes, last - first)) {
     for (std::int64_t i = 0; i < size; ++i) bytes[i] = pattern(key, first + i);
   }

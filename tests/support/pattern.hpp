@@ -6,8 +6,8 @@
 namespace partita::test {
 
 /// The byte at `position` of the packed data that stream `key` carries; differs between keys and epochs.
-[[gnu::no_sanitize("address", "thread", "undefined")]]
-inline std::uint8_t pattern(std::uint64_t key, std::int64_t position) {
+__attribute__((no_sanitize("address", "thread", "undefined"))) inline std::uint8_t pattern(std::uint64_t key,
+                                                                                           std::int64_t position) {
   std::uint64_t x = key * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(position) * 0xbf58476d1ce4e5b9U;
   x ^= x >> 29;
   x *= 0x94d049bb133111ebU;

@@ -102,6 +102,13 @@ ucs_status_t Key::replace(Peer& peer, std::span<const std::byte> packed) noexcep
   return status;
 }
 
+/// Asks for an address here, of which the cuda_ipc of UCX 1.21 and later makes and keeps its mapping. Other transports
+/// have none for it, and older ones say so.
+void Key::map(std::uint64_t address) const noexcept {
+  void* here = nullptr;
+  ucp_rkey_ptr(handle_, address, &here);
+}
+
 Key::~Key() {
   const Worker::Hold hold(worker_);
   ucp_rkey_destroy(handle_);

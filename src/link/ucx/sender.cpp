@@ -10,8 +10,8 @@ namespace partita::link::ucx {
 
 /// What transfers under way refer to.
 struct UcxSender::State final : Retired, Sink {
-  State(Process& shared, std::shared_ptr<Region> region)
-      : process(shared), readiness(shared.words.words(1)), gpu_region(std::move(region)) {
+  State(Process& shared, std::shared_ptr<Region> region, int gpu)
+      : process(shared), readiness(shared.words.words(1)), gpu_region(std::move(region)), device(gpu) {
     number = process.worker.add_sink(*this);
   }
   ~State() override { process.worker.remove_sink(number); }
@@ -19,11 +19,13 @@ struct UcxSender::State final : Retired, Sink {
   bool idle() const override { return tally.outstanding.load(std::memory_order_acquire) == 0; }
   void deliver(const EagerHeader& header, std::span<const std::byte> bytes) override;
   void take_key(Epoch epoch, std::span<const std::byte> packed);
+  void map_target() const noexcept;
   Transfer& transfer_of(Range run, Epoch epoch);
 
   Process& process;
   std::unique_ptr<Words> readiness;    ///< one word, written by the receiver
   std::shared_ptr<Region> gpu_region;  ///< the source; null where that is host memory, or empty
+  const int device;                    ///< of the source
   Plan plan;
   const std::byte* data = nullptr;
   // What the receiver has answered:
@@ -63,14 +65,22 @@ void UcxSender::State::take_key(Epoch epoch, std::span<const std::byte> packed) 
   if (data_key != nullptr) {
     const ucs_status_t status = data_key->replace(*peer, packed);
     if (status != UCS_OK) return peer->fail(status, "ucp_ep_rkey_unpack");
+    map_target();
   }
   readiness->store(0, epoch);  // whoever sees it puts with the new key
+}
+
+/// With the gate held. From GPU to GPU of a node, UCX maps the target for the source's GPU.
+void UcxSender::State::map_target() const noexcept {
+  if (gpu_region == nullptr || data_key == nullptr) return;
+  process.worker.enter_gpu(device);
+  data_key->map(remote_data);
 }
 
 UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint, std::shared_ptr<Region> gpu_region)
     : process_(std::move(process)),
       endpoint_(endpoint),
-      state_(std::make_unique<State>(*process_, std::move(gpu_region))) {}
+      state_(std::make_unique<State>(*process_, std::move(gpu_region), endpoint.device)) {}
 
 UcxSender::~UcxSender() {
   if (!state_->idle()) process_->worker.retire(std::move(state_));
@@ -103,7 +113,10 @@ std::optional<Obstacle> UcxSender::connect(const Plan& plan, std::byte* data, st
   const Worker::Hold hold(worker);
   state_->peer = &peer;
   state_->connected = true;
-  if (state_->early_epoch == no_epoch) return {};
+  if (state_->early_epoch == no_epoch) {
+    state_->map_target();
+    return {};
+  }
   if (state_->early_key.empty()) throw Error(ErrorClass::no_mem, "out of memory");
   state_->take_key(state_->early_epoch, state_->early_key);
   return {};

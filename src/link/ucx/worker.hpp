@@ -62,6 +62,8 @@ class Worker {
   /// Memory of GPU `device` travels from here on: some of UCX's copies run in whatever CUDA context the thread has that
   /// drives it. Before that memory is registered. Any thread.
   void use_gpu(int device) { gpu_.store(device, std::memory_order_relaxed); }
+  /// Makes GPU `device` current in the thread that holds the gate. Where that is gone UCX's own calls say so.
+  void enter_gpu(int device) noexcept;
 
   /// The connection to `rank`, made with its worker's `address` the first time. Waits for the gate; throws Error.
   Peer& connect(int rank, std::span<const std::byte> address);
@@ -95,7 +97,6 @@ class Worker {
  private:
   void enter();
   bool try_enter();
-  void enter_gpu() noexcept;
   void leave();
   void empty_inbox();
   bool take_steps();
