@@ -1,7 +1,8 @@
 # partita_test(): a test is a file and one line. docs/design/testing.md tells the rules of the suites.
 #
 #   partita_test(NAME
-#     [RANKS 1 2 4]         rank counts, one ctest entry each; without it a plain process, no MPI started
+#     [RANKS 1 2 4]         rank counts, one ctest entry each (see PARTITA_TEST_FEW_RANKS); without it a plain process, no MPI
+#                           started
 #     [GPUS n]              GPUs that the machine must have; skipped with the reason where it has fewer
 #     [DISTINCT_GPUS]       it is about different GPUs: ranks must not share one (PARTITEST_SHARE_GPU)
 #     [LINKS auto mpi ...]  one entry per link (PARTITA_LINK); auto alone where not given
@@ -21,6 +22,11 @@
 # "skipped: ...") or anything else (failed).
 
 option(PARTITA_TEST_GROUPS "Compile and link tests of a group together: half the time, but a change compiles many of them" OFF)
+set(few_ranks OFF)
+if(PARTITA_SANITIZE)
+  set(few_ranks ON)
+endif()
+option(PARTITA_TEST_FEW_RANKS "Run tests on two and three ranks alone where they have these: other numbers go through the same code" ${few_ranks})
 set(PARTITA_TEST_TIME_FACTOR 1 CACHE STRING "Multiplies the time limits of all tests (slow machines, valgrind)")
 
 # What a file of pytest is given to start jobs: the launcher.
@@ -127,6 +133,22 @@ function(partita_test_program name program env)
   set(${env} ${files} PARENT_SCOPE)
 endfunction()
 
+# partita_ranks_to_run(LIST): leaves of several rank counts those on which the test runs here.
+function(partita_ranks_to_run list)
+  set(counts ${${list}})
+  list(LENGTH counts length)
+  if(PARTITA_TEST_FEW_RANKS AND length GREATER 1)
+    set(few ${counts})
+    list(FILTER few INCLUDE REGEX "^[23]$")
+    if(few)
+      set(counts ${few})
+    else()
+      list(REMOVE_ITEM counts 1)
+    endif()
+  endif()
+  set(${list} ${counts} PARENT_SCOPE)
+endfunction()
+
 # partita_test_variant(NAME VARIANT RANKS ... [LINKS ...] [LEVELS ...] [LABELS ...] [TIMEOUT s] [WAITS] [ENV ...]): more
 # entries of the test NAME, called NAME.VARIANT.ranksN..., with another environment.
 function(partita_test_variant name variant)
@@ -146,6 +168,7 @@ function(partita_test_variant name variant)
     set(levels ${arg_LEVELS})
   endif()
   partita_test_program(${name} program chosen_files)
+  partita_ranks_to_run(arg_RANKS)
   foreach(ranks IN LISTS arg_RANKS)
     partita_test_command(command ${ranks} $<TARGET_FILE:${program}>)
     set(processors ${ranks})

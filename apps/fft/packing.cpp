@@ -61,6 +61,7 @@ Piece piece_received(const Hop& hop, int peer, int slice) {
 }
 
 void pack(const Piece& piece, const Complex* stage, Complex* buffer) {
+  if (piece.extent[2] == 0) return;  // there may be no stage
   Complex* to = buffer + piece.in_buffer;
   for (std::int64_t plane = 0; plane < piece.extent[0]; ++plane) {
     for (std::int64_t line = 0; line < piece.extent[1]; ++line) {
