@@ -28,7 +28,7 @@ endfunction()
 # <partita/device.cuh> shall cost.
 function(partita_in_groups target)
   if(PARTITA_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 48)
     # GCC takes a group for a header, in which types of anonymous namespaces would be amiss.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
     get_target_property(kernels ${target} SOURCES)
@@ -66,6 +66,9 @@ if(PARTITA_SANITIZE)
     add_compile_options(-Wno-pass-failed)
     execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "--print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so"
                     OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT IS_ABSOLUTE "${runtime}")
+      message(FATAL_ERROR "the runtime of this compiler's sanitizers was not found (Debian's is in libclang-rt-dev)")
+    endif()
     cmake_path(GET runtime PARENT_PATH runtime)
     add_link_options(-shared-libsan "LINKER:-rpath,${runtime}")
   endif()

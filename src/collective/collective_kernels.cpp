@@ -59,7 +59,7 @@ bool Collective::take_marks() {
   const Marking marking(marking_);
   bool any = false;
   const auto mark = [&](link::Range run) {
-    any |= run.size() > 0;
+    any = true;
     const std::int64_t end = courses_.mark(run);
     if (end == run.end) return;
     const Error error(ErrorClass::other,

@@ -138,6 +138,8 @@ class DeviceMemory {
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.
   virtual void make_current(int device) = 0;
+  /// Calls `body` with GPU `device` current in this thread, whichever it has before and behind.
+  virtual void with_gpu(int /*device*/, const std::function<void()>& body) { body(); }
   /// Calls `body` with no GPU current in this thread: for libraries that page-lock the host memory that they are given
   /// where the thread has one.
   virtual void without_gpu(const std::function<void()>& body) { body(); }

@@ -182,7 +182,6 @@ std::int32_t SendRequest::transports_worth_a_transfer() const {
 /// Kernels hand over whole transport partitions, which are whole partitions of a send.
 void SendRequest::send_handed_over(link::Range run) {
   if (packing_ == nullptr) return out_.submit(run);
-  if (run.size() == 0) return;
   mark_for_packing({out_.plan().send_run(run.begin).begin, out_.plan().send_run(run.end - 1).end});
 }
 

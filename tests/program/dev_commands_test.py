@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import sys
+import time
 
 import pytest
 
@@ -134,3 +136,72 @@ def test_uninstall_removes_nothing_outside_the_prefix(dev, tmp_path):
     with pytest.raises(dev.Failure, match="is not inside the prefix; nothing was removed"):
         dev.main(["uninstall", str(prefix)])
     assert other.exists() and (prefix / "lib/libpartita.so").exists()
+
+
+# ---- Builds of later legs, while tests run ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ahead(dev, tmp_path):
+    dev.ROOT = tmp_path
+    return dev.Ahead()
+
+
+def wait_for(file):
+    end = time.monotonic() + 30
+    while not file.exists():
+        assert time.monotonic() < end, f"{file} never came"
+        time.sleep(0.01)
+
+
+def shell(words):
+    return ["sh", "-c", words]
+
+
+def test_builds_go_on_while_tests_run_and_end_with_them(ahead, tmp_path):
+    ahead.builds = {"first": (shell("touch configured"), shell("touch built")),
+                    "second": (shell("true"), shell("echo $$ > pid; touch building; exec sleep 1000"))}
+    with ahead.go_on():
+        wait_for(tmp_path / "building")
+    assert (tmp_path / "configured").exists() and (tmp_path / "built").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_builds_run_where_nothing_else_does(ahead, tmp_path):
+    ahead.builds = {"one": (shell("true"), [sys.executable, "-c", "import os, pathlib; pathlib.Path('policy').write_text("
+                                            "f'{os.sched_getscheduler(0)} {os.nice(0)}'); pathlib.Path('told').touch()"])}
+    with ahead.go_on():
+        wait_for(tmp_path / "told")
+    assert (tmp_path / "policy").read_text() in (f"{os.SCHED_IDLE} 0", f"{os.SCHED_OTHER} 19")
+
+
+def test_what_configures_is_not_interrupted(ahead, tmp_path):
+    ahead.builds = {"one": (shell("touch begun; sleep 0.3; touch ended"), shell("touch built"))}
+    with ahead.go_on():
+        wait_for(tmp_path / "begun")
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_build_that_fails_ahead_keeps_no_other(ahead, tmp_path):
+    ahead.builds = {"one": (shell("exit 1"), shell("touch wrong")), "two": (shell("true"), shell("exit 1")),
+                    "three": (shell("true"), shell("touch right"))}
+    with ahead.go_on():
+        wait_for(tmp_path / "right")
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_leg_builds_by_itself_from_its_own_step_on(dev, ahead):
+    dev.ahead, dev.ROOT = ahead, SOURCES
+    ahead.add("asan", lambda: str(dev.VENV / "bin/mpicc"))
+    assert list(ahead.builds) == [dev.BUILD / "asan"]
+    dev.configure("asan")
+    assert not ahead.builds
+
+
+def test_a_build_whose_mpi_is_missing_is_left_to_its_leg(dev, ahead):
+    def none():
+        raise dev.Failure("none")
+    dev.ROOT = SOURCES
+    ahead.add("asan", none)
+    assert not ahead.builds

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "support/sanitized.hpp"
 
 namespace partita::test {
 namespace {
@@ -17,14 +21,15 @@ constexpr std::int32_t many_partitions = 100;
 /// What kernels have handed over, as a DeviceSide shows it.
 struct ShownSide {
   std::vector<bool> there = std::vector<bool>(shown_partitions);
+  Epoch epoch = shown_epoch;
   bool says_all = false;  ///< in one word
   mutable int looks = 0;  ///< at a partition
 
   bool hands_over(Epoch) const { return true; }
-  bool all_handed_over(Epoch of) const { return of == shown_epoch && says_all; }
+  bool all_handed_over(Epoch of) const { return of == epoch && says_all; }
   bool handed_over(std::int32_t t, Epoch of) const {
     ++looks;
-    return of == shown_epoch && there[static_cast<std::size_t>(t)];
+    return of == epoch && there[static_cast<std::size_t>(t)];
   }
 };
 
@@ -57,7 +62,7 @@ class HandOversTest : public testing::Test {
     Runs runs;
     waited = 0;
     count = hand_overs.take_together(
-        side, shown_epoch,
+        side, side.epoch,
         [&](link::Range run) {
           if (run.size() > 0) runs.push_back({run.begin, run.end});
         },
@@ -152,7 +157,7 @@ TEST_F(HandOversTest, at_the_end_nothing_stays_for_being_short) {
   EXPECT_EQ(take({}, 1000, 50), (Runs{{60, many_partitions}}));
 }
 
-TEST_F(HandOversTest, epochs_are_told_apart) {
+TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
   take_many();
   show(0, many_partitions);
   side.says_all = true;
@@ -186,6 +191,65 @@ TEST_F(HandOversTest, all_at_once_are_not_waited_for) {
   side.there.assign(shown_partitions, true);
   EXPECT_EQ(take({}), (Runs{{0, shown_partitions}}));
   EXPECT_EQ(waited, 0);
+}
+
+TEST_F(HandOversTest, the_next_epoch_is_new) {
+  take_many();
+  show(0, many_partitions);
+  EXPECT_EQ(take({}), (Runs{{0, many_partitions}}));
+  side.epoch = shown_epoch + 1;
+  show(50, 60);
+  EXPECT_EQ(take({}), (Runs{{0, many_partitions}}));
+  EXPECT_EQ(count, many_partitions);
+}
+
+/// Kernels that write bytes, and then say so, while two threads take.
+TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
+  constexpr std::int32_t partitions = 1000;
+  constexpr int rounds = repetitions(200, 20);
+  struct Side {
+    std::vector<int> bytes = std::vector<int>(partitions);
+    std::vector<std::atomic<Epoch>> marked = std::vector<std::atomic<Epoch>>(partitions);
+    bool hands_over(Epoch) const { return true; }
+    bool all_handed_over(Epoch) const { return false; }
+    bool handed_over(std::int32_t t, Epoch epoch) const {
+      return marked[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
+    }
+  } side;
+  HandOvers hand_overs;
+  hand_overs.set_up(partitions);
+  for (int round = 1; round <= rounds; ++round) {
+    const auto epoch = static_cast<Epoch>(round);
+    std::vector<std::atomic<int>> taken(partitions);
+    std::atomic<int> missing{partitions};
+    std::atomic<int> wrong{0};
+    const auto take_all = [&] {
+      while (missing.load() > 0) {
+        hand_overs.take_together(
+            side, epoch,
+            [&](link::Range run) {
+              for (std::int64_t t = run.begin; t < run.end; ++t) {
+                const auto at = static_cast<std::size_t>(t);
+                if (side.bytes[at] != round || taken[at].fetch_add(1) != 0) ++wrong;
+                --missing;
+              }
+            },
+            CloseMarks::within_one_gap());
+      }
+    };
+    std::thread other(take_all);
+    std::thread kernels([&] {
+      for (std::size_t i = 0; i < partitions; ++i) {
+        const std::size_t t = i * 7 % partitions;
+        side.bytes[t] = round;
+        side.marked[t].store(epoch, std::memory_order_release);
+      }
+    });
+    take_all();
+    kernels.join();
+    other.join();
+    ASSERT_EQ(wrong, 0) << "round " << round;
+  }
 }
 
 bool never() {

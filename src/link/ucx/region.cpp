@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "link/ucx/check.hpp"
+#include "link/ucx/library.hpp"
 
 namespace partita::link::ucx {
 
@@ -102,9 +103,11 @@ ucs_status_t Key::replace(Peer& peer, std::span<const std::byte> packed) noexcep
   return status;
 }
 
-/// Asks for an address here, of which the cuda_ipc of UCX 1.21 and later makes and keeps its mapping. Other transports
-/// have none for it, and older ones say so.
+/// Asks for an address here, for which cuda_ipc makes its mapping and keeps it. Other transports have none. Versions
+/// before 1.21 have none either, and what later ones do with a key that was asked is not known yet.
 void Key::map(std::uint64_t address) const noexcept {
+  const Version version = loaded_version();
+  if (version < Version{1, 21} || version > Version{1, 22}) return;
   void* here = nullptr;
   ucp_rkey_ptr(handle_, address, &here);
 }

@@ -87,8 +87,9 @@ class Key {
   ucp_rkey_h handle() const { return handle_; }
   /// Takes the one in `packed` instead. With the gate held, while nothing is under way with this key.
   ucs_status_t replace(Peer& peer, std::span<const std::byte> packed) noexcept;
-  /// Where puts of this key map the peer's memory, which begins at `address`, that happens now and not in the first of
-  /// them: what UCX closes for it, or opens, may have to wait for kernels that wait for the put. With the gate held.
+  /// Where puts from the current GPU map the peer's memory, which begins at `address`, and UCX can be asked for that,
+  /// it happens now and not in the first of them: what UCX closes for it, or opens, may have to wait for kernels that
+  /// wait for the put. With the gate held.
   void map(std::uint64_t address) const noexcept;
 
  private:

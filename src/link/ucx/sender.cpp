@@ -11,7 +11,10 @@ namespace partita::link::ucx {
 /// What transfers under way refer to.
 struct UcxSender::State final : Retired, Sink {
   State(Process& shared, std::shared_ptr<Region> region, int gpu)
-      : process(shared), readiness(shared.words.words(1)), gpu_region(std::move(region)), device(gpu) {
+      : process(shared),
+        readiness(shared.words.words(1)),
+        source_gpu(region != nullptr ? gpu : -1),
+        gpu_region(std::move(region)) {
     number = process.worker.add_sink(*this);
   }
   ~State() override { process.worker.remove_sink(number); }
@@ -24,8 +27,8 @@ struct UcxSender::State final : Retired, Sink {
 
   Process& process;
   std::unique_ptr<Words> readiness;    ///< one word, written by the receiver
-  std::shared_ptr<Region> gpu_region;  ///< the source; null where that is host memory, or empty
-  const int device;                    ///< of the source
+  const int source_gpu;                ///< -1 where the source is host memory, or empty
+  std::shared_ptr<Region> gpu_region;  ///< the source; null where there is no GPU
   Plan plan;
   const std::byte* data = nullptr;
   // What the receiver has answered:
@@ -70,11 +73,14 @@ void UcxSender::State::take_key(Epoch epoch, std::span<const std::byte> packed) 
   readiness->store(0, epoch);  // whoever sees it puts with the new key
 }
 
-/// With the gate held. From GPU to GPU of a node, UCX maps the target for the source's GPU.
+/// With the gate held. From GPU to GPU of a node, UCX maps the target for the source's GPU. Where that fails, so does
+/// the first put.
 void UcxSender::State::map_target() const noexcept {
-  if (gpu_region == nullptr || data_key == nullptr) return;
-  process.worker.enter_gpu(device);
-  data_key->map(remote_data);
+  if (source_gpu < 0 || data_key == nullptr) return;
+  try {
+    process.worker.with_gpu(source_gpu, [this] { data_key->map(remote_data); });
+  } catch (const std::exception&) {
+  }
 }
 
 UcxSender::UcxSender(std::shared_ptr<Process> process, const Endpoint& endpoint, std::shared_ptr<Region> gpu_region)

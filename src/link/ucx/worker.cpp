@@ -94,25 +94,26 @@ std::unique_ptr<Retired> Worker::take_idle_retired() noexcept {
 
 // ---- The gate ------------------------------------------------------------------------------------------------------
 
-/// Who registered the first GPU memory has held the gate after use_gpu, so whoever may be handed steps on that memory
-/// sees the GPU here.
 void Worker::enter() {
   gate_.enter();
-  enter_gpu(gpu_.load(std::memory_order_relaxed));
+  enter_gpu();
 }
 
 bool Worker::try_enter() {
   if (!gate_.try_enter()) return false;
-  enter_gpu(gpu_.load(std::memory_order_relaxed));
+  enter_gpu();
   return true;
 }
 
-void Worker::enter_gpu(int device) noexcept {
+/// With the gate held: who registered the first GPU memory has held it after use_gpu, so whoever may be handed steps on
+/// that memory sees the GPU here.
+void Worker::enter_gpu() noexcept {
+  const int device = gpu_.load(std::memory_order_relaxed);
   if (device < 0) return;
   try {
     device_memory_.make_current(device);
   } catch (const Error&) {
-    // The GPU is gone or broken.
+    // The GPU is gone or broken: UCX's own calls say so where they need it.
   }
 }
 

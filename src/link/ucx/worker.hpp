@@ -62,8 +62,8 @@ class Worker {
   /// Memory of GPU `device` travels from here on: some of UCX's copies run in whatever CUDA context the thread has that
   /// drives it. Before that memory is registered. Any thread.
   void use_gpu(int device) { gpu_.store(device, std::memory_order_relaxed); }
-  /// Makes GPU `device` current in the thread that holds the gate. Where that is gone UCX's own calls say so.
-  void enter_gpu(int device) noexcept;
+  /// Calls `body` with GPU `device` current. With the gate held. Throws Error where the GPU is gone.
+  void with_gpu(int device, const std::function<void()>& body) const { device_memory_.with_gpu(device, body); }
 
   /// The connection to `rank`, made with its worker's `address` the first time. Waits for the gate; throws Error.
   Peer& connect(int rank, std::span<const std::byte> address);
@@ -97,6 +97,7 @@ class Worker {
  private:
   void enter();
   bool try_enter();
+  void enter_gpu() noexcept;
   void leave();
   void empty_inbox();
   bool take_steps();

@@ -68,6 +68,10 @@ class CudaMemory final : public DeviceMemory {
     if (cuda::driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) PARTITA_CU(cuCtxPushCurrent, contexts_.of(device));
     has_one = true;
   }
+  void with_gpu(int device, const std::function<void()>& body) override {
+    const cuda::InContext in_context(contexts_.of(device));
+    body();
+  }
   void without_gpu(const std::function<void()>& body) override {
     std::optional<cuda::OutOfContexts> out;
     if (cuda::cuda_in_use()) out.emplace();

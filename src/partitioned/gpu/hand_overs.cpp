@@ -4,8 +4,8 @@ namespace partita {
 
 void HandOvers::set_up(std::int32_t transport_partitions) {
   size_ = transport_partitions;
-  taken_ = std::vector<std::atomic<std::uint64_t>>(
-      static_cast<std::size_t>((transport_partitions + word_bits - 1) / word_bits));
+  taken_ = std::vector<std::atomic<std::uint64_t>>((static_cast<std::size_t>(transport_partitions) + word_bits - 1) /
+                                                   word_bits);
 }
 
 std::uint32_t HandOvers::take_now(std::int32_t word, std::uint32_t wish, Epoch epoch) {

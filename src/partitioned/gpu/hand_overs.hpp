@@ -55,14 +55,14 @@ using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 /// of a line that the GPU has written, but for those in front and where the kernels have said that all are there.
 class HandOvers {
  public:
-  /// Once, before the first epoch.
+  /// Before the first epoch.
   void set_up(std::int32_t transport_partitions);
 
-  /// Calls `take` with the transport partitions that `side` shows as handed over in `epoch` and nobody has taken,
-  /// neighbours together; returns how many are handed over so far. Looks at none where kernels copy all. Where
+  /// Calls `take` with runs of the transport partitions that `side` shows as handed over in `epoch` and nobody has
+  /// taken, neighbours together; returns how many are handed over so far. Looks at none where kernels copy all. Where
   /// something new is there and not all of it, waits first for what comes soon, as `marks` says: that leaves together.
-  /// A run of `enough` neighbours is worth a transfer by itself, though more come: such leave at once, and only they.
-  /// Several threads at once.
+  /// A run of `enough` neighbours is worth a transfer by itself, though more come: such leave at once, and only they;
+  /// shorter ones are left to a later call. Several threads at once.
   template <class Side, class Take, class Marks>
   std::int32_t take_together(const Side& side, Epoch epoch, Take take, Marks marks,
                              std::int32_t enough = std::numeric_limits<std::int32_t>::max()) {
@@ -105,7 +105,7 @@ class HandOvers {
   std::int32_t for_each_new(const Side& side, Epoch epoch, Use use) {
     const bool all = side.all_handed_over(epoch);
     std::int32_t in_front = known(epoch);
-    std::int32_t count = in_front * word_bits;
+    std::int64_t count = std::int64_t{in_front} * word_bits;
     link::Range run;
     for (std::int32_t word = 0; word < words(); ++word) {
       std::uint32_t shown = all_of(word);
@@ -118,7 +118,7 @@ class HandOvers {
     }
     if (run.size() > 0) use(run);
     know(epoch, in_front);
-    return std::min(count, size_);
+    return static_cast<std::int32_t>(std::min(count, std::int64_t{size_}));
   }
   template <class Side>
   std::uint32_t shown_in(std::int32_t word, const Side& side, Epoch epoch) const {
@@ -161,13 +161,14 @@ class HandOvers {
     return tagged >> 32 == epoch ? static_cast<std::uint32_t>(tagged) : 0;
   }
 
-  /// So many words, from the first one on, were all seen handed over in `epoch`.
+  /// So many words, from the first one on, were all seen handed over in `epoch`. Who takes of them what another thread
+  /// has looked at acquires its bytes by this; the two pair.
   std::int32_t known(Epoch epoch) const {
-    return static_cast<std::int32_t>(bits_of(known_.load(std::memory_order_relaxed), epoch));
+    return static_cast<std::int32_t>(bits_of(known_.load(std::memory_order_acquire), epoch));
   }
   /// A store of an older count may come last; that costs another look.
   void know(Epoch epoch, std::int32_t words_in_front) {
-    known_.store(std::uint64_t{epoch} << 32 | static_cast<std::uint32_t>(words_in_front), std::memory_order_relaxed);
+    known_.store(std::uint64_t{epoch} << 32 | static_cast<std::uint32_t>(words_in_front), std::memory_order_release);
   }
 
   std::int32_t size_ = 0;
