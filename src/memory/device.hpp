@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -135,6 +136,11 @@ class DeviceMemory {
   /// memory: those of `closing`. Returns how much they keep then.
   virtual std::uint64_t trim(std::size_t allowed_bytes, Closing closing) = 0;
 
+  /// From now on a thread that waits for what a GPU does calls `body` again and again while that takes long, whatever
+  /// locks it holds: streams of the program may stand in the way that wait for this process. `body` neither waits nor
+  /// asks the GPU, and throws nothing; null: nothing is called. While no thread waits.
+  virtual void set_meanwhile(std::function<void()> /*body*/) {}
+
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.
   virtual void make_current(int device) = 0;
@@ -150,6 +156,20 @@ class DeviceMemory {
   std::function<Closing()> closing_ = [] { return Closing::all; };
   std::mutex keepers_mutex_;
   std::vector<Keeper*> keepers_;
+};
+
+/// While one lives, threads that wait for a GPU call `body`: see DeviceMemory::set_meanwhile().
+class Meanwhile {
+ public:
+  Meanwhile(DeviceMemory& memory, std::function<void()> body) : memory_(memory) {
+    memory_.set_meanwhile(std::move(body));
+  }
+  ~Meanwhile() { memory_.set_meanwhile(nullptr); }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+
+ private:
+  DeviceMemory& memory_;
 };
 
 /// Text for `partita info`: the GPUs of this process, what of Partita's needs each has, and which of them reach one

@@ -97,9 +97,10 @@ class Operation : public Waiting {
   virtual void fail(const Error& error) = 0;
   /// After an error in a wait or test: the epoch is given up, so that the operation can be freed, and the peers hear of
   /// `cause`, of epochs that kernels open in a later step of the progress engine; without a cause they hear of the
-  /// free, which follows. Blocks while another thread takes a step of the engine. It waits for a GPU where streams move
-  /// an ordinary message, as long as that copies a few words; and, of epochs that kernels open, for up to 100 ms where
-  /// the engine has no thread. Other threads may mark meanwhile.
+  /// free, which follows. Blocks while another thread takes a step of the engine, and until no copy of the epoch is
+  /// under way, which may stand behind a stream of the program. It waits for a GPU where streams move an ordinary
+  /// message, too, as long as that copies a few words; and, of epochs that kernels open, for up to 100 ms where the
+  /// engine has no thread. Other threads may mark meanwhile.
   virtual void abandon(const std::optional<Error>& cause) = 0;
   /// The program frees the operation: no step of the progress engine finds it any more, and its kernels lose what they
   /// had of it.

@@ -173,10 +173,18 @@ bool Queues::may_be_under_way() const {
   return std::ranges::any_of(live_, [](const auto& live) { return live.second->may_be_under_way(); });
 }
 
+/// Without the lock, which look_at_streams() takes meanwhile.
 void Queues::give_up_all() noexcept {
-  const std::lock_guard lock(mutex_);
+  for (const auto& [address, queue] : live_) queue->let_go();
   for (const auto& [address, queue] : live_) queue->give_up();
-  live_.clear();
+  std::unordered_map<const void*, std::unique_ptr<Queue>> ended;
+  const std::lock_guard lock(mutex_);
+  ended.swap(live_);
+}
+
+void Queues::look_at_streams() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, queue] : live_) queue->look_at_stream();
 }
 
 }  // namespace partita

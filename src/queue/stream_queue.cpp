@@ -237,8 +237,32 @@ void StreamQueue::finish() {
   await([this] { return idle(); });
 }
 
-/// The stream needs the words until it has passed the last place.
-void StreamQueue::give_up() noexcept {
+/// Where the stream stands, if it does. Under the lock.
+std::optional<std::uint32_t> StreamQueue::standing_place() const {
+  const std::uint32_t released = released_.load();
+  const auto holds = [&](const Task& task) { return task.holds && !has_come_to(released, task.place); };
+  const auto first = std::ranges::find_if(tasks_, holds);
+  if (first == tasks_.end() || !has_come_to(reached_.load(), first->place)) return {};
+  return first->place;
+}
+
+/// Where steps are taken they look after the limit. Else the engine's lock is held by a thread that waits for the GPU,
+/// if not by this one; so nothing is done for any task meanwhile, and what is waited for stands behind all of them.
+void StreamQueue::look_at_stream() noexcept {
+  if (requests_.settings.timeout_s <= 0) return;
+  const std::lock_guard lock(mutex_);
+  const std::optional<std::uint32_t> place = standing_place();
+  if (!place) return look_.reset();
+  const std::uint64_t steps = steps_.load(std::memory_order_relaxed);
+  const auto now = Clock::now();
+  if (!look_ || look_->steps != steps || look_->place != *place) {
+    look_ = {steps, *place, now};
+  } else if (std::chrono::duration<double>(now - look_->since).count() >= requests_.settings.timeout_s) {
+    released_.store(asked_);
+  }
+}
+
+void StreamQueue::let_go() noexcept {
   try {
     if (runs_.waits() > 0 && !stream_->capturing()) see_waits_pass();
   } catch (const std::exception&) {
@@ -249,14 +273,18 @@ void StreamQueue::give_up() noexcept {
     requests_.progress.poll();
     std::this_thread::yield();
   }
-  const bool was_broken = broken_.load(std::memory_order_relaxed);
+  const auto exclusive = requests_.progress.exclusive();
+  if (!why_broken_) why_broken_ = Error(ErrorClass::other, "Partita was finalised before the queue's work was done");
+  release(asked_);
+}
+
+/// The stream needs the words until it has passed the last place.
+void StreamQueue::give_up() noexcept {
   {
     const auto exclusive = requests_.progress.exclusive();
-    if (!why_broken_) why_broken_ = Error(ErrorClass::other, "Partita was finalised before the queue's work was done");
     step();
-    released_.store(asked_);
   }
-  while (!was_broken && reached_.load() != asked_ && !broken_.load(std::memory_order_relaxed)) {
+  while (reached_.load() != asked_ && !broken_.load(std::memory_order_relaxed)) {
     const auto exclusive = requests_.progress.exclusive();
     check_gpu();
     std::this_thread::yield();
@@ -265,16 +293,19 @@ void StreamQueue::give_up() noexcept {
 }
 
 std::string StreamQueue::explain() const {
-  const auto exclusive = requests_.progress.exclusive();  // the step uses the operations
-  const std::lock_guard lock(mutex_);
-  if (tasks_.empty()) return "The stream of the queue has not come to the end of what is enqueued";
-  const Task& first = tasks_.front();
-  const auto waits = std::ranges::find_if(first.parts, [](const Part& part) { return !part.over; });
+  const auto exclusive = requests_.progress.exclusive();  // the step uses the operations, and takes tasks away
+  const Task* first = nullptr;
+  {
+    const std::lock_guard lock(mutex_);  // not while an operation asks the GPU
+    if (tasks_.empty()) return "The stream of the queue has not come to the end of what is enqueued";
+    first = &tasks_.front();
+  }
+  const auto waits = std::ranges::find_if(first->parts, [](const Part& part) { return !part.over; });
   return fmt::format("The stream of the queue {}. {}",
-                     has_come_to(reached_.load(), first.place)
+                     has_come_to(reached_.load(), first->place)
                          ? "stands at a start or wait that is not over"
                          : "has not come to a start or wait that is enqueued: work of the program is in front of it",
-                     waits == first.parts.end() ? "" : waits->operation->explain());
+                     waits == first->parts.end() ? "" : waits->operation->explain());
 }
 
 std::unique_ptr<Queue> make_cuda_queue(const QueueServices& services, void* stream) {

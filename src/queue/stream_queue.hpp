@@ -43,7 +43,9 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
 
   void finish() override;
   bool may_be_under_way() const override;
+  void let_go() noexcept override;
   void give_up() noexcept override;
+  void look_at_stream() noexcept override;
   std::string explain() const override;
   int waits_for() const override { return -1; }
 
@@ -55,8 +57,9 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   };
   struct Part {
     Operation* operation;
-    std::vector<Range> marks{};  ///< of the host, for a start
-    bool over = false;           ///< of a wait
+    std::vector<Range> marks{};         ///< of the host, for a start
+    bool over = false;                  ///< of a wait, as the next
+    std::optional<Error> why_failed{};  ///< until it is given up
   };
   enum class Kind { start, wait, pass };
   struct Task {
@@ -90,12 +93,16 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   Outcome step() noexcept override;
   Task* head();
   bool run(Task& task);
-  void start(Part& part);
-  bool complete(Part& part);
+  void throw_if_lost(const Task& task) const;
+  void start(const Task& task, Part& part);
+  bool complete(const Task& task, Part& part);
   void pass(Part& part);
-  void watch(Task& task);
-  void abandon(Part& part, const Error& error) noexcept;
-  void end(const Task& task);
+  bool watch(Task& task);
+  void fail(Part& part, Error error) noexcept;
+  void give_up_failed(Task& task) noexcept;
+  void end(Task& task);
+  void release(std::uint32_t place);
+  std::optional<std::uint32_t> standing_place() const;
   void be_prompt(bool prompt);
   void check_gpu() noexcept;
   void break_down(const Error& error) noexcept;
@@ -115,12 +122,19 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   bool captured_ = false;  ///< the stream is being captured, as prepare() has found
   const memory::HostBlock words_;
   SharedWord reached_;                   ///< where the stream is; it writes, the engine reads
-  SharedWord released_;                  ///< up to where the stream may go; the engine writes, the stream waits
+  SharedWord released_;                  ///< up to where the stream may go; written under the lock, the stream waits
   std::atomic<std::uint32_t> asked_{0};  ///< the last place that the stream was asked to come to
 
   mutable std::mutex mutex_;
-  std::deque<Task> tasks_;               ///< the step takes the first one; under the lock, but for what is in it
-  bool prompt_ = false;                  ///< under the lock
+  std::deque<Task> tasks_;  ///< the step takes the first one; under the lock, but for what is in it
+  bool prompt_ = false;     ///< under the lock
+  struct Look {
+    std::uint64_t steps;
+    std::uint32_t place;
+    Clock::time_point since;
+  };
+  std::optional<Look> look_;             ///< of look_at_stream(), where the stream stood; under the lock
+  std::atomic<std::uint64_t> steps_{0};  ///< so many steps were taken
   std::atomic<std::uint64_t> taken_{0};  ///< so many tasks have run
   std::atomic<bool> stands_{false};      ///< the stream stands at the first task, whose limit is watched
   std::atomic<bool> broken_{false};

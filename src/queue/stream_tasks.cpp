@@ -24,6 +24,7 @@ StreamQueue::Task* StreamQueue::head() {
 }
 
 ActiveStep::Outcome StreamQueue::step() noexcept {
+  steps_.fetch_add(1, std::memory_order_relaxed);
   bool moved = false;
   for (Task* task = head(); task != nullptr; task = head()) {
     if (!run(*task)) return moved ? Outcome::moved : Outcome::waiting;
@@ -38,22 +39,36 @@ bool StreamQueue::run(Task& task) {
   const bool has_come = why_broken_.has_value() || has_come_to(reached_.load(), task.place);
   if (task.kind != Kind::wait) {
     if (has_come) {
-      for (Part& part : task.parts) task.kind == Kind::start ? start(part) : pass(part);
+      for (Part& part : task.parts) task.kind == Kind::start ? start(task, part) : pass(part);
       return true;
     }
   } else {
     bool over = true;
-    for (Part& part : task.parts) over = complete(part) && over;
+    for (Part& part : task.parts) over = complete(task, part) && over;
     if (over) return true;
-    if (has_come) watch(task);
+    give_up_failed(task);  // kernels that wait for it, and its peers, hear at once
+    if (has_come && watch(task)) return true;
   }
   if (!has_come) check_gpu();
   return false;
 }
 
-void StreamQueue::start(Part& part) {
+/// Throws Error where nothing of the task can be run any more.
+void StreamQueue::throw_if_lost(const Task& task) const {
+  if (why_broken_) throw Error(*why_broken_);
+  if (!has_come_to(released_.load(), task.place)) return;
+  throw Error(
+      ErrorClass::other,
+      "the stream of the queue was let go after {} s (PARTITA_TIMEOUT) in which this rank waited for its GPU and "
+      "so could not look after the queue. What it waited for may stand behind the stream, as streams share the "
+      "GPU's work queues; CUDA_DEVICE_MAX_CONNECTIONS=32 keeps them apart",
+      requests_.settings.timeout_s);
+}
+
+void StreamQueue::start(const Task& task, Part& part) {
   Operation& operation = *part.operation;
-  const bool started = !why_broken_ && about(operation, [&] {
+  const bool started = about(operation, [&] {
+    throw_if_lost(task);
     operation.start();
     operation.loop_watch().begin();
   });
@@ -70,20 +85,17 @@ void StreamQueue::start(Part& part) {
 }
 
 /// Whether the wait for it is over, if need be by an error.
-bool StreamQueue::complete(Part& part) {
+bool StreamQueue::complete(const Task& task, Part& part) {
   if (part.over) return true;
   Operation& operation = *part.operation;
-  if (why_broken_) {
-    abandon(part, *why_broken_);
-    return true;
-  }
   try {
+    throw_if_lost(task);
     if (operation.open()) {  // a start that failed has opened nothing
       if (!operation.done()) return false;
       operation.close();
     }
   } catch (const std::exception&) {
-    abandon(part, current_error());
+    fail(part, current_error());
     return true;
   }
   part.over = true;
@@ -91,14 +103,25 @@ bool StreamQueue::complete(Part& part) {
   return true;
 }
 
-void StreamQueue::abandon(Part& part, const Error& error) noexcept {
-  Operation& operation = *part.operation;
-  about(operation, [&] {
-    if (operation.open()) operation.abandon(error);
-    throw Error(error);
-  });
+/// The wait for it is over; it is not given up yet.
+void StreamQueue::fail(Part& part, Error error) noexcept {
+  part.why_failed = std::move(error);
   part.over = true;
-  operation.count_enqueued(-1);
+}
+
+/// Blocks until no copy of what has failed is under way. One may stand behind the stream: where the stream may go, it
+/// has been let go before.
+void StreamQueue::give_up_failed(Task& task) noexcept {
+  for (Part& part : task.parts) {
+    if (!part.why_failed) continue;
+    Operation& operation = *part.operation;
+    about(operation, [&] {
+      if (operation.open()) operation.abandon(part.why_failed);
+      throw Error(*part.why_failed);
+    });
+    part.why_failed.reset();
+    operation.count_enqueued(-1);
+  }
 }
 
 /// The stream has passed a wait that it runs by itself, unless it comes nowhere any more.
@@ -115,8 +138,8 @@ void StreamQueue::pass(Part& part) {
   operation.count_enqueued(-1);
 }
 
-/// The stream stands at the wait: what takes too long, or waits for a rank that has ended, is given up.
-void StreamQueue::watch(Task& task) {
+/// The stream stands at the wait: what takes too long, or waits for a rank that has ended, fails. Whether it has.
+bool StreamQueue::watch(Task& task) {
   const auto now = Clock::now();
   if (!watched_since_) {
     watched_since_ = now;
@@ -127,21 +150,30 @@ void StreamQueue::watch(Task& task) {
   try {
     const double waited_s = std::chrono::duration<double>(now - *watched_since_).count();
     limits_.check(requests_.settings, requests_.world, *waits->operation, now, waited_s);
-  } catch (const Error& error) {
+    return false;
+  } catch (const Error&) {
     for (Part& part : task.parts) {
-      if (!complete(part)) abandon(part, error);  // this thread may have been without a core for as long
+      if (!complete(task, part)) fail(part, current_error());  // this thread may have been without a core for as long
     }
+    return true;
   }
 }
 
-/// The stream may go on, and sees whatever has been done for the task.
-void StreamQueue::end(const Task& task) {
-  if (task.holds) released_.store(task.place);
+/// The stream may go on, and sees whatever has been done for the task; then what has failed is given up.
+void StreamQueue::end(Task& task) {
+  if (task.holds) release(task.place);
+  give_up_failed(task);
   watched_since_.reset();
   taken_.fetch_add(1, std::memory_order_relaxed);
   stands_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   tasks_.pop_front();
+}
+
+/// The stream may go on up to `place`, unless it may go farther already.
+void StreamQueue::release(std::uint32_t place) {
+  const std::lock_guard lock(mutex_);
+  if (!has_come_to(released_.load(), place)) released_.store(place);
 }
 
 /// A GPU of which a kernel has failed comes nowhere.

@@ -281,6 +281,19 @@ INSTANTIATE_TEST_SUITE_P(Contract, EveryStream,
                            return info.param == StreamKind::of_program ? "of_program" : "without_memory_operations";
                          });
 
+using OwnStream = Streams;
+
+/// What the stream stands at may be this very thread's to end.
+TEST_F(OwnStream, is_drained_while_the_thread_is_called_now_and_then) {
+  const auto stream = make(StreamKind::own);
+  auto go = word();
+  int calls = 0;
+  const memory::Meanwhile meanwhile(device_memory(), [&] { go.store(++calls < 3 ? 0 : 1); });
+  stream->wait(go.on_gpu(), 1, Until::equal);
+  stream->drain();
+  EXPECT_EQ(calls, 3);
+}
+
 using StreamOfProgram = Streams;
 
 TEST_F(StreamOfProgram, is_ordered_with_what_the_program_asks_for) {

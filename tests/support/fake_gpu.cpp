@@ -69,6 +69,7 @@ std::byte* FakeGpu::remember(int gpu, bool of_program, std::size_t size_bytes) {
 void FakeGpu::free(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = allocations_.extract(memory);
+  if (found.empty()) return;  // of a FakeGpu that has ended
   host_memory_.free_block(memory, found.mapped().size_bytes);
 }
 
@@ -250,6 +251,7 @@ std::byte* FakeGpu::device_pointer(int, std::byte* host) {
 std::unique_ptr<memory::Stream> FakeGpu::make_stream(int gpu) {
   check(gpu);
   ++streams_made_;
+  if (FakeWorker* const shared = shared_) return fake_stream_beside(gpu, *shared);
   return make_fake_stream(gpu);
 }
 

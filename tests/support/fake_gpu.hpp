@@ -19,6 +19,8 @@
 
 namespace partita::test {
 
+class FakeWorker;
+
 /// The GPUs of this machine, and what of them other processes can map.
 enum Gpu {
   nothing,
@@ -47,6 +49,10 @@ class FakeGpu final : public memory::DeviceMemory {
   /// All copies and packing kernels wait while `held` is true.
   void hold_all(bool held) { all_held_ = held; }
   bool holds(const void* from) const { return all_held_ || (from != nullptr && held_ == from); }
+  /// Streams of the library's that are made from now on share a work queue with `stream`, of the program, as where a
+  /// process has few of them: what one is asked for waits for all that either was asked for before. Null: they share
+  /// none. Nothing is captured meanwhile, and `stream` outlives the library.
+  void share_work_queue(FakeWorker* stream) { shared_ = stream; }
   /// How many copies and words streams were asked for so far.
   std::uint64_t operations() const { return operations_; }
   /// How many times somebody has copied from or to GPU memory and waited for that (copy).
@@ -140,6 +146,11 @@ class FakeGpu final : public memory::DeviceMemory {
     return 0;
   }
   void make_current(int) override {}
+  void set_meanwhile(std::function<void()> body) override { meanwhile_ = std::move(body); }
+  /// Whoever waits for a stream of the library's calls it now and then.
+  void meanwhile() const {
+    if (meanwhile_) meanwhile_();
+  }
 
  private:
   struct Allocation {
@@ -188,6 +199,8 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
+  std::function<void()> meanwhile_;
+  std::atomic<FakeWorker*> shared_{nullptr};
   std::atomic<bool> is_occupied_{false};
   std::atomic<bool> tells_places_apart_{false};
   std::atomic<std::uint64_t> memory_bytes_{all_memory_bytes};

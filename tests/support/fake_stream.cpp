@@ -126,8 +126,11 @@ void await_value(const Word* word, Word value, memory::Until until) {
 
 class FakeStream final : public memory::Stream {
  public:
+  /// What of a worker's it ends with.
+  enum class Work { all, own };
+
   FakeStream(int gpu, std::unique_ptr<FakeWorker> own) : gpu_(gpu), own_(std::move(own)), worker_(*own_) {}
-  FakeStream(int gpu, FakeWorker& worker) : gpu_(gpu), worker_(worker) {}
+  FakeStream(int gpu, FakeWorker& worker, Work work) : gpu_(gpu), worker_(worker), work_(work) {}
 
   int device() const override { return gpu_; }
   bool capturing() override { return worker_.capturing(); }
@@ -135,52 +138,56 @@ class FakeStream final : public memory::Stream {
   void copy(void* to, const void* from, std::size_t size_bytes) override {
     FakeGpu::instance().ask_copy();
     FakeGpu::instance().count_copy(to, from);
-    worker_.ask([=] {
+    ask([=] {
       wait_while_held(from);
       copy_as_an_engine(to, from, size_bytes);
     });
   }
   void write(std::span<const memory::WordWrite> writes) override {
     FakeGpu::instance().count_words(writes.size());
-    worker_.ask([kept = std::vector(writes.begin(), writes.end())] {
+    ask([kept = std::vector(writes.begin(), writes.end())] {
       for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
     });
   }
   void write(std::uint64_t* word, std::uint64_t value) override {
-    worker_.ask([=] { std::atomic_ref(*word).store(value, std::memory_order_release); });
+    ask([=] { std::atomic_ref(*word).store(value, std::memory_order_release); });
   }
   void wait(const std::uint32_t* word, std::uint32_t value, memory::Until until) override {
-    worker_.ask([=] { await_value(word, value, until); });
+    ask([=] { await_value(word, value, until); });
   }
   void wait(const std::uint64_t* word, std::uint64_t value, memory::Until until) override {
-    worker_.ask([=] { await_value(word, value, until); });
+    ask([=] { await_value(word, value, until); });
   }
   void record(memory::Event& event) override {
     FakeGpu::instance().check_limit();
     const auto places = static_cast<FakeEvent&>(event).places();
     const std::uint64_t place = ++places->recorded;
-    worker_.ask([=] { places->passed = place; });
+    ask([=] { places->passed = place; });
   }
   void await(const memory::Event& event) override {
     const auto places = static_cast<const FakeEvent&>(event).places();
-    worker_.ask([=, place = places->recorded.load()] {
+    ask([=, place = places->recorded.load()] {
       while (places->passed < place) std::this_thread::yield();
     });
   }
   bool idle() override {
     refuse_capture("asked whether it is idle");
-    return worker_.idle();
+    return worker_.has_come_to(last());
   }
   void drain() override {
     refuse_capture("drained");
-    worker_.drain();
+    const FakeWorker::Place end = last();
+    for (unsigned looks = 1; !worker_.has_come_to(end); ++looks) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (looks % looks_each_meanwhile == 0) FakeGpu::instance().meanwhile();
+    }
   }
 
  private:
   void launch(memory::Kernel kernel, memory::Grid grid, std::span<const std::byte> arguments) override {
     FakeGpu::instance().check(gpu_);
     FakeGpu::instance().count_launch();
-    worker_.ask([=, kept = std::vector(arguments.begin(), arguments.end())] {
+    ask([=, kept = std::vector(arguments.begin(), arguments.end())] {
       run(kernel, grid, kept);
       FakeGpu::instance().count_end_of_launch();
     });
@@ -189,9 +196,16 @@ class FakeStream final : public memory::Stream {
     if (capturing()) throw Error(ErrorClass::other, "a stream that is capturing is {}", action);
   }
 
+  static constexpr unsigned looks_each_meanwhile = 100;
+
+  void ask(FakeWorker::Operation operation) { last_ = worker_.ask(std::move(operation)); }
+  FakeWorker::Place last() { return work_ == Work::own ? last_.load() : worker_.asked(); }
+
   int gpu_;
   std::unique_ptr<FakeWorker> own_;
   FakeWorker& worker_;
+  const Work work_ = Work::all;
+  std::atomic<FakeWorker::Place> last_{0};  ///< of its own
 };
 
 }  // namespace
@@ -215,16 +229,21 @@ FakeWorker::~FakeWorker() {
   thread_.join();
 }
 
-void FakeWorker::ask(Operation operation) {
+FakeWorker::Place FakeWorker::ask(Operation operation) {
   const std::lock_guard lock(mutex_);
-  if (capturing_) return captured_.push_back(std::move(operation));
-  asked_.push_back(std::move(operation));
+  (capturing_ ? captured_ : asked_).push_back(std::move(operation));
   changed_.notify_all();
+  return done_ + asked_.size();
 }
 
-bool FakeWorker::idle() {
+FakeWorker::Place FakeWorker::asked() {
   const std::lock_guard lock(mutex_);
-  return asked_.empty();
+  return done_ + asked_.size();
+}
+
+bool FakeWorker::has_come_to(Place place) {
+  const std::lock_guard lock(mutex_);
+  return done_ >= place;
 }
 
 void FakeWorker::drain() {
@@ -245,7 +264,8 @@ bool FakeWorker::capturing() {
 std::vector<FakeWorker::Operation> FakeWorker::end_capture() {
   const std::lock_guard lock(mutex_);
   capturing_ = false;
-  return std::exchange(captured_, {});
+  const std::deque<Operation> captured = std::exchange(captured_, {});
+  return {captured.begin(), captured.end()};
 }
 
 void FakeWorker::work() {
@@ -259,6 +279,7 @@ void FakeWorker::work() {
     operation();
     lock.lock();
     asked_.pop_front();
+    ++done_;
     changed_.notify_all();
   }
 }
@@ -268,7 +289,11 @@ std::unique_ptr<memory::Stream> make_fake_stream(int gpu) {
 }
 
 std::unique_ptr<memory::Stream> fake_stream_of(int gpu, FakeWorker& worker) {
-  return std::make_unique<FakeStream>(gpu, worker);
+  return std::make_unique<FakeStream>(gpu, worker, FakeStream::Work::all);
+}
+
+std::unique_ptr<memory::Stream> fake_stream_beside(int gpu, FakeWorker& worker) {
+  return std::make_unique<FakeStream>(gpu, worker, FakeStream::Work::own);
 }
 
 std::unique_ptr<memory::Event> make_fake_event() {

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -25,9 +26,16 @@ class FakeWorker {
   FakeWorker(const FakeWorker&) = delete;
   FakeWorker& operator=(const FakeWorker&) = delete;
 
-  /// While operations are captured they are kept instead.
-  void ask(Operation operation);
-  bool idle();
+  /// A number of what was asked for, which counts on.
+  using Place = std::uint64_t;
+
+  /// Returns the place of `operation`. While operations are captured they are kept instead.
+  Place ask(Operation operation);
+  /// The last one.
+  Place asked();
+  /// Whether all up to `place` is done.
+  bool has_come_to(Place place);
+  /// Blocks until all that was asked for is.
   void drain();
 
   void begin_capture();
@@ -41,8 +49,9 @@ class FakeWorker {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Operation> asked_;  ///< the first one is being done; an empty one is the end
+  Place done_ = 0;
   bool capturing_ = false;
-  std::vector<Operation> captured_;
+  std::deque<Operation> captured_;
   std::thread thread_;
 };
 
@@ -52,8 +61,10 @@ void copy_as_an_engine(void* to, const void* from, std::size_t size_bytes);
 
 /// A stream of the library's own.
 std::unique_ptr<memory::Stream> make_fake_stream(int gpu);
-/// `worker` outlives it.
+/// The program's. `worker` outlives it, as the next.
 std::unique_ptr<memory::Stream> fake_stream_of(int gpu, FakeWorker& worker);
+/// The library's, in one work queue with `worker`.
+std::unique_ptr<memory::Stream> fake_stream_beside(int gpu, FakeWorker& worker);
 std::unique_ptr<memory::Event> make_fake_event();
 
 }  // namespace partita::test

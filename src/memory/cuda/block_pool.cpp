@@ -71,7 +71,7 @@ std::byte* BlockPool::create_slab(Gpu& gpu, int device, std::size_t size_bytes) 
 void BlockPool::zero(int device, std::byte* first, std::size_t size_bytes) {
   const CUstream stream = contexts_.stream(device);
   PARTITA_CU(cuMemsetD8Async, device_address(first), 0, size_bytes, stream);
-  drain(stream, device);
+  drain(stream, device, contexts_.meanwhile());
 }
 
 }  // namespace partita::memory::cuda

@@ -1,7 +1,9 @@
 // The contexts in which Partita calls CUDA: those that the runtime and all other libraries share.
 #pragma once
 
+#include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "memory/cuda/driver.hpp"
@@ -24,6 +26,9 @@ class Contexts {
   CUfunction kernel(int device, Kernel kernel);
   /// A stream of ours there, which neither waits for the program's streams nor lets them wait.
   CUstream stream(int device);
+  /// What a thread calls again and again while it waits for a GPU, or nothing: see DeviceMemory::set_meanwhile().
+  const std::function<void()>& meanwhile() const { return meanwhile_; }
+  void set_meanwhile(std::function<void()> body) { meanwhile_ = std::move(body); }
   /// A GPU whose context is there, else that of the calling thread, else the first.
   int any();
 
@@ -38,6 +43,7 @@ class Contexts {
 
   std::mutex mutex_;
   std::vector<Gpu> gpus_;
+  std::function<void()> meanwhile_;
 };
 
 /// A stream in the current context, apart from the program's: it waits for none of CUDA's default streams, and is of

@@ -1,7 +1,9 @@
 // The DeviceMemory of builds with CUDA.
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "memory/cuda/block_pool.hpp"
 #include "memory/cuda/check.hpp"
@@ -58,6 +60,7 @@ class CudaMemory final : public DeviceMemory {
   std::unique_ptr<Stream> stream_of_program(void* native) override {
     return cuda::stream_of_program(contexts_, native);
   }
+  void set_meanwhile(std::function<void()> body) override { contexts_.set_meanwhile(std::move(body)); }
   std::unique_ptr<Event> make_event(int device) override { return cuda::make_event(contexts_, device); }
   void copy(void* to, const void* from, std::size_t size_bytes) override;
 
@@ -104,7 +107,7 @@ void CudaMemory::copy(void* to, const void* from, std::size_t size_bytes) {
   const CUstream stream = contexts_.stream(device);
   const cuda::InContext in_context(contexts_.of(device));
   PARTITA_CU(cuMemcpyAsync, cuda::device_address(to), cuda::device_address(from), size_bytes, stream);
-  cuda::drain(stream, device);
+  cuda::drain(stream, device, contexts_.meanwhile());
 }
 
 std::uint64_t CudaMemory::memory_bytes(int device) {

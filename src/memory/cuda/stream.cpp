@@ -123,7 +123,7 @@ class CudaStream final : public Stream {
   void drain() override {
     refuse_while_capturing("drained");
     const InContext in_context(context_);
-    cuda::drain(stream_, device_);
+    cuda::drain(stream_, device_, contexts_.meanwhile());
   }
 
  private:
