@@ -11,9 +11,10 @@ class HostQueue final : public Queue {
 
   void finish() override {}
   bool may_be_under_way() const override { return false; }
+  void end_soon() noexcept override {}
   void let_go() noexcept override {}
   void give_up() noexcept override {}
-  void look_at_stream() noexcept override {}
+  void look_at_stream(int) noexcept override {}
   std::string explain() const override { return "All that is enqueued has run"; }
   int waits_for() const override { return -1; }
 

@@ -175,6 +175,7 @@ bool Queues::may_be_under_way() const {
 
 /// Without the lock, which look_at_streams() takes meanwhile.
 void Queues::give_up_all() noexcept {
+  for (const auto& [address, queue] : live_) queue->end_soon();
   for (const auto& [address, queue] : live_) queue->let_go();
   for (const auto& [address, queue] : live_) queue->give_up();
   std::unordered_map<const void*, std::unique_ptr<Queue>> ended;
@@ -182,9 +183,9 @@ void Queues::give_up_all() noexcept {
   ended.swap(live_);
 }
 
-void Queues::look_at_streams() noexcept {
+void Queues::look_at_streams(int device) noexcept {
   const std::lock_guard lock(mutex_);
-  for (const auto& [address, queue] : live_) queue->look_at_stream();
+  for (const auto& [address, queue] : live_) queue->look_at_stream(device);
 }
 
 }  // namespace partita

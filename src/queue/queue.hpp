@@ -33,13 +33,16 @@ class Queue : public Waiting {
   /// Whether something that was enqueued may not have run: also where another thread is just at it. Any thread; does
   /// not block.
   virtual bool may_be_under_way() const = 0;
-  /// The program ends: what has not run never will, and no stream stands in the way of others.
+  /// The program ends: waits a moment for what can run.
+  virtual void end_soon() noexcept = 0;
+  /// Behind end_soon() of all queues: what has not run never will, and no stream stands in the way of others. Takes no
+  /// lock that is held while something is waited for.
   virtual void let_go() noexcept = 0;
   /// Behind let_go() of all queues: nothing uses the operations any more.
   virtual void give_up() noexcept = 0;
-  /// A thread waits for a GPU, and calls this again and again. A stream that stands for as long as a wait may take,
-  /// while nobody takes steps, is let go. Any thread, which may hold any lock of the layers below.
-  virtual void look_at_stream() noexcept = 0;
+  /// A thread waits for GPU `device`, and calls this again and again. A stream of that GPU that stands for as long as a
+  /// wait may take, while nobody takes steps, is let go. Any thread, which may hold any lock of the layers below.
+  virtual void look_at_stream(int device) noexcept = 0;
 
   /// What went wrong first since the last call, and whose error handler hears of it.
   struct LateError {
@@ -104,7 +107,7 @@ class Queues {
   /// The program ends, and has not freed some. No other thread makes or frees one.
   void give_up_all() noexcept;
   /// Queue::look_at_stream() of all. Any thread.
-  void look_at_streams() noexcept;
+  void look_at_streams(int device) noexcept;
 
  private:
   mutable std::mutex mutex_;

@@ -19,6 +19,8 @@ constexpr std::size_t most_tasks = 128;
 /// So many waits of what the stream runs itself are looked after together.
 constexpr std::size_t most_passed_at_once = 32;
 constexpr auto time_for_what_can_end = 100ms;
+/// A thread that waits for a GPU looks at streams much more often.
+constexpr auto longest_between_looks = 1s;
 
 }  // namespace
 
@@ -248,21 +250,24 @@ std::optional<std::uint32_t> StreamQueue::standing_place() const {
 
 /// Where steps are taken they look after the limit. Else the engine's lock is held by a thread that waits for the GPU,
 /// if not by this one; so nothing is done for any task meanwhile, and what is waited for stands behind all of them.
-void StreamQueue::look_at_stream() noexcept {
-  if (requests_.settings.timeout_s <= 0) return;
+/// Time in which nobody looks is not counted: the program may have been computing, or without a core.
+void StreamQueue::look_at_stream(int device) noexcept {
+  if (requests_.settings.timeout_s <= 0 || stream_->device() != device) return;
   const std::lock_guard lock(mutex_);
   const std::optional<std::uint32_t> place = standing_place();
   if (!place) return look_.reset();
   const std::uint64_t steps = steps_.load(std::memory_order_relaxed);
   const auto now = Clock::now();
-  if (!look_ || look_->steps != steps || look_->place != *place) {
-    look_ = {steps, *place, now};
+  if (!look_ || look_->steps != steps || look_->place != *place || now - look_->last > longest_between_looks) {
+    look_ = {steps, *place, now, now};
   } else if (std::chrono::duration<double>(now - look_->since).count() >= requests_.settings.timeout_s) {
     released_.store(asked_);
+  } else {
+    look_->last = now;
   }
 }
 
-void StreamQueue::let_go() noexcept {
+void StreamQueue::end_soon() noexcept {
   try {
     if (runs_.waits() > 0 && !stream_->capturing()) see_waits_pass();
   } catch (const std::exception&) {
@@ -273,8 +278,11 @@ void StreamQueue::let_go() noexcept {
     requests_.progress.poll();
     std::this_thread::yield();
   }
-  const auto exclusive = requests_.progress.exclusive();
-  if (!why_broken_) why_broken_ = Error(ErrorClass::other, "Partita was finalised before the queue's work was done");
+}
+
+/// Without the engine's lock: whoever holds it may wait for a copy behind this stream.
+void StreamQueue::let_go() noexcept {
+  is_let_go_.store(true, std::memory_order_relaxed);
   release(asked_);
 }
 
@@ -282,6 +290,7 @@ void StreamQueue::let_go() noexcept {
 void StreamQueue::give_up() noexcept {
   {
     const auto exclusive = requests_.progress.exclusive();
+    if (!why_broken_) why_broken_ = finalised();
     step();
   }
   while (reached_.load() != asked_ && !broken_.load(std::memory_order_relaxed)) {

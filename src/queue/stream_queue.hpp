@@ -43,9 +43,10 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
 
   void finish() override;
   bool may_be_under_way() const override;
+  void end_soon() noexcept override;
   void let_go() noexcept override;
   void give_up() noexcept override;
-  void look_at_stream() noexcept override;
+  void look_at_stream(int device) noexcept override;
   std::string explain() const override;
   int waits_for() const override { return -1; }
 
@@ -93,6 +94,9 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   Outcome step() noexcept override;
   Task* head();
   bool run(Task& task);
+  static Error finalised() {
+    return Error(ErrorClass::other, "Partita was finalised before the queue's work was done");
+  }
   void throw_if_lost(const Task& task) const;
   void start(const Task& task, Part& part);
   bool complete(const Task& task, Part& part);
@@ -132,12 +136,14 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
     std::uint64_t steps;
     std::uint32_t place;
     Clock::time_point since;
+    Clock::time_point last;
   };
   std::optional<Look> look_;             ///< of look_at_stream(), where the stream stood; under the lock
   std::atomic<std::uint64_t> steps_{0};  ///< so many steps were taken
   std::atomic<std::uint64_t> taken_{0};  ///< so many tasks have run
   std::atomic<bool> stands_{false};      ///< the stream stands at the first task, whose limit is watched
   std::atomic<bool> broken_{false};
+  std::atomic<bool> is_let_go_{false};  ///< at the end of the program
 
   // The step alone uses these.
   std::optional<Error> why_broken_;

@@ -56,6 +56,7 @@ bool StreamQueue::run(Task& task) {
 /// Throws Error where nothing of the task can be run any more.
 void StreamQueue::throw_if_lost(const Task& task) const {
   if (why_broken_) throw Error(*why_broken_);
+  if (is_let_go_.load(std::memory_order_relaxed)) throw finalised();
   if (!has_come_to(released_.load(), task.place)) return;
   throw Error(
       ErrorClass::other,
@@ -68,7 +69,12 @@ void StreamQueue::throw_if_lost(const Task& task) const {
 void StreamQueue::start(const Task& task, Part& part) {
   Operation& operation = *part.operation;
   const bool started = about(operation, [&] {
-    throw_if_lost(task);
+    try {
+      throw_if_lost(task);
+    } catch (const Error& error) {
+      operation.fail(error);  // else its next epoch would meet this one of its peers
+      throw;
+    }
     operation.start();
     operation.loop_watch().begin();
   });
@@ -92,6 +98,7 @@ bool StreamQueue::complete(const Task& task, Part& part) {
     throw_if_lost(task);
     if (operation.open()) {  // a start that failed has opened nothing
       if (!operation.done()) return false;
+      throw_if_lost(task);  // the stream may have been let go while that asked the GPU
       operation.close();
     }
   } catch (const std::exception&) {

@@ -74,7 +74,7 @@ class Runtime {
   Operations operations;
   const QueueServices queue_services;
   Queues queues;
-  const memory::Meanwhile meanwhile{*device_memory, [this] { queues.look_at_streams(); }};
+  const memory::Meanwhile meanwhile{*device_memory, [this](int device) { queues.look_at_streams(device); }};
   PeerCollectives peer_collectives;
 
   /// Blocks until `done` returns true, making progress; `waiting` explains a hang. Throws Error.

@@ -288,10 +288,10 @@ TEST_F(OwnStream, is_drained_while_the_thread_is_called_now_and_then) {
   const auto stream = make(StreamKind::own);
   auto go = word();
   int calls = 0;
-  const memory::Meanwhile meanwhile(device_memory(), [&] { go.store(++calls < 3 ? 0 : 1); });
+  const memory::Meanwhile meanwhile(device_memory(), [&](int) { go.store(++calls < 3 ? 0 : 1); });
   stream->wait(go.on_gpu(), 1, Until::equal);
   stream->drain();
-  EXPECT_EQ(calls, 3);
+  EXPECT_GE(calls, 3);
 }
 
 using StreamOfProgram = Streams;

@@ -146,10 +146,10 @@ class FakeGpu final : public memory::DeviceMemory {
     return 0;
   }
   void make_current(int) override {}
-  void set_meanwhile(std::function<void()> body) override { meanwhile_ = std::move(body); }
+  void set_meanwhile(std::function<void(int)> body) override { meanwhile_ = std::move(body); }
   /// Whoever waits for a stream of the library's calls it now and then.
-  void meanwhile() const {
-    if (meanwhile_) meanwhile_();
+  void meanwhile(int device) const {
+    if (meanwhile_) meanwhile_(device);
   }
 
  private:
@@ -199,7 +199,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::set<int> failed_;
   std::vector<memory::Closing> trimmed_;
   std::atomic<const std::byte*> held_{nullptr};
-  std::function<void()> meanwhile_;
+  std::function<void(int)> meanwhile_;
   std::atomic<FakeWorker*> shared_{nullptr};
   std::atomic<bool> is_occupied_{false};
   std::atomic<bool> tells_places_apart_{false};

@@ -179,7 +179,7 @@ class FakeStream final : public memory::Stream {
     const FakeWorker::Place end = last();
     for (unsigned looks = 1; !worker_.has_come_to(end); ++looks) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
-      if (looks % looks_each_meanwhile == 0) FakeGpu::instance().meanwhile();
+      if (looks % looks_each_meanwhile == 0) FakeGpu::instance().meanwhile(gpu_);
     }
   }
 

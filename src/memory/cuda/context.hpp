@@ -27,8 +27,8 @@ class Contexts {
   /// A stream of ours there, which neither waits for the program's streams nor lets them wait.
   CUstream stream(int device);
   /// What a thread calls again and again while it waits for a GPU, or nothing: see DeviceMemory::set_meanwhile().
-  const std::function<void()>& meanwhile() const { return meanwhile_; }
-  void set_meanwhile(std::function<void()> body) { meanwhile_ = std::move(body); }
+  const std::function<void(int)>& meanwhile() const { return meanwhile_; }
+  void set_meanwhile(std::function<void(int)> body) { meanwhile_ = std::move(body); }
   /// A GPU whose context is there, else that of the calling thread, else the first.
   int any();
 
@@ -43,7 +43,7 @@ class Contexts {
 
   std::mutex mutex_;
   std::vector<Gpu> gpus_;
-  std::function<void()> meanwhile_;
+  std::function<void(int)> meanwhile_;
 };
 
 /// A stream in the current context, apart from the program's: it waits for none of CUDA's default streams, and is of

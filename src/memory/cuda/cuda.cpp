@@ -60,7 +60,7 @@ class CudaMemory final : public DeviceMemory {
   std::unique_ptr<Stream> stream_of_program(void* native) override {
     return cuda::stream_of_program(contexts_, native);
   }
-  void set_meanwhile(std::function<void()> body) override { contexts_.set_meanwhile(std::move(body)); }
+  void set_meanwhile(std::function<void(int)> body) override { contexts_.set_meanwhile(std::move(body)); }
   std::unique_ptr<Event> make_event(int device) override { return cuda::make_event(contexts_, device); }
   void copy(void* to, const void* from, std::size_t size_bytes) override;
 

@@ -22,7 +22,7 @@ constexpr unsigned looks_a_clock = 1024;
 }  // namespace
 
 /// Queries, as fast as the driver's own wait, which could say nothing.
-void drain(CUstream stream, int device, const std::function<void()>& meanwhile) {
+void drain(CUstream stream, int device, const std::function<void(int)>& meanwhile) {
   std::optional<DrainClock::time_point> since;
   DrainClock::time_point next_call{};
   bool told = false;
@@ -38,7 +38,7 @@ void drain(CUstream stream, int device, const std::function<void()>& meanwhile) 
     }
     if (now >= next_call) {
       next_call = now + time_between_calls;
-      if (meanwhile) meanwhile();
+      if (meanwhile) meanwhile(device);
     }
     if (told || now - *since < looks_like_a_hang) continue;
     told = true;
