@@ -175,6 +175,7 @@ bool Queues::may_be_under_way() const {
 
 /// Without the lock, which look_at_streams() takes meanwhile.
 void Queues::give_up_all() noexcept {
+  for (const auto& [address, queue] : live_) queue->begin_end();
   for (const auto& [address, queue] : live_) queue->end_soon();
   for (const auto& [address, queue] : live_) queue->let_go();
   for (const auto& [address, queue] : live_) queue->give_up();

@@ -1,6 +1,7 @@
 // Queues of starts and waits (cpu-free-stream-triggered-mpi, section III-D).
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,7 +34,9 @@ class Queue : public Waiting {
   /// Whether something that was enqueued may not have run: also where another thread is just at it. Any thread; does
   /// not block.
   virtual bool may_be_under_way() const = 0;
-  /// The program ends: waits a moment for what can run.
+  /// The program ends: from now on look_at_stream() lets a stream go that stands for a moment.
+  void begin_end() { is_ending_.store(true, std::memory_order_relaxed); }
+  /// Behind begin_end() of all queues: waits a moment for what can run.
   virtual void end_soon() noexcept = 0;
   /// Behind end_soon() of all queues: what has not run never will, and no stream stands in the way of others. Takes no
   /// lock that is held while something is waited for.
@@ -55,6 +58,7 @@ class Queue : public Waiting {
   const Operation* unawaited() const { return started_.empty() ? nullptr : started_.front(); }
 
  protected:
+  bool is_ending() const { return is_ending_.load(std::memory_order_relaxed); }
   /// Throws Error where nothing can be enqueued now.
   virtual void prepare() {}
   /// Behind prepare(): whether device requests are made for what kernels drive, which none is while a stream is
@@ -91,6 +95,7 @@ class Queue : public Waiting {
   void forget_start(Operation& operation);
 
   std::vector<Operation*> started_;  ///< whose wait is not enqueued
+  std::atomic<bool> is_ending_{false};
   std::mutex late_mutex_;
   std::optional<LateError> late_error_;
 };

@@ -252,7 +252,9 @@ std::optional<std::uint32_t> StreamQueue::standing_place() const {
 /// if not by this one; so nothing is done for any task meanwhile, and what is waited for stands behind all of them.
 /// Time in which nobody looks is not counted: the program may have been computing, or without a core.
 void StreamQueue::look_at_stream(int device) noexcept {
-  if (requests_.settings.timeout_s <= 0 || stream_->device() != device) return;
+  const double limit_s =
+      is_ending() ? std::chrono::duration<double>(time_for_what_can_end).count() : requests_.settings.timeout_s;
+  if (limit_s <= 0 || stream_->device() != device) return;
   const std::lock_guard lock(mutex_);
   const std::optional<std::uint32_t> place = standing_place();
   if (!place) return look_.reset();
@@ -260,7 +262,7 @@ void StreamQueue::look_at_stream(int device) noexcept {
   const auto now = Clock::now();
   if (!look_ || look_->steps != steps || look_->place != *place || now - look_->last > longest_between_looks) {
     look_ = {steps, *place, now, now};
-  } else if (std::chrono::duration<double>(now - look_->since).count() >= requests_.settings.timeout_s) {
+  } else if (std::chrono::duration<double>(now - look_->since).count() >= limit_s) {
     released_.store(asked_);
   } else {
     look_->last = now;

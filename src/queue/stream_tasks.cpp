@@ -58,6 +58,7 @@ void StreamQueue::throw_if_lost(const Task& task) const {
   if (why_broken_) throw Error(*why_broken_);
   if (is_let_go_.load(std::memory_order_relaxed)) throw finalised();
   if (!has_come_to(released_.load(), task.place)) return;
+  if (is_ending()) throw finalised();
   throw Error(
       ErrorClass::other,
       "the stream of the queue was let go after {} s (PARTITA_TIMEOUT) in which this rank waited for its GPU and "
