@@ -139,7 +139,7 @@ class DeviceMemory {
   /// From now on a thread that waits for what a GPU does calls `body`, with that GPU, again and again while that takes
   /// long, whatever locks it holds: streams of the program may stand in the way that wait for this process. `body`
   /// neither waits nor asks the GPU, and throws nothing; null: nothing is called. While no thread waits.
-  virtual void set_meanwhile(std::function<void(int device)> /*body*/) {}
+  virtual void set_meanwhile(const std::function<void(int device)>& /*body*/) {}
 
   /// Makes GPU `device` the calling thread's, if it has none: for libraries that copy in the thread's CUDA context.
   /// Cheap from the second call on.
@@ -161,8 +161,8 @@ class DeviceMemory {
 /// While one lives, threads that wait for a GPU call `body`: see DeviceMemory::set_meanwhile().
 class Meanwhile {
  public:
-  Meanwhile(DeviceMemory& memory, std::function<void(int device)> body) : memory_(memory) {
-    memory_.set_meanwhile(std::move(body));
+  Meanwhile(DeviceMemory& memory, const std::function<void(int device)>& body) : memory_(memory) {
+    memory_.set_meanwhile(body);
   }
   ~Meanwhile() { memory_.set_meanwhile(nullptr); }
   Meanwhile(const Meanwhile&) = delete;

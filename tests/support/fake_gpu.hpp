@@ -146,7 +146,7 @@ class FakeGpu final : public memory::DeviceMemory {
     return 0;
   }
   void make_current(int) override {}
-  void set_meanwhile(std::function<void(int)> body) override { meanwhile_ = std::move(body); }
+  void set_meanwhile(const std::function<void(int)>& body) override { meanwhile_ = body; }
   /// Whoever waits for a stream of the library's calls it now and then.
   void meanwhile(int device) const {
     if (meanwhile_) meanwhile_(device);

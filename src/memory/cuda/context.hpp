@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "memory/cuda/driver.hpp"
@@ -28,7 +27,7 @@ class Contexts {
   CUstream stream(int device);
   /// What a thread calls again and again while it waits for a GPU, or nothing: see DeviceMemory::set_meanwhile().
   const std::function<void(int)>& meanwhile() const { return meanwhile_; }
-  void set_meanwhile(std::function<void(int)> body) { meanwhile_ = std::move(body); }
+  void set_meanwhile(const std::function<void(int)>& body) { meanwhile_ = body; }
   /// A GPU whose context is there, else that of the calling thread, else the first.
   int any();
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "memory/cuda/block_pool.hpp"
 #include "memory/cuda/check.hpp"
@@ -60,7 +59,7 @@ class CudaMemory final : public DeviceMemory {
   std::unique_ptr<Stream> stream_of_program(void* native) override {
     return cuda::stream_of_program(contexts_, native);
   }
-  void set_meanwhile(std::function<void(int)> body) override { contexts_.set_meanwhile(std::move(body)); }
+  void set_meanwhile(const std::function<void(int)>& body) override { contexts_.set_meanwhile(body); }
   std::unique_ptr<Event> make_event(int device) override { return cuda::make_event(contexts_, device); }
   void copy(void* to, const void* from, std::size_t size_bytes) override;
 
