@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
-/// Of two numbers that are not negative.
+/// Both numbers are not negative.
 std::int64_t sum(std::int64_t a, std::int64_t b) {
   return a > largest - b ? largest : a + b;
 }

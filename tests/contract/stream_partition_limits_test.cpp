@@ -17,18 +17,29 @@
 namespace partita::test {
 namespace {
 
-/// What comes when a limit is over, which is short.
-using StreamPartitionTimeout = StreamPartitions;
-/// What comes before one, however loaded the machine is: in the entry series, where it is long.
-using StreamPartitionSeries = StreamPartitions;
-INSTANTIATE_TEST_SUITE_P(Packets, StreamPartitionTimeout, testing::Values(PartitionShape{4, 64}));
-INSTANTIATE_TEST_SUITE_P(Packets, StreamPartitionSeries, testing::Values(PartitionShape{4, 64}));
-
 using Clock = std::chrono::steady_clock;
 /// How long `count` waits take in vain, each of which ends by PARTITA_TIMEOUT.
 std::chrono::seconds limits(int count) {
   return std::chrono::seconds(count * environment_number("PARTITA_TIMEOUT", 20));
 }
+
+/// What comes when a limit is over, which is short.
+using StreamPartitionTimeout = StreamPartitions;
+/// What comes before one, however loaded the machine is: in the entry series, where it is long.
+class StreamPartitionSeries : public StreamPartitions {
+ protected:
+  /// An epoch whose kernel takes a small part of the limit.
+  static void send_slowly(Line& sends, Pair& pair, int epoch) {
+    sends.start(pair.out.request);
+    sends.launch([&pair, epoch] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(limits(1)) / 12);
+      pair.out.send(seed_of(rank(), epoch));
+    });
+    sends.wait(pair.out.request);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Packets, StreamPartitionTimeout, testing::Values(PartitionShape{4, 64}));
+INSTANTIATE_TEST_SUITE_P(Packets, StreamPartitionSeries, testing::Values(PartitionShape{4, 64}));
 
 /// Nobody marks: behind the limit the stream goes on, and the epochs behind that one do not wait again.
 TEST_P(StreamPartitionTimeout, lets_the_stream_go) {
@@ -128,7 +139,6 @@ TEST_P(StreamPartitionTimeout, of_a_graph_comes_out_of_a_wait) {
 /// Each wait takes a small part of the limit, and all of them together more than Queue_wait gives a stream that stands.
 TEST_P(StreamPartitionSeries, of_each_wait_are_no_limit_of_all) {
   constexpr int epochs = 27;
-  const auto part = std::chrono::milliseconds(limits(1)) / 12;
   harness_barrier();
   Pair pair(1, GetParam());
   Line sends(0), receives(1);
@@ -137,12 +147,7 @@ TEST_P(StreamPartitionSeries, of_each_wait_are_no_limit_of_all) {
     receives.start(pair.in.request);
     receives.wait(pair.in.request);
     receives.launch([&pair, epoch] { pair.in.expect(seed_of(left(), epoch)); });
-    sends.start(pair.out.request);
-    sends.launch([&pair, epoch, part] {
-      std::this_thread::sleep_for(part);
-      pair.out.send(seed_of(rank(), epoch));
-    });
-    sends.wait(pair.out.request);
+    send_slowly(sends, pair, epoch);
   }
   receives.finish();
   sends.finish();
@@ -154,7 +159,6 @@ TEST_P(StreamPartitionSeries, of_each_wait_are_no_limit_of_all) {
 /// What the host drives is enqueued behind the series: the stream does not come to that for more than one limit.
 TEST_P(StreamPartitionSeries, is_seen_to_pass_in_front_of_what_the_host_drives) {
   constexpr int epochs = 18;
-  const auto part = std::chrono::milliseconds(limits(1)) / 12;
   harness_barrier();
   Pair pair(1, GetParam()), by_host(2, GetParam(), "host", "host");
   Line sends(0), receives(1);
@@ -162,12 +166,7 @@ TEST_P(StreamPartitionSeries, is_seen_to_pass_in_front_of_what_the_host_drives) 
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     receives.start(pair.in.request);
     receives.wait(pair.in.request);
-    sends.start(pair.out.request);
-    sends.launch([&pair, epoch, part] {
-      std::this_thread::sleep_for(part);
-      pair.out.send(seed_of(rank(), epoch));
-    });
-    sends.wait(pair.out.request);
+    send_slowly(sends, pair, epoch);
   }
   receives.start(by_host.in.request);
   receives.wait(by_host.in.request);

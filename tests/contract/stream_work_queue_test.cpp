@@ -183,7 +183,7 @@ TEST_F(StreamWorkQueue, a_request_whose_start_was_passed_starts_no_more) {
   EXPECT_ERROR(Partita_Start(&behind.receive), MPI_ERR_OTHER, "Start", "was let go");
 }
 
-/// Of two streams, one stands in front of what the other waits for.
+/// One stream stands in front of what the other waits for.
 TEST_F(StreamWorkQueue, another_queue_stands_in_front) {
   Message moved(6), never(7);
   Partita_Queue other = make_queue(1);

@@ -27,7 +27,7 @@ namespace {
 /// The buffers of each of three ranks are so large that memory which is given back is unmapped.
 constexpr fft::Extents size{144, 310, 310};
 constexpr int slices = 4;
-/// Of the hops, counted from 1: requests have been matched, and have had an epoch.
+/// Counts hops from 1: in this one requests have been matched, and have had an epoch.
 constexpr int fault_hop = 3;
 /// In which what the victim has marked before waits for ranks that have not started yet; end_job takes longer.
 constexpr auto late = std::chrono::milliseconds(100);
