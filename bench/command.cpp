@@ -103,7 +103,7 @@ void write(const Results& results) {
   if (!results.options.json_file.empty()) write_file(results.options.json_file, to_json(results).dump() + "\n");
 }
 
-/// Whether all ranks can. Of a job in which one cannot the results say so.
+/// Whether all ranks can. Where one cannot, the results of the job say so.
 bool can_use_gpus(Job& job) {
   const std::string missing = gpu::what_is_missing();
   if (job.on_both(missing.empty())) return true;

@@ -1,5 +1,6 @@
 """Measures runs of a comparison, in several jobs each. Job k has the seed k, from which its subjects' order is drawn, and writes NAME-k.json;
-NAME.csv holds the jobs of NAME as one figure."""
+NAME.csv holds the jobs of NAME as one figure. Where two builds make each job in turns (turns.py), the older one writes
+before/NAME-k.json, and before-NAME.csv holds both."""
 
 import argparse
 import collections
@@ -14,11 +15,15 @@ import signal
 import subprocess
 
 import launch
+import turns
+from partita_report.failure import Failure
 from partita_report.results import read
 from partita_report.summary import figure_of, to_csv
+from partita_report.turns import figure_of_turns
 
 # `arguments` follow `partita bench`, or `partita run APP` where `app` names one, which writes a file a size: `size` is its part of the name.
-Run = collections.namedtuple("Run", "name arguments app size", defaults=("", ""))
+# `environment` has settings of its own, NAME=VALUE each.
+Run = collections.namedtuple("Run", "name arguments app size environment", defaults=("", "", ()))
 
 
 def positive(text):
@@ -47,9 +52,9 @@ def cores_a_rank(wanted, ranks=2):
 
 class Comparison:
     """`parser` has the options of add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`. So many
-    jobs run `at_once`."""
+    jobs run `at_once`. Each job is made by all `builds`, of which the last one is measured; without, by options.program."""
 
-    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2, at_once=1):
+    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2, at_once=1, builds=()):
         try:
             self.launcher = launch.split_launcher(options.mpirun)
         except ValueError as wrong:
@@ -64,15 +69,19 @@ class Comparison:
         else:
             self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, ranks)) if options.bind == "auto" else []
         self.launcher += self.pinning
-        self.program, self.output, self.jobs = options.program, options.output, options.jobs
+        self.builds = builds or [turns.Build(turns.NOW, options.program)]
+        self.output, self.jobs = options.output, options.jobs
         self.limit_s, self.environment = limit_s, environment
 
-    def file_of(self, run, job):
-        return self.output / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
+    def file_of(self, run, job, build=None):
+        return self.output / (build or self.builds[-1]).folder / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
 
     def launcher_of(self, job):
         """The words that start `job`, on the cores that it has for itself where several run at once."""
         return self.lanes[(job - 1) % len(self.lanes)] if self.lanes else self.launcher
+
+    def environment_of(self, run):
+        return {**(os.environ if self.environment is None else self.environment), **dict(setting.split("=", 1) for setting in run.environment)}
 
     def words(self, run, job, file):
         if run.app:  # the files of an app have a common beginning that --output gives
@@ -83,26 +92,30 @@ class Comparison:
         """The command for readers: without this machine's paths."""
         words = [re.sub(r"(^|:)/[^?]*/", r"\1", word) for word in self.words(run, job, pathlib.Path(self.file_of(run, job).name))]
         launcher = self.launcher if job == "JOB" else self.launcher_of(job)
-        return f"{shlex.join(launch.shown_launcher(launcher))} partita {shlex.join(words)}"
+        return f"{shlex.join([*run.environment, *launch.shown_launcher(launcher)])} partita {shlex.join(words)}"
 
-    def measure(self, run, job):
+    def measure(self, run, job, build=None):
         """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too, and of an app, too,
         when it began."""
-        print(f"\n== {run.name}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
-        file = self.file_of(run, job)
+        build = build or self.builds[-1]
+        who = f"{run.name}, {build.name}" if len(self.builds) > 1 else run.name
+        print(f"\n== {who}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
+        file = self.file_of(run, job, build)
+        file.parent.mkdir(exist_ok=True)
         file.unlink(missing_ok=True)
+        turns.read_anew(build)
         began = now()
-        process = subprocess.Popen([*self.launcher_of(job), self.program, *self.words(run, job, file)], start_new_session=True,
-                                   env=self.environment)
+        process = subprocess.Popen([*self.launcher_of(job), *build.setting, build.program, *self.words(run, job, file)],
+                                   start_new_session=True, env=self.environment_of(run))
         try:
             code = process.wait(timeout=self.limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            print(f"== {run.name}: did not end within {self.limit_s} s", flush=True)
+            print(f"== {who}: did not end within {self.limit_s} s", flush=True)
             return False
         if code != 0 or not file.exists():
-            print(f"== {run.name}: exit status {code}", flush=True)
+            print(f"== {who}: exit status {code}", flush=True)
             return False
         found = json.loads(file.read_text())
         found = {"date": began, **found, "command": self.shown_command(run, job)}
@@ -111,14 +124,17 @@ class Comparison:
 
     def measure_all(self, runs, measure=None):
         """All runs once, then all of them again: what changes on the machine meanwhile meets every run. Where several jobs run at
-        once, each begins with another run, so that runs of one kind seldom meet. The runs whose jobs all ended well, and the
-        others. `measure` is called in place of the method of that name."""
+        once, each begins with another run, so that runs of one kind seldom meet. Builds make a job one right behind the other. The runs
+        whose jobs all ended well, and the others. `measure` is called in place of the method of that name."""
         measure = measure or self.measure
         lanes = max(1, len(self.lanes))
 
+        def ended_well(run, job):
+            return all([measure(run, job, build) for build in turns.drawn_order(self.builds, run, job)])
+
         def failed_in(lane):
             first = len(runs) * lane // lanes
-            return [run for job in range(lane + 1, self.jobs + 1, lanes) for run in runs[first:] + runs[:first] if not measure(run, job)]
+            return [run for job in range(lane + 1, self.jobs + 1, lanes) for run in runs[first:] + runs[:first] if not ended_well(run, job)]
 
         with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
             failed = [run for each in pool.map(failed_in, range(lanes)) for run in each]
@@ -129,10 +145,28 @@ class Comparison:
         return [json.loads(self.file_of(run, job).read_text()) for job in range(1, self.jobs + 1)]
 
     def write_summaries(self, runs):
-        """Runs of one name become one figure."""
-        files = collections.defaultdict(list)
+        """Runs of one name become one figure, and a second one of both builds, where there are two. Returns the latter."""
+        named, of_both = collections.defaultdict(list), []
         for run in runs:
-            files[run.name] += [self.file_of(run, job) for job in range(1, self.jobs + 1)]
-        for name, written in files.items():
-            jobs = [job for file in written for job in read(file)]
-            (self.output / f"{name}.csv").write_text(to_csv(figure_of(name, jobs)), encoding="utf-8")
+            named[run.name].append(run)
+        for name, own in named.items():
+            self.write_summary(figure_of(name, self.jobs_of(own, self.builds[-1])))
+            if len(self.builds) > 1:
+                try:
+                    of_both.append(self.figure_of_both(f"{turns.BEFORE}-{name}", own))
+                except Failure as failure:
+                    print(f"== {failure}", flush=True)
+        for figure in of_both:
+            self.write_summary(figure)
+        return of_both
+
+    def write_summary(self, figure):
+        (self.output / f"{figure.name}.csv").write_text(to_csv(figure), encoding="utf-8")
+
+    def jobs_of(self, runs, build):
+        return [job for run in runs for number in range(1, self.jobs + 1) for job in read(self.file_of(run, number, build))]
+
+    def figure_of_both(self, name, runs):
+        differs = "the library" if self.builds[0].library_path else "program and library"
+        return figure_of_turns(name, list(zip(*(self.jobs_of(runs, build) for build in self.builds))),
+                               {build.name: build.revision for build in self.builds}, differs)

@@ -2,15 +2,16 @@
 
 A goal names a figure, its benchmark where figures of several are called so, subjects (A|B, or a pattern: the best at each size
 counts), the mechanism `by` which they must have gone, sizes, a number of partitions where not all count, and a value: "median",
-"over X" or "times X" (quoted.py), "less X", the difference, or "each beyond N", what each partition takes that comes on top of N of
-them, of sizes where both numbers of partitions are as many transport partitions. It is reached where every one of its sizes reaches
-it."""
+"over X", the share of X's time or rate, "times X", how many times as good as X, both of which are ratios within jobs as far as the file
+keeps these (quoted.times_as_good), "less X", the difference of the medians, or "each beyond N", what each partition takes that comes on
+top of N of them, of sizes where both numbers of partitions are as many transport partitions. It is reached where every one of its sizes
+reaches it."""
 import collections
 import csv
 import fnmatch
 import pathlib
 
-from quoted import markdown, number, span, takes
+from quoted import markdown, number, span, takes, times_as_good
 
 FILE = pathlib.Path(__file__).with_name("goals.csv")
 Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions benchmark")
@@ -84,7 +85,9 @@ def value_at(goal, figure, place):
     way, _, other = goal.value.partition(" ")
     if other and other not in here:
         return None
-    values = [valued(way, point.median, other and here[other].median, figure.larger_is_better) for point in own]
+    values = [valued(way, point, here.get(other), figure.larger_is_better) for point in own]
+    if None in values:
+        return None
     return max(values) if goal.reach.startswith(">=") else min(values)
 
 
@@ -107,12 +110,14 @@ def of_fewer(goal, figure, point):
     return next((other for other in figure.points if (other.place, other.subject) == (place, point.subject)), None)
 
 
-def valued(way, median, other, larger_is_better):
+def valued(way, point, other, larger_is_better):
+    """None where there is no ratio."""
     if way == "median":
-        return median
+        return point.median
     if way == "less":
-        return median - other
-    return median / other if way == "over" or larger_is_better else other / median
+        return point.median - other.median
+    found = times_as_good(point, other, larger_is_better)
+    return 1 / found if found and way == "over" and not larger_is_better else found
 
 
 def is_about(goal, figure):

@@ -4,15 +4,17 @@ is to be reached (goals.csv). Pages quote the summaries (pages.py); the JSON sta
 
   bench/gpu_measure.py --program build/cuda/bin/partita --output docs/measurements/NAME
                        [--mpirun "mpirun -n 2"] [--jobs 5] [--bind auto|none] [--samples N] [--nccl PATH|none] [--nvshmem PATH]
-                       [--only NAME]... [--quick] [--tune] [--only transport-sweep] [--gpu-aware-mpi]
+                       [--only NAME]... [--quick] [--tune] [--only transport-sweep] [--gpu-aware-mpi] [--two-nodes] [--before PROGRAM]
   bench/gpu_measure.py --from docs/measurements/NAME
 
 One process a GPU. Every run is made in several jobs, all runs once before any is made again (comparison.py): NAME-k.json, and
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
---gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6, queue-fig5 and channel-fig11 and -fig13, by an MPI that knows such memory (it is not left
-out where that fails). --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
+fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two.
+--gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6, fig7, queue-fig5 and channel-fig11 and -fig13, by an MPI that knows such memory (it is not left
+out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
+what both took. (The kernels of a program are of its library's revision, so none is measured on another library.) --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
 repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
 
@@ -24,16 +26,21 @@ import sys
 
 import comparison
 import goals
+import turns
 from comparison import Run
 from partita_report.results import read_figures
+from partita_report.turns import of_two_builds, table
 
 RUN_LIMIT_S = 240
 CORES_A_RANK = 4  # for the marking host thread, progress, and what CUDA, NCCL and NVSHMEM have beside
 SWEEP = "transport-sweep"
 SWEPT = (1, 2, 4, 8, 16, 32, 64)  # transport partitions
 MIB = 1024 * 1024
+# Without memory that the two could share: neither the machine's nor that of peers' GPUs.
+ONE_MACHINE_AS_TWO_NODES = ("PARTITA_NODES=2", "UCX_TLS=tcp,self,cuda_copy")
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 BOARDS = (256, 1024, 4096)  # likewise
+BY_PEERS = ("PARTITA_PEER_COLLECTIVES=0",)  # collectives of any size by peer memory
 
 
 # ---- Running ----------------------------------------------------------------------------------------------------------
@@ -65,6 +72,7 @@ def planned_runs(options):
     nccl = ["--nccl", options.nccl]
     nvshmem = ["--nvshmem", options.nvshmem] if options.nvshmem else []
     gpu_aware_mpi = ["--gpu-aware-mpi"] if options.gpu_aware_mpi else []
+    two_nodes = () if options.two_nodes else ONE_MACHINE_AS_TWO_NODES
     count = options.samples or (10 if options.quick else None)
     samples = ["-i", str(count), "-x", "2"] if count else []
     runs = [
@@ -82,8 +90,13 @@ def planned_runs(options):
         Run("channel-fig11", ["channel.fig11", *gpu_aware_mpi, *samples]),
         Run("channel-fig13", ["channel.fig13", *gpu_aware_mpi, *samples]),
         Run("two-sided-split", ["two-sided", "--split", "-m", "1:4M", *samples]),
+        Run("ipc-fig3", ["ipc.fig3", *samples]),
+        Run("ipc-fig4", ["ipc.fig4", *samples], environment=BY_PEERS),
+        Run("ipc-fig5", ["ipc.fig5", *samples], environment=BY_PEERS),
         Run("fig6", ["partitioned.fig6", *nccl, *gpu_aware_mpi, *samples]),
         Run("fig10", ["partitioned.fig10", *nccl, *samples]),
+        Run("fig7", ["partitioned.fig7", *nccl, *gpu_aware_mpi, *samples], environment=two_nodes),
+        Run("fig11", ["partitioned.fig11", *nccl, *samples], environment=two_nodes),
         Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
@@ -112,10 +125,10 @@ def without(run, peer):
     return run._replace(arguments=[*run.arguments[:at], *run.arguments[at + 2:], *left_out])
 
 
-def measure_with_peers(jobs, run, job):
+def measure_with_peers(jobs, run, job, build):
     """True if the job ended well, if need be without the peers."""
     tries = [run, without(run, "--nvshmem"), without(without(run, "--nvshmem"), "--nccl")]
-    return any(jobs.measure(each, job) for number, each in enumerate(tries) if each not in tries[:number])
+    return any(jobs.measure(each, job, build) for number, each in enumerate(tries) if each not in tries[:number])
 
 
 # ---- What is to be reached --------------------------------------------------------------------------------------------
@@ -129,7 +142,7 @@ def figures_of(folder):
 
 
 def summary(figures):
-    """The goals (goals.csv) of the figures that are there."""
+    """The goals (goals.csv) of the figures that are there, and what older builds took in turns."""
     lines = [f"{'benchmark':<10} {'measure':<60} {'reach':>14} {'measured':>10}"]
     for goal in goals.read_goals().values():
         if goal.figure in figures:
@@ -137,7 +150,8 @@ def summary(figures):
             shown = goals.worst_shown(judged) if judged.values else "-"
             lines.append(f"{goal.figure:<10} {goal.what:<60} {f'{goal.reach[:2]} {goal.reach[2:]} {goal.unit}'.strip():>14} {shown:>10}  "
                          f"{judged.said}")
-    return "\n".join(lines) + "\n" + sweep_tables(figures)
+    both = "".join(f"\n{table(figure)}" for figure in figures.values() if of_two_builds(figure))
+    return "\n".join(lines) + "\n" + sweep_tables(figures) + both
 
 
 def sweep_tables(found):
@@ -160,10 +174,12 @@ def parse_arguments():
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--from", dest="measured", metavar="FOLDER", type=pathlib.Path)
     comparison.add_options(parser)
+    turns.add_options(parser)
     parser.add_argument("--samples", type=comparison.positive, help="of each row of a job; the benchmark's own number without")
     parser.add_argument("--nccl", default=None)
     parser.add_argument("--nvshmem", default=None)
     parser.add_argument("--gpu-aware-mpi", action="store_true")
+    parser.add_argument("--two-nodes", action="store_true", help="the launcher starts ranks on two nodes, as many on each")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tune", action="store_true")
@@ -182,8 +198,9 @@ def main():
         print(summary(figures_of(options.measured)), end="")
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
-    jobs = comparison.Comparison(parser, options, cores=CORES_A_RANK, limit_s=RUN_LIMIT_S, environment=environment())
-    done, failed = jobs.measure_all(planned_runs(options), lambda run, job: measure_with_peers(jobs, run, job))
+    jobs = comparison.Comparison(parser, options, cores=CORES_A_RANK, limit_s=RUN_LIMIT_S, environment=environment(),
+                                 builds=turns.builds_of(parser, options))
+    done, failed = jobs.measure_all(planned_runs(options), lambda run, job, build: measure_with_peers(jobs, run, job, build))
     broken = {run.name for run in failed}
     jobs.write_summaries([run for run in done if run.name not in broken])
     text = summary(figures_of(options.output))

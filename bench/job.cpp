@@ -17,6 +17,12 @@ OwnedComm duplicate_of(MPI_Comm comm, Ranks wanted) {
   const int size = size_of(comm);
   if (wanted == Ranks::two && size != 2)
     throw Failure("A benchmark needs exactly 2 ranks, not {}: start it with mpirun -n 2.", size);
+  if (wanted == Ranks::even && size % 2 != 0) {
+    throw Failure(
+        "A benchmark on two nodes needs an even number of ranks, half of them on each, not {}: start it with mpirun -n "
+        "8.",
+        size);
+  }
   return duplicate(comm);
 }
 

@@ -19,9 +19,9 @@
 namespace partita::bench {
 
 /// How many ranks a benchmark runs on.
-enum class Ranks : std::uint8_t { two, any };
+enum class Ranks : std::uint8_t { two, even, any };
 
-/// Everything that the parts of a benchmark share. Of two ranks, rank 0 sends, or begins; rank 1 receives, or answers.
+/// Everything that the parts of a benchmark share. On two ranks, rank 0 sends, or begins; rank 1 receives, or answers.
 struct Job {
   Job(MPI_Comm comm, const Options& options, Ranks wanted_ranks = Ranks::two);
   Job(const Job&) = delete;

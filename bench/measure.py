@@ -5,10 +5,14 @@ page that quotes these. The JSON stays out of the repository.
   bench/measure.py --program build/release/bin/partita --output docs/measurements/NAME
                    [--mpirun "mpirun -n 2"] [--peer native] [--peer library:/path/to/peer.so]
                    [--jobs 5] [--at-once N] [--bind auto|none] [--threads 4] [--samples N] [--only NAME]... [--quick]
+                   [--before PROGRAM | --before-library FOLDER] [--before-revision NAME] [--any-revision]
 
 Every comparison runs in one job, the subjects in an order drawn anew each round, and in several such jobs: NAME-1.json, NAME-2.json
 and so on, whose number is their seed. NAME.csv holds the jobs of NAME as one figure. Each rank is pinned to cores of its own where
 the launcher has words for that. A run of which a job fails is named on the page and in the exit status.
+--before names an older build's program, and --before-library the folder of its libraries, on which the program at hand runs: these
+make each job too, in turns with it, and before-NAME.csv holds what both took. Parts without such jobs, as counts of instructions, have
+none before.
 With valgrind installed it also counts Partita's instructions per epoch (design page docs/design/measuring.md).
 """
 
@@ -31,9 +35,12 @@ import cpu
 import launch
 import links
 import pages
+import turns
 from comparison import Run
+from partita_report.charts import short_bytes
 from partita_report.results import Job, Row
 from partita_report.summary import META, figure_of, meta_text, to_csv
+from partita_report.turns import table
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
@@ -144,11 +151,10 @@ def counted_foreign_run(folder, call, alive, program="partita_foreign_calls"):
 def origin_of(options, command):
     """What a CSV file tells of where it comes from that no record of a job tells. The ranks' binding, where the launcher starts some.
     Ask before measuring: the date is that of the begin."""
-    program = subprocess.run([options.program, "--version"], capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False).stdout
-    revision = re.search(r"\(revision (\S+)\)", program)
+    revision = turns.revision_of(options.program)
     launched = command.startswith(shlex.join(launch.shown_launcher(options.comparison.launcher)))
     bound = shlex.join(options.comparison.pinning) if launched else ""
-    return {"date": comparison.now(), **({"revision": revision[1]} if revision else {}), "command": command, "kernel": platform.release(),
+    return {"date": comparison.now(), **({"revision": revision} if revision else {}), "command": command, "kernel": platform.release(),
             **({"binding": bound} if bound else {})}
 
 
@@ -281,8 +287,8 @@ def early_samples(jobs):
                 taken[row["subject"], row["partitions"], row["bytes"]] += len(row["samples"])
     sizes = collections.defaultdict(list)
     for (subject, partitions, size), count in taken.items():
-        sizes[subject, partitions, early[subject, partitions, size], count].append(str(size))
-    return [f"- {subject}, {partitions} partitions: {count} of {samples} samples early, at each size of {', '.join(with_them)} bytes"
+        sizes[subject, partitions, early[subject, partitions, size], count].append(short_bytes(size))
+    return [f"- {subject}, {partitions} partitions: {count} of {samples} samples early, at each size of {', '.join(with_them)}"
             for (subject, partitions, count, samples), with_them in sizes.items()]
 
 
@@ -327,7 +333,14 @@ def instructions_section(options):
             "<!--= instructions('instructions') --><!--/-->", ""]
 
 
-def page(options, done, failed, counts, preload, levels):
+def of_both_section(figure):
+    return [f"## {figure.name}: {figure.unit}", "",
+            f"Two builds in turns, {figure.meta['revision']}; what differs: {figure.meta['differs']}. In parentheses how many times as good as before.",
+            "", *([f"Left out, as only one of them has it: {figure.meta['left_out']}.", ""] if "left_out" in figure.meta else []),
+            *table_of(figure.name)]
+
+
+def page(options, done, failed, counts, preload, levels, of_both=()):
     """The page of the folder, with the command that made each figure; pages.py fills in the figures, from the CSV files."""
     text = ["# Measured comparison", ""]
     if done:
@@ -352,6 +365,8 @@ def page(options, done, failed, counts, preload, levels):
         text += [f"- {note}" for note in found["notes"]] + ([""] if found["notes"] else [])
         text += table_of(run.name)
         text += early_samples(jobs) + ([""] if early_samples(jobs) else [])
+    for figure in of_both:
+        text += of_both_section(figure)
     if failed:
         text += ["## Failed", ""] + [f"- `{options.comparison.shown_command(run)}`" for run in failed] + [""]
     return pages.filled(options.output / "README.md", "\n".join(text))
@@ -362,6 +377,7 @@ def parse_arguments():
     parser.add_argument("--program", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     comparison.add_options(parser)
+    turns.add_options(parser, library=True)
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--threads", type=comparison.positive, default=4)
     parser.add_argument("--at-once", type=comparison.positive, default=1, help="jobs at a time, each on cores of its own; with Hydra's mpirun")
@@ -370,7 +386,8 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     # A core for each thread that marks, and one for the progress thread.
-    options.comparison = comparison.Comparison(parser, options, cores=options.threads + 1, limit_s=RUN_LIMIT_S, at_once=options.at_once)
+    options.comparison = comparison.Comparison(parser, options, cores=options.threads + 1, limit_s=RUN_LIMIT_S, at_once=options.at_once,
+                                               builds=turns.builds_of(parser, options))
     return options
 
 
@@ -391,8 +408,9 @@ def main():
         for measure_it in alone:
             measure_it(options)
         return 0
-    options.comparison.write_summaries(done)
-    (options.output / "README.md").write_text(page(options, done, failed, counts, preload, levels))
+    of_both = options.comparison.write_summaries(done)
+    (options.output / "README.md").write_text(page(options, done, failed, counts, preload, levels, of_both))
+    print("".join(f"\n{table(figure)}" for figure in of_both), end="")
     print(f"\n{len(done)} runs measured, {len(failed)} failed: {options.output / 'README.md'}")
     return 1 if failed else 0
 

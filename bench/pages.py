@@ -20,8 +20,10 @@ from partita_report.failure import Failure  # noqa: E402
 
 NOMINAL = pathlib.Path(__file__).with_name("nominal.csv")
 PLACE = re.compile(r"<!--=\s*(?P<expression>.*?)\s*-->(?P<text>.*?)<!--/-->", re.DOTALL)
-# Units of results. Sizes, counts, versions and what a command is given are no figures.
-MEASURED = re.compile(r"(?<![\w.])\d[\d,.]*(?:\s(?:to|and|or|/)\s\d[\d,.]*)*\s?(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b)")
+# Units of results. Bytes and registers are the sizes of messages and the limits of kernels, too, which nominal.csv then says. Sizes from
+# KiB on, counts, versions, what a command is given and the end of a formula (2^63 - 1 bytes) are no figures.
+MEASURED = re.compile(r"(?<![\w.^])(?<!− )\d[\d,.]*(?:\s(?:to|and|or|/)\s\d[\d,.]*)*\s?"
+                      r"(?:µs|us\b|ns\b|ms\b|GB/s|MB/s|×(?! ?[\dN])|% |%[.,;:)]|times\b|instructions\b|bytes?\b|B\b|registers?\b)")
 CODE = re.compile(r"^ {4}[^\n]*$", re.MULTILINE)
 NOT_FIGURES = re.compile(r"`(?:[^`\n]|\n(?!\n))*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 

@@ -19,6 +19,7 @@ CLOCKS = {"cores": ("cpu_least_mhz", "cpu_most_mhz"), "GPU": ("gpu_sm_mhz",)}
 ORIGIN = {"date": "date", "revision": "revision", "command": "command", "versions": "kernel", "clocks": "cpu_least_mhz",
           "binding": "binding"}  # a key that is there if the word is told
 NOT_TOLD = {"unknown", "not told"}  # values that tell nothing
+JOBS_THAT_TELL = 5  # of contenders that are equal five jobs agree once in 16
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -29,7 +30,7 @@ def load(path):
 
 @functools.lru_cache(maxsize=None)
 def lines(path):
-    """Of a CSV file that is no summary, as dictionaries."""
+    """The lines of a CSV file that is no summary, as dictionaries."""
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith(summary.META)))
 
@@ -103,20 +104,28 @@ class Quotes:
         return [scale * point.median for point in self.points(file, subject, sizes, at, case)]
 
     def over(self, file, subject, reference, sizes="", at=None, case=None):
-        """The median over that of `reference` at the same place of the same file: what share of its time, of its rate."""
-        chosen, found = takes(sizes, at, case), []
-        for figure in self.files(file):
-            known = {(point.place, point.subject): point.median for point in figure.points if chosen(point)}
-            found += [(point.size, point.partitions, point.median / known[point.place, reference]) for point in figure.points
-                      if chosen(point) and point.subject == subject and (point.place, reference) in known]
-        if not found:
-            raise Failure(f"{file} has no place with both {subject} and {reference} at {sizes or 'any size'}")
-        return [value for *_, value in sorted(found)]
+        """What share of the time, of the rate of `reference` at the same place of the same file: of times the reciprocal of times()."""
+        larger = self.files(file)[0].larger_is_better
+        return [value if larger else 1 / value for value in self.times(file, subject, reference, sizes, at, case)]
 
     def times(self, file, subject, reference, sizes="", at=None, case=None):
-        """How many times as good as `reference`: above 1 is better, of times and of rates."""
-        larger = self.files(file)[0].larger_is_better
-        return [value if larger else 1 / value for value in self.over(file, subject, reference, sizes, at, case)]
+        """How many times as good as `reference`, by times_as_good(): above 1 is better, of times and of rates."""
+        return [times_as_good(*pair) for pair in self.pairs(file, subject, reference, sizes, at, case)]
+
+    def bounds_of_jobs(self, file, subject, reference, sizes="", at=None, case=None):
+        """Between which the times() of single jobs lie, at each point, by bounds()."""
+        return [end for pair in self.pairs(file, subject, reference, sizes, at, case) for end in bounds(*pair)]
+
+    def pairs(self, file, subject, reference, sizes, at, case):
+        """What times_as_good() takes, by place, ascending in size."""
+        chosen, found = takes(sizes, at, case), []
+        for figure in self.files(file):
+            theirs = {point.place: point for point in figure.points if point.subject == reference}
+            found += [(point, theirs[point.place], figure.larger_is_better) for point in figure.points
+                      if point.subject == subject and chosen(point) and point.place in theirs]
+        if not found:
+            raise Failure(f"{file} has no place with both {subject} and {reference} at {sizes or 'any size'}")
+        return sorted(found, key=lambda pair: (pair[0].size, pair[0].partitions))
 
     def ratios(self, file, subject, sizes="", at=None, case=None):
         """To the row's own yardstick, within each job."""
@@ -128,23 +137,6 @@ class Quotes:
         if any(point.ratio_min is None for point in points):
             raise Failure(f"{file} has no ratio of {subject} to a yardstick")
         return [end for point in points for end in (point.ratio_min, point.ratio_max)]
-
-    def ratios_to(self, file, subject, reference, sizes="", at=None, case=None):
-        """To `reference`, which has the same yardstick: by way of the ratios to that, which are within each job."""
-        return [own.ratio / other.ratio for own, other in self.of_one_yardstick(file, subject, reference, sizes, at, case)]
-
-    def bounds_of_jobs(self, file, subject, reference, sizes="", at=None, case=None):
-        """Between which the ratios_to() of single jobs lie, at each point: a file does not keep which job had which ratio."""
-        return [end for own, other in self.of_one_yardstick(file, subject, reference, sizes, at, case)
-                for end in (own.ratio_min / other.ratio_max, own.ratio_max / other.ratio_min)]
-
-    def of_one_yardstick(self, file, subject, reference, sizes, at, case):
-        """(point, that of `reference`), at each place."""
-        own, theirs = (self.points(file, name, sizes, at, case) for name in (subject, reference))
-        if any(point.ratio_min is None or point.reference != own[0].reference for point in own + theirs):
-            raise Failure(f"{file} has no ratios of {subject} and {reference} to one yardstick")
-        others = {point.place: point for point in theirs}
-        return [(point, others[point.place]) for point in own if point.place in others]
 
     def medians_of_jobs(self, file, subject, sizes="", at=None, case=None):
         """The least and the largest job's median, of each point."""
@@ -163,7 +155,7 @@ class Quotes:
 
     def balance(self, *rows):
         """A table of wins and losses. A row is (words, file, subject, references, partition count or None): how many times as good
-        as each reference, how many sizes are better, alike and worse by the intervals, and which are worse."""
+        as each reference, how many sizes are better, alike and worse by its bounds(), and which are worse."""
         written = []
         for words, file, subject, references, at in rows:
             for reference in references:
@@ -176,16 +168,9 @@ class Quotes:
         return markdown(["figure", "subject", "against", "times as good", "better / alike / worse, sizes", "worse at"], written)
 
     def compared(self, file, subject, reference, at=None):
-        """[(place, (times as good, lower end, upper end))] wherever both are positive."""
-        figure, chosen, found = self.figure(file), takes("", at, None), []
-        theirs = {point.place: point for point in figure.points if point.subject == reference}
-        for point in self.points(file, subject, "", at):
-            other = theirs.get(point.place)
-            known = other and chosen(point) and summary.goodness(*((each.median, each.low, each.high) for each in (point, other)),
-                                                                 figure.larger_is_better)
-            if known:
-                found.append((point.place, known))
-        return found
+        """[(place, (times_as_good(), *bounds()))] wherever there are bounds."""
+        pairs = self.pairs(file, subject, reference, "", at, None)
+        return [(pair[0].place, (times_as_good(*pair), *ends)) for pair in pairs if (ends := bounds(*pair))]
 
     # ---- Tables -------------------------------------------------------------------------------------------------------
 
@@ -205,11 +190,10 @@ class Quotes:
         """A line for each size; `columns` is {heading: (subject, reference or None, case)}: medians or how many times as good."""
         tables = {}
         for heading, (subject, reference, case) in columns.items():
-            points = {point.size: point for point in self.points(file, subject, sizes, None, case)}
-            theirs = {point.size: point for point in self.points(file, reference, sizes, None, case)} if reference else {}
-            larger = self.figure(file).larger_is_better
-            tables[heading] = {size: point.median if not reference else point.median / theirs[size].median if larger
-                               else theirs[size].median / point.median for size, point in points.items() if not reference or size in theirs}
+            if reference:
+                tables[heading] = {pair[0].size: times_as_good(*pair) for pair in self.pairs(file, subject, reference, sizes, None, case)}
+            else:
+                tables[heading] = {point.size: point.median for point in self.points(file, subject, sizes, None, case)}
         all_sizes = sorted({size for column in tables.values() for size in column})
         return markdown([first, *columns], [[label(size), *(f"{column[size]:.{digits}f}" if size in column else "" for column in tables.values())]
                                             for size in all_sizes], right=True)
@@ -227,16 +211,16 @@ class Quotes:
         rows = lines(self.path(file))
         return markdown(list(rows[0]), [list(row.values()) for row in rows])
 
-    def counted(self, file, **wanted):
-        """The sum of the last column of the rows that have what is wanted."""
+    def counted(self, file, column=None, **wanted):
+        """The sum of the column, the last one if none is named, over the rows that have what is wanted; of a CSV file that is no summary."""
         rows = [row for row in lines(self.path(file)) if all(row[key] == value for key, value in wanted.items())]
         if not rows:
             raise Failure(f"{file} has no row with {wanted}")
-        return sum(float(list(row.values())[-1]) for row in rows)
+        return sum(float(row[column or list(row)[-1]]) for row in rows)
 
     def origins(self):
-        """Of how many jobs, which sources, which day, on which versions and at which clocks each file of the folder is, and what it does
-        not tell."""
+        """From how many jobs, which sources and which day each file of the folder is, on which versions and at which clocks, and what
+        it does not tell."""
         named = {}
         for path in sorted(self.folder.glob("*.csv")):
             meta = summary.meta_of(path.read_text(encoding="utf-8"))
@@ -244,6 +228,47 @@ class Quotes:
             named.setdefault((jobs, *origin_shown(meta)), []).append(f"`{path.stem}`")
         return markdown(["files", "jobs", "revision", "date", "versions and clocks", "not told"],
                         [[", ".join(names), *shown] for shown, names in named.items()])
+
+
+def times_as_good(own, other, larger_is_better):
+    """The median over the jobs of the ratio within a job, above 1 where `own` is better. Beside another row than the yardstick a file keeps
+    none: there the quotient of the two rows' ratios to it, or of their medians, whichever the jobs bound more narrowly. None where a job's
+    median is not positive."""
+    found = min(bounded(own, other, larger_is_better), key=lambda known: known[2] / known[1], default=None)
+    return found and found[0]
+
+
+def bounds(own, other, larger_is_better):
+    """Between which times_as_good() lies in every single job; None where a job's median is not positive. Fewer jobs than
+    tell by agreeing have the ends of the interval."""
+    if min(own.jobs, other.jobs) < JOBS_THAT_TELL:
+        known = summary.goodness(*((each.median, each.low, each.high) for each in (own, other)), larger_is_better)
+        return known and known[1:]
+    found = bounded(own, other, larger_is_better)
+    return (max(least for _, least, _ in found), min(most for _, _, most in found)) if found else None
+
+
+def bounded(own, other, larger_is_better):
+    """[(times as good, the least and the largest that a job may have found)]. A file does not keep which job found what, but bounds it by the
+    ratios to the yardstick, which are within jobs, and by the jobs' medians; both bounds hold. None of them where a job's median is not
+    positive."""
+    if min(own.min, other.min) <= 0:
+        return []
+    medians = [(each.median, each.min, each.max) for each in (own, other)]
+    ratios = [ratio_to(own.reference or own.subject, each) for each in (own, other)]
+    return [divided(*(medians if larger_is_better else reversed(medians))), *([] if None in ratios else [divided(*ratios)])]
+
+
+def ratio_to(yardstick, point):
+    """(ratio, the least and the largest of a job) of the point; None where it has another yardstick."""
+    if point.subject == yardstick:
+        return 1, 1, 1
+    return (point.ratio, point.ratio_min, point.ratio_max) if point.reference == yardstick else None
+
+
+def divided(above, below):
+    """The same of a quotient."""
+    return above[0] / below[0], above[1] / below[2], above[2] / below[1]
 
 
 def origin_shown(meta):

@@ -175,7 +175,7 @@ nlohmann::ordered_json to_json(const Results& results) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : results.rows) rows.push_back(row_json(row));
   nlohmann::ordered_json json{
-      {"schema", schema_version},
+      {"schema", apps::schema_version},
       {"benchmark", results.benchmark},
       {"unit", results.unit},
       {"metric", results.metric_title},

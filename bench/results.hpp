@@ -44,9 +44,6 @@ struct Results {
   bool mixes_memories = false;  ///< rows are of host or GPU memory, as their subjects say
 };
 
-/// The version of what to_json makes; bench/results.schema.json describes it.
-inline constexpr int schema_version = 1;
-
 std::string to_table(const Results& results);
 std::string to_csv(const Results& results);
 nlohmann::ordered_json to_json(const Results& results);

@@ -26,7 +26,7 @@ set(few_ranks OFF)
 if(PARTITA_SANITIZE)
   set(few_ranks ON)
 endif()
-option(PARTITA_TEST_FEW_RANKS "Run tests that need no GPU on two and three ranks alone where they have these, collectives on four, too" ${few_ranks})
+option(PARTITA_TEST_FEW_RANKS "Run tests that need no GPU on one number of ranks each: three where they have that, else two, or four of collectives" ${few_ranks})
 set(PARTITA_TEST_TIME_FACTOR 1 CACHE STRING "Multiplies the time limits of all tests (slow machines, valgrind)")
 
 # What a file of pytest is given to start jobs: the launcher.
@@ -63,9 +63,9 @@ function(partita_test_command out ranks)
   set(${out} "${PARTITA_MPIEXEC}" -n ${ranks} ${PARTITA_MPIEXEC_FLAGS} ${ARGN} PARENT_SCOPE)
 endfunction()
 
-# partita_add_test_entry(NAME PROCESSORS n TIMEOUT s LABELS ... ENV ... COMMAND ...): one ctest entry with the rules above.
+# partita_add_test_entry(NAME PROCESSORS n COST c TIMEOUT s LABELS ... ENV ... COMMAND ...): one ctest entry with the rules above.
 function(partita_add_test_entry name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROCESSORS;TIMEOUT" "LABELS;ENV;COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROCESSORS;COST;TIMEOUT" "LABELS;ENV;COMMAND")
   # UCX learns of unmapped memory by patching mmap and its like, which takes 0.4 s of every start (UCX 1.22). Entries that
   # have nothing to do with link ucx do without. (Its other way, the libraries' tables of calls, frees with one allocator
   # what came from another.)
@@ -87,11 +87,17 @@ function(partita_add_test_entry name)
   if(PARTITA_SANITIZE)
     math(EXPR limit "${limit} * 4")
   endif()
+  # CTest begins with those of the highest cost. Beside jobs of three or four ranks there is room for those of one.
+  set(cost ${arg_PROCESSORS})
+  if(arg_COST)
+    set(cost ${arg_COST})
+  endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES
     SKIP_RETURN_CODE 77
     TIMEOUT ${limit}
     PROCESSORS ${arg_PROCESSORS}
+    COST ${cost}
     LABELS "${arg_LABELS}"
     ENVIRONMENT "${PARTITA_TEST_ENVIRONMENT};PARTITEST_LIMIT=${limit};${arg_ENV}")
   # Kernels that wait for one another on a GPU that another test occupies may wait for ever.
@@ -133,8 +139,9 @@ function(partita_test_program name program env)
   set(${env} ${files} PARENT_SCOPE)
 endfunction()
 
-# partita_ranks_to_run(LIST NAME LABEL...): leaves of several rank counts those on which the test runs here. From two to four
-# algorithms of collectives have another round; all else that is alike on two and on more runs on all of them elsewhere.
+# partita_ranks_to_run(LIST NAME LABEL...): leaves of several rank counts the one on which the test runs here: three, where the
+# neighbours of a rank are two others, else two, or four of collectives, whose algorithms have another round there. What is
+# alike on it and on more or fewer runs on all of them elsewhere.
 function(partita_ranks_to_run list name)
   set(counts ${${list}})
   list(LENGTH counts length)
@@ -145,8 +152,10 @@ function(partita_ranks_to_run list name)
     else()
       list(FILTER few INCLUDE REGEX "^[23]$")
     endif()
-    if(few)
-      set(counts ${few})
+    if(3 IN_LIST few)
+      set(counts 3)
+    elseif(few)
+      list(GET few -1 counts)
     else()
       list(REMOVE_ITEM counts 1)
     endif()
@@ -173,12 +182,18 @@ function(partita_test_variant name variant)
     set(levels ${arg_LEVELS})
   endif()
   partita_test_program(${name} program chosen_files)
+  get_property(is_left_out GLOBAL PROPERTY PARTITA_LEFT_OUT_${name})
+  if(is_left_out)
+    return()
+  endif()
   partita_ranks_to_run(arg_RANKS ${name} ${arg_LABELS})
   foreach(ranks IN LISTS arg_RANKS)
     partita_test_command(command ${ranks} $<TARGET_FILE:${program}>)
     set(processors ${ranks})
+    set(cost ${ranks})
     if(arg_WAITS)
       set(processors 1)
+      set(cost 2.5)  # beside the large ones, in front of the small
     endif()
     foreach(link IN LISTS links)
       foreach(level IN LISTS levels)
@@ -196,7 +211,7 @@ function(partita_test_variant name variant)
           string(APPEND entry .${level})
           list(APPEND env PARTITEST_THREAD_LEVEL=${level})
         endif()
-        partita_add_test_entry(${entry} PROCESSORS ${processors} TIMEOUT ${arg_TIMEOUT} LABELS mpi ${arg_LABELS}
+        partita_add_test_entry(${entry} PROCESSORS ${processors} COST ${cost} TIMEOUT ${arg_TIMEOUT} LABELS mpi ${arg_LABELS}
                                ENV ${env} COMMAND ${command})
       endforeach()
     endforeach()
@@ -220,6 +235,10 @@ function(partita_test name)
     message(FATAL_ERROR "partita_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
 
+  if(arg_TOGETHER MATCHES "^fake_gpu" AND NOT PARTITA_TEST_WITHOUT_MPI)
+    set_property(GLOBAL PROPERTY PARTITA_LEFT_OUT_${name} ON)
+    return()
+  endif()
   set(target ${name}_test)
   if(NOT arg_SOURCE)
     set(arg_SOURCE ${name}_test.cpp)

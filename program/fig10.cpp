@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "apps/bce/modes.hpp"
 #include "apps/bce/report.hpp"
 #include "apps/bce/training.hpp"
 #include "apps/support/decomposition.hpp"
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/two_nodes.hpp"
 #include "program/app_modes.hpp"
 
 namespace partita::program {
@@ -99,15 +102,28 @@ class Steps final : public bench::Measurement {
   mutable bool equal_ = false;
 };
 
-std::vector<Contender> make_fig10_contenders(Job& job, const bench::Subjects&, const Case& c) {
+/// In a node, and on two: modes that cannot run there need not be left out in so many words.
+constexpr std::array<std::string_view, 5> modes_in_a_node{"traditional", "schedule", "in-kernel", "resident", "nccl"};
+constexpr std::array<std::string_view, 4> modes_on_two_nodes{"traditional", "schedule", "two-level", "nccl"};
+
+std::vector<Contender> trained_in(Job& job, const Case& c, std::span<const std::string_view> modes) {
   const auto scene = std::make_shared<TrainedCase>(job, c);
-  const std::string reference(bce::gpu_mode_names.front());
+  const std::string reference(modes.front());
   std::vector<Contender> found;
-  for (const std::string& mode : possible_modes(
-           job, bce::gpu_mode_names, [&](std::string_view name) { return scene->training.problem_with(name); })) {
+  for (const std::string& mode :
+       possible_modes(job, modes, [&](std::string_view name) { return scene->training.problem_with(name); })) {
     found.push_back({mode, reference, std::make_unique<Steps>(scene, mode)});
   }
   return found;
+}
+
+std::vector<Contender> make_fig10_contenders(Job& job, const bench::Subjects&, const Case& c) {
+  return trained_in(job, c, modes_in_a_node);
+}
+
+std::vector<Contender> make_fig11_contenders(Job& job, const bench::Subjects&, const Case& c) {
+  bench::find_two_nodes(job);
+  return trained_in(job, c, modes_on_two_nodes);
 }
 
 void set_fig10_defaults(bench::Options& options) {
@@ -118,25 +134,38 @@ void set_fig10_defaults(bench::Options& options) {
   options.batch = 50;
 }
 
+bench::Benchmark training_benchmark(std::string_view name, std::string_view what) {
+  return {.name = name,
+          .what = what,
+          .unit = "us",
+          .timed_in_batches = true,
+          .compares_subjects = false,
+          .ranks = bench::Ranks::any,
+          .on_gpu = true,
+          .unavailable = bench::gpu::benchmarks().front().unavailable,
+          .lacks = lacked_by_apps(),
+          .set_defaults = set_fig10_defaults,
+          .contenders = make_fig10_contenders,
+          .partitions_of = gradient_partitions_of,
+          .metric_title = "x_traditional",
+          .metric = bench::times_faster};
+}
+
 }  // namespace
 
 bench::Benchmark fig10_benchmark() {
-  return {
-      .name = "partitioned.fig10",
-      .what =
-          "A step of bce on GPUs, Start and Pbuf_prepare included, by the bytes of the gradient; any number of ranks",
-      .unit = "us",
-      .timed_in_batches = true,
-      .compares_subjects = false,
-      .ranks = bench::Ranks::any,
-      .on_gpu = true,
-      .unavailable = bench::gpu::benchmarks().front().unavailable,
-      .lacks = lacked_by_apps(),
-      .set_defaults = set_fig10_defaults,
-      .contenders = make_fig10_contenders,
-      .partitions_of = gradient_partitions_of,
-      .metric_title = "x_traditional",
-      .metric = bench::times_faster};
+  return training_benchmark(
+      "partitioned.fig10",
+      "A step of bce on GPUs, Start and Pbuf_prepare included, by the bytes of the gradient; any number of ranks");
+}
+
+bench::Benchmark fig11_benchmark() {
+  bench::Benchmark benchmark = training_benchmark(
+      "partitioned.fig11",
+      "The same on two nodes, an even number of ranks (8 in the paper): kernels in a node, hosts between the two");
+  benchmark.ranks = bench::Ranks::even;
+  benchmark.contenders = make_fig11_contenders;
+  return benchmark;
 }
 
 }  // namespace partita::program

@@ -1,4 +1,5 @@
-// partitioned.fig10: the data-parallel step of the app bce (gpu-initiated-partitioned-mpi, figure 10).
+// partitioned.fig10 and .fig11: the data-parallel step of the app bce (gpu-initiated-partitioned-mpi, figures 10 and
+// 11).
 #pragma once
 
 #include "bench/measurement.hpp"
@@ -6,5 +7,6 @@
 namespace partita::program {
 
 bench::Benchmark fig10_benchmark();
+bench::Benchmark fig11_benchmark();
 
 }  // namespace partita::program

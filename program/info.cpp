@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -20,6 +21,7 @@
 #include "program/command.hpp"
 #include "program/link_survey.hpp"
 #include "program/partita_check.hpp"
+#include "two_sided/peer_sizes.hpp"
 
 namespace partita::program {
 namespace {
@@ -179,6 +181,25 @@ std::string describe_gpu_awareness() {
                      on ? "by Partita" : "left to the MPI", why);
 }
 
+/// Sizes are those of a communicator of all ranks, or of so many of them as share a node.
+std::string describe_peer_collectives(const std::vector<RankPlace>& places) {
+  std::map<int, int> ranks_of_node;
+  for (const RankPlace& place : places) ++ranks_of_node[place.node];
+  int ranks = 0;
+  for (const auto& [node, count] : ranks_of_node) ranks = std::max(ranks, count);
+  const char* why = "";
+  std::string text;
+  for (const MeasuredPeerSize& line : measured_peer_sizes()) {
+    const std::int64_t bytes = Partita_Peers_from_bytes(line.collective, ranks, &why);
+    if (bytes < 0) break;
+    text += fmt::format("  {:<24} {:>10}  {}\n", line.name, bytes, line.source);
+  }
+  constexpr const char* what = "collectives on GPU memory by peer memory, with libpartita_mpi";
+  if (text.empty()) return fmt::format("{}: none, since {}\n", what, why);
+  return fmt::format("{}, on {} of a node (from how many bytes of a rank's larger buffer on, source of auto's):\n{}",
+                     what, counted(static_cast<std::size_t>(ranks), "rank"), text);
+}
+
 /// One line a size if the kind of host memory makes no difference, else one a size and memory.
 std::string describe_choices(const Choices& choices) {
   std::string text;
@@ -252,7 +273,7 @@ int info_command(int argc, char** argv) {
   const std::vector<RankPlace> places = gather_places(comm.get());
   say(describe_versions() + describe_fftw() + describe_thread_level() + describe_places(places) + describe_settings());
   const std::string gpus = describe_gpus(comm.get());
-  say(gpus + describe_gpu_awareness());
+  say(gpus + describe_gpu_awareness() + describe_peer_collectives(places));
   const Survey survey = survey_links(comm.get());
   if (!places.empty()) say(describe_links(places, survey));
   return 0;

@@ -23,8 +23,9 @@ namespace {
 
 #ifdef PARTITA_HAVE_BENCH
 int bench_command(int argc, char** argv) {
-  return bench::command(argc, argv,
-                        {fig8_benchmark(), fig10_benchmark(), queue_fig6_benchmark(), queue_fig8_benchmark()});
+  return bench::command(
+      argc, argv,
+      {fig8_benchmark(), fig10_benchmark(), fig11_benchmark(), queue_fig6_benchmark(), queue_fig8_benchmark()});
 }
 #endif
 

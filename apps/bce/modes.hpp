@@ -26,7 +26,7 @@ inline constexpr std::array modes{
 
 /// Where they lie in GPU memory (gpu/summing.hpp), in the order in which they run; the first is what the others are
 /// compared with.
-inline constexpr std::array<std::string_view, 5> gpu_mode_names{"traditional", "schedule", "in-kernel", "resident",
-                                                                "nccl"};
+inline constexpr std::array<std::string_view, 6> gpu_mode_names{"traditional", "schedule",  "in-kernel",
+                                                                "resident",    "two-level", "nccl"};
 
 }  // namespace bce

@@ -51,7 +51,7 @@ class packed_halo {
   class exchanger;
   packed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way);
   /// Collective: waits until all ranks have freed their requests, since memory into which a neighbour may write has to
-  /// stay until then. Of an error only the error handler hears. Not collective where an exchange has thrown, or where
+  /// stay until then. Only the error handler hears of an error. Not collective where an exchange has thrown, or where
   /// an exception ends the halo: then nothing more is sent, and the memory of the messages is never freed.
   ~packed_halo();
   packed_halo(const packed_halo&) = delete;

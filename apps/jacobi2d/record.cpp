@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 ordered_json job_record(const partita::apps::Origin& origin, const Plate& plate, const Options& options) {
   const Division& division = plate.division();
-  ordered_json halos;
+  ordered_json halos = ordered_json::object();
   constexpr std::array names{"north", "south", "west", "east"};
   for (const Side side : plate.sides()) {
     halos[names[index_of(side)]] = {{"cells", halo_length(plate.field(0), side)},

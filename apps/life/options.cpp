@@ -51,7 +51,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   app.add_option("--generations", options.generations, "Generations to play")
       ->check(CLI::Range(1, most))
       ->capture_default_str();
-  app.add_option("--density", options.game.density, "Of a hundred cells so many live in the first generation")
+  app.add_option("--density", options.game.density, "How many of a hundred cells live in the first generation")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   app.add_option("--seed", options.game.seed, "Which cells these are")

@@ -5,6 +5,7 @@
 
 #include "apps/support/rank_values.hpp"
 #include "apps/support/shared_library.hpp"
+#include "apps/support/two_nodes.hpp"
 
 namespace partita::apps {
 namespace {
@@ -14,6 +15,17 @@ constexpr int type_int8 = 0;     // ncclInt8
 constexpr int type_int32 = 2;    // ncclInt32
 constexpr int type_float64 = 8;  // ncclFloat64
 constexpr int sum = 0;           // ncclSum
+
+/// Tells NCCL, before its start, that the ranks of each node that Partita sees are on a host of their own. What the
+/// user has set stays.
+void name_node(MPI_Comm comm) {
+  MPI_Comm node = split_by_node(comm);
+  int first = 0;
+  MPI_Comm_rank(comm, &first);
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, node);
+  MPI_Comm_free(&node);
+  setenv("NCCL_HOSTID", ("partita-node-" + std::to_string(first)).c_str(), 0);
+}
 
 }  // namespace
 
@@ -42,6 +54,7 @@ void NcclLibrary::check(int code, const char* call) const {
 }
 
 Nccl::Nccl(const NcclLibrary& library, MPI_Comm comm) : library_(library) {
+  if (nodes_of_a_machine() > 1) name_node(comm);
   int ranks = 1, rank = 0;
   MPI_Comm_size(comm, &ranks);
   MPI_Comm_rank(comm, &rank);

@@ -45,7 +45,7 @@ class NcclLibrary {
 /// The ranks of an MPI communicator as NCCL sees them, on their current devices.
 class Nccl {
  public:
-  /// Collective over `comm`.
+  /// Collective over `comm`. Where Partita takes a machine for several nodes (PARTITA_NODES), NCCL is told of them.
   Nccl(const NcclLibrary& library, MPI_Comm comm);
   ~Nccl();
   Nccl(const Nccl&) = delete;

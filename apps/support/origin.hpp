@@ -14,6 +14,9 @@
 
 namespace partita::apps {
 
+/// The version of records and of the benchmarks' results; bench/results.schema.json describes both.
+inline constexpr int schema_version = 1;
+
 struct Origin {
   std::string date;     ///< when the measuring began, UTC: 2026-01-31T23:59:00Z
   std::string command;  ///< without the folders of files

@@ -12,7 +12,7 @@
 namespace partita::apps {
 
 nlohmann::ordered_json record_of(const std::string& name, const Origin& origin) {
-  nlohmann::ordered_json record = {{"app", name}, {"revision", revision()}};
+  nlohmann::ordered_json record = {{"schema", schema_version}, {"app", name}, {"revision", revision()}};
   record.update(origin_json(origin));
   return record;
 }

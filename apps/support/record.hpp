@@ -8,7 +8,8 @@
 
 namespace partita::apps {
 
-/// The beginning of a record of the app `name`: this, the revision of the sources, and the fields of `origin`.
+/// The beginning of a record of the app `name`: the version of records, the name, the revision of the sources, and the
+/// fields of `origin`. bench/results.schema.json describes whole records.
 nlohmann::ordered_json record_of(const std::string& name, const Origin& origin);
 
 /// Writes `record` to `path`. Throws std::runtime_error with a sentence if that fails.

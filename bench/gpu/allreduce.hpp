@@ -26,7 +26,18 @@ void launch_add_and_mark(const Sum& sum, const MPIX_Prequest& allreduce, cudaStr
 /// Adds, and does the device-driven `allreduce` of C, with a grid of `blocks` that runs at once. Reports an error only.
 void launch_add_and_allreduce(const Sum& sum, const MPIX_Prequest& allreduce, int blocks, KernelReport* report,
                               cudaStream_t stream);
-/// The blocks that this GPU runs at once of that kernel.
+/// The blocks that this GPU runs at once of that kernel. Each kernel below has a block on every multiprocessor at
+/// least.
 int most_allreduce_blocks();
+
+/// Adds, reduces C over the node by the device-driven `scatter`, and marks the partitions of the host-driven `across`,
+/// whose send buffer is this rank's part. With a grid of `blocks` that runs at once. Reports an error only.
+void launch_add_and_scatter(const Sum& sum, const MPIX_Prequest& scatter, const MPIX_Prequest& across, int partitions,
+                            int blocks, KernelReport* report, cudaStream_t stream);
+/// The same by the device-driven allreduce `within`, whose receive buffer `across` sends.
+void launch_add_and_sum_in_node(const Sum& sum, const MPIX_Prequest& within, const MPIX_Prequest& across,
+                                int partitions, int blocks, KernelReport* report, cudaStream_t stream);
+/// Does the device-driven allgather. With a grid of `blocks` that runs at once. Reports an error only.
+void launch_gather(const MPIX_Prequest& gather, int blocks, KernelReport* report, cudaStream_t stream);
 
 }  // namespace partita::bench::gpu

@@ -20,13 +20,22 @@ constexpr std::int64_t default_block_bytes = 8192;
 /// What a contender counts: putting alone, or whole epochs back to back.
 enum class Counted : std::uint8_t { putting, epochs };
 
+struct Way {
+  const char* name;
+  Counted counted;
+  Turn turn;
+};
+constexpr Way ways[] = {{"put", Counted::putting, Turn::wait_start_prepare},
+                        {"epochs", Counted::epochs, Turn::wait_start_prepare},
+                        {"next", Counted::epochs, Turn::next}};
+
 /// Device-driven on both sides; each block of the sender has a partition of its own.
 class Putting final : public OneWayMeasurement {
  public:
-  Putting(Job& job, std::string name, const Case& c, const GridShape& grid, Counted counted)
+  Putting(Job& job, std::string name, const Case& c, const GridShape& grid, Way way)
       : OneWayMeasurement(job, std::move(name), c),
         grid_(grid),
-        counted_(counted),
+        way_(way),
         buffer_(static_cast<std::size_t>(c.size_bytes)),
         request_(job, shape()) {
     request_.create_device_request();
@@ -36,13 +45,13 @@ class Putting final : public OneWayMeasurement {
   double sample(const Round& round) override {
     job_.barrier();
     if (job_.is_first()) {
-      launch_putting(request_.for_kernels(), grid_, round.batch, report_.on_gpu(), stream_.get());
+      launch_putting(request_.for_kernels(), grid_, way_.turn, round.batch, report_.on_gpu(), stream_.get());
     } else {
       launch_receiving(request_.for_kernels(), round.batch, report_.on_gpu(), stream_.get());
     }
     const KernelReport report = finished(report_);
     if (!job_.is_first()) return 0;
-    const std::uint64_t ns = counted_ == Counted::putting ? report.measured_ns : report.whole_ns;
+    const std::uint64_t ns = way_.counted == Counted::putting ? report.measured_ns : report.whole_ns;
     return static_cast<double>(ns) / 1000 / round.batch;
   }
   LinkUsed link_used() override { return request_.link_used(); }
@@ -61,7 +70,7 @@ class Putting final : public OneWayMeasurement {
   }
 
   GridShape grid_;
-  Counted counted_;
+  Way way_;
   DeviceBuffer buffer_;
   Request request_;
   Mailbox<KernelReport> report_;
@@ -97,11 +106,11 @@ std::vector<Contender> make_bandwidth_contenders(Job& job, const Subjects&, cons
   std::vector<Contender> contenders;
   std::string reference;
   for (const GridShape& grid : grids(job, c.size_bytes)) {
-    const std::string name = fmt::format("put-{}x{}", grid.blocks, grid.threads);
-    const std::string whole = fmt::format("epochs-{}x{}", grid.blocks, grid.threads);
-    if (reference.empty()) reference = name;
-    contenders.push_back({name, reference, std::make_unique<Putting>(job, name, c, grid, Counted::putting)});
-    contenders.push_back({whole, reference, std::make_unique<Putting>(job, whole, c, grid, Counted::epochs)});
+    for (const Way& way : ways) {
+      const std::string name = fmt::format("{}-{}x{}", way.name, grid.blocks, grid.threads);
+      if (reference.empty()) reference = name;
+      contenders.push_back({name, reference, std::make_unique<Putting>(job, name, c, grid, way)});
+    }
     if (auto nvshmem = nvshmem_put(job, c, grid)) {
       contenders.push_back({fmt::format("nvshmem-{}x{}", grid.blocks, grid.threads), reference, std::move(nvshmem)});
     }

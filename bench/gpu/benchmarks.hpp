@@ -29,6 +29,9 @@ inline constexpr Naming fig5_naming{"partitioned.fig5",
                                     "The same over the path between nodes, forced on the ranks of one node"};
 inline constexpr Naming fig6_naming{"partitioned.fig6",
                                     "Goodput of C = A + B with C summed over all ranks, between GPUs of one node"};
+inline constexpr Naming fig7_naming{
+    "partitioned.fig7",
+    "The same on two nodes, an even number of ranks (8 in the paper): kernels in a node, the engine between the two"};
 inline constexpr Naming table1_naming{"partitioned.table1",
                                       "What each call of a GPU request costs: mean and deviation"};
 
@@ -48,6 +51,11 @@ inline constexpr Naming queue_enqueue_naming{"queue.enqueue",
 
 inline constexpr Naming queue_pack_naming{
     "queue.pack", "Bandwidth of the kernels that pack and unpack rows of so many bytes, beside a copy's"};
+inline constexpr Naming ipc_fig3_naming{"ipc.fig3",
+                                        "Copies between a GPU and its host, by kind of host memory and of copy"};
+inline constexpr Naming ipc_fig4_naming{"ipc.fig4", "MPI_Alltoall on GPU memory, by protocol"};
+inline constexpr Naming ipc_fig5_naming{
+    "ipc.fig5", "Where the time of MPI_Alltoall on GPU memory goes, by protocol: the parts of it"};
 inline constexpr Naming ipc_fig6_naming{"ipc.fig6", "MPI_Alltoall on GPU memory, by the drop-in"};
 inline constexpr Naming ipc_fig7_naming{"ipc.fig7", "MPI_Allgather on GPU memory, by the drop-in"};
 inline constexpr Naming ipc_fig8_naming{"ipc.fig8", "MPI_Bcast on GPU memory, by the drop-in"};

@@ -78,14 +78,18 @@ class LanePingPong : public PingPong {
   double sample(const Round& round) override {
     const int rounds = std::max(1, round.batch / messages_);
     job_.barrier();
-    launch_lane_ping_pong(lanes_, {messages_, rounds, threads_for(job_.options, case_.size_bytes), job_.is_first()},
-                          report_.on_gpu(), stream_.get());
+    launch({messages_, rounds, threads_for(job_.options, case_.size_bytes), job_.is_first()});
     return report_us(rounds * counted_ping_pongs());
   }
   LinkUsed link_used() override { return sends_.front()->link_used(); }
 
  protected:
   virtual double counted_ping_pongs() const { return messages_ - untimed_ping_pongs; }
+  virtual void launch(const PingPongShape& shape) {
+    launch_lane_ping_pong(lanes_, shape, report_.on_gpu(), stream_.get());
+  }
+
+  Lanes lanes_{};
 
  private:
   std::unique_ptr<Request> make(bool sends, std::byte* buffer, int lane) {
@@ -100,17 +104,27 @@ class LanePingPong : public PingPong {
 
   std::vector<std::unique_ptr<Request>> sends_;
   std::vector<std::unique_ptr<Request>> recvs_;
-  Lanes lanes_{};
 };
 
 /// One pair of requests that the kernel opens anew for every ping-pong: everything counts.
-class RestartedPingPong final : public LanePingPong {
+class RestartedPingPong : public LanePingPong {
  public:
   RestartedPingPong(Job& job, std::string name, const Case& c) : LanePingPong(job, std::move(name), c, 1) {}
 
  protected:
   std::uint64_t counted_ns(const KernelReport& report) const override { return report.whole_ns; }
   double counted_ping_pongs() const override { return 1; }
+};
+
+/// The same, by MPIX_Pnext.
+class NextPingPong final : public RestartedPingPong {
+ public:
+  using RestartedPingPong::RestartedPingPong;
+
+ protected:
+  void launch(const PingPongShape& shape) override {
+    launch_epoch_ping_pong(lanes_, shape, report_.on_gpu(), stream_.get());
+  }
 };
 
 /// One pair of requests, one partition a ping-pong.
@@ -198,6 +212,7 @@ std::vector<Contender> make_latency_contenders(Job& job, const Subjects&, const 
     add("device-packets", std::make_unique<LanePingPong>(job, "device-packets", c, most_lanes));
   }
   add("device-restarted", std::make_unique<RestartedPingPong>(job, "device-restarted", c));
+  add("device-next", std::make_unique<NextPingPong>(job, "device-next", c));
   add("host-block", std::make_unique<PartitionPingPong>(job, "host-block", c, "host", played_partitions, 1));
   add("host-counter", std::make_unique<PartitionPingPong>(job, "host-counter", c, "host", played_partitions, 2));
   if (auto nvshmem = nvshmem_ping_pong(job, c, threads_for(job.options, c.size_bytes)))

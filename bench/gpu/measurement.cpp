@@ -12,6 +12,10 @@ std::vector<std::string_view> without(std::initializer_list<std::string_view> mo
   return lacks;
 }
 
+std::vector<std::string_view> unused_by_ipc() {
+  return without({"--link", "--transport-partitions", "--nvshmem", "--nccl", "--blocks", "--block-threads"});
+}
+
 double epoch_us(const Job& job, std::int64_t begin_ns, std::int64_t end_ns, const ClockOffset& offset) {
   std::int64_t ends[2] = {0, 0};
   check(PMPI_Gather(&end_ns, 1, MPI_INT64_T, ends, 1, MPI_INT64_T, 0, job.comm), "MPI_Gather");

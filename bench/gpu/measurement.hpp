@@ -14,6 +14,8 @@ namespace partita::bench::gpu {
 
 /// Options that no GPU benchmark has; `more` is what one lacks beside.
 std::vector<std::string_view> without(std::initializer_list<std::string_view> more);
+/// The options that none of ipc.* has, which measure the MPI's calls and copies.
+std::vector<std::string_view> unused_by_ipc();
 
 /// A measurement with a name for its complaints and a stream of its own.
 class GpuMeasurement : public Measurement {

@@ -255,8 +255,7 @@ void set_peer_defaults(Options& options) {
 
 template <Kind kind>
 Benchmark peer_benchmark(const Naming& naming) {
-  std::vector<std::string_view> lacks =
-      without({"--link", "--transport-partitions", "--nvshmem", "--nccl", "--blocks", "--block-threads"});
+  std::vector<std::string_view> lacks = unused_by_ipc();
   std::erase(lacks, "--gpu-aware-mpi");
   return {.name = naming.name,
           .what = naming.what,

@@ -35,19 +35,19 @@ __device__ int open_lanes(const Lanes& lanes, int count) {
   return 0;
 }
 
-__device__ int play_lane(const Lanes& lanes, int lane, bool first) {
+__device__ int play_message(const MPIX_Prequest& send, const MPIX_Prequest& recv, bool first) {
   if (!first) {
-    if (const int code = MPIX_Pwait(lanes.recv[lane])) return code;
+    if (const int code = MPIX_Pwait(recv)) return code;
   }
-  if (const int code = MPIX_Pready_block(0, lanes.send[lane])) return code;
-  return first ? MPIX_Pwait(lanes.recv[lane]) : 0;
+  if (const int code = MPIX_Pready_block(0, send)) return code;
+  return first ? MPIX_Pwait(recv) : 0;
 }
 
 __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwatch& watch) {
   if (const int code = open_lanes(lanes, shape.ping_pongs)) return code;
   for (int i = 0; i < shape.ping_pongs; ++i) {
     if (i == untimed_ping_pongs) watch.round_begin_ns = gpu_now_ns();
-    if (const int code = play_lane(lanes, i, shape.first)) return code;
+    if (const int code = play_message(lanes.send[i], lanes.recv[i], shape.first)) return code;
   }
   if (shape.ping_pongs > untimed_ping_pongs) watch.measured_ns += gpu_now_ns() - watch.round_begin_ns;
   for (int i = 0; i < shape.ping_pongs; ++i) {
@@ -69,6 +69,27 @@ __device__ int open_epoch(const MPIX_Prequest& send, const MPIX_Prequest& recv) 
   if (const int code = MPIX_Pstart(recv)) return code;
   if (const int code = MPIX_Pstart(send)) return code;
   return MPIX_Pbuf_prepare(send);
+}
+
+/// One pair, an epoch a ping-pong; one call of the send ends an epoch and opens the next.
+__device__ int play_epochs(const MPIX_Prequest& send, const MPIX_Prequest& recv, const PingPongShape& shape) {
+  if (const int code = open_epoch(send, recv)) return code;
+  for (int left = shape.rounds; left > 0; --left) {
+    if (const int code = play_message(send, recv, shape.first)) return code;
+    if (left == 1) break;
+    // The peer's MPIX_Pnext waits for it.
+    if (const int code = MPIX_Pstart(recv)) return code;
+    if (const int code = MPIX_Pnext(send)) return code;
+  }
+  return MPIX_Pwait(send);
+}
+
+__global__ void __launch_bounds__(most_lane_threads, 1)
+    epoch_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
+                    PingPongShape shape, KernelReport* report) {
+  Stopwatch watch;
+  watch.begin_ns = gpu_now_ns();
+  watch.report(report, play_epochs(send, recv, shape));
 }
 
 __device__ int complete_epoch(const MPIX_Prequest& send, const MPIX_Prequest& recv) {
@@ -124,6 +145,11 @@ __global__ void __launch_bounds__(most_lane_threads, 1)
 
 void launch_lane_ping_pong(const Lanes& lanes, const PingPongShape& shape, KernelReport* report, cudaStream_t stream) {
   lane_ping_pong<<<1, shape.threads, 0, stream>>>(lanes, shape, report);
+  check(cudaGetLastError(), "The launch of the ping-pong kernel");
+}
+
+void launch_epoch_ping_pong(const Lanes& lanes, const PingPongShape& shape, KernelReport* report, cudaStream_t stream) {
+  epoch_ping_pong<<<1, shape.threads, 0, stream>>>(lanes.send[0], lanes.recv[0], shape, report);
   check(cudaGetLastError(), "The launch of the ping-pong kernel");
 }
 

@@ -28,9 +28,13 @@ struct PingPongShape {
 /// the time of the timed ping-pongs, and that of everything.
 void launch_lane_ping_pong(const Lanes& lanes, const PingPongShape& shape, KernelReport* report, cudaStream_t stream);
 
+/// The same on the first lane alone, with one ping-pong a round: MPIX_Pnext ends an epoch of the send and opens the
+/// next one. Reports the time of everything.
+void launch_epoch_ping_pong(const Lanes& lanes, const PingPongShape& shape, KernelReport* report, cudaStream_t stream);
+
 /// One round on one pair of requests, ping-pong i on partition i. `marks_each`: send partitions that make one of the
-/// receiver's; all but the last of them are marked beforehand. Of device-driven requests the kernel opens and completes
-/// the epochs of all rounds.
+/// receiver's; all but the last of them are marked beforehand. Where the requests are device-driven, the kernel opens
+/// and completes the epochs of all rounds.
 void launch_partition_ping_pong(const MPIX_Prequest& send, const MPIX_Prequest& recv, int marks_each,
                                 const PingPongShape& shape, KernelReport* report, cudaStream_t stream);
 

@@ -32,11 +32,16 @@ int rank_on_node(MPI_Comm comm) {
 
 const std::vector<Benchmark>& benchmarks() {
   static const std::vector<Benchmark> table = [] {
-    std::vector<Benchmark> all{latency_benchmark(),    bandwidth_benchmark(),     fig2_benchmark(),
-                               fig3_benchmark(),       fig4_benchmark(),          fig5_benchmark(),
-                               fig6_benchmark(),       table1_benchmark(),        late_neighbours_benchmark(),
-                               progress_benchmark(),   collectives_benchmark(),   queue_fig1_benchmark(),
-                               queue_fig5_benchmark(), queue_enqueue_benchmark(), queue_pack_benchmark()};
+    std::vector<Benchmark> all{latency_benchmark(),       bandwidth_benchmark(),
+                               fig2_benchmark(),          fig3_benchmark(),
+                               fig4_benchmark(),          fig5_benchmark(),
+                               fig6_benchmark(),          fig7_benchmark(),
+                               table1_benchmark(),        late_neighbours_benchmark(),
+                               progress_benchmark(),      collectives_benchmark(),
+                               queue_fig1_benchmark(),    queue_fig5_benchmark(),
+                               queue_enqueue_benchmark(), queue_pack_benchmark(),
+                               ipc_fig3_benchmark(),      ipc_fig4_benchmark(),
+                               ipc_fig5_benchmark()};
     for (Benchmark& benchmark : peer_collective_benchmarks()) all.push_back(std::move(benchmark));
     return all;
   }();

@@ -14,6 +14,7 @@ Benchmark fig3_benchmark();
 Benchmark fig4_benchmark();
 Benchmark fig5_benchmark();
 Benchmark fig6_benchmark();
+Benchmark fig7_benchmark();
 Benchmark table1_benchmark();
 Benchmark late_neighbours_benchmark();
 Benchmark progress_benchmark();
@@ -22,6 +23,11 @@ Benchmark queue_fig1_benchmark();
 Benchmark queue_fig5_benchmark();
 Benchmark queue_enqueue_benchmark();
 Benchmark queue_pack_benchmark();
+/// In host_copies.cpp.
+Benchmark ipc_fig3_benchmark();
+/// In alltoall_protocols.cpp.
+Benchmark ipc_fig4_benchmark();
+Benchmark ipc_fig5_benchmark();
 /// ipc.fig6 to .fig11, in peer_collectives.cpp.
 std::vector<Benchmark> peer_collective_benchmarks();
 

@@ -4,6 +4,7 @@
 
 #include "bench/gpu/allreduce_calls.hpp"
 #include "bench/gpu/benchmarks.hpp"
+#include "bench/gpu/driver_calls.hpp"
 #include "bench/gpu/marking.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/nccl.hpp"
@@ -231,6 +232,7 @@ void add_calls_of_messages(std::vector<Contender>& contenders, Job& job, const C
   add("pready_block kernel", marking(job, "pready_block kernel", c, block, ""));
   add("nvshmem put+signal", nvshmem_marking(job, "nvshmem put+signal", c, block));
   add("nccl send", nccl_send_call(job, c));
+  add("word stored by a stream", stored_word(job, "word stored by a stream", c));
 }
 
 /// Messages are between two ranks, and so are the rows about them.

@@ -27,6 +27,11 @@ def verdict_of(point, other, larger_is_better, relative):
         ratio = None if None in known[0] else goodness(*known, True)
     else:
         ratio = goodness(*((each.median, each.low, each.high) for each in (other, point)), larger_is_better)
+    return verdict(point, ratio)
+
+
+def verdict(point, ratio):
+    """`ratio` is (how many times as fast, lower end, upper end), or None."""
     if ratio is None:
         return Verdict(*point.place, point.subject, None, None, None, NOT_COMPARED)
     said = FASTER if ratio[1] > 1 else SLOWER if ratio[2] < 1 else SAME

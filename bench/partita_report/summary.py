@@ -77,15 +77,12 @@ def goodness(own, other, larger_is_better):
 
 def figure_of(name, jobs):
     """The Figure of jobs (results.py) that measured the same. Rows of one case and subject in several jobs become one Point."""
-    meta = dict(jobs[0].meta)
+    meta = joined([job.meta for job in jobs])
     for job in jobs[1:]:
         for key in ("benchmark", "unit"):
-            if job.meta[key] != meta[key]:
-                raise Failure(f"{job.source} has the {key} '{job.meta[key]}', {jobs[0].source} '{meta[key]}'; jobs of one figure "
+            if job.meta[key] != jobs[0].meta[key]:
+                raise Failure(f"{job.source} has the {key} '{job.meta[key]}', {jobs[0].source} '{jobs[0].meta[key]}'; jobs of one figure "
                               "have the same")
-        for key, value in job.meta.items():
-            if value != meta.setdefault(key, value) and value not in str(meta[key]).split(OR):
-                meta[key] = f"{meta[key]}{OR}{value}"
     found = {}
     for job in jobs:
         own = {(*row.place, row.subject): row for row in job.rows}
@@ -93,6 +90,15 @@ def figure_of(name, jobs):
             found.setdefault(key, []).append((row, own.get((*row.place, row.reference))))
     larger = not is_time(meta["unit"])
     return Figure(name, meta, [point_of(rows, larger) for rows in found.values()])
+
+
+def joined(metas):
+    """What all of them say, and where they differ each value once."""
+    values = {}
+    for meta in metas:
+        for key, value in meta.items():
+            values.setdefault(key, {}).update(dict.fromkeys(str(value).split(OR)))
+    return {key: OR.join(found) for key, found in values.items()}
 
 
 def point_of(rows, larger_is_better):

@@ -17,8 +17,8 @@ using collective::name_of;
 using Element = std::int32_t;
 inline constexpr std::int64_t element_bytes = sizeof(Element);
 
-/// Buffers with room for a block of every rank each, and the elements of a block. Of a broadcast the receive buffer is
-/// the only one.
+/// Buffers with room for a block of every rank each, and the elements of a block. A broadcast uses the receive buffer
+/// only.
 struct Buffers {
   const void* sent;
   void* received;

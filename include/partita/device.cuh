@@ -82,10 +82,10 @@ MPIX_Device inline int MPIX_Pready_block(int partition, MPIX_Prequest prequest);
 /// left out, and the code of the first of them comes back.
 MPIX_Device inline int MPIX_Pready_range(int first, int last, MPIX_Prequest prequest);
 
-/// Where `partition` lies in the receiver's memory. Of a send in place, a kernel computes straight into it, between
-/// MPIX_Pbuf_prepare and the mark, which then moves nothing. Null where kernels do not store there themselves (a send
-/// that is not in place, or through the progress engine), and on an error: out of range, PARTITA_DEVICE_ERR_UNPREPARED
-/// or _INACTIVE. Of a receive: `partition` of the receive buffer. Any thread.
+/// On a send, where `partition` lies in the receiver's memory: if the send is in place, a kernel computes straight into
+/// it, between MPIX_Pbuf_prepare and the mark, which then moves nothing. Null where kernels do not store there
+/// themselves (a send that is not in place, or through the progress engine), and on an error: out of range,
+/// PARTITA_DEVICE_ERR_UNPREPARED or _INACTIVE. On a receive, `partition` of the receive buffer. Any thread.
 MPIX_Device inline void* MPIX_Pbuffer(int partition, MPIX_Prequest prequest);
 
 // ---- Receives ------------------------------------------------------------------------------------------------------
@@ -110,18 +110,18 @@ MPIX_Device inline int MPIX_Pwait_partition(int partition, MPIX_Prequest preques
 // host-driven request, but for MPIX_Pwait of a receive. Those that wait also return
 //   PARTITA_DEVICE_ERR_TIMEOUT  the wait passed PARTITA_TIMEOUT
 
-/// Opens the next epoch. Of a receive, it tells the sender that the buffer may be written: the kernel has done with
+/// Opens the next epoch. On a receive, it tells the sender that the buffer may be written: the kernel has done with
 /// what it received before. Does not wait. PARTITA_DEVICE_ERR_ACTIVE: the epoch before is not complete.
 MPIX_Device inline int MPIX_Pstart(MPIX_Prequest prequest);
 
-/// Waits until the receiver has opened this epoch; marks come after it. Of a receive, it returns at once.
+/// Waits until the receiver has opened this epoch; marks come after it. On a receive, it returns at once.
 /// PARTITA_DEVICE_ERR_INACTIVE: no epoch is open.
 MPIX_Device inline int MPIX_Pbuf_prepare(MPIX_Prequest prequest);
 
-/// Waits until the epoch is complete. Of a send: all partitions are marked and moved, and every thread of the block may
-/// write the buffer. Of a receive: all have arrived, and every thread of the block may read it. Returns at once if no
-/// epoch is open. Of a host-driven receive it only waits for the arrivals: MPI_Wait on the host ends the epoch, and
-/// this call and MPIX_Pwait_partition have returned when the host starts the next one.
+/// Waits until the epoch is complete. A send is when all partitions are marked and moved, and every thread of the block
+/// may write the buffer; a receive is when all have arrived, and every thread of the block may read it. Returns at once
+/// if no epoch is open. On a host-driven receive it only waits for the arrivals: MPI_Wait on the host ends the epoch,
+/// and this call and MPIX_Pwait_partition have returned when the host starts the next one.
 MPIX_Device inline int MPIX_Pwait(MPIX_Prequest prequest);
 
 /// MPIX_Pwait, MPIX_Pstart and MPIX_Pbuf_prepare of a send in one pass, with one barrier of the block. On return the
@@ -169,8 +169,8 @@ MPIX_Device inline int MPIX_Pallreduce(MPIX_Prequest prequest);
 /// The send buffers of all ranks, in their order, on every rank.
 MPIX_Device inline int MPIX_Pallgather(MPIX_Prequest prequest);
 
-/// Block r of all ranks' send buffers, reduced, on rank r. Of Preduce_scatter_block, and of Preduce_scatter whose
-/// blocks are equal.
+/// Block r of all ranks' send buffers, reduced, on rank r. The request is from Preduce_scatter_block, or from
+/// Preduce_scatter with equal blocks.
 MPIX_Device inline int MPIX_Preduce_scatter(MPIX_Prequest prequest);
 
 /// Block r of each rank's send buffer, in the order of those ranks, on rank r.
@@ -194,8 +194,8 @@ MPIX_Device inline int MPIX_Pbcast(MPIX_Prequest prequest);
 //                               request up
 // and the flag is 0 then. Nothing is recorded: the wait of the epoch, which comes all the same, tells its host.
 
-/// Any thread of any kernels, in divergent code too. It moves nothing. A ready send and its receive need no more. Of
-/// any other message the flag may stay 0 until one of the two waits, or an MPIX_Completed_block, comes and moves it.
+/// Any thread of any kernels, in divergent code too. It moves nothing. A ready send and its receive need no more. The
+/// flag of any other message may stay 0 until one of the two waits, or an MPIX_Completed_block, comes and moves it.
 MPIX_Device inline int MPIX_Completed(MPIX_Completion completion, int* flag);
 
 /// All threads of one block call, one block at a time, and before the wait of the epoch in stream order; a barrier of

@@ -90,10 +90,9 @@ class halo final {
       : halo(cart, block, std::move(fields), cartesian_neighbours<Dims>(cart)) {}
 
   /// Collective over `comm`, of which the halo makes a copy; blocks until all requests are matched. On all ranks the
-  /// fields are as many, of the same sizes in the same order, and the widths alike. Of two neighbours each has the
-  /// other in the opposite direction, and they have as many cells along the face between them. Where a block has a
-  /// neighbour it has at least `width` cells in that dimension. What is wrong with one rank's arguments is thrown on
-  /// all of them (MPI_ERR_ARG).
+  /// fields are as many, of the same sizes in the same order, and the widths alike. Two neighbours have each other in
+  /// opposite directions, and as many cells along the face between them. Where a block has a neighbour it has at least
+  /// `width` cells in that dimension. What is wrong with one rank's arguments is thrown on all of them (MPI_ERR_ARG).
   halo(communicator comm, const halo_block<Dims>& block, std::vector<halo_field> fields,
        const halo_neighbours<Dims>& neighbours)
       : block_(block),

@@ -8,16 +8,6 @@
 
 namespace partita::capi {
 
-void close(Partita_Request& handle, MPI_Status* status) {
-  Operation& operation = operation_of(handle);
-  operation.close();
-  operation.fill_status(status);
-  if (operation.persistent()) [[likely]]
-    return;
-  runtime().free(operation);
-  handle = PARTITA_REQUEST_NULL;
-}
-
 bool try_close(Partita_Request& handle, MPI_Status* status) {
   Operation& operation = operation_of(handle);
   try {
@@ -27,7 +17,12 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
     if (!operation.persistent()) operation.fill_status(status);
     throw;
   }
-  close(handle, status);
+  operation.close();
+  operation.fill_status(status);
+  if (operation.persistent()) [[likely]]
+    return true;
+  runtime().free(operation);
+  handle = PARTITA_REQUEST_NULL;
   return true;
 }
 
@@ -172,6 +167,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
   return on_requests("Wait", 1, request, [&] {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
+    if (try_close(*request, status)) return;  // most sends, without what a wait needs
     Operation& waited = operation_of(*request);
     wait_for(1, request, waited, [&] { return try_close(*request, status); });
   });

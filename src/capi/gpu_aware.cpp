@@ -9,6 +9,8 @@
 #include "capi/report.hpp"
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
+#include "capi/waits.hpp"
+#include "two_sided/exchange.hpp"
 #include "two_sided/host_mirrors.hpp"
 #include "two_sided/message.hpp"
 #include "two_sided/staged_call.hpp"
@@ -41,7 +43,7 @@ bool may_reduce(MPI_Op op, MPI_Datatype type) {
   try {
     check_operator(op, type);
     return true;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }
@@ -59,9 +61,55 @@ int Partita_is_gpu_aware(const char** why) {
   return current->gpu_awareness.on ? 1 : 0;
 }
 
+int Partita_Take_offers(int* taken) {
+  *taken = 0;
+  Runtime* const current = current_runtime();
+  if (current == nullptr) return MPI_SUCCESS;
+  const int code = guarded("Take_offers", [&] { current->offers.turn_on(); });
+  *taken = current->offers.on() ? 1 : 0;
+  return code;
+}
+
+int Partita_Look(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
+  int code = MPI_SUCCESS;
+  const int called = guarded(
+      "Look", [comm] { return handler_of_argument(comm); },
+      [&] {
+        check_status(status);
+        Runtime& current = runtime();
+        code = current.offers.probed().probe(source, tag, comm, found, status,
+                                             [&] { return current.communicators.find_if_known(comm); });
+      });
+  return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Look_and_match(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
+  int code = MPI_SUCCESS;
+  const int called = guarded(
+      "Look_and_match", [comm] { return handler_of_argument(comm); },
+      [&] {
+        check_status(status);
+        Runtime& current = runtime();
+        code = current.offers.probed().match(source, tag, comm, found, message, status,
+                                             [&] { return current.communicators.find_if_known(comm); });
+      });
+  return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Forget_promises(MPI_Comm comm) {
+  return guarded(
+      "Forget_promises", [comm] { return handler_of_argument(comm); },
+      [&] {
+        const auto known = runtime().communicators.find_if_known(comm);
+        if (known != nullptr) Offers::forget_promises(*known);
+      });
+}
+
 int Partita_is_spent(Partita_Request request) {
-  const StagedRequest* const staged = staged_of(request);
-  return staged != nullptr && !staged->persistent() && !staged->active() ? 1 : 0;
+  if (request == PARTITA_REQUEST_NULL) return 0;
+  const Operation& operation = operation_of(request);
+  const bool is_of_mpi = staged_of(request) != nullptr || dynamic_cast<const Exchange*>(&operation) != nullptr;
+  return is_of_mpi && !operation.persistent() && !operation.active() ? 1 : 0;
 }
 
 int Partita_is_staged(Partita_Request request) {
@@ -89,21 +137,32 @@ int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence) 
   return raise_on_file(file, remember(error_class, sentence));
 }
 
-int Partita_Begin_by_peers(MPI_Comm comm, Partita_Peers* peers, PeerRanks* ranks, int* may_ask) {
+int Partita_Begin_by_peers(MPI_Comm comm, PeerCollective collective, Partita_Peers* peers, PeerRanks* ranks,
+                           int* may_ask) {
   *peers = nullptr;
   if (comm == MPI_COMM_NULL) return MPI_SUCCESS;  // the MPI says so
   return guarded(
       "Begin_by_peers", [comm] { return comm; },
       [&] {
         Runtime& current = runtime();
+        const auto& sizes = current.peer_collectives.sizes();
+        if (!sizes) return;
         const auto communicator = current.communicators.find_if_known(comm);
         if (communicator == nullptr) return;
         const auto [board, asks] = current.peer_collectives.begin(*communicator);
         if (board == nullptr) return;
         *peers = reinterpret_cast<Partita_Peers>(communicator.get());
-        *ranks = {board->ranks(), board->rank(), current.peer_collectives.from_bytes()};
+        *ranks = {board->ranks(), board->rank(), sizes->from_bytes(collective, board->ranks())};
         *may_ask = asks ? 1 : 0;
       });
+}
+
+int64_t Partita_Peers_from_bytes(PeerCollective collective, int ranks, const char** why) {
+  Runtime* const current = current_runtime();
+  if (current == nullptr) return -1;
+  if (why != nullptr) *why = current->gpu_awareness.why_no_peers.c_str();
+  const auto& sizes = current->gpu_awareness.peer_sizes;
+  return sizes ? sizes->from_bytes(collective, ranks) : -1;
 }
 
 void Partita_Leave_peers(Partita_Peers peers) {
@@ -129,6 +188,10 @@ int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm co
 
 void Partita_End_peers(Partita_Peers peers) {
   if (Runtime* const current = current_runtime()) current->peer_collectives.end_calls(communicator_of(peers));
+}
+
+void Partita_Time_peers(PeerTimes* times) {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.add_times_to(times);
 }
 
 int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const ElementBlock blocks[], BufferUse use,

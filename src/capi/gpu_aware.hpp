@@ -6,12 +6,26 @@
 #include "two_sided/call_to_stage.hpp"
 #include "two_sided/message_call.hpp"
 #include "two_sided/peer_parts.hpp"
+#include "two_sided/peer_sizes.hpp"
+#include "two_sided/peer_times.hpp"
 
 extern "C" {
 
 /// Whether the MPI's own calls give GPU memory to Partita, on all ranks alike; `*why`, where `why` is not null, says
 /// this rank's reason and lives as long as the runtime. 0 outside Partita_Init … Partita_Finalize.
 PARTITA_EXPORT int Partita_is_gpu_aware(const char** why);
+
+/// The program makes the MPI's calls through the drop-in, on all ranks: messages in GPU memory may be offers from here
+/// on, and all receives are Partita's, if the job wants that: `*taken` says so. Where it fails on one rank the others
+/// must not go on, whose offers that rank would take for messages.
+PARTITA_EXPORT int Partita_Take_offers(int* taken);
+
+/// MPI_Iprobe and MPI_Improbe where messages may be offers. No pointer but `status` may be null.
+PARTITA_EXPORT int Partita_Look(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status);
+PARTITA_EXPORT int Partita_Look_and_match(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message,
+                                          MPI_Status* status);
+/// The program has told the MPI what it promises about messages on `comm`.
+PARTITA_EXPORT int Partita_Forget_promises(MPI_Comm comm);
 
 /// Whether `request`, which may be null, is that of a nonblocking call of the MPI's that has failed: only a free is
 /// left.
@@ -25,6 +39,12 @@ PARTITA_EXPORT int Partita_gpu_of(const void* buffer, MPI_Count count, MPI_Datat
 PARTITA_EXPORT int Partita_Raise_on_window(MPI_Win window, int error_class, const char* sentence);
 PARTITA_EXPORT int Partita_Raise_on_file(MPI_File file, int error_class, const char* sentence);
 
+/// MPI_Isendrecv where messages may be offers; and MPI_Isendrecv_replace, whose bytes are taken at the call.
+PARTITA_EXPORT int Partita_Isendrecv(const void* out, MPI_Count out_count, MPI_Datatype out_type, int dest, int out_tag,
+                                     void* in, MPI_Count in_count, MPI_Datatype in_type, int source, int in_tag,
+                                     MPI_Comm comm, Partita_Request* request);
+PARTITA_EXPORT int Partita_Isendrecv_replace(void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int out_tag,
+                                             int source, int in_tag, MPI_Comm comm, Partita_Request* request);
 /// A persistent message of the MPI's, each start of which is staged where its buffer lies in the memory of a GPU.
 PARTITA_EXPORT int Partita_Staged_init(partita::MessageCall call, const void* buf, MPI_Count count,
                                        MPI_Datatype datatype, int rank, int tag, MPI_Comm comm,
@@ -42,7 +62,12 @@ typedef struct Partita_PeersImpl* Partita_Peers;
 /// and `*may_ask` is 0 where this rank has no GPU memory, and has told the others: the MPI makes the call. Where it is
 /// 1 one of the next three follows. Each collective that can go so begins, whatever its memory: the first time is
 /// collective over `comm`. An error is raised on `comm`, as those of the next ones.
-PARTITA_EXPORT int Partita_Begin_by_peers(MPI_Comm comm, Partita_Peers* peers, partita::PeerRanks* ranks, int* may_ask);
+PARTITA_EXPORT int Partita_Begin_by_peers(MPI_Comm comm, partita::PeerCollective collective, Partita_Peers* peers,
+                                          partita::PeerRanks* ranks, int* may_ask);
+/// From how many bytes of a rank's larger buffer on that collective goes so on `ranks` ranks of one node; -1 where none
+/// does, for the reason that `*why` says, a clause that lives as long as the runtime. `why` may be null. -1 outside
+/// Partita_Init … Partita_Finalize, too.
+PARTITA_EXPORT int64_t Partita_Peers_from_bytes(partita::PeerCollective collective, int ranks, const char** why);
 /// Tells the others that the MPI makes the call.
 PARTITA_EXPORT void Partita_Leave_peers(Partita_Peers peers);
 /// Makes the call that `parts` describes, and `*moved` is 1; or it is 0, and the MPI has to make it. Collective, on all
@@ -55,6 +80,9 @@ PARTITA_EXPORT int Partita_Reduce_by_peers(Partita_Peers peers, partita::PeerSha
 /// The call that this rank began last was not made by peers, and has failed, or was not made at all. Only the MPI knows
 /// whether the others have made it: it makes all calls from now on, on all ranks.
 PARTITA_EXPORT void Partita_End_peers(Partita_Peers peers);
+/// Calls of this process that are made so from now on add where their time goes to `*times`, which one thread at a time
+/// may make meanwhile. Null ends that; so does Partita_Finalize. Without it they read no clock.
+PARTITA_EXPORT void Partita_Time_peers(partita::PeerTimes* times);
 
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;

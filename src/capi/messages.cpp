@@ -1,5 +1,5 @@
 // The C face of nonblocking messages (MPI-4, sections 3.7.2 and 3.8.2).
-#include "two_sided/message.hpp"
+#include "two_sided/message_operation.hpp"
 
 #include "capi/gpu_aware.hpp"
 #include "capi/requests.hpp"
@@ -12,8 +12,8 @@ namespace {
 int make_message(const char* name, const TwoSidedArguments& arguments, Partita_Request* request) {
   const MPI_Comm comm = arguments.call == MessageCall::imrecv ? MPI_COMM_SELF : arguments.comm;
   return make_request(name, comm, request, [&](Runtime& current) {
-    auto message =
-        std::make_unique<TwoSidedMessage>(current.gpu_lanes, arguments, current.communicators.find_if_known(comm));
+    auto message = make_message_operation(current.offers, current.gpu_lanes, arguments, MayOffer::yes,
+                                          current.communicators.find_if_known(comm));
     message->loop_watch().begin();
     return message;
   });

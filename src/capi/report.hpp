@@ -22,8 +22,8 @@ void prepare_codes();
 int code_of(ErrorClass error_class);
 
 /// Keeps `error`'s sentence, with the call as the program made it in front, for this thread's Partita_Error_string;
-/// returns the code. Where there is no memory for that, it is "out of memory". Of an error that the MPI has raised,
-/// only returns the MPI's code.
+/// returns the code. Where there is no memory for that, it is "out of memory". Where the MPI has raised the error, only
+/// returns the MPI's code.
 int remember(const char* call, const Error& error) noexcept;
 
 /// Keeps the sentence of an error that a layer above found, with its MPI error class.

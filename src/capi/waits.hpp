@@ -30,10 +30,8 @@ inline void check_not_enqueued(int count, const Partita_Request requests[]) {
   }
 }
 
-/// Closes the epoch of an operation that is done. One that is not persistent goes, and its handle becomes null.
-void close(Partita_Request& handle, MPI_Status* status);
-
-/// One look at an open operation: whether it is closed now. An error closes it too, and throws; the operation stays.
+/// One look at an open operation: whether it is done, and so its epoch is closed now. One that is not persistent goes
+/// then, and its handle becomes null. An error closes it too, and throws; the operation stays.
 bool try_close(Partita_Request& handle, MPI_Status* status);
 
 /// The open ones of `requests` are given up, so that they can be freed.

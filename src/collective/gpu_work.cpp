@@ -23,7 +23,7 @@ GpuWork::GpuWork(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_m
   try {
     word_on_gpu_ = reinterpret_cast<Epoch*>(device_memory.device_pointer(device, reinterpret_cast<std::byte*>(word_)));
     stream_ = device_memory.make_stream(device);
-    if (between_bytes_ > 0) between_ = device_memory.allocate_block(device, between_bytes_);
+    if (between_bytes_ > 0) between_ = device_memory.allocate_unzeroed_block(device, between_bytes_);
   } catch (...) {
     host_blocks_.free_block(reinterpret_cast<std::byte*>(word_), word_bytes);
     throw;

@@ -28,8 +28,8 @@ namespace partita::collective {
 /// Each rank has an area in the GPU memory of each other one. The two ends of an area are the halves of a transfer,
 /// which is matched like the leg of a schedule, and moves nothing: kernels use the route that its link shows them. The
 /// kernels are the program's where it is partitioned, and the library's: a queue launches them, or, where it is not
-/// partitioned, a start by the host does. Of one whose marks push, the program's kernels mark, in epochs of theirs or
-/// of the host's; such an area is an inbox.
+/// partitioned, a start by the host does. Where marks push, the program's kernels mark, in epochs of theirs or of the
+/// host's; such an area is an inbox.
 class KernelCollective final : public Operation,
                                private Awaitable,
                                private StreamRunnable,

@@ -99,7 +99,7 @@ std::int64_t ReceiveLeg::first_missing(link::Range partitions) const {
 }
 
 void ReceiveLeg::note(link::Range partitions) {
-  for (std::int64_t p = partitions.begin; p < partitions.end; ++p) in_.record(Trace::Event::arrived, p);
+  in_.record(Trace::Event::arrived, partitions);
   seen_.fetch_add(static_cast<int>(partitions.size()), std::memory_order_release);
 }
 

@@ -93,7 +93,10 @@ class SendLeg final : public Leg {
     });
   }
   bool packs() const { return own_.has_value(); }
-  void leave(link::Range partitions) { out_.complete(partitions); }
+  void leave(link::Range partitions) {
+    out_.record(Trace::Event::marked, partitions);
+    out_.complete(partitions);
+  }
 
  private:
   void pack(link::Range partitions);

@@ -35,6 +35,17 @@ bool parse_at_least(const std::string& text, Number least, Number& value) {
 bool parse_seconds(const std::string& text, double& value) {
   return parse_at_least(text, 0.0, value) && std::isfinite(value);
 }
+bool parse_or_off(const std::string& text, std::int64_t least, std::optional<std::int64_t>& value) {
+  if (text != "off") return parse_at_least(text, least, value.emplace());
+  value.reset();
+  return true;
+}
+
+bool parse_peer_collectives(const std::string& text, PeerCollectiveSize& size) {
+  using From = PeerCollectiveSize::From;
+  size = {text == "auto" ? From::measured : text == "off" ? From::never : From::bytes, 0};
+  return size.from != From::bytes || parse_at_least(text, std::int64_t{0}, size.bytes);
+}
 
 const std::vector<Setting>& settings_table() {
   static const std::vector<Setting> table = {
@@ -57,13 +68,13 @@ const std::vector<Setting>& settings_table() {
          s.gpu_aware = v == "on" ? GpuAware::on : v == "off" ? GpuAware::off : GpuAware::automatic;
          return v == "auto" || v == "on" || v == "off";
        }},
-      {{"PARTITA_PEER_COLLECTIVES", "bytes, or off",
-        "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default: off)"},
-       [](Settings& s, const std::string& v) {
-         if (v != "off") return parse_at_least(v, std::int64_t{0}, s.peer_collectives_from_bytes.emplace());
-         s.peer_collectives_from_bytes.reset();
-         return true;
-       }},
+      {{"PARTITA_PEER_COLLECTIVES", "auto, bytes, or off",
+        "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default: auto, from a size "
+        "for each)"},
+       [](Settings& s, const std::string& v) { return parse_peer_collectives(v, s.peer_collectives); }},
+      {{"PARTITA_PEER_MESSAGES", "bytes from 252, or off",
+        "from how many bytes on MPI's messages between GPUs of a node are copied by the receiver (default: off)"},
+       [](Settings& s, const std::string& v) { return parse_or_off(v, 252, s.peer_messages_from_bytes); }},
       {{"PARTITA_PROGRESS", "thread or caller", "who takes the host steps of communication"},
        [](Settings& s, const std::string& v) {
          s.progress_thread = v == "thread";
@@ -88,6 +99,9 @@ const std::vector<Setting>& settings_table() {
          s.tuning_file = v;
          return !v.empty();
        }},
+      {{"PARTITA_NODES", "a whole number from 1",
+        "for tests and measurements: for how many nodes the ranks of a machine take themselves (default 1)"},
+       [](Settings& s, const std::string& v) { return parse_at_least(v, 1, s.nodes); }},
       {{"PARTITA_SLOT_LIMIT", "bytes", "largest request that may travel through slots on a node (default 1048576)"},
        [](Settings& s, const std::string& v) { return parse_at_least(v, std::int64_t{0}, s.slot_limit_bytes); }},
       {{"PARTITA_FIRST_EPOCH", "a whole number below 2^32", "for tests: the epoch before a request's first"},

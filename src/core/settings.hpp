@@ -25,18 +25,33 @@ enum class GpuAware : std::uint8_t {
   off,
 };
 
+/// From which size on the MPI's collectives on GPU memory go by peer memory.
+struct PeerCollectiveSize {
+  enum class From : std::uint8_t {
+    measured,  ///< each from a size of its own (two_sided/peer_sizes.inc)
+    bytes,     ///< all of them from `bytes` of a rank's larger buffer on
+    never,
+  };
+  From from = From::measured;
+  std::int64_t bytes = 0;
+
+  bool operator==(const PeerCollectiveSize&) const = default;
+};
+
 struct Settings {
   std::string link = "auto";  ///< auto or the name of one link
   GpuCopy gpu_copy = GpuCopy::automatic;
   GpuAware gpu_aware = GpuAware::automatic;
-  /// From so many bytes of a rank's buffer on, collectives on GPU memory go by peer memory; none: never.
-  std::optional<std::int64_t> peer_collectives_from_bytes;
+  PeerCollectiveSize peer_collectives;
+  /// From so many bytes on, messages in GPU memory to ranks of the node are offers, of 251 bytes; none: never.
+  std::optional<std::int64_t> peer_messages_from_bytes;
   int transport_partitions = 0;                 ///< wished transfers per request; 0: by size
   bool progress_thread = true;                  ///< false: only calls into Partita make progress
   double warn_after_s = 30;                     ///< a wait explains itself after this long; 0: never
   double timeout_s = 0;                         ///< a wait fails after this long; 0: never
   bool verbose = false;                         ///< tell versions, and the link of each peer
   std::string trace_file;                       ///< empty: no trace
+  int nodes = 1;                                ///< each machine's ranks take themselves for so many nodes
   std::string tuning_file;                      ///< which algorithms collectives take; empty: the built-in choice
   std::int64_t slot_limit_bytes = 1024 * 1024;  ///< largest request that may travel through slots on a node
   Epoch first_epoch = no_epoch;                 ///< for tests: the epoch before the first

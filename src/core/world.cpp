@@ -178,6 +178,25 @@ void World::free_communicators() {
   native::Comm_free(&control_);
 }
 
+void World::divide_node(int parts) {
+  const std::size_t ranks = node_.size();
+  const auto count = static_cast<std::size_t>(parts);
+  if (ranks % count != 0) {
+    throw Error(
+        ErrorClass::arg,
+        "the environment sets PARTITA_NODES={}, but expected is a divisor of the number of ranks on each machine, "
+        "here {}",
+        parts, ranks);
+  }
+  const auto size = static_cast<std::ptrdiff_t>(ranks / count);
+  const auto own = std::lower_bound(node_.begin(), node_.end(), rank_) - node_.begin();
+  const auto first = node_.begin() + own / size * size;
+  node_ = std::vector<int>(first, first + size);
+  const auto is_elsewhere = [this](int peer) { return !on_my_node(peer); };
+  std::erase_if(processes_, [&](const auto& process) { return is_elsewhere(process.first); });
+  std::erase_if(openers_, is_elsewhere);
+}
+
 bool World::on_my_node(int peer) const {
   return std::binary_search(node_.begin(), node_.end(), peer);
 }

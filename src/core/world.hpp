@@ -42,9 +42,12 @@ class World {
   /// whose sockets it reaches.
   const std::vector<int>& node() const { return node_; }
   bool on_my_node(int peer) const;
+  /// From here on the ranks of each node are `parts` nodes of equal size, neighbouring ranks together. Local, the same
+  /// on all ranks, and before anything else asks for the node. Throws Error where they do not divide.
+  void divide_node(int parts);
   /// Whether the process of `peer` is known to be gone: of ranks of this node, but for this one.
   bool has_ended(int peer) const;
-  /// Cores of this node beyond one a rank; negative when ranks share cores and spinning takes time from others.
+  /// Cores of this machine beyond one a rank; negative when ranks share cores and spinning takes time from others.
   int spare_cores() const { return spare_cores_; }
 
   NodeSocket& socket() { return *socket_; }

@@ -7,15 +7,26 @@
 
 namespace partita::dropin {
 
-bool ByPeers::begins() {
+bool ByPeers::begins(PeerCollective collective) {
   PeerRanks ranks{};
   int may_ask = 0;
-  code_ = Partita_Begin_by_peers(comm_, &peers_, &ranks, &may_ask);
-  if (code_ != MPI_SUCCESS || may_ask == 0) return false;
+  code_ = Partita_Begin_by_peers(comm_, collective, &peers_, &ranks, &may_ask);
+  if (code_ != MPI_SUCCESS || peers_ == nullptr) return false;
+  if (is_within_another()) {  // whose number the others may not have come to, or be behind
+    Partita_End_peers(peers_);
+    return false;
+  }
+  if (may_ask == 0) return false;
   size_ = ranks.size;
   rank_ = ranks.rank;
-  from_bytes_ = ranks.from_bytes;
+  parts_.from_bytes = ranks.from_bytes;
   return true;
+}
+
+bool ByPeers::is_within_another() const {
+  const ByPeers* outer = outer_;
+  while (outer != nullptr && outer->peers_ != peers_) outer = outer->outer_;
+  return outer != nullptr;
 }
 
 ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {
@@ -28,12 +39,19 @@ ByPeers::Parts ByPeers::in_a_row(MPI_Count count) const {
 bool ByPeers::is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type) {
   MPI_Count element_bytes = 0;
   is_valid_ &= type != MPI_DATATYPE_NULL && native().Type_size_x(type, &element_bytes) == MPI_SUCCESS;
-  if (is_valid_ && blocks * count * element_bytes >= from_bytes_) {
+  if (is_valid_ && blocks * count * element_bytes >= parts_.from_bytes) {
     parts_.is_enough = true;
     return true;
   }
   Partita_Leave_peers(peers_);
   return false;
+}
+
+bool ByPeers::lies_on_host(const void* buffer, MPI_Count count, MPI_Datatype type) {
+  const bool is_open = buffer == MPI_IN_PLACE || count <= 0 || type == MPI_DATATYPE_NULL;
+  if (is_open || Partita_gpu_of(buffer, count, type) >= 0) return false;
+  Partita_Leave_peers(peers_);
+  return true;
 }
 
 bool ByPeers::are_valid(const Parts& parts, const void* buffer, MPI_Datatype type) {
@@ -62,6 +80,7 @@ void ByPeers::make() {
   parts_.is_valid = is_valid_;
   parts_.sent = sent_.data();
   parts_.received = received_.data();
+  is_asking_ = true;
   code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &moved_);
 }
 
@@ -79,14 +98,15 @@ ByPeers::Parts ByPeers::shares_of(MPI_Count count) const {
 }
 
 void ByPeers::reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root) {
-  if (!begins() || !is_worth_it(1, count, type)) return;
+  if (!begins(PeerCollective::Reduce) || !is_worth_it(1, count, type) || lies_on_host(in, count, type)) return;
   check_root(root);
   is_valid_ &= count >= 0 && (is(root) || in != MPI_IN_PLACE);
   reduce(in, is(root) ? out : nullptr, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::root, root);
 }
 
 void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
-  if (!begins() || !is_worth_it(1, count, type)) return;
+  if (!begins(PeerCollective::Allreduce) || !is_worth_it(1, count, type)) return;
+  if (lies_on_host(in == MPI_IN_PLACE ? out : in, count, type)) return;
   is_valid_ &= count >= 0;
   reduce(in, out, is_valid_ ? shares_of(count) : none(), type, op, PeerShares::To::all, 0);
 }
@@ -105,11 +125,12 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.shares = shares.data();
   described.to = to;
   described.root = root;
+  is_asking_ = true;
   code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
 }
 
 void ByPeers::broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root) {
-  if (!begins() || !is_worth_it(1, count, type)) return;
+  if (!begins(PeerCollective::Bcast) || !is_worth_it(1, count, type) || lies_on_host(buffer, count, type)) return;
   check_root(root);
   if (is(root)) {
     Parts parts = none();

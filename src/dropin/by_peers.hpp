@@ -4,10 +4,13 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "capi/gpu_aware.hpp"
+#include "dropin/native.hpp"
 
 namespace partita::dropin {
 
@@ -15,8 +18,9 @@ namespace partita::dropin {
 /// What is wrong with the arguments, the MPI finds.
 class ByPeers {
  public:
-  ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm) {}
+  ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm), outer_(innermost) { innermost = this; }
   ~ByPeers() {
+    innermost = outer_;
     if (peers_ != nullptr && !has_ended_) Partita_End_peers(peers_);
   }
   ByPeers(const ByPeers&) = delete;
@@ -27,46 +31,54 @@ class ByPeers {
   void broadcasts(void* buffer, MPI_Count count, MPI_Datatype type, int root);
   void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                MPI_Datatype out_type, int root) {
-    if (begins() && (is(root) ? is_worth_it(size_, out_count, out_type) : is_worth_it(size_, in_count, in_type)))
+    if (begins(PeerCollective::Gather) &&
+        (is(root) ? is_worth_it(size_, out_count, out_type) : is_worth_it(size_, in_count, in_type)) &&
+        !lies_on_host(in, in_count, in_type))
       gather(in, in_count, in_type, out, is(root) ? in_a_row(out_count) : none(), out_type, root);
   }
   template <class Count, class Displacement>
   void gathers(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
                const Displacement displacements[], MPI_Datatype out_type, int root) {
-    if (begins()) gather(in, in_count, in_type, out, is(root) ? spread(counts, displacements) : none(), out_type, root);
+    if (begins(PeerCollective::Gatherv) && !lies_on_host(in, in_count, in_type))
+      gather(in, in_count, in_type, out, is(root) ? spread(counts, displacements) : none(), out_type, root);
   }
   void scatters(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                 MPI_Datatype out_type, int root) {
-    if (begins() && (is(root) ? is_worth_it(size_, in_count, in_type) : is_worth_it(size_, out_count, out_type)))
+    if (begins(PeerCollective::Scatter) &&
+        (is(root) ? is_worth_it(size_, in_count, in_type) : is_worth_it(size_, out_count, out_type)) &&
+        !lies_on_host(out, out_count, out_type))
       scatter(in, is(root) ? in_a_row(in_count) : none(), in_type, out, out_count, out_type, root);
   }
   template <class Count, class Displacement>
   void scatters(const void* in, const Count counts[], const Displacement displacements[], MPI_Datatype in_type,
                 void* out, MPI_Count out_count, MPI_Datatype out_type, int root) {
-    if (begins())
+    if (begins(PeerCollective::Scatterv) && !lies_on_host(out, out_count, out_type))
       scatter(in, is(root) ? spread(counts, displacements) : none(), in_type, out, out_count, out_type, root);
   }
   void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                       MPI_Datatype out_type) {
-    if (begins() && is_worth_it(size_, out_count, out_type))
+    if (begins(PeerCollective::Allgather) && is_worth_it(size_, out_count, out_type) &&
+        !lies_on_host(in, in_count, in_type))
       gather_at_all(in, in_count, in_type, out, in_a_row(out_count), out_type);
   }
   template <class Count, class Displacement>
   void gathers_at_all(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, const Count counts[],
                       const Displacement displacements[], MPI_Datatype out_type) {
-    if (begins() && is_worth_it(1, total(counts), out_type))
+    if (begins(PeerCollective::Allgatherv) && is_worth_it(1, total(counts), out_type) &&
+        !lies_on_host(in, in_count, in_type))
       gather_at_all(in, in_count, in_type, out, spread(counts, displacements), out_type);
   }
   void exchanges(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out, MPI_Count out_count,
                  MPI_Datatype out_type) {
-    if (begins() && is_worth_it(size_, out_count, out_type))
+    if (begins(PeerCollective::Alltoall) && is_worth_it(size_, out_count, out_type) &&
+        !lies_on_host(in, in_count, in_type))
       exchange(in, in_a_row(in_count), in_type, out, in_a_row(out_count), out_type);
   }
   /// Counts differ between ranks, which learn only from each other how much it is.
   template <class Count, class Displacement>
   void exchanges(const void* in, const Count in_counts[], const Displacement in_displacements[], MPI_Datatype in_type,
                  void* out, const Count out_counts[], const Displacement out_displacements[], MPI_Datatype out_type) {
-    if (!begins()) return;
+    if (!begins(PeerCollective::Alltoallv) || lies_on_host(in, in_counts, in_displacements, in_type)) return;
     exchange(in, in == MPI_IN_PLACE ? none() : spread(in_counts, in_displacements), in_type, out,
              spread(out_counts, out_displacements), out_type);
   }
@@ -74,13 +86,26 @@ class ByPeers {
   void reduces(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root);
   void reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op);
   void reduces_and_scatters(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
-    if (begins() && is_worth_it(size_, count, type))
+    if (begins(PeerCollective::Reduce_scatter_block) && is_worth_it(size_, count, type) &&
+        !lies_on_host(in, count, type))
       reduce(in, out, in_a_row(count), type, op, PeerShares::To::owner, 0);
   }
   template <class Count>
   void reduces_and_scatters(const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op) {
-    if (begins() && is_worth_it(1, total(counts), type))
+    if (begins(PeerCollective::Reduce_scatter) && is_worth_it(1, total(counts), type) && !lies_on_host(in, 1, type))
       reduce(in, out, behind_each_other(counts), type, op, PeerShares::To::owner, 0);
+  }
+
+  /// Runs `describe`, which calls one of these. A rank that finds no memory to describe its call says no, and stays in
+  /// step with the others: the MPI makes it.
+  template <class Describe>
+  void tries(const Describe& describe) {
+    try {
+      describe();
+    } catch (const std::bad_alloc&) {
+      if (peers_ == nullptr || is_asking_) throw;  // a handler of the program's has
+      Partita_Leave_peers(peers_);
+    }
   }
 
   /// Whether nothing is left to do: it was made, or has failed, which was raised.
@@ -97,7 +122,7 @@ class ByPeers {
   using Parts = std::vector<PeerPart>;
 
   /// Whether this call may go so.
-  bool begins();
+  bool begins(PeerCollective collective);
   bool is(int root) const { return rank_ == root; }
   Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
   /// `count` elements from the buffer's begin for `rank`, none for others.
@@ -144,6 +169,20 @@ class ByPeers {
   /// All ranks know by their own arguments that so many blocks fill the larger buffer of a rank. Where that is too
   /// little the others are told that the MPI makes the call: they may have other arguments, by mistake.
   bool is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type);
+  /// Whether one of this rank's buffers, with so many elements from its begin on, is none of GPU memory: the others are
+  /// told that the MPI makes the call, before anything of it is described. False where the call leaves that open.
+  bool lies_on_host(const void* buffer, MPI_Count count, MPI_Datatype type);
+  template <class Count, class Displacement>
+  bool lies_on_host(const void* buffer, const Count counts[], const Displacement displacements[], MPI_Datatype type) {
+    if (buffer == MPI_IN_PLACE || counts == nullptr || displacements == nullptr || type == MPI_DATATYPE_NULL)
+      return false;
+    const int block =
+        static_cast<int>(std::find_if(counts, counts + size_, [](Count count) { return count > 0; }) - counts);
+    MPI_Count lower_bound = 0;
+    MPI_Count extent_bytes = 0;
+    if (block == size_ || native().Type_get_extent_x(type, &lower_bound, &extent_bytes) != MPI_SUCCESS) return false;
+    return lies_on_host(shifted(buffer, displacements[block] * extent_bytes), counts[block], type);
+  }
   template <class Count>
   MPI_Count total(const Count counts[]) {
     is_valid_ &= counts != nullptr;
@@ -159,13 +198,19 @@ class ByPeers {
   /// Agrees with the other ranks, and moves.
   void make();
 
+  /// Whether a call that has not returned is of this communicator, too: a handler of the program's makes this one,
+  /// which that call's error has called.
+  bool is_within_another() const;
+
   const char* call_;
   MPI_Comm comm_;
+  const ByPeers* outer_;
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local const ByPeers* innermost = nullptr;
   Partita_Peers peers_ = nullptr;
   int size_ = 0;
   int rank_ = 0;
-  std::int64_t from_bytes_ = 0;
   bool is_valid_ = true;
+  bool is_asking_ = false;  ///< the other ranks, whether they want the call
   bool has_ended_ = false;  ///< the call was made, or has failed by peers
   Parts sent_;
   Parts received_;

@@ -7,6 +7,7 @@
 #include "dropin/aside.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/gathering.hpp"
+#include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 
@@ -60,6 +61,12 @@ INTERPOSE(Comm_dup)(MPI_Comm comm, MPI_Comm* newcomm) {
 INTERPOSE(Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   const Calling calling(__func__);
   return derive(comm, newcomm, [&] { return native().Comm_dup_with_info(comm, info, newcomm); });
+}
+
+/// What it promises about messages decides whether these may be offers.
+INTERPOSE(Comm_set_info)(MPI_Comm comm, MPI_Info info) {
+  const int code = native().Comm_set_info(comm, info);
+  return code == MPI_SUCCESS && takes_offers() ? Partita_Forget_promises(comm) : code;
 }
 
 INTERPOSE(Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {

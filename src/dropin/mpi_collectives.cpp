@@ -40,7 +40,7 @@ extern "C" {
     if (!takes_gpu_memory()) return make();                                                                      \
     return guarded(__func__, [&](const char* call) {                                                             \
       ByPeers peers(call, comm);                                                                                 \
-      PEERS;                                                                                                     \
+      peers.tries([&] { PEERS; });                                                                               \
       if (peers.is_made()) return peers.code();                                                                  \
       Staging stage(comm);                                                                                       \
       BUFFERS;                                                                                                   \

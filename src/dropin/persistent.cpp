@@ -56,11 +56,14 @@ constexpr Init<const void*> rsend = &Partita_Rsend_init;
 constexpr Init<const void*> ssend = &Partita_Ssend_init;
 constexpr Init<const void*> bsend = &buffered;
 
-/// The MPI's request, made by `call_mpi()`, or in GPU memory one of ours that has it.
+/// The MPI's request, made by `call_mpi()`; or one of ours that has it: in GPU memory, and for what may get an offer.
 template <class Call>
 int made(const char* name, MessageCall call, const void* buffer, MPI_Count count, MPI_Datatype datatype, int rank,
          int tag, MPI_Comm comm, MPI_Request* request, Call call_mpi) {
-  if (rank == MPI_PROC_NULL || !is_in_gpu(buffer, count, datatype)) return call_mpi();
+  if (rank == MPI_PROC_NULL) return call_mpi();
+  const bool is_ours =
+      partita::receives(call) ? receives_here(buffer, count, datatype) : is_in_gpu(buffer, count, datatype);
+  if (!is_ours) return call_mpi();
   const Calling calling(name);
   if (request == nullptr) return refuse_null_pointer(name, "request");
   some_may_linger();  // it may be freed while it is active

@@ -22,7 +22,8 @@ inline Blocks in_a_row(MPI_Count blocks, MPI_Count count, MPI_Datatype datatype)
   return blocks > 0 ? Blocks{{0, blocks * count, datatype}} : Blocks{};
 }
 
-/// `blocks` blocks with a count and a displacement each, in elements. Of a null array, which the MPI refuses, none.
+/// `blocks` blocks with a count and a displacement each, in elements. None where an array is null, which the MPI
+/// refuses.
 template <class Count, class Displacement>
 Blocks at_displacements(int blocks, const Count counts[], const Displacement displacements[], MPI_Datatype datatype) {
   Blocks elements;
@@ -38,7 +39,7 @@ Blocks at_displacements(int blocks, const Count counts[], const Displacement dis
   return elements;
 }
 
-/// `blocks` blocks with a count, a displacement in bytes and a datatype each. Of a null array, none.
+/// `blocks` blocks with a count, a displacement in bytes and a datatype each. None where an array is null.
 template <class Count, class Displacement>
 Blocks at_displacements(int blocks, const Count counts[], const Displacement displacements[],
                         const MPI_Datatype datatypes[]) {

@@ -23,6 +23,7 @@
 #include "link/capabilities.hpp"
 #include "link/device_route.hpp"
 #include "link/hold_board.hpp"
+#include "link/host_flags.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
 
@@ -105,7 +106,7 @@ class Sender {
   /// Once connected: where partitions wait that the receiver fetches if they wait too long; none where it does not.
   virtual std::optional<HoldBoard> hold_board() const { return std::nullopt; }
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
-  /// the receiver would have read of it must not arrive. Of links whose receivers read there.
+  /// the receiver would have read of it must not arrive. Links whose receivers do not read there leave it out.
   virtual void give_up(Epoch) {}
   /// The program has freed its request. This half may stay until the peer is done, too; the program's memory may be
   /// gone or be other memory from here on, so nothing of it stays registered, nor anything of the peer's. Called once,
@@ -142,8 +143,12 @@ class Receiver {
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
+  /// The flags in host memory that tell of arrivals, where a look at them makes all the progress that there is to make:
+  /// who polls looks there first, without a call. Fixed, and as long there as this half.
+  virtual std::optional<HostFlags> host_flags() const { return {}; }
   /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
-  /// caller copies before it opens the next epoch.
+  /// caller copies before it opens the next epoch. One place for even and one for odd epochs, fixed, and as long there
+  /// as this half.
   virtual const std::byte* landing(Epoch epoch) const = 0;
   /// As of a Sender.
   virtual void release_memory() {}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "memory/device.hpp"
 #include "memory/host.hpp"
@@ -25,14 +26,18 @@ class HostBlock {
   std::byte* address_;
 };
 
-/// GPU memory that the ranks of the node can map, zeroed.
+/// GPU memory that the ranks of the node can map.
 class DeviceBlock {
  public:
-  DeviceBlock(DeviceMemory& memory, int device, std::size_t size_bytes)
+  /// What it holds at first; `anything` is for an owner that writes all of it, and cheaper.
+  enum class Contents : std::uint8_t { zeros, anything };
+
+  DeviceBlock(DeviceMemory& memory, int device, std::size_t size_bytes, Contents contents = Contents::zeros)
       : memory_(memory),
         device_(device),
         size_bytes_(size_bytes),
-        address_(memory.allocate_block(device, size_bytes)) {}
+        address_(contents == Contents::zeros ? memory.allocate_block(device, size_bytes)
+                                             : memory.allocate_unzeroed_block(device, size_bytes)) {}
   ~DeviceBlock() { memory_.free_block(device_, address_, size_bytes_); }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;

@@ -69,6 +69,8 @@ class DeviceMemory {
 
   /// Whether this build knows of GPU memory at all.
   virtual bool exists() const { return true; }
+  /// Whether this process can come to have some: it sees a GPU. Looks at the system, and loads and starts nothing.
+  virtual bool may_come() const { return exists(); }
   /// Whether memory may lie in a GPU: the process has begun to use CUDA. Cheap.
   virtual bool in_use() const { return true; }
 
@@ -82,6 +84,12 @@ class DeviceMemory {
   /// Why export_to() would not name this GPU memory to another rank as one piece; empty where it would, unless CUDA
   /// fails. Passes nothing to anybody.
   virtual std::string why_not_exported(const void* address, std::size_t size_bytes) = 0;
+  /// Names this GPU memory to `peer`, another rank of the node, as one piece and without passing anything to it, so
+  /// that it need not be told whether anybody maps it; or why that cannot be. Throws Error.
+  virtual std::variant<DevicePiece, NotMappable> name_to(int /*peer*/, const void* /*address*/,
+                                                         std::size_t /*size_bytes*/) {
+    return NotMappable{"no handle names it"};
+  }
   /// Maps what `peer` named for use by GPU `device`; the mapping is cached and lives at least as long as the result,
   /// which must not outlive this object. An export by descriptors can be imported again until trim() has closed its
   /// mapping. Unused mappings that are in the way are closed, and no others, if they are of `closing`.
@@ -110,6 +118,10 @@ class DeviceMemory {
   /// zeroed. Pooled: stays the library's after free_block. May allocate and run a memset: not behind a kernel that
   /// fills the GPU and waits for this process.
   virtual std::byte* allocate_block(int device, std::size_t size_bytes) = 0;
+  /// Such a piece with any contents, for an owner that writes all of it: that spares a memset and the wait for it.
+  virtual std::byte* allocate_unzeroed_block(int device, std::size_t size_bytes) {
+    return allocate_block(device, size_bytes);
+  }
   virtual void free_block(int device, std::byte* block, std::size_t size_bytes) = 0;
 
   /// How GPU `device` addresses `host`, a byte in a segment of HostMemory (own or a peer's); registers that segment

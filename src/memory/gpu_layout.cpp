@@ -23,7 +23,7 @@ GpuLayout::GpuLayout(DeviceMemory& device_memory, int device, const Layout& layo
       extent_bytes_(layout.extent_bytes()),
       run_count_(layout.runs().size()),
       steps_(bits(size_bytes_) | bits(extent_bytes_)),
-      runs_(device_memory.allocate_block(device, run_count_ * sizeof(PackRun))) {
+      runs_(device_memory.allocate_unzeroed_block(device, run_count_ * sizeof(PackRun))) {
   std::vector<PackRun> runs;
   std::uint64_t packed_bytes = 0;
   for (const Layout::Run& run : layout.runs()) {
@@ -44,19 +44,23 @@ GpuLayout::~GpuLayout() {
 }
 
 void GpuLayout::pack(Stream& stream, const std::byte* user, std::int64_t bytes, std::byte* packed) const {
-  if (bytes > 0) stream.launch(grid_for(bytes), arguments(user, bytes, packed));
+  if (bytes > 0) stream.launch(grid_for(bytes), packing(user, bytes, packed));
 }
 
 void GpuLayout::unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t bytes) const {
-  PackElements arguments = this->arguments(user, bytes, packed);
-  arguments.unpacks = 1;
-  if (bytes > 0) stream.launch(grid_for(bytes), arguments);
+  if (bytes > 0) stream.launch(grid_for(bytes), unpacking(packed, user, bytes));
 }
 
-PackElements GpuLayout::arguments(const std::byte* user, std::int64_t bytes, const std::byte* packed) const {
+PackElements GpuLayout::unpacking(const std::byte* packed, std::byte* user, std::int64_t bytes) const {
+  PackElements arguments = packing(user, bytes, const_cast<std::byte*>(packed));
+  arguments.unpacks = 1;
+  return arguments;
+}
+
+PackElements GpuLayout::packing(const std::byte* user, std::int64_t bytes, std::byte* packed) const {
   const auto addresses = reinterpret_cast<std::uintptr_t>(user) | reinterpret_cast<std::uintptr_t>(packed);
   PackElements arguments;
-  arguments.packed = const_cast<std::byte*>(packed);
+  arguments.packed = packed;
   arguments.user = const_cast<std::byte*>(user);
   arguments.runs = reinterpret_cast<const PackRun*>(runs_);
   arguments.run_count = static_cast<partita_u32>(run_count_);

@@ -26,10 +26,11 @@ class GpuLayout {
   void pack(Stream& stream, const std::byte* user, std::int64_t bytes, std::byte* packed) const;
   /// The reverse; bytes in gaps stay untouched.
   void unpack(Stream& stream, const std::byte* packed, std::byte* user, std::int64_t bytes) const;
+  /// What their kernel is told.
+  PackElements packing(const std::byte* user, std::int64_t bytes, std::byte* packed) const;
+  PackElements unpacking(const std::byte* packed, std::byte* user, std::int64_t bytes) const;
 
  private:
-  PackElements arguments(const std::byte* user, std::int64_t bytes, const std::byte* packed) const;
-
   DeviceMemory& device_memory_;
   const int device_;
   const std::int64_t size_bytes_;

@@ -16,17 +16,18 @@ enum class Kernel : partita_u32 {
   tell_peers,
   reduce_elements,
   pack_elements,
+  pack_together,
   do_collective,
   run_messages,
   run_epochs,
   reduce_pushed,
 };
-inline constexpr int kernel_count = 10;
+inline constexpr int kernel_count = 11;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
     "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
-    "partita_reduce_elements", "partita_pack_elements", "partita_do_collective",  "partita_run_messages",
-    "partita_run_epochs",      "partita_reduce_pushed"};
+    "partita_reduce_elements", "partita_pack_elements", "partita_pack_together",  "partita_do_collective",
+    "partita_run_messages",    "partita_run_epochs",    "partita_reduce_pushed"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -132,6 +133,15 @@ struct PackElements {
   partita_i64 extent_bytes = 0;
   partita_u32 unpacks = 0;
 };
+
+/// The arguments of Kernel::pack_together: several of them, with blocks for each.
+struct PackTogether {
+  static constexpr Kernel kernel = Kernel::pack_together;
+  static constexpr partita_u32 most = 32;
+  PackElements each[most]{};
+  partita_u32 blocks[most]{};  ///< of each
+};
+static_assert(sizeof(PackTogether) <= 4096, "a kernel takes no more on every GPU");
 
 /// The arguments of Kernel::do_collective, any grid of up to `most_threads` a block whose blocks run at once: the next
 /// epoch of the request, a collective whose epochs kernels open, from its begin to its end, as MPIX_Pallreduce and the

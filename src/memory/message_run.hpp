@@ -13,7 +13,8 @@
 namespace partita::memory {
 
 /// One step, a start for instance, of any number of messages, in one launch, and of any number of requests whose epochs
-/// kernels open, in another; for waits of large messages see add. One thread.
+/// kernels open, in another; for waits of large messages see add. What has gaps is packed in a launch in front of
+/// these, and unpacked in one behind them. One thread.
 class MessageRun {
  public:
   /// `limit_s`: how long a wait may take; 0: for ever. `report`: RunMessages.report.
@@ -40,11 +41,17 @@ class MessageRun {
     epochs_.back().add(request, std::clamp(threads, threads_of_a_warp, RunEpochs::most_threads));
   }
 
+  /// `packing` has bytes.
+  void pack_before(const PackElements& packing) { add(packing, before_); }
+  void unpack_behind(const PackElements& unpacking) { add(unpacking, behind_); }
+
   /// Asks `stream`. Throws Error.
   void launch(Stream& stream) const {
+    for (const PackLaunch& each : before_) each.ask(stream);
     for (const Launch& each : launches_) each.ask(stream);
     if (together_.run.count > 0) together_.ask(stream);
     for (const EpochsLaunch& each : epochs_) each.ask(stream);
+    for (const PackLaunch& each : behind_) each.ask(stream);
   }
 
  private:
@@ -73,6 +80,26 @@ class MessageRun {
     }
     void ask(Stream& stream) const { stream.launch({blocks, threads}, run); }
   };
+
+  struct PackLaunch {
+    PackTogether together;
+    partita_u32 count = 0;
+    Grid grid{0, 0};
+
+    void add(const PackElements& packing) {
+      const Grid own = grid_for(static_cast<std::int64_t>(packing.bytes));
+      together.each[count] = packing;
+      together.blocks[count++] = own.blocks;
+      grid = {grid.blocks + own.blocks, own.threads};
+    }
+    void ask(Stream& stream) const {
+      count == 1 ? stream.launch(grid, together.each[0]) : stream.launch(grid, together);
+    }
+  };
+  static void add(const PackElements& packing, std::vector<PackLaunch>& launches) {
+    if (launches.empty() || launches.back().count == PackTogether::most) launches.emplace_back();
+    launches.back().add(packing);
+  }
 
   static constexpr unsigned threads_of_a_warp = 32;
   /// A block moves so much where that takes no longer than to bring more blocks together.
@@ -124,6 +151,7 @@ class MessageRun {
   Launch together_ = launch_of(MessageStage::all);  ///< what more messages can join; goes last
   std::vector<Launch> launches_;
   std::vector<EpochsLaunch> epochs_;
+  std::vector<PackLaunch> before_, behind_;
 };
 
 }  // namespace partita::memory

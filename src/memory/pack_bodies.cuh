@@ -69,7 +69,7 @@ PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Tea
 
 template <class Unit>
 PARTITA_DEVICE_INLINE void pack_units(const PackElements& arguments, device::Team team) {
-  // Divisions of 64 bits cost several times as much. Of a large element a message may be a small part.
+  // Divisions of 64 bits cost several times as much. A message may be a small part of a large element.
   const bool is_huge = (arguments.bytes | arguments.size_bytes) / sizeof(Unit) >> 32 != 0;
   if (is_huge) return pack_units<Unit, partita_u64>(arguments, team);
   pack_units<Unit, partita_u32>(arguments, team);
@@ -89,6 +89,14 @@ PARTITA_DEVICE_INLINE void pack_elements(const PackElements& arguments, device::
     default:
       return pack_units<unsigned char>(arguments, team);
   }
+}
+
+/// Thread `rank` of the `threads` of a block.
+PARTITA_DEVICE_INLINE void pack_together(const PackTogether& arguments, partita_u32 block, partita_u32 rank,
+                                         partita_u32 threads) {
+  partita_u32 index = 0;
+  for (; block >= arguments.blocks[index]; ++index) block -= arguments.blocks[index];
+  pack_elements(arguments.each[index], {block * threads + rank, arguments.blocks[index] * threads});
 }
 
 }  // namespace partita::memory

@@ -60,7 +60,7 @@ class Stream : public CopyQueue {
   virtual void wait(const std::uint32_t* word, std::uint32_t value, Until until) = 0;
   virtual void wait(const std::uint64_t* word, std::uint64_t value, Until until) = 0;
 
-  /// `event` stands for all that was asked for so far. Of the same GPU.
+  /// `event`, which is of the same GPU, stands for all that was asked for so far.
   virtual void record(Event& event) = 0;
   /// What comes behind waits for `event`, of any GPU of this process.
   virtual void await(const Event& event) = 0;

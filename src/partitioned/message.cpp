@@ -62,7 +62,7 @@ HalfTerms Message::half_terms() const {
   terms.packed_apart = !contiguous() && !null_peer();
   terms.place = place_;
   if (terms.packed_apart && in_gpu_memory()) terms.place.kind = memory::Kind::device;  // of the packed bytes
-  const bool streams_move_it = place_.kind == memory::Kind::device && contiguous() && total_bytes() > 0;
+  const bool streams_move_it = place_.kind == memory::Kind::device && total_bytes() > 0;
   terms.driver = arguments_.driver == link::Driver::stream && !streams_move_it ? link::Driver::host : arguments_.driver;
   terms.in_place = arguments_.in_place;
   terms.synchronous = arguments_.synchronous;

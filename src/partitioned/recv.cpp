@@ -104,6 +104,10 @@ std::int64_t RecvRequest::first_missing(link::Range pieces) {
 /// copies.
 bool RecvRequest::deliver(link::Range pieces) {
   if (lands_in_place() && !tells_kernels()) return true;
+  if (are_whole(pieces) && claimed_.claim_whole(pieces)) {
+    move_out(pieces);
+    return packing_ == nullptr || delivered_.contains_all(pieces);
+  }
   link::Range run;
   const auto move = [this](link::Range claimed) { move_out(claimed); };
   PartitionSet::for_each_part(pieces, [&](link::Range part) {
@@ -123,6 +127,7 @@ void RecvRequest::move_out(link::Range pieces) {
 
 /// A device request may be made or freed while this runs, so it is not looked at here: its own step tells kernels.
 void RecvRequest::moved(link::Range pieces) {
+  if (are_whole(pieces)) return delivered_.add_whole(pieces);
   PartitionSet::for_each_part(pieces,
                               [&](link::Range part) { delivered_.claim(part.begin, PartitionSet::mask(part)); });
 }

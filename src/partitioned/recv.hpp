@@ -45,6 +45,8 @@ class RecvRequest final : public Request, public Awaitable {
   bool all_arrived();
   bool deliver_partition(std::int64_t partition);
   bool deliver(link::Range pieces);
+  /// Whether they are all there are, and few: what one thread does with them it does in one step.
+  bool are_whole(link::Range pieces) const { return pieces.size() == pieces_ && pieces_ <= PartitionSet::bits; }
   void move_out(link::Range pieces);
   bool tells_kernels() const { return device_.exists() && device_.side().raises_flags(); }
   void copy_out(link::Range pieces);

@@ -135,6 +135,12 @@ std::vector<InfoEntry> Request::info() const {
 }
 
 void Request::check_startable() {
+  const bool usual = !message_.is_device_driven() && !active() && !half_.failed() && !half_.given_up() &&
+                     !half_.ending.heard() && !device_.exists();
+  if (!usual) look_if_startable();
+}
+
+void Request::look_if_startable() {
   if (message_.is_device_driven()) {
     throw Error(
         ErrorClass::request,

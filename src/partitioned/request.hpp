@@ -71,6 +71,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   virtual link::DeviceRoute device_route() = 0;
   void could_not_move() noexcept final;
   void record(Trace::Event event, std::int64_t partition = -1) const { half_.record(event, partition); }
+  void record(Trace::Event event, link::Range partitions) const { half_.record(event, partitions); }
 
   const RequestServices& services_;
   const Message message_;
@@ -101,6 +102,7 @@ class Request : public Operation, protected Half::User, protected DeviceRequest:
   bool failure_is_told() const final { return half_.failure_is_told(); }
 
   bool kernels_may_use_peer() const final { return message_.is_sent() && device_.kernels_may_use_peer(); }
+  void look_if_startable();
   bool epoch_is_lost() const;
   std::optional<Epoch> end_epoch(const std::optional<Error>& cause);
   void close_packing() noexcept;

@@ -82,6 +82,7 @@ void SendRequest::mark(std::int64_t first, std::int64_t last) {
   // The bytes of a partition that was marked before this call may be on their way: they are not packed again.
   const link::Range unmarked{first, out_.first_complete({first, last + 1})};
   if (out_.terms().packed_apart && unmarked.size() > 0) message_.pack(unmarked, out_.packed());
+  record(Trace::Event::marked, unmarked);
   const std::int64_t end = out_.complete(unmarked);
   if (end <= last) throw marked_already(end);
 }
@@ -97,6 +98,7 @@ void SendRequest::mark_for_packing(link::Range partitions) {
 }
 
 void SendRequest::moved(link::Range partitions) {
+  record(Trace::Event::marked, partitions);
   out_.complete(partitions);
 }
 

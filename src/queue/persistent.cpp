@@ -22,8 +22,8 @@ link::Driver driver_of(const RequestServices& services) {
 
 /// What streams move; the beginning of a sentence's clause.
 constexpr const char* what_streams_move =
-    "what streams move are contiguous messages between memory of GPUs that map each other, over link direct, and not "
-    "where PARTITA_GPU_COPY is engine";
+    "what streams move are messages between memory of GPUs that map each other, over link direct, and not where "
+    "PARTITA_GPU_COPY is engine";
 
 }  // namespace
 
@@ -67,8 +67,7 @@ void PersistentRequest::match_is_seen() {
   if (stream_side_ != nullptr || !half.matched()) return;
   const auto route = carried_->stream_route();
   if (!route) return;
-  stream_side_ =
-      std::make_unique<StreamSide>(services_, half, *route, carried_->message().name(), mode_ == SendMode::ready);
+  stream_side_ = std::make_unique<StreamSide>(services_, half, carried_->message(), *route, mode_ == SendMode::ready);
   by_stream_.store(stream_side_.get(), std::memory_order_release);
 }
 

@@ -37,7 +37,7 @@ std::size_t StreamQueue::under_way() const {
   const std::lock_guard lock(mutex_);
   std::size_t run_by_stream = runs_.waits();
   for (const Task& task : tasks_) run_by_stream += task.kind == Kind::pass ? task.parts.size() : 0;
-  return tasks_.size() + run_by_stream / 4;  // a start and a wait are two launches, mostly of several together
+  return tasks_.size() + run_by_stream / 2;  // a wait, its start and what packs are four launches at most
 }
 
 /// Blocks until `done` returns true. The time limit counts from where the queue got on last, and only where the stream

@@ -1,7 +1,6 @@
 #include "queue/stream_side.hpp"
 
 #include <cstddef>
-#include <utility>
 
 namespace partita {
 namespace {
@@ -12,11 +11,11 @@ Epoch load(const Epoch& word) {
 
 }  // namespace
 
-StreamSide::StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name,
-                       bool ready)
+StreamSide::StreamSide(const RequestServices& services, Half& half, const Message& message_of_program,
+                       const link::StreamRoute& route, bool ready)
     : services_(services),
       half_(half),
-      name_(std::move(name)),
+      message_of_program_(message_of_program),
       ready_(ready),
       bytes_(half.plan().total_bytes()),
       host_block_(services.host_memory, sizeof(memory::MessageReport)),
@@ -35,6 +34,7 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const link::
   message.ends.sends = sends() ? 1 : 0;
   message.ends.is_ready = ready ? 1 : 0;
   services.device_memory.copy(message_block_.address(), &message, sizeof message);
+  if (half.terms().packed_apart) layout_.emplace(services.device_memory, device(), message_of_program.layout());
   // The sender's word begins so. Nobody stores this one before a start of this side.
   if (!sends()) services.device_memory.copy(&route.receiver->pushed, &message.state.epoch, sizeof(Epoch));
   half.set_streams(this);
@@ -44,9 +44,18 @@ StreamSide::~StreamSide() {
   half_.set_streams(nullptr);
   if (is_watched_) services_.device_watch.remove(*this);
   if (half_.failed() || half_.given_up()) release();
+  drain_own_stream();
+  try {
+    if (release_queue_ != nullptr) release_queue_->drain();
+  } catch (const Error&) {
+    // The GPU no longer works: nothing is under way.
+  }
+}
+
+/// Until no step of the host's moves or unpacks any more.
+void StreamSide::drain_own_stream() noexcept {
   try {
     if (own_stream_ != nullptr) own_stream_->drain();
-    if (release_queue_ != nullptr) release_queue_->drain();
   } catch (const Error&) {
     // The GPU no longer works: nothing is under way.
   }
@@ -59,6 +68,8 @@ void StreamSide::add_start(bool captured, memory::MessageRun& starts) {
   if (half_.ending.loses(epoch)) throw half_.why_lost(explain());
   if (!is_watched_) services_.device_watch.add(*this);
   is_watched_ = true;
+  if (layout_ && sends())
+    starts.pack_before(layout_->packing(message_of_program_.partition(0), bytes_, half_.packed()));
   starts.add(message(), sends() ? bytes_ : 0);
   bool is_first = false;  // from here on kernels may wait
   if (captured) {
@@ -73,6 +84,12 @@ void StreamSide::add_start(bool captured, memory::MessageRun& starts) {
 /// A ready send has pushed when its start is over.
 void StreamSide::add_wait(memory::MessageRun& waits) {
   if (!ready_) waits.add(message(), bytes_);
+  if (const auto unpacking = this->unpacking()) waits.unpack_behind(*unpacking);
+}
+
+std::optional<memory::PackElements> StreamSide::unpacking() const {
+  if (!layout_ || sends()) return {};
+  return layout_->unpacking(half_.packed(), message_of_program_.partition(0), bytes_);
 }
 
 void StreamSide::pass_wait() {
@@ -85,6 +102,12 @@ void StreamSide::close() {
 }
 
 Partita_Completion StreamSide::completion() const {
+  if (layout_ && !sends()) {
+    throw Error(ErrorClass::request,
+                "kernels cannot ask whether it is complete, since its datatype has gaps, and what has come is unpacked "
+                "behind Enqueue_wait; expected is a receive whose datatype has none. {}",
+                explain());
+  }
   Partita_Completion made{};
   made.word = sends() ? &route_.sender->pulled : &route_.receiver->pushed;
   made.epoch = &message()->state.epoch;
@@ -145,11 +168,12 @@ memory::Stream& StreamSide::own_stream() {
   return *own_stream_;
 }
 
-/// One of the host's; a report tells when it is done.
-void StreamSide::run_step(memory::MessageStep step) {
+/// One of the host's, behind `before`; a report tells when it is done.
+void StreamSide::run_step(memory::MessageStep step, const memory::PackElements* before) {
   const partita_u32 report = report_ == ~partita_u32{0} ? 1 : report_ + 1;
   const Epoch newest = newest_.load(std::memory_order_relaxed);
   memory::MessageRun run(step, services_.settings.timeout_s, report);
+  if (before != nullptr) run.pack_before(*before);
   if (step == memory::MessageStep::start) {
     add_start(false, run);
   } else {
@@ -169,6 +193,7 @@ void StreamSide::run_step(memory::MessageStep step) {
 
 void StreamSide::start() {
   run_step(memory::MessageStep::start);
+  is_unpacked_ = false;
   active_.store(true, std::memory_order_release);
 }
 
@@ -179,7 +204,13 @@ bool StreamSide::done() {
     own_stream().idle();  // throws where the GPU works no longer
     return false;
   }
-  if (report().over == report().epoch) return true;
+  if (report().over == report().epoch) {
+    const auto unpacking = this->unpacking();
+    if (!unpacking || is_unpacked_) return true;
+    run_step(memory::MessageStep::look, &*unpacking);  // whose report comes behind that
+    is_unpacked_ = true;
+    return false;
+  }
   if (lost) throw half_.why_lost(explain());
   run_step(memory::MessageStep::look);  // only the GPU sees how far the epoch is
   return false;
@@ -189,6 +220,7 @@ void StreamSide::give_up(const std::optional<Error>& cause) {
   if (half_.given_up()) return;
   half_.give_up();
   release();
+  drain_own_stream();  // the buffer is the program's again
   half_.set_epoch(epoch_on_gpu());
   under_way_.store(0);
   if (cause) half_.say(half_.epoch(), "gave its request up", *cause);
@@ -205,7 +237,7 @@ void StreamSide::take_over_epochs() noexcept {
     half_.give_up();
     half_.say(half_.epoch(), "gave its request up",
               Error(ErrorClass::request, "it was freed before streams had moved the message of epoch {}. {}",
-                    half_.epoch(), name_));
+                    half_.epoch(), message_of_program_.name()));
   } catch (const std::exception&) {
     // The GPU works no longer: an older epoch does as well for the last word.
   }
@@ -256,7 +288,7 @@ std::optional<Error> StreamSide::why_in_vain(KernelFindings& findings) {
       why = error;
     }
   } else {
-    why = findings.why_ended(half_.peer(), name_);
+    why = findings.why_ended(half_.peer(), message_of_program_.name());
   }
   looks_in_vain_ = why ? looks_in_vain_ + 1 : 0;
   return looks_in_vain_ < 2 ? std::nullopt : why;
@@ -282,7 +314,7 @@ StreamSide::Words StreamSide::read() const {
 
 std::string StreamSide::explain() const {
   const auto sentence = [this](const std::string& how_far) {
-    return fmt::format("{}: link {}, moved by streams; {}", name_, half_.link_name(), how_far);
+    return fmt::format("{}: link {}, moved by streams; {}", message_of_program_.name(), half_.link_name(), how_far);
   };
   try {
     const Words now = read();

@@ -14,10 +14,12 @@
 #include "core/error.hpp"
 #include "link/device_route.hpp"
 #include "memory/blocks.hpp"
+#include "memory/gpu_layout.hpp"
 #include "memory/message_run.hpp"
 #include "memory/stream.hpp"
 #include "partita/device/completion.h"
 #include "partitioned/gpu/served_request.hpp"
+#include "partitioned/message.hpp"
 #include "partitioned/request_services.hpp"
 #include "transfer/half.hpp"
 
@@ -28,8 +30,9 @@ namespace partita {
 /// Members throw Error.
 class StreamSide final : private ServedRequest, private Half::Streams {
  public:
-  /// `name`: of the message, how sentences begin. `ready`: the receive is started before each start of the send.
-  StreamSide(const RequestServices& services, Half& half, const link::StreamRoute& route, std::string name, bool ready);
+  /// `half` is that of `message_of_program`. `ready`: the receive is started before each start of the send.
+  StreamSide(const RequestServices& services, Half& half, const Message& message_of_program,
+             const link::StreamRoute& route, bool ready);
   /// No stream uses it any more, and no graph is launched again.
   ~StreamSide();
 
@@ -89,7 +92,8 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   memory::MessageReport& report() const { return *reinterpret_cast<memory::MessageReport*>(host_block_.address()); }
   memory::StreamMessage* message() const { return reinterpret_cast<memory::StreamMessage*>(message_block_.address()); }
   bool sends() const { return half_.side() == Side::send; }
-  void run_step(memory::MessageStep step);
+  std::optional<memory::PackElements> unpacking() const;
+  void run_step(memory::MessageStep step, const memory::PackElements* before = nullptr);
   memory::Stream& own_stream();
   Epoch newest_epoch() const;
   Epoch epoch_on_gpu() const noexcept;
@@ -97,19 +101,22 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   bool has_news() const;
   void throw_if_faulty() const;
   void release() noexcept;
+  void drain_own_stream() noexcept;
   Words read() const;
 
   const RequestServices& services_;
   Half& half_;
-  const std::string name_;
+  const Message& message_of_program_;
   const bool ready_;
   const std::int64_t bytes_;
+  std::optional<memory::GpuLayout> layout_;  ///< where it has gaps: peers see the half's packed bytes
   const memory::HostBlock host_block_;
   const memory::DeviceBlock message_block_;
   const link::StreamRoute route_;
   std::unique_ptr<memory::Stream> own_stream_;  ///< of epochs of the host's
   std::atomic<bool> active_{false};
-  partita_u32 report_ = 0;  ///< the number of the last one that was asked for
+  partita_u32 report_ = 0;    ///< the number of the last one that was asked for
+  bool is_unpacked_ = false;  ///< the host's epoch, before that report
   bool is_watched_ = false;
   /// Starts that were not captured and whose waits are not known to be over.
   std::atomic<int> under_way_{0};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <random>
 
 #include "core/mpi_check.hpp"
 #include "core/mpi_takes_gpu.hpp"
@@ -20,19 +21,60 @@ GpuAwareness wish_of(GpuAware setting) {
   return {true, "the MPI says that it takes no GPU memory"};
 }
 
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+std::optional<std::int64_t> from_bytes(std::int64_t bytes) {
+  return bytes == never ? std::nullopt : std::optional(bytes);
+}
+
+/// What ranks tell each other, of which the largest of all counts.
+enum Wish : std::uint8_t { some_off, no_cuda, some_gpus, peers_off, peers_measured, peers_bytes, offers_bytes, wishes };
+using Wishes = std::array<std::int64_t, wishes>;
+
+std::int64_t is(bool true_here) {
+  return true_here ? 1 : 0;
+}
+
+/// The same on all ranks.
+const char* why_no_peers(const Wishes& any) {
+  if (any[some_off] != 0) return "Partita takes no GPU memory in MPI's own calls";
+  if (any[peers_off] != 0) return "a rank has PARTITA_PEER_COLLECTIVES off";
+  if (any[no_cuda] != 0) return "a rank has a Partita that was built without CUDA";
+  if (any[some_gpus] == 0) return "no rank has a GPU";
+  return "";
+}
+
+/// No message that a program sends begins like this by chance.
+OfferMark agree_on_mark(const World& world) {
+  OfferMark mark{};
+  std::random_device random;
+  for (std::uint64_t& half : mark) half = std::uint64_t{random()} << 32 | random();
+  PARTITA_MPI(Bcast(mark.data(), static_cast<int>(mark.size()), MPI_UINT64_T, 0, world.control()));
+  return mark;
+}
+
 }  // namespace
 
 GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world,
                                     const memory::DeviceMemory& device_memory) {
   GpuAwareness wish = wish_of(settings.gpu_aware);
-  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t peers_from_bytes =
-      device_memory.exists() ? settings.peer_collectives_from_bytes.value_or(never) : never;
-  std::array<std::int64_t, 2> any = {wish.on ? 0 : 1, peers_from_bytes};
-  PARTITA_MPI(Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT64_T, MPI_MAX, world.control()));
-  const auto [some_off, most_bytes] = any;
-  if (wish.on && some_off != 0) return {false, "another rank of the job has it off"};
-  if (wish.on && most_bytes != never) wish.peers_from_bytes = most_bytes;
+  // A thread moves what is offered while the program is elsewhere.
+  const bool has_thread = settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE;
+  Wishes any{};
+  any[some_off] = is(!wish.on);
+  any[no_cuda] = is(!device_memory.exists());
+  any[some_gpus] = is(device_memory.may_come());
+  any[peers_off] = is(settings.peer_collectives.from == PeerCollectiveSize::From::never);
+  any[peers_measured] = is(settings.peer_collectives.from == PeerCollectiveSize::From::measured);
+  any[peers_bytes] = settings.peer_collectives.bytes;
+  any[offers_bytes] = device_memory.exists() && has_thread ? settings.peer_messages_from_bytes.value_or(never) : never;
+  PARTITA_MPI(Allreduce(MPI_IN_PLACE, any.data(), wishes, MPI_INT64_T, MPI_MAX, world.control()));
+  if (wish.on && any[some_off] != 0) wish = {false, "another rank of the job has it off"};
+  wish.why_no_peers = why_no_peers(any);
+  if (!wish.on) return wish;
+  if (wish.why_no_peers.empty()) wish.peer_sizes = PeerSizes{any[peers_bytes], any[peers_measured] != 0};
+  wish.offers_from_bytes = from_bytes(any[offers_bytes]);
+  if (wish.offers_from_bytes) wish.offer_mark = agree_on_mark(world);
   return wish;
 }
 

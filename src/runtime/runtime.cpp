@@ -12,6 +12,7 @@
 #include "core/native.hpp"
 #include "link/names.hpp"
 #include "runtime/agreed_tuning.hpp"
+#include "runtime/start_report.hpp"
 
 namespace partita {
 namespace {
@@ -54,12 +55,26 @@ void warn_of_unknown(const Settings& settings, const World& world) {
   if (first == world.rank()) log("{}", describe_unknown(settings.unknown));
 }
 
+/// What one rank takes for its node the others of it must, too.
+void divide_node_together(World& world, int parts) {
+  int most = parts;
+  PARTITA_MPI(Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, world.control()));
+  do_together(world.control(), "divide its node", [&] {
+    if (parts != most) {
+      throw Error(ErrorClass::arg, "PARTITA_NODES is {} here and {} on another rank; expected is the same on all ranks",
+                  parts, most);
+    }
+    world.divide_node(parts);
+  });
+}
+
 /// A rank with bad settings must not leave the others waiting.
-Settings agreed_settings(const LocalSettings& local, const World& world) {
+Settings agreed_settings(const LocalSettings& local, World& world) {
   std::optional<Error> failure = fault_of(local, world.rank());
   if (failure) failure = Error(failure->error_class(), ": {}", failure->sentence());
   fail_together(world.control(), failure);
   warn_of_unknown(local.settings, world);
+  divide_node_together(world, local.settings.nodes);
   return local.settings;
 }
 
@@ -111,13 +126,13 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
                matcher,
                device_watch,
                ready_notes},
+      offers({services, gpu_lanes, gpu_awareness.offers_from_bytes, gpu_awareness.offer_mark}),
       matcher(services, link_report),
       operations(matcher, progress),
       queue_services{&services,
                      [this](const Waiting& waiting, const std::function<bool()>& done) { wait_until(waiting, done); },
                      [this](Operation& operation) { complete(operation); }},
-      peer_collectives({services, gpu_lanes, left_boards, gpu_awareness.peers_from_bytes, queue_services.wait_until,
-                        [this] { return closing(); }}) {
+      peer_collectives({services, gpu_lanes, left_boards, gpu_awareness.peer_sizes, queue_services.wait_until}) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });
@@ -126,7 +141,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
   }
   progress.add([this] { return operations.free_what_lingered(); });
   device_memory->set_closing([this] { return closing(); });
-  link_report.started(settings, world);
+  report_start(settings, world);
   start_thread();
 }
 

@@ -28,6 +28,7 @@
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/offers.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_collectives.hpp"
 
@@ -70,6 +71,7 @@ class Runtime {
   DeviceWatch device_watch{world, *device_memory, progress};
   ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
+  Offers offers;                   ///< operations refer to it
   Matcher matcher;
   Operations operations;
   const QueueServices queue_services;

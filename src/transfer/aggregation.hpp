@@ -1,4 +1,4 @@
-// How many transfers a request is moved in.
+// How many transfers a message is moved in.
 #pragma once
 
 #include <cstdint>

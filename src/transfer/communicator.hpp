@@ -30,7 +30,7 @@ class CommunicatorPart {
   virtual ~CommunicatorPart() = default;
 };
 
-/// Lives as long as the communicator or the last request on it. Any thread.
+/// Lives as long as the communicator or the last half on it. Any thread.
 struct Communicator {
   MPI_Comm handle = MPI_COMM_NULL;
   std::uint64_t id = 0;                       ///< the same on all its ranks
@@ -40,6 +40,9 @@ struct Communicator {
   /// What two_sided/peer_collectives keeps here, in calls that the MPI lets one thread at a time make; null before the
   /// first of them.
   std::unique_ptr<CommunicatorPart> part;
+  /// Whether two_sided/offers may offer messages on it: what the program has promised the MPI about them.
+  enum class Takes : std::uint8_t { unknown, yes, no };
+  std::atomic<Takes> offers{Takes::unknown};
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.
   std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);

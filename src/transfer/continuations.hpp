@@ -1,4 +1,4 @@
-// What goes on once a transfer has come so far: arrive → reduce → mark the next one.
+// What goes on once a transfer has come so far: arrive → reduce → complete the next one.
 #pragma once
 
 #include "core/continuation.hpp"

@@ -1,4 +1,4 @@
-// How the end of a request on one side becomes known on the other (docs/design/matching.md, "The end of one side").
+// How the end of a half becomes known to the other one (docs/design/matching.md, "The end of one side").
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace partita {
 struct LastWord {
   Epoch first_lost = no_epoch;  ///< this epoch completes no more, and none after it
   ErrorClass error_class = ErrorClass::request;
-  /// The rank that ended first, the side's own most often. No cause: the request was freed. No rank: there was no
+  /// The rank that ended first, the side's own most often. No cause: the half was freed. No rank: there was no
   /// memory for what the side said.
   Origin origin;
 };

@@ -71,10 +71,9 @@ class Gathering {
   std::int64_t first_complete(link::Range range) const { return complete_.first_of(range); }
 
   /// Before connect(): keeps that partitions are complete, up to the first that is already, which it returns, or to the
-  /// end. Calls `added` with what it has added.
-  template <class AddedRange>
-  std::int64_t keep(link::Range partitions, AddedRange added) {
-    return complete_.add_each(partitions, [&](const PartitionSet::Added& step) { added(step.added); });
+  /// end.
+  std::int64_t keep(link::Range partitions) {
+    return complete_.add_each(partitions, [](const PartitionSet::Added&) {});
   }
   /// After connect(), before others add: what was kept begins the epoch. Returns what it completes.
   std::vector<link::Range> take_kept();
@@ -107,16 +106,14 @@ class Gathering {
       hold();
     }
   }
-  /// Adds up to the first partition of `range` that is complete already, which it returns, or to its end. `added` is
-  /// called with each part of the range before it can leave.
-  template <class AddedRange, class Leave, class Hold>
-  std::int64_t add(link::Range range, AddedRange added, Leave leave, Hold hold) {
+  /// Adds up to the first partition of `range` that is complete already, which it returns, or to its end.
+  template <class Leave, class Hold>
+  std::int64_t add(link::Range range, Leave leave, Hold hold) {
     link::Range run;
     const auto gather = [&](link::Range left) {
       for (std::int64_t t = left.begin; t < left.end; ++t) join(run, t, leave);
     };
     const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
-      added(step.added);
       for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) {
         if (masks_ == nullptr || PartitionSet::complete(step.word, masks_[p])) leave_with(p, gather, [] {});
       }

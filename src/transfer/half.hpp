@@ -61,7 +61,7 @@ class Half {
     virtual void opened_epoch() noexcept = 0;
     /// What the half is for and how far it has come; a sentence.
     virtual std::string explain() const = 0;
-    /// Whether kernels of the program may use the peer's buffer, though the peer has freed its request when all of its
+    /// Whether kernels of the program may use the peer's buffer, though the peer's half was freed when all of its
     /// epochs were complete. May ask the GPU. Any thread.
     virtual bool kernels_may_use_peer() const { return false; }
 
@@ -110,17 +110,17 @@ class Half {
   const link::Plan& plan() const { return plan_; }
   const std::string& link_name() const { return link_name_; }
   const std::string& link_reason() const { return link_reason_; }
-  /// The program frees its request: no step of the progress engine, and no look at what waits, finds the half any more.
-  /// Blocks while another thread takes steps, and until no copy of a GPU's reads or writes the program's buffer.
+  /// The half is being freed: no step of the progress engine, and no look at what waits, finds it any more. Blocks
+  /// while another thread takes steps, and until no copy of a GPU's reads or writes the program's buffer.
   virtual void withdraw() = 0;
   /// The open epoch ends with an error: nothing more of it leaves or is taken. The half was given up, and no step of
   /// the progress engine runs meanwhile.
   virtual void give_up_epoch() = 0;
-  /// The program has freed its request: its buffer may go before the half does.
+  /// The half was freed: the program's buffer may go before it does.
   virtual void release_memory() = 0;
-  /// The peer has freed its request: as the link's of that name, which says what may be held still. Any thread.
+  /// The peer's half was freed: as the link's of that name, which says what may be held still. Any thread.
   virtual bool release_peer(bool complete) = 0;
-  /// Once the peer has freed its request: whether no kernel uses its buffer any more. May ask the GPU. Any thread.
+  /// Once the peer's half was freed: whether no kernel uses its buffer any more. May ask the GPU. Any thread.
   bool kernels_are_done() const;
   /// Streams that move the half's messages by themselves, from here on; null: they do so no more. Any thread.
   void set_streams(const Streams* streams);
@@ -173,6 +173,11 @@ class Half {
   /// Traces an event of the open epoch.
   void record(Trace::Event event, std::int64_t partition = -1) const {
     services_.trace.record(event, id, epoch(), partition);
+  }
+  /// An event of each of these partitions.
+  void record(Trace::Event event, link::Range partitions) const {
+    if (!services_.trace.enabled()) return;
+    for (std::int64_t p = partitions.begin; p < partitions.end; ++p) record(event, p);
   }
 
   /// These are the Matcher's.

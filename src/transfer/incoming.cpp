@@ -25,10 +25,16 @@ void Incoming::connect(const link::Plan& plan, const link::Plan& wire, std::uniq
   take_match(plan, std::move(link_name), std::move(reason));
   link_ = std::move(link);
   const auto stage = this->stage(form);
-  is_staged_ = stage.has_value();
-  if (is_staged_ || wire != plan) {
+  if (stage) {
+    landings_.fill(packed());
+  } else {
+    landings_ = {link_->landing(0), link_->landing(1)};
+  }
+  if (stage || wire != plan) {
     StagedArrivals::Owner& owner = *this;
     staged_ = std::make_unique<StagedArrivals>(services_, owner, *link_, Pieces(plan, wire), stage);
+  } else {
+    flags_ = link_->host_flags();
   }
   finish_match();
 }
@@ -42,7 +48,7 @@ void Incoming::open() {
   if (staged_ != nullptr) staged_->open(epoch());
 }
 
-std::int64_t Incoming::first_missing(link::Range transports) const {
+std::int64_t Incoming::ask_for_missing(link::Range transports) const {
   if (staged_ == nullptr) return link_->first_missing(transports, epoch());
   return link::first_not(transports, [this](std::int64_t t) { return staged_->arrived({t, t + 1}, epoch()); });
 }

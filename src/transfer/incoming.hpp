@@ -1,6 +1,7 @@
 // The receiving half of a transfer.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,13 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// The first of these transport partitions of the epoch that has not arrived, or transports.end: the bytes of those
   /// before it are visible, in the program's buffer where that is staged. For who waits for all of the epoch. Several
   /// threads at once. Makes progress.
-  std::int64_t first_missing(link::Range transports) const;
+  std::int64_t first_missing(link::Range transports) const {
+    if (flags_) {
+      transports.begin = flags_->first_not_raised(transports, epoch());
+      if (flags_->tell_all || transports.size() == 0) return transports.begin;
+    }
+    return ask_for_missing(transports);
+  }
   /// As first_missing(), for who asks for these alone: prompt, too, where the sender lets them wait for their
   /// neighbours.
   std::int64_t first_missing_alone(link::Range transports) const;
@@ -34,7 +41,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.
-  const std::byte* landing() const { return is_staged_ ? packed() : link_->landing(epoch()); }
+  const std::byte* landing() const { return landings_[epoch() % 2]; }
   bool needs_progress() const { return link_->needs_progress(); }
   /// As the sender's HalfTerms; once matched.
   const wire::Bytes& enclosed() const { return enclosed_; }
@@ -52,11 +59,13 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// Promises the sender that the memory may be written in this epoch.
   void open() override;
   void could_not_take() noexcept override;
+  std::int64_t ask_for_missing(link::Range transports) const;
 
   wire::Bytes enclosed_;
   std::unique_ptr<link::Receiver> link_;
-  std::unique_ptr<StagedArrivals> staged_;  ///< where one side is staged
-  bool is_staged_ = false;                  ///< this one is
+  std::unique_ptr<StagedArrivals> staged_;      ///< where one side is staged
+  std::optional<link::HostFlags> flags_;        ///< the link's, where neither side is staged
+  std::array<const std::byte*, 2> landings_{};  ///< of even and of odd epochs
 };
 
 }  // namespace partita

@@ -8,11 +8,11 @@
 namespace partita {
 
 /// What a transfer is for. Each space has an order of its own: what the library transfers for a collective never shifts
-/// the order of the program's requests.
+/// the order of the program's own transfers.
 enum class Space : std::uint8_t {
-  point_to_point,  ///< partitioned requests
+  point_to_point,  ///< partitioned messages
   collective,
-  queue,  ///< ordinary persistent requests, from the call that matches them on
+  queue,  ///< ordinary messages, once they are to be matched
   channel
 };
 inline constexpr Space last_space = Space::channel;

@@ -1,35 +1,8 @@
 #include "transfer/link_report.hpp"
 
-#include <algorithm>
-#include <string_view>
-
 #include "core/log.hpp"
-#include "core/mpi_check.hpp"
-#include "partita/partita.h"
 
 namespace partita {
-namespace {
-
-/// Some MPIs say more in the lines that follow.
-std::string name_of_mpi() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  PARTITA_MPI(Get_library_version(text, &length));
-  const std::string_view all(text, static_cast<std::size_t>(length));
-  std::string line(all.substr(0, all.find('\n')));
-  std::replace(line.begin(), line.end(), '\t', ' ');
-  return line;
-}
-
-}  // namespace
-
-void LinkReport::started(const Settings& settings, const World& world) const {
-  if (!wanted_ || world.rank() != 0) return;
-  const bool thread = settings.progress_thread && world.thread_level() == MPI_THREAD_MULTIPLE;
-  log("Partita {}.{}.{} on {}; {} ranks, {} of them on this node; progress by {}", PARTITA_VERSION_MAJOR,
-      PARTITA_VERSION_MINOR, PARTITA_VERSION_PATCH, name_of_mpi(), world.size(), world.node().size(),
-      thread ? "a thread" : "the program's calls");
-}
 
 void LinkReport::matched(bool to_peer, int peer, const std::string& link, const std::string& reason) {
   if (!wanted_) return;

@@ -1,4 +1,4 @@
-// What PARTITA_VERBOSE=1 tells: once how Partita runs, and for each peer the links that its requests take.
+// What PARTITA_VERBOSE=1 tells of each peer: the links that transfers to and from it take.
 #pragma once
 
 #include <mutex>
@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "core/settings.hpp"
-#include "core/world.hpp"
 
 namespace partita {
 
@@ -16,10 +15,7 @@ class LinkReport {
  public:
   explicit LinkReport(const Settings& settings) : wanted_(settings.verbose) {}
 
-  /// The first rank tells the versions and how progress is made.
-  void started(const Settings& settings, const World& world) const;
-
-  /// A request to or from `peer` was matched: the first one over this link, in this direction, for this reason is told.
+  /// A half was matched to one of `peer`'s: the first over this link, in this direction, for this reason is told.
   void matched(bool to_peer, int peer, const std::string& link, const std::string& reason);
 
  private:

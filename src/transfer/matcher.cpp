@@ -17,7 +17,7 @@ std::string described(const std::string& purpose, const SideShape& shape) {
   return fmt::format("{} bytes in {} partitions", shape.total_bytes(), shape.partitions());
 }
 
-/// The request that looked for its peer with it.
+/// The half that looked for its peer with it.
 std::string described(const std::string& purpose, int tag, const SideShape& shape) {
   return fmt::format("{}, {}", purpose.empty() ? fmt::format("tag {}", tag) : purpose, described(purpose, shape));
 }
@@ -256,7 +256,7 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   const MatchKey& mine = half.key;
   const SideShape& shape = half.shape();
   const bool sends = half.side() == Side::send;
-  // Requests of queues look for each other from Match on, whenever they were made.
+  // Messages of queues look for each other once they are to be matched, whenever they were made.
   const char* const done = mine.space == Space::queue ? "given to Match" : "made";
   std::string text =
       fmt::format("not matched yet, rank {} has not {} (or not answered for) the {}: number {} of this tag, {} bytes",
@@ -300,7 +300,7 @@ void Matcher::retire_unmatched(Half& half, std::uint64_t peer_id) {
 
 void Matcher::free(std::shared_ptr<Half> freed) {
   const auto exclusive = services_.progress.exclusive();
-  // It goes without the matcher's lock, if now: that gives memory back, while threads of the program make requests.
+  // It goes without the matcher's lock, if now: that gives memory back, while other threads add halves.
   const std::shared_ptr<Half> gone = free_or_retire(std::move(freed));
 }
 
@@ -330,7 +330,7 @@ std::shared_ptr<Half> Matcher::free_or_retire(std::shared_ptr<Half> freed) {
 
 void Matcher::take_bye(int from, const Bye& bye) {
   const std::uint64_t id = bye.id;
-  // What goes, goes without the lock: it gives memory back, while threads of the program make requests.
+  // What goes, goes without the lock: it gives memory back, while other threads add halves.
   decltype(unconnected_)::node_type unanswered;
   decltype(retired_)::node_type retired;
   const std::lock_guard lock(mutex_);

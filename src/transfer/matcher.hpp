@@ -18,14 +18,14 @@
 namespace partita {
 
 /// Messages (docs/design/matching.md):
-///   offer   sender → receiver   at Psend_init: key, shape, one offer of each link that could serve
+///   offer   sender → receiver   when the send is added: key, shape, one offer of each link that could serve
 ///   ask     receiver → sender   when both are known and the first link that could serve is one that the sender holds
 ///                               back: the sender starts it and makes its offer again
 ///   answer  receiver → sender   when both are known: the chosen link and its answer, or what is wrong
 ///   failure either → the other  where a side has failed, cannot do what the answer asks of it, or has given up
-///   bye     either → the other  at Request_free, so that memory which the other may still touch is kept until both are
-///   done
-/// Any thread may call; requests are connected on whichever thread takes the message.
+///   bye     either → the other  when a half is freed, so that memory which the other may still touch is kept until
+///                               both are done
+/// Any thread may call; halves are connected on whichever thread takes the message.
 class Matcher : private ActiveStep {
  public:
   Matcher(const Services& services, LinkReport& link_report);
@@ -36,9 +36,9 @@ class Matcher : private ActiveStep {
   /// freed. Where these throw, they know nothing of it, and its place is the next one's.
   void add(Outgoing& half);
   void add(Incoming& half);
-  /// What keeps `request`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
+  /// What keeps `half`, which is not matched, waiting; and, of a receive, what its peer offers instead. Any thread.
   std::string explain_unmatched(const Half& half) const;
-  /// The program freed it; it goes when its peer can no longer touch its memory.
+  /// It is freed, and goes when its peer can no longer touch its memory.
   void free(std::shared_ptr<Half> freed);
 
  private:
@@ -86,7 +86,7 @@ class Matcher : private ActiveStep {
   void name(Half& half);
   std::shared_ptr<Half> free_or_retire(std::shared_ptr<Half> freed);
   Half* find(std::uint64_t id);
-  /// Whether request `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
+  /// Whether half `id` is `side`'s and rank `peer` is at its other end: other ranks have no say in it.
   bool is_between(std::uint64_t id, Side side, int peer);
 
   const Services& services_;
@@ -104,7 +104,7 @@ class Matcher : private ActiveStep {
   std::vector<std::uint64_t> obstructed_;                             ///< those of them that have an obstacle
   Clock::time_point next_try_{};                                      ///< to connect these, ...
   Clock::duration pause_{};                                           ///< ... and so long behind the last one
-  /// Halves that hold memory of peers which have freed their requests. Under the engine's lock.
+  /// Halves that hold memory of peers whose halves were freed. Under the engine's lock.
   std::vector<Half*> holding_;
 };
 

@@ -201,7 +201,7 @@ bool Matcher::try_again() {
 bool Matcher::is_obstructed(std::size_t which) noexcept {
   const std::uint64_t sender_id = obstructed_[which];
   const auto found = unconnected_.find(sender_id);
-  if (found == unconnected_.end()) return false;  // the receiver has freed its request
+  if (found == unconnected_.end()) return false;  // the receiving half was freed
   Unconnected& answered = found->second;
   if (retired_.contains(sender_id)) answered.obstacle.reset();  // the program has
   if (!answered.obstacle) return false;
@@ -259,7 +259,7 @@ Unconnected* Matcher::unused_obstacle(std::size_t which) {
   return &found->second;
 }
 
-/// Halves whose peers have freed their requests let go of what they hold of those, if they can by now. Not under the
+/// Halves whose peers' halves were freed let go of what they hold of those, if they can by now. Not under the
 /// matcher's lock, as the GPU is asked; under the engine's no half goes meanwhile.
 void Matcher::release_peers() {
   std::erase_if(holding_, [](Half* half) { return half->release_peer(half->kernels_are_done()); });

@@ -1,4 +1,4 @@
-// How many requests of each direction, peer and tag a communicator has had.
+// How many halves of each direction, peer and tag a communicator has had.
 #pragma once
 
 #include <cstddef>

@@ -116,17 +116,9 @@ bool Outgoing::go_on(std::int64_t partition, Gathering::Added added) {
 std::int64_t Outgoing::complete(link::Range range) {
   if (!matched()) {
     const std::lock_guard lock(setup_mutex());
-    if (!matched()) return gathering_.keep(range, [this](link::Range kept) { trace_marked(kept); });
+    if (!matched()) return gathering_.keep(range);
   }
-  return gathering_.add(
-      range, [this](link::Range added) { trace_marked(added); }, [this](link::Range run) { leave(run); },
-      [this] { look_after_held(); });
-}
-
-void Outgoing::trace_marked(link::Range partitions) const {
-  for (std::int64_t p = partitions.begin; services_.trace.enabled() && p < partitions.end; ++p) {
-    record(Trace::Event::marked, p);
-  }
+  return gathering_.add(range, [this](link::Range run) { leave(run); }, [this] { look_after_held(); });
 }
 
 void Outgoing::leave_measured(link::Range run) {
@@ -182,7 +174,7 @@ void Outgoing::submit(link::Range run) {
   or_fail([&] {
     check_receiver();
     if (link_->ready(epoch())) return put(run);
-    for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::deferred, t);
+    record(Trace::Event::deferred, run);
     PartitionSet::for_each_part(run,
                                 [this](link::Range part) { deferred_.claim(part.begin, PartitionSet::mask(part)); });
     deferred_count_.fetch_add(static_cast<std::int32_t>(run.size()), std::memory_order_release);
@@ -208,7 +200,7 @@ auto Outgoing::or_fail(Body body) -> decltype(body()) {
 void Outgoing::put(link::Range run) {
   if (run.size() == 0) return;
   if (in_gpu_memory()) services_.device_memory.make_current(terms_.place.device);
-  for (std::int64_t t = run.begin; services_.trace.enabled() && t < run.end; ++t) record(Trace::Event::issued, t);
+  record(Trace::Event::issued, run);
   if (staged_ != nullptr) return staged_->put(run, epoch());
   link_->put(run, epoch());
   count_put(static_cast<std::int32_t>(run.size()));
@@ -229,7 +221,8 @@ void Outgoing::could_not_put() noexcept {
 
 bool Outgoing::flush() {
   if (deferred_count_.load(std::memory_order_acquire) == 0) return true;
-  // Deferred by a thread that was marking while another gave the epoch up. No flush runs during the latter.
+  // Deferred by a thread that was completing partitions while another gave the epoch up. No flush runs during the
+  // latter.
   if (given_up()) return true;
   return or_fail([this] { return flush_deferred(); });
 }

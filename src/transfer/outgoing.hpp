@@ -33,7 +33,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
                                         std::string reason, std::span<const std::byte> answer);
 
   /// The bytes of send partition `partition` lie in packed(): it leaves. False, without effect, if it was complete
-  /// already. Matched, and nothing is traced. Any thread. Never blocks.
+  /// already. Matched. Any thread. Never blocks.
   bool complete(std::int64_t partition) {
     const Gathering::Added added = add(partition);
     return !is_more_to_do(added) || go_on(partition, added);
@@ -47,14 +47,14 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   }
   bool go_on(std::int64_t partition, Gathering::Added added);
   /// Completes the partitions of `range` up to the first that was complete already, which it returns, or to the end;
-  /// matched or not, and traced.
+  /// matched or not.
   std::int64_t complete(link::Range range);
   bool is_complete(std::int64_t partition) const { return gathering_.is_complete(partition); }
   /// The first partition of `range` that is complete, or range.end.
   std::int64_t first_complete(link::Range range) const { return gathering_.first_complete(range); }
 
   /// Lets transport partitions leave whose bytes are there: kernels say so themselves. Any thread, with different ones.
-  /// Never blocks. Of an epoch that was given up none leaves: its buffer may be written again once the calls that
+  /// Never blocks. None leaves in an epoch that was given up: its buffer may be written again once the calls that
   /// complete partitions have returned.
   void submit(link::Range run);
   /// Puts what was deferred, if the receiver is ready by now; returns whether nothing is deferred any more. Several
@@ -105,7 +105,6 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   }
   void look_after_held();
   void leave_held();
-  void trace_marked(link::Range partitions) const;
   Outcome step() noexcept override;
   bool flush_deferred();
   void check_receiver() const;
@@ -123,7 +122,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   Gathering gathering_;
   Pace pace_;
   bool is_listed_ = false;  ///< by services_.holds
-  bool measures_ = false;   ///< an epoch that does not hold, of a request that may
+  bool measures_ = false;   ///< an epoch that does not hold, though the half may
   /// Keeps a look at what is held within one epoch.
   std::atomic<bool> looking_{false};
   std::atomic<std::uint32_t> epochs_opened_{0};

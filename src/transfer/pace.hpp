@@ -9,9 +9,9 @@
 
 namespace partita {
 
-/// What a request has seen of its own epochs. The first ones do not wait: they are measured. Waiting begins when some
-/// in a row had no gap between two partitions that is longer than a transfer takes to start; it ends at the first wait
-/// that somebody else had to end, and then takes more epochs to begin again.
+/// What a sending half has seen of its own epochs. The first ones do not wait: they are measured. Waiting begins when
+/// some in a row had no gap between two partitions that is longer than a transfer takes to start; it ends at the first
+/// wait that somebody else had to end, and then takes more epochs to begin again.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,7 +33,8 @@ class Pace {
   void wait_was_too_long() { too_long_.store(true, std::memory_order_relaxed); }
 
   /// Where the receiver ends waits, it does not tell, and may not look for long: the clock says which were too long. It
-  /// is read in the first epochs that hold, and in one of so many later: two readings cost as much as a few marks.
+  /// is read in the first epochs that hold, and in one of so many later: two readings cost as much as completing a few
+  /// partitions.
   static constexpr std::chrono::microseconds longest_hold{50};
   static constexpr std::uint32_t clock_every = 16;
   /// Whether the clock is read in this epoch when something waits.

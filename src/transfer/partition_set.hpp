@@ -133,6 +133,14 @@ class PartitionSet {
   std::uint64_t claim(std::int64_t partition, std::uint64_t wish) {
     return wish & ~word_of(partition).fetch_or(wish, std::memory_order_acq_rel);
   }
+  /// Adds all of a set that lies in one word and is empty. False, without effect, where it is not empty.
+  bool claim_whole(Range whole) {
+    std::uint64_t nothing = 0;
+    return words_.front().compare_exchange_strong(nothing, mask(whole), std::memory_order_acq_rel,
+                                                  std::memory_order_relaxed);
+  }
+  /// Adds all of such a set, where nobody else adds anything. Releases the caller's bytes.
+  void add_whole(Range whole) { words_.front().store(mask(whole), std::memory_order_release); }
   /// In one order with `add`; acquires what those who have added released.
   std::uint64_t word(std::int64_t partition) const { return word_of(partition).load(std::memory_order_seq_cst); }
 

@@ -1,4 +1,4 @@
-// The messages between ranks by which requests find and release each other (docs/design/matching.md), as bytes and
+// The messages between ranks by which halves find and release each other (docs/design/matching.md), as bytes and
 // back. The bytes are another process's word: readers throw Error on whatever no writer makes.
 #pragma once
 
@@ -85,7 +85,7 @@ struct Answer {
 
 /// The other side has failed, or has given up, and nothing from epoch `first_lost` on completes.
 struct Failure {
-  std::uint64_t id = 0;  ///< of the request that shall hear of it
+  std::uint64_t id = 0;  ///< of the half that shall hear of it
   Epoch first_lost = no_epoch;
   std::int32_t rank = 0;  ///< with which it began: the other side, or one of whom that has heard
   Verdict verdict;        ///< its sentence begins behind that rank

@@ -52,7 +52,7 @@ struct Unconnected {
   std::optional<link::Obstacle> connect(const Answer::Choice& choice);
   /// Closes what stands in the way and is unused: see link::Sender::make_way. Throws Error.
   void make_way();
-  /// The program has freed the request.
+  /// The half was freed.
   void release_memory();
 
  private:

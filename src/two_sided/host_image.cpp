@@ -170,6 +170,11 @@ std::byte* HostImage::first_of_user() const {
 }
 
 void HostImage::fetch() {
+  begin_fetch();
+  lanes_.await(*event_);
+}
+
+void HostImage::begin_fetch() {
   lane_.ask(work(), *event_, [&](memory::Stream& stream) {
     if (on_gpu_ == nullptr) {
       stream.copy(bytes_, first_of_user(), as_size(size_bytes()));
@@ -177,7 +182,6 @@ void HostImage::fetch() {
       on_gpu_->pack(stream, user_, size_bytes(), bytes_on_gpu_);
     }
   });
-  lanes_.await(*event_);
 }
 
 void HostImage::begin_delivery(std::int64_t size_bytes) {

@@ -118,6 +118,8 @@ class HostImage {
   /// Takes the bytes from the GPU; they are here on return. Makes progress meanwhile. With gaps not behind a kernel
   /// that fills the GPU and waits for this process. Throws Error.
   void fetch();
+  /// Begins that: they are here once settled() is true. Does not block. Throws Error.
+  void begin_fetch();
   /// Begins to put the first `size_bytes` to their places on the GPU. Does not block. Throws Error.
   void begin_delivery(std::int64_t size_bytes);
   /// Whether what was begun has ended: then the bytes are visible to the calling thread, and to kernels that it

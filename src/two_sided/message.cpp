@@ -1,34 +1,11 @@
 #include "two_sided/message.hpp"
 
-#include <array>
-
 #include "core/counted_type.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita {
 namespace {
-
-struct Name {
-  const char* kind;
-  const char* call;
-  const char* text;
-};
-
-const Name& name_of(MessageCall call) {
-  static constexpr std::array<Name, 11> names = {{{"isend", "MPI_Isend", "send"},
-                                                  {"issend", "MPI_Issend", "synchronous send"},
-                                                  {"irsend", "MPI_Irsend", "ready send"},
-                                                  {"ibsend", "MPI_Ibsend", "buffered send"},
-                                                  {"irecv", "MPI_Irecv", "receive"},
-                                                  {"imrecv", "MPI_Imrecv", "receive of a probed message"},
-                                                  {"send_init", "MPI_Send_init", "persistent send"},
-                                                  {"ssend_init", "MPI_Ssend_init", "persistent synchronous send"},
-                                                  {"rsend_init", "MPI_Rsend_init", "persistent ready send"},
-                                                  {"bsend_init", "MPI_Bsend_init", "persistent buffered send"},
-                                                  {"recv_init", "MPI_Recv_init", "persistent receive"}}};
-  return names[static_cast<std::size_t>(call)];
-}
 
 std::string rank_text(int rank) {
   return rank == MPI_ANY_SOURCE ? "any rank" : fmt::format("rank {}", rank);
@@ -51,7 +28,7 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,
                                  std::shared_ptr<Communicator> communicator)
     : StagedRequest(is_persistent(arguments.call), std::move(communicator)), arguments_(arguments) {
-  if (!is_matched_receive() && arguments.rank == MPI_PROC_NULL) return;
+  if (!is_matched_receive(arguments_.call) && arguments.rank == MPI_PROC_NULL) return;
   const memory::Place place =
       place_of_elements(lanes.device_memory(), arguments.buffer, arguments.count, arguments.datatype);
   if (place.kind != memory::Kind::device) return;
@@ -80,11 +57,12 @@ int TwoSidedMessage::call_mpi(MPI_Request* request) {
   void* const buffer = image_ == nullptr ? arguments_.buffer
                        : has_gaps        ? image_->bytes()
                                          : shifted(image_->bytes(), -image_->layout().first_byte());
-  return call_mpi(buffer, counted.count(), counted.type(), request);
+  return call_mpi_with(arguments_, buffer, counted.count(), counted.type(), request);
 }
 
-int TwoSidedMessage::call_mpi(void* buffer, int count, MPI_Datatype datatype, MPI_Request* request) {
-  const auto& [call, of_program, elements, type, rank, tag, comm, message] = arguments_;
+int call_mpi_with(const TwoSidedArguments& arguments, void* buffer, int count, MPI_Datatype datatype,
+                  MPI_Request* request) {
+  const auto& [call, of_program, elements, type, rank, tag, comm, message] = arguments;
   switch (call) {
     case MessageCall::isend:
       return native::Isend(buffer, count, datatype, rank, tag, comm, request);
@@ -113,7 +91,7 @@ int TwoSidedMessage::call_mpi(void* buffer, int count, MPI_Datatype datatype, MP
 }
 
 const char* TwoSidedMessage::call_name() const {
-  return name_of(arguments_.call).call;
+  return names_of(arguments_.call).call;
 }
 
 /// Delivers as much as was received, and nothing where the receive was cancelled.
@@ -132,13 +110,13 @@ void TwoSidedMessage::cancel() {
 }
 
 const char* TwoSidedMessage::kind() const {
-  return name_of(arguments_.call).kind;
+  return names_of(arguments_.call).kind;
 }
 
 std::string TwoSidedMessage::explain() const {
-  std::string what = fmt::format("A {} of {} elements", name_of(arguments_.call).text, arguments_.count);
+  std::string what = fmt::format("A {} of {} elements", names_of(arguments_.call).text, arguments_.count);
   if (image_ != nullptr) what += fmt::format(", {} bytes in GPU memory,", image_->size_bytes());
-  if (!is_matched_receive()) {
+  if (!is_matched_receive(arguments_.call)) {
     what +=
         fmt::format(" {} {} with {}", receives() ? "from" : "to", rank_text(arguments_.rank), tag_text(arguments_.tag));
   }

@@ -27,6 +27,10 @@ struct TwoSidedArguments {
   MPI_Message* message;  ///< of imrecv
 };
 
+/// Makes the MPI's call, with another buffer than the program's.
+int call_mpi_with(const TwoSidedArguments& arguments, void* buffer, int count, MPI_Datatype datatype,
+                  MPI_Request* request);
+
 /// Where the elements of a buffer lie: host memory, where there are none.
 memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void* buffer, MPI_Count count,
                                 MPI_Datatype datatype);
@@ -46,13 +50,9 @@ class TwoSidedMessage final : public StagedRequest {
   std::string explain() const override;
 
  private:
-  bool receives() const {
-    return arguments_.call == MessageCall::irecv || arguments_.call == MessageCall::recv_init || is_matched_receive();
-  }
-  bool is_matched_receive() const { return arguments_.call == MessageCall::imrecv; }
+  bool receives() const { return partita::receives(arguments_.call); }
   void fetch() override;
   int call_mpi(MPI_Request* request) override;
-  int call_mpi(void* buffer, int count, MPI_Datatype datatype, MPI_Request* request);
   const char* call_name() const override;
   void begin_delivery(const MPI_Status& status) override;
   bool settled() override { return image_ == nullptr || image_->settled(); }

@@ -45,19 +45,26 @@ bool PeerCall::succeeds(const Step& step) noexcept {
 
 bool PeerCall::make() {
   PeerBoard::Answer wish;
-  wish.yes = succeeds([&] { return is_fit() && may_map(); });
-  wish.much = wish.yes && moves_enough(context_.services.from_bytes.value_or(0));  // with a board there is a number
+  wish.yes = succeeds([&] {
+    used_ = std::make_unique<Used>();
+    return is_fit() && may_map();
+  });
+  wish.much = wish.yes && moves_enough();
   wish.reduces = reduces();
   if (!all_agree(Question::wants, wish)) return false;
+  laps_.end(&PeerTimes::agreement_ns);
   const bool named = succeeds([&] { return names_memory(); });
   if (!named) context_.mappings.could_not_name();
   if (!all_agree(Question::named, {named})) return false;
+  laps_.end(&PeerTimes::naming_ns);
   const bool mapped = succeeds([&] {
     context_.mappings.begin_call();
     return maps_peers() && prepares();
   });
   if (!all_agree(Question::mapped, {mapped})) return false;
+  laps_.end(&PeerTimes::mapping_ns);
   end();
+  laps_.count();
   return true;
 }
 
@@ -209,7 +216,8 @@ bool PeerCall::prepares() {
   used_->event = lane_->take_event();
   if (needs_.scratch_bytes > 0) {
     used_->scratch = std::make_unique<memory::DeviceBlock>(requests().device_memory, needs_.device,
-                                                           static_cast<std::size_t>(needs_.scratch_bytes));
+                                                           static_cast<std::size_t>(needs_.scratch_bytes),
+                                                           memory::DeviceBlock::Contents::anything);
   }
   return true;
 }
@@ -266,8 +274,10 @@ void PeerCall::end() {
   } catch (const std::exception&) {
     failure = current_error();
   }
+  laps_.end(&PeerTimes::work_ns);
   context_.board.answer(number_, Question::ended, {!failure});
   const PeerBoard::Answers answers = await_answers(Question::ended);
+  laps_.end(&PeerTimes::ending_ns);
   if (failure) throw Error(*failure);
   if (answers.outcome == PeerBoard::Outcome::some_no) {
     throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers",

@@ -13,6 +13,7 @@
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/peer_services.hpp"
+#include "two_sided/peer_times.hpp"
 
 namespace partita {
 
@@ -22,6 +23,7 @@ struct PeerContext {
   PeerMappings& mappings;
   PeerBoard& board;
   const std::vector<int>& world_ranks;  ///< by rank
+  PeerTimes* times;                     ///< null: nobody measures
 };
 
 /// A buffer of a call on this rank.
@@ -50,14 +52,14 @@ class PeerCall : private Waiting {
  protected:
   /// The call is the one that this rank has begun on the board.
   PeerCall(const PeerContext& context, const char* name)
-      : context_(context), name_(name), number_(context.board.call()) {}
+      : context_(context), name_(name), number_(context.board.call()), laps_(context.times) {}
 
   // What calls differ in, in the order in which they are asked. What one throws, up to needs(), is a no.
   /// Whether this rank's arguments and memory are fit.
   virtual bool is_fit() = 0;
   virtual bool reduces() const = 0;
-  /// Whether this rank's larger buffer moves so many bytes, of a call that is fit. Throws nothing.
-  virtual bool moves_enough(std::int64_t enough_bytes) const = 0;
+  /// Whether this rank's larger buffer moves as much as is worth it, of a call that is fit. Throws nothing.
+  virtual bool moves_enough() const = 0;
   /// Makes the offers to all peers.
   virtual bool names_memory() = 0;
   /// Calls map() for what is needed of what they offer; also after one that fails, which takes what was passed.
@@ -81,7 +83,7 @@ class PeerCall : private Waiting {
   bool refuse(std::string why);
 
   /// Whether `count` elements from `first` on lie in GPU memory, as the first byte of the data does, without gaps.
-  /// Fills `buffer`. Of host memory it asks no more.
+  /// Fills `buffer`. It asks no more about host memory.
   bool looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype type, std::int64_t first, std::int64_t count);
   /// The bytes of a buffer that are shown to peers; each of them may use a part.
   struct Shown {
@@ -123,6 +125,7 @@ class PeerCall : private Waiting {
   const PeerContext& context_;
   const char* const name_;
   const std::uint64_t number_;
+  PeerLaps laps_;
   /// What this rank's part uses on the GPU.
   struct Used {
     std::vector<std::shared_ptr<std::byte>> mapped;
@@ -130,7 +133,7 @@ class PeerCall : private Waiting {
     std::unique_ptr<memory::DeviceBlock> scratch;
     Used* next = nullptr;  ///< of those that were left to GPUs
   };
-  std::unique_ptr<Used> used_ = std::make_unique<Used>();
+  std::unique_ptr<Used> used_;
   bool has_failed_to_map_ = false;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU

@@ -96,21 +96,10 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
 
 }  // namespace
 
-/// What cannot be closed now may be later.
-PeerCollectives::Place::~Place() {
-  const auto kept = mappings.lock();
-  if (board == nullptr || kept == nullptr) return;
-  try {
-    kept->peers.close_unused(kept->closing());
-  } catch (const std::exception&) {
-    log("peers' GPU memory could not be closed: {}", current_error().sentence());
-  }
-}
-
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
-  if (!services_.from_bytes) return {};
+  if (!services_.sizes) return {};
   if (communicator.part == nullptr) {
-    communicator.part = std::make_unique<Place>(mappings_);
+    communicator.part = std::make_unique<Place>();
     try {
       place_of(communicator).board = make_board(communicator);
     } catch (const std::exception&) {
@@ -137,8 +126,8 @@ PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{services_, mappings_->peers, board_of(communicator),
-                            communicator.members(services_.requests.world)};
+  const PeerContext context{services_, mappings_, board_of(communicator),
+                            communicator.members(services_.requests.world), times_};
   Call call(context, description);
   if (call.make()) return true;
   if (!call.why_not().empty()) tell(description.call, call.why_not());
@@ -153,14 +142,18 @@ bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares)
   return made<PeerReduce>(communicator, shares);
 }
 
-/// Each reason once.
-void PeerCollectives::tell(const char* call, const std::string& why_not) {
+/// Each reason once. Where there is no memory for a word, the call goes on without: the others have their answer.
+void PeerCollectives::tell(const char* call, const std::string& why_not) noexcept {
   if (!services_.requests.settings.verbose) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!told_.insert(call + (": " + why_not)).second) return;
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!told_.insert(call + (": " + why_not)).second) return;
+    }
+    log("{} on GPU memory goes through host memory on all ranks: {}", call, why_not);
+  } catch (const std::exception&) {
+    return;
   }
-  log("{} on GPU memory goes through host memory on all ranks: {}", call, why_not);
 }
 
 /// Whether all ranks are of this node, and not too many.

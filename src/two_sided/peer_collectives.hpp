@@ -2,7 +2,7 @@
 // (docs/design/gpu-aware.md; the third protocol of ipc-collectives-gpu).
 #pragma once
 
-#include <functional>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,13 +16,14 @@
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/peer_parts.hpp"
 #include "two_sided/peer_services.hpp"
+#include "two_sided/peer_times.hpp"
 
 namespace partita {
 
 class PeerCollectives {
  public:
   explicit PeerCollectives(PeerServices services)
-      : services_(std::move(services)), mappings_(std::make_shared<Mappings>(services_)) {}
+      : services_(std::move(services)), mappings_(services_.requests.device_memory) {}
 
   /// This rank begins a collective that may go this way. Null where no such one of `communicator` does: its ranks are
   /// not all of one node, or the job does not want it, or has no memory for it, or end_calls() was called. The first
@@ -32,8 +33,8 @@ class PeerCollectives {
     bool may_ask = false;  ///< else this rank's answer is no, and the MPI makes the call
   };
   Begun begin(Communicator& communicator);
-  /// The least bytes of a rank's larger buffer that are worth it, where there is a board.
-  std::int64_t from_bytes() const { return services_.from_bytes.value_or(0); }
+  /// From which size on calls go so, on all ranks alike; none: never.
+  const std::optional<PeerSizes>& sizes() const { return services_.sizes; }
   /// One of these ends what has begun and may ask. leave(): the answer is no. make(): makes the call that is described,
   /// on all ranks, and returns true; or on none, and returns false: the ranks agree. Collective. Throws Error.
   void leave(Communicator& communicator) { board_of(communicator).leave(); }
@@ -41,25 +42,14 @@ class PeerCollectives {
   bool make(Communicator& communicator, const PeerShares& shares);
   /// PeerBoard::end_calls.
   void end_calls(Communicator& communicator) { board_of(communicator).end_calls(); }
+  /// Calls that begin from now on add where their time goes to `times`, one thread's at a time; null: they do not.
+  void add_times_to(PeerTimes* times) { times_ = times; }
 
  private:
-  struct Mappings {
-    explicit Mappings(const PeerServices& services)
-        : peers(services.requests.device_memory), closing(services.closing) {}
-
-    PeerMappings peers;
-    std::function<memory::Closing()> closing;
-  };
-  /// Whether a communicator has a board. Its end is a time to close peers' memory.
+  /// Whether a communicator has a board. With it no mapping ends: a program frees communicators where kernels run.
   struct Place final : CommunicatorPart {
-    explicit Place(std::weak_ptr<Mappings> kept) : mappings(std::move(kept)) {}
-    ~Place() override;
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-
     std::unique_ptr<PeerBoard> board;  ///< null: there can be none, as all ranks know
     std::optional<Error> failure;      ///< or this rank does not know whether the others have one
-    std::weak_ptr<Mappings> mappings;  ///< they end with the runtime, which communicators outlive
   };
   /// That of a communicator whose calls have begun.
   static Place& place_of(const Communicator& communicator) { return static_cast<Place&>(*communicator.part); }
@@ -68,10 +58,11 @@ class PeerCollectives {
   std::unique_ptr<PeerBoard> make_board(Communicator& communicator);
   template <class Call, class Description>
   bool made(Communicator& communicator, const Description& description);
-  void tell(const char* call, const std::string& why_not);
+  void tell(const char* call, const std::string& why_not) noexcept;
 
   PeerServices services_;
-  std::shared_ptr<Mappings> mappings_;
+  PeerMappings mappings_;
+  std::atomic<PeerTimes*> times_{nullptr};
   std::mutex mutex_;
   std::set<std::string> told_;
 };

@@ -81,14 +81,6 @@ bool PeerMappings::may_map(int peer, int device) {
   return found == failed_.end() || found->second < failed_at_most;
 }
 
-/// Mappings of requests go with it, where something here is to be closed.
-void PeerMappings::close_unused(memory::Closing closing) {
-  const std::lock_guard lock(mutex_);
-  const bool is_some_unused = std::ranges::any_of(
-      mappings_, [](const auto& entry) { return entry.second.kept == nullptr && !entry.second.memory.expired(); });
-  if (is_some_unused) device_memory_.trim(0, closing);
-}
-
 std::uint64_t PeerMappings::mapped_bytes(std::uint64_t peer) const {
   std::uint64_t bytes = 0;
   for (const auto& [key, mapping] : mappings_) {
@@ -105,7 +97,7 @@ std::string PeerMappings::why_no_room(const Key& key) {
   if (is_room()) return {};
   device_memory_.trim(0, memory::Closing::without_blocking);
   if (is_room()) return {};
-  return fmt::format("collectives have mapped {} MiB of its memory here, and {} MiB more would be above {} MiB",
+  return fmt::format("calls like this have mapped {} MiB of its memory here, and {} MiB more would be above {} MiB",
                      in_mebibytes(mapped_bytes(key[of_peer])), in_mebibytes(bytes_of(key)), in_mebibytes(most_bytes));
 }
 

@@ -1,4 +1,4 @@
-// Memory of peers' GPUs that collectives write to.
+// Memory of peers' GPUs that collectives and messages copy from and to.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace partita {
 /// mapped its owner cannot use again where it has freed it, so there is a bound to it, which holds at any time and
 /// whatever becomes of a call: a mapping counts from before it is made until the driver has closed it. What no call
 /// uses any more is closed where the driver does not wait for kernels to do so: in the middle of a program's work they
-/// may wait for this process. The rest waits for close_unused(), or for requests that end, and can be used again
-/// meanwhile. Any thread.
+/// may wait for this process. The rest waits for a request of the program's that ends, whose memory the driver closes
+/// likewise, or for the end of the runtime, and can be used again meanwhile. Any thread.
 class PeerMappings final : private memory::DeviceMemory::Keeper {
  public:
   explicit PeerMappings(memory::DeviceMemory& device_memory) : device_memory_(device_memory) {
@@ -50,8 +50,6 @@ class PeerMappings final : private memory::DeviceMemory::Keeper {
   /// False where that has failed again and again for this GPU, as between GPUs that do not reach each other. Neither a
   /// want of room counts, nor what is in the way.
   bool may_map(int peer, int device);
-  /// The program frees something: closes what may be closed, of all that is unused.
-  void close_unused(memory::Closing closing);
 
   /// This rank could not name memory that it had found fit. Peers may keep descriptors that were passed for that call,
   /// which nobody makes: after some of these it names no more.

@@ -28,7 +28,7 @@ bool PeerMove::is_fit() {
   return are_mappable(shown_);
 }
 
-bool PeerMove::moves_enough(std::int64_t enough_bytes) const {
+bool PeerMove::moves_enough() const {
   if (parts_.is_enough) return true;
   std::int64_t all_sent_bytes = 0;
   std::int64_t all_received_bytes = 0;
@@ -36,7 +36,7 @@ bool PeerMove::moves_enough(std::int64_t enough_bytes) const {
     all_sent_bytes += sent_bytes(peer);
     all_received_bytes += received_bytes(peer);
   }
-  return std::max(all_sent_bytes, all_received_bytes) >= enough_bytes;
+  return std::max(all_sent_bytes, all_received_bytes) >= parts_.from_bytes;
 }
 
 bool PeerMove::writes_to(int peer) const {

@@ -18,7 +18,7 @@ class PeerMove final : public PeerCall {
  private:
   bool is_fit() override;
   bool reduces() const override { return false; }
-  bool moves_enough(std::int64_t enough_bytes) const override;
+  bool moves_enough() const override;
   bool names_memory() override;
   bool maps_peers() override;
   bool uses(int peer) const override { return writes_to(peer); }
@@ -26,7 +26,7 @@ class PeerMove final : public PeerCall {
   void ask_for_part(memory::Stream& stream, std::byte* scratch) override;
 
   void swap_with(int peer, memory::Stream& stream, std::byte* scratch) const;
-  /// Whether this rank writes to `peer`'s memory. Of two ranks that swap one moves both ways.
+  /// Whether this rank writes to `peer`'s memory. Where two ranks swap, one of them moves both ways.
   bool writes_to(int peer) const;
   bool is_written_by(int peer) const;
   bool looks_at_parts(PeerBuffer& buffer, const void* address, MPI_Datatype type, const PeerPart* parts);

@@ -17,8 +17,8 @@ struct PeerPart {
 struct PeerRanks {
   int size;
   int rank;
-  /// So many bytes of a rank's larger buffer are worth it. Where all ranks know by their own arguments that a call has
-  /// less, none asks.
+  /// So many bytes of a rank's larger buffer are worth it, in that call. Where all ranks know by their own arguments
+  /// that a call has less, none asks.
   std::int64_t from_bytes;
 };
 
@@ -27,7 +27,8 @@ struct PeerParts {
   const char* call;  ///< MPI_Alltoall
   /// False where the MPI has to say what is wrong with the call; then nothing else counts but the name.
   bool is_valid;
-  bool is_enough;  ///< all ranks know alike, by their own arguments, that it has PeerRanks::from_bytes
+  bool is_enough;           ///< all ranks know alike, by their own arguments, that it has `from_bytes`
+  std::int64_t from_bytes;  ///< PeerRanks::from_bytes
   const void* in;
   void* out;
   MPI_Datatype in_type;  ///< as the next one, anything where no part has elements

@@ -20,7 +20,7 @@ class PeerReduce final : public PeerCall {
  private:
   bool is_fit() override;
   bool reduces() const override { return true; }
-  bool moves_enough(std::int64_t) const override { return true; }  // all ranks know it
+  bool moves_enough() const override { return true; }  // all ranks know it
   bool names_memory() override;
   bool maps_peers() override;
   bool uses(int) const override { return share_bytes(rank()) > 0; }

@@ -18,9 +18,27 @@ void StagedRequest::check_raised(int code, const char* call) {
 void StagedRequest::seek_peers() {
   if (!is_persistent_) fetch();
   int code = call_mpi(&request_);
-  if (code == MPI_SUCCESS && request_ == MPI_REQUEST_NULL) code = MPI_ERR_OTHER;
+  if (code == MPI_SUCCESS && request_ == MPI_REQUEST_NULL && !is_there(status_)) code = MPI_ERR_OTHER;
   check_raised(code, call_name());
-  if (!is_persistent_) phase_ = Phase::in_mpi;
+  if (!is_persistent_) enter_mpi();
+}
+
+/// What is wrong with a message that is there already, whoever completes it hears.
+void StagedRequest::enter_mpi() {
+  if (!is_there(status_)) {
+    enter(Phase::in_mpi);
+    return;
+  }
+  enter(Phase::delivery);
+  try {
+    begin_delivery(status_);
+  } catch (const std::exception&) {
+    failure_ = current_error();
+  }
+}
+
+int StagedRequest::start_mpi(MPI_Request* request) {
+  return native::Start(request);
 }
 
 void StagedRequest::start() {
@@ -38,8 +56,8 @@ void StagedRequest::start() {
   }
   failure_.reset();
   fetch();
-  check_raised(native::Start(&request_), "MPI_Start");
-  phase_ = Phase::in_mpi;
+  check_raised(start_mpi(&request_), "MPI_Start");
+  enter_mpi();
 }
 
 bool StagedRequest::prepared() {
@@ -58,11 +76,11 @@ bool StagedRequest::done() {
 }
 
 bool StagedRequest::proceed() {
-  if (phase_ == Phase::in_mpi) {
+  if (is_in_mpi()) {
     int complete = 0;
     const int code = native::Test(&request_, &complete, &status_);
     if (code == MPI_SUCCESS && complete == 0) return false;
-    phase_ = Phase::delivery;
+    enter(Phase::delivery);
     if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
     check_raised(code, "MPI_Test");
     begin_delivery(status_);
@@ -79,10 +97,14 @@ void StagedRequest::fill_status(MPI_Status* status) const {
 
 /// A request that the MPI does not let go is left to it, and the host memory with it.
 void StagedRequest::abandon(const std::optional<Error>&) {
-  if (std::exchange(phase_, Phase::inactive) != Phase::in_mpi) return;
+  const bool was_in_mpi = is_in_mpi();
+  enter(Phase::inactive);
+  if (!was_in_mpi) return;
   int complete = 0;
+  MPI_Status status{};
   if (may_be_cancelled()) native::Cancel(&request_);
-  native::Test(&request_, &complete, MPI_STATUS_IGNORE);
+  const int code = native::Test(&request_, &complete, &status);
+  if (code == MPI_SUCCESS && complete != 0) refuse(status);
   if (complete != 0 || request_ == MPI_REQUEST_NULL) return;
   leave_to_the_mpi();
   if (goes_on_when_freed()) native::Request_free(&request_);

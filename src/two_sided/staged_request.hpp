@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,18 +21,18 @@ namespace partita {
 class StagedRequest : public Operation {
  public:
   /// Calls the MPI.
-  void seek_peers() final;
+  void seek_peers() override;
   bool matched() const final { return true; }
   bool persistent() const final { return is_persistent_; }
-  void start() final;
-  bool active() const final { return phase_ != Phase::inactive; }
+  void start() override;
+  bool active() const final { return phase() != Phase::inactive; }
   bool open() const final { return active(); }
-  bool done() final;
+  bool done() override;
   bool prepared() final;
-  void close() final { phase_ = Phase::inactive; }
+  void close() override { enter(Phase::inactive); }
   void fill_status(MPI_Status* status) const final;
-  void fail(const Error& error) final { failure_ = error; }
-  void abandon(const std::optional<Error>& cause) final;
+  void fail(const Error& error) override { failure_ = error; }
+  void abandon(const std::optional<Error>& cause) override;
   void withdraw() final {}
   std::vector<Half*> halves() final { return {}; }
   bool lingers() final;
@@ -39,7 +40,7 @@ class StagedRequest : public Operation {
   bool in_gpu_memory() const final { return false; }  // it holds nothing of a peer's
   bool has_partitions() const final { return false; }
   std::vector<InfoEntry> info() const final;
-  int waits_for() const final { return -1; }
+  int waits_for() const override { return -1; }
 
  protected:
   /// `communicator`: whose error handler hears of errors that are not the MPI's.
@@ -47,9 +48,11 @@ class StagedRequest : public Operation {
       : Operation({}, std::move(communicator)), is_persistent_(is_persistent) {}
 
   /// Whether the MPI may still read or write what it was given.
-  bool is_in_mpi() const { return phase_ == Phase::in_mpi; }
+  bool is_in_mpi() const { return phase() == Phase::in_mpi; }
   /// Whether it is copied to the GPU.
-  bool is_delivered() const { return phase_ == Phase::delivery; }
+  bool is_delivered() const { return phase() == Phase::delivery; }
+  /// What the MPI tells of what it has completed.
+  MPI_Status& status() { return status_; }
   /// The MPI's request: null before the call, and where it is complete and not persistent.
   MPI_Request& request() { return request_; }
   /// The communicator's error handler has heard of a failure of `call`.
@@ -63,8 +66,14 @@ class StagedRequest : public Operation {
   /// Makes the call `call_name()`, which makes a request. Returns the MPI's code.
   virtual int call_mpi(MPI_Request* request) = 0;
   virtual const char* call_name() const = 0;
+  /// Starts what is persistent. Returns the MPI's code.
+  virtual int start_mpi(MPI_Request* request);
+  /// Whether what was called or started last is complete without the MPI; fills its status.
+  virtual bool is_there(MPI_Status&) { return false; }
   /// Begins to put what was received to its places on the GPU. Does not block. Throws Error.
   virtual void begin_delivery(const MPI_Status& status) = 0;
+  /// What the MPI has received of a request that was given up is nobody's.
+  virtual void refuse(const MPI_Status&) noexcept {}
   /// Whether what was begun has ended. Throws Error.
   virtual bool settled() = 0;
   /// The MPI may go on with the host memory that it was given.
@@ -72,12 +81,16 @@ class StagedRequest : public Operation {
   /// Whether the MPI may be asked to take it back.
   virtual bool may_be_cancelled() const = 0;
 
+  /// Who reads it while another thread writes it learns no more by it: what else they share has a lock.
+  Phase phase() const { return phase_.load(std::memory_order_relaxed); }
+  void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void enter_mpi();
   bool proceed();
 
   const bool is_persistent_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   MPI_Status status_{};
-  Phase phase_ = Phase::inactive;
+  std::atomic<Phase> phase_ = Phase::inactive;
   std::optional<Error> failure_;
 };
 

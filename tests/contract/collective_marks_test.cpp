@@ -172,7 +172,7 @@ class CollectiveMarks : public testing::TestWithParam<MarkCase> {
 };
 
 TEST_P(CollectiveMarks, together_give_the_bits_that_they_give_alone) {
-  for (int key = 1; key <= 2; ++key) {
+  for (int key = 1; key <= repetitions(2, 1); ++key) {
     const std::vector<std::uint8_t> alone = one_by_one(key);
     ASSERT_FALSE(HasFailure());
     start(key);

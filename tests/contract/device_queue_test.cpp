@@ -51,6 +51,17 @@ TEST_F(DeviceQueueContract, blocks_are_aligned_zeroed_and_apart) {
   EXPECT_THROW(device_memory().allocate_block(-1, 64), Error);
 }
 
+TEST_F(DeviceQueueContract, a_block_that_was_not_zeroed_is_zeroed_for_the_next_owner) {
+  std::byte* const before = device_memory().allocate_unzeroed_block(gpu(), 300);
+  write(before, pattern(300, 7));
+  device_memory().free_block(gpu(), before, 300);
+  std::byte* const block = device_memory().allocate_block(gpu(), 300);
+  EXPECT_EQ(block, before);
+  EXPECT_EQ(read(block, 300), std::vector<std::byte>(300));
+  device_memory().free_block(gpu(), block, 300);
+  EXPECT_THROW(device_memory().allocate_unzeroed_block(gpu_count(), 64), Error);
+}
+
 TEST_F(DeviceQueueContract, a_block_is_a_flag_for_the_peer) {
   std::byte* block = device_memory().allocate_block(gpu(), 2 * sizeof(Epoch));
   const auto theirs = imported(exchange(exported(block + sizeof(Epoch), sizeof(Epoch))));

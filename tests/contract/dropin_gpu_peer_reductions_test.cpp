@@ -28,7 +28,7 @@ Ints addends(int count) {
 
 /// Also more than what is reduced at once where a result has no place, and shares that differ.
 TEST(DropinGpuPeerReductions, reduce_and_allreduce) {
-  for (const int count : {many, 4 * (1 << 18) * 2 + 7}) {
+  for (const int count : {plenty, 4 * (1 << 18) * 2 + 7}) {
     const Ints own = addends(count);
     const Ints all = sums(count);
     PlacedInts in(Memory::gpu, own);
@@ -62,44 +62,44 @@ TEST(DropinGpuPeerReductions, reduce_scatter) {
     Ints counts;
     for (int peer = 0; peer < ranks(); ++peer)
       counts.push_back(random() % 4 == 0 ? 0 : static_cast<int>(random() % 900));
-    counts.back() = many;
+    counts.back() = plenty;
     const int total = std::accumulate(counts.begin(), counts.end(), 0);
     const int first = std::accumulate(counts.begin(), counts.begin() + rank(), 0);
     PlacedInts in(Memory::gpu, addends(total));
-    PlacedInts out(Memory::gpu, Ints(at(many + 1), untouched));
+    PlacedInts out(Memory::gpu, Ints(at(plenty + 1), untouched));
     expect_way(Way::peers, [&] {
       EXPECT_OK(MPI_Reduce_scatter(in.data(), out.data(), counts.data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     });
     Ints expected = sums(counts[at(rank())], first);
-    expected.resize(at(many + 1), untouched);
+    expected.resize(at(plenty + 1), untouched);
     EXPECT_EQ(out.get(), expected);
   }
-  PlacedInts in(Memory::gpu, addends(many * ranks()));
-  PlacedInts out(Memory::gpu, Ints(many, untouched));
+  PlacedInts in(Memory::gpu, addends(plenty * ranks()));
+  PlacedInts out(Memory::gpu, Ints(plenty, untouched));
   expect_way(Way::peers, [&] {
-    EXPECT_OK(MPI_Reduce_scatter_block(in.data(), out.data(), many, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Reduce_scatter_block(in.data(), out.data(), plenty, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
   });
-  EXPECT_EQ(out.get(), sums(many, many * rank()));
+  EXPECT_EQ(out.get(), sums(plenty, plenty * rank()));
   // In place the result lies where others read.
   expect_way(Way::host, [&] {
-    EXPECT_OK(MPI_Reduce_scatter_block(MPI_IN_PLACE, in.data(), many, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Reduce_scatter_block(MPI_IN_PLACE, in.data(), plenty, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
   });
   Ints result = in.get();
-  result.resize(many);
-  EXPECT_EQ(result, sums(many, many * rank()));
+  result.resize(plenty);
+  EXPECT_EQ(result, sums(plenty, plenty * rank()));
 }
 
 /// All ranks have the same bits, whatever the order in which the values were added.
 TEST(DropinGpuPeerReductions, allreduce_of_floats_gives_all_ranks_the_same) {
-  const FakeGpuBuffer in(mapped, many * sizeof(double));
-  const FakeGpuBuffer out(mapped, many * sizeof(double));
+  const FakeGpuBuffer in(mapped, plenty * sizeof(double));
+  const FakeGpuBuffer out(mapped, plenty * sizeof(double));
   auto* const addend = reinterpret_cast<double*>(in.data());
   auto* const sum = reinterpret_cast<double*>(out.data());
-  for (int i = 0; i < many; ++i) addend[i] = 1.0 / (3 * i + rank() + 1);
-  expect_way(Way::peers, [&] { EXPECT_OK(MPI_Allreduce(addend, sum, many, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); });
-  std::vector<double> of_first(sum, sum + many);
-  ASSERT_OK(MPI_Bcast(of_first.data(), many, MPI_DOUBLE, 0, MPI_COMM_WORLD));
-  for (int i = 0; i < many; ++i) {
+  for (int i = 0; i < plenty; ++i) addend[i] = 1.0 / (3 * i + rank() + 1);
+  expect_way(Way::peers, [&] { EXPECT_OK(MPI_Allreduce(addend, sum, plenty, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); });
+  std::vector<double> of_first(sum, sum + plenty);
+  ASSERT_OK(MPI_Bcast(of_first.data(), plenty, MPI_DOUBLE, 0, MPI_COMM_WORLD));
+  for (int i = 0; i < plenty; ++i) {
     ASSERT_EQ(sum[i], of_first[at(i)]) << i;
     double expected = 0;
     for (int from = 0; from < ranks(); ++from) expected += 1.0 / (3 * i + from + 1);
@@ -110,13 +110,13 @@ TEST(DropinGpuPeerReductions, allreduce_of_floats_gives_all_ranks_the_same) {
 TEST(DropinGpuPeerReductions, allreduce_finds_the_place_of_the_least) {
   Ints own;
   Ints expected;
-  for (int i = 0; i < many; ++i) {
+  for (int i = 0; i < plenty; ++i) {
     own.insert(own.end(), {(rank() + i) % ranks(), rank()});
     expected.insert(expected.end(), {0, (ranks() - i % ranks()) % ranks()});
   }
   PlacedInts buffer(Memory::gpu, own);
   expect_way(Way::peers, [&] {
-    EXPECT_OK(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), many, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), plenty, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD));
   });
   EXPECT_EQ(buffer.get(), expected);
 }
@@ -124,11 +124,11 @@ TEST(DropinGpuPeerReductions, allreduce_finds_the_place_of_the_least) {
 TEST(DropinGpuPeerReductions, operations_of_the_program_go_through_host_memory) {
   MPI_Op larger = MPI_OP_NULL;
   ASSERT_OK(MPI_Op_create(keep_larger, 1, &larger));
-  PlacedInts in(Memory::gpu, Ints(many, rank()));
-  PlacedInts out(Memory::gpu, Ints(many, untouched));
+  PlacedInts in(Memory::gpu, Ints(plenty, rank()));
+  PlacedInts out(Memory::gpu, Ints(plenty, untouched));
   expect_way(Way::host,
-             [&] { EXPECT_OK(MPI_Allreduce(in.data(), out.data(), many, MPI_INT, larger, MPI_COMM_WORLD)); });
-  EXPECT_EQ(out.get(), Ints(many, ranks() - 1));
+             [&] { EXPECT_OK(MPI_Allreduce(in.data(), out.data(), plenty, MPI_INT, larger, MPI_COMM_WORLD)); });
+  EXPECT_EQ(out.get(), Ints(plenty, ranks() - 1));
   ASSERT_OK(MPI_Op_free(&larger));
 }
 

@@ -5,6 +5,7 @@
 #include <partita/partita.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -54,11 +55,11 @@ struct Blocks {
 
 /// Each rank has its number in `in`, and gets all of them.
 void expect_allgather(Way way, PlacedInts& in, PlacedInts& out) {
-  out.set(Ints(at(many * ranks()), untouched));
-  expect_way(way,
-             [&] { EXPECT_OK(MPI_Allgather(in.data(), many, MPI_INT, out.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+  out.set(Ints(at(plenty * ranks()), untouched));
+  expect_way(
+      way, [&] { EXPECT_OK(MPI_Allgather(in.data(), plenty, MPI_INT, out.data(), plenty, MPI_INT, MPI_COMM_WORLD)); });
   Ints expected;
-  for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), many, peer);
+  for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), plenty, peer);
   EXPECT_EQ(out.get(), expected);
 }
 
@@ -66,40 +67,55 @@ TEST(DropinGpuPeers, alltoall) {
   Ints in;
   Ints expected;
   for (int peer = 0; peer < ranks(); ++peer) {
-    for (int i = 0; i < many; ++i) {
+    for (int i = 0; i < plenty; ++i) {
       in.push_back(value(rank(), peer, i));
       expected.push_back(value(peer, rank(), i));
     }
   }
   PlacedInts from(Memory::gpu, in);
   PlacedInts to(Memory::gpu, Ints(in.size(), untouched));
-  expect_way(Way::peers,
-             [&] { EXPECT_OK(MPI_Alltoall(from.data(), many, MPI_INT, to.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Alltoall(from.data(), plenty, MPI_INT, to.data(), plenty, MPI_INT, MPI_COMM_WORLD));
+  });
   EXPECT_EQ(to.get(), expected);
   EXPECT_EQ(from.get(), in);
   expect_way(Way::peers, [&] {
-    EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, from.data(), many, MPI_INT, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, from.data(), plenty, MPI_INT, MPI_COMM_WORLD));
   });
   EXPECT_EQ(from.get(), expected);
 }
 
-/// Mappings of calls that have ended are kept for the next ones, but not where one is in the way of a request's.
-TEST(DropinGpuPeers, keep_no_place_from_a_request) {
-  PlacedInts from(Memory::gpu, Ints(at(many * ranks()), rank()));
-  PlacedInts to(Memory::gpu, Ints(at(many * ranks()), untouched));
-  expect_way(Way::peers,
-             [&] { EXPECT_OK(MPI_Alltoall(from.data(), many, MPI_INT, to.data(), many, MPI_INT, MPI_COMM_WORLD)); });
-  FakeGpu::instance().tell_places_apart(true);
-  FakeGpu::instance().replace(reinterpret_cast<const std::byte*>(to.data()));
+/// A message around the ring, by requests that end with it.
+void exchange_by_requests(PlacedInts& from, PlacedInts& to) {
+  const std::size_t before = FakeGpu::instance().allocations();
   Partita_Request requests[2];
-  ASSERT_OK(Partita_Psend_init(from.data(), 1, many, MPI_INT, right(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
-  ASSERT_OK(Partita_Precv_init(to.data(), 1, many, MPI_INT, left(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+  ASSERT_OK(
+      Partita_Psend_init(from.data(), 1, plenty, MPI_INT, right(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
+  ASSERT_OK(Partita_Precv_init(to.data(), 1, plenty, MPI_INT, left(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
   ASSERT_OK(Partita_Startall(2, requests));
   ASSERT_OK(Partita_Pready(0, requests[0]));
   ASSERT_OK(Partita_Waitall(2, requests, MPI_STATUSES_IGNORE));
   EXPECT_EQ(to.get().front(), left());
-  FakeGpu::instance().tell_places_apart(false);
   for (Partita_Request& request : requests) EXPECT_OK(Partita_Request_free(&request));
+  // What they had of the GPU goes once the neighbours have freed theirs, too.
+  for (int looks = 0; FakeGpu::instance().allocations() > before && looks < 5000; ++looks) {
+    int pending = 0;
+    EXPECT_OK(Partita_Progress(&pending));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+/// Mappings of calls that have ended are kept for the next ones, but not where one is in the way of a request's.
+TEST(DropinGpuPeers, keep_no_place_from_a_request) {
+  PlacedInts from(Memory::gpu, Ints(at(plenty * ranks()), rank()));
+  PlacedInts to(Memory::gpu, Ints(at(plenty * ranks()), untouched));
+  expect_way(Way::peers, [&] {
+    EXPECT_OK(MPI_Alltoall(from.data(), plenty, MPI_INT, to.data(), plenty, MPI_INT, MPI_COMM_WORLD));
+  });
+  FakeGpu::instance().tell_places_apart(true);
+  FakeGpu::instance().replace(reinterpret_cast<const std::byte*>(to.data()));
+  exchange_by_requests(from, to);
+  FakeGpu::instance().tell_places_apart(false);
 }
 
 /// What is swapped in several pieces, and the last is a small one.
@@ -122,9 +138,9 @@ TEST(DropinGpuPeers, alltoall_in_place_of_large_blocks) {
 
 TEST(DropinGpuPeers, bcast_from_every_root) {
   for (int root = 0; root < ranks(); ++root) {
-    PlacedInts buffer(Memory::gpu, rank() == root ? counting(many, root) : Ints(many, untouched));
-    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, root, MPI_COMM_WORLD)); });
-    EXPECT_EQ(buffer.get(), counting(many, root));
+    PlacedInts buffer(Memory::gpu, rank() == root ? counting(plenty, root) : Ints(plenty, untouched));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, root, MPI_COMM_WORLD)); });
+    EXPECT_EQ(buffer.get(), counting(plenty, root));
   }
 }
 
@@ -132,36 +148,38 @@ TEST(DropinGpuPeers, bcast_from_every_root) {
 TEST(DropinGpuPeers, gather_scatter_allgather) {
   Ints all;
   for (int peer = 0; peer < ranks(); ++peer) {
-    for (int i = 0; i < many; ++i) all.push_back(value(peer, 0, i));
+    for (int i = 0; i < plenty; ++i) all.push_back(value(peer, 0, i));
   }
-  const auto* const own_begin = all.data() + rank() * many;
-  const Ints own(own_begin, own_begin + many);
+  const auto* const own_begin = all.data() + rank() * plenty;
+  const Ints own(own_begin, own_begin + plenty);
   Ints only_own(all.size(), untouched);
-  std::ranges::copy(own, only_own.begin() + rank() * many);
+  std::ranges::copy(own, only_own.begin() + rank() * plenty);
   for (const bool in_place : {false, true}) {
     const int root = ranks() - 1;
     const bool is_root = rank() == root;
     PlacedInts one(Memory::gpu, own);
     PlacedInts gathered(Memory::gpu, in_place ? only_own : Ints(all.size(), untouched));
     const void* const in = in_place ? MPI_IN_PLACE : one.data();
-    expect_way(Way::peers,
-               [&] { EXPECT_OK(MPI_Allgather(in, many, MPI_INT, gathered.data(), many, MPI_INT, MPI_COMM_WORLD)); });
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Allgather(in, plenty, MPI_INT, gathered.data(), plenty, MPI_INT, MPI_COMM_WORLD));
+    });
     EXPECT_EQ(gathered.get(), all);
 
     gathered.set(in_place ? only_own : Ints(all.size(), untouched));
     const Ints before = gathered.get();
     expect_way(Way::peers, [&] {
-      EXPECT_OK(
-          MPI_Gather(is_root ? in : one.data(), many, MPI_INT, gathered.data(), many, MPI_INT, root, MPI_COMM_WORLD));
+      EXPECT_OK(MPI_Gather(is_root ? in : one.data(), plenty, MPI_INT, gathered.data(), plenty, MPI_INT, root,
+                           MPI_COMM_WORLD));
     });
     EXPECT_EQ(gathered.get(), is_root ? all : before);
 
     PlacedInts whole(Memory::gpu, is_root ? all : Ints(all.size(), untouched));
-    one.set(Ints(many, untouched));
+    one.set(Ints(plenty, untouched));
     void* const out = in_place && is_root ? MPI_IN_PLACE : one.data();
-    expect_way(Way::peers,
-               [&] { EXPECT_OK(MPI_Scatter(whole.data(), many, MPI_INT, out, many, MPI_INT, root, MPI_COMM_WORLD)); });
-    EXPECT_EQ(one.get(), in_place && is_root ? Ints(many, untouched) : own);
+    expect_way(Way::peers, [&] {
+      EXPECT_OK(MPI_Scatter(whole.data(), plenty, MPI_INT, out, plenty, MPI_INT, root, MPI_COMM_WORLD));
+    });
+    EXPECT_EQ(one.get(), in_place && is_root ? Ints(plenty, untouched) : own);
   }
 }
 
@@ -262,17 +280,17 @@ TEST(DropinGpuPeers, datatypes_with_gaps_go_through_host_memory) {
   ASSERT_OK(MPI_Type_commit(&gapped));
   const bool has_gaps = rank() == ranks() - 1;
   const int spread = has_gaps ? 2 : 1;
-  PlacedInts buffer(Memory::gpu, Ints(at(many * spread), rank() == 0 ? 5 : untouched));
+  PlacedInts buffer(Memory::gpu, Ints(at(plenty * spread), rank() == 0 ? 5 : untouched));
   const auto broadcast = [&] {
-    EXPECT_OK(MPI_Bcast(buffer.data(), many, has_gaps ? gapped : MPI_INT, 0, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Bcast(buffer.data(), plenty, has_gaps ? gapped : MPI_INT, 0, MPI_COMM_WORLD));
   };
   if (has_gaps) {
     broadcast();  // kernels pack, and count as no copies
   } else {
     expect_way(Way::host, broadcast);
   }
-  Ints expected(at(many * spread), 5);
-  for (int i = 1; has_gaps && rank() != 0 && i < many * spread; i += 2) expected[at(i)] = untouched;
+  Ints expected(at(plenty * spread), 5);
+  for (int i = 1; has_gaps && rank() != 0 && i < plenty * spread; i += 2) expected[at(i)] = untouched;
   EXPECT_EQ(buffer.get(), expected);
   ASSERT_OK(MPI_Type_free(&gapped));
 }
@@ -282,11 +300,12 @@ TEST(DropinGpuPeers, datatypes_without_gaps_go_by_peers) {
   MPI_Datatype ten = MPI_DATATYPE_NULL;
   ASSERT_OK(MPI_Type_contiguous(10, MPI_INT, &ten));
   ASSERT_OK(MPI_Type_commit(&ten));
-  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 0) : Ints(plenty, untouched));
   expect_way(Way::peers, [&] {
-    EXPECT_OK(MPI_Bcast(buffer.data(), rank() == 0 ? many : many / 10, rank() == 0 ? MPI_INT : ten, 0, MPI_COMM_WORLD));
+    EXPECT_OK(
+        MPI_Bcast(buffer.data(), rank() == 0 ? plenty : plenty / 10, rank() == 0 ? MPI_INT : ten, 0, MPI_COMM_WORLD));
   });
-  EXPECT_EQ(buffer.get(), counting(many, 0));
+  EXPECT_EQ(buffer.get(), counting(plenty, 0));
   ASSERT_OK(MPI_Type_free(&ten));
 }
 
@@ -295,10 +314,10 @@ TEST(DropinGpuPeers, a_rank_with_host_memory_decides_for_all) {
   for (int call = 0; call < 20; ++call) {
     const bool one_is_on_host = call % 3 != 0;
     const Memory memory = one_is_on_host && rank() == call % ranks() ? Memory::host : Memory::gpu;
-    PlacedInts in(memory, Ints(at(many * ranks()), 100 * rank() + call));
-    PlacedInts out(memory, Ints(at(many * ranks()), untouched));
+    PlacedInts in(memory, Ints(at(plenty * ranks()), 100 * rank() + call));
+    PlacedInts out(memory, Ints(at(plenty * ranks()), untouched));
     const auto alltoall = [&] {
-      EXPECT_OK(MPI_Alltoall(in.data(), many, MPI_INT, out.data(), many, MPI_INT, MPI_COMM_WORLD));
+      EXPECT_OK(MPI_Alltoall(in.data(), plenty, MPI_INT, out.data(), plenty, MPI_INT, MPI_COMM_WORLD));
     };
     if (memory == Memory::host) {
       alltoall();
@@ -306,7 +325,7 @@ TEST(DropinGpuPeers, a_rank_with_host_memory_decides_for_all) {
       expect_way(one_is_on_host ? Way::host : Way::peers, alltoall);
     }
     Ints expected;
-    for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), many, 100 * peer + call);
+    for (int peer = 0; peer < ranks(); ++peer) expected.insert(expected.end(), plenty, 100 * peer + call);
     EXPECT_EQ(out.get(), expected);
   }
 }
@@ -317,26 +336,26 @@ TEST(DropinGpuPeers, memory_that_peers_do_not_reach_goes_through_host_memory) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
   for (const Gpu gpu : {blocks_only, unreached_peer}) {
     for (int call = 0; call < 3; ++call) {
-      const FakeGpuBuffer in(blocks_mapped, many);
-      const FakeGpuBuffer out(rank() == 1 ? gpu : mapped, at(many * ranks()));
-      std::memset(in.data(), 'a' + rank(), many);
+      const FakeGpuBuffer in(blocks_mapped, plenty);
+      const FakeGpuBuffer out(rank() == 1 ? gpu : mapped, at(plenty * ranks()));
+      std::memset(in.data(), 'a' + rank(), plenty);
       expect_way(Way::host, [&] {
-        EXPECT_OK(MPI_Allgather(in.data(), many, MPI_BYTE, out.data(), many, MPI_BYTE, MPI_COMM_WORLD));
+        EXPECT_OK(MPI_Allgather(in.data(), plenty, MPI_BYTE, out.data(), plenty, MPI_BYTE, MPI_COMM_WORLD));
       });
-      for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
+      for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * plenty]), 'a' + peer);
     }
   }
 }
 
 TEST(DropinGpuPeers, who_cannot_map_again_and_again_tries_no_more) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  const FakeGpuBuffer in(many_handles, many);  // of a GPU that no other test maps for
-  const FakeGpuBuffer out(unreached_peer, at(many * ranks()));
+  const FakeGpuBuffer in(many_handles, plenty);  // of a GPU that no other test maps for
+  const FakeGpuBuffer out(unreached_peer, at(plenty * ranks()));
   const std::uint64_t imports_before = FakeGpu::instance().imports();
   const std::uint64_t declined_before = FakeGpu::instance().declined();
   for (int call = 0; call < 10; ++call) {
     expect_way(Way::host, [&] {
-      EXPECT_OK(MPI_Allgather(in.data(), many, MPI_BYTE, out.data(), many, MPI_BYTE, MPI_COMM_WORLD));
+      EXPECT_OK(MPI_Allgather(in.data(), plenty, MPI_BYTE, out.data(), plenty, MPI_BYTE, MPI_COMM_WORLD));
     });
   }
   const std::uint64_t tried = FakeGpu::instance().imports() - imports_before;
@@ -347,42 +366,45 @@ TEST(DropinGpuPeers, who_cannot_map_again_and_again_tries_no_more) {
 /// Nothing is passed that nobody would take.
 TEST(DropinGpuPeers, memory_of_several_handles_goes_through_host_memory) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  const FakeGpuBuffer in(mapped, many);
-  const FakeGpuBuffer out(rank() == 1 ? many_handles : mapped, at(many * ranks()));
-  std::memset(in.data(), 'a' + rank(), many);
+  const FakeGpuBuffer in(mapped, plenty);
+  const FakeGpuBuffer out(rank() == 1 ? many_handles : mapped, at(plenty * ranks()));
+  std::memset(in.data(), 'a' + rank(), plenty);
   const std::uint64_t before = FakeGpu::instance().exports();
-  expect_way(Way::host,
-             [&] { EXPECT_OK(MPI_Allgather(in.data(), many, MPI_BYTE, out.data(), many, MPI_BYTE, MPI_COMM_WORLD)); });
+  expect_way(Way::host, [&] {
+    EXPECT_OK(MPI_Allgather(in.data(), plenty, MPI_BYTE, out.data(), plenty, MPI_BYTE, MPI_COMM_WORLD));
+  });
   EXPECT_EQ(FakeGpu::instance().exports(), before);
-  for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * many]), 'a' + peer);
+  for (int peer = 0; peer < ranks(); ++peer) EXPECT_EQ(static_cast<char>(out.data()[peer * plenty]), 'a' + peer);
 }
 
-/// The driver would wait for kernels, which may wait for this process: a mapping in the way stays until a communicator
-/// that had such calls is freed, and meanwhile calls go through host memory.
+/// The driver would wait for kernels, which may wait for this process: a mapping in the way stays until a request needs
+/// its place, also where communicators are freed, and meanwhile calls go through host memory.
 TEST(DropinGpuPeers, no_call_closes_what_the_driver_waits_for) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  PlacedInts in(Memory::gpu, Ints(many, rank()));
-  PlacedInts out(Memory::gpu, Ints(at(many * ranks()), untouched));
+  PlacedInts in(Memory::gpu, Ints(plenty, rank()));
+  PlacedInts out(Memory::gpu, Ints(at(plenty * ranks()), untouched));
   expect_allgather(Way::peers, in, out);
   if (rank() == 1) FakeGpu::instance().occupy();
   FakeGpu::instance().take_trimmed();
   expect_allgather(Way::host, in, out);
   expect_allgather(Way::host, in, out);
-  EXPECT_EQ(std::ranges::count(FakeGpu::instance().take_trimmed(), memory::Closing::all), 0);
   MPI_Comm comm = MPI_COMM_NULL;
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-  int word = 0;
-  EXPECT_OK(MPI_Bcast(&word, 1, MPI_INT, 0, comm));
+  PlacedInts buffer(Memory::gpu, Ints(plenty, rank()));
+  EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm));
   ASSERT_OK(MPI_Comm_free(&comm));
+  expect_allgather(Way::host, in, out);
+  EXPECT_EQ(std::ranges::count(FakeGpu::instance().take_trimmed(), memory::Closing::all), 0);
+  exchange_by_requests(in, out);
   expect_allgather(Way::peers, in, out);
 }
 
 /// What is mapped counts, whether or not its call was made; and what is mapped already takes no room.
 TEST(DropinGpuPeers, a_rank_that_has_mapped_enough_maps_no_more) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  PlacedInts in(Memory::gpu, Ints(many, rank()));
-  PlacedInts out(Memory::gpu, Ints(at(many * ranks()), untouched));
-  PlacedInts others(Memory::gpu, Ints(at(many * ranks()), untouched));
+  PlacedInts in(Memory::gpu, Ints(plenty, rank()));
+  PlacedInts out(Memory::gpu, Ints(at(plenty * ranks()), untouched));
+  PlacedInts others(Memory::gpu, Ints(at(plenty * ranks()), untouched));
   expect_allgather(Way::peers, in, out);
   // What the driver maps at least for each buffer, where this one is mapped already.
   if (rank() == 1) FakeGpu::instance().set_memory_bytes(PeerMappings::mapped_at_most_part * (std::uint64_t{2} << 20));
@@ -396,15 +418,15 @@ TEST(DropinGpuPeers, a_rank_that_has_mapped_enough_maps_no_more) {
 
 /// The first byte of the data says where memory is, and the address of the buffer nothing.
 TEST(DropinGpuPeers, data_at_absolute_addresses_go_by_peers) {
-  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 0) : Ints(plenty, untouched));
   MPI_Aint address = 0;
   MPI_Datatype there = MPI_DATATYPE_NULL;
-  const int count = many;
+  const int count = plenty;
   ASSERT_OK(MPI_Get_address(buffer.data(), &address));
   ASSERT_OK(MPI_Type_create_hindexed(1, &count, &address, MPI_INT, &there));
   ASSERT_OK(MPI_Type_commit(&there));
   expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(MPI_BOTTOM, 1, there, 0, MPI_COMM_WORLD)); });
-  EXPECT_EQ(buffer.get(), counting(many, 0));
+  EXPECT_EQ(buffer.get(), counting(plenty, 0));
   ASSERT_OK(MPI_Type_free(&there));
 }
 
@@ -417,10 +439,10 @@ TEST(DropinGpuPeers, of_host_memory_only_the_place_is_asked) {
   ASSERT_OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped));
   ASSERT_OK(MPI_Type_commit(&gapped));
   for (const Memory memory : {Memory::host, Memory::gpu}) {
-    PlacedInts in(memory, Ints(2 * at(many), rank()));
-    PlacedInts out(memory, Ints(at(many * ranks()), untouched));
+    PlacedInts in(memory, Ints(2 * at(plenty), rank()));
+    PlacedInts out(memory, Ints(at(plenty * ranks()), untouched));
     testing::internal::CaptureStderr();
-    EXPECT_OK(MPI_Allgather(in.data(), many, gapped, out.data(), many, MPI_INT, MPI_COMM_WORLD));
+    EXPECT_OK(MPI_Allgather(in.data(), plenty, gapped, out.data(), plenty, MPI_INT, MPI_COMM_WORLD));
     const std::string told = testing::internal::GetCapturedStderr();
     EXPECT_EQ(told.find("MPI_Allgather on GPU memory goes through host memory") != std::string::npos,
               memory == Memory::gpu)
@@ -443,13 +465,13 @@ TEST(DropinGpuPeers, what_fails_before_an_answer_sends_all_ranks_to_the_mpi) {
       Ints in;
       Ints expected;
       for (int peer = 0; peer < ranks(); ++peer) {
-        in.insert(in.end(), many, value(rank(), peer, 0));
-        expected.insert(expected.end(), many, value(peer, rank(), 0));
+        in.insert(in.end(), plenty, value(rank(), peer, 0));
+        expected.insert(expected.end(), plenty, value(peer, rank(), 0));
       }
       PlacedInts buffer(Memory::gpu, in);
       if (way == Way::host && rank() == victim) FakeGpu::instance().fail_next(step);
       expect_way(way, [&] {
-        EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), many, MPI_INT, MPI_COMM_WORLD));
+        EXPECT_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), plenty, MPI_INT, MPI_COMM_WORLD));
       });
       EXPECT_EQ(buffer.get(), expected);
       EXPECT_TRUE(FakeGpu::instance().has_failed());
@@ -464,9 +486,9 @@ TEST(DropinGpuPeers, what_a_failing_gpu_may_still_use_stays) {
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   {
     const ErrorsReturn returned(comm);
-    PlacedInts buffer(Memory::gpu, Ints(at(many * ranks()), rank()));
+    PlacedInts buffer(Memory::gpu, Ints(at(plenty * ranks()), rank()));
     const auto swap = [&] {
-      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), many, MPI_INT, comm);
+      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data(), plenty, MPI_INT, comm);
     };
     EXPECT_OK(swap());
     harness_barrier();
@@ -533,17 +555,17 @@ TEST(DropinGpuPeers, communicators_come_and_go) {
   for (int each = 0; each < 50; ++each) {
     MPI_Comm comm = MPI_COMM_NULL;
     ASSERT_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, each % 2 == 0 ? rank() : -rank(), &comm));
-    PlacedInts buffer(Memory::gpu, Ints(many, rank()));
+    PlacedInts buffer(Memory::gpu, Ints(plenty, rank()));
     const int root = each % ranks();
-    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, root, comm)); });
-    EXPECT_EQ(buffer.get(), Ints(many, each % 2 == 0 ? root : ranks() - 1 - root));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, root, comm)); });
+    EXPECT_EQ(buffer.get(), Ints(plenty, each % 2 == 0 ? root : ranks() - 1 - root));
     ASSERT_OK(MPI_Comm_free(&comm));
   }
 }
 
 /// Nobody has what a slow copy brings before that has landed.
 TEST(DropinGpuPeers, end_with_the_last_copy) {
-  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 1) : Ints(many, untouched));
+  PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 1) : Ints(plenty, untouched));
   std::thread late;
   if (rank() == 0) {
     const std::uint64_t before = FakeGpu::instance().operations();
@@ -554,8 +576,8 @@ TEST(DropinGpuPeers, end_with_the_last_copy) {
       FakeGpu::instance().hold_all(false);
     });
   }
-  EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, MPI_COMM_WORLD));
-  EXPECT_EQ(buffer.get(), counting(many, 1));
+  EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, MPI_COMM_WORLD));
+  EXPECT_EQ(buffer.get(), counting(plenty, 1));
   if (late.joinable()) late.join();
 }
 
@@ -565,29 +587,29 @@ TEST(DropinGpuPeers, a_mistake_on_one_rank_is_the_mpis_to_find) {
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   {
     ErrorsReturn returned(comm);
-    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 0) : Ints(plenty, untouched));
     if (rank() == ranks() - 1) {
       if (ranks() > 1) {  // an MPI finds these where it has to move something
         MPI_Datatype uncommitted = MPI_DATATYPE_NULL;
-        ASSERT_OK(MPI_Type_contiguous(many, MPI_INT, &uncommitted));
+        ASSERT_OK(MPI_Type_contiguous(plenty, MPI_INT, &uncommitted));
         EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), 1, uncommitted, 0, comm)), MPI_ERR_TYPE);
         ASSERT_OK(MPI_Type_free(&uncommitted));
         if (built_for == MpiFamily::mpich) {
-          EXPECT_EQ(class_of(MPI_Bcast(nullptr, many, MPI_INT, 0, comm)), MPI_ERR_BUFFER);
+          EXPECT_EQ(class_of(MPI_Bcast(nullptr, plenty, MPI_INT, 0, comm)), MPI_ERR_BUFFER);
         }
       }
-      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_INT, ranks(), comm)), MPI_ERR_ROOT);
+      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), plenty, MPI_INT, ranks(), comm)), MPI_ERR_ROOT);
       EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), -1, MPI_INT, 0, comm)), MPI_ERR_COUNT);
-      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), many, MPI_DATATYPE_NULL, 0, comm)), MPI_ERR_TYPE);
-      EXPECT_EQ(class_of(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), many, MPI_FLOAT, MPI_BAND, comm)), MPI_ERR_OP);
+      EXPECT_EQ(class_of(MPI_Bcast(buffer.data(), plenty, MPI_DATATYPE_NULL, 0, comm)), MPI_ERR_TYPE);
+      EXPECT_EQ(class_of(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), plenty, MPI_FLOAT, MPI_BAND, comm)), MPI_ERR_OP);
       EXPECT_EQ(class_of(MPI_Gatherv(buffer.data(), 1, MPI_INT, buffer.data(), nullptr, nullptr, MPI_INT, 99, comm)),
                 MPI_ERR_ROOT);
     }
-    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
-    EXPECT_EQ(buffer.get(), counting(many, 0));
-    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm)); });
-    PlacedInts of_all(Memory::gpu, Ints(many, rank()));
-    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(of_all.data(), many, MPI_INT, 0, MPI_COMM_WORLD)); });
+    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm)); });
+    EXPECT_EQ(buffer.get(), counting(plenty, 0));
+    expect_way(Way::host, [&] { EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm)); });
+    PlacedInts of_all(Memory::gpu, Ints(plenty, rank()));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(of_all.data(), plenty, MPI_INT, 0, MPI_COMM_WORLD)); });
   }
   ASSERT_OK(MPI_Comm_free(&comm));
 }
@@ -627,9 +649,9 @@ TEST(DropinGpuPeers, an_error_behind_a_call_leaves_the_ranks_in_step) {
     MPI_Comm comm = MPI_COMM_NULL;
     ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     const auto broadcast = [&](Memory memory, int content) {
-      PlacedInts buffer(memory, rank() == 0 ? counting(many, content) : Ints(many, untouched));
-      const int code = MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm);
-      EXPECT_EQ(buffer.get(), counting(many, content));
+      PlacedInts buffer(memory, rank() == 0 ? counting(plenty, content) : Ints(plenty, untouched));
+      const int code = MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm);
+      EXPECT_EQ(buffer.get(), counting(plenty, content));
       return code;
     };
     EXPECT_EQ(broadcast(Memory::gpu, 1), MPI_SUCCESS);
@@ -644,22 +666,65 @@ TEST(DropinGpuPeers, an_error_behind_a_call_leaves_the_ranks_in_step) {
   }
 }
 
+/// A handler of the program's that makes the call again, at once.
+struct CallsAgain {
+  static inline int* buffer = nullptr;
+  static inline int called = 0;
+
+  static void call_again(MPI_Comm* comm, int*, ...) {  // NOLINT(cert-dcl50-cpp): the MPI's form
+    ++called;
+    EXPECT_OK(MPI_Bcast(buffer, plenty, MPI_INT, 0, *comm));
+  }
+};
+
+/// What it calls takes the place of the call that has failed.
+TEST(DropinGpuPeers, a_collective_that_an_error_handler_makes_at_once_is_in_step) {
+  if (ranks() == 1) GTEST_SKIP() << "has no peers";
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  ASSERT_OK(MPI_Comm_create_errhandler(CallsAgain::call_again, &handler));
+  for (const Memory memory : {Memory::gpu, Memory::host}) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    ASSERT_OK(MPI_Comm_set_errhandler(comm, handler));
+    PlacedInts first(Memory::gpu, Ints(plenty, rank()));
+    expect_way(Way::peers, [&] { EXPECT_OK(MPI_Bcast(first.data(), plenty, MPI_INT, 0, comm)); });
+    PlacedInts buffer(memory, rank() == 0 ? counting(plenty, 1) : Ints(plenty, untouched));
+    CallsAgain::buffer = buffer.data();
+    CallsAgain::called = 0;
+    const bool is_mistaken = rank() == ranks() - 1;
+    if (is_mistaken) {  // what it returns is the MPI's to say, since the handler has returned
+      MPI_Bcast(first.data(), plenty, MPI_INT, ranks(), comm);
+    } else {
+      EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm));
+    }
+    EXPECT_EQ(CallsAgain::called, is_mistaken ? 1 : 0);
+    EXPECT_EQ(buffer.get(), counting(plenty, 1));
+    for (int call = 2; call < 5; ++call) {
+      buffer.set(rank() == 0 ? counting(plenty, call) : Ints(plenty, untouched));
+      EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm));
+      EXPECT_EQ(buffer.get(), counting(plenty, call));
+    }
+    ASSERT_OK(MPI_Comm_free(&comm));
+  }
+  ASSERT_OK(MPI_Errhandler_free(&handler));
+}
+
 /// A receiver that expects less than its peer sends gets what it gets on host memory: an error, where the MPI looks.
 TEST(DropinGpuPeers, counts_that_differ_are_the_mpis_to_find) {
   if (ranks() == 1) GTEST_SKIP() << "has no peers";
-  Ints counts(at(ranks()), many);
-  counts.back() = many / 2;
+  Ints counts(at(ranks()), plenty);
+  counts.back() = plenty / 2;
   Ints places;
-  for (int peer = 0; peer < ranks(); ++peer) places.push_back(peer * many);
+  for (int peer = 0; peer < ranks(); ++peer) places.push_back(peer * plenty);
   const auto gathered = [&](Memory memory) {
     MPI_Comm comm = MPI_COMM_NULL;
     EXPECT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     int code = MPI_SUCCESS;
     {
       const ErrorsReturn returned(comm);
-      PlacedInts in(memory, Ints(many, 1));
-      PlacedInts out(memory, Ints(at(many * ranks()), untouched));
-      code = MPI_Gatherv(in.data(), many, MPI_INT, out.data(), counts.data(), places.data(), MPI_INT, 0, comm);
+      PlacedInts in(memory, Ints(plenty, 1));
+      PlacedInts out(memory, Ints(at(plenty * ranks()), untouched));
+      code = MPI_Gatherv(in.data(), plenty, MPI_INT, out.data(), counts.data(), places.data(), MPI_INT, 0, comm);
       EXPECT_EQ(out.get().back(), untouched);
     }
     harness_barrier();
@@ -681,17 +746,17 @@ TEST(DropinGpuPeers, ranks_that_disagree_about_the_size_meet_in_the_mpi) {
     int code = MPI_SUCCESS;
     if (is_in) {
       const ErrorsReturn returned(comm);
-      PlacedInts in(memory, Ints(many, 1));
-      PlacedInts out(memory, Ints(2 * at(many), untouched));
+      PlacedInts in(memory, Ints(plenty, 1));
+      PlacedInts out(memory, Ints(2 * at(plenty), untouched));
       const void* const sent = rank() == 0 ? MPI_IN_PLACE : in.data();
-      code = MPI_Gather(sent, many, MPI_INT, out.data(), 10, MPI_INT, 0, comm);
+      code = MPI_Gather(sent, plenty, MPI_INT, out.data(), 10, MPI_INT, 0, comm);
       EXPECT_EQ(out.get().back(), untouched);
     }
     harness_barrier();
     if (is_in) {
-      PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
-      EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm));
-      EXPECT_EQ(buffer.get(), counting(many, 0));
+      PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 0) : Ints(plenty, untouched));
+      EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm));
+      EXPECT_EQ(buffer.get(), counting(plenty, 0));
       EXPECT_OK(MPI_Comm_free(&comm));
     }
     return class_of(code);
@@ -730,13 +795,14 @@ TEST(DropinGpuPeersTimeout, names_the_rank_that_does_not_come) {
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   {
     ErrorsReturn returned(comm);
-    PlacedInts buffer(Memory::gpu, Ints(many, rank()));
-    EXPECT_OK(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm));
+    PlacedInts buffer(Memory::gpu, Ints(plenty, rank()));
+    EXPECT_OK(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm));
     if (rank() != 0) {
       harness_barrier();
-      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0", "given up");
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0",
+                   "given up");
     } else {
-      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
                    "waits for rank 1 to enter it", "PARTITA_TIMEOUT");
       harness_barrier();
     }
@@ -752,8 +818,8 @@ TEST(DropinGpuPeersTimeout, who_cannot_make_a_board_makes_no_collective) {
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   {
     ErrorsReturn returned(comm);
-    PlacedInts buffer(Memory::host, Ints(many, rank()));
-    const auto broadcast = [&] { return MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm); };
+    PlacedInts buffer(Memory::host, Ints(plenty, rank()));
+    const auto broadcast = [&] { return MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm); };
     if (rank() != 0) harness_barrier();
     EXPECT_ERROR(broadcast(), MPI_ERR_OTHER, "until all its ranks have made it", "PARTITA_TIMEOUT");
     if (rank() == 0) harness_barrier();
@@ -779,17 +845,17 @@ TEST(DropinGpuPeersTimeout, names_the_gpu_that_does_not_copy) {
   ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   {
     ErrorsReturn returned(comm);
-    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(many, 0) : Ints(many, untouched));
+    PlacedInts buffer(Memory::gpu, rank() == 0 ? counting(plenty, 0) : Ints(plenty, untouched));
     if (rank() == 0) {
       FakeGpu::instance().hold_all(true);
-      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast",
                    "of this rank to copy what it sends", "PARTITA_TIMEOUT");
     } else {
-      EXPECT_ERROR(MPI_Bcast(buffer.data(), many, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0");
+      EXPECT_ERROR(MPI_Bcast(buffer.data(), plenty, MPI_INT, 0, comm), MPI_ERR_OTHER, "MPI_Bcast", "rank 0");
     }
     harness_barrier();
     if (rank() == 0) FakeGpu::instance().hold_all(false);
-    while (buffer.get() != counting(many, 0)) std::this_thread::yield();  // what was held comes late
+    while (buffer.get() != counting(plenty, 0)) std::this_thread::yield();  // what was held comes late
     harness_barrier();
   }
   ASSERT_OK(MPI_Comm_free(&comm));

@@ -4,13 +4,12 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "contract/gpu_aware_job.hpp"
 #include "support/errors.hpp"
 #include "support/gather.hpp"
 #include "support/gpu_memory.hpp"
@@ -19,12 +18,6 @@
 
 namespace partita::test {
 namespace {
-
-/// The job was started with PARTITA_GPU_AWARE=off: the fake GPU's memory, host memory in truth, is the MPI's.
-bool is_off() {
-  const char* const setting = std::getenv("PARTITA_GPU_AWARE");
-  return setting != nullptr && std::strcmp(setting, "off") == 0;
-}
 
 /// Whose error handlers were called, and with what.
 struct Heard {

@@ -3,21 +3,15 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 
+#include "contract/gpu_aware_job.hpp"
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
 
 namespace partita::test {
 namespace {
-
-/// The job was started with PARTITA_GPU_AWARE=off.
-bool is_off() {
-  const char* const setting = std::getenv("PARTITA_GPU_AWARE");
-  return setting != nullptr && std::strcmp(setting, "off") == 0;
-}
 
 /// How many copies of streams an exchange with oneself takes.
 template <class Buffer>

@@ -11,7 +11,9 @@ void choose_gpu() {
   must(cudaSetDevice(gpu()), "cudaSetDevice");
 }
 
+/// Members of fixtures are made before these can choose.
 ProgramMemory::ProgramMemory(std::size_t size_bytes) {
+  choose_gpu();
   void* memory = nullptr;
   must(cudaMalloc(&memory, size_bytes), "cudaMalloc");
   must(cudaMemset(memory, 0, size_bytes), "cudaMemset");
@@ -27,6 +29,7 @@ struct ProgramStream::Impl {
   cudaGraphExec_t graph = nullptr;
 };
 ProgramStream::ProgramStream() : impl_(std::make_unique<Impl>()) {
+  choose_gpu();
   must(cudaStreamCreateWithFlags(&impl_->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 ProgramStream::~ProgramStream() {

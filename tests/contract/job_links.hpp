@@ -61,8 +61,8 @@ class Buffer {
 
   void fill(Epoch epoch, link::Range range) const;
   void overwrite(link::Range range) const;
-  /// The first byte of `range` that is not of `epoch`, and what it is instead; the end where all are. Of memory that
-  /// such a buffer landed in, which may be a link's own.
+  /// The first byte of `range` that is not of `epoch`, and what it is instead; the end where all are. `landed` is the
+  /// memory that such a buffer landed in, which may be a link's own.
   std::pair<std::int64_t, int> first_wrong(const std::byte* landed, Epoch epoch, link::Range range) const;
 
  private:

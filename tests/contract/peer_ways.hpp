@@ -14,7 +14,8 @@
 
 namespace partita::test {
 
-inline constexpr int many = 3'000;
+/// More ints than a call by peers needs.
+inline constexpr int plenty = 3'000;
 inline constexpr int untouched = -7;
 
 enum class Way { peers, host };

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -76,6 +78,32 @@ TEST_F(StreamHalo, is_gathered_between_kernels) {
   }
   order.wait();
   worker().drain();
+  EXPECT_EQ(0, wrong);
+  order.free();
+}
+
+/// The fields are exchanged without the CPU, over a link that has no need of it.
+TEST_F(StreamHalo, is_gathered_in_a_graph) {
+  constexpr int launches = 20;
+  halo halo(communicator(cart_), block_, {field()});
+  queue order = queue::cuda(*static_cast<void**>(queue_stream(0)));
+  int wrong = 0;
+  int computed = 0;
+  worker().begin_capture();
+  worker().ask([&] { compute(++computed); });
+  if (const char* const link = std::getenv("PARTITA_LINK"); link != nullptr && std::string_view(link) == "mpi") {
+    EXPECT_TRUE(throws([&] { halo.enqueue_gather(order); }, MPI_ERR_ARG, {"captured", "link mpi"}));
+    worker().end_capture();
+    return;
+  }
+  halo.enqueue_gather(order);
+  worker().ask([&] { wrong += wrong_cells(computed); });
+  const std::vector<FakeWorker::Operation> graph = worker().end_capture();
+  for (int i = 0; i < launches; ++i) {
+    for (const FakeWorker::Operation& node : graph) worker().ask(node);
+  }
+  worker().drain();
+  EXPECT_EQ(launches, computed);
   EXPECT_EQ(0, wrong);
   order.free();
 }

@@ -57,7 +57,7 @@ class StreamMessages : public PersistentRing, public testing::WithParamInterface
   static void match(Requests&... requests) {
     std::array all{requests...};
     ASSERT_OK(Partita_Matchall(static_cast<int>(all.size()), all.data()));
-    for (Partita_Request each : all) EXPECT_EQ("stream", info_of(each));
+    for (Partita_Request each : all) EXPECT_EQ("stream", told(each, "partita_moved_by"));
   }
   template <class... Requests>
   static void free_all(Requests&... requests) {
@@ -67,16 +67,6 @@ class StreamMessages : public PersistentRing, public testing::WithParamInterface
     Partita_Completion made{};
     EXPECT_OK(Partita_Queue_completion(request, &made));
     return made;
-  }
-  /// Who moves the message, as the request says.
-  static std::string info_of(Partita_Request request) {
-    MPI_Info info = MPI_INFO_NULL;
-    EXPECT_OK(Partita_Request_get_info(request, &info));
-    std::array<char, 32> value{};
-    int found = 0;
-    MPI_Info_get(info, "partita_moved_by", static_cast<int>(value.size()) - 1, value.data(), &found);
-    MPI_Info_free(&info);
-    return found ? value.data() : "";
   }
 
   ErrorsReturn handler_{MPI_COMM_WORLD};
@@ -92,21 +82,7 @@ TEST_P(StreamMessages, a_receive_does_not_wait_for_the_senders_wait) {
   GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
   Partita_Request from = receive(in, 1), to = send(out, 1);
   match(from, to);
-  Line sends(0), receives(1);
-  sends.start(to);
-  sends.worker().drain();
-  harness_barrier();  // every send is started, and no receive
-  std::atomic<bool> go{false};
-  sends.launch([&] {
-    while (!go) std::this_thread::yield();
-  });
-  sends.wait(to);
-  receives.start(from);
-  receives.wait(from);
-  receives.finish();
-  EXPECT_TRUE(in.are(left()));
-  go = true;
-  sends.finish();
+  receive_before_the_senders_wait(to, from, [&] { EXPECT_TRUE(in.are(left())); });
   free_all(from, to);
 }
 
@@ -182,7 +158,7 @@ TEST_P(StreamMessages, an_imatch_is_enough) {
   ASSERT_OK(Partita_Enqueue_startall(line.queue(), 2, all.data()));
   ASSERT_OK(Partita_Enqueue_waitall(line.queue(), 2, all.data()));
   line.finish();
-  EXPECT_EQ("stream", info_of(from));
+  EXPECT_EQ("stream", told(from, "partita_moved_by"));
   EXPECT_TRUE(in.are(left()));
   free_all(from, to);
 }

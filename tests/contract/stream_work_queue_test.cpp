@@ -188,13 +188,13 @@ TEST_F(StreamWorkQueue, another_queue_stands_in_front) {
   Message moved(6), never(7);
   Partita_Queue other = make_queue(1);
   hold();
+  start(never.receive);  // nobody sends
+  wait(never.receive);
   ASSERT_OK(Partita_Enqueue_start(other, &moved.send));
   ASSERT_OK(Partita_Enqueue_start(other, &moved.receive));
   moved.mark();
   ASSERT_OK(Partita_Enqueue_wait(other, &moved.send));
   ASSERT_OK(Partita_Enqueue_wait(other, &moved.receive));
-  start(never.receive);  // nobody sends
-  wait(never.receive);
   std::this_thread::sleep_for(limit);  // the other one's comes first
   let_go();
   EXPECT_ERROR(Partita_Queue_wait(other), MPI_ERR_OTHER, "Queue_wait", "PARTITA_TIMEOUT");

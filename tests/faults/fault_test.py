@@ -16,11 +16,11 @@ OTHERS = [0, 2]
 LIMIT_S = 30  # for a job that ends by itself
 UCX_UNPACKS_KEYS_OF_THE_DEAD = (1, 22)  # the oldest seen to do so without harm
 UCX_ENDED = re.compile(r"\[[^]:]+:(\d+)(?::\d+)+\] +ucp_request\.inl:\d+ +Fatal: unexpected error: Endpoint timeout")
-KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_GPU_AWARE", "PARTITA_PEER_COLLECTIVES", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
-                  "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_TUNING", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH", "PARTITA_VERBOSE"]
+KNOWN_SETTINGS = ["PARTITA_LINK", "PARTITA_PARTITIONS", "PARTITA_GPU_COPY", "PARTITA_GPU_AWARE", "PARTITA_PEER_COLLECTIVES", "PARTITA_PEER_MESSAGES", "PARTITA_PROGRESS", "PARTITA_WARN_AFTER",
+                  "PARTITA_TIMEOUT", "PARTITA_TRACE", "PARTITA_TUNING", "PARTITA_SLOT_LIMIT", "PARTITA_FIRST_EPOCH", "PARTITA_VERBOSE", "PARTITA_NODES"]
 BAD_SETTINGS = [("PARTITA_LINK", "bogus"), ("PARTITA_TIMEOUT", "soon"), ("PARTITA_PARTITIONS", "0"), ("PARTITA_PROGRESS", "maybe"),
-                ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296"), ("PARTITA_GPU_COPY", "dma"), ("PARTITA_GPU_AWARE", "yes"), ("PARTITA_PEER_COLLECTIVES", "on"),
-                ("PARTITA_SLOT_LIMIT", "-1")]
+                ("PARTITA_WARN_AFTER", "-1"), ("PARTITA_FIRST_EPOCH", "4294967296"), ("PARTITA_GPU_COPY", "dma"), ("PARTITA_GPU_AWARE", "yes"), ("PARTITA_PEER_COLLECTIVES", "on"), ("PARTITA_PEER_MESSAGES", "251"),
+                ("PARTITA_SLOT_LIMIT", "-1"), ("PARTITA_NODES", "0")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Fault:
 
     @property
     def timeout_s(self):
-        """Of a killed rank the others hear in one or two seconds, before the time limit that ends waits for a stopped one."""
+        """The others hear of a killed rank in one or two seconds, before the time limit that ends waits for a stopped one."""
         return TIMEOUT_S + 1 if self.action == "kill" else TIMEOUT_S
 
     def run(self, given):

@@ -6,6 +6,8 @@
 #include <partita/device.cuh>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "gpu/gpu_buffer.cuh"
@@ -20,15 +22,23 @@ __host__ __device__ int value(int rank, int epoch, int i) {
   return rank * 1'000'003 + epoch * 101 + i;
 }
 
-__global__ void write(int* sent, int count, int rank, const int* epoch) {
-  const auto first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  for (int i = first; i < count; i += static_cast<int>(gridDim.x * blockDim.x)) sent[i] = value(rank, *epoch, i);
-}
-
-__global__ void look(const int* received, int count, int rank, const int* epoch, Verdict* verdict) {
+/// Numbers that lie `step` apart, as in the next one.
+__global__ void write(int* sent, int count, int step, int rank, const int* epoch) {
   const auto first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   for (int i = first; i < count; i += static_cast<int>(gridDim.x * blockDim.x)) {
-    if (received[i] != value(rank, *epoch, i)) atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+    sent[static_cast<std::int64_t>(i) * step] = value(rank, *epoch, i);
+  }
+}
+
+/// What lies in the gaps has stayed zero.
+__global__ void look(const int* received, int count, int step, int rank, const int* epoch, Verdict* verdict) {
+  const auto first = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  for (int i = first; i < count; i += static_cast<int>(gridDim.x * blockDim.x)) {
+    for (int gap = 0; gap < step; ++gap) {
+      const int expected = gap == 0 ? value(rank, *epoch, i) : 0;
+      if (received[static_cast<std::int64_t>(i) * step + gap] != expected)
+        atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+    }
   }
 }
 
@@ -64,24 +74,49 @@ __global__ void look_for_itself(MPIX_Completion receive, const int* received, in
   }
 }
 
-class StreamMessages : public testing::TestWithParam<int> {
+/// An int, and so much room that `step` of them fit.
+class Spaced {
+ public:
+  explicit Spaced(int step) {
+    MPI_Type_create_resized(MPI_INT, 0, static_cast<MPI_Aint>(sizeof(int)) * step, &type_);
+    MPI_Type_commit(&type_);
+  }
+  ~Spaced() { MPI_Type_free(&type_); }
+  Spaced(const Spaced&) = delete;
+  Spaced& operator=(const Spaced&) = delete;
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+struct Case {
+  int count;
+  int step_out = 1;  ///< 1: the datatype has no gaps
+  int step_in = 1;
+};
+
+class StreamMessages : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override { choose_gpu(); }
   const ErrorsReturn handler_{MPI_COMM_WORLD};
 };
+using KernelsThatAsk = StreamMessages;
 
 /// Each rank sends to its right neighbour. In odd epochs the send's wait comes first, in even ones the receive's.
 TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
-  const int count = GetParam();
+  const int count = GetParam().count, step_out = GetParam().step_out, step_in = GetParam().step_in;
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
   const auto bytes = static_cast<std::int64_t>(sizeof(int)) * count;
-  const GpuBuffer sent(bytes), received(bytes), counter(static_cast<std::int64_t>(sizeof(int)));
+  const GpuBuffer sent(bytes * step_out), received(bytes * step_in), counter(static_cast<std::int64_t>(sizeof(int)));
+  const Spaced type_out(step_out), type_in(step_in);
+  CUDA_OK(cudaMemset(received.data(), 0, static_cast<std::size_t>(bytes * step_in)));
   auto* const out = reinterpret_cast<int*>(sent.data());
   auto* const in = reinterpret_cast<int*>(received.data());
   auto* const epoch = reinterpret_cast<int*>(counter.data());
   std::array requests = {PARTITA_REQUEST_NULL, PARTITA_REQUEST_NULL};
-  ASSERT_EQ(Partita_Recv_init(in, count, MPI_INT, left, 0, MPI_COMM_WORLD, &requests[0]), MPI_SUCCESS);
-  ASSERT_EQ(Partita_Send_init(out, count, MPI_INT, right, 0, MPI_COMM_WORLD, &requests[1]), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Recv_init(in, count, type_in.type(), left, 0, MPI_COMM_WORLD, &requests[0]), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Send_init(out, count, type_out.type(), right, 0, MPI_COMM_WORLD, &requests[1]), MPI_SUCCESS);
   ASSERT_EQ(Partita_Matchall(2, requests.data()), MPI_SUCCESS);
   const SharedVerdict verdict;
   const Stream stream;
@@ -90,11 +125,11 @@ TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
   ASSERT_EQ(Partita_Queue_init(&queue, PARTITA_QUEUE_CUDA, &native), MPI_SUCCESS);
   CUDA_OK(cudaMemsetAsync(epoch, 0, sizeof(int), stream));
   const auto run = [&](int first) {
-    write<<<8, 256, 0, stream>>>(out, count, rank(), epoch);
+    write<<<8, 256, 0, stream>>>(out, count, step_out, rank(), epoch);
     EXPECT_EQ(Partita_Enqueue_startall(queue, 2, requests.data()), MPI_SUCCESS);
     EXPECT_EQ(Partita_Enqueue_wait(queue, &requests[first]), MPI_SUCCESS);
     EXPECT_EQ(Partita_Enqueue_wait(queue, &requests[1 - first]), MPI_SUCCESS);
-    look<<<8, 256, 0, stream>>>(in, count, left, epoch, verdict.get());
+    look<<<8, 256, 0, stream>>>(in, count, step_in, left, epoch, verdict.get());
     count_on<<<1, 1, 0, stream>>>(epoch);
   };
   for (int i = 0; i < 20; ++i) run(i % 2);
@@ -114,11 +149,11 @@ TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
   EXPECT_EQ(epochs, 240);
   // The host's epochs go the same way.
   for (int i = 0; i < 20; ++i) {
-    write<<<8, 256, 0, stream>>>(out, count, rank(), epoch);
+    write<<<8, 256, 0, stream>>>(out, count, step_out, rank(), epoch);
     CUDA_OK(cudaStreamSynchronize(stream));
     EXPECT_EQ(Partita_Startall(2, requests.data()), MPI_SUCCESS);
     EXPECT_EQ(Partita_Waitall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_SUCCESS);
-    look<<<8, 256, 0, stream>>>(in, count, left, epoch, verdict.get());
+    look<<<8, 256, 0, stream>>>(in, count, step_in, left, epoch, verdict.get());
     count_on<<<1, 1, 0, stream>>>(epoch);
   }
   CUDA_OK(cudaStreamSynchronize(stream));
@@ -133,8 +168,8 @@ TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
 
 /// Ranks send to the right, by kernels that ask for the end of regular messages and of ready ones, without and in a
 /// graph.
-TEST_P(StreamMessages, are_complete_for_kernels_that_ask) {
-  const int count = GetParam();
+TEST_P(KernelsThatAsk, are_told_of_the_end) {
+  const int count = GetParam().count;
   const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
   const auto bytes = static_cast<std::int64_t>(sizeof(int)) * count;
   const GpuBuffer sent(bytes), received(bytes), counter(static_cast<std::int64_t>(sizeof(int)));
@@ -157,7 +192,7 @@ TEST_P(StreamMessages, are_complete_for_kernels_that_ask) {
     ASSERT_EQ(Partita_Queue_init(&queue, PARTITA_QUEUE_CUDA, &native), MPI_SUCCESS);
     CUDA_OK(cudaMemsetAsync(epoch, 0, sizeof(int), stream));
     const auto begin = [&] {
-      write<<<8, 256, 0, stream>>>(out, count, rank(), epoch);
+      write<<<8, 256, 0, stream>>>(out, count, 1, rank(), epoch);
       EXPECT_EQ(Partita_Enqueue_start(queue, &requests[0]), MPI_SUCCESS);
     };
     const auto end = [&] {
@@ -201,7 +236,11 @@ TEST_P(StreamMessages, are_complete_for_kernels_that_ask) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, StreamMessages, testing::Values(1, 1000, 16 * 1024, 200'000, 4'000'001));
+constexpr Case dense[] = {{1}, {1000}, {16 * 1024}, {200'000}, {4'000'001}};
+INSTANTIATE_TEST_SUITE_P(Sizes, StreamMessages, testing::ValuesIn(dense));
+INSTANTIATE_TEST_SUITE_P(Sizes, KernelsThatAsk, testing::ValuesIn(dense));
+INSTANTIATE_TEST_SUITE_P(Gaps, StreamMessages,
+                         testing::Values(Case{1, 2, 3}, Case{1000, 3, 1}, Case{16 * 1024, 1, 2}, Case{200'000, 2, 3}));
 
 }  // namespace
 }  // namespace partita::test

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <set>
+#include <string>
 
 #include "bench/function_calls.hpp"
 #include "bench/persistent_subject.hpp"
 #include "bench/run.hpp"
 #include "bench/subjects.hpp"
+#include "bench/two_nodes.hpp"
 #include "bench/two_sided.hpp"
 #include "support/job.hpp"
 
@@ -477,6 +480,43 @@ TEST(Peers, a_library_gets_the_info_keys_behind_its_path) {
 TEST(Peers, the_standard_names_are_not_taken_for_partitas_without_the_drop_in) {
   if (drop_in_is_loaded()) GTEST_SKIP() << "the drop-in is loaded";
   EXPECT_THROW(drop_in_calls(), Failure);
+}
+
+/// What `call` says when it fails; empty where it does not.
+template <class Call>
+std::string failure_of(const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+TEST(TwoNodes, are_refused_to_an_odd_number_of_ranks) {
+  const std::string said = failure_of([] { const Job job(MPI_COMM_SELF, {}, Ranks::even); });
+  EXPECT_NE(said.find("an even number of ranks"), std::string::npos) << said;
+  EXPECT_NE(said.find("not 1: start it with mpirun -n 8"), std::string::npos) << said;
+}
+
+TEST(TwoNodes, are_refused_on_a_machine_that_is_not_divided) {
+  Job job(MPI_COMM_WORLD, {}, Ranks::even);
+  const std::string said = failure_of([&] { find_two_nodes(job); });
+  EXPECT_NE(said.find("PARTITA_NODES=2 makes two of it"), std::string::npos) << said;
+  EXPECT_TRUE(job.notes.empty());
+}
+
+TEST(TwoNodes, of_one_machine_are_found_once_and_noted) {
+  setenv("PARTITA_NODES", "2", 1);
+  {
+    Job job(MPI_COMM_WORLD, {}, Ranks::even);
+    const auto nodes = find_two_nodes(job);
+    EXPECT_EQ(nodes->ranks_of_a_node(), 1);
+    EXPECT_EQ(nodes, find_two_nodes(job));
+    ASSERT_EQ(job.notes.size(), 1U);
+    EXPECT_NE(job.notes[0].find("no network is measured"), std::string::npos) << job.notes[0];
+  }
+  unsetenv("PARTITA_NODES");
 }
 
 }  // namespace

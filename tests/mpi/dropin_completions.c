@@ -69,7 +69,7 @@ static void complete(int way, int kind, MPI_Request* request) {
 
 typedef int (*Matchall)(int count, MPI_Request requests[]);
 
-/* Rank 0 sends to all others. Of messages that are matched the drop-in moves the bytes. */
+/* Rank 0 sends to all others. The drop-in moves the bytes of messages that are matched. */
 static int make(int kind, int rank, int size, char* data, MPI_Request* requests) {
   const int count = rank == 0 ? size - 1 : 1;
   for (int i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,11 @@ struct Shape {
 };
 const std::vector<Shape> shapes = {{8, 8, 8 * 256 * 1024}, {8, 4, 8 * 256 * 1024}, {4, 8, 8 * 256 * 1024},
                                    {6, 4, 6 * 40 * 1024},  {8, 8, 8 * 128},        {12, 5, 60 * 16}};
+
+bool over_link(const std::string& name) {
+  const char* const link = std::getenv("PARTITA_LINK");
+  return link != nullptr && link == name;
+}
 
 template <class Face>
 class Early : public testing::Test {
@@ -162,6 +168,38 @@ TYPED_TEST(Early, partitions_from_1_KiB_leave_alone_without_being_asked_to) {
     if (rank() == 0) send.free();
     if (rank() == 1) recv.free();
   }
+}
+
+/// However the epochs before went, and whoever makes progress: once the receiver has started, the sender waits past
+/// Partita for what it has marked to arrive.
+TYPED_TEST(Early, what_is_marked_arrives_without_another_call_of_the_sender) {
+  constexpr int partitions = 8;
+  if (over_link("ucx")) GTEST_SKIP() << "UCX may need the sender's steps";
+  if (ranks() != 2) GTEST_SKIP() << "needs a sender and a receiver alone";
+  Sending<TypeParam> send;
+  Receiving<TypeParam> recv;
+  if (rank() == 0) send.init(partitions, 1024, 1, 8, MPI_COMM_WORLD);
+  if (rank() == 1) recv.init(partitions, 1024, 0, 8);
+  for (int epoch = 1; epoch <= 45; ++epoch) {
+    const auto key = static_cast<std::uint64_t>(epoch);
+    if (rank() == 0) send.start();
+    if (rank() == 1) recv.start();
+    RETURN_IF_FAILED();
+    harness_barrier();
+    for (int p = 0; p < partitions; ++p) {
+      if (rank() == 0) send.mark(p, key);
+      RETURN_IF_FAILED();
+      if (epoch % 15 != 0) continue;
+      if (rank() == 1) recv.await(p, key);
+      RETURN_IF_FAILED();
+      harness_barrier();
+    }
+    if (rank() == 0) send.wait();
+    if (rank() == 1) recv.wait_for(key);
+    RETURN_IF_FAILED();
+  }
+  if (rank() == 0) send.free();
+  if (rank() == 1) recv.free();
 }
 
 TYPED_TEST(Early, a_transport_partition_leaves_when_it_is_complete) {

@@ -90,7 +90,7 @@ TEST(Halo, blocks_may_be_one_cell_wide) {
   }
 }
 
-/// So that what a rank throws is not held up by the others. Of queue-ready receives would stay active behind this.
+/// So that what a rank throws is not held up by the others. Queue-ready receives would stay active behind this.
 TEST(Halo, is_ended_by_an_exception_on_one_rank_alone) {
   const Division division{ranks(), 5, ranks(), 1};
   std::vector<Cell> memory(static_cast<std::size_t>(partita::apps::size_of(1, 5)));

@@ -58,7 +58,7 @@ def included_path(included, path, texts):
 
 
 def needs(texts, definers):
-    """Of each unit the units that it needs, with the file and the reason of each."""
+    """The units that each unit needs, with the file and the reason of each."""
     edges = {}
     for path, text in texts.items():
         mine = edges.setdefault(unit_of(path), {})
@@ -73,7 +73,7 @@ def needs(texts, definers):
 
 
 def friends(texts, definers):
-    """Of each source the units that define its friends, with the reason."""
+    """The units that define the friends of each source, with the reason."""
     return {path: {unit: f"{path} has the friend {name} of {unit}" for name in FRIEND.findall(text)
                    for unit in units_of(name, path, definers)} for path, text in texts.items()}
 
@@ -161,6 +161,15 @@ def test_faults_that_are_planted_are_found(files, faulty, tmp_path):
 
 def test_the_sources_have_no_fault(sources):
     assert faults_of(read(sources / "src")) == []
+
+
+def test_the_pages_name_the_layers_in_their_order(sources):
+    contributing = (sources / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    chain = re.search(r"`\w+`(?:\s+←\s+`\w+`)+", contributing)[0]
+    assert re.findall(r"\w+", chain) == LAYERS, "CONTRIBUTING.md"
+    overview = (sources / "docs/design/overview.md").read_text(encoding="utf-8")
+    picture = re.search(r"^## Layers$.*?^```$(.*?)^  ─", overview, re.MULTILINE | re.DOTALL)[1]
+    assert re.findall(r"^  (\w+)", picture, re.MULTILINE) == LAYERS[::-1], "docs/design/overview.md"
 
 
 # ---- The one list of the links ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ exec "$@"
 """
 
 # On R ranks a step takes 1200 / R us in mode traditional, and 1000 / R in the others, but on 4 ranks on the small board, where all take 500.
-# Job k has samples of k more and k less. Of the machine's GPUs those are seen that are visible, but by job {blind}, which sees one more.
+# Job k has samples of k more and k less. Jobs see those of the machine's GPUs that are visible, but job {blind} sees one more.
 PARTITA = """#!{python}
 import json, os, sys
 words, ranks = sys.argv[1:], int(os.environ["RANKS"])

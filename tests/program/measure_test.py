@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -20,28 +21,31 @@ import comparison  # noqa: E402
 import cpu  # noqa: E402
 import launch  # noqa: E402
 import links  # noqa: E402
-from partita_report.summary import meta_of  # noqa: E402
+import quoted  # noqa: E402
+import turns  # noqa: E402
+from partita_report.summary import joined, meta_of  # noqa: E402
 
 DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 MPIRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "{version}"; exit 0; fi
 printf '%s\\n' "$*" >> {folder}/started
-while [ "${{1#{folder}/partita}}" = "$1" ]; do shift; done
+while [ "$1" != env ] && [ "${{1#{folder}/partita}}" = "$1" ]; do shift; done
 exec "$@"
 """
 
-# A benchmark whose median is 10 times its seed; with FAIL_JOB the job of that seed fails.
+# A benchmark whose median is 10 times its seed and its scale, 3 with the libraries of the folder older; with FAIL_JOB the job of that seed fails.
 PARTITA = """#!{python}
 import json, os, sys
 words = sys.argv[1:]
 if words == ["--version"]:
-    sys.exit(print("partita 0.1.0 (revision abc)"))
+    sys.exit(print("partita 0.1.0 {told}"))
+scale = 3 if "older" in os.environ.get("LD_LIBRARY_PATH", "") else {scale}
 if os.environ.get("FAIL_WITH") in words:
     sys.exit(1)
 if words[:2] == ["run", "jacobi2d"]:
     cells = int(words[words.index("--size") + 1])
-    run = {{"time_s": cells / 1000, "halo_share": 0.5}}
+    run = {{"time_s": scale * cells / 1000, "halo_share": 0.5}}
     job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
     output = words[words.index("--output") + 1]
     seed = int(words[words.index("--order-seed") + 1])
@@ -53,7 +57,8 @@ if os.environ.get("FAIL_JOB") == seed:
     sys.exit(1)
 row = {{"bytes": 8192, "partitions": 8, "reference": "persistent", "link": "direct"}}
 rows = [dict(row, subject="persistent", samples=[100, 100], early=0),
-        dict(row, subject="partita-c", samples=[10 * int(seed)] * 2, early=2)]
+        dict(row, subject="partita-c", samples=[10 * scale * int(seed)] * 2, early=2),
+        dict(row, subject="{own}", samples=[1, 1], early=0)][:3 if "{own}" else 2]
 place = {{"node": 0, "cores": "0-1"}}
 json.dump({{"benchmark": "late-neighbours", "unit": "us", "metric": "x_persistent", "notes": [], "rows": rows, "revision": "abc", "date": "2026-01-31T23:59:00Z",
             "command": "partita bench", "binding": [dict(place, rank=0), dict(place, rank=1)],
@@ -64,13 +69,21 @@ json.dump({{"benchmark": "late-neighbours", "unit": "us", "metric": "x_persisten
 MEASURE = ["measure.py", "--only", "late-neighbours", "--threads", "1"]
 
 
+def write_program(file, text):
+    file.write_text(text)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+def partita(told="(revision abc)", scale=1, own=""):
+    return PARTITA.format(python=sys.executable, told=told, scale=scale, own=own)
+
+
 class Measured:
-    def __init__(self, sources, folder, *words, tool=MEASURE, version="HYDRA build details", mpirun="", **environment):
+    def __init__(self, sources, folder, *words, tool=MEASURE, version="HYDRA build details", mpirun="", program=partita(), **environment):
         self.output = folder / "results"
-        for name, text in (("mpirun", MPIRUN.format(version=version, folder=folder)), ("partita", PARTITA.format(python=sys.executable))):
-            program = folder / name
-            program.write_text(text)
-            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        write_program(folder / "mpirun", MPIRUN.format(version=version, folder=folder))
+        write_program(folder / "partita", program)
         self.ended = subprocess.run(
             [sys.executable, sources / "bench" / tool[0], "--program", folder / "partita", "--output", self.output, "--mpirun",
              mpirun or f"{folder}/mpirun -n 2", *tool[1:], *words],
@@ -105,8 +118,8 @@ def test_a_figure_is_the_median_of_the_jobs_beside_the_least_and_the_largest(mea
     measured = measure()
     summary = measured.summary("partita-c")
     assert [float(summary[column]) for column in ("jobs", "median", "min", "max")] == [5, 30, 10, 50]
-    assert "- partita-c, 8 partitions: 10 of 10 samples early, at each size of 8192 bytes" in measured.page
-    assert "- persistent, 8 partitions: 0 of 10 samples early, at each size of 8192 bytes" in measured.page
+    assert "- partita-c, 8 partitions: 10 of 10 samples early, at each size of 8K" in measured.page
+    assert "- persistent, 8 partitions: 0 of 10 samples early, at each size of 8K" in measured.page
 
 
 def test_another_number_of_jobs_may_be_asked_for(measure):
@@ -140,10 +153,7 @@ def test_no_jobs_at_all_are_refused(measure):
 
 
 def hydra(folder):
-    program = folder / "mpirun"
-    program.write_text(MPIRUN.format(version="HYDRA build details", folder=folder))
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return [str(program), "-n", "2"]
+    return [str(write_program(folder / "mpirun", MPIRUN.format(version="HYDRA build details", folder=folder))), "-n", "2"]
 
 
 def test_jobs_at_once_have_cores_of_their_own_of_one_numa_node(tmp_path, monkeypatch):
@@ -160,11 +170,22 @@ def test_jobs_at_once_are_each_measured_once_and_begin_with_different_runs(tmp_p
     made = comparison.Comparison(argparse.ArgumentParser(), options, cores=2, limit_s=1, at_once=2)
     runs = [comparison.Run(name, []) for name in "abcd"]
     measured = []
-    assert made.measure_all(runs, lambda run, job: measured.append((job, run.name)) or (run.name, job) != ("b", 4)) == ([runs[0], *runs[2:]], [runs[1]])
+    assert made.measure_all(runs, lambda run, job, build: measured.append((job, run.name)) or (run.name, job) != ("b", 4)) == ([runs[0], *runs[2:]], [runs[1]])
     assert sorted(measured) == [(job, name) for job in range(1, 6) for name in "abcd"]
     assert [[name for job, name in measured if job == wanted] for wanted in (1, 2)] == [list("abcd"), list("cdab")]
     assert made.shown_command(runs[0], 2).startswith("mpirun -n 2 -bind-to user:4+5,6+7 partita")
     assert made.shown_command(runs[0]).startswith("mpirun -n 2 -bind-to user:CORES partita")
+
+
+def test_a_run_has_its_variables_in_its_environment_and_in_the_command_that_is_told(tmp_path, monkeypatch):
+    monkeypatch.delenv("FAIL_WITH", raising=False)
+    options = argparse.Namespace(program=str(write_program(tmp_path / "partita", partita())), output=tmp_path,
+                                 mpirun=shlex.join(hydra(tmp_path)), bind="none", jobs=1)
+    made = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=60)
+    failing, plain = comparison.Run("a", ["some"], environment=("FAIL_WITH=some",)), comparison.Run("b", ["some"])
+    assert not made.measure(failing, 1)
+    assert made.measure(plain, 1)
+    assert made.shown_command(failing) == f"FAIL_WITH=some {made.shown_command(plain).replace('b-JOB', 'a-JOB')}"
 
 
 @pytest.mark.parametrize(("version", "mpirun"), [("mpirun (Open MPI) 5.0.5", ""), ("HYDRA build details", "{}/mpirun -n 2 -bind-to core:2")])
@@ -219,9 +240,7 @@ def test_no_launcher_is_refused_in_a_sentence(measure):
 
 
 def test_figures_of_programs_without_records_tell_where_they_come_from_too(measure, tmp_path):
-    program = tmp_path / "partita_plain_ping_pong"
-    program.write_text("#!/bin/sh\nfor size in 8 1024 8192 65536; do echo $size 1.5; done\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    write_program(tmp_path / "partita_plain_ping_pong", "#!/bin/sh\nfor size in 8 1024 8192 65536; do echo $size 1.5; done\n")
     measured = measure("--jobs", "2", "--bind", "none", tool=["measure.py", "--only", "thread-levels"])
     assert measured.ended.returncode == 0, measured.ended.stderr
     meta = meta_of((measured.output / "thread-levels.csv").read_text())
@@ -230,10 +249,9 @@ def test_figures_of_programs_without_records_tell_where_they_come_from_too(measu
 
 
 def test_the_cost_of_a_locked_instruction_is_a_figure_of_its_own_without_a_page(measure, tmp_path):
-    program = tmp_path / "partita_locked_cost"
-    program.write_text(f"#!{sys.executable}\nimport json, os\n"
-                       "print(json.dumps({'one locked instruction': 9.5, 'another': 19, 'cores': sum(2 ** core for core in os.sched_getaffinity(0))}))\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    write_program(tmp_path / "partita_locked_cost",
+                  f"#!{sys.executable}\nimport json, os\n"
+                  "print(json.dumps({'one locked instruction': 9.5, 'another': 19, 'cores': sum(2 ** core for core in os.sched_getaffinity(0))}))\n")
     measured = measure("--jobs", "2", tool=["measure.py", "--only", "locked-cost"])
     assert measured.ended.returncode == 0 and not measured.page, measured.ended.stderr
     rows = {row["subject"]: row for row in measured.rows("locked-cost")}
@@ -297,3 +315,211 @@ def test_a_run_on_gpus_that_fails_without_peers_too_is_named(measure):
     assert measured.ended.returncode == 1
     assert "failed: mpirun -n 2 " in measured.ended.stdout and "partita bench partitioned.fig2" in measured.ended.stdout
     assert not (measured.output / "fig2.csv").exists()
+
+
+# ---- Two builds in turns ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def older(tmp_path):
+    """Writes the older build's program."""
+    return lambda *, told="(revision old)", scale=2, own="": write_program(tmp_path / "partita-older", partita(told, scale, own))
+
+
+def builds_started(measured):
+    return ["before" if any("partita-older" in word or word == "env" for word in words) else "now" for words in measured.started]
+
+
+def test_each_job_is_made_by_both_builds_in_an_order_drawn_for_each_job(measure, older):
+    measured = measure("--jobs", "8", "--before", older())
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    seeds = [words[words.index("--seed") + 1] for words in measured.started]
+    assert seeds == [str(job) for job in range(1, 9) for _ in range(2)]
+    order = builds_started(measured)
+    pairs = list(zip(order[::2], order[1::2]))
+    assert set(pairs) == {("before", "now"), ("now", "before")}
+    assert builds_started(measure("--jobs", "8", "--before", older()))[16:] == order
+    for folder in (measured.output, measured.output / "before"):
+        assert sorted(file.name for file in folder.glob("*.json")) == [f"late-neighbours-{job}.json" for job in range(1, 9)]
+
+
+def test_a_run_has_settings_of_its_own(tmp_path, monkeypatch):
+    told = "import os; open(os.environ['TOLD'], 'a').write(' '.join(os.environ.get(name, '-') for name in ('PARTITA_NODES', 'OTHER')) + chr(10))\n"
+    program = write_program(tmp_path / "partita", partita().replace("import json, os, sys\n", "import json, os, sys\n" + told))
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.delenv("PARTITA_NODES", raising=False)
+    options = argparse.Namespace(output=tmp_path, mpirun=shlex.join(hydra(tmp_path)), bind="none", jobs=1, program=str(program))
+    made = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=60, environment=dict(os.environ, OTHER="kept"))
+    divided = comparison.Run("a", [], environment=("PARTITA_NODES=2",))
+    assert made.measure(divided, 1) and made.measure(comparison.Run("b", []), 1)
+    assert (tmp_path / "told").read_text().splitlines() == ["2 kept", "- kept"]
+    assert made.shown_command(divided).startswith("PARTITA_NODES=2 ")
+    assert json.loads((tmp_path / "a-1.json").read_text())["command"].startswith("PARTITA_NODES=2 ")
+
+
+def test_program_and_libraries_of_a_build_are_read_anew_for_each_job(tmp_path, monkeypatch):
+    for name in ("now", "older"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "libpartita.so.0").write_text(name)
+    write_program(tmp_path / "ldd", LDD.format(found=tmp_path / "older", more=":").replace("/now/", f"{tmp_path}/now/"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    dropped = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda descriptor, *what: dropped.append((os.readlink(f"/proc/self/fd/{descriptor}"), *what)))
+    program = str(write_program(tmp_path / "partita", partita()))
+    options = argparse.Namespace(output=tmp_path, mpirun=shlex.join(hydra(tmp_path)), bind="none", jobs=2)
+    builds = {"older": turns.Build("before", program, "old", "before", str(tmp_path / "older")), "now": turns.Build("now", program)}
+    made = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=60, builds=list(builds.values()))
+    for folder, build in builds.items():
+        for job in (1, 2):
+            assert made.measure(comparison.Run("a", []), job, build)
+            assert dropped == [(str(tmp_path / file), 0, 0, os.POSIX_FADV_DONTNEED) for file in ("partita", f"{folder}/libpartita.so.0")]
+            dropped.clear()
+
+
+def test_a_figure_of_both_builds_has_each_subject_twice_and_the_ratio_within_each_pair_of_jobs(measure, older):
+    measured = measure("--jobs", "3", "--before", older())
+    assert [float(row["median"]) for row in measured.rows("late-neighbours")] == [100, 20], "the figure of this build is as without"
+    rows = {row["subject"]: row for row in measured.rows("before-late-neighbours")}
+    assert list(rows) == ["persistent before", "persistent now", "partita-c before", "partita-c now"]
+    before, now = rows["partita-c before"], rows["partita-c now"]
+    assert [float(before[column]) for column in ("jobs", "median", "min", "max")] == [3, 40, 20, 60] and before["ratio"] == ""
+    assert [float(now[column]) for column in ("jobs", "median", "min", "max")] == [3, 20, 10, 30]
+    assert [now["reference"], *(float(now[column]) for column in ("ratio", "ratio_min", "ratio_max"))] == ["partita-c before", 2, 2, 2]
+    meta = meta_of((measured.output / "before-late-neighbours.csv").read_text())
+    assert (meta["revision"], meta["differs"]) == ("old (before), abc (now)", "program and library") and "left_out" not in meta
+    assert re.search(r"partita-c +2\.000   2\.000 to 2\.000 +faster", measured.ended.stdout), measured.ended.stdout
+    assert "## before-late-neighbours: us" in measured.page and "Two builds in turns, old (before), abc (now);" in measured.page
+    assert "| 8K | 8 | 100 | 100 (1.00) | 40 | 20 (2.00) |" in measured.page
+
+
+def test_what_pairs_of_jobs_say_is_told_once():
+    assert joined([{"date": "1 | 2", "mpi": "M"}, {"date": "2 | 3", "mpi": "M", "ucx": "U"}]) == {"date": "1 | 2 | 3", "mpi": "M", "ucx": "U"}
+
+
+def test_pages_quote_a_figure_of_both_builds(measure, older):
+    measured = measure("--jobs", "2", "--before", older())
+    quotes = quoted.Quotes(measured.output)
+    assert quotes.medians("before-late-neighbours", "partita-c before") == [30]
+    assert quotes.ratios("before-late-neighbours", "partita-c now") == quotes.times(
+        "before-late-neighbours", "partita-c now", "partita-c before") == [2]
+    assert "old (before), abc (now)" in quotes.origins()
+
+
+def test_subjects_of_one_build_alone_are_left_out_and_named(measure, older):
+    measured = measure("--jobs", "2", "--before", older(own="gone"), program=partita(own="new"))
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert "new" in [row["subject"] for row in measured.rows("late-neighbours")]
+    assert {row["subject"].split()[0] for row in measured.rows("before-late-neighbours")} == {"persistent", "partita-c"}
+    assert meta_of((measured.output / "before-late-neighbours.csv").read_text())["left_out"] == "gone (before), new (now)"
+    assert "left out, as only one build has them: gone (before), new (now)" in measured.ended.stdout
+    assert "Left out, as only one of them has it: gone (before), new (now)." in measured.page
+
+
+@pytest.mark.parametrize(("told", "wrong"), [("(revision abc-dirty)", "was built from changed sources (abc-dirty)"),
+                                             ("(revision unknown)", "does not tell of which revision it is"),
+                                             ("", "does not tell of which revision it is")])
+def test_builds_that_nobody_could_make_again_are_refused_unless_allowed(measure, older, told, wrong):
+    refused = measure("--before", older(told=told))
+    assert refused.ended.returncode == 2 and not refused.started
+    assert f"partita-older {wrong}" in refused.ended.stderr
+    refused = measure("--before", older(), program=partita(told))
+    assert refused.ended.returncode == 2 and not refused.started
+    assert f"partita {wrong}" in refused.ended.stderr
+    refused = measure("--before", older(), "--before-revision", "v1", program=partita(told))
+    assert refused.ended.returncode == 2, "the older build's name says nothing of this one"
+    allowed = measure("--jobs", "1", "--before", older(told=told), "--any-revision")
+    assert allowed.ended.returncode == 0, allowed.ended.stderr
+    named = measure("--jobs", "1", "--before", older(told=told), "--before-revision", "v1-dirty")
+    assert meta_of((named.output / "before-late-neighbours.csv").read_text())["revision"] == "v1-dirty (before), abc (now)"
+
+
+def test_options_about_an_older_build_need_one_that_is_there(measure, tmp_path):
+    for words, said in ((["--any-revision"], "--before names its program"), (["--before-revision", "v1"], "--before names its program"),
+                        (["--before", "a", "--before-library", "b"], "leave one of them out"),
+                        (["--before", str(tmp_path / "none")], "No such file")):
+        refused = measure(*words)
+        assert refused.ended.returncode == 2 and said in refused.ended.stderr and "Traceback" not in refused.ended.stderr, refused.ended.stderr
+
+
+def test_a_run_is_failed_if_a_job_of_the_older_build_is(measure, older):
+    measured = measure("--jobs", "2", "--before", older(), FAIL_JOB="2")
+    assert measured.ended.returncode == 1 and len(measured.started) == 4
+    assert "== late-neighbours, before: exit status 1" in measured.ended.stdout
+    assert not (measured.output / "before-late-neighbours.csv").exists()
+
+
+def test_runs_on_gpus_are_made_by_both_builds_too(measure, older):
+    measured = measure("--jobs", "2", "--only", "fig2", "--only", "jacobi", "--quick", "--before", older(), tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert sorted(builds_started(measured)) == ["before"] * 6 + ["now"] * 6
+    assert {(row["size"], row["subject"], row["ratio"]) for row in measured.rows("before-jacobi") if row["subject"].endswith("now")} == {
+        (cells, f"{mode} now", "2") for cells in ("64", "256") for mode in ("traditional", "kernel")}
+    again = measure(tool=["gpu_measure.py", "--from", str(measured.output)])
+    for told in (measured.ended.stdout, again.ended.stdout, (measured.output / "summary.txt").read_text()):
+        assert "before-fig2: times as good as before, old (before), abc (now)" in told
+
+
+LDD = """#!/bin/sh
+case "$LD_LIBRARY_PATH" in
+*older*) echo "	libpartita.so.0 => {found}/libpartita.so.0 (0x00007f)"; {more} ;;
+*) echo "	libpartita.so.0 => /now/libpartita.so.0 (0x00007f)" ;;
+esac
+"""
+
+
+def libraries_before(folder, found="", more=":"):
+    (folder / "older").mkdir(exist_ok=True)
+    write_program(folder / "ldd", LDD.format(found=found or folder / "older", more=more))
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_one_program_is_measured_on_the_libraries_of_an_older_build(measure, tmp_path):
+    measured = measure("--jobs", "2", "--before-library", str(tmp_path / "older"), "--before-revision", "old", **libraries_before(tmp_path))
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    for words in measured.started:
+        assert words.count("env") == (1 if f"LD_LIBRARY_PATH={tmp_path}/older" in " ".join(words) else 0)
+    assert sorted(builds_started(measured)) == ["before", "before", "now", "now"]
+    rows = {row["subject"]: row for row in measured.rows("before-late-neighbours")}
+    assert float(rows["partita-c now"]["ratio"]) == 3
+    meta = meta_of((measured.output / "before-late-neighbours.csv").read_text())
+    assert (meta["revision"], meta["differs"]) == ("old (before), abc (now)", "the library")
+
+
+@pytest.mark.parametrize(("words", "libraries", "said"), [
+    ([], {}, "does not tell of which revision it is"),
+    (["--before-revision", "old"], {"found": "/elsewhere"}, "does not take libpartita.so.0 from"),
+    (["--before-revision", "old"], {"more": "echo 'undefined symbol: Partita_New\t(partita)'"}, "lack what"),
+    (["--before-revision", "old"], {"more": "echo '	libpartita_mpi.so.0 => not found'"}, "does not take libpartita_mpi.so.0 from")])
+def test_libraries_are_refused_that_the_program_would_not_run_on(measure, tmp_path, words, libraries, said):
+    refused = measure("--before-library", str(tmp_path / "older"), *words, **libraries_before(tmp_path, **libraries))
+    assert refused.ended.returncode == 2 and not refused.started
+    assert said in refused.ended.stderr and "Traceback" not in refused.ended.stderr, refused.ended.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc") or not shutil.which("ldd"), reason="needs a C compiler and ldd")
+def test_the_loader_is_asked_which_libraries_a_program_takes(tmp_path, monkeypatch):
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+
+    def compiled(name, text, *words):
+        (tmp_path / "source.c").write_text(text)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        subprocess.run(["cc", "-o", tmp_path / name, tmp_path / "source.c", *words], check=True)
+        return tmp_path / name
+
+    for folder, text in (("now", "int a() { return 1; } int b() { return 1; }"), ("alike", "int a() { return 2; } int b() { return 2; }"),
+                         ("lacking", "int a() { return 3; }")):
+        compiled(f"{folder}/libpartita.so.0", text, "-shared", "-fPIC", "-Wl,-soname,libpartita.so.0")
+    linked = ["int a(); int b(); int main() { return a() + b(); }", str(tmp_path / "now/libpartita.so.0"), f"-Wl,-rpath,{tmp_path}/now"]
+    program = compiled("partita", *linked, "-Wl,--enable-new-dtags")
+    fixed = compiled("partita-rpath", *linked, "-Wl,--disable-new-dtags")
+    alone = compiled("partita-alone", "int main() { return 0; }")
+
+    def check(of, folder):
+        turns.check_libraries(of, tmp_path / folder, str(tmp_path / folder))
+
+    check(program, "alike")
+    for of, folder, said in ((program, "lacking", "lack what .* needs: b;"), (fixed, "alike", "does not take libpartita.so.0 from .*/alike, but .*/now/"),
+                             (program, "", "does not take"), (alone, "alike", "loads no libpartita.so")):
+        with pytest.raises(ValueError, match=said):
+            check(of, folder)

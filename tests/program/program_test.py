@@ -70,11 +70,20 @@ def test_host_help_of_a_benchmark_goes_on_to_json(run, shown_help):
     assert latency.returncode == 0 and "--json" in latency.stdout, latency
 
 
-def test_host_help_of_a_gpu_benchmark_lists_its_options_or_says_why_it_cannot(run, shown_help):
+@pytest.mark.parametrize("name", ["partitioned.fig4", "ipc.fig3", "ipc.fig4", "ipc.fig5"])
+def test_host_help_of_a_gpu_benchmark_lists_its_options_or_says_why_it_cannot(run, shown_help, name):
     if "\n  bench " not in shown_help.stdout:
         pytest.skip("this build has no benchmarks")
-    fig4 = run("bench", "partitioned.fig4", "--help")
-    assert fig4.returncode == 0 and ("no CUDA" in fig4.stdout) != ("--json" in fig4.stdout), fig4
+    shown = run("bench", name, "--help")
+    assert shown.returncode == 0 and ("no CUDA" in shown.stdout) != ("--json" in shown.stdout), shown
+
+
+def test_host_every_figure_that_the_roadmap_calls_there_is_a_benchmark(run, shown_help, sources):
+    if "\n  bench " not in shown_help.stdout:
+        pytest.skip("this build has no benchmarks")
+    listed = re.findall(r"^  (\S+) ", run("bench", "--help").stdout, re.MULTILINE)
+    there = re.findall(r"^\| `(\w+\.\w+)` .*\| there(?!, by)[^|]*\|$", (sources / "docs/design/roadmap.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(there) > 20 and set(there) <= set(listed), sorted(set(there) - set(listed))
 
 
 def test_host_version_tells_the_version_and_the_revision_once(run):
@@ -143,6 +152,27 @@ def test_info_tells_who_takes_gpu_memory(run, info):
     assert len(line) == 1, info.stdout
     assert "by Partita, since the MPI" in line[0] or "left to the MPI, since the MPI" in line[0], line
     assert "left to the MPI, since PARTITA_GPU_AWARE is off" in run("info", PARTITA_GPU_AWARE="off").stdout
+
+
+@pytest.mark.parametrize("setting", ["auto", "4096", "off"])
+def test_host_info_tells_from_which_size_on_collectives_go_from_gpu_to_gpu(run, setting):
+    """A build without CUDA, or a machine without a GPU, has none whatever the setting; "off" has none anywhere."""
+    result = run("info", PARTITA_GPU_AWARE="on", PARTITA_PEER_COLLECTIVES=setting)
+    assert result.returncode == 0, result
+    lines = result.stdout.splitlines()
+    first = [number for number, line in enumerate(lines) if line.startswith("collectives on GPU memory by peer memory")]
+    assert len(first) == 1, result.stdout
+    title = lines[first[0]]
+    if setting == "off":
+        assert title.endswith("none, since a rank has PARTITA_PEER_COLLECTIVES off"), title
+    elif ": none, since" in title:
+        assert title.endswith(("built without CUDA", "no rank has a GPU")), title
+    else:
+        sizes = dict(line.split()[:2] for line in lines[first[0] + 1:first[0] + 14])
+        assert len(sizes) == 13 and all(name.startswith("MPI_") for name in sizes), result.stdout
+        assert setting == "auto" or set(sizes.values()) == {setting}, sizes
+    off = run("info", PARTITA_GPU_AWARE="off")
+    assert "by peer memory, with libpartita_mpi: none, since Partita takes no GPU memory in MPI's own calls" in off.stdout
 
 
 @pytest.fixture(scope="module")

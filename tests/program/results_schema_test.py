@@ -1,5 +1,4 @@
-"""What the benchmarks write as JSON, and what the apps' records say of where they come from, against the description of both,
-bench/results.schema.json."""
+"""What the benchmarks write as JSON, and the apps' records, against the description of both, bench/results.schema.json."""
 
 import copy
 import json
@@ -22,9 +21,11 @@ APPS = {
     "jacobi2d": ["--size", "32", "32", "--max-iterations", "4", "--check-every", "2", "--no-picture"],
     "life": ["--size", "32", "32", "--generations", "3", "--no-picture"],
     "bce": ["--samples", "64", "--features", "64", "--steps", "3"],
-    "cg": ["--size", "16", "16", "--iterations", "4", "--batch", "2", "--no-verify"],
+    "cg": ["--size", "16", "16", "--batch", "20"],
     "fft": ["--size", "8", "8", "8", "--iterations", "1"],
 }
+OF_AN_APP = {"jacobi2d": "limits", "life": "game", "bce": "problem", "cg": "iteration", "fft": "problem"}  # beside what all have
+UNCHECKED = ["--no-verify", "--repeat", "2"]
 LIMIT_S = 100
 
 
@@ -62,12 +63,16 @@ def test_the_command_is_told_without_folders(results):
     assert results["command"].endswith("--json results.json")
 
 
-@pytest.mark.parametrize("name", ["schema", "date", "command", "versions", "clocks", "binding"])
-def test_a_file_without_what_the_schema_asks_for_is_refused(validate, results, name):
-    lacking = copy.deepcopy(results)
+def expect_needed(validate, file, name):
+    lacking = copy.deepcopy(file)
     del lacking[name]
     with pytest.raises(fastjsonschema.JsonSchemaException, match=name):
         validate(lacking)
+
+
+@pytest.mark.parametrize("name", ["schema", "date", "command", "versions", "clocks", "binding"])
+def test_a_file_without_what_the_schema_asks_for_is_refused(validate, results, name):
+    expect_needed(validate, results, name)
 
 
 def test_a_field_that_the_schema_does_not_know_is_refused(validate, results):
@@ -77,16 +82,57 @@ def test_a_field_that_the_schema_does_not_know_is_refused(validate, results):
         validate(more)
 
 
-@pytest.mark.parametrize("app", APPS)
-def test_a_record_of_an_app_tells_where_it_comes_from_as_the_schema_describes_that(schema, given, tmp_path, app):
-    command = [*given.launcher(), given["program"], "run", app, *APPS[app], "--json", "--output", str(tmp_path / "record")]
+def record_of(given, folder, app, *options, ranks=None):
+    file = folder / "record.json"
+    command = [*given.launcher(ranks), given["program"], "run", app, *APPS[app], *options, "--json", "--output", str(file.with_suffix(""))]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if ended.returncode == 2 and "FFTW" in ended.stderr:
         pytest.skip("built without FFTW")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
-    origin = ("revision", "date", "command", "versions", "machine", "clocks", "binding")
-    properties = {name: schema["properties"][name] for name in origin}
-    properties["command"] = {"const": f"partita run {app} {' '.join(APPS[app])} --json --output record"}
-    fastjsonschema.compile({"type": "object", "required": list(origin), "properties": properties})(record)
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", params=APPS)
+def record(request, given, tmp_path_factory):
+    return record_of(given, tmp_path_factory.mktemp(request.param), request.param)
+
+
+def test_records_of_apps_are_as_the_schema_describes_them(validate, record):
+    validate(record)
+    app = record["app"]
+    assert record["command"] == f"partita run {app} {' '.join(APPS[app])} --json --output record"
     assert [place["rank"] for place in record["binding"]] == [0, 1]
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_records_of_runs_that_were_repeated_and_not_checked_are_so_too(validate, given, tmp_path, app):
+    record = record_of(given, tmp_path, app, *UNCHECKED)
+    validate(record)
+    assert all(len(runs) == 2 for runs in record["runs"].values())
+
+
+@pytest.mark.parametrize("app", ["jacobi2d", "life"])
+def test_records_of_one_rank_are_so_too(validate, given, tmp_path, app):
+    validate(record_of(given, tmp_path, app, ranks=1))
+
+
+@pytest.mark.parametrize("name", ["schema", "revision", "date", "binding", "order_seed", "job", "runs"])
+def test_a_record_without_what_all_have_is_refused(validate, record, name):
+    expect_needed(validate, record, name)
+
+
+def test_a_record_without_what_its_app_tells_is_refused(validate, record):
+    expect_needed(validate, record, OF_AN_APP[record["app"]])
+
+
+def test_a_field_of_a_record_that_the_schema_does_not_know_is_refused(validate, record):
+    for place in (lambda more: more, lambda more: more["job"], lambda more: next(iter(more["runs"].values()))[0]):
+        more = copy.deepcopy(record)
+        place(more)["surprise"] = 1
+        with pytest.raises(fastjsonschema.JsonSchemaException):
+            validate(more)
+
+
+def test_a_record_of_an_app_that_the_schema_does_not_know_is_refused(validate, record):
+    with pytest.raises(fastjsonschema.JsonSchemaException, match="app"):
+        validate({**record, "app": "surprise"})

@@ -38,7 +38,7 @@ def medians_of(rule):
 
 @pytest.fixture(scope="module")
 def file(run, tmp_path_factory):
-    """Of two collectives at two sizes."""
+    """A tuning file for two collectives at two sizes."""
     path = tmp_path_factory.mktemp("tune") / "tuning.csv"
     result = run("tune", "-m", "64:256", "--collective", "allreduce,scan", "-o", str(path), *SHORT)
     assert result.returncode == 0, result

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "support/index.hpp"
+
 namespace partita::test {
 
 using collective::Kind;
@@ -24,10 +26,6 @@ bool is_reduction(Kind kind) {
 namespace {
 
 using Origins = std::vector<Case::Origin>;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Sizes of blocks, some of them 0.
 class Sizes {

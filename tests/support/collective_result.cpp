@@ -3,12 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "support/index.hpp"
+
 namespace partita::test {
 namespace {
-
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 std::uint8_t scrambled(int epoch, int rank, int partition, int block, std::int64_t byte) {
   std::uint64_t bits = static_cast<std::uint64_t>(byte) + 64 * static_cast<std::uint64_t>(block) +

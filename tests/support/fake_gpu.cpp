@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
+#include <stdexcept>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/node_socket.hpp"
 #include "support/fake_stream.hpp"
 
 namespace partita::test {
@@ -53,6 +56,13 @@ std::byte* FakeGpu::allocate_block(int gpu, std::size_t size_bytes) {
   if (const auto before = std::exchange(before_next, nullptr)) before();
   may_fail(Step::allocate_block);
   return remember(gpu, false, size_bytes);
+}
+
+/// Full of what an owner that counts on zeros trips over.
+std::byte* FakeGpu::allocate_unzeroed_block(int gpu, std::size_t size_bytes) {
+  std::byte* const memory = allocate_block(gpu, size_bytes);
+  std::memset(memory, 0xa5, size_bytes);
+  return memory;
 }
 
 void FakeGpu::check_limit() const {
@@ -109,6 +119,14 @@ bool FakeGpu::is_imported(const void* address) {
   });
 }
 
+void FakeGpu::pass_descriptor(int peer) {
+  static std::atomic<std::uint64_t> segment{std::uint64_t{1} << 62};
+  constexpr std::size_t size_bytes = 4096;
+  const UniqueFd file(::memfd_create("passed", MFD_CLOEXEC));
+  if (::ftruncate(file.get(), size_bytes) != 0) throw std::runtime_error("cannot make memory to pass");
+  world_.socket().pass(peer, DescriptorKind::host_segment, ++segment, size_bytes, file.get());
+}
+
 void FakeGpu::count_copy(const void* to, const void* from) {
   ++operations_;
   ++copies_;
@@ -147,6 +165,13 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
     piece.allocation_bytes = name.offset_bytes + size_bytes;
   }
   return DeviceExport{piece};
+}
+
+/// Its descriptors are named as files, and not passed, wherever peers can open them.
+std::variant<DevicePiece, NotMappable> FakeGpu::name_to(int peer, const void* address, std::size_t size_bytes) {
+  auto exported = export_to(peer, address, size_bytes);
+  if (auto* const not_mappable = std::get_if<NotMappable>(&exported)) return std::move(*not_mappable);
+  return std::get<DeviceExport>(exported).front();
 }
 
 std::string FakeGpu::why_not_exported(const void* address, std::size_t size_bytes) {

@@ -111,6 +111,8 @@ class FakeGpu final : public memory::DeviceMemory {
   /// How many times peers' memory was to be mapped so far, and how many times it was declined.
   std::uint64_t imports() const { return imports_; }
   std::uint64_t declined() const { return declined_; }
+  /// Passes a descriptor of memory of its own to `peer`, as where it could not open this rank's files.
+  void pass_descriptor(int peer);
   /// What trim() was called with since the last time.
   std::vector<memory::Closing> take_trimmed() {
     const std::lock_guard lock(mutex_);
@@ -122,6 +124,8 @@ class FakeGpu final : public memory::DeviceMemory {
   memory::Place place_of(const void* address, std::size_t size_bytes) override;
   std::variant<memory::DeviceExport, memory::NotMappable> export_to(int peer, const void* address,
                                                                     std::size_t size_bytes) override;
+  std::variant<memory::DevicePiece, memory::NotMappable> name_to(int peer, const void* address,
+                                                                 std::size_t size_bytes) override;
   std::string why_not_exported(const void* address, std::size_t size_bytes) override;
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int peer, const memory::DeviceExport& pieces,
                                                                        int gpu, memory::Closing closing) override;
@@ -129,6 +133,7 @@ class FakeGpu final : public memory::DeviceMemory {
   void decline(int, const memory::DeviceExport&) override { ++declined_; }
   std::uint64_t memory_bytes(int) override { return memory_bytes_; }
   std::byte* allocate_block(int gpu, std::size_t size_bytes) override;
+  std::byte* allocate_unzeroed_block(int gpu, std::size_t size_bytes) override;
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
   std::unique_ptr<memory::Stream> make_stream(int gpu) override;

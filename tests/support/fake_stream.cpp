@@ -88,6 +88,13 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
         const unsigned threads = grid.blocks * grid.threads;
         for (unsigned thread = 0; thread < threads; ++thread) memory::pack_elements(arguments, {thread, threads});
       });
+    case memory::Kernel::pack_together:
+      return with(memory::PackTogether{}, [&](const auto& arguments) {
+        for (unsigned block = 0; block < grid.blocks; ++block) {
+          for (unsigned thread = 0; thread < grid.threads; ++thread)
+            memory::pack_together(arguments, block, thread, grid.threads);
+        }
+      });
     case memory::Kernel::do_collective:
       return with(memory::DoCollective{}, [&](const auto& arguments) {
         const GridShape shape{std::min(grid.blocks, most_at_once.blocks), std::min(grid.threads, most_at_once.threads)};

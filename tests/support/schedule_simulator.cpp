@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "support/index.hpp"
+
 namespace partita::test {
 namespace {
 
@@ -13,10 +15,6 @@ using collective::Deed;
 using collective::Problem;
 using collective::Region;
 using collective::Schedule;
-
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The actions of each rank that meet: the sends, or the receives, from one rank to another in their order.
 std::map<std::pair<int, int>, std::vector<int>> ways(const std::vector<Schedule>& schedules, Deed deed) {

@@ -6,11 +6,13 @@
 
 #include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/errors.hpp"
 #include "support/fake_stream.hpp"
+#include "support/job.hpp"
 #include "support/queue_kind.hpp"
 
 namespace partita::test {
@@ -49,5 +51,26 @@ class Line {
   void* stream_;
   Partita_Queue queue_ = PARTITA_QUEUE_NULL;
 };
+
+/// An epoch in which the sender's stream stands between its start and its wait until the receiver's has come to its
+/// end, and `look` was called.
+template <class Look>
+void receive_before_the_senders_wait(Partita_Request& send, Partita_Request& receive, Look look) {
+  Line sends(0), receives(1);
+  sends.start(send);
+  sends.worker().drain();
+  harness_barrier();  // every send is started, and no receive
+  std::atomic<bool> go{false};
+  sends.launch([&] {
+    while (!go) std::this_thread::yield();
+  });
+  sends.wait(send);
+  receives.start(receive);
+  receives.wait(receive);
+  receives.finish();
+  look();
+  go = true;
+  sends.finish();
+}
 
 }  // namespace partita::test

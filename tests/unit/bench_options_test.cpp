@@ -81,7 +81,7 @@ TEST(BenchOptions, few_benchmarks_hand_gpu_memory_to_the_mpi) {
   EXPECT_FALSE(parse({}, {}, true).gpu_aware_mpi);
   EXPECT_TRUE(parse({"--gpu-aware-mpi"}, {}, true).gpu_aware_mpi);
   EXPECT_NE(refusal({"--gpu-aware-mpi"}).find("--gpu-aware-mpi"), std::string::npos);
-  const std::set<std::string_view> do_so{"partitioned.fig4", "partitioned.fig6", "queue.fig5"};
+  const std::set<std::string_view> do_so{"partitioned.fig4", "partitioned.fig6", "partitioned.fig7", "queue.fig5"};
   for (const Benchmark& benchmark : benchmarks()) {
     if (!benchmark.on_gpu || !benchmark.unavailable.empty()) continue;
     const std::string refused = refusal({"--gpu-aware-mpi"}, benchmark.lacks, true);

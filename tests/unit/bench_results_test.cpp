@@ -77,7 +77,7 @@ TEST(BenchResults, json_tells_where_the_ranks_ran_and_how_fast_their_processors)
   placed.origin.date = "2026-01-31T23:59:00Z";
   placed.origin.command = "partita bench latency -m 8:8";
   const auto json = to_json(placed);
-  EXPECT_EQ(json.at("schema"), schema_version);
+  EXPECT_EQ(json.at("schema"), apps::schema_version);
   EXPECT_EQ(
       json.at("binding"),
       nlohmann::ordered_json::parse(

@@ -85,9 +85,8 @@ TEST(Gathering, lets_each_transport_partition_leave_once_when_it_or_its_group_is
         std::int64_t expected_end = first;
         while (expected_end < end && !complete[static_cast<std::size_t>(expected_end)]) ++expected_end;
         const auto leave = [&](Range run) { left(run); };
-        const std::int64_t told = end == first + 1 && random.one_in(2)
-                                      ? first + (add(gathering, first, leave) ? 1 : 0)
-                                      : gathering.add(Range{first, end}, [](Range) {}, leave, [] {});
+        const std::int64_t told = end == first + 1 && random.one_in(2) ? first + (add(gathering, first, leave) ? 1 : 0)
+                                                                       : gathering.add(Range{first, end}, leave, [] {});
         ASSERT_EQ(told, expected_end);
         for (std::int64_t p = first; p < told; ++p) complete[static_cast<std::size_t>(p)] = true;
         if (holds && random.one_in(10)) {
@@ -127,8 +126,8 @@ TEST(Gathering, of_what_was_kept_all_that_is_complete_leaves_at_the_match) {
     std::vector<bool> complete(static_cast<std::size_t>(shape.partitions));
     for (std::int64_t p = 0; p < shape.partitions; ++p) {
       if (random.one_in(2)) continue;
-      EXPECT_EQ(gathering.keep({p, p + 1}, [](Range) {}), p + 1);
-      EXPECT_EQ(gathering.keep({p, p + 1}, [](Range) {}), p) << "twice";
+      EXPECT_EQ(gathering.keep({p, p + 1}), p + 1);
+      EXPECT_EQ(gathering.keep({p, p + 1}), p) << "twice";
       complete[static_cast<std::size_t>(p)] = true;
     }
     gathering.connect(plan, shape.transfers);

@@ -183,18 +183,13 @@ TEST_F(PeerMappingsKept, what_another_thread_is_closing_counts_and_is_mapped_ane
   EXPECT_EQ(memory.imported, 3) << "the small one of other calls, and twice this one";
 }
 
-TEST_F(PeerMappingsKept, what_is_unused_is_closed_where_the_program_frees_something) {
+TEST_F(PeerMappingsKept, what_is_unused_no_call_closes_where_the_driver_would_wait) {
   maps(1, most - 4 * mebibyte);
-  mappings.close_unused(memory::Closing::all);
-  EXPECT_TRUE(memory.is_mapped(1)) << "calls may use it again";
   make_other_calls();
   EXPECT_FALSE(maps(2, part));
-  EXPECT_FALSE(memory.closings.contains(memory::Closing::all)) << "by a call";
-  mappings.close_unused(memory::Closing::without_blocking);
-  EXPECT_TRUE(memory.is_mapped(1)) << "a kernel may wait";
-  mappings.close_unused(memory::Closing::all);
-  EXPECT_FALSE(memory.is_mapped(1));
-  EXPECT_TRUE(maps(2, part));
+  EXPECT_TRUE(memory.closings.contains(memory::Closing::without_blocking));
+  EXPECT_FALSE(memory.closings.contains(memory::Closing::all));
+  EXPECT_TRUE(memory.is_mapped(1));
 }
 
 TEST_F(PeerMappingsKept, what_came_by_descriptors_makes_room) {

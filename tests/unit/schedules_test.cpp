@@ -93,8 +93,9 @@ std::vector<int> roots(Kind kind, int size, Random& random) {
 }
 
 /// The number of ranks to try after `size`: each up to 33; under a sanitizer, which looks at lines of code and not at
-/// combinations, each up to 9 and every fourth of the others.
+/// combinations, each up to 9 and every fourth of the others, and of threads, of which there is one, fewer.
 int next_size(int size) {
+  if (test::thread_sanitized && size >= 5) return size + 9;
   return test::sanitized && size >= 9 ? size + 4 : size + 1;
 }
 

@@ -120,6 +120,37 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+/// The collective ends with a barrier of the grid: any block may mark what others have stored. As its grid has no more
+/// than a block a multiprocessor, a thread may have the registers that the calls need together.
+__global__ void __launch_bounds__(block_threads, 1)
+    scattering_kernel(const __grid_constant__ Model model, const __grid_constant__ MPIX_Prequest scatter,
+                      const __grid_constant__ MPIX_Prequest across, int partitions, int* failure) {
+  for (int part = static_cast<int>(blockIdx.x); part < model.parts; part += static_cast<int>(gridDim.x)) {
+    backward(model, part);
+  }
+  int code = MPIX_Preduce_scatter(scatter);
+  for (int p = static_cast<int>(blockIdx.x); p < partitions && code == PARTITA_DEVICE_SUCCESS;
+       p += static_cast<int>(gridDim.x)) {
+    code = MPIX_Pready_block(p, across);
+  }
+  note(failure, code);
+}
+
+__global__ void __launch_bounds__(block_threads)
+    gathering_kernel(const __grid_constant__ Model model, const __grid_constant__ MPIX_Prequest gather, int* failure) {
+  const int code = MPIX_Pallgather(gather);
+  note(failure, code);
+  if (code == PARTITA_DEVICE_SUCCESS) update(model);
+}
+
+/// A grid that waits for itself.
+template <class Kernel>
+void launch_at_once(Kernel kernel, int blocks, void** arguments, cudaStream_t stream) {
+  PARTITA_APPS_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel),
+                                                dim3(static_cast<unsigned>(blocks)), dim3(block_threads), arguments, 0,
+                                                stream));
+}
+
 /// Enough blocks for `items`, but no more than the GPU runs at once by a small factor.
 unsigned grid_for(std::int64_t items, std::int64_t items_a_block) {
   constexpr std::int64_t most_blocks = 2048;
@@ -161,9 +192,23 @@ void launch_steps(const Model& model, const MPIX_Prequest& allreduce, int first_
   Model model_argument = model;
   MPIX_Prequest request_argument = allreduce;
   void* arguments[] = {&model_argument, &request_argument, &first_step, &steps, &failure};
-  PARTITA_APPS_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(steps_kernel),
-                                                dim3(static_cast<unsigned>(blocks)), dim3(block_threads), arguments, 0,
-                                                stream));
+  launch_at_once(steps_kernel, blocks, arguments, stream);
+}
+
+void launch_backward_and_scatter(const Model& model, const MPIX_Prequest& scatter, const MPIX_Prequest& across,
+                                 int partitions, int blocks, int* failure, cudaStream_t stream) {
+  Model model_argument = model;
+  MPIX_Prequest scatter_argument = scatter, across_argument = across;
+  void* arguments[] = {&model_argument, &scatter_argument, &across_argument, &partitions, &failure};
+  launch_at_once(scattering_kernel, blocks, arguments, stream);
+}
+
+void launch_gather_and_update(const Model& model, const MPIX_Prequest& gather, int blocks, int* failure,
+                              cudaStream_t stream) {
+  Model model_argument = model;
+  MPIX_Prequest request_argument = gather;
+  void* arguments[] = {&model_argument, &request_argument, &failure};
+  launch_at_once(gathering_kernel, blocks, arguments, stream);
 }
 
 void load_kernels() {
@@ -171,7 +216,8 @@ void load_kernels() {
   for (const void* kernel :
        {reinterpret_cast<const void*>(forward_kernel), reinterpret_cast<const void*>(backward_kernel),
         reinterpret_cast<const void*>(marking_kernel), reinterpret_cast<const void*>(update_kernel),
-        reinterpret_cast<const void*>(steps_kernel)}) {
+        reinterpret_cast<const void*>(steps_kernel), reinterpret_cast<const void*>(scattering_kernel),
+        reinterpret_cast<const void*>(gathering_kernel)}) {
     PARTITA_APPS_CUDA(cudaFuncGetAttributes(&attributes, kernel));
   }
 }

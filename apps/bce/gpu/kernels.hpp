@@ -41,6 +41,15 @@ int most_training_blocks();
 void launch_steps(const Model& model, const MPIX_Prequest& allreduce, int first_step, int steps, int blocks,
                   int* failure, cudaStream_t stream);
 
+/// Two halves of a step on two nodes, which have the forward half behind them. The first one computes the gradient,
+/// reduces it over the node by device-driven `scatter` and marks the partitions of the host-driven `across`, whose send
+/// buffer is this rank's part.
+void launch_backward_and_scatter(const Model& model, const MPIX_Prequest& scatter, const MPIX_Prequest& across,
+                                 int partitions, int blocks, int* failure, cudaStream_t stream);
+/// The second one gathers the sum by device-driven `gather` and updates the weights.
+void launch_gather_and_update(const Model& model, const MPIX_Prequest& gather, int blocks, int* failure,
+                              cudaStream_t stream);
+
 /// CUDA loads a kernel at its first use, which waits for kernels that run.
 void load_kernels();
 

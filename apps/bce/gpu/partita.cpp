@@ -1,67 +1,26 @@
 // Steps with a partitioned allreduce: kernels mark its parts and hosts walk its schedule, or kernels do it themselves.
-#include <fmt/format.h>
 #include <mpi.h>
 #include <partita/mpix.h>
 
-#include <stdexcept>
-
+#include "apps/bce/gpu/device_request.hpp"
 #include "apps/bce/gpu/summing.hpp"
-#include "apps/support/time_limit.hpp"
 
 namespace bce::gpu {
 namespace {
 
-/// A partitioned allreduce of the gradient, and its device request.
-class PartitionedAllreduce {
- public:
-  /// Collective; blocks until all ranks have made theirs.
-  PartitionedAllreduce(const Rank& rank, int partitions, const char* driver) {
+/// The init call of an allreduce of the gradient.
+auto allreduce_of(const Rank& rank, int partitions) {
+  return [&rank, partitions](MPI_Info info, MPI_Request* request) {
     const Model& model = rank.model;
-    MPI_Info info = MPI_INFO_NULL;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "partita_driver", driver);
     MPIX_Pallreduce_init(model.own, model.sum, partitions, model.features / partitions, MPI_DOUBLE, MPI_SUM, rank.comm,
-                         info, &request_);
-    MPI_Info_free(&info);
-    MPIX_Prequest_create(&device_, request_);
-    if (device_.limit_ns == 0) device_.limit_ns = partita::apps::wait_limit_ns();
-  }
-  ~PartitionedAllreduce() {
-    MPIX_Prequest_free(&device_);
-    MPI_Request_free(&request_);
-  }
-  PartitionedAllreduce(const PartitionedAllreduce&) = delete;
-  PartitionedAllreduce& operator=(const PartitionedAllreduce&) = delete;
-
-  MPI_Request& request() { return request_; }
-  const MPIX_Prequest& device() const { return device_; }
-
- private:
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  MPIX_Prequest device_{};
-};
-
-/// Where kernels leave the first PARTITA_DEVICE_ERR_*.
-class Failure {
- public:
-  int* word() const { return word_.data(); }
-  /// When the kernels have ended.
-  void look() const {
-    int code = 0;
-    PARTITA_APPS_CUDA(cudaMemcpy(&code, word_.data(), sizeof code, cudaMemcpyDeviceToHost));
-    if (code == 0) return;
-    throw std::runtime_error(
-        fmt::format("bce: a call in a kernel returned {} (PARTITA_DEVICE_ERR_*, partita/device/prequest.h).", code));
-  }
-
- private:
-  partita::apps::DeviceMemory<int> word_{1};
-};
+                         info, request);
+  };
+}
 
 /// A step as in gpu-initiated-partitioned-mpi, section VI-D.2.
 class Schedule final : public Steps {
  public:
-  explicit Schedule(const Rank& rank) : rank_(rank), allreduce_(rank, rank.model.parts, "host") {}
+  explicit Schedule(const Rank& rank) : rank_(rank), allreduce_("host", allreduce_of(rank, rank.model.parts)) {}
 
   void take(int first, int count) override {
     const cudaStream_t stream = rank_.stream.get();
@@ -80,15 +39,15 @@ class Schedule final : public Steps {
 
  private:
   Rank rank_;
-  PartitionedAllreduce allreduce_;
-  Failure failure_;
+  DeviceRequest allreduce_;
+  KernelFailure failure_;
   partita::apps::StreamEvent updated_;
 };
 
 class InKernels final : public Steps {
  public:
   InKernels(const Rank& rank, bool all_at_once)
-      : rank_(rank), all_at_once_(all_at_once), allreduce_(rank, 1, "device") {}
+      : rank_(rank), all_at_once_(all_at_once), allreduce_("device", allreduce_of(rank, 1)) {}
 
   void take(int first, int count) override {
     const int steps_each = all_at_once_ ? count : 1;
@@ -102,8 +61,8 @@ class InKernels final : public Steps {
  private:
   Rank rank_;
   bool all_at_once_;
-  PartitionedAllreduce allreduce_;
-  Failure failure_;
+  DeviceRequest allreduce_;
+  KernelFailure failure_;
 };
 
 }  // namespace

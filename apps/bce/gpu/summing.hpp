@@ -8,6 +8,7 @@
 #include "apps/bce/gpu/kernels.hpp"
 #include "apps/support/cuda_memory.hpp"
 #include "apps/support/nccl.hpp"
+#include "apps/support/two_nodes.hpp"
 
 namespace bce::gpu {
 
@@ -36,6 +37,8 @@ std::unique_ptr<Steps> steps_by_allreduce(const Rank& rank);
 std::unique_ptr<Steps> steps_by_schedule(const Rank& rank);
 /// Kernels do the allreduce themselves; `all_at_once`: one kernel takes all steps, else one a step (partita.cpp).
 std::unique_ptr<Steps> steps_in_kernels(const Rank& rank, bool all_at_once);
+/// Kernels sum in a node and hosts between two; the features divide by the ranks of a node (two_level.cpp).
+std::unique_ptr<Steps> steps_in_two_levels(const Rank& rank, const partita::apps::TwoNodes& nodes);
 /// NCCL's allreduce behind the kernels in one stream; no host waits (nccl.cpp).
 std::unique_ptr<Steps> steps_by_nccl(const Rank& rank, partita::apps::Nccl& nccl);
 

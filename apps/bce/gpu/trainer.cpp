@@ -12,6 +12,7 @@
 #include "apps/support/gpus.hpp"
 #include "apps/support/node.hpp"
 #include "apps/support/rank_values.hpp"
+#include "apps/support/two_nodes.hpp"
 
 namespace bce::gpu {
 namespace {
@@ -28,11 +29,24 @@ void upload(const DeviceMemory<double>& memory, const double* values) {
 constexpr int most_ranks_in_kernels = 8;
 
 /// Why kernels cannot sum by themselves, the same on every rank; nothing if they may. Collective.
-std::optional<std::string> problem_with_kernels(MPI_Comm comm, const partita::apps::Node& node) {
+std::optional<std::string> problem_with_kernels(MPI_Comm comm, int ranks_of_my_node) {
   int ranks = 1;
   MPI_Comm_size(comm, &ranks);
   if (ranks > most_ranks_in_kernels) return fmt::format("is for at most {} ranks", most_ranks_in_kernels);
-  if (partita::apps::on_any_rank(comm, node.ranks < ranks)) return "needs all ranks on one node";
+  if (partita::apps::on_any_rank(comm, ranks_of_my_node < ranks)) return "needs all ranks on one node";
+  return std::nullopt;
+}
+
+/// Why kernels cannot sum in each of two nodes, likewise.
+std::optional<std::string> problem_with_two_levels(const partita::apps::TwoNodes& nodes, int features) {
+  if (nodes.problem()) return nodes.problem();
+  const int ranks = nodes.ranks_of_a_node();
+  if (ranks > most_ranks_in_kernels) {
+    return fmt::format("is for at most {} ranks of a node", most_ranks_in_kernels);
+  }
+  if (features % ranks != 0) {
+    return fmt::format("needs features that divide among the {} ranks of a node, not {}", ranks, features);
+  }
   return std::nullopt;
 }
 
@@ -62,14 +76,15 @@ class Trainer::Implementation {
         sum_(features_),
         model_{samples.count(), problem.samples, problem.features, parts,       problem.rate, values_.data(),
                labels_.data(),  weights_.data(), slopes_.data(),   own_.data(), sum_.data(),  nullptr},
+        nodes_(comm),
+        problem_with_kernels_(problem_with_kernels(comm, nodes_.ranks_of_a_node())),
+        problem_with_two_levels_(problem_with_two_levels(nodes_, problem.features)),
         nccl_(comm, shares_gpu_, nccl_path) {
     upload(values_, samples.row(0));
     upload(labels_, samples.labels());
     load_kernels();
-    const partita::apps::Node node = partita::apps::find_node(comm);
-    problem_with_kernels_ = problem_with_kernels(comm, node);
     // Ranks that share a GPU share its multiprocessors.
-    const int sharing = shares_gpu_ ? node.ranks : 1;
+    const int sharing = shares_gpu_ ? partita::apps::find_node(comm).ranks : 1;
     most_blocks_ = std::max(1, std::min(most_training_blocks() / sharing, properties_.multiProcessorCount / sharing));
   }
   ~Implementation() {
@@ -88,6 +103,8 @@ class Trainer::Implementation {
     if ((mode == "in-kernel" || mode == "resident") && problem_with_kernels_) {
       return fmt::format("mode {} {}", mode, *problem_with_kernels_);
     }
+    if (mode == "two-level" && problem_with_two_levels_)
+      return fmt::format("mode {} {}", mode, *problem_with_two_levels_);
     return std::nullopt;
   }
 
@@ -141,6 +158,7 @@ class Trainer::Implementation {
     if (mode == "schedule") return steps_by_schedule(rank);
     if (mode == "in-kernel") return steps_in_kernels(rank, false);
     if (mode == "resident") return steps_in_kernels(rank, true);
+    if (mode == "two-level") return steps_in_two_levels(rank, nodes_);
     if (mode == "nccl") return steps_by_nccl(rank, nccl_.get());
     throw std::logic_error(fmt::format("bce: there is no mode {} on GPUs.", mode));
   }
@@ -153,7 +171,8 @@ class Trainer::Implementation {
   DeviceMemory<double> values_, labels_, weights_, slopes_, own_, sum_;
   Model model_;
   int most_blocks_ = 1;
-  std::optional<std::string> problem_with_kernels_;
+  partita::apps::TwoNodes nodes_;
+  std::optional<std::string> problem_with_kernels_, problem_with_two_levels_;
   partita::apps::NcclMode nccl_;
 };
 

@@ -76,6 +76,11 @@ class HostReceiver final : public Receiver {
     while (t < run.end && fetched_meanwhile(t, epoch)) t = arrivals_->first_missing({t + 1, run.end}, epoch);
     return t;
   }
+  std::optional<HostFlags> host_flags() const override {
+    auto flags = arrivals_->host_flags();
+    if (flags && fetching_ != nullptr) flags->tell_all = false;
+    return flags;
+  }
   const std::byte* landing(Epoch epoch) const override { return arrivals_->landing(epoch); }
 
   std::string description() const { return arrivals_->description(); }

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "link/host_flags.hpp"
 #include "link/link.hpp"
 
 namespace partita::link::direct {
@@ -27,33 +29,6 @@ inline HoldBoard board_behind(SenderWords& words, std::int32_t held_partitions) 
   return {reinterpret_cast<std::byte*>(&words + 1), held_partitions};
 }
 
-/// The arrival flags of a request's transport partitions, one behind the other in the receiver's memory. A flag holds
-/// the newest epoch in which its transport partition arrived.
-class Flags {
- public:
-  explicit Flags(std::byte* first) : first_(reinterpret_cast<Epoch*>(first)) {}
-  /// What the flags of `plan` take, rounded up so that data may follow.
-  static std::size_t size_bytes(const Plan& plan) {
-    return (static_cast<std::size_t>(plan.transport_partitions()) * sizeof(Epoch) + 15) / 16 * 16;
-  }
-
-  /// Releases the bytes of `run` to whoever finds a flag of it raised. A receiver waits for the first one: once it sees
-  /// that, all others are there, and it need not fetch their cache line again.
-  void raise(Range run, Epoch epoch) const {
-    for (std::int64_t t = run.end; t > run.begin; --t) EpochWord(first_[t - 1]).store(epoch, std::memory_order_release);
-  }
-  /// Acquires what raise has released.
-  bool raised(std::int32_t t, Epoch epoch) const {
-    return EpochWord(first_[t]).load(std::memory_order_acquire) == epoch;
-  }
-  std::int64_t first_not_raised(Range run, Epoch epoch) const {
-    return first_not(run, [&](std::int64_t t) { return raised(static_cast<std::int32_t>(t), epoch); });
-  }
-
- private:
-  Epoch* first_;
-};
-
 /// The part of a way at the sender. Its calls are those of a Sender.
 class Puts {
  public:
@@ -71,6 +46,7 @@ class Arrivals {
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
+  virtual std::optional<HostFlags> host_flags() const { return {}; }
   virtual std::byte* landing(Epoch epoch) const = 0;
   /// How the bytes move; a clause for `partita info`.
   virtual std::string description() const = 0;
@@ -82,6 +58,7 @@ class ArrivalsInPlace : public Arrivals {
   ArrivalsInPlace(Flags flags, std::byte* buffer) : flags_(flags), buffer_(buffer) {}
   bool arrived(std::int32_t t, Epoch epoch) final { return flags_.raised(t, epoch); }
   std::int64_t first_missing(Range run, Epoch epoch) final { return flags_.first_not_raised(run, epoch); }
+  std::optional<HostFlags> host_flags() const final { return HostFlags{flags_, flags_, true}; }
   std::byte* landing(Epoch) const final { return buffer_; }
 
  private:

@@ -37,13 +37,37 @@ std::byte* BlockPool::allocate(int device, std::size_t size_bytes) {
   const InContext in_context(contexts_.of(device));
   const std::lock_guard lock(mutex_);
   Gpu& gpu = gpus_[device];
-  auto& free = gpu.free_blocks[size];
-  if (!free.empty()) {
-    std::byte* block = free.back();
+  std::byte* const block = take_free(gpu, size);
+  if (block == nullptr) return cut(gpu, device, size);
+  try {
     zero(device, block, size);
-    free.pop_back();
-    return block;
+  } catch (...) {
+    gpu.free_blocks[size].push_back(block);
+    throw;
   }
+  return block;
+}
+
+std::byte* BlockPool::allocate_unzeroed(int device, std::size_t size_bytes) {
+  const std::size_t size = block_class(size_bytes);
+  const std::lock_guard lock(mutex_);
+  Gpu& gpu = gpus_[device];
+  if (std::byte* const block = take_free(gpu, size)) return block;
+  const InContext in_context(contexts_.of(device));
+  return cut(gpu, device, size);
+}
+
+/// Null where there is none.
+std::byte* BlockPool::take_free(Gpu& gpu, std::size_t size) {
+  auto& free = gpu.free_blocks[size];
+  if (free.empty()) return nullptr;
+  std::byte* const block = free.back();
+  free.pop_back();
+  return block;
+}
+
+/// A zeroed one from the newest slab, or from a new one.
+std::byte* BlockPool::cut(Gpu& gpu, int device, std::size_t size) {
   if (size > slab_bytes / 4) return create_slab(gpu, device, std::max(size, slab_bytes));
   if (static_cast<std::size_t>(gpu.end - gpu.next) < size) {
     gpu.next = create_slab(gpu, device, slab_bytes);

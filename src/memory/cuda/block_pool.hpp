@@ -21,6 +21,7 @@ class BlockPool {
 
   /// See DeviceMemory.
   std::byte* allocate(int device, std::size_t size_bytes);
+  std::byte* allocate_unzeroed(int device, std::size_t size_bytes);
   void free(int device, std::byte* block, std::size_t size_bytes);
 
  private:
@@ -30,6 +31,8 @@ class BlockPool {
     std::byte* next = nullptr;                                   ///< unused, zeroed rest of the newest slab
     std::byte* end = nullptr;
   };
+  std::byte* take_free(Gpu& gpu, std::size_t size);
+  std::byte* cut(Gpu& gpu, int device, std::size_t size);
   std::byte* create_slab(Gpu& gpu, int device, std::size_t size_bytes);
   void zero(int device, std::byte* first, std::size_t size_bytes);
 

@@ -13,6 +13,7 @@
 #include "memory/cuda/pointer.hpp"
 #include "memory/cuda/registered.hpp"
 #include "memory/cuda/stream.hpp"
+#include "memory/gpu_presence.hpp"
 
 namespace partita::memory {
 namespace {
@@ -24,6 +25,7 @@ class CudaMemory final : public DeviceMemory {
   CudaMemory(World& world, HostMemory& host_memory)
       : blocks_(contexts_), segments_(host_memory, contexts_), exports_(world, contexts_), imports_(world, contexts_) {}
 
+  bool may_come() const override { return cuda::cuda_in_use() || sees_gpus("/"); }
   bool in_use() const override { return cuda::cuda_in_use(); }
   Place place_of(const void* address, std::size_t) override { return cuda::place_of(address); }
 
@@ -32,6 +34,9 @@ class CudaMemory final : public DeviceMemory {
   }
   std::string why_not_exported(const void* address, std::size_t size_bytes) override {
     return exports_.why_not_exported(address, size_bytes);
+  }
+  std::variant<DevicePiece, NotMappable> name_to(int /*peer*/, const void* address, std::size_t size_bytes) override {
+    return exports_.by_handle(address, size_bytes);
   }
   std::variant<std::shared_ptr<std::byte>, NotMappable> import(int peer, const DeviceExport& memory, int device,
                                                                Closing closing) override {
@@ -49,6 +54,9 @@ class CudaMemory final : public DeviceMemory {
 
   std::byte* allocate_block(int device, std::size_t size_bytes) override {
     return blocks_.allocate(device, size_bytes);
+  }
+  std::byte* allocate_unzeroed_block(int device, std::size_t size_bytes) override {
+    return blocks_.allocate_unzeroed(device, size_bytes);
   }
   void free_block(int device, std::byte* block, std::size_t size_bytes) override {
     blocks_.free(device, block, size_bytes);

@@ -129,6 +129,21 @@ Exported Exports::export_to(int peer, const void* address, std::size_t size_byte
   return by_descriptors(peer, allocation.place.device, static_cast<const std::byte*>(address), size_bytes);
 }
 
+std::variant<DevicePiece, NotMappable> Exports::by_handle(const void* address, std::size_t size_bytes) {
+  const Allocation allocation = allocation_of(address);
+  if (allocation.place.kind != Kind::device || !allocation.ipc_capable) {
+    return NotMappable{"the memory is not of cudaMalloc, which one handle names"};
+  }
+  if (std::string obstacle = obstacle_of(allocation); !obstacle.empty()) return NotMappable{std::move(obstacle)};
+  DevicePiece piece;
+  piece.buffer_id = allocation.buffer_id;
+  piece.address = device_address(address);
+  piece.size_bytes = size_bytes;
+  Exported exported = by_ipc(allocation, piece);
+  if (auto* const not_mappable = std::get_if<NotMappable>(&exported)) return std::move(*not_mappable);
+  return std::get<DeviceExport>(exported).front();
+}
+
 Exported Exports::by_ipc(const Allocation& allocation, DevicePiece piece) {
   piece.way = DevicePiece::Way::ipc;
   piece.allocation_bytes = allocation.size_bytes;

@@ -24,6 +24,8 @@ class Exports {
 
   /// See DeviceMemory::export_to.
   Exported export_to(int peer, const void* address, std::size_t size_bytes);
+  /// See DeviceMemory::name_to: memory of cudaMalloc, whose handle is good for all peers.
+  std::variant<DevicePiece, NotMappable> by_handle(const void* address, std::size_t size_bytes);
   /// See DeviceMemory::why_not_exported.
   std::string why_not_exported(const void* address, std::size_t size_bytes);
 

@@ -31,6 +31,11 @@ extern "C" __global__ void __launch_bounds__(512) partita_pack_elements(const me
   memory::pack_elements(arguments, {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x});
 }
 
+extern "C" __global__ void __launch_bounds__(512)
+    partita_pack_together(const __grid_constant__ memory::PackTogether arguments) {
+  memory::pack_together(arguments, blockIdx.x, threadIdx.x, blockDim.x);
+}
+
 extern "C" __global__ void __launch_bounds__(512) partita_run_messages(const memory::RunMessages arguments) {
   memory::run_messages(arguments, blockIdx.x);
 }

@@ -140,7 +140,8 @@ DeviceSide::DeviceSide(memory::HostMemory& host_memory, memory::DeviceMemory& de
     : device_memory_(device_memory),
       host_block_(host_memory, offsetof(HostWords, host) + host_bytes(terms)),
       state_block_(device_memory, terms.place.device,
-                   place_of_peers(terms) + peers_of(terms).size() * sizeof(Partita_Peer)),
+                   place_of_peers(terms) + peers_of(terms).size() * sizeof(Partita_Peer),
+                   memory::DeviceBlock::Contents::anything),
       flags_(terms.host_raises_flags()
                  ? std::make_unique<memory::DeviceBlock>(device_memory, state_block_.device(), flag_bytes(terms))
                  : nullptr),

@@ -28,8 +28,8 @@ enum class Element : partita_u32 {
   bf16,  ///< the upper half of a binary32; computed in f32
 };
 
-/// What it does. Of equal values minloc and maxloc take the lower index; where one value is no number, min and max
-/// take that one.
+/// What it does. Where values are equal, minloc and maxloc take the lower index; where one value is no number, min and
+/// max take that one.
 enum class Combine : partita_u32 { sum, prod, min, max, land, lor, lxor, band, bor, bxor, minloc, maxloc };
 
 /// Partita_Prequest.reduction.

@@ -170,8 +170,8 @@ PARTITA_DEVICE_INLINE int pwait(const Partita_Prequest& request) {
   const bool asks = first && live == request.life;
   const Epoch epoch = device_driven ? low_half(DeviceWord<partita_u64>(state.head).load(order::memory_order_relaxed))
                                     : block_broadcast(asks ? look_at_started(request) : no_epoch);
-  // `completed` is written by pwait and pnext alone, behind a barrier of their block. Of a host-driven receive the host
-  // completes the epoch, and flags tell no less afterwards.
+  // `completed` is written by pwait and pnext alone, behind a barrier of their block. The host completes the epoch of a
+  // host-driven receive, and flags tell no less afterwards.
   const bool open = !device_driven || completed != epoch;
   int code = live == request.life ? 0 : code_of_life(live, request);
   if (code == 0 && open) code = await_arrivals(request, epoch, some_unpacked);

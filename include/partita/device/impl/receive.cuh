@@ -64,7 +64,7 @@ PARTITA_DEVICE_INLINE Epoch known_epoch(const Partita_Prequest& request) {
              : DeviceWord<partita_u32>(state.started).load(order::memory_order_relaxed);
 }
 
-/// Any thread of a receive. Of a request without an open epoch everything has arrived.
+/// Any thread of a receive. Where no epoch is open everything has arrived.
 PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
   if (const int code = refusal_of(partition, request, true)) {

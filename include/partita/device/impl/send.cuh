@@ -299,8 +299,8 @@ PARTITA_DEVICE_INLINE Promise read_promise(const partita_u64* promise, Epoch epo
   return reached(credit, epoch) ? Promise::ready : Promise::not_ready;
 }
 
-/// Step 2 where kernels store into the receiver's memory, and `head` does not know yet. Of all threads that ask at the
-/// same time one reads the host's word and the others take its answer: such reads go to the host one by one, a
+/// Step 2 where kernels store into the receiver's memory, and `head` does not know yet. One of all threads that ask at
+/// the same time reads the host's word and the others take its answer: such reads go to the host one by one, a
 /// microsecond each.
 PARTITA_DEVICE_OUT_OF_LINE Promise ask_promise(Partita_Prequest_state& state, const partita_u64* host_word,
                                                Epoch epoch) {
@@ -417,8 +417,8 @@ PARTITA_DEVICE_INLINE bool announce(const Partita_Prequest& request, partita_i32
   return true;
 }
 
-/// Step 2 where kernels hand over, behind step 4, which is the sooner for it. Of the threads that come at the same time
-/// one looks. Too late to refuse the mark: what is wrong is recorded.
+/// Step 2 where kernels hand over, behind step 4, which is the sooner for it. One of the threads that come at the same
+/// time looks. Too late to refuse the mark: what is wrong is recorded.
 PARTITA_DEVICE_OUT_OF_LINE void check_started(Partita_Prequest_state& state, Partita_Prequest_host& host,
                                               const partita_u64* promise, partita_u32 life, int partition,
                                               Epoch epoch) {

@@ -1,0 +1,75 @@
+#include "two_sided/offered_send.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/counted_type.hpp"
+#include "core/mpi_check.hpp"
+
+namespace partita {
+namespace {
+
+constexpr auto record_bytes = static_cast<int>(OfferRecord::bytes);
+
+}  // namespace
+
+OfferedSend::OfferedSend(Offers& offers, const TwoSidedArguments& arguments, OfferedMemory memory,
+                         std::shared_ptr<Communicator> communicator)
+    : StagedRequest(is_persistent(arguments.call), std::move(communicator)),
+      offers_(offers),
+      arguments_(arguments),
+      memory_(std::move(memory)),
+      record_(offers.services().lanes.take_memory(record_bytes)) {}
+
+OfferedSend::~OfferedSend() {
+  give_up();
+  GpuLanes& lanes = offers_.services().lanes;
+  is_in_mpi() || is_the_mpis_ ? lanes.leave(record_) : lanes.give_back(record_, record_bytes);
+}
+
+/// Makes the offer: the MPI's message is called, or started, next.
+void OfferedSend::fetch() {
+  give_up();
+  is_complete_ = false;
+  offer_ = offers_.offer(memory_);
+  std::ranges::copy(offer_->record(), record_);
+}
+
+/// The MPI looks at the program's arguments before.
+int OfferedSend::call_mpi(MPI_Request* request) {
+  const CountedType given(arguments_.count, arguments_.datatype);
+  const int code = native::Send(arguments_.buffer, given.count(), given.type(), MPI_PROC_NULL, 0, arguments_.comm);
+  if (code != MPI_SUCCESS) return code;
+  return call_mpi_with(arguments_, record_, record_bytes, MPI_PACKED, request);
+}
+
+bool OfferedSend::settled() {
+  is_complete_ = is_complete_ || offer_->settled();
+  return is_complete_;
+}
+
+void OfferedSend::close() {
+  StagedRequest::close();
+  give_up();
+}
+
+/// Where the receiver copies meanwhile the program's memory is undefined.
+void OfferedSend::abandon(const std::optional<Error>& cause) {
+  StagedRequest::abandon(cause);
+  give_up();
+}
+
+void OfferedSend::give_up() noexcept {
+  if (offer_ == nullptr) return;
+  if (!is_complete_) offer_->withdraw();
+  offers_.leave(std::move(offer_));
+}
+
+std::string OfferedSend::explain() const {
+  const std::string what =
+      fmt::format("A {} of {} bytes in GPU memory, offered to rank {} with tag {}", names_of(arguments_.call).text,
+                  memory_.size_bytes(), memory_.receiver, arguments_.tag);
+  return offer_ == nullptr ? what : what + ", " + offer_->explain();
+}
+
+}  // namespace partita

@@ -1,0 +1,80 @@
+// Receives of the MPI's that may get an offer in place of a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/active_steps.hpp"
+#include "two_sided/message.hpp"
+#include "two_sided/offers.hpp"
+#include "two_sided/staged_request.hpp"
+#include "two_sided/taken_offer.hpp"
+
+namespace partita {
+
+/// One receive of the MPI's, into host memory or that of a GPU. What it gets is looked at: an offer is taken, and the
+/// receive is complete when the bytes are there. Steps of the engine ask the MPI, too, so that a sender does not wait
+/// for this rank's next call.
+class OpenReceive final : public StagedRequest, private ActiveStep {
+ public:
+  /// Throws Error.
+  OpenReceive(Offers& offers, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator);
+  ~OpenReceive() override;
+
+  bool goes_on_when_freed() const override { return true; }
+  void seek_peers() override;
+  void start() override;
+  bool done() override;
+  void close() override;
+  void fail(const Error& error) override;
+  void abandon(const std::optional<Error>& cause) override;
+  void cancel() override;
+  const char* kind() const override { return names_of(arguments_.call).kind; }
+  std::string explain() const override;
+  int waits_for() const override;
+
+ private:
+  bool has_room_for_offer() const { return room_bytes_ >= static_cast<std::int64_t>(OfferRecord::bytes); }
+  void activate();
+  Outcome step() noexcept override;
+  void fetch() override {}
+  int call_mpi(MPI_Request* request) override;
+  int start_mpi(MPI_Request* request) override;
+  bool is_there(MPI_Status& status) override;
+  bool has_found(std::optional<ProbedMessages::Message> found);
+  int receive_found(MPI_Request* request);
+  OfferRecord::Bytes received_record() const;
+  void look_at(const OfferRecord::Bytes& message);
+  void end_epoch();
+  const char* call_name() const override { return names_of(arguments_.call).call; }
+  void begin_delivery(const MPI_Status& status) override;
+  void refuse(const MPI_Status& status) noexcept override;
+  bool settled() override;
+  void leave_to_the_mpi() noexcept override;
+  bool may_be_cancelled() const override { return true; }
+  void deliver(std::int64_t received_bytes);
+  void unpack(std::int64_t received_bytes) const;
+  std::byte* target() const;
+
+  Offers& offers_;
+  const TwoSidedArguments arguments_;
+  const std::shared_ptr<const Layout> layout_;
+  const std::int64_t room_bytes_;
+  int device_ = -1;                   ///< -1: host memory
+  std::unique_ptr<HostImage> image_;  ///< of GPU memory
+  std::byte* packed_ = nullptr;       ///< of host memory with gaps
+  bool packed_is_the_mpis_ = false;   ///< that may write there for good: it is not freed
+  /// Guards what follows, and the epoch, against steps of the engine.
+  mutable std::recursive_mutex mutex_;
+  bool is_looking_ = false;  ///< a thread that holds it may come here again, by an error handler or a step
+  std::unique_ptr<TakenOffer> taken_;
+  std::optional<ProbedMessages::Message> found_;  ///< what a probe had taken from the MPI
+  MPI_Request persistent_ = MPI_REQUEST_NULL;     ///< while an epoch receives such a one with a request of its own
+};
+
+}  // namespace partita

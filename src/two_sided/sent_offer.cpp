@@ -1,0 +1,149 @@
+#include "two_sided/sent_offer.hpp"
+
+#include <utility>
+#include <variant>
+
+#include "core/backoff.hpp"
+#include "core/current_error.hpp"
+#include "core/element_block.hpp"
+
+namespace partita {
+namespace {
+
+using Phase = OfferWord::Phase;
+using Clock = std::chrono::steady_clock;
+
+/// How long a receiver may take that is ready, and whose engine has just gone to sleep; and how long staging takes.
+Clock::duration patience(std::int64_t size_bytes) {
+  constexpr std::int64_t receiver_us = 2'000;
+  constexpr std::int64_t bytes_per_us = 10'000;  // PCIe at half its speed
+  return std::chrono::microseconds(receiver_us + size_bytes / bytes_per_us);
+}
+
+/// What names memory must not overtake the descriptors of it. They wait only where the receiver has many to take, which
+/// its engine does; nobody waits for one that has died.
+void await_descriptors(const RequestServices& requests, int receiver) {
+  Backoff backoff(requests.world.spare_cores());
+  while (!requests.world.socket().flush(receiver)) {
+    if (requests.progress.wanted()) requests.progress.poll();
+    backoff.pause();
+  }
+}
+
+}  // namespace
+
+/// A handle is one of memory from the first byte on.
+SentOffer::SentOffer(const OfferServices& services, OfferedMemory memory, std::uint64_t number, OfferSlot& slot)
+    : services_(services), memory_(std::move(memory)), slot_(slot) {
+  const RequestServices& requests = services_.requests;
+  record_.number = number;
+  record_.sender = requests.world.rank();
+  record_.size_bytes = memory_.size_bytes();
+  record_.slot = requests.host_memory.export_to(memory_.receiver, reinterpret_cast<std::byte*>(&slot));
+  record_.gpu_memory = memory_.name;
+  if (!memory_.name) {
+    auto named = requests.device_memory.name_to(memory_.receiver, shifted(memory_.buffer, memory_.layout.first_byte()),
+                                                static_cast<std::size_t>(record_.size_bytes));
+    if (const auto* const piece = std::get_if<memory::DevicePiece>(&named)) record_.gpu_memory = *piece;
+  }
+  await_descriptors(requests, memory_.receiver);
+  slot_.word.offer(number);
+  requests.progress.activate(*this);
+}
+
+SentOffer::~SentOffer() {
+  services_.requests.progress.dismiss(*this);
+}
+
+OfferRecord::Bytes SentOffer::record() const {
+  return record_.written(services_.mark);
+}
+
+bool SentOffer::settled() {
+  const std::lock_guard lock(mutex_);
+  proceed();
+  if (failure_) throw Error(*failure_);
+  const OfferWord::Standing standing = slot_.word.standing();
+  switch (standing.phase) {
+    case Phase::ended:
+      return true;
+    case Phase::staged:
+      return !memory_.is_synchronous || standing.receiver >= 0;
+    case Phase::open: {
+      const Clock::time_point now = Clock::now();
+      if (!waited_since_) waited_since_ = now;
+      if (now - *waited_since_ > patience(record_.size_bytes) && slot_.word.stage()) begin_staging();
+      return false;
+    }
+    default:
+      return false;
+  }
+}
+
+/// What is staged, or cannot be, needs no more steps: the receiver has all that it gets.
+ActiveStep::Outcome SentOffer::step() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return Outcome::waiting;
+  const Phase before = slot_.word.standing().phase;
+  proceed();
+  const Phase phase = slot_.word.standing().phase;
+  const bool goes_on =
+      phase == Phase::open || phase == Phase::claimed || phase == Phase::wished || phase == Phase::staging;
+  if (!goes_on) return Outcome::idle;
+  return phase == before ? Outcome::waiting : Outcome::moved;
+}
+
+void SentOffer::proceed() {
+  if (slot_.word.standing().phase == Phase::wished && slot_.word.stage()) begin_staging();
+  if (slot_.word.standing().phase == Phase::staging) finish_staging();
+}
+
+void SentOffer::begin_staging() {
+  try {
+    image_ =
+        std::make_unique<HostImage>(services_.lanes, memory_.device, memory_.buffer, memory_.count, memory_.layout);
+    image_->begin_fetch();
+  } catch (const std::exception&) {
+    fail();
+  }
+}
+
+/// Later, where the descriptor of the image has to wait.
+void SentOffer::finish_staging() {
+  try {
+    if (!image_->settled()) return;
+    slot_.image = services_.requests.host_memory.export_to(memory_.receiver, image_->bytes());
+    if (!services_.requests.world.socket().flush(memory_.receiver)) return;
+    slot_.word.finish_staging(true);
+  } catch (const std::exception&) {
+    fail();
+  }
+}
+
+void SentOffer::fail() {
+  failure_ = current_error();
+  slot_.word.finish_staging(false);
+}
+
+bool SentOffer::withdraw() {
+  return slot_.word.withdraw();
+}
+
+bool SentOffer::is_over() const {
+  const Phase phase = slot_.word.standing().phase;
+  return phase == Phase::ended || phase == Phase::withdrawn;
+}
+
+std::string SentOffer::explain() const {
+  switch (slot_.word.standing().phase) {
+    case Phase::claimed:
+      return fmt::format("is copied by the GPU of rank {}", memory_.receiver);
+    case Phase::wished:
+    case Phase::staging:
+      return fmt::format("is staged for rank {}", memory_.receiver);
+    default:
+      return fmt::format("waits for rank {} to receive it", memory_.receiver);
+  }
+}
+
+}  // namespace partita
