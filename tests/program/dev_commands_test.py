@@ -205,3 +205,25 @@ def test_a_build_whose_mpi_is_missing_is_left_to_its_leg(dev, ahead):
     dev.ROOT = SOURCES
     ahead.add("asan", none)
     assert not ahead.builds
+
+
+@pytest.mark.parametrize("time_is_up_at, parts_run, left_out", [
+    ("never", 3, 0), ("third part", 2, 1), ("first part", 0, 3), ("build", 0, 1)])
+def test_a_sanitizer_begins_nothing_once_time_is_up(dev, monkeypatch, time_is_up_at, parts_run, left_out):
+    steps, parts = iter(["build", "first part", "second part", "third part"]), []
+    late = False
+
+    def clock():
+        nonlocal late
+        late = late or next(steps) == time_is_up_at
+        return dev.began + dev.SANITIZERS_END_S + (1 if late else -1)
+    monkeypatch.setattr(dev, "build", lambda *_: dev.BUILD / "asan")
+    monkeypatch.setattr(dev, "test_names", lambda _folder, chosen: [f"test of {chosen[-1]}"])
+    monkeypatch.setattr(dev, "run_ctest", lambda _leg, _folder, extra, part: parts.append((extra[-1], part)))
+    leg = dev.Leg("asan")
+    with monkeypatch.context() as patched:
+        patched.setattr(dev.time, "monotonic", clock)
+        dev.sanitizer_leg("asan", None, [])(leg)
+    assert parts == [(f"{part},,3", f"-{part}") for part in (1, 2, 3)][:parts_run]
+    assert leg.skipped_count() == left_out
+    assert all("75 minutes had passed" in reason for reason in leg.skipped)
