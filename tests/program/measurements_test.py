@@ -127,6 +127,8 @@ def test_figures_of_fewer_than_five_jobs_are_called_so_in_the_first_paragraph_of
 NOT_IN_HISTORY = {  # published revisions, and why
     "0bce752f56af": "a state between 973e8817 and afb8e688 that was not published",
     "f2c7fe9c4e10": "a state before f7d3f03f that was not published",
+    "1bcdd4f1fbb6": "a state between 83efd71c and f1b08849 that was not published",
+    "5f231e2f2c56": "another one between these",
     "e1e262d65": "what fig5-transports was measured with, of which nothing else tells",
 }
 OF_OTHERS = {"037e033": "MPIPCL's"}
