@@ -56,12 +56,12 @@ inline constexpr Naming ipc_fig3_naming{"ipc.fig3",
 inline constexpr Naming ipc_fig4_naming{"ipc.fig4", "MPI_Alltoall on GPU memory, by protocol"};
 inline constexpr Naming ipc_fig5_naming{
     "ipc.fig5", "Where the time of MPI_Alltoall on GPU memory goes, by protocol: the parts of it"};
-inline constexpr Naming ipc_fig6_naming{"ipc.fig6", "MPI_Alltoall on GPU memory, by the drop-in"};
-inline constexpr Naming ipc_fig7_naming{"ipc.fig7", "MPI_Allgather on GPU memory, by the drop-in"};
-inline constexpr Naming ipc_fig8_naming{"ipc.fig8", "MPI_Bcast on GPU memory, by the drop-in"};
-inline constexpr Naming ipc_fig9_naming{"ipc.fig9", "MPI_Gather on GPU memory, by the drop-in"};
-inline constexpr Naming ipc_fig10_naming{"ipc.fig10", "MPI_Scatter on GPU memory, by the drop-in"};
-inline constexpr Naming ipc_fig11_naming{"ipc.fig11", "MPI_Alltoallv on GPU memory, by the drop-in"};
+/// By the lines of peer_collectives.inc.
+inline constexpr Naming peer_collective_namings[] = {
+#define COLLECTIVE(BENCHMARK, NAME, ...) {BENCHMARK, "MPI_" #NAME " on GPU memory, by the drop-in"},
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+};
 
 /// All of them; in a build without CUDA each says so.
 const std::vector<Benchmark>& benchmarks();

@@ -17,7 +17,12 @@ namespace partita::bench::gpu {
 
 namespace {
 
-enum class Kind : std::uint8_t { alltoall, allgather, bcast, gather, scatter, alltoallv };
+/// By the MPI's names, in the order of peer_collective_namings.
+enum class Kind : std::uint8_t {
+#define COLLECTIVE(BENCHMARK, NAME, ...) NAME,
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+};
 
 constexpr int root = 0;
 
@@ -28,20 +33,20 @@ struct Blocks {
   int block_bytes;
 
   bool is_root() const { return rank == root; }
-  bool is_all_to_all() const { return kind == Kind::alltoall || kind == Kind::alltoallv; }
+  bool is_all_to_all() const { return kind == Kind::Alltoall || kind == Kind::Alltoallv; }
   int sent() const {
     if (is_all_to_all()) return ranks;
-    if (kind == Kind::scatter) return is_root() ? ranks : 0;
-    return kind == Kind::bcast && !is_root() ? 0 : 1;
+    if (kind == Kind::Scatter) return is_root() ? ranks : 0;
+    return kind == Kind::Bcast && !is_root() ? 0 : 1;
   }
   int received() const {
-    if (is_all_to_all() || kind == Kind::allgather) return ranks;
-    if (kind == Kind::gather) return is_root() ? ranks : 0;
-    return kind == Kind::bcast && is_root() ? 0 : 1;
+    if (is_all_to_all() || kind == Kind::Allgather) return ranks;
+    if (kind == Kind::Gather) return is_root() ? ranks : 0;
+    return kind == Kind::Bcast && is_root() ? 0 : 1;
   }
   /// Which rank the block `place` of what is received comes from, and which it is of those that come from there.
-  int source(int place) const { return kind == Kind::bcast || kind == Kind::scatter ? root : place; }
-  int number(int) const { return is_all_to_all() || kind == Kind::scatter ? rank : 0; }
+  int source(int place) const { return kind == Kind::Bcast || kind == Kind::Scatter ? root : place; }
+  int number(int) const { return is_all_to_all() || kind == Kind::Scatter ? rank : 0; }
 
   std::vector<std::byte> contents(int from, int number, std::uint64_t epoch) const {
     std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes));
@@ -50,16 +55,17 @@ struct Blocks {
   }
 };
 
-/// The calls of a collective: the MPI's functions under either of their names, on buffers anywhere.
+/// The MPI's functions under either of their names, on buffers anywhere.
 struct Calls {
-#define PARTITA_CALL(NAME) decltype(&MPI_##NAME) NAME
-  PARTITA_CALL(Alltoall);
-  PARTITA_CALL(Allgather);
-  PARTITA_CALL(Bcast);
-  PARTITA_CALL(Gather);
-  PARTITA_CALL(Scatter);
-  PARTITA_CALL(Alltoallv);
-#undef PARTITA_CALL
+#define COLLECTIVE(BENCHMARK, NAME, ...) decltype(&MPI_##NAME) NAME;
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+};
+/// Their nonblocking twins, under the names of those.
+struct NonblockingCalls {
+#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) decltype(&MPI_##TWIN) NAME;
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
 };
 
 class PeerCollective : public GpuMeasurement {
@@ -114,47 +120,22 @@ class PeerCollective : public GpuMeasurement {
   std::byte* sent() const { return sent_.data(); }
   std::byte* received() const { return received_.data(); }
 
-  /// Makes the call by `calls`, out of `in` and into `out`.
-  int call(const Calls& calls, std::byte* in, std::byte* out) const {
-    const int count = blocks_.block_bytes;
-    const MPI_Comm comm = MPI_COMM_WORLD;
+  /// Makes the call by one of `functions`, out of `in` and into `out`; or begins it, where that is for a request.
+  template <class Functions, class... Request>
+  int call(const Functions& functions, std::byte* in, std::byte* out, Request*... request) const {
+    const MPI_Datatype type = MPI_BYTE;
+    const int count = counts_.front();
+    const int* const counts = counts_.data();
+    const int* const places = places_.data();
+    std::byte* const inout = blocks_.is_root() ? in : out;
     switch (blocks_.kind) {
-      case Kind::alltoall:
-        return calls.Alltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, comm);
-      case Kind::allgather:
-        return calls.Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm);
-      case Kind::bcast:
-        return calls.Bcast(blocks_.is_root() ? in : out, count, MPI_BYTE, root, comm);
-      case Kind::gather:
-        return calls.Gather(in, count, MPI_BYTE, out, count, MPI_BYTE, root, comm);
-      case Kind::scatter:
-        return calls.Scatter(in, count, MPI_BYTE, out, count, MPI_BYTE, root, comm);
-      case Kind::alltoallv:
-        break;
+#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) \
+  case Kind::NAME:                             \
+    return functions.NAME(__VA_ARGS__, MPI_COMM_WORLD, request...);
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
     }
-    return calls.Alltoallv(in, counts_.data(), places_.data(), MPI_BYTE, out, counts_.data(), places_.data(), MPI_BYTE,
-                           comm);
-  }
-  /// Begins it by its nonblocking twin.
-  int begin(MPI_Request* request) const {
-    const int count = blocks_.block_bytes;
-    const MPI_Comm comm = MPI_COMM_WORLD;
-    switch (blocks_.kind) {
-      case Kind::alltoall:
-        return MPI_Ialltoall(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, comm, request);
-      case Kind::allgather:
-        return MPI_Iallgather(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, comm, request);
-      case Kind::bcast:
-        return MPI_Ibcast(blocks_.is_root() ? sent() : received(), count, MPI_BYTE, root, comm, request);
-      case Kind::gather:
-        return MPI_Igather(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, root, comm, request);
-      case Kind::scatter:
-        return MPI_Iscatter(sent(), count, MPI_BYTE, received(), count, MPI_BYTE, root, comm, request);
-      case Kind::alltoallv:
-        break;
-    }
-    return MPI_Ialltoallv(sent(), counts_.data(), places_.data(), MPI_BYTE, received(), counts_.data(), places_.data(),
-                          MPI_BYTE, comm, request);
+    return MPI_ERR_OTHER;
   }
 
   const Blocks blocks_;
@@ -181,7 +162,11 @@ class Blocking final : public PeerCollective {
 
  private:
   void run() override {
-    static const Calls standard{MPI_Alltoall, MPI_Allgather, MPI_Bcast, MPI_Gather, MPI_Scatter, MPI_Alltoallv};
+    static const Calls standard{
+#define COLLECTIVE(BENCHMARK, NAME, ...) MPI_##NAME,
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+    };
     check(call(standard, sent(), received()), name_.c_str());
   }
 };
@@ -193,8 +178,13 @@ class Staged final : public PeerCollective {
 
  private:
   void run() override {
+    static const NonblockingCalls standard{
+#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) MPI_##TWIN,
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+    };
     MPI_Request request = MPI_REQUEST_NULL;
-    check(begin(&request), name_.c_str());
+    check(call(standard, sent(), received(), &request), name_.c_str());
     check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
   }
 };
@@ -209,8 +199,11 @@ class ByHand final : public PeerCollective {
 
  private:
   void run() override {
-    static const Calls own{PARTITA_OF_MPI(Alltoall), PARTITA_OF_MPI(Allgather), PARTITA_OF_MPI(Bcast),
-                           PARTITA_OF_MPI(Gather),   PARTITA_OF_MPI(Scatter),   PARTITA_OF_MPI(Alltoallv)};
+    static const Calls own{
+#define COLLECTIVE(BENCHMARK, NAME, ...) PARTITA_OF_MPI(NAME),
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+    };
     if (blocks_.sent() > 0) copy(sent_on_host_.data(), sent(), room(blocks_.sent()), cudaMemcpyDeviceToHost);
     check(call(own, sent_on_host_.data(), received_on_host_.data()), name_.c_str());
     if (blocks_.received() > 0)
@@ -254,7 +247,8 @@ void set_peer_defaults(Options& options) {
 }
 
 template <Kind kind>
-Benchmark peer_benchmark(const Naming& naming) {
+Benchmark peer_benchmark() {
+  const Naming& naming = peer_collective_namings[static_cast<std::size_t>(kind)];
   std::vector<std::string_view> lacks = unused_by_ipc();
   std::erase(lacks, "--gpu-aware-mpi");
   return {.name = naming.name,
@@ -274,9 +268,11 @@ Benchmark peer_benchmark(const Naming& naming) {
 }  // namespace
 
 std::vector<Benchmark> peer_collective_benchmarks() {
-  return {peer_benchmark<Kind::alltoall>(ipc_fig6_naming), peer_benchmark<Kind::allgather>(ipc_fig7_naming),
-          peer_benchmark<Kind::bcast>(ipc_fig8_naming),    peer_benchmark<Kind::gather>(ipc_fig9_naming),
-          peer_benchmark<Kind::scatter>(ipc_fig10_naming), peer_benchmark<Kind::alltoallv>(ipc_fig11_naming)};
+  return {
+#define COLLECTIVE(BENCHMARK, NAME, ...) peer_benchmark<Kind::NAME>(),
+#include "bench/gpu/peer_collectives.inc"
+#undef COLLECTIVE
+  };
 }
 
 }  // namespace partita::bench::gpu

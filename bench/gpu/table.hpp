@@ -28,7 +28,7 @@ Benchmark ipc_fig3_benchmark();
 /// In alltoall_protocols.cpp.
 Benchmark ipc_fig4_benchmark();
 Benchmark ipc_fig5_benchmark();
-/// ipc.fig6 to .fig11, in peer_collectives.cpp.
+/// By the lines of peer_collectives.inc, in peer_collectives.cpp.
 std::vector<Benchmark> peer_collective_benchmarks();
 
 }  // namespace partita::bench::gpu
