@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/benchmarks.hpp"
 #include "bench/measurement.hpp"
 #include "bench/options.hpp"
 
@@ -81,7 +82,8 @@ TEST(BenchOptions, few_benchmarks_hand_gpu_memory_to_the_mpi) {
   EXPECT_FALSE(parse({}, {}, true).gpu_aware_mpi);
   EXPECT_TRUE(parse({"--gpu-aware-mpi"}, {}, true).gpu_aware_mpi);
   EXPECT_NE(refusal({"--gpu-aware-mpi"}).find("--gpu-aware-mpi"), std::string::npos);
-  const std::set<std::string_view> do_so{"partitioned.fig4", "partitioned.fig6", "partitioned.fig7", "queue.fig5"};
+  std::set<std::string_view> do_so{"partitioned.fig4", "partitioned.fig6", "partitioned.fig7", "queue.fig5"};
+  for (const gpu::Naming& naming : gpu::peer_collective_namings) do_so.insert(naming.name);
   for (const Benchmark& benchmark : benchmarks()) {
     if (!benchmark.on_gpu || !benchmark.unavailable.empty()) continue;
     const std::string refused = refusal({"--gpu-aware-mpi"}, benchmark.lacks, true);
