@@ -1,7 +1,10 @@
-// ipc.fig6 to .fig11: collectives of the MPI's on GPU memory, by the drop-in (ipc-collectives-gpu, figures 6 to 11).
+// ipc.fig6 to .fig11: collectives of the MPI's on GPU memory, by the drop-in (ipc-collectives-gpu, figures 6 to 11);
+// and ipc.gatherv and the others that go by peer memory, of which that paper has no figures.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +27,54 @@ enum class Kind : std::uint8_t {
 #undef COLLECTIVE
 };
 
+bool is_one_of(Kind kind, std::initializer_list<Kind> kinds) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+bool is_from_root(Kind kind) {
+  return is_one_of(kind, {Kind::Bcast, Kind::Scatter, Kind::Scatterv});
+}
+bool is_to_root(Kind kind) {
+  return is_one_of(kind, {Kind::Gather, Kind::Gatherv, Kind::Reduce});
+}
+/// Whether a rank sends each one a block of its own; and whether it has one from each.
+bool has_block_for_each(Kind kind) {
+  return is_one_of(kind, {Kind::Alltoall, Kind::Alltoallv, Kind::Scatter, Kind::Scatterv, Kind::Reduce_scatter,
+                          Kind::Reduce_scatter_block});
+}
+bool has_block_from_each(Kind kind) {
+  return is_one_of(kind,
+                   {Kind::Alltoall, Kind::Alltoallv, Kind::Allgather, Kind::Allgatherv, Kind::Gather, Kind::Gatherv});
+}
+bool is_sum(Kind kind) {
+  return is_one_of(kind, {Kind::Reduce, Kind::Allreduce, Kind::Reduce_scatter, Kind::Reduce_scatter_block});
+}
+int element_bytes(Kind kind) {
+  return is_sum(kind) ? static_cast<int>(sizeof(float)) : 1;
+}
+
 constexpr int root = 0;
+
+/// What is summed, out of any bytes: two of those of each float, as a whole number. Sums over 256 ranks are exact, in
+/// whatever order.
+void make_terms(std::vector<std::byte>& bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    std::uint16_t number = 0;
+    std::memcpy(&number, &bytes[at], sizeof number);
+    const float term = number;
+    std::memcpy(&bytes[at], &term, sizeof term);
+  }
+}
+
+void add(std::vector<std::byte>& sum, const std::vector<std::byte>& terms) {
+  for (std::size_t at = 0; at < sum.size(); at += sizeof(float)) {
+    float so_far = 0;
+    float term = 0;
+    std::memcpy(&so_far, &sum[at], sizeof so_far);
+    std::memcpy(&term, &terms[at], sizeof term);
+    so_far += term;
+    std::memcpy(&sum[at], &so_far, sizeof so_far);
+  }
+}
 
 /// What the ranks of one collective have: blocks of a case's bytes.
 struct Blocks {
@@ -33,25 +83,29 @@ struct Blocks {
   int block_bytes;
 
   bool is_root() const { return rank == root; }
-  bool is_all_to_all() const { return kind == Kind::Alltoall || kind == Kind::Alltoallv; }
   int sent() const {
-    if (is_all_to_all()) return ranks;
-    if (kind == Kind::Scatter) return is_root() ? ranks : 0;
-    return kind == Kind::Bcast && !is_root() ? 0 : 1;
+    if (is_from_root(kind) && !is_root()) return 0;
+    return has_block_for_each(kind) ? ranks : 1;
   }
   int received() const {
-    if (is_all_to_all() || kind == Kind::Allgather) return ranks;
-    if (kind == Kind::Gather) return is_root() ? ranks : 0;
-    return kind == Kind::Bcast && is_root() ? 0 : 1;
+    if ((is_to_root(kind) && !is_root()) || (kind == Kind::Bcast && is_root())) return 0;
+    return has_block_from_each(kind) ? ranks : 1;
   }
-  /// Which rank the block `place` of what is received comes from, and which it is of those that come from there.
-  int source(int place) const { return kind == Kind::Bcast || kind == Kind::Scatter ? root : place; }
-  int number(int) const { return is_all_to_all() || kind == Kind::Scatter ? rank : 0; }
 
+  /// Block `number` of those that rank `from` sends.
   std::vector<std::byte> contents(int from, int number, std::uint64_t epoch) const {
     std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes));
     bench::fill(bytes, 1, epoch * 4096 + static_cast<std::uint64_t>(from * 64 + number));
+    if (is_sum(kind)) make_terms(bytes);
     return bytes;
+  }
+  /// What this rank has to receive as its block `place`.
+  std::vector<std::byte> expected(int place, std::uint64_t epoch) const {
+    const int number = has_block_for_each(kind) ? rank : 0;
+    if (!is_sum(kind)) return contents(is_from_root(kind) ? root : place, number, epoch);
+    std::vector<std::byte> sum = contents(0, number, epoch);
+    for (int from = 1; from < ranks; ++from) add(sum, contents(from, number, epoch));
+    return sum;
   }
 };
 
@@ -73,17 +127,17 @@ class PeerCollective : public GpuMeasurement {
   PeerCollective(Job& job, std::string name, const Case& c, Kind kind)
       : GpuMeasurement(job, std::move(name), c),
         blocks_{kind, job.rank, job.ranks, static_cast<int>(c.size_bytes)},
-        counts_(static_cast<std::size_t>(job.ranks), blocks_.block_bytes),
+        counts_(static_cast<std::size_t>(job.ranks), blocks_.block_bytes / element_bytes(kind)),
         sent_(room(blocks_.sent())),
         received_(room(blocks_.received())) {
-    for (int peer = 0; peer < job.ranks; ++peer) places_.push_back(peer * blocks_.block_bytes);
+    for (int peer = 0; peer < job.ranks; ++peer) places_.push_back(peer * counts_.front());
   }
 
   void prepare(std::uint64_t epoch) final {
     for (int place = 0; place < blocks_.sent(); ++place)
       copy(sent() + offset(place), blocks_.contents(job_.rank, place, epoch).data(), cudaMemcpyHostToDevice);
     for (int place = 0; place < blocks_.received(); ++place) {
-      std::vector<std::byte> wrong = expected(place, epoch);
+      std::vector<std::byte> wrong = blocks_.expected(place, epoch);
       for (std::byte& each : wrong) each = ~each;
       copy(received() + offset(place), wrong.data(), cudaMemcpyHostToDevice);
     }
@@ -94,7 +148,7 @@ class PeerCollective : public GpuMeasurement {
     std::vector<std::byte> found(static_cast<std::size_t>(blocks_.block_bytes));
     for (int place = 0; place < blocks_.received(); ++place) {
       copy(found.data(), received() + offset(place), cudaMemcpyDeviceToHost);
-      const std::vector<std::byte> right = expected(place, epoch);
+      const std::vector<std::byte> right = blocks_.expected(place, epoch);
       const auto [wrong, wanted] = std::ranges::mismatch(found, right);
       if (wrong == found.end()) continue;
       std::fprintf(stderr, "rank %d: %s: byte %td of block %d is %d, expected %d\n", job_.rank, name_.c_str(),
@@ -123,7 +177,7 @@ class PeerCollective : public GpuMeasurement {
   /// Makes the call by one of `functions`, out of `in` and into `out`; or begins it, where that is for a request.
   template <class Functions, class... Request>
   int call(const Functions& functions, std::byte* in, std::byte* out, Request*... request) const {
-    const MPI_Datatype type = MPI_BYTE;
+    const MPI_Datatype type = is_sum(blocks_.kind) ? MPI_FLOAT : MPI_BYTE;
     const int count = counts_.front();
     const int* const counts = counts_.data();
     const int* const places = places_.data();
@@ -144,9 +198,6 @@ class PeerCollective : public GpuMeasurement {
   std::size_t offset(int place) const { return room(place); }
   void copy(void* to, const void* from, cudaMemcpyKind direction) const {
     check(cudaMemcpy(to, from, room(1), direction), "cudaMemcpy");
-  }
-  std::vector<std::byte> expected(int place, std::uint64_t epoch) const {
-    return blocks_.contents(blocks_.source(place), blocks_.number(place), epoch);
   }
 
   std::vector<int> counts_;
@@ -230,6 +281,10 @@ void check_route(const Job& job) {
 
 template <Kind kind>
 std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+  if (c.size_bytes % element_bytes(kind) != 0) {
+    throw Failure("{} bytes are not a whole number of floats; expected are blocks of {} bytes or a multiple.",
+                  c.size_bytes, element_bytes(kind));
+  }
   check_route(job);
   std::vector<Contender> contenders;
   contenders.push_back({"call", "staged", std::make_unique<Blocking>(job, "call", c, kind)});
@@ -238,8 +293,9 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   return contenders;
 }
 
+template <Kind kind>
 void set_peer_defaults(Options& options) {
-  options.min_bytes = 1;
+  options.min_bytes = element_bytes(kind);
   options.max_bytes = 32 << 20;
   options.partitions = {1};
   options.iterations = 40;
@@ -259,7 +315,7 @@ Benchmark peer_benchmark() {
           .ranks = Ranks::any,
           .on_gpu = true,
           .lacks = lacks,
-          .set_defaults = set_peer_defaults,
+          .set_defaults = set_peer_defaults<kind>,
           .contenders = make_contenders<kind>,
           .metric_title = "x_staged",
           .metric = times_faster};

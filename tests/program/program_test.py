@@ -70,7 +70,7 @@ def test_host_help_of_a_benchmark_goes_on_to_json(run, shown_help):
     assert latency.returncode == 0 and "--json" in latency.stdout, latency
 
 
-@pytest.mark.parametrize("name", ["partitioned.fig4", "ipc.fig3", "ipc.fig4", "ipc.fig5"])
+@pytest.mark.parametrize("name", ["partitioned.fig4", "ipc.fig3", "ipc.fig4", "ipc.fig5", "ipc.fig6", "ipc.reduce-scatter-block"])
 def test_host_help_of_a_gpu_benchmark_lists_its_options_or_says_why_it_cannot(run, shown_help, name):
     if "\n  bench " not in shown_help.stdout:
         pytest.skip("this build has no benchmarks")
