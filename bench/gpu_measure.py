@@ -41,6 +41,9 @@ ONE_MACHINE_AS_TWO_NODES = ("PARTITA_NODES=2", "UCX_TLS=tcp,self,cuda_copy")
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 BOARDS = (256, 1024, 4096)  # likewise
 BY_PEERS = ("PARTITA_PEER_COLLECTIVES=0",)  # collectives of any size by peer memory
+# The benchmarks ipc.NAME of gpu/peer_collectives.inc.
+PEER_COLLECTIVES = ("fig6", "fig7", "fig8", "fig9", "fig10", "fig11", "gatherv", "scatterv", "allgatherv", "reduce", "allreduce",
+                    "reduce-scatter", "reduce-scatter-block")
 
 
 # ---- Running ----------------------------------------------------------------------------------------------------------
@@ -102,6 +105,8 @@ def planned_runs(options):
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
         Run("fig5", ["partitioned.fig5", "-m", "8K:64M" if options.quick else "8K:256M", *(samples or ["-i", "20"])]),
     ]
+    runs += [Run(f"ipc-{name}", [f"ipc.{name}", "-m", "1K:4M" if options.quick else "1K:32M", *samples], environment=BY_PEERS)
+             for name in PEER_COLLECTIVES]
     runs += [Run("jacobi", ["--device", "gpu", "--mode", "all", "--size", str(cells), str(cells), "--max-iterations", "500", "--repeat", "3",
                             "--no-picture", *nccl], "jacobi2d", str(cells)) for cells in PLATES[:2 if options.quick else None]]
     runs += [Run("life", ["--device", "gpu", "--size", str(cells), str(cells), "--no-verify", "--no-picture"], "life", str(cells))

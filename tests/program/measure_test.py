@@ -292,6 +292,18 @@ def test_runs_on_gpus_have_jobs_and_pinned_ranks_too(measure):
     assert [row["jobs"] for row in measured.rows("fig2")] == ["3", "3"]
 
 
+def test_each_collective_that_may_go_by_peer_memory_is_measured_where_it_does(measure, sources):
+    may = re.findall(r"^SIZE\((\w+),", (sources / "src/two_sided/peer_sizes.inc").read_text(), re.MULTILINE)
+    lines = re.findall(r'^COLLECTIVE\("ipc\.(\S+)", (\w+),', (sources / "bench/gpu/peer_collectives.inc").read_text(), re.MULTILINE)
+    assert may and sorted(may) == sorted(name for _, name in lines)
+    only = [word for name, _ in lines for word in ("--only", f"ipc-{name}")]
+    measured = measure("--jobs", "1", "--quick", *only, tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    for name, _ in lines:
+        command = meta_of((measured.output / f"ipc-{name}.csv").read_text())["command"]
+        assert command.startswith("PARTITA_PEER_COLLECTIVES=0 ") and f"partita bench ipc.{name} -m 1K:4M -i 10 -x 2 " in command, command
+
+
 def test_plates_of_several_sizes_are_one_figure(measure):
     measured = measure("--jobs", "2", "--only", "jacobi", "--quick", tool=["gpu_measure.py"])
     assert measured.ended.returncode == 0, measured.ended.stderr
