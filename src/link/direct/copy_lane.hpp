@@ -33,11 +33,11 @@ class CopyLane {
     awaited_ = issued_ = announced;
   }
   /// A place behind the copies so far, for which finished() does not wait.
-  Epoch mark() {
+  Epoch place() {
     queue_->write(done_on_gpu_, next(issued_));  // pairs with passed()
     return issued_ = next(issued_);
   }
-  /// Whether the lane has come to `place`, which mark() gave; to no_epoch it always has.
+  /// Whether the lane has come to `place`, of place(); to no_epoch it always has.
   bool passed(Epoch place) const { return place == no_epoch || reached(done_.load(std::memory_order_acquire), place); }
   bool finished() const { return passed(awaited_); }
   /// Throws Error where a copy has failed.
@@ -48,7 +48,7 @@ class CopyLane {
   std::unique_ptr<memory::CopyQueue> queue_;
   std::atomic_ref<Epoch> done_;
   Epoch* done_on_gpu_;
-  Epoch issued_ = no_epoch;   ///< the newest announcement or mark
+  Epoch issued_ = no_epoch;   ///< the newest announcement or place
   Epoch awaited_ = no_epoch;  ///< the newest announcement
 };
 

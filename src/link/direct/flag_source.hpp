@@ -45,7 +45,7 @@ class FlagSource {
     if (used_ != epoch || !lane.passed(ahead_copied_)) return;
     fill(ahead(), all(), next(epoch));
     lane.copy(on_gpu_.address(), reinterpret_cast<std::byte*>(ahead()), bytes_of(all()));
-    ahead_copied_ = lane.mark();
+    ahead_copied_ = lane.place();
     brought_ = next(epoch);
   }
 

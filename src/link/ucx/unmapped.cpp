@@ -35,11 +35,11 @@ UnmapWatch::~UnmapWatch() {
 
 void UnmapWatch::on_event(ucm_event_type_t type, ucm_event_t* event, void* argument) {
   auto& watch = *static_cast<UnmapWatch*>(argument);
-  if (type == UCM_EVENT_VM_UNMAPPED) watch.mark(event->vm_unmapped.address, event->vm_unmapped.size);
-  if (type == UCM_EVENT_MEM_TYPE_FREE) watch.mark(event->mem_type.address, event->mem_type.size);
+  if (type == UCM_EVENT_VM_UNMAPPED) watch.note_unmapped(event->vm_unmapped.address, event->vm_unmapped.size);
+  if (type == UCM_EVENT_MEM_TYPE_FREE) watch.note_unmapped(event->mem_type.address, event->mem_type.size);
 }
 
-void UnmapWatch::mark(const void* address, std::size_t size_bytes) {
+void UnmapWatch::note_unmapped(const void* address, std::size_t size_bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   const std::lock_guard lock(mutex_);
   for (Watched* watched = first_; watched != nullptr; watched = watched->next_) {

@@ -47,7 +47,7 @@ class UnmapWatch {
  private:
   friend class Watched;
   static void on_event(ucm_event_type_t type, ucm_event_t* event, void* watch);
-  void mark(const void* address, std::size_t size_bytes);
+  void note_unmapped(const void* address, std::size_t size_bytes);
 
   std::mutex mutex_;  ///< within the program's munmap, too: whoever holds it allocates and frees nothing
   Watched* first_ = nullptr;
