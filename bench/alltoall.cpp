@@ -86,7 +86,7 @@ class AlltoallWay {
   AlltoallWay& operator=(const AlltoallWay&) = delete;
 
   void prepare(std::uint64_t epoch) {
-    make_ready();
+    set_up();
     std::vector<std::byte> contents(bytes());
     for (int peer = 0; peer < job_.ranks; ++peer) bench::fill(block(contents, peer), 1, number(job_.rank, peer, epoch));
     copy(sent(), contents.data());
@@ -111,7 +111,7 @@ class AlltoallWay {
 
   /// The mean time of a call, of so many in a row, or of one where only that can be had; from a barrier on.
   double run_us(int batch) {
-    make_ready();
+    set_up();
     const int calls = begin(batch);
     job_.barrier();
     const std::int64_t begin_ns = now_ns();
@@ -129,7 +129,7 @@ class AlltoallWay {
 
  protected:
   /// Memory to receive into is there.
-  virtual void make_ready() {}
+  virtual void set_up() {}
   /// Before the barrier. Returns how many calls are made.
   virtual int begin(int batch) { return batch; }
   virtual void call() = 0;
@@ -294,7 +294,7 @@ class FirstAlltoallByPeers final : public AlltoallByPeers {
   using AlltoallByPeers::AlltoallByPeers;
 
  private:
-  void make_ready() override {
+  void set_up() override {
     if (std::exchange(is_ready_, true)) return;
     auto& fresh = buffers().fresh;
     fresh.push_back(buffers().gpu.memory.on_gpu(std::max(bytes(), least_allocation_bytes)));

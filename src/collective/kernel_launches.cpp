@@ -162,7 +162,7 @@ bool KernelCollective::arrived(std::int64_t partition) {
 }
 
 void KernelCollective::make_own_kernels_ready() {
-  if (pushes()) pushed_->make_ready();
+  if (pushes()) pushed_->set_up();
 }
 
 void KernelCollective::end_own_kernels() noexcept {

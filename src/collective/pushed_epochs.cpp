@@ -41,7 +41,7 @@ std::size_t PushedEpochs::flags_bytes() const {
 
 /// A stream's first copy and a kernel's first launch may take memory and queues of the GPU. This launch reduces
 /// nothing, as no epoch is complete yet behind which it would; if it comes late, it does what any launch does.
-void PushedEpochs::make_ready() {
+void PushedEpochs::set_up() {
   const std::lock_guard lock(mutex_);
   if (stream_ == nullptr) {
     seen_on_gpu_ = services_.device_memory.device_pointer(gpu_, seen_.address());

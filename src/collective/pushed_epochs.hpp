@@ -37,7 +37,7 @@ class PushedEpochs {
   PushedEpochs& operator=(const PushedEpochs&) = delete;
 
   /// The device request was made: so is what steps need.
-  void make_ready();
+  void set_up();
   /// The host opens `epoch`.
   void open(Epoch epoch);
   /// A look by whoever waits, or tests: whether the epoch that the host has opened is complete. There is a device
@@ -72,7 +72,7 @@ class PushedEpochs {
   const int gpu_;
   const Shape shape_;
   mutable std::mutex mutex_;                ///< of all that follows
-  std::unique_ptr<memory::Stream> stream_;  ///< from make_ready() on
+  std::unique_ptr<memory::Stream> stream_;  ///< from set_up() on
   memory::HostBlock seen_;                  ///< the flags of `looked_for_` as they were copied last, inbox by inbox
   std::byte* seen_on_gpu_ = nullptr;        ///< its address there
   std::atomic<Epoch> epoch_{no_epoch};      ///< that the host has opened last; the watch reads it, too

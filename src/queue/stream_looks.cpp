@@ -29,7 +29,7 @@ bool StreamLooks::is_in_vain(const std::vector<Words>& words) {
   return looks_in_vain_ == most_in_vain;
 }
 
-void StreamLooks::make_ready() {
+void StreamLooks::set_up() {
   if (queue_ != nullptr) return;
   answer_ =
       std::make_unique<memory::HostBlock>(services_.host_memory, most_asked_at_once * StreamRunnable::most_words_bytes);

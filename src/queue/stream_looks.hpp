@@ -26,12 +26,12 @@ class StreamLooks {
   StreamLooks& operator=(const StreamLooks&) = delete;
 
   /// Makes what a look needs, once: before kernels wait for which making it may have to wait. Throws Error.
-  void make_ready();
+  void set_up();
   /// The stream has got on, as far as the host sees.
   void begin();
   /// Another time limit has passed. Whether, since begin(), it is the second in a row between whose ends none of
   /// `words` has changed, or there are none. The first look has nothing to compare them with, and so finds them
-  /// changed. A GPU that does not answer soon has not got on. Behind make_ready(), where there are words. Throws Error
+  /// changed. A GPU that does not answer soon has not got on. Behind set_up(), where there are words. Throws Error
   /// where the GPU no longer works.
   bool is_in_vain(const std::vector<Words>& words);
 
@@ -45,7 +45,7 @@ class StreamLooks {
 
   const RequestServices& services_;
   const int device_;
-  std::unique_ptr<memory::HostBlock> answer_;  ///< these two behind make_ready()
+  std::unique_ptr<memory::HostBlock> answer_;  ///< these two behind set_up()
   std::unique_ptr<memory::CopyQueue> queue_;
   std::size_t answer_bytes_ = 0;   ///< so many are asked for, and not taken
   std::size_t asked_ = 0;          ///< so many words of this look were asked for

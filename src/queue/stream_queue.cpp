@@ -87,7 +87,7 @@ void StreamQueue::run_starts(std::span<Operation* const> operations) {
   for (Operation* const each : operations) {
     if (!runs_.takes_start(*each, captured_)) by_engine.push_back(each);
   }
-  if (!captured_ && by_engine.size() < operations.size()) looks_.make_ready();
+  if (!captured_ && by_engine.size() < operations.size()) looks_.set_up();
   const bool holds = std::ranges::any_of(by_engine, [](const Operation* each) {
     const KernelUsable* const usable = each->facets().kernel_usable;
     return usable != nullptr && usable->has_device_request();
