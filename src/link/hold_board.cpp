@@ -53,7 +53,7 @@ std::size_t HoldBoard::size_bytes(std::int32_t partitions) {
   return (used + line_bytes - 1) / line_bytes * line_bytes;
 }
 
-std::atomic<std::uint64_t>* HoldBoard::complete() const {
+std::atomic<std::uint64_t>* HoldBoard::complete_bits() const {
   return words_behind_head(block_);
 }
 
@@ -121,7 +121,7 @@ bool HoldBoard::is_complete(Range send_partitions) const {
   for (std::int64_t p = send_partitions.begin; p < send_partitions.end;) {
     const std::int64_t end = std::min(send_partitions.end, p / bits * bits + bits);
     const std::uint64_t mask = lowest(end - p) << (p % bits);
-    if ((complete()[p / bits].load(std::memory_order_acquire) & mask) != mask) return false;
+    if ((complete_bits()[p / bits].load(std::memory_order_acquire) & mask) != mask) return false;
     p = end;
   }
   return true;
@@ -131,7 +131,7 @@ std::uint64_t HoldBoard::held(const Plan& plan, std::int64_t first, Epoch epoch)
   const std::int64_t end = std::min<std::int64_t>(first + bits, plan.transport_partitions());
   const std::uint64_t left = this->left(first, epoch);
   if (plan.transport_partitions() == plan.send_partitions()) {
-    return complete()[first / bits].load(std::memory_order_acquire) & ~left & lowest(end - first);
+    return complete_bits()[first / bits].load(std::memory_order_acquire) & ~left & lowest(end - first);
   }
   std::uint64_t held = 0;
   for (std::int64_t t = first; t < end; ++t) {

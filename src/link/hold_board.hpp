@@ -34,7 +34,7 @@ class HoldBoard {
   static std::size_t size_bytes(std::int32_t partitions);
 
   /// The complete partitions, a bit each, `bits` in a word. Whoever adds one releases its bytes. The sender's.
-  std::atomic<std::uint64_t>* complete() const;
+  std::atomic<std::uint64_t>* complete_bits() const;
 
   /// What is complete in `epoch` may wait from here on. Nothing has left yet. The sender's, while nobody adds.
   void begin(Epoch epoch) const;

@@ -99,7 +99,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   }
   void throw_if_lost(const Task& task) const;
   void start(const Task& task, Part& part);
-  bool complete(const Task& task, Part& part);
+  bool try_to_complete(const Task& task, Part& part);
   void pass(Part& part);
   bool watch(Task& task);
   void fail(Part& part, Error error) noexcept;

@@ -44,7 +44,7 @@ bool StreamQueue::run(Task& task) {
     }
   } else {
     bool over = true;
-    for (Part& part : task.parts) over = complete(task, part) && over;
+    for (Part& part : task.parts) over = try_to_complete(task, part) && over;
     if (over) return true;
     give_up_failed(task);  // kernels that wait for it, and its peers, hear at once
     if (has_come && watch(task)) return true;
@@ -91,8 +91,8 @@ void StreamQueue::start(const Task& task, Part& part) {
   }
 }
 
-/// Whether the wait for it is over, if need be by an error.
-bool StreamQueue::complete(const Task& task, Part& part) {
+/// Ends the wait for it if that can end, if need be by an error. Whether it is over.
+bool StreamQueue::try_to_complete(const Task& task, Part& part) {
   if (part.over) return true;
   Operation& operation = *part.operation;
   try {
@@ -161,7 +161,8 @@ bool StreamQueue::watch(Task& task) {
     return false;
   } catch (const Error&) {
     for (Part& part : task.parts) {
-      if (!complete(task, part)) fail(part, current_error());  // this thread may have been without a core for as long
+      // This thread may have been without a core for as long.
+      if (!try_to_complete(task, part)) fail(part, current_error());
     }
     return true;
   }

@@ -80,7 +80,7 @@ void Gathering::begin(bool holds, Epoch epoch) {
 /// of the new one nothing before it is told of that.
 void Gathering::show(const link::HoldBoard& board, bool holds) {
   if (holds_ && !holds) board.end();
-  if (!is_on_board_) complete_ = PartitionSet(board.complete(), plan_.send_partitions());
+  if (!is_on_board_) complete_ = PartitionSet(board.complete_bits(), plan_.send_partitions());
   is_on_board_ = true;
   complete_.clear();
   if (holds) board.begin(epoch_);

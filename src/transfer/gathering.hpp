@@ -89,7 +89,7 @@ class Gathering {
   Added add(std::int64_t partition) {
     const std::uint64_t word = complete_.add(partition);
     if (word == 0) return Added::already_there;
-    if (masks_ == nullptr || PartitionSet::complete(word, masks_[partition])) return Added::completes;
+    if (masks_ == nullptr || PartitionSet::has_all(word, masks_[partition])) return Added::completes;
     return holds_ ? Added::held : Added::waits;
   }
   /// After Added::completes: calls `leave` with the transport partitions that leave with `partition`, or `hold` where
@@ -115,7 +115,7 @@ class Gathering {
     };
     const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
       for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) {
-        if (masks_ == nullptr || PartitionSet::complete(step.word, masks_[p])) leave_with(p, gather, [] {});
+        if (masks_ == nullptr || PartitionSet::has_all(step.word, masks_[p])) leave_with(p, gather, [] {});
       }
     });
     if (run.size() > 0) leave(run);

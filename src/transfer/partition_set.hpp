@@ -80,10 +80,10 @@ class PartitionSet {
   /// Whether all partitions of `run` are in the set. Acquires what those who have added them released.
   bool contains_all(Range run) const {
     bool all = true;
-    for_each_part(run, [&](Range part) { all = all && complete(word(part.begin), mask(part)); });
+    for_each_part(run, [&](Range part) { all = all && has_all(word(part.begin), mask(part)); });
     return all;
   }
-  static bool complete(std::uint64_t word, std::uint64_t mask) { return (word & mask) == mask; }
+  static bool has_all(std::uint64_t word, std::uint64_t mask) { return (word & mask) == mask; }
   /// The bits of `part`, which is not empty and lies in one word.
   static std::uint64_t mask(Range part) { return ~std::uint64_t{0} >> (bits - part.size()) << (part.begin % bits); }
 

@@ -19,7 +19,7 @@ std::int64_t add_all(PartitionSet& set, Range range) {
   std::int64_t end = range.begin;
   const std::int64_t told = set.add_each(range, [&](const PartitionSet::Added& added) {
     EXPECT_EQ(added.added.begin, end);
-    EXPECT_TRUE(PartitionSet::complete(added.word, PartitionSet::mask(added.added)));
+    EXPECT_TRUE(PartitionSet::has_all(added.word, PartitionSet::mask(added.added)));
     end = added.added.end;
   });
   EXPECT_EQ(told, end);
@@ -54,9 +54,9 @@ TEST(PartitionSet, agree_with_a_set_of_numbers) {
 TEST(PartitionSet, tell_when_a_part_is_complete) {
   PartitionSet set(130);
   const Range part{60, 64};
-  EXPECT_FALSE(PartitionSet::complete(set.add({60, 63}).word, PartitionSet::mask(part)));
+  EXPECT_FALSE(PartitionSet::has_all(set.add({60, 63}).word, PartitionSet::mask(part)));
   EXPECT_FALSE(set.contains_all(part));
-  EXPECT_TRUE(PartitionSet::complete(set.add(63), PartitionSet::mask(part)));
+  EXPECT_TRUE(PartitionSet::has_all(set.add(63), PartitionSet::mask(part)));
   EXPECT_TRUE(set.contains_all(part));
   EXPECT_EQ(add_all(set, {64, 130}), 130);
   EXPECT_TRUE(set.contains_all({64, 128})) << "a whole word";
@@ -91,7 +91,7 @@ TEST(PartitionSet, of_several_threads_complete_each_word_once_and_bring_all_byte
           bytes[static_cast<std::size_t>(p)] = epoch;
           const Range word = PartitionSet::word_around(p);
           const std::uint64_t bits = p % 2 == 0 ? set.add(p) : set.add(Range{p, p + 1}).word;
-          if (!PartitionSet::complete(bits, PartitionSet::mask(word))) continue;
+          if (!PartitionSet::has_all(bits, PartitionSet::mask(word))) continue;
           ++completed;
           for (std::int64_t i = word.begin; i < word.end; ++i) wrong += bytes[static_cast<std::size_t>(i)] != epoch;
         }

@@ -113,16 +113,16 @@ TEST(CopyProgress, hands_out_each_chunk_once) {
 TEST(CopyProgress, is_complete_when_all_claimed_chunks_are_copied) {
   CopyProgress::Word word{};
   const CopyProgress progress(word);
-  EXPECT_FALSE(progress.complete(7));
+  EXPECT_FALSE(progress.is_complete(7));
   progress.offer(7, 4, 3);
   EXPECT_EQ(progress.claim(7, 1), (Range{0, 1}));
-  EXPECT_FALSE(progress.complete(7));
+  EXPECT_FALSE(progress.is_complete(7));
   EXPECT_TRUE(progress.add_copied(7, 1));
-  EXPECT_FALSE(progress.complete(7));
+  EXPECT_FALSE(progress.is_complete(7));
   EXPECT_TRUE(progress.add_copied(7, 3));
-  EXPECT_TRUE(progress.complete(7));
-  EXPECT_FALSE(progress.complete(8));
-  EXPECT_FALSE(progress.complete(6));
+  EXPECT_TRUE(progress.is_complete(7));
+  EXPECT_FALSE(progress.is_complete(8));
+  EXPECT_FALSE(progress.is_complete(6));
 }
 
 TEST(CopyProgress, counts_as_many_chunks_as_a_run_can_have) {
@@ -131,9 +131,9 @@ TEST(CopyProgress, counts_as_many_chunks_as_a_run_can_have) {
   progress.offer(7, 65535, 1);
   EXPECT_EQ(progress.claim(7, 1), (Range{0, 65534}));
   EXPECT_TRUE(progress.add_copied(7, 65534));
-  EXPECT_FALSE(progress.complete(7));
+  EXPECT_FALSE(progress.is_complete(7));
   EXPECT_TRUE(progress.add_copied(7, 1));
-  EXPECT_TRUE(progress.complete(7));
+  EXPECT_TRUE(progress.is_complete(7));
 }
 
 TEST(CopyProgress, gives_nothing_to_a_claimer_of_another_epoch) {
@@ -146,7 +146,7 @@ TEST(CopyProgress, gives_nothing_to_a_claimer_of_another_epoch) {
     EXPECT_EQ(progress.claim(epoch, 1).size(), 3);
     EXPECT_FALSE(progress.add_copied(epoch - 1, 1));
     EXPECT_TRUE(progress.add_copied(epoch, 4));
-    EXPECT_TRUE(progress.complete(epoch));
+    EXPECT_TRUE(progress.is_complete(epoch));
   }
 }
 
@@ -160,12 +160,12 @@ TEST(CopyProgress, completes_no_revoked_epoch) {
   EXPECT_EQ(progress.revoke(7), 0) << "once";
   EXPECT_FALSE(progress.add_copied(7, 1));
   EXPECT_EQ(progress.claim(7, 1).size(), 0);
-  EXPECT_FALSE(progress.complete(7));
+  EXPECT_FALSE(progress.is_complete(7));
   progress.offer(8, 10, 10);
   EXPECT_FALSE(progress.add_copied(7, 1));
   EXPECT_TRUE(progress.add_copied(8, 10));
   EXPECT_EQ(progress.revoke(8), 0) << "all of it has been copied";
-  EXPECT_TRUE(progress.complete(8));
+  EXPECT_TRUE(progress.is_complete(8));
 }
 
 TEST(CopyBoard, tells_of_each_partition_in_which_run_it_lies) {
@@ -245,7 +245,7 @@ TEST_F(SharedCopy, is_not_finished_while_the_receiver_still_copies_a_chunk) {
     Range mine;
     {
       const std::jthread sender([&] { pair.put(0, epoch); });
-      while (mine.size() == 0 && !receivers.complete(epoch)) mine = receivers.claim(epoch, chunks);
+      while (mine.size() == 0 && !receivers.is_complete(epoch)) mine = receivers.claim(epoch, chunks);
     }  // put has returned
     if (mine.size() == 0) continue;
     claimed = true;
@@ -333,7 +333,7 @@ TEST_F(SharedCopy, goes_on_with_the_next_epoch_after_one_was_given_up) {
     Range held;
     {
       const std::jthread sender([&] { pair.put(0, epoch); });
-      while (held.size() == 0 && !receivers.complete(epoch)) held = receivers.claim(epoch, chunks);
+      while (held.size() == 0 && !receivers.is_complete(epoch)) held = receivers.claim(epoch, chunks);
       pair.puts.give_up(epoch);
     }
     EXPECT_EQ(pair.puts.finished(), held.size() == 0);
@@ -352,7 +352,7 @@ TEST_F(SharedCopy, lets_the_sender_finish_when_the_receiver_cannot_read) {
     pair.board.sender_data() = 64;  // mapped in no process
     {
       const std::jthread sender([&] { pair.put(0, epoch); });
-      while (!claimed && !pair.board.progress(0).complete(epoch)) {
+      while (!claimed && !pair.board.progress(0).is_complete(epoch)) {
         try {
           pair.pulls.arrived(0, epoch);
         } catch (const Error&) {

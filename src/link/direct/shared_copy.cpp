@@ -70,7 +70,7 @@ bool CopyProgress::add_copied(Epoch epoch, std::int32_t count) const {
   while (seen.epoch == epoch) {
     Word added = seen;
     added.uncopied = static_cast<std::uint16_t>(seen.uncopied - count);
-    // Pairs with the load in complete, by way of the changes that follow in the word, and with revoke.
+    // Pairs with the load in is_complete, by way of the changes that follow in the word, and with revoke.
     if (word_.compare_exchange_weak(seen, added, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
   }
   return false;
@@ -87,7 +87,7 @@ std::int32_t CopyProgress::revoke(Epoch epoch) const {
   return 0;
 }
 
-bool CopyProgress::complete(Epoch epoch) const {
+bool CopyProgress::is_complete(Epoch epoch) const {
   const Word seen = word_.load(std::memory_order_acquire);
   return seen.epoch == epoch && seen.uncopied == 0;
 }
@@ -183,7 +183,7 @@ bool SharedArrivals::arrived(std::int32_t t, Epoch epoch) {
   const CopyBoard::Place place = board_.find(t, epoch);
   if (!place.put || place.arrived) return place.arrived;
   const CopyProgress progress = board_.progress(place.first);
-  return progress.complete(epoch) || (pull_chunk(place.first, epoch) && progress.complete(epoch));
+  return progress.is_complete(epoch) || (pull_chunk(place.first, epoch) && progress.is_complete(epoch));
 }
 
 std::int64_t SharedArrivals::first_missing(Range run, Epoch epoch) {

@@ -56,7 +56,7 @@ class CopyProgress {
   /// the sender's bytes may read what comes after them. Returns how many nobody has claimed. Acquires what was copied.
   std::int32_t revoke(Epoch epoch) const;
   /// Whether all chunks of `epoch` are copied. Acquires them.
-  bool complete(Epoch epoch) const;
+  bool is_complete(Epoch epoch) const;
 
  private:
   std::atomic_ref<Word> word_;
