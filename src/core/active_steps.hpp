@@ -6,7 +6,7 @@
 namespace partita {
 
 /// Something that wants steps while it is active: transfers that wait for their receiver, copies under way, a request
-/// with kernels at work, whatever goes on once something else has ended. Costs the engine nothing while it is not.
+/// with kernels at work, a collective whose partitions go on by themselves. Costs the engine nothing while it is not.
 class ActiveStep {
  public:
   ActiveStep() = default;

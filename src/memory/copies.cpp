@@ -57,16 +57,4 @@ void Copies::drain() noexcept {
   }
 }
 
-void AfterCopy::await(std::int64_t place, Epoch epoch) {
-  place_ = place;
-  epoch_ = epoch;
-  arm();
-}
-
-bool AfterCopy::reached() {
-  if (copies_.filled(place_, epoch_)) return true;
-  copies_.check();
-  return false;
-}
-
 }  // namespace partita::memory

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "core/continuation.hpp"
 #include "core/epoch.hpp"
 #include "memory/device.hpp"
 #include "memory/host_blocks.hpp"
@@ -47,25 +46,6 @@ class Copies {
   std::unique_ptr<CopyQueue> queue_;
   std::vector<WordWrite> writes_;  ///< of one copy
   unsigned looks_ = 0;
-};
-
-/// Goes on once a copy has filled a place.
-class AfterCopy : public Continuation {
- public:
-  /// While it waits, copies begin in steps of the progress engine only.
-  AfterCopy(Progress& progress, Copies& copies) : Continuation(progress), copies_(copies) {}
-  /// The copy has begun.
-  void await(std::int64_t place, Epoch epoch);
-
- protected:
-  ~AfterCopy() = default;
-
- private:
-  bool reached() final;
-
-  Copies& copies_;
-  std::int64_t place_ = 0;
-  Epoch epoch_ = no_epoch;
 };
 
 }  // namespace partita::memory

@@ -4,7 +4,9 @@
 #include <partita/partita.h>
 #include <sched.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "support/fake_gpu.hpp"
 #include "support/job.hpp"
@@ -39,6 +41,16 @@ class CollectiveCopies : public testing::Test {
     }
     return any != 0;
   }
+  /// How many elements have it by now, whoever writes to them.
+  int count_of(int value) const {
+    int count = 0;
+    for (int i = 0; i < summed_partitions * summed_count; ++i) {
+      count += std::atomic_ref(ints()[i]).load(std::memory_order_acquire) == value ? 1 : 0;
+    }
+    return count;
+  }
+  bool any_is(int value) const { return count_of(value) > 0; }
+  bool all_are(int value) const { return count_of(value) == summed_partitions * summed_count; }
   void expect_sum(int sum) const {
     for (int i = 0; i < summed_partitions * summed_count; ++i) EXPECT_EQ(ints()[i], sum) << i;
   }
@@ -65,6 +77,31 @@ TEST_F(CollectiveCopies, are_not_waited_for_by_marks_and_hold_back_what_follows)
     step("the request is waited for");
     ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
     expect_sum(epoch * ranks() * (ranks() + 1) / 2);
+  }
+}
+
+/// A reduction comes behind an arrival and behind the copy. A step of the engine's finds that both are there, and what
+/// it reduces leaves; the threads of the program look at the memory alone.
+TEST_F(CollectiveCopies, that_end_are_followed_by_reductions_though_nobody_calls) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "without a thread of its own the engine needs calls";
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    const int sum = epoch * ranks() * (ranks() + 1) / 2;
+    step("rank 0's copies are held");
+    if (rank() == 0) FakeGpu::instance().hold(buffer_.data());
+    harness_barrier();
+    start_and_mark(epoch * (rank() + 1));
+    std::this_thread::sleep_for(time_without_copies);
+    EXPECT_FALSE(any_is(sum));
+    harness_barrier();
+    step("the sums come by themselves");
+    FakeGpu::instance().hold(nullptr);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!all_are(sum) && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(all_are(sum));
+    step("the request is waited for");
+    ASSERT_EQ(MPI_SUCCESS, Partita_Wait(&request_, MPI_STATUS_IGNORE));
   }
 }
 

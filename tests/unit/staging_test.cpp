@@ -12,7 +12,6 @@
 #include "support/held_gpu.hpp"
 #include "support/party.hpp"
 #include "support/random.hpp"
-#include "transfer/continuations.hpp"
 #include "transfer/pieces.hpp"
 
 namespace partita::test {
@@ -482,48 +481,6 @@ TEST_F(Staging, several_threads_mark_and_ask_while_the_engine_puts_and_takes) {
   }
   sender.progress.stop_thread();
   receiver.progress.stop_thread();
-}
-
-// ---- after a copy ------------------------------------------------------------------------------------------
-
-class Noting final : public memory::AfterCopy {
- public:
-  using AfterCopy::AfterCopy;
-  int reached_times = 0;
-  std::string failure;
-
- private:
-  void go_on() override { ++reached_times; }
-  void failed(const Error& error) noexcept override { failure = error.sentence(); }
-};
-
-TEST(AfterCopy, goes_on_once_the_copy_has_ended_or_fails_with_the_gpu) {
-  Progress progress(0);
-  FakeBlocks blocks;
-  HeldGpu gpu;
-  {
-    memory::Copies copies(blocks, gpu, 0, 2);
-    std::vector<std::byte> from(64, std::byte{5});
-    std::vector<std::byte> to(64);
-    Noting after(progress, copies);
-    copies.begin(0, 1, 7, to.data(), from.data(), from.size());
-    after.await(0, 7);
-    progress.poll();
-    EXPECT_EQ(after.reached_times, 0);
-    gpu.let_all();
-    progress.poll();
-    EXPECT_EQ(after.reached_times, 1);
-    EXPECT_EQ(to, from);
-    EXPECT_FALSE(progress.wanted());
-
-    copies.begin(1, 2, 7, to.data(), from.data(), from.size());
-    after.await(1, 7);
-    gpu.break_down();
-    for (int n = 0; n < 100; ++n) progress.poll();
-    EXPECT_EQ(after.reached_times, 1);
-    EXPECT_EQ(after.failure, "the fake GPU is broken");
-  }
-  EXPECT_EQ(blocks.live, 0);
 }
 
 }  // namespace
