@@ -2,7 +2,6 @@
 // threads.
 #pragma once
 
-#include <partita/device/impl/copy.cuh>
 #include <partita/device/impl/platform.cuh>
 #include "memory/kernels.hpp"
 
@@ -67,36 +66,6 @@ PARTITA_DEVICE_INLINE void await_word(const AwaitWord& wait) {
     // Pairs with the host's load, which tells of it.
     device::SystemWord<partita_u32>(*wait.late).store(1, device::order::memory_order_release);
     return;
-  }
-}
-
-/// All threads of `blocks` blocks, of which this is `block`.
-PARTITA_DEVICE_INLINE void copy_and_store(const CopyAndStore& arguments, partita_u32 block, partita_u32 blocks) {
-  const partita_u32 threads = device::block_threads();
-  device::copy(static_cast<unsigned char*>(arguments.to), static_cast<const unsigned char*>(arguments.from),
-               static_cast<partita_i64>(arguments.size_bytes),
-               {block * threads + device::block_rank(), blocks * threads});
-  device::block_barrier();  // the block's bytes lie before thread 0's eyes
-  if (device::block_rank() != 0) return;
-  if (blocks > 1) {
-    device::release_fence();  // to other GPUs too: the words below go there
-    // Each block releases its bytes to the last one, which acquires them.
-    device::DeviceWord<partita_u32> done(*arguments.blocks_done);
-    if (done.fetch_add(1, device::order::memory_order_acq_rel) != blocks - 1) return;
-    done.store(0, device::order::memory_order_relaxed);  // for the next launch
-  }
-  store_words(arguments.then);
-}
-
-/// All threads of one block.
-PARTITA_DEVICE_INLINE void tell_peers(const TellPeers& arguments) {
-  const partita_u32 value =
-      arguments.from != nullptr ? static_cast<partita_u32>(load_word(arguments.from, 4)) : arguments.value;
-  for (partita_u32 i = device::block_rank(); i < arguments.count; i += device::block_threads()) {
-    const Partita_Peer& peer = arguments.peers[i];
-    partita_u32* const words = arguments.on_host != 0 ? peer.host_words : peer.device_words;
-    // Pairs with the acquire load of the peer's kernel or host.
-    device::SystemWord<partita_u32>(words[arguments.word]).store(value, device::order::memory_order_release);
   }
 }
 

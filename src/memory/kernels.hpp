@@ -2,7 +2,6 @@
 // memory/kernel_bodies.cuh.
 #pragma once
 
-#include <partita/device/peer.h>
 #include <partita/device/prequest.h>
 #include <partita/device/impl/elements.hpp>
 #include <partita/device/impl/execution_space.hpp>
@@ -12,8 +11,6 @@ namespace partita::memory {
 enum class Kernel : partita_u32 {
   store_words,
   await_word,
-  copy_and_store,
-  tell_peers,
   reduce_elements,
   pack_elements,
   pack_together,
@@ -22,12 +19,12 @@ enum class Kernel : partita_u32 {
   run_epochs,
   reduce_pushed,
 };
-inline constexpr int kernel_count = 11;
+inline constexpr int kernel_count = 9;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
-    "partita_store_words",     "partita_await_word",    "partita_copy_and_store", "partita_tell_peers",
-    "partita_reduce_elements", "partita_pack_elements", "partita_pack_together",  "partita_do_collective",
-    "partita_run_messages",    "partita_run_epochs",    "partita_reduce_pushed"};
+    "partita_store_words",   "partita_await_word",    "partita_reduce_elements",
+    "partita_pack_elements", "partita_pack_together", "partita_do_collective",
+    "partita_run_messages",  "partita_run_epochs",    "partita_reduce_pushed"};
 
 struct Grid {
   unsigned blocks = 1;
@@ -72,28 +69,6 @@ struct AwaitWord {
   Until until = Until::equal;
   partita_u64 limit_ns = 0;     ///< the wait ends after this long
   partita_u32* late = nullptr;  ///< set to 1 by a wait that ended so; null: then the kernel fails
-};
-
-/// The arguments of Kernel::copy_and_store, any grid: copies together, and then the last block stores the words.
-struct CopyAndStore {
-  static constexpr Kernel kernel = Kernel::copy_and_store;
-  void* to = nullptr;
-  const void* from = nullptr;
-  partita_u64 size_bytes = 0;
-  partita_u32* blocks_done = nullptr;  ///< 0 in memory of this GPU, and so again at the end; one launch at a time
-  StoreWords then;
-};
-
-/// The arguments of Kernel::tell_peers, one block: stores one of the words in each peer's window. A peer that sees it
-/// at system scope sees all that the stream did before.
-struct TellPeers {
-  static constexpr Kernel kernel = Kernel::tell_peers;
-  const Partita_Peer* peers = nullptr;  ///< in GPU memory
-  partita_u32 count = 0;                ///< of peers
-  partita_u32 word = 0;                 ///< its index
-  partita_u32 on_host = 0;              ///< not 0: of the host words, else of the device words
-  partita_u32 value = 0;
-  const partita_u32* from = nullptr;  ///< not null: the value is read there when the kernel begins
 };
 
 using device::Combine;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -227,35 +226,6 @@ TEST_P(EveryStream, the_wait_of_a_kernel_ends_at_its_limit) {
   EXPECT_EQ(late.load(), 1u);
 }
 
-/// Sizes, alignments and grids at random; whoever sees the word sees the bytes, and the counter of blocks starts anew.
-TEST_P(EveryStream, a_kernel_copies_and_then_stores) {
-  constexpr std::size_t capacity = 300'000;
-  const auto stream = make_one();
-  const ProgramMemory from(capacity);
-  const ProgramMemory to(capacity);
-  const ProgramMemory blocks_done(sizeof(std::uint32_t));
-  const auto flag = word();
-  const auto bytes = pattern(capacity, 5);
-  write(from.data(), bytes);
-  std::mt19937_64 random(17);
-  for (std::uint32_t round = 1; round <= 60; ++round) {
-    const std::size_t size = random() % (round % 4 == 0 ? capacity : std::size_t{600});
-    const std::size_t source = random() % (capacity - size);
-    const std::size_t target = random() % (capacity - size);
-    memory::CopyAndStore copy{
-        to.data() + target, from.data() + source, size, reinterpret_cast<std::uint32_t*>(blocks_done.data()), {}};
-    copy.then.add({flag.on_gpu(), nullptr, round, 4});
-    const auto before = read(to.data(), capacity);
-    stream->launch({1 + static_cast<unsigned>(random() % 20), 1u << random() % 11}, copy);
-    flag.await(round);
-    auto expected = before;
-    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(source), size,
-                expected.begin() + static_cast<std::ptrdiff_t>(target));
-    ASSERT_EQ(read(to.data(), capacity), expected) << "round " << round << ", " << size << " bytes";
-  }
-  stream->drain();
-}
-
 /// Ours were loaded before any kernel could run.
 TEST_P(EveryStream, a_first_launch_does_not_wait_for_a_kernel_that_spins) {
   const auto spinning = device_memory().make_stream(gpu());
@@ -328,16 +298,16 @@ TEST_F(StreamOfProgram, a_graph_of_kernels_goes_through_another_epoch_each_time)
   const auto stream = make(StreamKind::of_program);
   const ProgramMemory from(size);
   const ProgramMemory to(size);
-  const ProgramMemory blocks_done(sizeof(std::uint32_t));
   auto epoch = word();
   auto credit = word();
   const auto flag = word();
   program_stream().capture([&] {
     stream->launch({},
                    memory::AwaitWord{credit.on_gpu(), epoch.on_gpu(), 0, 4, Until::reached, 20'000'000'000, nullptr});
-    memory::CopyAndStore copy{to.data(), from.data(), size, reinterpret_cast<std::uint32_t*>(blocks_done.data()), {}};
-    copy.then.add({flag.on_gpu(), epoch.on_gpu(), 0, 4});
-    stream->launch({3, 128}, copy);
+    stream->copy(to.data(), from.data(), size);
+    memory::StoreWords store;
+    store.add({flag.on_gpu(), epoch.on_gpu(), 0, 4});
+    stream->launch({}, store);
   });
   for (std::uint32_t round = 0xffff'fffe; round != 3; ++round) {
     const auto bytes = pattern(size, round);

@@ -97,11 +97,6 @@ class Windows : public GpuJob {
     return result;
   }
 
-  std::vector<Partita_Peer> table_entries() const {
-    std::vector<Partita_Peer> entries;
-    for (const PeerWindow& peer : peers_) entries.push_back(peer.peer());
-    return entries;
-  }
   std::uint32_t host_word(int index) const {
     return std::atomic_ref(reinterpret_cast<std::uint32_t*>(own_->host_words())[index]).load(std::memory_order_acquire);
   }
@@ -124,17 +119,16 @@ TEST_F(Windows, words_start_as_zero_and_both_sides_address_them) {
 }
 
 /// Each rank pushes to its right neighbour and raises a flag there, in its GPU and in its host's memory.
-TEST_F(Windows, a_kernel_copies_into_a_peers_buffer_and_raises_flags_at_both_places) {
+TEST_F(Windows, a_stream_copies_into_a_peers_buffer_and_a_kernel_raises_flags_at_both_places) {
   const auto stream = device_memory().make_stream(gpu());
   const ProgramMemory from(buffer_bytes);
-  const ProgramMemory blocks_done(sizeof(std::uint32_t));
   write(from.data(), pattern(buffer_bytes, 100 + static_cast<std::uint64_t>(rank())));
   const PeerWindow& right = peers_[static_cast<std::size_t>((rank() + 1) % ranks())];
-  memory::CopyAndStore copy{
-      right.buffer(), from.data(), buffer_bytes, reinterpret_cast<std::uint32_t*>(blocks_done.data()), {}};
-  copy.then.add({right.device_words(), nullptr, 9, 4});
-  copy.then.add({right.host_words_on_gpu(), nullptr, 9, 4});
-  stream->launch({4, 256}, copy);
+  stream->copy(right.buffer(), from.data(), buffer_bytes);
+  memory::StoreWords flags;
+  flags.add({right.device_words(), nullptr, 9, 4});
+  flags.add({right.host_words_on_gpu(), nullptr, 9, 4});
+  stream->launch({}, flags);
   stream->wait(reinterpret_cast<const std::uint32_t*>(own_->device_words()), 9, memory::Until::equal);
   while (host_word(0) != 9) std::this_thread::yield();
   const int left = (rank() + ranks() - 1) % ranks();
@@ -152,34 +146,6 @@ TEST_F(Windows, a_stream_copies_out_of_a_peers_buffer) {
   stream->copy(to.data(), peers_[static_cast<std::size_t>(right)].buffer(), buffer_bytes);
   stream->drain();
   EXPECT_EQ(read(to.data(), buffer_bytes), pattern(buffer_bytes, 200 + static_cast<std::uint64_t>(right)));
-}
-
-TEST_F(Windows, a_kernel_tells_all_peers_of_a_table) {
-  const auto entries = table_entries();
-  const memory::DeviceBlock table(device_memory(), gpu(), std::span(entries).size_bytes());
-  device_memory().copy(table.address(), entries.data(), std::span(entries).size_bytes());
-  const auto stream = device_memory().make_stream(gpu());
-  const Window epoch(host_memory(), device_memory(), gpu(), sizeof(std::uint32_t), 0);
-  auto& value = *reinterpret_cast<std::uint32_t*>(epoch.host_words());
-  for (std::uint32_t round = 1; round <= 20; ++round) {
-    value = round;
-    memory::TellPeers tell{reinterpret_cast<const Partita_Peer*>(table.address()),
-                           static_cast<std::uint32_t>(ranks()),
-                           static_cast<std::uint32_t>(rank()),
-                           0,
-                           round,
-                           nullptr};
-    stream->launch({1, 64}, tell);
-    tell.on_host = 1;
-    tell.from = reinterpret_cast<const std::uint32_t*>(epoch.host_words_on_gpu());
-    stream->launch({1, 2}, tell);
-    for (int peer = 0; peer < ranks(); ++peer) {
-      stream->wait(reinterpret_cast<const std::uint32_t*>(own_->device_words()) + peer, round, memory::Until::reached);
-      while (host_word(peer) != round) std::this_thread::yield();
-    }
-    stream->drain();
-    harness_barrier();
-  }
 }
 
 TEST_F(Windows, show_only_what_their_name_has) {

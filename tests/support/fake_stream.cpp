@@ -71,12 +71,6 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
       return with(memory::StoreWords{}, [](const auto& arguments) { memory::store_words(arguments); });
     case memory::Kernel::await_word:
       return with(memory::AwaitWord{}, [](const auto& arguments) { memory::await_word(arguments); });
-    case memory::Kernel::copy_and_store:
-      return with(memory::CopyAndStore{}, [&](const auto& arguments) {
-        for (unsigned block = 0; block < grid.blocks; ++block) memory::copy_and_store(arguments, block, grid.blocks);
-      });
-    case memory::Kernel::tell_peers:
-      return with(memory::TellPeers{}, [](const auto& arguments) { memory::tell_peers(arguments); });
     case memory::Kernel::reduce_elements:
       return with(memory::ReduceElements{}, [&](const auto& arguments) {
         const unsigned threads = grid.blocks * grid.threads;

@@ -15,14 +15,6 @@ extern "C" __global__ void partita_await_word(const memory::AwaitWord arguments)
   memory::await_word(arguments);
 }
 
-extern "C" __global__ void __launch_bounds__(1024) partita_copy_and_store(const memory::CopyAndStore arguments) {
-  memory::copy_and_store(arguments, blockIdx.x, gridDim.x);
-}
-
-extern "C" __global__ void __launch_bounds__(1024) partita_tell_peers(const memory::TellPeers arguments) {
-  memory::tell_peers(arguments);
-}
-
 extern "C" __global__ void __launch_bounds__(512) partita_reduce_elements(const memory::ReduceElements arguments) {
   memory::reduce_elements(arguments, {blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x});
 }
