@@ -61,8 +61,6 @@ struct Capabilities {
   bool costly_to_start = false;
   /// Between which memories it moves bytes itself; GPU memory is staged in host memory otherwise.
   std::span<const Movement> movements = between_hosts;
-  /// Kernels store into the receive buffer and raise the flags themselves, where both are in GPU memory.
-  bool kernels_put = false;
   /// The smallest transfer that is worth its own start and flag, as measured, by target and size. Smaller partitions
   /// travel together, unless the program asks otherwise.
   std::span<const SmallestTransfer> into_mapped = into_hosts;

@@ -74,7 +74,6 @@ class Direct final : public Link {
  private:
   static constexpr Capabilities can{.name = "direct",
                                     .movements = movements,
-                                    .kernels_put = true,
                                     .into_mapped = into_mapped,
                                     .into_plain = into_plain,
                                     .into_gpu = into_gpu};
