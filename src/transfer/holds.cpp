@@ -6,7 +6,7 @@
 
 namespace partita {
 
-Holds::Holds(Progress& progress) : progress_(progress) {
+Holds::Holds(Progress& progress, Now now) : progress_(progress), now_(now) {
   progress.add_look([this] { look(); });
 }
 
@@ -32,7 +32,7 @@ void Holds::wake() {
   if (looking_.exchange(true)) return;
   {
     const std::lock_guard lock(mutex_);
-    last_use_ = std::chrono::steady_clock::now();
+    last_use_ = now_();
   }
   progress_.want_prompt();
 }
@@ -51,14 +51,14 @@ void Holds::end_what_lasts() {
   }
   if (waiting_.empty()) return;
   // Most find their neighbours at once; where their thread shares this core it must run for that.
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  const auto end = now_() + patience;
+  while (now_() < end) std::this_thread::yield();
   for (const Waiting& waiting : waiting_) waiting.sender->end_hold(waiting.held);
 }
 
 /// Whether a sender has opened an epoch lately.
 bool Holds::in_use() {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = now_();
   for (Holding* sender : senders_) {
     const std::uint32_t epochs = sender->epochs_opened();
     if (std::exchange(sender->seen_epochs_, epochs) != epochs) last_use_ = now;

@@ -36,7 +36,11 @@ class Holds {
   /// So long a wait may last that a look finds, before it is ended.
   static constexpr std::chrono::microseconds patience{4};
 
-  explicit Holds(Progress& progress);
+  /// Read in looks, and where they begin anew; not on the way of a mark that finds them taken.
+  using Clock = std::chrono::steady_clock;
+  using Now = Clock::time_point (*)();
+
+  explicit Holds(Progress& progress, Now now = [] { return Clock::now(); });
   Holds(const Holds&) = delete;
   Holds& operator=(const Holds&) = delete;
 
@@ -52,8 +56,10 @@ class Holds {
   /// Asks for looks where the senders were idle for long. Any thread.
   void wake();
 
- private:
+  /// The progress thread's, behind each nap. What it finds leaves `patience` later, at the next reading of the clock.
   void look();
+
+ private:
   void end_what_lasts();
   bool in_use();
 
@@ -66,11 +72,12 @@ class Holds {
   };
 
   Progress& progress_;
+  const Now now_;
   std::atomic<bool> looking_{false};  ///< prompt looks are asked for
   std::mutex mutex_;
   std::vector<Holding*> senders_;
   std::vector<Waiting> waiting_;  ///< of one look
-  std::chrono::steady_clock::time_point last_use_;
+  Clock::time_point last_use_;
 };
 
 }  // namespace partita

@@ -11,11 +11,10 @@ namespace partita {
 
 /// What a sending half has seen of its own epochs. The first ones do not wait: they are measured. Waiting begins when
 /// some in a row had no gap between two partitions that is longer than a transfer takes to start; it ends at the first
-/// wait that somebody else had to end, and then takes more epochs to begin again.
-class Pace {
+/// wait that somebody else had to end, and then takes more epochs to begin again. `Clock`: one of the standard's.
+template <class Clock>
+class PaceBy {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// Up to this gap the next partition is waited for: what the start of a transfer costs over the slower links.
   static constexpr std::chrono::nanoseconds close_gap{2000};
 
@@ -92,7 +91,7 @@ class Pace {
     held_epochs_ = 0;
   }
 
-  static std::int64_t ticks() { return Clock::now().time_since_epoch().count(); }
+  static std::int64_t ticks() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
   std::atomic<std::int64_t> last_left_{0};    ///< ns; 0: nothing yet in this epoch
   std::atomic<std::int64_t> longest_gap_{0};  ///< ns
@@ -104,5 +103,6 @@ class Pace {
   std::uint32_t wanted_close_epochs_ = first_close_epochs;
   std::uint64_t held_epochs_ = 0;  ///< since it was early last
 };
+using Pace = PaceBy<std::chrono::steady_clock>;
 
 }  // namespace partita

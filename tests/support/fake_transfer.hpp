@@ -268,10 +268,14 @@ class FakeLink final : public link::Link {
 struct FakeRank {
   /// `gpu`: for halves in its memory.
   FakeRank(Post& post, int which, int spare_cores = 0, memory::DeviceMemory* gpu = nullptr)
+      : FakeRank(post, which, spare_cores, gpu, [] { return Holds::Clock::now(); }) {}
+  /// `now`: the clock of its looks at what waits.
+  FakeRank(Post& post, int which, int spare_cores, memory::DeviceMemory* gpu, Holds::Now now)
       : rank(which),
         progress(spare_cores),
         mail(post, which),
-        device_memory(gpu != nullptr ? *gpu : static_cast<memory::DeviceMemory&>(no_gpu)) {
+        device_memory(gpu != nullptr ? *gpu : static_cast<memory::DeviceMemory&>(no_gpu)),
+        holds(progress, now) {
     links.push_back(std::make_unique<FakeLink>("first", first));
     links.push_back(std::make_unique<FakeLink>("second", second));
     communicator->id = 1;
@@ -287,7 +291,7 @@ struct FakeRank {
   memory::DeviceMemory& device_memory;
   Script first, second;
   std::vector<std::unique_ptr<link::Link>> links;
-  Holds holds{progress};
+  Holds holds;
   LinkReport report{settings};
   Services services{settings, rank, trace, progress, mail, blocks, device_memory, links, holds};
   Matcher matcher{services, report};

@@ -2,7 +2,9 @@
 // process, over a fake link.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "core/backoff.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 constexpr std::int32_t merged_partitions = 8;
@@ -24,12 +27,30 @@ constexpr milliseconds late{1};
 /// A machine may take a core away for that long.
 constexpr milliseconds much_later{2000};
 
+/// The clock of the sender's looks: the machine's, until the test stops it, and moves it by hand.
+class LooksClock {
+ public:
+  static Holds::Clock::time_point now() {
+    const std::int64_t stopped_ns = stopped_ns_.load();
+    return stopped_ns == 0 ? steady_clock::now() : steady_clock::time_point(nanoseconds(stopped_ns));
+  }
+  static void stop() { stopped_ns_ = nanoseconds(steady_clock::now().time_since_epoch()).count(); }
+  static void move(nanoseconds by) { stopped_ns_ += by.count(); }
+  static void go_on() { stopped_ns_ = 0; }
+
+ private:
+  static inline std::atomic<std::int64_t> stopped_ns_{0};
+};
+
 class Merging : public testing::Test {
  protected:
   static constexpr int cores_to_spare = 1;
 
   Merging() { connect(merged_partitions); }
-  ~Merging() override { sender.progress.stop_thread(); }
+  ~Merging() override {
+    LooksClock::go_on();
+    sender.progress.stop_thread();
+  }
 
   static HalfTerms terms(const FakeRank& at, std::int32_t count, std::int32_t wish) {
     HalfTerms terms;
@@ -93,7 +114,7 @@ class Merging : public testing::Test {
   }
 
   Post post;
-  FakeRank sender{post, 0, cores_to_spare};
+  FakeRank sender{post, 0, cores_to_spare, nullptr, LooksClock::now};
   FakeRank receiver{post, 1};
   std::unique_ptr<RecvParty> to;
   std::unique_ptr<SendParty> from;
@@ -154,6 +175,35 @@ TEST_F(Merging, one_whose_neighbours_are_late_leaves_alone_in_any_epoch) {
     expect_complete();
     EXPECT_EQ(sender.first.puts, merged_partitions);
   }
+}
+
+/// As long as the clock says that the wait is not over, however long that takes; and then at once.
+TEST_F(Merging, what_waits_leaves_when_the_clock_says_so) {
+  sender.progress.start_thread();
+  bool waited = false;
+  for (int tries = 0; tries < 20 && !waited; ++tries) {
+    ASSERT_TRUE(comes_to_merge());
+    start();
+    LooksClock::stop();
+    EXPECT_TRUE(from->half.complete(0));
+    waited = sender.first.puts == 0;  // else no look was under way, and it has left by itself
+    if (waited) {
+      std::this_thread::sleep_for(late);
+      EXPECT_EQ(sender.first.puts, 0);
+      LooksClock::move(Holds::patience - nanoseconds(1));
+      std::this_thread::sleep_for(late);
+      EXPECT_EQ(sender.first.puts, 0);
+      LooksClock::move(nanoseconds(1));
+      const auto give_up = steady_clock::now() + much_later;
+      while (sender.first.puts == 0 && steady_clock::now() < give_up) std::this_thread::yield();
+      EXPECT_EQ(sender.first.puts, 1) << "at the first look at the clock";
+    }
+    LooksClock::go_on();
+    for (std::int32_t p = 1; p < merged_partitions; ++p) EXPECT_TRUE(from->half.complete(p));
+    while (!from->half.all_finished()) std::this_thread::yield();
+    expect_complete();
+  }
+  EXPECT_TRUE(waited);
 }
 
 /// A thread that was long without a core finds the looks ended, and lets its partition go by itself: that is no wait in

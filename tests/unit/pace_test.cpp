@@ -97,6 +97,54 @@ TEST(Pace, the_clock_is_read_in_the_first_epochs_that_hold_and_in_some_of_the_la
   EXPECT_TRUE(pace.is_timed()) << "it has just begun to hold again";
 }
 
+/// It stands still until the test moves it.
+struct StoppedClock {
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<StoppedClock, duration>;
+  static time_point now() { return time_point(passed); }
+  static inline duration passed{1};
+};
+
+/// One epoch in which a group is complete that long after something began to wait for it; whether the next one holds.
+bool holds_after(std::chrono::nanoseconds wait) {
+  PaceBy<StoppedClock> pace;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_FALSE(pace.next_epoch_holds(false));
+    for (int i = 0; i < 3; ++i) {
+      pace.before_leaving();
+      pace.after_leaving();
+      StoppedClock::passed += PaceBy<StoppedClock>::close_gap;
+    }
+  }
+  EXPECT_TRUE(pace.next_epoch_holds(false)) << "no gap was too long";
+  pace.begin_wait();
+  StoppedClock::passed += wait;
+  pace.begin_wait();  // another one joins what waits
+  pace.group_is_complete();
+  return pace.next_epoch_holds(true);
+}
+
+TEST(Pace, waiting_goes_on_up_to_50_us_and_ends_behind_them) {
+  EXPECT_TRUE(holds_after(std::chrono::microseconds(50)));
+  EXPECT_FALSE(holds_after(std::chrono::microseconds(50) + std::chrono::nanoseconds(1)));
+}
+
+TEST(Pace, a_gap_is_close_up_to_2_us) {
+  for (const int longer_ns : {0, 1}) {
+    PaceBy<StoppedClock> pace;
+    bool holds = false;
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (int i = 0; i < 3; ++i) {
+        pace.before_leaving();
+        pace.after_leaving();
+        StoppedClock::passed += std::chrono::nanoseconds(2000 + longer_ns);
+      }
+      holds = pace.next_epoch_holds(false);
+    }
+    EXPECT_EQ(holds, longer_ns == 0) << longer_ns;
+  }
+}
+
 TEST(Pace, a_wait_that_the_clock_finds_too_long_ends_waiting) {
   Pace pace;
   epochs_until_it_holds(pace);
