@@ -53,8 +53,9 @@ std::int64_t Incoming::ask_for_missing(link::Range transports) const {
   return link::first_not(transports, [this](std::int64_t t) { return staged_->arrived({t, t + 1}, epoch()); });
 }
 
-std::int64_t Incoming::first_missing_alone(link::Range transports) const {
-  std::int64_t t = first_missing(transports);
+/// Nothing has told that the first of them has arrived.
+std::int64_t Incoming::ask_for_missing_alone(link::Range transports) const {
+  std::int64_t t = transports.begin;
   while (staged_ == nullptr && t < transports.end && link_->arrived(static_cast<std::int32_t>(t), epoch())) {
     t = first_missing({t + 1, transports.end});
   }

@@ -33,7 +33,10 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   }
   /// As first_missing(), for who asks for these alone: prompt, too, where the sender lets them wait for their
   /// neighbours.
-  std::int64_t first_missing_alone(link::Range transports) const;
+  std::int64_t first_missing_alone(link::Range transports) const {
+    const std::int64_t t = first_missing(transports);
+    return t == transports.end ? t : ask_for_missing_alone({t, transports.end});
+  }
   bool arrived(link::Range transports) const { return first_missing_alone(transports) == transports.end; }
   bool all_arrived() const {
     const link::Range all{0, plan().transport_partitions()};
@@ -60,6 +63,7 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   void open() override;
   void could_not_take() noexcept override;
   std::int64_t ask_for_missing(link::Range transports) const;
+  std::int64_t ask_for_missing_alone(link::Range transports) const;
 
   wire::Bytes enclosed_;
   std::unique_ptr<link::Receiver> link_;
