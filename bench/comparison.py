@@ -5,6 +5,7 @@ before/NAME-k.json, and before-NAME.csv holds both."""
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import datetime
 import json
 import os
@@ -13,6 +14,8 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
+import threading
 
 import launch
 import turns
@@ -72,6 +75,8 @@ class Comparison:
         self.builds = builds or [turns.Build(turns.NOW, options.program)]
         self.output, self.jobs = options.output, options.jobs
         self.limit_s, self.environment = limit_s, environment
+        self.lock = threading.Lock()  # of the next two
+        self.processes, self.is_ending = set(), False
 
     def file_of(self, run, job, build=None):
         return self.output / (build or self.builds[-1]).folder / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
@@ -105,8 +110,12 @@ class Comparison:
         file.unlink(missing_ok=True)
         turns.read_anew(build)
         began = now()
-        process = subprocess.Popen([*self.launcher_of(job), *build.setting, build.program, *self.words(run, job, file)],
-                                   start_new_session=True, env=self.environment_of(run))
+        with self.lock:  # whoever ends all jobs finds this one, or it does not begin
+            if self.is_ending:
+                return False
+            process = subprocess.Popen([*self.launcher_of(job), *build.setting, build.program, *self.words(run, job, file)],
+                                       start_new_session=True, env=self.environment_of(run))
+            self.processes.add(process)
         try:
             code = process.wait(timeout=self.limit_s)
         except subprocess.TimeoutExpired:
@@ -114,6 +123,9 @@ class Comparison:
             process.wait()
             print(f"== {who}: did not end within {self.limit_s} s", flush=True)
             return False
+        finally:
+            with self.lock:
+                self.processes.discard(process)
         if code != 0 or not file.exists():
             print(f"== {who}: exit status {code}", flush=True)
             return False
@@ -136,9 +148,28 @@ class Comparison:
             first = len(runs) * lane // lanes
             return [run for job in range(lane + 1, self.jobs + 1, lanes) for run in runs[first:] + runs[:first] if not ended_well(run, job)]
 
-        with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        with concurrent.futures.ThreadPoolExecutor(lanes) as pool, self.ended_with_this_program():
             failed = [run for each in pool.map(failed_in, range(lanes)) for run in each]
         return [run for run in runs if run not in failed], [run for run in runs if run in failed]
+
+    @contextlib.contextmanager
+    def ended_with_this_program(self):
+        """A job has a session of its own, and would go on, beside whatever is measured next, where this program is interrupted or
+        told to end."""
+        def end(number, _frame):
+            sys.exit(128 + number)
+        previous = signal.signal(signal.SIGTERM, end)
+        try:
+            yield
+        except BaseException:
+            with self.lock:
+                self.is_ending = True
+                for process in self.processes:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGTERM)  # a launcher ends its ranks, which may have sessions of their own
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, previous)
 
     def results(self, run):
         """What the jobs wrote."""

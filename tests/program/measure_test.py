@@ -9,9 +9,11 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -66,6 +68,7 @@ json.dump({{"benchmark": "late-neighbours", "unit": "us", "metric": "x_persisten
 """
 
 
+LIMIT_S = 30
 MEASURE = ["measure.py", "--only", "late-neighbours", "--threads", "1"]
 
 
@@ -535,3 +538,24 @@ def test_the_loader_is_asked_which_libraries_a_program_takes(tmp_path, monkeypat
                              (program, "", "does not take"), (alone, "alike", "loads no libpartita.so")):
         with pytest.raises(ValueError, match=said):
             check(of, folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_no_job_goes_on_when_the_program_is_ended(sources, tmp_path, number):
+    write_program(tmp_path / "mpirun", MPIRUN.format(version="HYDRA build details", folder=tmp_path))
+    write_program(tmp_path / "partita", f"#!/bin/sh\n[ $1 = --version ] && exit 0\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/job\nexec sleep 60\n")
+    measuring = subprocess.Popen([sys.executable, sources / "bench" / MEASURE[0], *MEASURE[1:], "--program", tmp_path / "partita", "--output",
+                                  tmp_path / "results", "--mpirun", f"{tmp_path}/mpirun -n 2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually((tmp_path / "job").exists)
+    job = int((tmp_path / "job").read_text())
+    measuring.send_signal(number)
+    assert measuring.wait(timeout=LIMIT_S) != 0
+    eventually(lambda: not pathlib.Path(f"/proc/{job}").exists())
+    assert len((tmp_path / "started").read_text().splitlines()) == 1
+
+
+def eventually(condition):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
