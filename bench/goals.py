@@ -1,11 +1,11 @@
 """Judges result files by what is to be reached (goals.csv), so that no page says "reached" by itself.
 
-A goal names a figure, its benchmark where figures of several are called so, subjects (A|B, or a pattern: the best at each size
-counts), the mechanism `by` which they must have gone, sizes, a number of partitions where not all count, and a value: "median",
-"over X", the share of X's time or rate, "times X", how many times as good as X, both of which are ratios within jobs as far as the file
-keeps these (quoted.times_as_good), "less X", the difference of the medians, or "each beyond N", what each partition takes that comes on
-top of N of them, of sizes where both numbers of partitions are as many transport partitions. It is reached where every one of its sizes
-reaches it."""
+A goal names a figure, its benchmark where figures of several are called so, subjects (A|B, or a pattern: the best at each size counts), the
+mechanism `by` which they must have gone, sizes, a number of partitions where not all count, and a value: "median", "over X", the share of
+X's time or rate, "times X", how many times as good as X, both of which are ratios within jobs as far as the file keeps these
+(quoted.times_as_good), "highest X", the better end of the interval of "times X", where X is the row's yardstick, "less X", the difference
+of the medians, or "each beyond N", what each partition takes that comes on top of N of them, of sizes where both numbers of partitions are
+as many transport partitions. It is reached where every one of its sizes reaches it."""
 import collections
 import csv
 import fnmatch
@@ -116,6 +116,8 @@ def valued(way, point, other, larger_is_better):
         return point.median
     if way == "less":
         return point.median - other.median
+    if way == "highest":
+        return point.ratio_high if point.reference == other.subject else None
     found = times_as_good(point, other, larger_is_better)
     return 1 / found if found and way == "over" and not larger_is_better else found
 

@@ -346,6 +346,12 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["perceived-bandwidth"], shares).said == "not measured"  # of another number of partitions
     shares.points[0].partitions = shares.points[1].partitions = 4
     assert goals.judge(known["perceived-bandwidth"], shares).said == "missed"
+    both = figure([(size, f"partita-c {when}", us) for size, us in ((8, 1.01), (64, 1.1)) for when, us in (("before", 1), ("now", us))])
+    assert goals.judge(known["latency-before"], both).said == "not measured"
+    for point, best in zip(both.points[1::2], (0.99, 0.96)):
+        point.reference, point.ratio_high = "partita-c before", best
+    assert goals.judge(known["latency-before"], both).values == [0.99, 0.96]
+    assert goals.judge(known["latency-before"], both).said == "missed: 1 of 2 sizes reach it"
     times = figure([(size, name, us) for size, us in ((1, 3), (1 << 16, 4.5), (1 << 19, 5), (8 << 20, 10.3), (1 << 30, 10))
                     for name, us in (("regular-graph", us), ("traditional", 10))])
     assert goals.judge(known["queue-small"], times).values == pytest.approx([0.3, 0.45])
