@@ -5,17 +5,12 @@ before/NAME-k.json, and before-NAME.csv holds both."""
 import argparse
 import collections
 import concurrent.futures
-import contextlib
 import datetime
 import json
 import os
 import pathlib
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import threading
 
 import launch
 import turns
@@ -23,6 +18,7 @@ from partita_report.failure import Failure
 from partita_report.results import read
 from partita_report.summary import figure_of, to_csv
 from partita_report.turns import figure_of_turns
+from processes import Processes
 
 # `arguments` follow `partita bench`, or `partita run APP` where `app` names one, which writes a file a size: `size` is its part of the name.
 # `environment` has settings of its own, NAME=VALUE each.
@@ -75,8 +71,7 @@ class Comparison:
         self.builds = builds or [turns.Build(turns.NOW, options.program)]
         self.output, self.jobs = options.output, options.jobs
         self.limit_s, self.environment = limit_s, environment
-        self.lock = threading.Lock()  # of the next two
-        self.processes, self.is_ending = set(), False
+        self.processes = Processes()
 
     def file_of(self, run, job, build=None):
         return self.output / (build or self.builds[-1]).folder / f"{'-'.join(filter(None, [run.name, run.size]))}-{job}.json"
@@ -88,10 +83,13 @@ class Comparison:
     def environment_of(self, run):
         return {**(os.environ if self.environment is None else self.environment), **dict(setting.split("=", 1) for setting in run.environment)}
 
-    def words(self, run, job, file):
+    def words(self, run, job, file, build=None):
+        option = "--order-seed" if run.app else "--seed"
+        is_measured = build is None or build is self.builds[-1] or build.library_path  # what older programs know differs
+        seed = [option, str(job)] if is_measured or turns.knows_option(build.program, run, option) else []
         if run.app:  # the files of an app have a common beginning that --output gives
-            return ["run", run.app, *run.arguments, "--order-seed", str(job), "--json", "--output", str(file)[:-len(".json")]]
-        return ["bench", *run.arguments, "--seed", str(job), "--json", str(file)]
+            return ["run", run.app, *run.arguments, *seed, "--json", "--output", str(file)[:-len(".json")]]
+        return ["bench", *run.arguments, *seed, "--json", str(file)]
 
     def shown_command(self, run, job="JOB"):
         """The command for readers: without this machine's paths."""
@@ -102,6 +100,8 @@ class Comparison:
     def measure(self, run, job, build=None):
         """True if the job ended well; its JSON file is then in the output folder, and tells the launcher's words too, and of an app, too,
         when it began."""
+        if self.processes.is_ending:
+            return False
         build = build or self.builds[-1]
         who = f"{run.name}, {build.name}" if len(self.builds) > 1 else run.name
         print(f"\n== {who}, job {job} of {self.jobs}: {self.shown_command(run, job)}", flush=True)
@@ -110,22 +110,11 @@ class Comparison:
         file.unlink(missing_ok=True)
         turns.read_anew(build)
         began = now()
-        with self.lock:  # whoever ends all jobs finds this one, or it does not begin
-            if self.is_ending:
-                return False
-            process = subprocess.Popen([*self.launcher_of(job), *build.setting, build.program, *self.words(run, job, file)],
-                                       start_new_session=True, env=self.environment_of(run))
-            self.processes.add(process)
-        try:
-            code = process.wait(timeout=self.limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        code = self.processes.run([*self.launcher_of(job), *build.setting, build.program, *self.words(run, job, file, build)], self.limit_s,
+                                  self.environment_of(run))
+        if code is None:
             print(f"== {who}: did not end within {self.limit_s} s", flush=True)
             return False
-        finally:
-            with self.lock:
-                self.processes.discard(process)
         if code != 0 or not file.exists():
             print(f"== {who}: exit status {code}", flush=True)
             return False
@@ -148,28 +137,13 @@ class Comparison:
             first = len(runs) * lane // lanes
             return [run for job in range(lane + 1, self.jobs + 1, lanes) for run in runs[first:] + runs[:first] if not ended_well(run, job)]
 
-        with concurrent.futures.ThreadPoolExecutor(lanes) as pool, self.ended_with_this_program():
-            failed = [run for each in pool.map(failed_in, range(lanes)) for run in each]
+        with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+            try:
+                failed = [run for each in pool.map(failed_in, range(lanes)) for run in each]
+            except BaseException:  # of this thread, which has waited for the others
+                self.processes.end()
+                raise
         return [run for run in runs if run not in failed], [run for run in runs if run in failed]
-
-    @contextlib.contextmanager
-    def ended_with_this_program(self):
-        """A job has a session of its own, and would go on, beside whatever is measured next, where this program is interrupted or
-        told to end."""
-        def end(number, _frame):
-            sys.exit(128 + number)
-        previous = signal.signal(signal.SIGTERM, end)
-        try:
-            yield
-        except BaseException:
-            with self.lock:
-                self.is_ending = True
-                for process in self.processes:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGTERM)  # a launcher ends its ranks, which may have sessions of their own
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, previous)
 
     def results(self, run):
         """What the jobs wrote."""

@@ -30,6 +30,7 @@ import turns
 from comparison import Run
 from partita_report.results import read_figures
 from partita_report.turns import of_two_builds, table
+from processes import exit_when_told_to_end
 
 RUN_LIMIT_S = 240
 CORES_A_RANK = 4  # for the marking host thread, progress, and what CUDA, NCCL and NVSHMEM have beside
@@ -198,6 +199,7 @@ def parse_arguments():
 
 
 def main():
+    exit_when_told_to_end()
     parser, options = parse_arguments()
     if options.measured:
         print(summary(figures_of(options.measured)), end="")

@@ -32,6 +32,7 @@ from comparison import Run
 from partita_report.failure import Failure
 from partita_report.results import Job, Row, read
 from partita_report.summary import figure_of, to_csv
+from processes import exit_when_told_to_end
 
 RUN_LIMIT_S = 600
 YARDSTICK = "traditional"
@@ -215,6 +216,7 @@ def parse_arguments():
 
 
 def main():
+    exit_when_told_to_end()
     parser, options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
     try:

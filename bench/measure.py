@@ -41,6 +41,7 @@ from partita_report.charts import short_bytes
 from partita_report.results import Job, Row
 from partita_report.summary import META, figure_of, meta_text, to_csv
 from partita_report.turns import table
+from processes import exit_when_told_to_end
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
@@ -392,6 +393,7 @@ def parse_arguments():
 
 
 def main():
+    exit_when_told_to_end()
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
     done, failed = options.comparison.measure_all(planned_runs(options))

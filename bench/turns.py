@@ -2,6 +2,7 @@
 on libraries from before."""
 
 import collections
+import functools
 import os
 import pathlib
 import random
@@ -70,6 +71,16 @@ def revision_of(program):
     told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=VERSION_LIMIT_S, check=False).stdout
     found = re.search(r"\(revision (\S+)\)", told)
     return found[1] if found else ""
+
+
+@functools.lru_cache(maxsize=None)
+def help_of(program, *words):
+    return subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=VERSION_LIMIT_S, check=False).stdout
+
+
+def knows_option(program, run, option):
+    """Whether an older program takes it for `run` (comparison.Run), as its help tells."""
+    return option in help_of(program, *(("run", run.app) if run.app else ("bench", run.arguments[0]))).split()
 
 
 def known_revision(what, told, options):

@@ -15,10 +15,12 @@ constexpr auto time_between_clock_looks = 5ms;
 constexpr std::uint32_t fewest_looks = 16;
 constexpr std::uint32_t most_looks = 1024;
 
-/// A program that computes longer than this from one look to the next does not wait, unless that is less than this part
-/// of the time: a thread that sleeps, and is woken on a busy machine, needs some time for that alone.
+/// A program that computes longer than the first of these from one look to the next does not wait, unless that is less
+/// than this part of the time and less than the second: a thread that sleeps, and is woken on a busy machine, needs
+/// some time for that alone.
 constexpr auto most_cpu_time_a_look = 100us;
 constexpr int most_cpu_part = 20;
+constexpr auto most_cpu_time_to_wake_up = 2ms;
 /// Nor does one that looks less often.
 constexpr auto longest_gap = 1s;
 
@@ -71,7 +73,8 @@ void LoopWatch::measure(const Waiting& waiting, const Settings& settings, World&
     const std::uint32_t since = looks - looks_then_;
     const auto elapsed = now - last_look_;
     const auto computed = cpu_time - last_cpu_time_;
-    const bool computes = computed > since * most_cpu_time_a_look && computed > elapsed / most_cpu_part;
+    const bool computes = computed > since * most_cpu_time_a_look &&
+                          (computed > elapsed / most_cpu_part || computed > since * most_cpu_time_to_wake_up);
     if (!computes && elapsed <= since * longest_gap) waited_ += elapsed;
     const auto fitting = since * Clock::duration(time_between_clock_looks) / std::max(elapsed, Clock::duration(1));
     until_next = static_cast<std::uint32_t>(std::clamp<std::int64_t>(fitting, 1, most_looks));

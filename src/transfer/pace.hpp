@@ -11,7 +11,8 @@ namespace partita {
 
 /// What a sending half has seen of its own epochs. The first ones do not wait: they are measured. Waiting begins when
 /// some in a row had no gap between two partitions that is longer than a transfer takes to start; it ends at the first
-/// wait that somebody else had to end, and then takes more epochs to begin again. `Clock`: one of the standard's.
+/// wait that somebody else had to end, and then takes more epochs to begin again. `Clock`: as those of
+/// the standard.
 template <class Clock>
 class PaceBy {
  public:

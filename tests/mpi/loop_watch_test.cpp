@@ -148,6 +148,25 @@ TYPED_TEST(LoopWatch, a_program_that_computes_between_its_tests_does_not_wait) {
   this->send_.wait();
 }
 
+/// Most of the time it sleeps, or the system lets others run.
+TYPED_TEST(LoopWatch, a_program_that_computes_now_and_then_does_not_wait) {
+  this->start_receive();
+  RETURN_IF_FAILED();
+  int flag = 0;
+  EXPECT_OK(this->look_until(
+      [&] {
+        std::this_thread::sleep_for(milliseconds(300));
+        compute_for(milliseconds(10));
+        return TypeParam::test(&this->recv_.request, &flag, MPI_STATUS_IGNORE);
+      },
+      milliseconds(3500)));
+  this->send_.init(2, 100, rank(), 75);
+  this->send_.start();
+  this->send_.mark_all(3);
+  this->recv_.wait_for(3);
+  this->send_.wait();
+}
+
 /// What arrives now and then ends no wait, but each time another one begins. Together they take longer than the limit,
 /// and each so much less that a thread which the system keeps from running for three seconds is not over it.
 TYPED_TEST(LoopWatch, what_gets_on_is_not_ended) {

@@ -2,6 +2,7 @@
 failures."""
 
 import argparse
+import concurrent.futures
 import csv
 import json
 import os
@@ -23,6 +24,7 @@ import comparison  # noqa: E402
 import cpu  # noqa: E402
 import launch  # noqa: E402
 import links  # noqa: E402
+import processes  # noqa: E402
 import quoted  # noqa: E402
 import turns  # noqa: E402
 from partita_report.summary import joined, meta_of  # noqa: E402
@@ -42,6 +44,11 @@ import json, os, sys
 words = sys.argv[1:]
 if words == ["--version"]:
     sys.exit(print("partita 0.1.0 {told}"))
+known = [] if "{told}" == "(revision seedless)" else ["--seed", "--order-seed"]
+if words[-1] == "--help":
+    sys.exit(print("Usage: partita [OPTIONS]", *known))
+if not known and {{"--seed", "--order-seed"}} & {{*words}}:
+    sys.exit("unknown option")
 scale = 3 if "older" in os.environ.get("LD_LIBRARY_PATH", "") else {scale}
 if os.environ.get("FAIL_WITH") in words:
     sys.exit(1)
@@ -50,11 +57,11 @@ if words[:2] == ["run", "jacobi2d"]:
     run = {{"time_s": scale * cells / 1000, "halo_share": 0.5}}
     job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
     output = words[words.index("--output") + 1]
-    seed = int(words[words.index("--order-seed") + 1])
+    seed = int(words[words.index("--order-seed") + 1]) if known else 1
     json.dump({{"app": "jacobi2d", "order_seed": seed, "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}}, open(output + ".json", "w"))
     open(output + "-residual.csv", "w").write("mode,iteration,residual,time_s\\n")
     sys.exit(0)
-seed, file = words[words.index("--seed") + 1], words[words.index("--json") + 1]
+seed, file = words[words.index("--seed") + 1] if known else "1", words[words.index("--json") + 1]
 if os.environ.get("FAIL_JOB") == seed:
     sys.exit(1)
 row = {{"bytes": 8192, "partitions": 8, "reference": "persistent", "link": "direct"}}
@@ -475,6 +482,16 @@ def test_runs_on_gpus_are_made_by_both_builds_too(measure, older):
         assert "before-fig2: times as good as before, old (before), abc (now)" in told
 
 
+def test_an_older_program_is_given_no_option_that_its_help_does_not_list(measure, older):
+    measured = measure("--jobs", "2", "--only", "fig2", "--only", "jacobi", "--quick", "--before", older(told="(revision seedless)"),
+                       tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stdout
+    for kind, words in zip(builds_started(measured), measured.started):
+        assert bool({"--seed", "--order-seed"} & {*words}) == (kind == "now")
+    assert {row["subject"] for row in measured.rows("before-jacobi")} == {f"{mode} {when}" for mode in ("traditional", "kernel")
+                                                                         for when in ("before", "now")}
+
+
 LDD = """#!/bin/sh
 case "$LD_LIBRARY_PATH" in
 *older*) echo "	libpartita.so.0 => {found}/libpartita.so.0 (0x00007f)"; {more} ;;
@@ -540,18 +557,54 @@ def test_the_loader_is_asked_which_libraries_a_program_takes(tmp_path, monkeypat
             check(of, folder)
 
 
+# ---- Ends before its time ---------------------------------------------------------------------------------------------
+
+
+SLEEPING = "#!/bin/sh\n[ $1 = --version ] && exit 0\n{trap}\necho $$ > {folder}/new && mv {folder}/new {folder}/job\n{sleep}\n"
+
+
+@pytest.mark.parametrize("tool", [MEASURE, ["gpu_measure.py", "--only", "fig2"], ["life_scaling.py", "--ranks", "1"]], ids=lambda tool: tool[0])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_no_job_goes_on_when_the_program_is_ended(sources, tmp_path, number):
+def test_no_job_goes_on_and_none_begins_when_the_program_is_ended(sources, tmp_path, tool, number):
     write_program(tmp_path / "mpirun", MPIRUN.format(version="HYDRA build details", folder=tmp_path))
-    write_program(tmp_path / "partita", f"#!/bin/sh\n[ $1 = --version ] && exit 0\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/job\nexec sleep 60\n")
-    measuring = subprocess.Popen([sys.executable, sources / "bench" / MEASURE[0], *MEASURE[1:], "--program", tmp_path / "partita", "--output",
-                                  tmp_path / "results", "--mpirun", f"{tmp_path}/mpirun -n 2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    eventually((tmp_path / "job").exists)
-    job = int((tmp_path / "job").read_text())
-    measuring.send_signal(number)
-    assert measuring.wait(timeout=LIMIT_S) != 0
-    eventually(lambda: not pathlib.Path(f"/proc/{job}").exists())
-    assert len((tmp_path / "started").read_text().splitlines()) == 1
+    write_program(tmp_path / "partita", SLEEPING.format(folder=tmp_path, trap="", sleep="exec sleep 60"))
+    results = tmp_path / "results"
+    results.mkdir()
+    later = [results / name for name in ("late-neighbours-2.json", "fig2-2.json", "queue-fig6-1-ranks-2.json")]
+    for file in later:
+        file.touch()
+    measuring = subprocess.Popen([sys.executable, sources / "bench" / tool[0], *tool[1:], "--program", tmp_path / "partita", "--output", results,
+                                  "--mpirun", f"{tmp_path}/mpirun -n {'{ranks}' if tool[0] == 'life_scaling.py' else 2}"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=take_interrupts)
+    try:
+        eventually((tmp_path / "job").exists)
+        job = int((tmp_path / "job").read_text())
+        measuring.send_signal(number)
+        output, _ = measuring.communicate(timeout=LIMIT_S)
+        assert measuring.returncode != 0
+        eventually(lambda: not pathlib.Path(f"/proc/{job}").exists())
+        assert output.count("\n== ") <= 2 and len((tmp_path / "started").read_text().splitlines()) == 1, output
+        assert all(file.exists() for file in later)
+    finally:
+        measuring.kill()
+        measuring.wait()
+
+
+def test_a_job_that_does_not_end_when_it_is_told_to_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "STOP_S", 0.1)
+    program = write_program(tmp_path / "partita", SLEEPING.format(folder=tmp_path, trap="trap '' TERM", sleep="while :; do sleep 1; done"))
+    known = processes.Processes()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        code = pool.submit(known.run, [program, "run"], LIMIT_S, None)
+        eventually((tmp_path / "job").exists)
+        known.end()
+        assert code.result() == -signal.SIGKILL
+        assert known.run([program, "run"], LIMIT_S, None) is None
+
+
+def take_interrupts():
+    """Also where whoever runs the tests has them ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def eventually(condition):
