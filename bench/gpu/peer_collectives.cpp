@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -279,8 +280,22 @@ void check_route(const Job& job) {
   }
 }
 
+/// Places are ints, and contents() tells so many ranks apart.
+constexpr int most_ranks = 64;
+
+void check_places(const Job& job, const Case& c) {
+  if (job.ranks > most_ranks) {
+    throw Failure("{} ranks are more than the {} whose blocks are told apart.", job.ranks, most_ranks);
+  }
+  if (c.size_bytes * job.ranks > std::numeric_limits<int>::max()) {
+    throw Failure("{} blocks of {} bytes are more than the 2 GiB that a place of MPI's can tell.", job.ranks,
+                  c.size_bytes);
+  }
+}
+
 template <Kind kind>
 std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c) {
+  check_places(job, c);
   if (c.size_bytes % element_bytes(kind) != 0) {
     throw Failure("{} bytes are not a whole number of floats; expected are blocks of {} bytes or a multiple.",
                   c.size_bytes, element_bytes(kind));

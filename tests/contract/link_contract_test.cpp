@@ -428,6 +428,8 @@ TEST_P(LinkContract, both_sides_have_a_route_for_kernels_or_neither) {
   EXPECT_EQ(routes[0], routes[1]);
   if (!on_gpus) {
     EXPECT_EQ(routes[0], 0) << "kernels store to GPU memory alone";
+  } else if (link() == "direct") {
+    EXPECT_EQ(routes[0], 1) << "kernels store over this link";
   }
 }
 

@@ -311,7 +311,7 @@ def test_each_collective_that_may_go_by_peer_memory_is_measured_where_it_does(me
     assert measured.ended.returncode == 0, measured.ended.stderr
     for name, _ in lines:
         command = meta_of((measured.output / f"ipc-{name}.csv").read_text())["command"]
-        assert command.startswith("PARTITA_PEER_COLLECTIVES=0 ") and f"partita bench ipc.{name} -m 1K:4M -i 10 -x 2 " in command, command
+        assert command.startswith("PARTITA_GPU_AWARE=on PARTITA_PEER_COLLECTIVES=0 ") and f"partita bench ipc.{name} -m 1K:4M -i 10 -x 2 " in command, command
 
 
 def test_plates_of_several_sizes_are_one_figure(measure):
