@@ -11,11 +11,11 @@ import csv
 import fnmatch
 import pathlib
 
-from quoted import markdown, number, span, takes, times_as_good
+from quoted import bounds, markdown, number, span, takes, times_as_good
 
 FILE = pathlib.Path(__file__).with_name("goals.csv")
 Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions benchmark")
-Judged = collections.namedtuple("Judged", "goal values reached said")
+Judged = collections.namedtuple("Judged", "goal values reached said in_jobs", defaults=((),))
 NOT_MEASURED = "not measured"
 EACH_BEYOND = "each beyond "
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -122,18 +122,35 @@ def valued(way, point, other, larger_is_better):
     return 1 / found if found and way == "over" and not larger_is_better else found
 
 
+def in_jobs(goal, figure, place):
+    """Between which the value at `place` lies in single jobs; None where the file does not tell, or there is only one."""
+    here = {point.subject: point for point in figure.points if point.place == place}
+    way, _, other = goal.value.partition(" ")
+    if way not in ("median", "over", "times"):
+        return None
+    value = value_at(goal, figure, place)
+    own = next((point for point in points_of(goal, here.values()) if valued(way, point, here.get(other), figure.larger_is_better) == value), None)
+    if own is None or own.jobs < 2:
+        return None
+    if way == "median":
+        return own.min, own.max
+    ends = bounds(own, here[other], figure.larger_is_better)
+    return tuple(1 / end for end in reversed(ends)) if ends and way == "over" and not figure.larger_is_better else ends
+
+
 def is_about(goal, figure):
     return goal.benchmark in ("", figure.meta["benchmark"])
 
 
 def judge(goal, figure):
     """`figure` is None where there is no file."""
-    values = [value_at(goal, figure, place) for place in places_of(goal, figure)] if figure else []
+    places = places_of(goal, figure) if figure else []
+    values = [value_at(goal, figure, place) for place in places]
     if not values or None in values:
-        return Judged(goal, [], 0, NOT_MEASURED)
+        return Judged(goal, [], 0, NOT_MEASURED, [])
     reached = sum(reaches(goal, value) for value in values)
     said = "reached" if reached == len(values) else "missed" if not reached else f"missed: {reached} of {len(values)} sizes reach it"
-    return Judged(goal, values, reached, said)
+    return Judged(goal, values, reached, said, [in_jobs(goal, figure, place) for place in places])
 
 
 def functions(quotes):
@@ -157,8 +174,8 @@ def functions(quotes):
             file = other_files.get(goal.figure.replace("-", "_"), goal.figure)
             if quotes.path(file).exists() and is_about(goal, quotes.figure(file)):
                 judged_here = judged(name, file)
-                rows.append([f"`{file}`", goal.what, asked(name), worst_shown(judged_here) if judged_here.values else "", judged_here.said])
-        return markdown(["figure", "measure", "to reach", "measured, the worst size", "verdict"], rows)
+                rows.append([f"`{file}`", goal.what, asked(name), *worst_cells(judged_here), judged_here.said])
+        return markdown(["figure", "measure", "to reach", "measured, the worst size", "there, in single jobs", "verdict"], rows)
 
     return {"judgements": judgements, "verdict": lambda *names, file=None: " / ".join(judged(name, file).said for name in names), "asked": asked,
             "reach": lambda name, file=None: span(judged(name, file).values),
@@ -167,6 +184,14 @@ def functions(quotes):
 
 def worst_value(judged):
     return (min if judged.goal.reach.startswith(">=") else max)(judged.values)
+
+
+def worst_cells(judged):
+    """What the judge saw where the measured is worst, by which the verdict is, and what single jobs had there."""
+    if not judged.values:
+        return "", ""
+    ends = judged.in_jobs[judged.values.index(worst_value(judged))]
+    return worst_shown(judged), span(ends) if ends else ""
 
 
 def worst_shown(judged):

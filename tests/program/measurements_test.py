@@ -407,9 +407,13 @@ def test_a_goal_beside_the_yardstick_has_the_ratio_of_the_page(tmp_path):
     jobs = [(1, 1.8), (2, 3.6), (3, 4.5), (4, 7.2), (5, 4)]  # the quotient of the medians is 1.33
     quotes = figure_of_jobs(tmp_path, [{"traditional": (plain, "traditional"), "kernel": (own, "traditional")} for plain, own in jobs], "GB/s")
     judged = goals.judge(known["kernel-smallest"], quotes.figure("b"))
-    assert judged.values == quotes.ratios("b", "kernel") == [1.8] and judged.said == "reached"
+    assert judged.values == quotes.ratios("b", "kernel") == [1.8] and judged.said == "reached" and judged.in_jobs == [(0.8, 1.8)]
+    assert goals.worst_cells(judged) == ("1.80", "0.80 to 1.80")
     quotes = figure_of_jobs(tmp_path, [{"traditional": (own, "traditional"), "regular-graph": (plain, "traditional")} for plain, own in jobs])
-    assert goals.judge(known["queue-small"], quotes.figure("b")).values == quotes.over("b", "regular-graph", "traditional") == [1 / 1.8]
+    judged = goals.judge(known["queue-small"], quotes.figure("b"))
+    assert judged.values == quotes.over("b", "regular-graph", "traditional") == [1 / 1.8] and judged.in_jobs == [pytest.approx((1 / 1.8, 1 / 0.8))]
+    rates = figure_of_jobs(tmp_path, [{"put-8x512": (rate, "put-8x512")} for rate in (210, 216, 220)], "GB/s", 1 << 20)
+    assert goals.judge(known["bandwidth-1M"], rates.figure("b")).in_jobs == [(210, 220)]
 
 
 def test_a_table_of_goals_takes_figures_that_are_called_otherwise(tmp_path):
@@ -418,8 +422,8 @@ def test_a_table_of_goals_takes_figures_that_are_called_otherwise(tmp_path):
     judgements = goals.functions(quoted.Quotes(tmp_path))["judgements"]
     assert len(judgements().splitlines()) == 2
     rows = judgements(life="life-4-ranks").splitlines()[2:]
-    assert "| `life-4-ranks` | Life, regular sends in queues over hosts' marks, every board | ≥ 1 × | 2.00 | reached |" in rows
-    assert "| `life-4-ranks` | Life, ready sends in queues over hosts' marks, every board | ≥ 1 × | | not measured |" in rows
+    assert "| `life-4-ranks` | Life, regular sends in queues over hosts' marks, every board | ≥ 1 × | 2.00 | | reached |" in rows
+    assert "| `life-4-ranks` | Life, ready sends in queues over hosts' marks, every board | ≥ 1 × | | | not measured |" in rows
     assert len(rows) == sum(goal.figure == "life" for goal in goals.read_goals().values())
     (tmp_path / "latency.csv").write_text(to_csv(figure([(8, "persistent", 1)])))
     assert len(judgements().splitlines()) == 2  # the goals are those of another benchmark whose figure is called so
