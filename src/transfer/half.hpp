@@ -89,9 +89,9 @@ class Half {
   Side side() const { return terms_.side; }
   int peer() const { return terms_.peer; }
   const SideShape& shape() const { return terms_.shape; }
-  /// The leg of a collective that has no bytes for its peer. It is matched, so that it has its place in the order and a
-  /// peer that does expect bytes hears of it. There is no link, no epoch opens, and it may be freed at any time.
-  bool is_empty() const { return terms_.space == Space::collective && shape().total_bytes() == 0; }
+  /// It has no bytes for its peer, as a leg of a collective may. It is matched, so that it has its place in the order
+  /// and a peer that does expect bytes hears of it. There is no link, no epoch opens, and it may be freed at any time.
+  bool is_empty() const { return rules_of(terms_.space).may_be_empty && shape().total_bytes() == 0; }
   bool in_gpu_memory() const { return !memory::is_host(terms_.place.kind); }
   /// The packed bytes: the program's buffer, or memory apart where that has gaps.
   std::byte* packed() const { return terms_.packed_apart ? packed_apart_ : terms_.data; }

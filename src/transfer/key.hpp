@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace partita {
 
@@ -17,6 +18,28 @@ enum class Space : std::uint8_t {
 };
 inline constexpr Space last_space = Space::channel;
 inline constexpr std::size_t space_count = static_cast<std::size_t>(last_space) + 1;
+
+/// What holds for the transfers of a space.
+struct SpaceRules {
+  const char* noun;     ///< for sentences: a … send
+  const char* sought;   ///< for sentences: what has to be done with its other side, so that it is found
+  bool may_be_empty;    ///< without bytes it is matched for its place in the order alone
+  bool may_be_shorter;  ///< a send than its receive
+  bool divided_alike;   ///< both sides walk by the same partitions
+};
+
+/// In the order of Space.
+inline constexpr SpaceRules space_rules[] = {
+    {"partitioned", "made", false, false, false},
+    {"partitioned", "made", true, false, true},
+    {"persistent", "given to Match", false, true, false},
+    {"partitioned", "made", false, false, false},
+};
+static_assert(std::size(space_rules) == space_count);
+
+constexpr const SpaceRules& rules_of(Space space) {
+  return space_rules[static_cast<std::size_t>(space)];
+}
 
 /// Both sides of a transfer have equal keys, and no other transfer has (MPI-4, section 4.2.1).
 struct MatchKey {

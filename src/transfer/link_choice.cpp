@@ -79,7 +79,7 @@ Outcome try_link(const Services& services, link::Link& link, Incoming& half, con
 SideShape shape_of(const Incoming& half, const Offer& offer) {
   SideShape shape = half.shape();
   const std::int64_t total_bytes = offer.shape.total_bytes();
-  if (offer.key.space != Space::queue || total_bytes == shape.total_bytes()) return shape;
+  if (!rules_of(offer.key.space).may_be_shorter || total_bytes == shape.total_bytes()) return shape;
   if (total_bytes > shape.total_bytes()) {
     throw Error(ErrorClass::truncate,
                 "a persistent send is larger than its receive: {} bytes of rank {}, for which the receive has room for "
@@ -115,8 +115,7 @@ std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& service
                 offer.key.sender, offer.shape.total_bytes(), offer.shape.partitions(), services.rank,
                 mine.total_bytes(), mine.partitions(), half.key.tag);
   }
-  // The two sides of a message may divide it as they like; those of a collective walk by the same partitions.
-  if (offer.key.space == Space::collective && mine.partitions() != offer.shape.partitions()) {
+  if (rules_of(offer.key.space).divided_alike && mine.partitions() != offer.shape.partitions()) {
     throw Error(ErrorClass::truncate,
                 "{}: the numbers of partitions differ: rank {} has {}, rank {} has {}; expected is the same number on "
                 "all ranks",
@@ -138,8 +137,7 @@ std::variant<LinkChoice, WantedLink, NoLink> choose_link(const Services& service
                 services.rank, refusals);
   }
   throw Error(ErrorClass::other, "no link can move a {} send from rank {} to rank {} (tag {}): {}",
-              offer.key.space == Space::queue ? "persistent" : "partitioned", offer.key.sender, services.rank,
-              half.key.tag, refusals);
+              rules_of(offer.key.space).noun, offer.key.sender, services.rank, half.key.tag, refusals);
 }
 
 }  // namespace partita

@@ -256,11 +256,9 @@ std::string Matcher::explain_unmatched(const Half& half) const {
   const MatchKey& mine = half.key;
   const SideShape& shape = half.shape();
   const bool sends = half.side() == Side::send;
-  // Messages of queues look for each other once they are to be matched, whenever they were made.
-  const char* const done = mine.space == Space::queue ? "given to Match" : "made";
-  std::string text =
-      fmt::format("not matched yet, rank {} has not {} (or not answered for) the {}: number {} of this tag, {} bytes",
-                  half.peer(), done, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
+  std::string text = fmt::format(
+      "not matched yet, rank {} has not {} (or not answered for) the {}: number {} of this tag, {} bytes", half.peer(),
+      rules_of(mine.space).sought, sends ? "receive" : "send", mine.ordinal + 1, shape.total_bytes());
   const std::lock_guard lock(mutex_);
   if (sends) {
     const auto found = unconnected_.find(half.id);
