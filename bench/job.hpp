@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,7 +47,6 @@ struct Job {
   Timer timer;
   Work work;
   Team team;
-  std::map<std::string, std::string> versions;  ///< of libraries that measurements have loaded, by name
   std::vector<std::string> notes;
   std::vector<std::shared_ptr<void>> shared;  ///< what contenders of several cases use; ends with the job
 };

@@ -18,6 +18,7 @@ VERSIONS = {"mpi": "", "kernel": "kernel", "driver": "driver", "cuda_runtime": "
 CLOCKS = {"cores": ("cpu_least_mhz", "cpu_most_mhz"), "GPU": ("gpu_sm_mhz",)}
 ORIGIN = {"date": "date", "revision": "revision", "command": "command", "versions": "kernel", "clocks": "cpu_least_mhz",
           "binding": "binding"}  # a key that is there if the word is told
+SUBJECTS_WITH_VERSIONS = ("nccl", "nvshmem")
 NOT_TOLD = {"unknown", "not told"}  # values that tell nothing
 JOBS_THAT_TELL = 5  # of contenders that are equal five jobs agree once in 16
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -224,8 +225,9 @@ class Quotes:
         named = {}
         for path in sorted(self.folder.glob("*.csv")):
             meta = summary.meta_of(path.read_text(encoding="utf-8"))
-            jobs = span([point.jobs for point in load(path).points], 0) if meta.keys() >= {"benchmark", "unit"} else ""
-            named.setdefault((jobs, *origin_shown(meta)), []).append(f"`{path.stem}`")
+            points = load(path).points if meta.keys() >= {"benchmark", "unit"} else []
+            jobs = span([point.jobs for point in points], 0) if points else ""
+            named.setdefault((jobs, *origin_shown(meta, {point.subject for point in points})), []).append(f"`{path.stem}`")
         return markdown(["files", "jobs", "revision", "date", "versions and clocks", "not told"],
                         [[", ".join(names), *shown] for shown, names in named.items()])
 
@@ -271,8 +273,8 @@ def divided(above, below):
     return above[0] / below[0], above[1] / below[2], above[2] / below[1]
 
 
-def origin_shown(meta):
-    """The command and the places of the ranks stand in the file alone."""
+def origin_shown(meta, subjects=()):
+    """The command and the places of the ranks stand in the file alone. A library that is a subject must have a version."""
     values = {key: value.split(summary.OR) for key, value in meta.items()}  # one a job, where jobs differ
     untold = {key for key, of_jobs in values.items() if NOT_TOLD.intersection(of_jobs)}
     told = {key: of_jobs for key in values if (of_jobs := [value for value in values[key] if value not in NOT_TOLD])}
@@ -282,7 +284,8 @@ def origin_shown(meta):
         rates = [float(rate) for key in keys for rate in told.get(key, [])]
         ran_on += [f"{processor} at {span(rates, 0)} MHz"] if rates else []
     missing = [name for name, key in ORIGIN.items() if key not in told or key in untold]
-    missing += [name for key, name in VERSIONS.items() if key in untold and key not in ORIGIN.values()]
+    due = {key for key in SUBJECTS_WITH_VERSIONS if "kernel" in told and any(subject.startswith(key) for subject in subjects)} - told.keys()
+    missing += [name for key, name in VERSIONS.items() if key in untold | due and key not in ORIGIN.values()]
     return " and ".join(told.get("revision", [])), " and ".join(days), ", ".join(ran_on), ", ".join(missing)
 
 

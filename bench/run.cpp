@@ -174,7 +174,6 @@ Results run(const Benchmark& benchmark, Job& job, const Subjects& subjects) {
     throw Failure("Nothing was measured: no message size divides into the partitions asked for.");
   results.notes.insert(results.notes.end(), job.notes.begin(), job.notes.end());
   results.mixes_memories = benchmark.also_on_gpu && job.on_gpu;
-  results.origin.versions = job.versions;
   apps::end_origin(results.origin);
   return results;
 }

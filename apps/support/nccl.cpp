@@ -5,6 +5,7 @@
 
 #include "apps/support/rank_values.hpp"
 #include "apps/support/shared_library.hpp"
+#include "apps/support/told_versions.hpp"
 #include "apps/support/two_nodes.hpp"
 
 namespace partita::apps {
@@ -62,17 +63,15 @@ Nccl::Nccl(const NcclLibrary& library, MPI_Comm comm) : library_(library) {
   if (rank == 0) library_.check(library_.get_unique_id(&id), "ncclGetUniqueId");
   MPI_Bcast(&id, sizeof(id), MPI_CHAR, 0, comm);
   library_.check(library_.comm_init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+  int version = 0;
+  library_.check(library_.get_version(&version), "ncclGetVersion");
+  tell_version("nccl", nccl_version(version));
 }
 
 Nccl::~Nccl() {
   library_.comm_destroy(comm_);
 }
 
-int Nccl::version() const {
-  int number = 0;
-  library_.check(library_.get_version(&number), "ncclGetVersion");
-  return number;
-}
 void Nccl::begin_group() {
   library_.check(library_.group_start(), "ncclGroupStart");
 }

@@ -51,9 +51,6 @@ class Nccl {
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
-  /// As NCCL counts: 22809 is 2.28.9.
-  int version() const;
-
   /// What lies between the two goes out together.
   void begin_group();
   void end_group();

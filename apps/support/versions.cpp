@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "apps/support/machine.hpp"
+#include "apps/support/told_versions.hpp"
 
 namespace partita::apps {
 
@@ -60,15 +61,12 @@ std::string cuda_version(int number) {
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
-std::string nccl_version(int number) {
-  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
-}
-
 std::map<std::string, std::string> find_versions() {
   std::map<std::string, std::string> versions{{"kernel", kernel()},   {"driver", driver()},
                                               {"ucx", ucx()},         {"cuda_driver", cuda_driver()},
                                               {"nvshmem", nvshmem()}, {"mpi", mpi_library_version()}};
   std::erase_if(versions, [](const auto& entry) { return entry.second.empty(); });
+  versions.insert(told_versions().begin(), told_versions().end());
   return versions;
 }
 

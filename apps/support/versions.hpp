@@ -7,13 +7,11 @@
 namespace partita::apps {
 
 /// Version by name: kernel (the system's), driver (NVIDIA's), cuda_driver (the CUDA that the driver has), mpi, ucx,
-/// nvshmem. What this process has not loaded, or this machine has not, is left out: so ask after the measurements.
-/// Not NCCL's, of which a process may hold several (NVSHMEM brings one): who loads one knows it.
+/// nvshmem, and what was told. What this process has not loaded, or this machine has not, is left out: so ask after the
+/// measurements.
 std::map<std::string, std::string> find_versions();
 
 /// 13000 is "13.0", as CUDA counts.
 std::string cuda_version(int number);
-/// 22203 is "2.22.3", as NCCL counts since 2.9.
-std::string nccl_version(int number);
 
 }  // namespace partita::apps

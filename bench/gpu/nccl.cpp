@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "apps/support/gpus.hpp"
-#include "apps/support/versions.hpp"
 #include "bench/gpu/measurement.hpp"
 
 namespace partita::bench::gpu {
@@ -130,11 +129,6 @@ class NcclSendCall final : public NcclMeasurement {
   }
 };
 
-std::shared_ptr<apps::Nccl> with_version_told(Job& job, std::shared_ptr<apps::Nccl> nccl) {
-  job.versions["nccl"] = apps::nccl_version(nccl->version());
-  return nccl;
-}
-
 template <class M>
 std::unique_ptr<Measurement> make(Job& job, const Case& c) {
   auto nccl = find_nccl(job);
@@ -148,7 +142,7 @@ std::shared_ptr<apps::Nccl> find_nccl(Job& job) {
   // One communicator for the whole run: making one takes a second.
   static std::weak_ptr<apps::Nccl> shared;
   if (job.options.nccl == "none") return nullptr;
-  if (auto existing = shared.lock()) return with_version_told(job, std::move(existing));
+  if (auto existing = shared.lock()) return existing;
   const std::optional<apps::NcclLibrary> library = load(job.options.nccl);
   if (!job.on_both(library.has_value()) || !library) return nullptr;
   if (gpus_are_shared(job)) {
@@ -158,7 +152,7 @@ std::shared_ptr<apps::Nccl> find_nccl(Job& job) {
   auto made = std::make_shared<apps::Nccl>(*library, job.comm);
   shared = made;
   job.shared.push_back(made);
-  return with_version_told(job, std::move(made));
+  return made;
 }
 
 std::unique_ptr<Measurement> nccl_ping_pong(Job& job, const Case& c) {

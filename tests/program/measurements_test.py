@@ -173,10 +173,12 @@ def test_what_a_file_does_not_tell_of_where_it_comes_from_is_named(tmp_path):
                                               "cpu_most_mhz: 3000.0", "binding: rank 0 on node 0, cores 0-3"))
     (tmp_path / "told.csv").write_text(told + "subject,size,partitions,jobs,samples,median,low,high\na,8,1,4,8,1,1,1\nb,8,1,5,8,1,1,1\n")
     (tmp_path / "in-part.csv").write_text("# revision: unknown\n# date: 2026-01-31T23:59:00Z\n# nccl: not told\n# nvshmem: 3.4.5\na,b\n")
+    (tmp_path / "peer.csv").write_text(told.replace("# nccl: 2.28.9\n", "") + "subject,size,partitions,jobs,samples,median,low,high\nnccl-send,8,1,5,8,1,1,1\n")
     (tmp_path / "some-jobs.csv").write_text("# revision: abc | unknown | def\na,b\n")
     (tmp_path / "untold.csv").write_text("call,instructions\n")
     lines = quoted.Quotes(tmp_path).origins().splitlines()
     assert lines[2:] == ["| `in-part` | | | 2026-01-31 | NVSHMEM 3.4.5 | revision, command, versions, clocks, binding, NCCL |",
+                         "| `peer` | 5 | abc | 2026-01-31 and 2026-02-01 | kernel 6.1, cores at 2,100 to 3,000 MHz | NCCL |",
                          "| `some-jobs` | | abc and def | | | date, revision, command, versions, clocks, binding |",
                          "| `told` | 4 to 5 | abc | 2026-01-31 and 2026-02-01 | kernel 6.1, NCCL 2.28.9, cores at 2,100 to 3,000 MHz | |",
                          "| `untold` | | | | | date, revision, command, versions, clocks, binding |"]

@@ -8,6 +8,7 @@
 #include "apps/support/binding.hpp"
 #include "apps/support/origin.hpp"
 #include "apps/support/shown_command.hpp"
+#include "apps/support/told_versions.hpp"
 #include "apps/support/versions.hpp"
 
 namespace partita::apps {
@@ -31,6 +32,9 @@ TEST(Origin, versions_are_read_as_their_libraries_count_them) {
   EXPECT_EQ(cuda_version(12040), "12.4");
   EXPECT_EQ(nccl_version(22203), "2.22.3");
   EXPECT_EQ(find_versions().count("kernel"), 1U);
+  EXPECT_EQ(find_versions().count("nccl"), 0U);
+  tell_version("nccl", "2.22.3");
+  EXPECT_EQ(find_versions().at("nccl"), "2.22.3");
 }
 
 TEST(Origin, the_command_is_the_one_that_has_started_the_process) {
