@@ -45,6 +45,14 @@ class LoopWatch : public testing::Test {
     recv_.init(2, 100, rank(), 75);
     recv_.start();
   }
+  /// Sends what the receive waits for.
+  void end_receive() {
+    send_.init(2, 100, rank(), 75);
+    send_.start();
+    send_.mark_all(3);
+    recv_.wait_for(3);
+    send_.wait();
+  }
   /// Frees the receive after its failed wait. The send that meets it hears of it, at the latest when it waits.
   void give_up_receive() {
     recv_.free();
@@ -141,11 +149,7 @@ TYPED_TEST(LoopWatch, a_program_that_computes_between_its_tests_does_not_wait) {
         return TypeParam::test(&this->recv_.request, &flag, MPI_STATUS_IGNORE);
       },
       milliseconds(2500)));
-  this->send_.init(2, 100, rank(), 75);
-  this->send_.start();
-  this->send_.mark_all(3);
-  this->recv_.wait_for(3);
-  this->send_.wait();
+  this->end_receive();
 }
 
 /// Most of the time it sleeps, or the system lets others run.
@@ -160,11 +164,7 @@ TYPED_TEST(LoopWatch, a_program_that_computes_now_and_then_does_not_wait) {
         return TypeParam::test(&this->recv_.request, &flag, MPI_STATUS_IGNORE);
       },
       milliseconds(3500)));
-  this->send_.init(2, 100, rank(), 75);
-  this->send_.start();
-  this->send_.mark_all(3);
-  this->recv_.wait_for(3);
-  this->send_.wait();
+  this->end_receive();
 }
 
 /// What arrives now and then ends no wait, but each time another one begins. Together they take longer than the limit,
