@@ -1,6 +1,7 @@
 // How small records are laid out in messages between ranks of one job (one architecture, one build).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,27 +24,43 @@ class Writer {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   Writer& put(const T& value) {
-    append(&value, sizeof(T));
+    static_assert(sizeof(T) <= most_held_bytes);
+    if (sizeof(T) > most_held_bytes - held_bytes_) spill();
+    std::memcpy(held_.data() + held_bytes_, &value, sizeof(T));
+    held_bytes_ += sizeof(T);
     return *this;
   }
   Writer& put_bytes(std::span<const std::byte> data) {
     put(static_cast<std::uint64_t>(data.size()));
-    if (!data.empty()) append(data.data(), data.size());
+    if (data.size() > most_held_bytes - held_bytes_) {
+      spill();
+      bytes_.insert(bytes_.end(), data.begin(), data.end());
+    } else if (!data.empty()) {
+      std::memcpy(held_.data() + held_bytes_, data.data(), data.size());
+      held_bytes_ += data.size();
+    }
     return *this;
   }
   Writer& put_string(std::string_view text) { return put_bytes(std::as_bytes(std::span(text))); }
 
-  Bytes take() { return std::move(bytes_); }
+  /// Once, behind all else.
+  Bytes take() {
+    spill();
+    return std::move(bytes_);
+  }
 
  private:
-  /// Not inlined: GCC 12 then takes lengths for negative ones, and warns.
-  [[gnu::noinline]] void append(const void* from, std::size_t size_bytes) {
-    const std::size_t before = bytes_.size();
-    bytes_.resize(before + size_bytes);
-    std::memcpy(bytes_.data() + before, from, size_bytes);
+  static constexpr std::size_t most_held_bytes = 512;
+
+  void spill() {
+    bytes_.insert(bytes_.end(), held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(held_bytes_));
+    held_bytes_ = 0;
   }
 
   Bytes bytes_;
+  /// What has come last: records are many small values, for each of which the vector would grow.
+  std::array<std::byte, most_held_bytes> held_;
+  std::size_t held_bytes_ = 0;
 };
 
 /// A message is not what a Writer of this build makes. `format` and `args` say what is wrong with it.

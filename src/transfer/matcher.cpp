@@ -70,8 +70,11 @@ Matcher::Matcher(const Services& services, LinkReport& link_report)
 
 void Matcher::name(Half& half) {
   half.id = next_id_++;
-  services_.trace.name(half.id, fmt::format("{} {} rank {}, tag {}", half.side() == Side::send ? "send" : "receive",
-                                            half.side() == Side::send ? "to" : "from", half.peer(), half.terms().tag));
+  if (services_.trace.enabled()) {
+    const bool sends = half.side() == Side::send;
+    services_.trace.name(half.id, fmt::format("{} {} rank {}, tag {}", sends ? "send" : "receive",
+                                              sends ? "to" : "from", half.peer(), half.terms().tag));
+  }
   live_.emplace(half.id, &half);
 }
 

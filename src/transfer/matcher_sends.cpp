@@ -31,8 +31,10 @@ void Matcher::post_offer(Outgoing& half) {
 
 void Matcher::offer_links(Unconnected& unanswered, const Outgoing& half) {
   const std::string& wish = half.terms().link;
+  const std::vector<link::Endpoint> endpoints = half.endpoints();
+  unanswered.offer.links.reserve(services_.links.size() * endpoints.size());
   for (const auto& link : services_.links) {
-    for (const link::Endpoint& endpoint : half.endpoints()) {
+    for (const link::Endpoint& endpoint : endpoints) {
       if (!memory::is_host(endpoint.kind) && !link->capabilities().moves(endpoint.kind, endpoint.kind)) continue;
       LinkOffer& offered = unanswered.offer.links.emplace_back(
           LinkOffer{std::string(link->name()), endpoint.kind, Availability::refused, {}, {}});

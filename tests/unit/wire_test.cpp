@@ -34,7 +34,7 @@ TEST(Wire, a_reader_gives_back_what_the_writer_put) {
 }
 
 TEST(Wire, bytes_of_any_value_and_length_survive) {
-  for (const std::size_t length : {0U, 1U, 2U, 7U, 255U, 256U, 100000U}) {
+  for (const std::size_t length : {0U, 1U, 2U, 7U, 255U, 256U, 503U, 504U, 505U, 512U, 513U, 100000U}) {
     Bytes data(length);
     for (std::size_t i = 0; i < length; ++i) data[i] = static_cast<std::byte>(i * 31 + length);
     Writer writer;
@@ -42,6 +42,22 @@ TEST(Wire, bytes_of_any_value_and_length_survive) {
     const Bytes message = writer.take();
     EXPECT_EQ(Reader(message).get_bytes(), data) << length;
   }
+}
+
+TEST(Wire, many_values_and_byte_strings_come_in_their_order) {
+  Writer writer;
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    writer.put(i).put(static_cast<std::uint8_t>(i)).put_string(std::string(i % 97 == 0 ? i : i % 7, 'x')).put(-1.5 * i);
+  }
+  const Bytes message = writer.take();
+  Reader reader(message);
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    ASSERT_EQ(reader.get<std::uint32_t>(), i);
+    ASSERT_EQ(reader.get<std::uint8_t>(), static_cast<std::uint8_t>(i));
+    ASSERT_EQ(reader.get_string(), std::string(i % 97 == 0 ? i : i % 7, 'x'));
+    ASSERT_EQ(reader.get<double>(), -1.5 * i);
+  }
+  reader.end();
 }
 
 TEST(Wire, a_message_cut_anywhere_is_an_error_that_says_so) {
