@@ -16,6 +16,7 @@ from quoted import bounds, markdown, number, span, takes, times_as_good
 FILE = pathlib.Path(__file__).with_name("goals.csv")
 Goal = collections.namedtuple("Goal", "name figure subject by sizes value reach unit what partitions benchmark")
 Judged = collections.namedtuple("Judged", "goal values reached said in_jobs", defaults=((),))
+Best = collections.namedtuple("Best", "value point other", defaults=(None, None))  # of what is measured; what it is compared with
 NOT_MEASURED = "not measured"
 EACH_BEYOND = "each beyond "
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -74,21 +75,23 @@ def halo_share(figure, place):
     return told
 
 
-def value_at(goal, figure, place):
-    """The best of the goal's subjects at `place`; None where one did not go as meant, or nothing is there to compare with."""
+def best_at(goal, figure, place):
+    """The Best of the goal's subjects at `place`; None where one did not go as meant, or nothing is there to compare with."""
     here = {point.subject: point for point in figure.points if point.place == place}
     own = points_of(goal, here.values())
     if goal.by and any(point.gpu_copy != goal.by for point in own):
         return None
     if goal.value.startswith(EACH_BEYOND):
-        return each_beyond(goal, figure, own)
+        value = each_beyond(goal, figure, own)
+        return None if value is None else Best(value)
     way, _, other = goal.value.partition(" ")
     if other and other not in here:
         return None
     values = [valued(way, point, here.get(other), figure.larger_is_better) for point in own]
     if None in values:
         return None
-    return max(values) if goal.reach.startswith(">=") else min(values)
+    best = max(values) if goal.reach.startswith(">=") else min(values)
+    return Best(best, own[values.index(best)], here.get(other))
 
 
 def each_beyond(goal, figure, own):
@@ -122,19 +125,14 @@ def valued(way, point, other, larger_is_better):
     return 1 / found if found and way == "over" and not larger_is_better else found
 
 
-def in_jobs(goal, figure, place):
-    """Between which the value at `place` lies in single jobs; None where the file does not tell, or there is only one."""
-    here = {point.subject: point for point in figure.points if point.place == place}
-    way, _, other = goal.value.partition(" ")
-    if way not in ("median", "over", "times"):
-        return None
-    value = value_at(goal, figure, place)
-    own = next((point for point in points_of(goal, here.values()) if valued(way, point, here.get(other), figure.larger_is_better) == value), None)
-    if own is None or own.jobs < 2:
+def in_jobs(goal, figure, best):
+    """Between which a Best lies in single jobs; None where the file does not tell, or there is only one."""
+    way = goal.value.partition(" ")[0]
+    if way not in ("median", "over", "times") or best.point.jobs < 2:
         return None
     if way == "median":
-        return own.min, own.max
-    ends = bounds(own, here[other], figure.larger_is_better)
+        return best.point.min, best.point.max
+    ends = bounds(best.point, best.other, figure.larger_is_better)
     return tuple(1 / end for end in reversed(ends)) if ends and way == "over" and not figure.larger_is_better else ends
 
 
@@ -144,13 +142,13 @@ def is_about(goal, figure):
 
 def judge(goal, figure):
     """`figure` is None where there is no file."""
-    places = places_of(goal, figure) if figure else []
-    values = [value_at(goal, figure, place) for place in places]
-    if not values or None in values:
-        return Judged(goal, [], 0, NOT_MEASURED, [])
+    found = [best_at(goal, figure, place) for place in places_of(goal, figure)] if figure else []
+    if not found or None in found:
+        return Judged(goal, [], 0, NOT_MEASURED)
+    values = [best.value for best in found]
     reached = sum(reaches(goal, value) for value in values)
     said = "reached" if reached == len(values) else "missed" if not reached else f"missed: {reached} of {len(values)} sizes reach it"
-    return Judged(goal, values, reached, said, [in_jobs(goal, figure, place) for place in places])
+    return Judged(goal, values, reached, said, [in_jobs(goal, figure, best) for best in found])
 
 
 def functions(quotes):

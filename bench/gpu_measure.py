@@ -22,6 +22,7 @@ import argparse
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 
 import comparison
@@ -42,9 +43,9 @@ ONE_MACHINE_AS_TWO_NODES = ("PARTITA_NODES=2", "UCX_TLS=tcp,self,cuda_copy")
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 BOARDS = (256, 1024, 4096)  # likewise
 BY_PEERS = ("PARTITA_GPU_AWARE=on", "PARTITA_PEER_COLLECTIVES=0")  # collectives of any size by peer memory, on any MPI
-# The benchmarks ipc.NAME of gpu/peer_collectives.inc.
-PEER_COLLECTIVES = ("fig6", "fig7", "fig8", "fig9", "fig10", "fig11", "gatherv", "scatterv", "allgatherv", "reduce", "allreduce",
-                    "reduce-scatter", "reduce-scatter-block")
+# The benchmarks ipc.NAME of the one list of them.
+PEER_COLLECTIVES = re.findall(r'^COLLECTIVE\("ipc\.([\w-]+)"', (pathlib.Path(__file__).parent / "gpu/peer_collectives.inc").read_text(encoding="utf-8"),
+                              re.MULTILINE)
 
 
 # ---- Running ----------------------------------------------------------------------------------------------------------
