@@ -46,7 +46,7 @@ void RecvRequest::begin_delivery() {
   next_ = 0;
   claimed_.clear();
   delivered_.clear();
-  forget_told();
+  if (packing_ != nullptr) forget_told();
 }
 
 void RecvRequest::forget_told() {
@@ -103,10 +103,12 @@ std::int64_t RecvRequest::first_missing(link::Range pieces) {
 /// These pieces have arrived; returns whether they lie in the user's buffer, which they do not while another thread
 /// copies.
 bool RecvRequest::deliver(link::Range pieces) {
-  if (lands_in_place() && !tells_kernels()) return true;
-  if (are_whole(pieces) && claimed_.claim_whole(pieces)) {
-    move_out(pieces);
-    return packing_ == nullptr || delivered_.contains_all(pieces);
+  const bool tells = tells_kernels();
+  if (!tells && lands_in_place()) return true;
+  if (!tells && packing_ == nullptr && are_whole(pieces) && claimed_.claim_whole(pieces)) {  // most small messages
+    copy_out(pieces);
+    delivered_.add_whole(pieces);
+    return true;
   }
   link::Range run;
   const auto move = [this](link::Range claimed) { move_out(claimed); };
@@ -127,7 +129,6 @@ void RecvRequest::move_out(link::Range pieces) {
 
 /// A device request may be made or freed while this runs, so it is not looked at here: its own step tells kernels.
 void RecvRequest::moved(link::Range pieces) {
-  if (are_whole(pieces)) return delivered_.add_whole(pieces);
   PartitionSet::for_each_part(pieces,
                               [&](link::Range part) { delivered_.claim(part.begin, PartitionSet::mask(part)); });
 }

@@ -40,12 +40,11 @@ void Incoming::connect(const link::Plan& plan, const link::Plan& wire, std::uniq
 }
 
 void Incoming::start() {
-  start_with([] {}, [this] { open(); });
+  start_with([] {}, [this] { open_link(); });
 }
 
 void Incoming::open() {
-  link_->open(epoch());
-  if (staged_ != nullptr) staged_->open(epoch());
+  open_link();
 }
 
 std::int64_t Incoming::ask_for_missing(link::Range transports) const {

@@ -61,6 +61,10 @@ class Incoming final : public Half, private StagedArrivals::Owner {
  private:
   /// Promises the sender that the memory may be written in this epoch.
   void open() override;
+  void open_link() {
+    link_->open(epoch());
+    if (staged_ != nullptr) staged_->open(epoch());
+  }
   void could_not_take() noexcept override;
   std::int64_t ask_for_missing(link::Range transports) const;
   std::int64_t ask_for_missing_alone(link::Range transports) const;

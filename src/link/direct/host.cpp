@@ -86,6 +86,11 @@ HostReceiver::HostReceiver(const Context& context, const Endpoint& endpoint, con
       arrivals_(make_arrivals(plan, offer)),
       fetching_(make_fetching(plan, transfers, offer)) {}
 
+void HostReceiver::open_fetching(Epoch epoch) {
+  fetching_->open(epoch);
+  tell_opened(epoch);
+}
+
 std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Offer& offer) {
   std::byte* const block = block_.address();
   switch (way_) {

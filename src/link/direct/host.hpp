@@ -39,7 +39,7 @@ class HostSender final : public Sender {
 
  private:
   SenderWords& words() const { return *reinterpret_cast<SenderWords*>(words_block_.address()); }
-  // Pairs with the store in HostReceiver::open.
+  // Pairs with the store in HostReceiver::tell_opened.
   bool has_opened(Epoch epoch) const {
     return reached(EpochWord(words().credit).load(std::memory_order_acquire), epoch);
   }
@@ -63,10 +63,9 @@ class HostReceiver final : public Receiver {
 
   wire::Bytes answer() override;
 
-  // Pairs with the load in HostSender::has_opened.
   void open(Epoch epoch) override {
-    if (fetching_ != nullptr) fetching_->open(epoch);
-    EpochWord(words_.credit).store(epoch, std::memory_order_release);
+    if (fetching_ != nullptr) return open_fetching(epoch);
+    tell_opened(epoch);
   }
   bool arrived(std::int32_t t, Epoch epoch) override {
     return arrivals_->arrived(t, epoch) || (fetching_ != nullptr && fetching_->fetched(t, epoch, *arrivals_));
@@ -86,6 +85,9 @@ class HostReceiver final : public Receiver {
   std::string description() const { return arrivals_->description(); }
 
  private:
+  void open_fetching(Epoch epoch);  // not inlined: without it an epoch opens in a few instructions
+  // Pairs with the load in HostSender::has_opened.
+  void tell_opened(Epoch epoch) { EpochWord(words_.credit).store(epoch, std::memory_order_release); }
   std::unique_ptr<Arrivals> make_arrivals(const Plan& plan, const Offer& offer);
   std::unique_ptr<Fetching> make_fetching(const Plan& plan, std::int32_t transfers, const Offer& offer) const;
   bool fetched_meanwhile(std::int64_t t, Epoch epoch) {
