@@ -6,8 +6,13 @@
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 
-namespace partita::capi {
+using namespace partita;
+using namespace partita::capi;
 
+namespace {
+
+/// One look at an open operation: whether it is done, and so its epoch is closed now. One that is not persistent goes
+/// then, and its handle becomes null. An error closes it too, and throws; the operation stays.
 bool try_close(Partita_Request& handle, MPI_Status* status) {
   Operation& operation = operation_of(handle);
   try {
@@ -25,13 +30,6 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
   handle = PARTITA_REQUEST_NULL;
   return true;
 }
-
-}  // namespace partita::capi
-
-using namespace partita;
-using namespace partita::capi;
-
-namespace {
 
 MPI_Status* status_at(MPI_Status statuses[], int i) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];

@@ -9,24 +9,8 @@
 #include "partitioned/recv.hpp"
 #include "partitioned/send.hpp"
 
-namespace partita::capi {
-
-void throw_null_request() {
-  throw Error(ErrorClass::request, "argument request is null; expected is a request that was made and not freed");
-}
-
-void throw_enqueued(const Operation& operation) {
-  const auto exclusive = runtime().progress.exclusive();  // a step may use it
-  throw Error(
-      ErrorClass::request,
-      "the request was started in a queue, and its wait there is not over: the host may only mark its partitions "
-      "and ask for them. {}",
-      operation.explain());
-}
-
-MPI_Comm comm_of(Partita_Request handle) {
-  return handle == PARTITA_REQUEST_NULL ? MPI_COMM_SELF : handler_of(operation_of(handle).communicator().get());
-}
+using namespace partita;
+using namespace partita::capi;
 
 namespace {
 
@@ -101,10 +85,6 @@ void wait_until_prepared(Operation& operation) {
 }
 
 }  // namespace
-}  // namespace partita::capi
-
-using namespace partita;
-using namespace partita::capi;
 
 int Partita_Psend_init(const void* buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                        MPI_Comm comm, MPI_Info info, Partita_Request* request) {

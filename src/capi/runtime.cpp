@@ -12,23 +12,6 @@
 #include "core/mpi_check.hpp"
 #include "core/which_mpi.hpp"
 
-namespace partita::capi {
-
-Runtime*& current_runtime() {
-  static Runtime* runtime = nullptr;
-  return runtime;
-}
-
-Runtime& runtime() {
-  if (current_runtime() == nullptr) {
-    throw Error(ErrorClass::other,
-                "Partita is not initialised; call Partita_Init first (the drop-in library does so inside MPI_Init)");
-  }
-  return *current_runtime();
-}
-
-}  // namespace partita::capi
-
 using namespace partita;
 using namespace partita::capi;
 

@@ -30,10 +30,6 @@ inline void check_not_enqueued(int count, const Partita_Request requests[]) {
   }
 }
 
-/// One look at an open operation: whether it is done, and so its epoch is closed now. One that is not persistent goes
-/// then, and its handle becomes null. An error closes it too, and throws; the operation stays.
-bool try_close(Partita_Request& handle, MPI_Status* status);
-
 /// The open ones of `requests` are given up, so that they can be freed.
 inline void abandon_open(int count, const Partita_Request requests[], const Error& error) {
   for (int i = 0; i < count; ++i) {

@@ -4,6 +4,10 @@ A unit is a header and the source of the same name. It needs the units that eith
 classes and enumerations they declare in advance: such a declaration is an arrow as good as an include. A friend must not
 lie in a higher layer, but makes no circle.
 
+A function outside classes is defined by the unit that declares it: another one would be needed without an include. By
+design others define what the library exports (PARTITA_EXPORT), factories (make_…), and what one of several sources
+defines, as the build has it; those, too, must not lie in a higher layer.
+
 The names of the links are listed once, in src/link/links.inc: what goes over all of them reads that.
 """
 import pathlib
@@ -19,6 +23,12 @@ KEY = r"(?:class|struct|enum(?:\s+(?:class|struct))?)\s+"
 DECLARED = re.compile(rf"(?<!friend )(?<![<,] )(?<![<,])\b{KEY}(?:\w+::)*(\w+)\s*(?:;|:\s*[\w:]+\s*;|[&*])")
 FRIEND = re.compile(rf"\bfriend\s+{KEY}(?:\w+::)*(\w+)\s*;")
 DEFINED = re.compile(rf"^\s*{KEY}(?:alignas\([^)]*\)\s*)?(\w+)[^;{{()]*\{{", re.MULTILINE)
+LITERAL = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+NAMESPACE = re.compile(r"namespace(?:\s+([\w:]+))?\s*$")
+ATTRIBUTE = re.compile(r"\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)", re.DOTALL)
+NO_FUNCTION = re.compile(r"(?:using|typedef|class|struct|enum|union|static_assert|friend|concept|static)\b")
+FUNCTION = re.compile(r"(?<![\w:~])((?:\w+::)*\w+)\s*\(")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -72,6 +82,69 @@ def needs(texts, definers):
     return edges
 
 
+def statements(text):
+    """What stands in namespaces that have names, or in none: the namespace, the text of it, whether a body follows."""
+    scopes, head, depth, found = [], "", 0, []
+    for token in re.findall(r"[{};]|[^{};]+", DIRECTIVE.sub("", LITERAL.sub('""', text))):
+        if depth > 0:
+            depth += {"{": 1, "}": -1}.get(token, 0)
+        elif token == "}":
+            scopes.pop()
+        elif token not in "{;":
+            head = token
+            continue
+        elif token == "{" and (namespace := NAMESPACE.search(head)):
+            scopes.append(namespace[1])
+        elif token == "{" and head.split() == ["extern", '""']:
+            scopes.append("")
+        else:
+            depth = int(token == "{")
+            if None not in scopes:
+                found.append(("::".join(scope for scope in scopes if scope), head.strip(), depth > 0))
+        head = ""
+    assert not scopes and depth == 0, "braces do not match"
+    return found
+
+
+def without_template(head):
+    """Without `template <…>` in front."""
+    while opening := re.match(r"template\s*<", head):
+        depth, end = 1, opening.end()
+        while depth > 0:
+            depth += {"<": 1, ">": -1}.get(head[end], 0)
+            end += 1
+        head = head[end:].strip()
+    return head
+
+
+def functions(text):
+    """The functions outside classes: the whole name, whether the library exports it, and whether it is defined there."""
+    for namespace, statement, is_defined in statements(text):
+        head = without_template(ATTRIBUTE.sub("", statement).strip())
+        name = FUNCTION.search(head)
+        if name and head[:name.start()].strip() and "=" not in head[:name.start()] and not NO_FUNCTION.match(head):
+            yield f"{namespace}::{name[1]}", "PARTITA_EXPORT" in head, is_defined
+
+
+def foreign_functions(texts):
+    """The functions that other units define than the one that declares them: the unit, the file with the reason, and
+    whether that is by design."""
+    declared, definers = [], {}
+    for path, text in texts.items():
+        for name, is_exported, is_defined in functions(text):
+            if is_defined:
+                definers.setdefault(name, set()).add(unit_of(path))
+            else:
+                declared.append((path, name, is_exported))
+    for path, name, is_exported in declared:
+        units = definers.get(name, set())
+        if unit_of(path) in units:
+            continue
+        by_design = is_exported or len(units) > 1 or name.rsplit("::", 1)[1].startswith("make_")
+        for unit in units:
+            yield unit_of(path), unit, f"{path} declares the function {name} of {unit}", by_design
+
+
 def friends(texts, definers):
     """The units that define the friends of each source, with the reason."""
     return {path: {unit: f"{path} has the friend {name} of {unit}" for name in FRIEND.findall(text)
@@ -121,6 +194,8 @@ def faults_of(texts):
     definers = definers_of(texts)
     edges = needs(texts, definers)
     faults = upward(edges) + upward(friends(texts, definers))
+    for unit, other, reason, by_design in foreign_functions(texts):
+        faults += upward({unit: {other: reason}}) or ([] if by_design else [f"{reason}, which alone defines it"])
     for members in circles(edges):
         faults.append("need each other in a circle: " + ", ".join(members))
         faults += [f"    {edges[a][b]}" for a in members for b in members if b in edges[a]]
@@ -145,6 +220,23 @@ PLANTED = {
     "a circle": ({"core/d.hpp": "class E;\nclass D {};", "core/e.hpp": '#include "core/d.hpp"\nclass E {};'}, True),
     "a circle by way of a source": ({"core/d.hpp": "class D {};", "core/d.cpp": '#include "core/e.hpp"',
                                      "core/e.hpp": '#include "core/d.hpp"'}, True),
+    "a function of another unit": ({"core/c.hpp": "namespace n {\nvoid f(int i);\n}", "core/d.cpp": "namespace n {\nvoid f(int i) {}\n}"}, True),
+    "a function of a unit that includes the header": ({"link/c.hpp": "[[noreturn]] void f();", "link/d.cpp": '#include "link/c.hpp"\nvoid f() {}'}, True),
+    "a function of a layer above": ({"core/c.hpp": "int* f(const A& a);", "link/d.cpp": "int* f(const A& a) { return {}; }"}, True),
+    "a function declared in a source": ({"core/c.cpp": "void f();", "core/d.cpp": "void f() {}"}, True),
+    "a function template of another unit": ({"core/c.hpp": "template <class T, class U = V<T>>\nT f(U u);",
+                                             "core/d.hpp": "template <class T, class U>\nT f(U u) { return u; }"}, True),
+    "a function behind what has braces": ({"core/c.hpp": "#define BRACE {\nstruct C { char c = '{'; };\nconst C x{};\nvoid f();",
+                                           "core/d.cpp": 'const char* brace = "{";\nvoid g() { if (true) { g(); } }\nvoid f() {}'}, True),
+    "a function of the same unit": ({"core/c.hpp": "namespace n {\nvoid f(int i);\n}", "core/c.cpp": "namespace n {\nvoid f(int) {}\n}"}, False),
+    "a function of another namespace": ({"core/c.hpp": "void f();", "core/c.cpp": "void f() {}",
+                                         "core/d.cpp": "namespace n {\nvoid f() {}\n}\nnamespace {\nvoid f(int) {}\n}"}, False),
+    "a member of the same name": ({"core/c.hpp": "class C { void f(); };", "core/d.cpp": "void f() {}"}, False),
+    "a factory": ({"core/c.hpp": "int make_c();", "core/d.cpp": "int make_c() { return 0; }"}, False),
+    "a factory above": ({"core/c.hpp": "int make_c();", "link/d.cpp": "int make_c() { return 0; }"}, True),
+    "an exported function": ({"capi/c.hpp": 'extern "C" {\nPARTITA_EXPORT int F(int i);\n}', "capi/d.cpp": "int F(int i) { return i; }"}, False),
+    "an exported function above": ({"core/c.hpp": 'extern "C" {\nPARTITA_EXPORT int F(int i);\n}', "capi/d.cpp": "int F(int i) { return i; }"}, True),
+    "a function as the build has it": ({"core/c.hpp": "void f();", "core/c_one.cpp": "void f() {}", "core/c_other.cpp": "void f() {}"}, False),
     "a folder that is no layer": ({"hall/f.hpp": "class F {};"}, True),
     "comments": ({"core/g.hpp": '// class B;\n// #include "link/b.hpp"\n/*\nclass B;\n*/'}, False),
 }
