@@ -55,8 +55,9 @@ Markable& markable_of(Partita_Request handle) {
 void mark(Partita_Request handle, int first, int last) {
   Markable& markable = markable_of(handle);
   Operation& operation = operation_of(handle);
-  EarlyMarks* const early = operation.early_marks();
-  if (early != nullptr && early->keep(operation, first, last)) [[unlikely]]
+  const QueueUse& queue_use = operation.queue_use();
+  EarlyMarks* const early = queue_use.early_marks();
+  if (early != nullptr && early->keep(queue_use, first, last)) [[unlikely]]
     return;
   markable.mark(first, last);
 }
@@ -75,13 +76,14 @@ KernelUsable& kernel_usable_of(const Operation& operation) {
 }
 
 void start(Operation& operation) {
-  if (operation.enqueued()) throw_enqueued(operation);
+  if (operation.queue_use().enqueued()) throw_enqueued(operation);
   operation.start();
   operation.loop_watch().begin();
 }
 
 void wait_until_prepared(Operation& operation) {
-  runtime().wait_until(operation, [&] { return operation.early_marks() == nullptr && operation.prepared(); });
+  runtime().wait_until(operation,
+                       [&] { return operation.queue_use().early_marks() == nullptr && operation.prepared(); });
 }
 
 }  // namespace
@@ -118,7 +120,7 @@ int Partita_Startall(int count, Partita_Request requests[]) {
 int Partita_Pready(int partition, Partita_Request request) {
   return on_request("Pready", request, [&] {
     Markable& markable = markable_of(request);
-    if (operation_of(request).early_marks() != nullptr) [[unlikely]]
+    if (operation_of(request).queue_use().early_marks() != nullptr) [[unlikely]]
       return mark(request, partition, partition);
     markable.mark(partition);
   });
@@ -141,7 +143,7 @@ int Partita_Parrived(Partita_Request request, int partition, int* flag) {
     check_output(flag, "flag");
     Awaitable& awaitable = awaitable_of(request);
     *flag = 0;
-    if (operation_of(request).early_marks() != nullptr) [[unlikely]]
+    if (operation_of(request).queue_use().early_marks() != nullptr) [[unlikely]]
       return runtime().progress.poll();  // the epoch is still to come
     *flag = awaitable.arrived(partition) ? 1 : 0;
     if (*flag == 0) fail_at_end_of_loop(operation_of(request));
@@ -164,7 +166,7 @@ int Partita_Prequest_create(Partita_Prequest* prequest, Partita_Request handle) 
   return on_request("Prequest_create", handle, [&] {
     check_output(prequest, "prequest");
     Operation& operation = operation_of(handle);
-    if (operation.enqueued()) throw_enqueued(operation);
+    if (operation.queue_use().enqueued()) throw_enqueued(operation);
     KernelUsable& kernel_usable = kernel_usable_of(operation);
     runtime().wait_until(operation, [&] { return kernel_usable.can_make_device_request(); });
     *prequest = kernel_usable.make_device_request();
@@ -175,7 +177,7 @@ int Partita_Prequest_free(Partita_Prequest* prequest) {
   return guarded("Prequest_free", [&] {
     check_output(prequest, "prequest");
     const Operation& operation = runtime().operations.operation_with(*prequest);
-    if (operation.enqueued()) throw_enqueued(operation);
+    if (operation.queue_use().enqueued()) throw_enqueued(operation);
     const auto untold = kernel_usable_of(operation).free_device_request();
     *prequest = Partita_Prequest{};
     if (untold) throw Error(*untold);
@@ -223,8 +225,8 @@ int Partita_Request_free(Partita_Request* request) {
       "Request_free", [&] { return handler_of(communicator.get()); },
       [&] {
         Operation& freed = operation_of(handle);
-        if (freed.enqueued()) throw_enqueued(freed);
-        if (freed.awaited() > 0) {
+        if (freed.queue_use().enqueued()) throw_enqueued(freed);
+        if (freed.queue_use().awaited() > 0) {
           throw Error(ErrorClass::request, "an Imatch waits for the request; complete that before it is freed");
         }
         const auto failure = end_epoch(freed);

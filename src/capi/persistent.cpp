@@ -39,7 +39,7 @@ std::vector<Operation*> checked_for_match(int count, const Partita_Request reque
   for (int i = 0; i < count; ++i) {
     Operation& operation = operation_of(requests[i]);
     if (!operation.persistent()) throw not_persistent(fmt::format("request {}", i));
-    if (operation.enqueued()) throw_enqueued(operation);
+    if (operation.queue_use().enqueued()) throw_enqueued(operation);
     if (operation.active()) {
       throw Error(ErrorClass::request, "request {} is active; expected is an inactive one. {}", i, operation.explain());
     }

@@ -25,7 +25,7 @@ inline void check_statuses(int count, const MPI_Status statuses[]) {
 /// Throws Error on a request whose start stands in a queue: the host may not complete it.
 inline void check_not_enqueued(int count, const Partita_Request requests[]) {
   for (int i = 0; i < count; ++i) {
-    if (requests[i] == PARTITA_REQUEST_NULL || !operation_of(requests[i]).enqueued()) continue;
+    if (requests[i] == PARTITA_REQUEST_NULL || !operation_of(requests[i]).queue_use().enqueued()) continue;
     throw_enqueued(operation_of(requests[i]));
   }
 }

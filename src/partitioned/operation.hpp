@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "core/loop_watch.hpp"
 #include "core/watch.hpp"
 #include "partitioned/facets.hpp"
+#include "partitioned/queue_use.hpp"
 #include "transfer/communicator.hpp"
 #include "transfer/half.hpp"
 
@@ -27,19 +27,6 @@ struct InfoEntry {
 
 /// Sets all of `status`, which may be MPI_STATUS_IGNORE, but its error field.
 void set_status(MPI_Status* status, int source, int tag, std::int64_t size_bytes);
-
-class Operation;
-
-/// Where marks of the host are kept that come before a queue has run the start of their epoch.
-class EarlyMarks {
- public:
-  /// Keeps the marks of [first, last] for the start of `operation` that was enqueued last. False where that has run
-  /// meanwhile: then they are the operation's. Any thread.
-  virtual bool keep(Operation& operation, std::int64_t first, std::int64_t last) = 0;
-
- protected:
-  ~EarlyMarks() = default;
-};
 
 /// Life: made, seek_peers, then epochs (start … done … close), withdraw; it goes once no peer can touch its memory any
 /// more. Some look for their peers only when the program has them matched (begin_match). It may have any number of
@@ -125,47 +112,15 @@ class Operation : public Waiting {
   virtual bool has_partitions() const { return true; }
   virtual std::vector<InfoEntry> info() const = 0;
 
-  /// Whether a queue has a start of it whose wait is not over: then the host neither starts nor completes nor frees it.
-  /// Any thread: who finds it over has seen all that the queue has done with it.
-  bool enqueued() const { return enqueued_.load(std::memory_order_acquire) > 0; }
-  void count_enqueued(int change) { enqueued_.fetch_add(change, std::memory_order_acq_rel); }
-  /// The newest start of it that was enqueued, as the queue keeps it.
-  struct NewestStart {
-    const void* queue = nullptr;
-    bool has_wait = false;   ///< which is enqueued, too
-    std::size_t place = 0;   ///< while it has none: in the queue's list of such
-    std::uint64_t call = 0;  ///< the number of the call that looked at it last
-    /// Who runs it: the progress engine or the host; or the stream itself, whether the start could be asked for or not.
-    enum class By { others, stream, graph } by = By::others;
-    bool is_asked_for = false;
-  };
-  NewestStart& newest_start() { return newest_start_; }
-  const NewestStart& newest_start() const { return newest_start_; }
-  /// Returns null unless starts of it are enqueued that have not run. Any thread: who finds null has seen the last of
-  /// them.
-  EarlyMarks* early_marks() const { return early_marks_.load(std::memory_order_acquire); }
-  /// These two count such starts, under the lock of the queue that keeps the marks.
-  void add_start_ahead(EarlyMarks& marks) {
-    ++starts_ahead_;
-    early_marks_.store(&marks, std::memory_order_release);
-  }
-  void start_has_run() {
-    if (--starts_ahead_ == 0) early_marks_.store(nullptr, std::memory_order_release);
-  }
-  /// So many matching requests wait for it: it is not freed meanwhile. Any thread: each of them may be completed by
-  /// another one. Whoever frees it after the last has seen all that those threads have done with it.
-  int awaited() const { return awaited_.load(std::memory_order_acquire); }
-  void count_awaited(int change) { awaited_.fetch_add(change, std::memory_order_acq_rel); }
+  /// The operation itself looks at none of it.
+  QueueUse& queue_use() { return queue_use_; }
+  const QueueUse& queue_use() const { return queue_use_; }
 
  private:
   const Facets facets_;
   const std::shared_ptr<Communicator> communicator_;
   LoopWatch loop_watch_;
-  std::atomic<EarlyMarks*> early_marks_{nullptr};
-  std::atomic<int> enqueued_{0};  ///< starts whose waits are not over
-  NewestStart newest_start_;
-  int starts_ahead_ = 0;
-  std::atomic<int> awaited_{0};
+  QueueUse queue_use_;
 };
 
 }  // namespace partita

@@ -32,7 +32,7 @@ class HostQueue final : public Queue {
       about(*each, [&] {
         if (each->open()) services_.complete(*each);  // a start that failed has opened nothing
       });
-      each->count_enqueued(-1);
+      each->queue_use().count_enqueued(-1);
     }
   }
 

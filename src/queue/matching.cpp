@@ -23,11 +23,11 @@ bool has_matched(Operation& operation) {
 
 Matching::Matching(std::vector<Operation*> awaited, std::shared_ptr<Communicator> communicator)
     : Operation({}, std::move(communicator)), awaited_(std::move(awaited)) {
-  for (Operation* const each : awaited_) each->count_awaited(1);
+  for (Operation* const each : awaited_) each->queue_use().count_awaited(1);
 }
 
 void Matching::let_go() {
-  for (Operation* const each : awaited_) each->count_awaited(-1);
+  for (Operation* const each : awaited_) each->queue_use().count_awaited(-1);
   awaited_.clear();
   asked_ = nullptr;
   active_ = false;

@@ -25,7 +25,7 @@ void check_distinct(std::span<Operation* const> operations) {
   static std::atomic<std::uint64_t> calls{0};
   const std::uint64_t call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (std::exchange(operations[i]->newest_start().call, call) != call) continue;
+    if (std::exchange(operations[i]->queue_use().newest_start().call, call) != call) continue;
     throw Error(ErrorClass::request, "request {} stands in the array before; expected is each request once", i);
   }
 }
@@ -44,8 +44,8 @@ void Queue::check_startable(const Operation& operation, std::size_t place) const
   if (const std::string why = operation.why_in_no_queue(); !why.empty()) {
     throw Error(ErrorClass::request, "request {} {}. {}", place, why, operation.explain());
   }
-  if (operation.enqueued()) {
-    const Operation::NewestStart& start = operation.newest_start();
+  if (operation.queue_use().enqueued()) {
+    const NewestStart& start = operation.queue_use().newest_start();
     const bool is_here = start.queue == this;
     if (!start.has_wait) {
       throw Error(ErrorClass::request, "request {} has a start in {} queue, and no wait for it is enqueued", place,
@@ -73,14 +73,14 @@ void Queue::check_starts(std::span<Operation* const> operations) const {
 }
 
 bool Queue::has_start(const Operation& operation) const {
-  const Operation::NewestStart& start = operation.newest_start();
+  const NewestStart& start = operation.queue_use().newest_start();
   return start.queue == this && !start.has_wait && start.place < started_.size() && started_[start.place] == &operation;
 }
 
 void Queue::forget_start(Operation& operation) {
-  const std::size_t place = operation.newest_start().place;
+  const std::size_t place = operation.queue_use().newest_start().place;
   started_[place] = started_.back();
-  started_[place]->newest_start().place = place;
+  started_[place]->queue_use().newest_start().place = place;
   started_.pop_back();
 }
 
@@ -89,21 +89,21 @@ void Queue::enqueue_start(std::span<Operation* const> operations) {
   for (Operation* const each : operations) {
     // An Imatch may have made it, and nobody looked.
     const bool may_be_seen = each->is_host_driven() || may_make_device_requests();
-    if (!each->enqueued() && may_be_seen) each->match_is_seen();
+    if (!each->queue_use().enqueued() && may_be_seen) each->match_is_seen();
   }
   check_starts(operations);
   if (started_.capacity() - started_.size() < operations.size()) {
     started_.reserve(std::max(2 * started_.size(), started_.size() + operations.size()));
   }
-  for (Operation* const each : operations) each->count_enqueued(1);
+  for (Operation* const each : operations) each->queue_use().count_enqueued(1);
   try {
     run_starts(operations);
   } catch (...) {
-    for (Operation* const each : operations) each->count_enqueued(-1);
+    for (Operation* const each : operations) each->queue_use().count_enqueued(-1);
     throw;
   }
   for (Operation* const each : operations) {
-    Operation::NewestStart& start = each->newest_start();
+    NewestStart& start = each->queue_use().newest_start();
     start.queue = this;
     start.has_wait = false;
     start.place = started_.size();
@@ -118,7 +118,8 @@ void Queue::check_waits(std::span<Operation* const> operations) const {
       check_waitable(operation, i);
       continue;
     }
-    const bool is_elsewhere = operation.enqueued() && !operation.newest_start().has_wait;
+    const QueueUse& use = operation.queue_use();
+    const bool is_elsewhere = use.enqueued() && !use.newest_start().has_wait;
     throw Error(ErrorClass::request, "{}; expected is a request that was started in this queue",
                 is_elsewhere ? fmt::format("the start of request {} is in another queue", i)
                              : fmt::format("no start of request {} is enqueued that has no wait", i));
@@ -131,7 +132,7 @@ void Queue::enqueue_wait(std::span<Operation* const> operations) {
   check_waits(operations);
   run_waits(operations);
   for (Operation* const each : operations) {
-    each->newest_start().has_wait = true;
+    each->queue_use().newest_start().has_wait = true;
     forget_start(*each);
   }
 }

@@ -162,7 +162,7 @@ void StreamQueue::enqueue(Kind kind, bool holds, std::span<Operation* const> ope
     const std::lock_guard lock(mutex_);
     Task& added = tasks_.emplace_back(std::move(task));
     if (added.kind == Kind::start) {
-      for (Part& part : added.parts) part.operation->add_start_ahead(*this);
+      for (Part& part : added.parts) part.operation->queue_use().add_start_ahead(*this);
     }
     be_prompt(true);
   }
@@ -191,12 +191,13 @@ void StreamQueue::be_prompt(bool prompt) {
   }
 }
 
-bool StreamQueue::keep(Operation& operation, std::int64_t first, std::int64_t last) {
+bool StreamQueue::keep(const QueueUse& use, std::int64_t first, std::int64_t last) {
   const std::lock_guard lock(mutex_);
-  if (operation.early_marks() == nullptr) return false;
+  if (use.early_marks() == nullptr) return false;
   for (Task& task : std::views::reverse(tasks_)) {
     if (task.kind != Kind::start) continue;
-    const auto found = std::ranges::find(task.parts, &operation, &Part::operation);
+    const auto found =
+        std::ranges::find(task.parts, &use, [](const Part& part) { return &part.operation->queue_use(); });
     if (found == task.parts.end()) continue;
     found->marks.push_back({first, last});
     return true;

@@ -89,7 +89,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   bool is_under_way() const;
   std::vector<StreamLooks::Words> words_of_runs();
 
-  bool keep(Operation& operation, std::int64_t first, std::int64_t last) override;
+  bool keep(const QueueUse& use, std::int64_t first, std::int64_t last) override;
 
   Outcome step() noexcept override;
   Task* head();

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-using By = Operation::NewestStart::By;
+using By = NewestStart::By;
 
 std::string StreamRuns::why_not(const Operation& operation, bool captured) const {
   const StreamRunnable* const runnable = operation.facets().stream_runnable;
@@ -28,7 +28,7 @@ void StreamRuns::check_runnable(const Operation& operation, std::size_t place, b
 
 /// A graph that holds one of the two and not the other would repeat half of an epoch.
 void StreamRuns::check_waitable(const Operation& operation, std::size_t place, bool captured) const {
-  const bool has_captured_start = operation.newest_start().by == By::graph;
+  const bool has_captured_start = operation.queue_use().newest_start().by == By::graph;
   if (has_captured_start == captured) return;
   if (captured) {
     throw Error(ErrorClass::arg,
@@ -42,27 +42,27 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
 }
 
 bool StreamRuns::takes_start(Operation& operation, bool captured) const {
-  Operation::NewestStart& start = operation.newest_start();
+  NewestStart& start = operation.queue_use().newest_start();
   start.by = !why_not(operation, captured).empty() ? By::others : captured ? By::graph : By::stream;
   start.is_asked_for = false;
   return start.by != By::others;
 }
 
 void StreamRuns::start(Operation& operation, memory::MessageRun& together) {
-  Operation::NewestStart& start = operation.newest_start();
+  NewestStart& start = operation.queue_use().newest_start();
   operation.facets().stream_runnable->enqueue_start(stream_, start.by == By::graph, together);
   start.is_asked_for = true;
 }
 
 void StreamRuns::wait(Operation& operation, memory::MessageRun& together) {
-  const auto [is_asked_for, by] = std::pair(operation.newest_start().is_asked_for, operation.newest_start().by);
-  if (!is_asked_for || by == By::graph) {
-    operation.count_enqueued(-1);  // nobody sees how often the graph passes
+  const NewestStart start = operation.queue_use().newest_start();
+  if (!start.is_asked_for || start.by == By::graph) {
+    operation.queue_use().count_enqueued(-1);  // nobody sees how often the graph passes
   } else {
     waited_.push_back(&operation);
     count_.store(waited_.size(), std::memory_order_relaxed);
   }
-  if (is_asked_for) operation.facets().stream_runnable->enqueue_wait(stream_, together);
+  if (start.is_asked_for) operation.facets().stream_runnable->enqueue_wait(stream_, together);
 }
 
 std::vector<Operation*> StreamRuns::take_waits() {

@@ -32,10 +32,10 @@ class StreamRuns {
   /// that throws, the wait has nothing to wait for.
   void start(Operation& operation, memory::MessageRun& together);
   /// `together` could not be launched: the wait has nothing to wait for.
-  static void lose_start(Operation& operation) { operation.newest_start().is_asked_for = false; }
+  static void lose_start(Operation& operation) { operation.queue_use().newest_start().is_asked_for = false; }
   /// Whether the start of `operation`, the newest one in this queue, went to the stream; else it says so.
   static bool has_start(const Operation& operation) {
-    return operation.newest_start().by != Operation::NewestStart::By::others;
+    return operation.queue_use().newest_start().by != NewestStart::By::others;
   }
   /// Asks for the wait likewise. Whether it may throw or not, the operation counts as enqueued until pass().
   void wait(Operation& operation, memory::MessageRun& together);

@@ -83,7 +83,7 @@ void StreamQueue::start(const Task& task, Part& part) {
   {
     const std::lock_guard lock(mutex_);
     marks = std::move(part.marks);
-    operation.start_has_run();
+    operation.queue_use().start_has_run();
   }
   if (!started) return;
   for (const auto [first, last] : marks) {
@@ -107,7 +107,7 @@ bool StreamQueue::try_to_complete(const Task& task, Part& part) {
     return true;
   }
   part.over = true;
-  operation.count_enqueued(-1);
+  operation.queue_use().count_enqueued(-1);
   return true;
 }
 
@@ -128,7 +128,7 @@ void StreamQueue::give_up_failed(Task& task) noexcept {
       throw Error(*part.why_failed);
     });
     part.why_failed.reset();
-    operation.count_enqueued(-1);
+    operation.queue_use().count_enqueued(-1);
   }
 }
 
@@ -143,7 +143,7 @@ void StreamQueue::pass(Part& part) {
     Queue::keep(error, operation);
     about(operation, [&] { operation.abandon(error); });
   }
-  operation.count_enqueued(-1);
+  operation.queue_use().count_enqueued(-1);
 }
 
 /// The stream stands at the wait: what takes too long, or waits for a rank that has ended, fails. Whether it has.

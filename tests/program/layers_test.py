@@ -82,13 +82,14 @@ def needs(texts, definers):
     return edges
 
 
-def statements(text):
+def statements(path, text):
     """What stands in namespaces that have names, or in none: the namespace, the text of it, whether a body follows."""
     scopes, head, depth, found = [], "", 0, []
     for token in re.findall(r"[{};]|[^{};]+", DIRECTIVE.sub("", LITERAL.sub('""', text))):
         if depth > 0:
             depth += {"{": 1, "}": -1}.get(token, 0)
         elif token == "}":
+            assert scopes, f"{path} has a brace too many behind: {found[-1][1] if found else ''}"
             scopes.pop()
         elif token not in "{;":
             head = token
@@ -102,7 +103,7 @@ def statements(text):
             if None not in scopes:
                 found.append(("::".join(scope for scope in scopes if scope), head.strip(), depth > 0))
         head = ""
-    assert not scopes and depth == 0, "braces do not match"
+    assert not scopes and depth == 0, f"{path} lacks a brace behind: {found[-1][1] if found else ''}"
     return found
 
 
@@ -117,9 +118,9 @@ def without_template(head):
     return head
 
 
-def functions(text):
+def functions(path, text):
     """The functions outside classes: the whole name, whether the library exports it, and whether it is defined there."""
-    for namespace, statement, is_defined in statements(text):
+    for namespace, statement, is_defined in statements(path, text):
         head = without_template(ATTRIBUTE.sub("", statement).strip())
         name = FUNCTION.search(head)
         if name and head[:name.start()].strip() and "=" not in head[:name.start()] and not NO_FUNCTION.match(head):
@@ -131,7 +132,7 @@ def foreign_functions(texts):
     whether that is by design."""
     declared, definers = [], {}
     for path, text in texts.items():
-        for name, is_exported, is_defined in functions(text):
+        for name, is_exported, is_defined in functions(path, text):
             if is_defined:
                 definers.setdefault(name, set()).add(unit_of(path))
             else:

@@ -48,7 +48,7 @@ class BareOperation : public Operation {
   explicit BareOperation(Life& life, Facets facets = {}) : Operation(facets, nullptr), life_(life) {}
   ~BareOperation() override {
     life_.gone = true;
-    life_.awaited = awaited();
+    life_.awaited = queue_use().awaited();
   }
 
   void seek_peers() override {
@@ -355,10 +355,10 @@ TEST_F(OperationsTable, the_request_of_an_imatch_lets_go_of_what_it_waits_for) {
   std::vector<Operation*> awaited = {&add_bare(lives[0]), &add_bare(lives[1])};
   Matching& done = added(zeroth, std::make_unique<Matching>(std::vector{awaited[0]}, nullptr));
   added(zeroth, std::make_unique<Matching>(awaited, nullptr));
-  EXPECT_EQ(awaited[0]->awaited(), 2);
+  EXPECT_EQ(awaited[0]->queue_use().awaited(), 2);
   ASSERT_TRUE(done.done());
   done.close();
-  EXPECT_EQ(awaited[0]->awaited(), 1);
+  EXPECT_EQ(awaited[0]->queue_use().awaited(), 1);
   EXPECT_FALSE(done.active());
 
   const Operations::Leftovers left = zeroth_table.free_all();  // the other one is left, behind what it waits for
@@ -375,19 +375,19 @@ TEST_F(OperationsTable, an_imatch_that_fails_lets_go_of_its_requests) {
   std::vector<Operation*> awaited = {&add_bare(lives[0]), &add_bare(lives[1])};
   const auto imatch = [&] {
     auto made = std::make_unique<Matching>(awaited, nullptr);
-    EXPECT_EQ(awaited[0]->awaited(), 1);
+    EXPECT_EQ(awaited[0]->queue_use().awaited(), 1);
     fail_allocations(1);
     added(zeroth, std::move(made));
   };
   EXPECT_THROW(imatch(), std::bad_alloc);
   EXPECT_FALSE(end_failing());
   EXPECT_EQ(lives[0].begun, 0);
-  EXPECT_EQ(awaited[0]->awaited(), 0);
+  EXPECT_EQ(awaited[0]->queue_use().awaited(), 0);
 
   lives[1].begin_match_throws = true;
   EXPECT_THROW(added(zeroth, std::make_unique<Matching>(awaited, nullptr)), Error);
   EXPECT_EQ(lives[1].begun, 1);
-  for (Operation* const each : awaited) EXPECT_EQ(each->awaited(), 0);
+  for (Operation* const each : awaited) EXPECT_EQ(each->queue_use().awaited(), 0);
   EXPECT_EQ(zeroth_table.free_all().live, 2U);
 }
 
@@ -410,7 +410,8 @@ TEST_F(OperationsTable, of_a_group_for_which_a_queue_has_no_memory_none_starts) 
     }
     has_memory = end_failing();
     const auto starts = std::ranges::count_if(operations, [](const Operation* each) { return each->active(); });
-    const auto enqueued = std::ranges::count_if(operations, [](const Operation* each) { return each->enqueued(); });
+    const auto enqueued =
+        std::ranges::count_if(operations, [](const Operation* each) { return each->queue_use().enqueued(); });
     const std::ptrdiff_t expected = has_memory ? std::ptrdiff_t{count} : 0;
     EXPECT_EQ(starts, expected);
     EXPECT_EQ(enqueued, expected);
@@ -434,7 +435,7 @@ TEST_F(OperationsTable, requests_of_imatches_are_completed_by_several_threads) {
     });
   }
   for (std::thread& each : threads) each.join();
-  EXPECT_EQ(awaited.awaited(), 0);
+  EXPECT_EQ(awaited.queue_use().awaited(), 0);
 }
 
 TEST_F(OperationsTable, what_cannot_be_completed_is_told_and_what_soon_can_is_not) {
