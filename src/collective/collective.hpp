@@ -1,4 +1,4 @@
-// A partitioned collective: its partitions walk the schedule of this rank, those that are ready together in runs
+// A partitioned collective: its partitions walk the schedule of this rank, neighbours in runs where they can
 // (courses.hpp).
 #pragma once
 

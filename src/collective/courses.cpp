@@ -168,12 +168,12 @@ void Courses::end(Course& course, int action, link::Range bits) {
   actions_done_.fetch_add(static_cast<std::uint64_t>(bits.size()), std::memory_order_relaxed);
 }
 
-/// Does `action` in all partitions that are ready for it; returns whether there was one.
+/// Does `action` in all partitions in which it is possible; returns whether there was one.
 bool Courses::go(Course& course, int action) {
-  const Bits ready = this->ready(course, action);
-  if (ready == 0) return false;
-  course.walk.begin(action, ready);
-  for_each_run(ready, [&](link::Range bits) {
+  const Bits possible = this->possible(course, action);
+  if (possible == 0) return false;
+  course.walk.begin(action, possible);
+  for_each_run(possible, [&](link::Range bits) {
     if (const auto ticket = doer_.act(action, course.run(bits))) {
       return course.running.push_back({action, bits_of(bits), *ticket});
     }
@@ -183,21 +183,21 @@ bool Courses::go(Course& course, int action) {
 }
 
 /// Where it has not begun and nothing keeps it back.
-Bits Courses::ready(const Course& course, int action) const {
+Bits Courses::possible(const Course& course, int action) const {
   if (course.walk.has_begun(action)) return 0;
-  const Bits ready = doer_.is_on_stream(action) ? course.walk.ready_behind(action) : course.walk.ready(action);
-  if (ready == 0) return 0;
+  const Bits possible = doer_.is_on_stream(action) ? course.walk.possible_behind(action) : course.walk.possible(action);
+  if (possible == 0) return 0;
   switch (schedule_.actions[static_cast<std::size_t>(action)].deed) {
     case Deed::mark:
-      return ready & course.marked;
+      return possible & course.marked;
     case Deed::receive:
-      return arrived(course, action, ready & course.looked_at);
+      return arrived(course, action, possible & course.looked_at);
     case Deed::copy:
     case Deed::send:
     case Deed::reduce:
       break;
   }
-  return doer_.may_begin(action) ? ready : 0;
+  return doer_.may_begin(action) ? possible : 0;
 }
 
 Bits Courses::marked(const Course& course) const {
@@ -207,7 +207,7 @@ Bits Courses::marked(const Course& course) const {
 
 /// The partitions of the course that were marked since the last walk.
 Bits Courses::newly_marked(const Course& course) const {
-  return mark_ == Writer::nothing ? 0 : course.walk.ready(mark_) & course.marked;
+  return mark_ == Writer::nothing ? 0 : course.walk.possible(mark_) & course.marked;
 }
 
 Bits Courses::arrived(const Course& course, int action, Bits wanted) const {

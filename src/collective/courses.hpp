@@ -18,7 +18,7 @@ namespace partita::collective {
 int side_by_side(const Schedule& schedule, bool on_gpu);
 
 /// Walks the partitions: does what the schedule lets be done, with marks, and with what has come of others. A few
-/// neighbours share a course, which one thread walks at a time. Those of them that are ready for the same action when
+/// neighbours share a course, which one thread walks at a time. Those of them in which the same action is possible when
 /// it comes by go as one run: one transfer, one copy, one launch on a GPU. None waits for another one. Any thread, but
 /// for restart().
 class Courses {
@@ -117,7 +117,7 @@ class Courses {
   bool end_running(Course& course);
   void end(Course& course, int action, link::Range bits);
   bool go(Course& course, int action);
-  Bits ready(const Course& course, int action) const;
+  Bits possible(const Course& course, int action) const;
   Bits marked(const Course& course) const;
   Bits newly_marked(const Course& course) const;
   Bits arrived(const Course& course, int action, Bits wanted) const;

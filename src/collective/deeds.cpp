@@ -138,7 +138,7 @@ void Deeds::for_each_piece(int place, link::Range run, Use use) const {
 /// Whether a copy or reduction is one of all bytes of a run. The MPI's reductions are made by partitions: it may
 /// compute the first and the last elements of a call otherwise than those between, so that their bits differ (of zeros
 /// with different signs, of what is no number, of integers that overflow), and which they are must not depend on what
-/// happens to be ready together. Operations of the program's may do so, too. The kernel of the library's computes each
+/// happens to go together. Operations of the program's may do so, too. The kernel of the library's computes each
 /// element alike. A GPU that moves from gaps to gaps has room between for one partition.
 bool Deeds::is_one_piece(const Action& action) const {
   if (action.deed != Deed::copy && action.deed != Deed::reduce) return false;

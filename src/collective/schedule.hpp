@@ -49,7 +49,7 @@ struct Action {
 };
 
 /// The actions of one rank for one partition. Each partition goes through them as far as data and marks let it; those
-/// that are ready for the same one may do it together (courses.hpp). It generalises the steps (I, R, ⊕, O, A) of
+/// in which the same one is possible may do it together (courses.hpp). It generalises the steps (I, R, ⊕, O, A) of
 /// gpu-initiated-partitioned-mpi (section IV-B): a step there is a receive, a reduction after it and a send after that,
 /// and the next step waits for all of it; here an action waits only for what it needs.
 ///

@@ -43,9 +43,9 @@ class Walk {
   /// A new epoch of `partitions`.
   void restart(Bits partitions);
   /// Those in which `action` has not begun, and all that comes before it has ended.
-  Bits ready(int action) const { return ready(action, ended_); }
+  Bits possible(int action) const { return possible(action, ended_); }
   /// Those in which it has not begun, and all that comes before it has begun: where one stream does both.
-  Bits ready_behind(int action) const { return ready(action, begun_); }
+  Bits possible_behind(int action) const { return possible(action, begun_); }
   /// In all of them.
   bool has_begun(int action) const { return begun_[static_cast<std::size_t>(action)] == all_; }
   void begin(int action, Bits partitions) { begun_[static_cast<std::size_t>(action)] |= partitions; }
@@ -55,11 +55,11 @@ class Walk {
   Bits over() const;
 
  private:
-  Bits ready(int action, const std::vector<Bits>& before) const {
+  Bits possible(int action, const std::vector<Bits>& before) const {
     const auto at = static_cast<std::size_t>(action);
-    Bits ready = all_ & ~begun_[at];
-    for (const int earlier : schedule_.actions[at].after) ready &= before[static_cast<std::size_t>(earlier)];
-    return ready;
+    Bits possible = all_ & ~begun_[at];
+    for (const int earlier : schedule_.actions[at].after) possible &= before[static_cast<std::size_t>(earlier)];
+    return possible;
   }
 
   const Schedule& schedule_;

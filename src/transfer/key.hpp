@@ -32,7 +32,7 @@ struct SpaceRules {
 inline constexpr SpaceRules space_rules[] = {
     {"partitioned", "made", false, false, false},
     {"partitioned", "made", true, false, true},
-    {"persistent", "given to Match", false, true, false},
+    {"persistent", "asked to match", false, true, false},
     {"partitioned", "made", false, false, false},
 };
 static_assert(std::size(space_rules) == space_count);

@@ -484,7 +484,7 @@ TEST_F(PersistentTimeout, a_match_that_nobody_answers_ends_and_says_for_whom_it_
   Partita_Request request = receive(in, 15);
   Partita_Request matching = PARTITA_REQUEST_NULL;
   const std::string peer = "rank " + std::to_string(left());
-  EXPECT_ERROR(Partita_Match(&request), MPI_ERR_OTHER, peer, "not matched yet", "has not given to Match");
+  EXPECT_ERROR(Partita_Match(&request), MPI_ERR_OTHER, peer, "not matched yet", "has not asked to match");
   ASSERT_OK(Partita_Imatch(&request, &matching));
   EXPECT_ERROR(Partita_Wait(&matching, MPI_STATUS_IGNORE), MPI_ERR_OTHER, peer, "not matched yet");
   ASSERT_OK(Partita_Request_free(&matching));

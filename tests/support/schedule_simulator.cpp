@@ -253,7 +253,7 @@ std::string Simulator::run(const Contents& contents) {
   }
   for (int rank = 0; rank < std::ssize(walks_); ++rank) {
     walks_[index(rank)].restart(collective::first_bits(partitions_));
-    begin_ready(rank);
+    begin_possible(rank);
   }
   while (!events_.empty()) {
     std::swap(events_[random_.bits() % events_.size()], events_.back());
@@ -278,12 +278,12 @@ std::uint8_t* Simulator::memory_of(Party& party, const Region& region) {
 }
 
 /// All that waits for nothing any more, of neighbours side by side.
-void Simulator::begin_ready(int rank) {
+void Simulator::begin_possible(int rank) {
   collective::Walk& walk = walks_[index(rank)];
   for (int action = 0; action < std::ssize(schedules_[index(rank)].actions); ++action) {
-    const collective::Bits ready = walk.ready(action);
-    walk.begin(action, ready);
-    collective::for_each_run(ready, [&](link::Range run) {
+    const collective::Bits possible = walk.possible(action);
+    walk.begin(action, possible);
+    collective::for_each_run(possible, [&](link::Range run) {
       for (std::int64_t p = run.begin; p < run.end; ++p) begin(rank * partitions_ + static_cast<int>(p), action);
     });
   }
@@ -348,7 +348,7 @@ void Simulator::mark(Party& party, const Contents& contents) {
 void Simulator::finish(int party, int action) {
   const Party& finished = parties_[index(party)];
   walks_[index(finished.rank)].end(action, finished.bit());
-  begin_ready(finished.rank);
+  begin_possible(finished.rank);
 }
 
 SimulatedBytes Simulator::received(int rank, int partition, int block) const {

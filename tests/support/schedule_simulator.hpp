@@ -96,7 +96,7 @@ class Simulator {
   };
   const collective::Action& action_of(const Event& event) const;
   std::uint8_t* memory_of(Party& party, const collective::Region& region);
-  void begin_ready(int rank);
+  void begin_possible(int rank);
   void begin(int party, int action);
   void happen(const Event& event, const Contents& contents);
   bool deliver(const Event& event);

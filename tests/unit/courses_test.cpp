@@ -20,7 +20,7 @@ namespace {
 
 class CoursesIn : public testing::TestWithParam<Memory> {};
 
-TEST_P(CoursesIn, do_in_one_run_what_is_ready_together) {
+TEST_P(CoursesIn, do_in_one_run_what_is_possible_together) {
   for (int partitions = 2; partitions <= 32; ++partitions) {
     Walkers walkers(partitions, GetParam());
     walkers.doer.arrive_all();
@@ -32,7 +32,7 @@ TEST_P(CoursesIn, do_in_one_run_what_is_ready_together) {
   }
 }
 
-TEST_P(CoursesIn, do_in_two_runs_what_is_ready_on_both_sides_of_a_late_one) {
+TEST_P(CoursesIn, do_in_two_runs_what_is_possible_on_both_sides_of_a_late_one) {
   for (int partitions = 3; partitions <= 32; ++partitions) {
     for (int late = 1; late < partitions - 1; ++late) {
       Walkers walkers(partitions, GetParam());

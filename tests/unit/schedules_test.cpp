@@ -171,7 +171,7 @@ bool some_are_over_without(int absent, const std::vector<Schedule>& schedules) {
       const auto& actions = schedules[static_cast<std::size_t>(rank)].actions;
       for (int place = 0; place < std::ssize(actions); ++place) {
         const Action& action = actions[static_cast<std::size_t>(place)];
-        if (walk.ready(place) == 0) continue;
+        if (walk.possible(place) == 0) continue;
         if (action.deed == Deed::receive && !sent.contains({action.peer, rank})) continue;
         if (action.deed == Deed::send) sent.emplace(rank, action.peer);
         walk.begin(place, 1);
@@ -226,7 +226,7 @@ int sends_without_a_mark(const Schedule& schedule) {
   int sends = 0;
   for (int place = 0; place < std::ssize(schedule.actions); ++place) {
     const Deed deed = schedule.actions[static_cast<std::size_t>(place)].deed;
-    if (deed == Deed::mark || walk.ready(place) == 0) continue;
+    if (deed == Deed::mark || walk.possible(place) == 0) continue;
     if (deed == Deed::send) ++sends;
     walk.begin(place, 1);
     walk.end(place, 1);

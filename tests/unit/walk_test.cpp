@@ -33,23 +33,23 @@ TEST(Walk, goes_on_in_each_partition_without_its_neighbours) {
   const Schedule schedule = pass_on();
   Walk walk(schedule);
   walk.restart(0b111);
-  EXPECT_EQ(walk.ready(receive), 0b111U);
-  EXPECT_EQ(walk.ready(marked), 0b111U);
-  EXPECT_EQ(walk.ready(reduce), 0U);
+  EXPECT_EQ(walk.possible(receive), 0b111U);
+  EXPECT_EQ(walk.possible(marked), 0b111U);
+  EXPECT_EQ(walk.possible(reduce), 0U);
   run(walk, receive, 0b110);
   run(walk, marked, 0b011);
-  EXPECT_EQ(walk.ready(receive), 0b001U);
-  EXPECT_EQ(walk.ready(reduce), 0b010U);
+  EXPECT_EQ(walk.possible(receive), 0b001U);
+  EXPECT_EQ(walk.possible(reduce), 0b010U);
   run(walk, reduce, 0b010);
-  run(walk, send, walk.ready(send));
+  run(walk, send, walk.possible(send));
   EXPECT_EQ(walk.over(), 0b010U);
   EXPECT_FALSE(walk.has_begun(receive));
   run(walk, receive, 0b001);
   EXPECT_TRUE(walk.has_begun(receive));
   run(walk, marked, 0b100);
-  EXPECT_EQ(walk.ready(reduce), 0b101U) << "those that are late go together";
+  EXPECT_EQ(walk.possible(reduce), 0b101U) << "those that are late go together";
   run(walk, reduce, 0b101);
-  run(walk, send, walk.ready(send));
+  run(walk, send, walk.possible(send));
   EXPECT_EQ(walk.over(), 0b111U);
 }
 
@@ -59,14 +59,14 @@ TEST(Walk, lets_a_stream_go_on_behind_what_has_not_ended) {
   walk.restart(1);
   walk.begin(receive, 1);
   run(walk, marked, 1);
-  EXPECT_EQ(walk.ready(reduce), 0U);
-  EXPECT_EQ(walk.ready_behind(reduce), 1U);
+  EXPECT_EQ(walk.possible(reduce), 0U);
+  EXPECT_EQ(walk.possible_behind(reduce), 1U);
   walk.begin(reduce, 1);
-  EXPECT_EQ(walk.ready_behind(reduce), 0U) << "it has begun";
+  EXPECT_EQ(walk.possible_behind(reduce), 0U) << "it has begun";
   walk.end(receive, 1);
-  EXPECT_EQ(walk.ready(send), 0U);
+  EXPECT_EQ(walk.possible(send), 0U);
   walk.end(reduce, 1);
-  EXPECT_EQ(walk.ready(send), 1U);
+  EXPECT_EQ(walk.possible(send), 1U);
 }
 
 TEST(Walk, begins_anew_in_each_epoch) {
@@ -77,7 +77,7 @@ TEST(Walk, begins_anew_in_each_epoch) {
     walk.restart(all);
     EXPECT_EQ(walk.over(), 0U);
     for (const int action : {receive, marked, reduce, send}) {
-      EXPECT_EQ(walk.ready(action), all) << action;
+      EXPECT_EQ(walk.possible(action), all) << action;
       run(walk, action, all);
     }
     EXPECT_EQ(walk.over(), all);
