@@ -16,6 +16,7 @@
 #include "apps/fft/fftw.hpp"
 #include "apps/support/node.hpp"
 #include "capi/gpu_aware.hpp"
+#include "capi/links.hpp"
 #include "core/settings.hpp"
 #include "memory/device.hpp"
 #include "program/command.hpp"
@@ -200,6 +201,12 @@ std::string describe_peer_collectives(const std::vector<RankPlace>& places) {
                      what, counted(static_cast<std::size_t>(ranks), "rank"), text);
 }
 
+std::string describe_abilities() {
+  std::string text = "links, in the order in which auto prefers them (the memories between which they move bytes):\n";
+  for (int link = 0; const char* words = Partita_Describe_link(link); ++link) text += fmt::format("  {}\n", words);
+  return text;
+}
+
 /// One line a size if the kind of host memory makes no difference, else one a size and memory.
 std::string describe_choices(const Choices& choices) {
   std::string text;
@@ -275,7 +282,7 @@ int info_command(int argc, char** argv) {
   const std::string gpus = describe_gpus(comm.get());
   say(gpus + describe_gpu_awareness() + describe_peer_collectives(places));
   const Survey survey = survey_links(comm.get());
-  if (!places.empty()) say(describe_links(places, survey));
+  if (!places.empty()) say(describe_abilities() + describe_links(places, survey));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "memory/memory.hpp"
@@ -61,6 +62,10 @@ struct Capabilities {
   bool costly_to_start = false;
   /// Between which memories it moves bytes itself; GPU memory is staged in host memory otherwise.
   std::span<const Movement> movements = between_hosts;
+  /// Between which memories kernels can put by themselves, and see arrivals (SenderFacts::has_device_route).
+  std::span<const Movement> kernel_movements = {};
+  /// Flags in host memory may tell of arrivals in host memory (ReceiverFacts::host_flags).
+  bool host_flags = false;
   /// The smallest transfer that is worth its own start and flag, as measured, by target and size. Smaller partitions
   /// travel together, unless the program asks otherwise.
   std::span<const SmallestTransfer> into_mapped = into_hosts;
@@ -68,10 +73,8 @@ struct Capabilities {
   std::span<const SmallestTransfer> into_gpu = beside_gpus;
   std::span<const SmallestTransfer> staged = beside_gpus;
 
-  constexpr bool moves(memory::Kind from, memory::Kind to) const {
-    return std::any_of(movements.begin(), movements.end(),
-                       [&](const Movement& movement) { return movement.from.has(from) && movement.to.has(to); });
-  }
+  constexpr bool moves(memory::Kind from, memory::Kind to) const { return have(movements, from, to); }
+  constexpr bool kernels_put(memory::Kind from, memory::Kind to) const { return have(kernel_movements, from, to); }
 
   /// In bytes, of a request of `total_bytes`.
   constexpr std::int64_t smallest_transfer(Target target, std::int64_t total_bytes) const {
@@ -83,6 +86,15 @@ struct Capabilities {
                                   [&](const SmallestTransfer& entry) { return total_bytes <= entry.up_to_bytes; });
     return std::max(row->least_bytes, row->most == 0 ? 0 : total_bytes / row->most);
   }
+
+ private:
+  static constexpr bool have(std::span<const Movement> movements, memory::Kind from, memory::Kind to) {
+    return std::any_of(movements.begin(), movements.end(),
+                       [&](const Movement& movement) { return movement.from.has(from) && movement.to.has(to); });
+  }
 };
+
+/// What `link` can do, without its name; clauses for `partita info`.
+std::string describe(const Capabilities& link);
 
 }  // namespace partita::link

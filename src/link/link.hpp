@@ -6,6 +6,7 @@
 //   receiver, matched  Link::receiver()      -> answer() travels back
 //   sender             Sender::connect()     both sides now hold the same Plan
 //   each epoch         Receiver::open, Sender::ready/put … arrived, finished
+// What is so of a half all along is data that it gives once (link/facts.hpp); what it does is a call.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,7 @@
 #include "core/wire.hpp"
 #include "link/capabilities.hpp"
 #include "link/device_route.hpp"
-#include "link/hold_board.hpp"
-#include "link/host_flags.hpp"
+#include "link/facts.hpp"
 #include "link/plan.hpp"
 #include "memory/memory.hpp"
 
@@ -47,7 +47,7 @@ struct Endpoint {
   /// finished() waits for it, too.
   bool synchronous = false;
   /// Sending: so many partitions may wait for their neighbours. A link that can lets the receiver fetch them then
-  /// (Sender::hold_board). 0: none does.
+  /// (SenderFacts::hold_board). 0: none does.
   std::int32_t held_partitions = 0;
 };
 
@@ -76,18 +76,18 @@ class Sender {
 
   /// What the receiver must know about this side; called once, before connect.
   virtual wire::Bytes offer() = 0;
-  /// The receiver chose this link: `answer` is what its Receiver::answer returned. The bytes are put from `data`, of
-  /// the endpoint's kind and size. Gives what stands in the way where that may go: then nothing is connected, and the
-  /// same call may succeed later.
-  [[nodiscard]] virtual std::optional<Obstacle> connect(const Plan& plan, std::byte* data,
-                                                        std::span<const std::byte> answer) = 0;
+  /// The receiver chose this link: `answer` is what its Receiver::answer has for this side. The bytes are put from
+  /// `data`, of the endpoint's kind and size. Gives what is so of this half from here on; or what stands in the way
+  /// where that may go: then nothing is connected, and the same call may succeed later.
+  [[nodiscard]] virtual std::variant<SenderFacts, Obstacle> connect(const Plan& plan, std::byte* data,
+                                                                    std::span<const std::byte> answer) = 0;
   /// connect() has given an obstacle that nobody uses: it goes, behind all kernels that run if need be. Throws Error.
   virtual void make_way() {}
 
   /// Opens `epoch` on this side.
   virtual void start(Epoch epoch) = 0;
-  /// How kernels put by themselves, where they can; once connected.
-  virtual std::optional<DeviceSendRoute> device_route() { return std::nullopt; }
+  /// How kernels put by themselves, where SenderFacts say that they can. Who has asked may have kernels that do.
+  virtual DeviceSendRoute device_route() { return {}; }
 
   /// Whether the receiver can take data of `epoch` now. Acquires the receiver's promise.
   virtual bool ready(Epoch epoch) const = 0;
@@ -103,8 +103,6 @@ class Sender {
   /// Whether what is put now begins only once something that was put before has ended: then it may as well wait for
   /// more. Any thread. A link that is never so says no.
   virtual bool busy() { return false; }
-  /// Once connected: where partitions wait that the receiver fetches if they wait too long; none where it does not.
-  virtual std::optional<HoldBoard> hold_board() const { return std::nullopt; }
   /// `epoch` ends with an error before it has finished: from here on the sender's memory may be written or go, and what
   /// the receiver would have read of it must not arrive. Links whose receivers do not read there leave it out.
   virtual void give_up(Epoch) {}
@@ -117,8 +115,6 @@ class Sender {
   /// any more. Returns whether nothing of the buffer is held; where some is, since it may be used still, it is called
   /// again later. Once connected; any thread, beside puts. Does not block.
   virtual bool release_peer([[maybe_unused]] bool complete) { return true; }
-  /// Whether an open epoch needs host steps of this process (see Link::progress) all along. Fixed once connected.
-  virtual bool needs_progress() const { return false; }
 };
 
 /// The receiving half. `arrived` may be called by several threads at once, everything else by one at a time.
@@ -126,12 +122,11 @@ class Receiver {
  public:
   virtual ~Receiver() = default;
 
-  /// What the sender must know to put; called once.
-  virtual wire::Bytes answer() = 0;
-  /// How kernels see arrivals by themselves, where they can. Who has asked may have kernels that do.
-  virtual std::optional<DeviceRecvRoute> device_route() { return std::nullopt; }
-  /// Whether they can.
-  virtual bool has_device_route() const { return false; }
+  /// What the sender must know to put, and what is so of this half; called once.
+  virtual ReceiverAnswer answer() = 0;
+  /// How kernels see arrivals by themselves, where ReceiverFacts say that they can. Who has asked may have kernels that
+  /// do.
+  virtual DeviceRecvRoute device_route() { return {}; }
 
   /// Opens `epoch`: promises the sender that the memory may be written.
   virtual void open(Epoch epoch) = 0;
@@ -143,19 +138,10 @@ class Receiver {
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
-  /// The flags in host memory that tell of arrivals, where a look at them makes all the progress that there is to make:
-  /// who polls looks there first, without a call. Fixed, and as long there as this half.
-  virtual std::optional<HostFlags> host_flags() const { return {}; }
-  /// Where the data of `epoch` lands, packed: the endpoint's data, or memory of the link's own from which the
-  /// caller copies before it opens the next epoch. One place for even and one for odd epochs, fixed, and as long there
-  /// as this half.
-  virtual const std::byte* landing(Epoch epoch) const = 0;
   /// As of a Sender.
   virtual void release_memory() {}
   /// Likewise.
   virtual bool release_peer([[maybe_unused]] bool complete) { return true; }
-  /// Whether an open epoch needs host steps of this process all along. Fixed.
-  virtual bool needs_progress() const { return false; }
 };
 
 /// A way between ranks. One instance a process, owned by the registry.
@@ -177,8 +163,6 @@ class Link {
   virtual std::variant<std::unique_ptr<Receiver>, Refusal> receiver(const Endpoint& endpoint, const Plan& plan,
                                                                     std::int32_t transfers,
                                                                     std::span<const std::byte> offer) = 0;
-  /// How the bytes of `receiver`, which this link made, move; a clause for `partita info`.
-  virtual std::string describe(const Receiver& receiver) const = 0;
 
   /// Takes the host steps that wait; called by one thread at a time. True if something moved.
   virtual bool progress() { return false; }

@@ -20,21 +20,17 @@ Incoming::~Incoming() {
 }
 
 void Incoming::connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link,
-                       memory::Kind form, std::string link_name, std::string reason) {
+                       const link::ReceiverFacts& facts, memory::Kind form, std::string link_name, std::string reason) {
   const std::lock_guard lock(setup_mutex());
   take_match(plan, std::move(link_name), std::move(reason));
   link_ = std::move(link);
+  facts_ = facts;
   const auto stage = this->stage(form);
-  if (stage) {
-    landings_.fill(packed());
-  } else {
-    landings_ = {link_->landing(0), link_->landing(1)};
-  }
+  if (stage) facts_.landings.fill(packed());
   if (stage || wire != plan) {
+    facts_.host_flags.reset();  // the bytes are there when they were copied
     StagedArrivals::Owner& owner = *this;
-    staged_ = std::make_unique<StagedArrivals>(services_, owner, *link_, Pieces(plan, wire), stage);
-  } else {
-    flags_ = link_->host_flags();
+    staged_ = std::make_unique<StagedArrivals>(services_, owner, *link_, facts.landings, Pieces(plan, wire), stage);
   }
   finish_match();
 }

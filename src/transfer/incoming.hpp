@@ -1,7 +1,6 @@
 // The receiving half of a transfer.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,15 +18,16 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   /// The Matcher found the sender. Once, any thread.
   /// `wire`: what the link moves `plan` in, where one side is staged. `form`: the kind of the endpoint that `link` was
   /// made for.
-  void connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link, memory::Kind form,
-               std::string link_name, std::string reason);
+  /// `facts`: what `link` has answered of itself.
+  void connect(const link::Plan& plan, const link::Plan& wire, std::unique_ptr<link::Receiver> link,
+               const link::ReceiverFacts& facts, memory::Kind form, std::string link_name, std::string reason);
   /// The first of these transport partitions of the epoch that has not arrived, or transports.end: the bytes of those
   /// before it are visible, in the program's buffer where that is staged. For who waits for all of the epoch. Several
   /// threads at once. Makes progress.
   std::int64_t first_missing(link::Range transports) const {
-    if (flags_) {
-      transports.begin = flags_->first_not_raised(transports, epoch());
-      if (flags_->tell_all || transports.size() == 0) return transports.begin;
+    if (facts_.host_flags) {
+      transports.begin = facts_.host_flags->first_not_raised(transports, epoch());
+      if (facts_.host_flags->tell_all || transports.size() == 0) return transports.begin;
     }
     return ask_for_missing(transports);
   }
@@ -44,14 +44,18 @@ class Incoming final : public Half, private StagedArrivals::Owner {
   }
   /// Where the epoch's packed bytes land: packed(), or memory of the link's own or of this half, from which they are
   /// copied before the next epoch opens.
-  const std::byte* landing() const { return landings_[epoch() % 2]; }
-  bool needs_progress() const { return link_->needs_progress(); }
+  const std::byte* landing() const { return facts_.landing(epoch()); }
+  bool needs_progress() const { return facts_.needs_progress; }
   /// As the sender's HalfTerms; once matched.
   const wire::Bytes& enclosed() const { return enclosed_; }
   /// The Matcher's, before the match.
   void enclose(wire::Bytes enclosed) { enclosed_ = std::move(enclosed); }
-  bool has_device_route() const { return link_->has_device_route(); }
-  std::optional<link::DeviceRecvRoute> device_route() { return link_->device_route(); }
+  bool has_device_route() const { return facts_.has_device_route; }
+  /// How kernels see arrivals by themselves; none where they cannot.
+  std::optional<link::DeviceRecvRoute> device_route() {
+    if (!facts_.has_device_route) return std::nullopt;
+    return link_->device_route();
+  }
   void start() override;
   void withdraw() override;
   void give_up_epoch() override { withdraw(); }
@@ -71,9 +75,8 @@ class Incoming final : public Half, private StagedArrivals::Owner {
 
   wire::Bytes enclosed_;
   std::unique_ptr<link::Receiver> link_;
-  std::unique_ptr<StagedArrivals> staged_;      ///< where one side is staged
-  std::optional<link::HostFlags> flags_;        ///< the link's, where neither side is staged
-  std::array<const std::byte*, 2> landings_{};  ///< of even and of odd epochs
+  std::unique_ptr<StagedArrivals> staged_;  ///< where one side is staged
+  link::ReceiverFacts facts_;  ///< the link's; where a side is staged without flags, and with landings here
 };
 
 }  // namespace partita

@@ -32,9 +32,9 @@ Outcome try_forms(int rank, link::Link& link, const LinkOffer& form, const link:
     auto made = link.receiver(endpoint, wire, runs, form.bytes);
     if (auto* refusal = std::get_if<link::Refusal>(&made)) return std::move(*refusal);
     auto& receiver = std::get<std::unique_ptr<link::Receiver>>(made);
-    std::string reason = link.describe(*receiver);
-    return LinkChoice{plan,      wire,          transfers, staged,           std::move(receiver),
-                      form.link, endpoint.kind, form.kind, std::move(reason)};
+    link::ReceiverAnswer answer = receiver->answer();
+    return LinkChoice{plan,         wire,      transfers,     staged,    std::move(receiver),  std::move(answer.bytes),
+                      answer.facts, form.link, endpoint.kind, form.kind, std::move(answer.way)};
   } catch (const std::exception&) {
     return link::Refusal{current_error().sentence()};  // another link may serve
   }

@@ -21,6 +21,8 @@ struct LinkChoice {
   std::int32_t transfers = 1;
   bool staged = false;  ///< one side at least is
   std::unique_ptr<link::Receiver> receiver;
+  wire::Bytes answer;         ///< of the receiver, for the sender's link
+  link::ReceiverFacts facts;  ///< and what it has told of itself
   std::string link;
   memory::Kind kind{};         ///< of this side's form
   memory::Kind sender_kind{};  ///< of the form that the sender offered

@@ -225,9 +225,10 @@ void Matcher::settle(Incoming& half, const Offer& offer) {
         offer.sender_id,
         half.id,
         Answer::Choice{choice.plan.recv(), choice.plan.transport_partitions(), choice.transfers, choice.staged,
-                       choice.link, choice.sender_kind, choice.reason, choice.receiver->answer()},
+                       choice.link, choice.sender_kind, choice.reason, std::move(choice.answer)},
         {}};
-    half.connect(choice.plan, choice.wire, std::move(choice.receiver), choice.kind, choice.link, choice.reason);
+    half.connect(choice.plan, choice.wire, std::move(choice.receiver), choice.facts, choice.kind, choice.link,
+                 choice.reason);
     link_report_.matched(false, offer.key.sender, choice.link, choice.reason);
     mail_.post(offer.key.sender, write(answer));
     half.peer_id = offer.sender_id;

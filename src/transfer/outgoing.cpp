@@ -48,17 +48,19 @@ std::optional<link::Obstacle> Outgoing::connect(const link::Plan& plan, const li
                                                 std::span<const std::byte> answer) {
   const std::lock_guard lock(setup_mutex());
   link_ = std::move(link);  // it stays where the connection fails: the receiver may write to it
-  if (auto obstacle = link_->connect(wire, packed_data(form), answer)) {
+  auto connected = link_->connect(wire, packed_data(form), answer);
+  if (auto* obstacle = std::get_if<link::Obstacle>(&connected)) {
     link = std::move(link_);
-    return obstacle;
+    return std::move(*obstacle);
   }
+  facts_ = std::get<link::SenderFacts>(connected);
   take_match(plan, std::move(link_name), std::move(reason));
   if (const auto stage = this->stage(form); stage || wire != plan) {
     StagedPuts::Owner& owner = *this;
     staged_ = std::make_unique<StagedPuts>(services_, owner, Pieces(plan, wire), stage);
   }
   deferred_ = PartitionSet(plan.transport_partitions());
-  gathering_.connect(plan, transfers, staged_ == nullptr ? link_->hold_board() : std::nullopt);
+  gathering_.connect(plan, transfers, staged_ == nullptr ? facts_.hold_board : std::nullopt);
   const std::vector<link::Range> kept = active() ? gathering_.take_kept() : std::vector<link::Range>{};
   pace_.ignore_epoch();
   finish_match();

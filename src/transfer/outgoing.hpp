@@ -70,8 +70,12 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   bool all_finished() const { return put_count() == plan().transport_partitions() && finished(); }
   bool receiver_is_ready() const { return link_->ready(epoch()); }
   bool receiver_has_started() const { return link_->prepared(epoch()); }
-  bool needs_progress() const { return link_->needs_progress(); }
-  std::optional<link::DeviceSendRoute> device_route() { return link_->device_route(); }
+  bool needs_progress() const { return facts_.needs_progress; }
+  /// How kernels put by themselves; none where they cannot.
+  std::optional<link::DeviceSendRoute> device_route() {
+    if (!facts_.has_device_route) return std::nullopt;
+    return link_->device_route();
+  }
 
   void start() override;
   void give_up_epoch() override;
@@ -129,6 +133,7 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   PartitionSet deferred_;  ///< transport partitions that are complete, but the receiver was not ready
   std::atomic<std::int32_t> deferred_count_{0};
   std::atomic<std::int32_t> put_count_{0};
+  link::SenderFacts facts_;  ///< once matched
 };
 
 }  // namespace partita

@@ -114,11 +114,13 @@ void StagedPuts::close() {
 
 // ---- receiving ---------------------------------------------------------------------------------------------
 
-StagedArrivals::StagedArrivals(const Services& services, Owner& owner, link::Receiver& link, const Pieces& pieces,
+StagedArrivals::StagedArrivals(const Services& services, Owner& owner, link::Receiver& link,
+                               const std::array<std::byte*, 2>& landings, const Pieces& pieces,
                                const std::optional<Stage>& stage)
     : progress_(services.progress),
       owner_(owner),
       link_(link),
+      landings_(landings),
       pieces_(pieces),
       on_gpu_(stage ? stage->on_gpu : nullptr),
       copies_(copies_of(services, pieces, stage)),
@@ -187,7 +189,7 @@ void StagedArrivals::add_arrived(link::Range& run) {
 void StagedArrivals::begin_copy(link::Range pieces) {
   if (pieces.size() == 0) return;
   const link::Range bytes = pieces_.bytes(pieces);
-  copies_->begin(pieces.begin, pieces.end, epoch_, on_gpu_ + bytes.begin, link_.landing(epoch_) + bytes.begin,
+  copies_->begin(pieces.begin, pieces.end, epoch_, on_gpu_ + bytes.begin, landings_[epoch_ % 2] + bytes.begin,
                  static_cast<std::size_t>(bytes.size()));
   std::fill(begun_.begin() + pieces.begin, begun_.begin() + pieces.end, epoch_);
 }

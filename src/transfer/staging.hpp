@@ -2,6 +2,7 @@
 // copies and the link's work overlap.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -89,9 +90,9 @@ class StagedArrivals final : private ActiveStep {
     ~Owner() = default;
   };
 
-  /// Throws Error.
-  StagedArrivals(const Services& services, Owner& owner, link::Receiver& link, const Pieces& pieces,
-                 const std::optional<Stage>& stage);
+  /// `landings`: as the link's ReceiverFacts have them. Throws Error.
+  StagedArrivals(const Services& services, Owner& owner, link::Receiver& link,
+                 const std::array<std::byte*, 2>& landings, const Pieces& pieces, const std::optional<Stage>& stage);
   ~StagedArrivals();
 
   /// The link has opened `epoch`.
@@ -113,6 +114,7 @@ class StagedArrivals final : private ActiveStep {
   Progress& progress_;
   Owner& owner_;
   link::Receiver& link_;
+  const std::array<std::byte*, 2> landings_;
   const Pieces pieces_;
   std::byte* const on_gpu_;
   std::unique_ptr<memory::Copies> copies_;  ///< where this side is staged

@@ -155,10 +155,11 @@ class Request {
     endpoint.driver = receiving;
     receiver = std::get<std::unique_ptr<link::Receiver>>(
         link::make_device_receiver(context, endpoint, plan_, sender->offer()));
-    EXPECT_FALSE(sender->connect(plan_, sent_.data(), receiver->answer()));
+    EXPECT_TRUE(
+        std::holds_alternative<link::SenderFacts>(sender->connect(plan_, sent_.data(), receiver->answer().bytes)));
     const auto to = sender->device_route();
-    host_flags_ = to->arrival_host;
-    device_flags_ = to->arrival_device;
+    host_flags_ = to.arrival_host;
+    device_flags_ = to.arrival_device;
   }
 
   void open(Epoch epoch) {
@@ -230,10 +231,10 @@ TEST_F(DeviceAnnouncements, and_copies_end_before_the_buffer_of_a_peer_that_is_g
   EXPECT_FALSE(request->sender->release_peer(true));
   request->gpu.let_all();
   EXPECT_FALSE(request->sender->release_peer(false)) << "kernels have been told the way";
-  EXPECT_NE(request->sender->device_route()->remote, nullptr);
+  EXPECT_NE(request->sender->device_route().remote, nullptr);
   EXPECT_TRUE(request->sender->release_peer(true));
   EXPECT_TRUE(request->sender->release_peer(true)) << "once more";
-  EXPECT_EQ(request->sender->device_route()->remote, nullptr);
+  EXPECT_EQ(request->sender->device_route().remote, nullptr);
   request->receiver->open(2);
   EXPECT_THROW(request->sender->put({0, 1}, 2), Error);
 }
@@ -244,7 +245,7 @@ TEST_F(DeviceAnnouncements, and_the_buffer_of_the_peer_is_let_go_of_with_the_own
   request->sender->put({0, 2}, 1);
   request->gpu.let_all();
   request->sender->release_memory();
-  EXPECT_EQ(request->sender->device_route()->remote, nullptr);
+  EXPECT_EQ(request->sender->device_route().remote, nullptr);
 }
 
 /// What a lane is asked for, behind a copy of bytes: a word, or one a flag, in each memory, and the lane's own;

@@ -183,8 +183,7 @@ void Pair::match_sender(int to) {
   send_bytes(message(true, sender->offer(), ""), to);
   const Message answer(receive_bytes(to));
   if (answer.accepted) {
-    EXPECT_FALSE(sender->connect(plan_, buffer_->data(), answer.content));
-    return;
+    return connect(answer.content);
   }
   refusal_ = answer.reason;
   sender.reset();
@@ -202,7 +201,7 @@ void Pair::match_receiver(int from) {
     return send_bytes(message(false, {}, refused->reason), from);
   }
   receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(made));
-  send_bytes(message(true, receiver->answer(), ""), from);
+  send_bytes(message(true, answer(), ""), from);
 }
 
 void Pair::match_self() {
@@ -218,7 +217,20 @@ void Pair::match_self() {
     return sender.reset();
   }
   receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(receiving));
-  EXPECT_FALSE(sender->connect(plan_, buffer_->data(), receiver->answer()));
+  connect(answer());
+}
+
+void Pair::connect(std::span<const std::byte> answer) {
+  const auto connected = sender->connect(plan_, buffer_->data(), answer);
+  ASSERT_TRUE(std::holds_alternative<link::SenderFacts>(connected));
+  sender_facts = std::get<link::SenderFacts>(connected);
+}
+
+wire::Bytes Pair::answer() {
+  link::ReceiverAnswer answer = receiver->answer();
+  receiver_facts = answer.facts;
+  way = std::move(answer.way);
+  return std::move(answer.bytes);
 }
 
 void Pair::put(Epoch epoch, std::vector<std::int32_t> order) {
@@ -249,7 +261,7 @@ void Pair::expect_arrival(std::int32_t t, Epoch epoch) {
   if (!until(link_, fmt::format("transport partition {} of epoch {} has arrived", t, epoch), arrived)) return;
   const Buffer& landed_in = self_buffer_ == nullptr ? *buffer_ : *self_buffer_;
   const link::Range range = plan_.bytes(t);
-  const auto [wrong, got] = landed_in.first_wrong(receiver->landing(epoch), epoch, range);
+  const auto [wrong, got] = landed_in.first_wrong(receiver_facts.landing(epoch), epoch, range);
   if (wrong == range.end) return;
   ADD_FAILURE() << "transport partition " << t << " of epoch " << epoch << " arrived with byte " << wrong << " being "
                 << got << " instead of " << int{pattern(epoch, wrong)};

@@ -109,7 +109,10 @@ class Pair {
   bool sends() const { return sender != nullptr; }
   bool receives() const { return receiver != nullptr; }
   std::unique_ptr<link::Sender> sender;
+  link::SenderFacts sender_facts;
   std::unique_ptr<link::Receiver> receiver;
+  link::ReceiverFacts receiver_facts;
+  std::string way;  ///< as the receiver has told it
 
   /// Puts, when the receiver is ready, the partitions in `order` (all of them where it is empty), one by one.
   void put(Epoch epoch, std::vector<std::int32_t> order = {});
@@ -127,6 +130,8 @@ class Pair {
   void match_sender(int to);
   void match_receiver(int from);
   void match_self();
+  void connect(std::span<const std::byte> answer);
+  wire::Bytes answer();
 
   link::Link& link_;
   link::Plan plan_;

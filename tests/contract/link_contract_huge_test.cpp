@@ -38,7 +38,7 @@ TEST_P(HugeTransfer, bytes_beyond_two_gib_arrive) {
   if (pair.receives()) {
     pair.receiver->open(epoch);
     until(pair.link(), "the huge transfer has arrived", [&] { return pair.receiver->arrived(0, epoch); });
-    const std::byte* landed = pair.receiver->landing(epoch);
+    const std::byte* landed = pair.receiver_facts.landing(epoch);
     for (const std::int64_t offset : samples) {
       EXPECT_EQ(static_cast<std::uint8_t>(landed[offset]), pattern(epoch, offset)) << "offset " << offset;
     }

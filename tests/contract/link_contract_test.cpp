@@ -66,9 +66,6 @@ std::string name_of(const LinkCase& tested) {
 class LinkContract : public testing::TestWithParam<LinkCase> {
  protected:
   void SetUp() override {
-    const auto kind_of = [](MemoryKind kind) {
-      return kind == MemoryKind::gpu ? memory::Kind::device : memory::Kind::host_exported;
-    };
     const memory::Kind from = kind_of(kinds().send), to = kind_of(kinds().recv);
     JobLinks links;
     if (!links.named(link()).capabilities().moves(from, to)) {
@@ -78,6 +75,9 @@ class LinkContract : public testing::TestWithParam<LinkCase> {
   }
   void TearDown() override { harness_barrier(); }
 
+  static memory::Kind kind_of(MemoryKind kind) {
+    return kind == MemoryKind::gpu ? memory::Kind::device : memory::Kind::host_exported;
+  }
   const std::string& link() const { return GetParam().link; }
   Kinds kinds() const { return GetParam().kinds; }
 
@@ -416,20 +416,42 @@ TEST_P(LinkContract, both_sides_have_a_route_for_kernels_or_neither) {
   Pair pair(links, link(), {4, 4, 4, 4096}, kinds());
   PARTITA_SKIP_IF_REFUSED(pair, "4 KiB");
   harness_barrier();  // neither side goes before the other has connected
-  const bool on_gpus = kinds().send == MemoryKind::gpu && kinds().recv == MemoryKind::gpu;
-  int senders = 0, receivers = 0;
-  if (pair.sends()) senders = pair.sender->device_route().has_value() ? 1 : 0;
-  if (pair.receives()) {
-    receivers = pair.receiver->device_route().has_value() ? 1 : 0;
-    EXPECT_EQ(receivers != 0, pair.receiver->has_device_route());
+  int routes[] = {pair.sender_facts.has_device_route ? 1 : 0, pair.receiver_facts.has_device_route ? 1 : 0};
+  if (routes[0] != 0) {
+    EXPECT_NE(pair.sender->device_route().arrival_device, nullptr);
   }
-  int routes[] = {senders, receivers};
+  if (routes[1] != 0) {
+    EXPECT_NE(pair.receiver->device_route().arrival_device, nullptr);
+  }
   PMPI_Allreduce(MPI_IN_PLACE, routes, 2, MPI_INT, MPI_SUM, harness_comm());
   EXPECT_EQ(routes[0], routes[1]);
-  if (!on_gpus) {
-    EXPECT_EQ(routes[0], 0) << "kernels store to GPU memory alone";
-  } else if (link() == "direct") {
-    EXPECT_EQ(routes[0], 1) << "kernels store over this link";
+  const bool kernels_put = pair.link().capabilities().kernels_put(kind_of(kinds().send), kind_of(kinds().recv));
+  EXPECT_EQ(routes[0] != 0, kernels_put) << "as the link says of itself";
+}
+
+/// Who polls by them asks the link for nothing more.
+TEST_P(LinkContract, flags_in_host_memory_tell_of_arrivals_where_the_link_says_so) {
+  JobLinks links;
+  Pair pair(links, link(), {4, 4, 4, 4096}, kinds());
+  PARTITA_SKIP_IF_REFUSED(pair, "4 KiB");
+  const bool on_hosts = kinds().send != MemoryKind::gpu && kinds().recv != MemoryKind::gpu;
+  for (Epoch epoch = 1; epoch <= 4; ++epoch) {
+    if (pair.receives()) pair.receiver->open(epoch);
+    harness_barrier();
+    const auto& flags = pair.receiver_facts.host_flags;
+    if (pair.receives()) {
+      EXPECT_EQ(flags.has_value(), on_hosts && pair.link().capabilities().host_flags);
+    }
+    const auto first_missing = [&] { return flags ? flags->first_not_raised({0, 4}, epoch) : 0; };
+    EXPECT_EQ(first_missing(), 0);
+    harness_barrier();
+    if (pair.sends()) {
+      pair.sender->start(epoch);
+      pair.put(epoch);
+    }
+    if (pair.receives()) pair.expect_all(epoch);
+    EXPECT_EQ(first_missing(), flags ? 4 : 0);
+    if (pair.sends()) pair.finish();
   }
 }
 
@@ -439,7 +461,7 @@ TEST_P(LinkContract, the_description_is_one_line) {
   PARTITA_SKIP_IF_REFUSED(pair, "64 bytes");
   harness_barrier();  // neither side goes before the other has connected
   if (!pair.receives()) return;
-  const std::string text = pair.link().describe(*pair.receiver);
+  const std::string text = pair.way;
   EXPECT_FALSE(text.empty());
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }

@@ -27,7 +27,7 @@ class SharedCopy : public testing::Test {
   bool shares(const Pair& pair, int receiver) {
     char said[512] = {};
     if (rank() == receiver) {
-      const std::string text = pair.refusal() ? *pair.refusal() : pair.link().describe(*pair.receiver);
+      const std::string text = pair.refusal() ? *pair.refusal() : pair.way;
       text.copy(said, sizeof said - 1);
     }
     PMPI_Bcast(said, sizeof said, MPI_CHAR, receiver, harness_comm());

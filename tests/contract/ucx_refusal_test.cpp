@@ -76,7 +76,7 @@ TEST(UcxRelease, a_message_that_comes_after_the_memory_was_released_is_dropped) 
   pair.receiver->open(epoch);
   pair.sender->start(epoch);
   until(pair.link(), "the receiver is ready", [&] { return pair.sender->ready(epoch); });
-  auto* const into = const_cast<std::byte*>(pair.receiver->landing(epoch));
+  std::byte* const into = pair.receiver_facts.landing(epoch);
   std::memset(into, 0x5a, size_bytes);
   pair.receiver->release_memory();  // as for a request whose wait has timed out
   pair.buffer().fill(epoch, {0, size_bytes});

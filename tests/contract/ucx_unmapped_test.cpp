@@ -202,7 +202,7 @@ TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
   auto made_receiver =
       link.receiver(into.endpoint(rank()), remapped_shape.plan(), remapped_shape.transfers_or_all(), sender->offer());
   const auto receiver = std::move(std::get<std::unique_ptr<link::Receiver>>(made_receiver));
-  const wire::Bytes answer = receiver->answer();
+  const link::ReceiverAnswer answer = receiver->answer();
 
   constexpr Epoch epoch = 1;
   map_anew({into.data(), static_cast<std::size_t>(remapped_shape.total_bytes)});
@@ -210,7 +210,8 @@ TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
   const auto until_it_came = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   while (std::chrono::steady_clock::now() < until_it_came) link.progress();
   calls.reset();
-  EXPECT_FALSE(sender->connect(remapped_shape.plan(), from.data(), answer));
+  EXPECT_TRUE(
+      std::holds_alternative<link::SenderFacts>(sender->connect(remapped_shape.plan(), from.data(), answer.bytes)));
   sender->start(epoch);
   from.fill(epoch, {0, remapped_shape.total_bytes});
   until(link, "the receiver is ready", [&] { return sender->ready(epoch); });
@@ -219,7 +220,7 @@ TEST_F(UcxUnmapped, a_key_that_comes_before_the_answer_is_the_one_used) {
     until(link, "all has arrived", [&] { return receiver->arrived(t, epoch); });
   }
   until(link, "the sender has finished", [&] { return sender->finished(); });
-  EXPECT_EQ(into.first_wrong(receiver->landing(epoch), epoch, {0, remapped_shape.total_bytes}).first,
+  EXPECT_EQ(into.first_wrong(answer.facts.landing(epoch), epoch, {0, remapped_shape.total_bytes}).first,
             remapped_shape.total_bytes);
   EXPECT_EQ(calls.unpacked, 3) << "of the flags, the answer's and the new one";
   EXPECT_EQ(calls.puts, 4);

@@ -290,6 +290,35 @@ def test_a_list_of_all_links_is_found_however_it_is_written():
         assert not lists_of_links(chosen, names), chosen
 
 
+# Where pages list the links for readers: the names stand in the group, in their order, or are the group of each match.
+PAGES_THAT_LIST = {
+    "docs/design/overview.md": [r"a way of bytes from one rank to another: (.*?) \|", r"put bytes, raise a flag +(.*)"],
+    "docs/design/dropin.md": [r"► libpartita ─► (.*)"],
+    "docs/design/runtime.md": [r"\| `PARTITA_LINK` \| `auto` or the name of a link \((.*?)\)"],
+    "docs/api/Partita_Psend_init.md": [r"\| `partita_link` \| `auto` or the name of a link \((.*?)\)"],
+    "docs/api/Partita_Request_get_info.md": [r"\| `partita_link` \| (.*?);"],
+    "docs/guide/getting-started.md": [r"\| `partita_link` \| `auto`, (.*?) \|"],
+    "docs/guide/benchmarks.md": [r"`--link auto,(.*?)`"],
+}
+PAGES_WITH_ONE_FOR_EACH = {"docs/design/link.md": r"^## (\w+)$", "docs/guide/getting-started.md": r"^\| `(\w+)` \| [^|]*\brank"}
+
+
+def unnamed_links(page, text, names):
+    """Where the page does not name the links that it should."""
+    lists = [re.search(listing, text) for listing in PAGES_THAT_LIST.get(page, [])]
+    faults = [f"a list there is {found and found[1]}" for found in lists
+              if not found or re.findall(r"\w+", found[1].replace(" or ", " ")) != names]
+    each = re.findall(PAGES_WITH_ONE_FOR_EACH[page], text, re.MULTILINE) if page in PAGES_WITH_ONE_FOR_EACH else names
+    return faults + [f"{name} has no place there" for name in names if name not in each]
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES_THAT_LIST, *PAGES_WITH_ONE_FOR_EACH}))
+def test_pages_that_list_the_links_name_all(sources, page):
+    names, text = link_names(sources), (sources / page).read_text(encoding="utf-8")
+    assert unnamed_links(page, text, names) == [], page
+    assert unnamed_links(page, text, [*names, "another"]) != [], f"{page} would be taken for complete"
+
+
 def test_no_list_of_all_links_is_written_by_hand(sources):
     names, found = link_names(sources), []
     assert len(names) > 2

@@ -187,6 +187,17 @@ def test_host_info_tells_of(info, words):
     assert words in info.stdout
 
 
+def test_host_info_tells_what_each_link_can_do(sources, info):
+    names = re.findall(r"^PARTITA_LINK\((\w+)\)$", (sources / "src/link/links.inc").read_text(encoding="utf-8"), re.MULTILINE)
+    told = re.search(r"^links, in the order .*\n((?:  .*\n)+?)links, tried", info.stdout, re.MULTILINE)
+    assert told, info.stdout
+    lines = told[1].splitlines()
+    assert [line.split()[0] for line in lines] == names, told[0]
+    for line in lines:
+        assert re.fullmatch(r"  \w+ +(?:is not in this build|moves host .*)", line), line
+    assert "kernels put GPU to GPU; flags in host memory" in lines[0], lines
+
+
 def test_host_info_tells_whether_fftw_is_in_the_program(given, info):
     """Who passes the program on looks there: a build with PARTITA_FFTW=OFF has no trace of FFTW's calls."""
     told = re.findall(r"^FFTW in this program: (.*)$", info.stdout, re.MULTILINE)

@@ -161,8 +161,8 @@ class FakeSender final : public link::Sender {
  public:
   explicit FakeSender(Script& script) : script_(script) {}
   wire::Bytes offer() override { return {}; }
-  std::optional<link::Obstacle> connect(const link::Plan& plan, std::byte* data,
-                                        std::span<const std::byte> answer) override {
+  std::variant<link::SenderFacts, link::Obstacle> connect(const link::Plan& plan, std::byte* data,
+                                                          std::span<const std::byte> answer) override {
     ++script_.connects;
     if (script_.connect_lacks_memory) throw std::bad_alloc();
     if (script_.connect_throws) throw Error(ErrorClass::other, "the fake link cannot connect");
@@ -174,7 +174,7 @@ class FakeSender final : public link::Sender {
     wire_ = reinterpret_cast<FakeWire*>(reader.get<std::uint64_t>());
     plan_ = plan;
     data_ = data;
-    return {};
+    return link::SenderFacts{};
   }
   void make_way() override {
     ++script_.ways_made;
@@ -222,10 +222,10 @@ class FakeReceiver final : public link::Receiver {
     wire_.target = endpoint.data;
     wire_.flags = std::vector<std::atomic<Epoch>>(static_cast<std::size_t>(plan.transport_partitions()));
   }
-  wire::Bytes answer() override {
+  link::ReceiverAnswer answer() override {
     wire::Writer writer;
     writer.put(reinterpret_cast<std::uint64_t>(&wire_));
-    return writer.take();
+    return {writer.take(), {.landings = {wire_.target, wire_.target}}, "a test's"};
   }
   void open(Epoch epoch) override {
     if (script_.open_throws) throw Error(ErrorClass::other, "the fake link cannot open");
@@ -235,7 +235,6 @@ class FakeReceiver final : public link::Receiver {
     ++script_.looks;
     return wire_.flags[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
   }
-  const std::byte* landing(Epoch) const override { return wire_.target; }
   void release_memory() override { script_.receiver_released = true; }
 
  private:
@@ -258,7 +257,6 @@ class FakeLink final : public link::Link {
     if (!script_.receiver_refusal.empty()) return link::Refusal{script_.receiver_refusal};
     return std::make_unique<FakeReceiver>(script_, endpoint, plan);
   }
-  std::string describe(const link::Receiver&) const override { return "a test's"; }
 
  private:
   Script& script_;

@@ -77,13 +77,8 @@ TEST(HoldBoard, keeps_within_its_memory_and_hands_out_each_transport_partition_o
 /// What the sender puts itself, this test's threads keep.
 class NoArrivals final : public Arrivals {
  public:
-  explicit NoArrivals(std::vector<std::byte>& to) : to_(to) {}
   bool arrived(std::int32_t, Epoch) override { return false; }
-  std::byte* landing(Epoch) const override { return to_.data(); }
-  std::string description() const override { return "none"; }
-
- private:
-  std::vector<std::byte>& to_;
+  ReceiverFacts facts() const override { return {}; }
 };
 
 /// A request whose sender holds, with its two sides.
@@ -130,8 +125,8 @@ struct Request {
   Gathering gathering;
   std::vector<std::byte> from = std::vector<std::byte>(static_cast<std::size_t>(plan.total_bytes()));
   std::vector<std::byte> to = from;
-  NoArrivals arrivals{to};
-  Fetching fetching{plan, board, 0, own_probe(), reinterpret_cast<std::uint64_t>(from.data())};
+  NoArrivals arrivals;
+  Fetching fetching{plan, board, 0, own_probe(), reinterpret_cast<std::uint64_t>(from.data()), {to.data(), to.data()}};
 };
 
 constexpr std::chrono::seconds long_enough(20);

@@ -43,6 +43,29 @@ TEST(Capabilities, move_only_between_the_memories_of_one_row) {
   EXPECT_FALSE(link.moves(Kind::host, Kind::device));
 }
 
+TEST(Capabilities, have_kernels_put_only_where_that_is_said) {
+  static constexpr Movement gpus[] = {{{Kind::device}, {Kind::device}}};
+  static constexpr Capabilities plain{.name = "plain"};
+  static constexpr Capabilities link{.name = "link", .kernel_movements = gpus};
+  EXPECT_FALSE(plain.kernels_put(Kind::device, Kind::device));
+  EXPECT_TRUE(link.kernels_put(Kind::device, Kind::device));
+  EXPECT_FALSE(link.kernels_put(Kind::device, Kind::host));
+}
+
+TEST(Capabilities, are_told_in_words) {
+  static constexpr Movement movements[] = {{host_memory, host_memory}, {{Kind::host, Kind::device}, {Kind::device}}};
+  static constexpr Movement gpus[] = {{{Kind::device}, {Kind::device}}};
+  EXPECT_EQ(describe({.name = "plain"}), "moves host to host");
+  EXPECT_EQ(describe({.name = "none", .movements = {}}), "is not in this build");
+  EXPECT_EQ(describe({.name = "all",
+                      .costly_to_start = true,
+                      .movements = movements,
+                      .kernel_movements = gpus,
+                      .host_flags = true}),
+            "moves host to host, host or GPU to GPU; kernels put GPU to GPU; flags in host memory tell what has "
+            "arrived; starts where it is wanted");
+}
+
 TEST(Capabilities, tell_the_smallest_transfer_by_target_and_size) {
   static constexpr SmallestTransfer into_plain[] = {{1 * mib, 64 * kib, 2}, {any_size, 512 * kib}};
   static constexpr Capabilities link{.name = "link", .into_plain = into_plain};

@@ -70,11 +70,13 @@ class DeviceReceiver final : public Receiver {
     routed_ = sender_.buffer() != nullptr;
   }
 
-  wire::Bytes answer() override {
+  ReceiverAnswer answer() override {
     DeviceAnswer answer{endpoint_.driver, packets_, own_.name_for(endpoint_.peer)};
     if (endpoint_.driver == Driver::device) answer.window.host_words.reset();
     answer.window.buffer = buffer_;
-    return answer.pack();
+    return {answer.pack(),
+            {.has_device_route = true, .landings = {endpoint_.data, endpoint_.data}},
+            "same node, the sender's GPU maps the receive buffer: no host takes part in what kernels put"};
   }
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
@@ -90,8 +92,6 @@ class DeviceReceiver final : public Receiver {
     return first_not(run, [&](std::int64_t t) { return reads(t, epoch); });
   }
 
-  const std::byte* landing(Epoch) const override { return endpoint_.data; }
-
   void release_memory() override { release_peer(true); }
   bool release_peer(bool complete) override {
     const std::unique_lock lock(route_mutex_, std::try_to_lock);
@@ -100,8 +100,7 @@ class DeviceReceiver final : public Receiver {
     return true;
   }
 
-  bool has_device_route() const override { return true; }
-  std::optional<DeviceRecvRoute> device_route() override {
+  DeviceRecvRoute device_route() override {
     const std::lock_guard lock(route_mutex_);
     routed_ = true;
     const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;

@@ -83,7 +83,8 @@ class DeviceSender final : public Sender {
     return offer.pack();
   }
 
-  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) override {
+  std::variant<SenderFacts, Obstacle> connect(const Plan& plan, std::byte* data,
+                                              std::span<const std::byte> message) override {
     const auto answer = DeviceAnswer::unpack(message);
     plan_ = plan;
     flags_ = ArrivalFlags(endpoint_.driver, plan);
@@ -113,7 +114,7 @@ class DeviceSender final : public Sender {
         source = std::make_unique<FlagSource>(context_, endpoint_.device, plan.transport_partitions());
       }
     }
-    return {};
+    return SenderFacts{.has_device_route = true};
   }
 
   /// What it maps stays so for connect().
@@ -179,7 +180,7 @@ class DeviceSender final : public Sender {
     return true;
   }
 
-  std::optional<DeviceSendRoute> device_route() override {
+  DeviceSendRoute device_route() override {
     const std::lock_guard lock(put_mutex_);
     routed_ = true;
     const bool both_device = endpoint_.driver == Driver::device && receiver_driver_ == Driver::device;

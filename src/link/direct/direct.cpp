@@ -26,6 +26,7 @@ constexpr std::int64_t prefer_slots_bytes = 4 * kib;
 
 constexpr Kinds gpu_memory{memory::Kind::device};
 constexpr Movement movements[] = {{host_memory, host_memory}, {gpu_memory, gpu_memory}};
+constexpr Movement between_gpus[] = {{gpu_memory, gpu_memory}};
 constexpr SmallestTransfer into_mapped[] = {{64 * kib, 4 * kib}, {1 * mib, 8 * kib}, {any_size, 32 * kib}};
 /// A remote copy costs a system call, and one that both ranks make two.
 constexpr SmallestTransfer into_plain[] = {{1 * mib, 64 * kib, 2}, {any_size, 512 * kib}};
@@ -66,14 +67,11 @@ class Direct final : public Link {
     return std::make_unique<HostReceiver>(context_, endpoint, plan, transfers, offer, *way);
   }
 
-  std::string describe(const Receiver& receiver) const override {
-    if (const auto* host = dynamic_cast<const HostReceiver*>(&receiver)) return host->description();
-    return "same node, the sender's GPU maps the receive buffer: no host takes part in what kernels put";
-  }
-
  private:
   static constexpr Capabilities can{.name = "direct",
                                     .movements = movements,
+                                    .kernel_movements = between_gpus,
+                                    .host_flags = true,
                                     .into_mapped = into_mapped,
                                     .into_plain = into_plain,
                                     .into_gpu = into_gpu};

@@ -27,12 +27,14 @@ class Turn {
 
 }  // namespace
 
-Fetching::Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data)
+Fetching::Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data,
+                   std::array<std::byte*, 2> landings)
     : plan_(plan),
       board_(board),
       rank_(rank),
       probe_(probe),
       data_(data),
+      landings_(landings),
       fetched_(static_cast<std::size_t>(plan.transport_partitions())) {
   for (auto& epoch : fetched_) epoch.store(no_epoch, std::memory_order_relaxed);
 }
@@ -73,7 +75,7 @@ void Fetching::look(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
   const std::uint64_t waiting = what_waits(epoch);
   const bool too_long = waits_too_long(waiting, epoch, now) ||
                         (looks_seldom && waiting != 0 && outlasts_patience(waiting, t, epoch, arrivals));
-  if (too_long) fetch(epoch, arrivals.landing(epoch));
+  if (too_long) fetch(epoch);
   last_look_ = Clock::now();
 }
 
@@ -102,7 +104,7 @@ bool Fetching::waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_po
 }
 
 /// Some of what waits. The rest, if nothing joins it, goes at the next look.
-void Fetching::fetch(Epoch epoch, std::byte* landing) {
+void Fetching::fetch(Epoch epoch) {
   if (sender_ == nullptr) sender_ = remote_process(rank_, probe_);
   std::int64_t left_bytes = bytes_a_look;
   for (std::int64_t first = 0; left_bytes > 0 && first < plan_.transport_partitions(); first += HoldBoard::bits) {
@@ -116,14 +118,15 @@ void Fetching::fetch(Epoch epoch, std::byte* landing) {
       const int begin = std::countr_zero(claimed);
       const int end = begin + std::countr_one(claimed >> begin);
       claimed &= end == HoldBoard::bits ? 0 : ~std::uint64_t{0} << end;
-      fetch_run({first + begin, first + end}, epoch, landing);
+      fetch_run({first + begin, first + end}, epoch);
     }
   }
   seen_ = what_waits(epoch);
 }
 
 /// The caller has claimed these.
-void Fetching::fetch_run(Range run, Epoch epoch, std::byte* landing) {
+void Fetching::fetch_run(Range run, Epoch epoch) {
+  std::byte* const landing = landings_[epoch % 2];
   const Range bytes = bytes_of(plan_, run);
   try {
     if (bytes.size() > 0 && !sender_->read(data_ + static_cast<std::uint64_t>(bytes.begin), landing + bytes.begin,

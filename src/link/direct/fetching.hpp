@@ -1,6 +1,7 @@
 // The receiver's part of merging by time: it fetches what its sender holds for too long.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -20,14 +21,15 @@ namespace partita::link::direct {
 /// read out of the sender's memory. So nothing has to run at the sender. Any thread may call, but for open().
 class Fetching {
  public:
-  /// The packed bytes lie at address `data` of world rank `rank`, which is `probe`'s process: can_read().
-  Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data);
+  /// The packed bytes lie at address `data` of world rank `rank`, which is `probe`'s process: can_read(). Those of even
+  /// and of odd epochs land at `landings`.
+  Fetching(const Plan& plan, HoldBoard board, int rank, const ReachProbe& probe, std::uint64_t data,
+           std::array<std::byte*, 2> landings);
 
   /// The receiver opens `epoch`.
   void open(Epoch epoch);
-  /// Whether transport partition `t` of `epoch` was fetched to where `arrivals` land, by this call at the latest. For
-  /// who asks for that partition, maybe once. Throws Error, again and again, but not where the sender's process has
-  /// ended.
+  /// Whether transport partition `t` of `epoch` was fetched to where it lands, by this call at the latest. For who asks
+  /// for that partition, maybe once. Throws Error, again and again, but not where the sender's process has ended.
   bool fetched(std::int32_t t, Epoch epoch, Arrivals& arrivals) {
     if (has(t, epoch)) return true;
     if (!board_.holds(epoch)) return false;
@@ -66,14 +68,15 @@ class Fetching {
   std::uint64_t what_waits(Epoch epoch) const;
   bool waits_too_long(std::uint64_t waiting, Epoch epoch, Clock::time_point now);
   bool outlasts_patience(std::uint64_t waiting, std::int32_t t, Epoch epoch, Arrivals& arrivals) const;
-  void fetch(Epoch epoch, std::byte* landing);
-  void fetch_run(Range run, Epoch epoch, std::byte* landing);
+  void fetch(Epoch epoch);
+  void fetch_run(Range run, Epoch epoch);
 
   Plan plan_;
   HoldBoard board_;
   int rank_;
   ReachProbe probe_;
   std::uint64_t data_;
+  std::array<std::byte*, 2> landings_;
   std::shared_ptr<const RemoteProcess> sender_;  ///< from the first fetch on: it takes a descriptor
   std::vector<std::atomic<Epoch>> fetched_;      ///< per transport partition: the last epoch in which it was
   Epoch open_ = no_epoch;

@@ -22,6 +22,21 @@ std::size_t block_bytes(Way way, const Plan& plan) {
   return 0;
 }
 
+/// How the bytes move.
+const char* describe(Way way) {
+  switch (way) {
+    case Way::slots:
+      return "same node, small enough for slots: two copies";
+    case Way::mapped:
+      return "same node, the sender maps the receive buffer: one copy";
+    case Way::remote_copy:
+      return "same node, the sender's thread copies through the kernel: one copy";
+    case Way::shared_copy:
+      return "same node, the threads of both ranks copy through the kernel: one copy";
+  }
+  return "";
+}
+
 }  // namespace
 
 HostSender::HostSender(const Context& context, const Endpoint& endpoint)
@@ -40,14 +55,15 @@ wire::Bytes HostSender::offer() {
   return offer.pack();
 }
 
-std::optional<Obstacle> HostSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::variant<SenderFacts, Obstacle> HostSender::connect(const Plan& plan, std::byte* data,
+                                                        std::span<const std::byte> message) {
   const auto answer = Answer::unpack(message);
   may_be_ahead_ = answer.way == Way::slots;
   if (answer.fetches && endpoint_.held_partitions == plan.send_partitions()) {
     board_ = board_behind(words(), endpoint_.held_partitions);
   }
   puts_ = make_puts(plan, data, answer);
-  return {};
+  return SenderFacts{.hold_board = board_};
 }
 
 std::unique_ptr<Puts> HostSender::make_puts(const Plan& plan, const std::byte* data, const Answer& answer) {
@@ -97,9 +113,8 @@ std::unique_ptr<Arrivals> HostReceiver::make_arrivals(const Plan& plan, const Of
     case Way::slots:
       return std::make_unique<SlotArrivals>(SlotBlock(block, plan));
     case Way::mapped:
-      return std::make_unique<MappedArrivals>(Flags(block), endpoint_.data);
     case Way::remote_copy:
-      return std::make_unique<RemoteArrivals>(Flags(block), endpoint_.data);
+      return std::make_unique<ArrivalsInPlace>(Flags(block), endpoint_.data);
     case Way::shared_copy:
       return std::make_unique<SharedArrivals>(plan, endpoint_.data, CopyBoard(block),
                                               remote_process(endpoint_.peer, offer.probe), words_.pulled);
@@ -114,10 +129,10 @@ std::unique_ptr<Fetching> HostReceiver::make_fetching(const Plan& plan, std::int
   if (offer.held_partitions != plan.send_partitions() || endpoint_.peer == context_.world.rank()) return nullptr;
   if (!can_read(offer.probe, offer.data, plan.total_bytes())) return nullptr;
   return std::make_unique<Fetching>(plan, board_behind(words_, offer.held_partitions), endpoint_.peer, offer.probe,
-                                    offer.data);
+                                    offer.data, arrivals_->facts().landings);
 }
 
-wire::Bytes HostReceiver::answer() {
+ReceiverAnswer HostReceiver::answer() {
   Answer answer{};
   answer.way = way_;
   answer.probe = own_probe();
@@ -127,7 +142,9 @@ wire::Bytes HostReceiver::answer() {
   if (way_ == Way::mapped && endpoint_.peer != context_.world.rank()) {
     answer.data = context_.host_memory.export_to(endpoint_.peer, endpoint_.data);
   }
-  return answer.pack();
+  ReceiverFacts facts = arrivals_->facts();
+  if (facts.host_flags && fetching_ != nullptr) facts.host_flags->tell_all = false;
+  return {answer.pack(), facts, describe(way_)};
 }
 
 }  // namespace partita::link::direct

@@ -20,7 +20,8 @@ class HostSender final : public Sender {
   HostSender(const Context& context, const Endpoint& endpoint);
 
   wire::Bytes offer() override;
-  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
+  std::variant<SenderFacts, Obstacle> connect(const Plan& plan, std::byte* data,
+                                              std::span<const std::byte> answer) override;
 
   void start(Epoch epoch) override {
     previous_ = current_;
@@ -31,7 +32,6 @@ class HostSender final : public Sender {
   bool prepared(Epoch epoch) const override { return has_opened(epoch); }
   void put(Range run, Epoch epoch) override { return puts_->put(run, epoch); }
   bool finished() override { return puts_->finished(); }
-  std::optional<HoldBoard> hold_board() const override { return board_; }
   void give_up(Epoch epoch) override {
     if (board_) board_->end();
     puts_->give_up(epoch);
@@ -61,7 +61,7 @@ class HostReceiver final : public Receiver {
   HostReceiver(const Context& context, const Endpoint& endpoint, const Plan& plan, std::int32_t transfers,
                const Offer& offer, Way way);
 
-  wire::Bytes answer() override;
+  ReceiverAnswer answer() override;
 
   void open(Epoch epoch) override {
     if (fetching_ != nullptr) return open_fetching(epoch);
@@ -75,14 +75,6 @@ class HostReceiver final : public Receiver {
     while (t < run.end && fetched_meanwhile(t, epoch)) t = arrivals_->first_missing({t + 1, run.end}, epoch);
     return t;
   }
-  std::optional<HostFlags> host_flags() const override {
-    auto flags = arrivals_->host_flags();
-    if (flags && fetching_ != nullptr) flags->tell_all = false;
-    return flags;
-  }
-  const std::byte* landing(Epoch epoch) const override { return arrivals_->landing(epoch); }
-
-  std::string description() const { return arrivals_->description(); }
 
  private:
   void open_fetching(Epoch epoch);  // not inlined: without it an epoch opens in a few instructions

@@ -27,10 +27,4 @@ class MappedPuts final : public Puts {
   std::byte* receive_buffer_;
 };
 
-class MappedArrivals final : public ArrivalsInPlace {
- public:
-  using ArrivalsInPlace::ArrivalsInPlace;
-  std::string description() const override { return "same node, the sender maps the receive buffer: one copy"; }
-};
-
 }  // namespace partita::link::direct

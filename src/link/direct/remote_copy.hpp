@@ -23,12 +23,4 @@ class RemotePuts final : public Puts {
   RemoteBytes receiver_;
 };
 
-class RemoteArrivals final : public ArrivalsInPlace {
- public:
-  using ArrivalsInPlace::ArrivalsInPlace;
-  std::string description() const override {
-    return "same node, the sender's thread copies through the kernel: one copy";
-  }
-};
-
 }  // namespace partita::link::direct

@@ -55,9 +55,10 @@ class SlotArrivals final : public Arrivals {
   std::int64_t first_missing(Range run, Epoch epoch) override {
     return block_.flags(epoch).first_not_raised(run, epoch);
   }
-  std::optional<HostFlags> host_flags() const override { return HostFlags{block_.flags(0), block_.flags(1), true}; }
-  std::byte* landing(Epoch epoch) const override { return block_.data(epoch); }
-  std::string description() const override { return "same node, small enough for slots: two copies"; }
+  ReceiverFacts facts() const override {
+    return {.host_flags = HostFlags{block_.flags(0), block_.flags(1), true},
+            .landings = {block_.data(0), block_.data(1)}};
+  }
 
  private:
   SlotBlock block_;

@@ -5,10 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 
-#include "link/host_flags.hpp"
+#include "link/facts.hpp"
 #include "link/link.hpp"
 
 namespace partita::link::direct {
@@ -46,20 +44,19 @@ class Arrivals {
   virtual std::int64_t first_missing(Range run, Epoch epoch) {
     return first_not(run, [&](std::int64_t t) { return arrived(static_cast<std::int32_t>(t), epoch); });
   }
-  virtual std::optional<HostFlags> host_flags() const { return {}; }
-  virtual std::byte* landing(Epoch epoch) const = 0;
-  /// How the bytes move; a clause for `partita info`.
-  virtual std::string description() const = 0;
+  /// As of the Receiver that only these tell it of arrivals.
+  virtual ReceiverFacts facts() const = 0;
 };
 
 /// Arrivals in the user's buffer that flags tell of.
-class ArrivalsInPlace : public Arrivals {
+class ArrivalsInPlace final : public Arrivals {
  public:
   ArrivalsInPlace(Flags flags, std::byte* buffer) : flags_(flags), buffer_(buffer) {}
-  bool arrived(std::int32_t t, Epoch epoch) final { return flags_.raised(t, epoch); }
-  std::int64_t first_missing(Range run, Epoch epoch) final { return flags_.first_not_raised(run, epoch); }
-  std::optional<HostFlags> host_flags() const final { return HostFlags{flags_, flags_, true}; }
-  std::byte* landing(Epoch) const final { return buffer_; }
+  bool arrived(std::int32_t t, Epoch epoch) override { return flags_.raised(t, epoch); }
+  std::int64_t first_missing(Range run, Epoch epoch) override { return flags_.first_not_raised(run, epoch); }
+  ReceiverFacts facts() const override {
+    return {.host_flags = HostFlags{flags_, flags_, true}, .landings = {buffer_, buffer_}};
+  }
 
  private:
   Flags flags_;

@@ -39,8 +39,6 @@ class MpiLink final : public Link {
     return std::make_unique<MpiReceiver>(world_, endpoint, plan, count_blocks(plan, transfers), tags_of(endpoint.peer));
   }
 
-  std::string describe(const Receiver&) const override { return "internal messages of the MPI"; }
-
   bool progress() override { return copied_.progress(); }
 
  private:

@@ -56,6 +56,10 @@ MpiReceiver::~MpiReceiver() {
   if (!piece_message_.empty() && !piece_bytes_) piece_receive_.cancel(0);
 }
 
+ReceiverAnswer MpiReceiver::answer() {
+  return {Answer{tags_.first(), blocks_.count()}.pack(), {.landings = {data_, data_}}, "internal messages of the MPI"};
+}
+
 void MpiReceiver::open(Epoch) {
   const std::lock_guard lock(mutex_);
   for (std::size_t block = 0; block < awaited_.size(); ++block) {

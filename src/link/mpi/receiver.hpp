@@ -22,10 +22,9 @@ class MpiReceiver final : public Receiver {
   MpiReceiver(World& world, const Endpoint& endpoint, const Plan& plan, std::int32_t blocks, TagRanges& tags);
   ~MpiReceiver() override;
 
-  wire::Bytes answer() override { return Answer{tags_.first(), blocks_.count()}.pack(); }
+  ReceiverAnswer answer() override;
   void open(Epoch epoch) override;
   bool arrived(std::int32_t t, Epoch epoch) override;
-  const std::byte* landing(Epoch) const override { return data_; }
 
  private:
   /// What is still to come of a block in the open epoch.

@@ -4,7 +4,8 @@
 
 namespace partita::link::mpi {
 
-std::optional<Obstacle> MpiSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> message) {
+std::variant<SenderFacts, Obstacle> MpiSender::connect(const Plan& plan, std::byte* data,
+                                                       std::span<const std::byte> message) {
   const Answer answer = Answer::unpack(message, plan.transport_partitions(), world_.tag_upper_bound());
   blocks_ = Blocks(plan, answer.blocks);
   data_ = data;
@@ -22,7 +23,7 @@ std::optional<Obstacle> MpiSender::connect(const Plan& plan, std::byte* data, st
   if (blocks_.may_go_in_parts()) {
     left_ = std::vector<std::atomic<std::int32_t>>(static_cast<std::size_t>(blocks_.count()));
   }
-  return {};
+  return SenderFacts{};
 }
 
 void MpiSender::start(Epoch) {

@@ -21,7 +21,8 @@ class MpiSender final : public Sender {
         sends_(endpoint.peer) {}
 
   wire::Bytes offer() override { return {}; }
-  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
+  std::variant<SenderFacts, Obstacle> connect(const Plan& plan, std::byte* data,
+                                              std::span<const std::byte> answer) override;
   void start(Epoch epoch) override;
   // The MPI keeps messages that come before their receive, and keeps them in order.
   bool ready(Epoch) const override { return true; }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 
+#include "link/ucx/library.hpp"
 #include "link/ucx/messages.hpp"
 
 namespace partita::link::ucx {
@@ -23,6 +24,17 @@ struct Announcement {
 /// The largest transfer that comes as a message. None does into GPU memory: a message's handler copies by processor.
 std::int64_t eager_limit_into(const Endpoint& endpoint) {
   return memory::is_host(endpoint.kind) ? eager_limit_bytes : -1;
+}
+
+std::string way_into(std::int64_t eager_limit) {
+  const std::string ucx = "UCX " + to_string(loaded_version());
+  if (eager_limit < 0) {
+    return ucx + ": each transfer as a put into GPU memory and, when that lies at the target, a put of its flag";
+  }
+  return fmt::format(
+      "{}: transfers up to {} bytes as one message with their flag, larger ones as a put and, when that lies at the "
+      "target, a put of the flag",
+      ucx, eager_limit);
 }
 
 }  // namespace
@@ -130,7 +142,7 @@ UcxReceiver::~UcxReceiver() {
   if (!state_->idle()) process_->worker.retire(std::move(state_));
 }
 
-wire::Bytes UcxReceiver::answer() {
+ReceiverAnswer UcxReceiver::answer() {
   Answer answer;
   answer.worker_address = process_->worker.context().address();
   answer.sink = state_->number;
@@ -141,7 +153,8 @@ wire::Bytes UcxReceiver::answer() {
   }
   answer.flags = state_->flags->address();
   answer.flags_key = state_->flags->packed_key();
-  return answer.pack();
+  return {
+      answer.pack(), {.needs_progress = true, .landings = {state_->data, state_->data}}, way_into(state_->eager_limit)};
 }
 
 void UcxReceiver::open(Epoch epoch) {
@@ -161,14 +174,6 @@ bool UcxReceiver::arrived(std::int32_t t, Epoch epoch) {
                 state_->peer->rank());
   }
   return false;
-}
-
-std::int64_t UcxReceiver::eager_limit() const {
-  return state_->eager_limit;
-}
-
-const std::byte* UcxReceiver::landing(Epoch) const {
-  return state_->data;
 }
 
 /// Messages that are still to come, of an epoch that was given up, are dropped. Puts, which nobody can call back, end

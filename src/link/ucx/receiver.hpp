@@ -16,14 +16,10 @@ class UcxReceiver final : public Receiver {
               std::span<const std::byte> offer);
   ~UcxReceiver() override;
 
-  wire::Bytes answer() override;
+  ReceiverAnswer answer() override;
   void open(Epoch epoch) override;
   bool arrived(std::int32_t t, Epoch epoch) override;
-  const std::byte* landing(Epoch epoch) const override;
   void release_memory() override;
-  bool needs_progress() const override { return true; }
-  /// The largest transfer that comes as a message; negative where none does.
-  std::int64_t eager_limit() const;
 
  private:
   struct State;

@@ -102,7 +102,8 @@ wire::Bytes UcxSender::offer() {
   return offer.pack();
 }
 
-std::optional<Obstacle> UcxSender::connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer_bytes) {
+std::variant<SenderFacts, Obstacle> UcxSender::connect(const Plan& plan, std::byte* data,
+                                                       std::span<const std::byte> answer_bytes) {
   const Answer answer = Answer::unpack(answer_bytes);
   Worker& worker = process_->worker;
   Peer& peer = worker.connect(endpoint_.peer, answer.worker_address);
@@ -116,16 +117,17 @@ std::optional<Obstacle> UcxSender::connect(const Plan& plan, std::byte* data, st
   state_->remote_flags = answer.flags;
   state_->transfers.resize(static_cast<std::size_t>(plan.transport_partitions()));
   state_->epochs.resize(static_cast<std::size_t>(plan.transport_partitions()));
+  constexpr SenderFacts facts{.needs_progress = true};
   const Worker::Hold hold(worker);
   state_->peer = &peer;
   state_->connected = true;
   if (state_->early_epoch == no_epoch) {
     state_->map_target();
-    return {};
+    return facts;
   }
   if (state_->early_key.empty()) throw Error(ErrorClass::no_mem, "out of memory");
   state_->take_key(state_->early_epoch, state_->early_key);
-  return {};
+  return facts;
 }
 
 /// Nothing is under way between two epochs.

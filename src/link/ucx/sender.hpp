@@ -16,14 +16,14 @@ class UcxSender final : public Sender {
   ~UcxSender() override;
 
   wire::Bytes offer() override;
-  std::optional<Obstacle> connect(const Plan& plan, std::byte* data, std::span<const std::byte> answer) override;
+  std::variant<SenderFacts, Obstacle> connect(const Plan& plan, std::byte* data,
+                                              std::span<const std::byte> answer) override;
   void start(Epoch epoch) override;
   bool ready(Epoch epoch) const override;
   bool prepared(Epoch epoch) const override { return ready(epoch); }
   void put(Range run, Epoch epoch) override;
   bool finished() override;
   void release_memory() override;
-  bool needs_progress() const override { return true; }
 
  private:
   struct State;

@@ -43,17 +43,6 @@ class UcxLink final : public Link {
     return std::make_unique<UcxReceiver>(process_, endpoint, plan, offer);
   }
 
-  std::string describe(const Receiver& receiver) const override {
-    const std::string ucx = "UCX " + to_string(loaded_version());
-    if (static_cast<const UcxReceiver&>(receiver).eager_limit() < 0) {
-      return ucx + ": each transfer as a put into GPU memory and, when that lies at the target, a put of its flag";
-    }
-    return fmt::format(
-        "{}: transfers up to {} bytes as one message with their flag, larger ones as a put and, when that lies at the "
-        "target, a put of the flag",
-        ucx, eager_limit_bytes);
-  }
-
   bool progress() override {
     Process* const running = running_.load(std::memory_order_acquire);
     return running != nullptr && running->worker.progress();
