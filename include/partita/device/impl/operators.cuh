@@ -51,6 +51,43 @@ struct Wide<double> {
   using type = double;
 };
 
+// Each is rounded by itself: they never become one operation that rounds once, however a program's source is compiled.
+// So a product of complex numbers has the same bits in the program's kernels and in the library's, and in either order
+// of the two.
+#if defined(__CUDACC__)
+PARTITA_DEVICE_INLINE float rounded_product(float a, float b) {
+  return __fmul_rn(a, b);
+}
+PARTITA_DEVICE_INLINE double rounded_product(double a, double b) {
+  return __dmul_rn(a, b);
+}
+PARTITA_DEVICE_INLINE float rounded_sum(float a, float b) {
+  return __fadd_rn(a, b);
+}
+PARTITA_DEVICE_INLINE double rounded_sum(double a, double b) {
+  return __dadd_rn(a, b);
+}
+PARTITA_DEVICE_INLINE float rounded_difference(float a, float b) {
+  return __fsub_rn(a, b);
+}
+PARTITA_DEVICE_INLINE double rounded_difference(double a, double b) {
+  return __dsub_rn(a, b);
+}
+#else
+template <class T>
+T rounded_product(T a, T b) {
+  return a * b;
+}
+template <class T>
+T rounded_sum(T a, T b) {
+  return a + b;
+}
+template <class T>
+T rounded_difference(T a, T b) {
+  return a - b;
+}
+#endif
+
 struct Sum {
   template <class T>
   PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
@@ -63,6 +100,7 @@ struct Sum {
   }
 };
 
+/// The only operator with both products and sums in it, which a compiler might join.
 struct Prod {
   template <class T>
   PARTITA_DEVICE_INLINE T operator()(T a, T b) const {
@@ -71,7 +109,8 @@ struct Prod {
   }
   template <class T>
   PARTITA_DEVICE_INLINE Pair<T> operator()(Pair<T> a, Pair<T> b) const {
-    return {a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first};
+    return {rounded_difference(rounded_product(a.first, b.first), rounded_product(a.second, b.second)),
+            rounded_sum(rounded_product(a.first, b.second), rounded_product(a.second, b.first))};
   }
 };
 
