@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -31,16 +32,23 @@ cudaDeviceProp properties_of_current_gpu() {
   return properties;
 }
 
-bool ranks_share_a_gpu(MPI_Comm comm, const cudaUUID_t& mine) {
+int most_ranks_on_a_gpu(MPI_Comm comm, const cudaUUID_t& mine) {
   int ranks = 1;
   MPI_Comm_size(comm, &ranks);
   std::vector<cudaUUID_t> all(static_cast<std::size_t>(ranks));
   constexpr int bytes = sizeof(cudaUUID_t);
   MPI_Allgather(&mine, bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR, comm);
-  const auto before = [](const cudaUUID_t& a, const cudaUUID_t& b) { return std::memcmp(&a, &b, bytes) < 0; };
-  const auto equal = [](const cudaUUID_t& a, const cudaUUID_t& b) { return std::memcmp(&a, &b, bytes) == 0; };
-  std::sort(all.begin(), all.end(), before);
-  return std::adjacent_find(all.begin(), all.end(), equal) != all.end();
+  std::ptrdiff_t most = 0;
+  for (const cudaUUID_t& gpu : all) {
+    most = std::max(most, std::count_if(all.begin(), all.end(), [&](const cudaUUID_t& other) {
+                      return std::memcmp(&gpu, &other, bytes) == 0;
+                    }));
+  }
+  return static_cast<int>(most);
+}
+
+bool ranks_share_a_gpu(MPI_Comm comm, const cudaUUID_t& mine) {
+  return most_ranks_on_a_gpu(comm, mine) > 1;
 }
 
 }  // namespace partita::apps

@@ -16,8 +16,11 @@ std::optional<std::string> choose_gpu(MPI_Comm comm);
 /// What CUDA says of the current device.
 cudaDeviceProp properties_of_current_gpu();
 
-/// Whether any two ranks of `comm` work on the same GPU; `mine` names that of this rank. The same answer on all ranks.
-/// Collective.
+/// How many ranks of `comm` work on the GPU on which most of them do; `mine` names that of this rank. The same answer
+/// on all ranks. Collective.
+int most_ranks_on_a_gpu(MPI_Comm comm, const cudaUUID_t& mine);
+
+/// Whether any two ranks do. Collective.
 bool ranks_share_a_gpu(MPI_Comm comm, const cudaUUID_t& mine);
 
 }  // namespace partita::apps

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/support/gpus.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/graph.hpp"
 #include "bench/gpu/kernel_collectives.hpp"
@@ -155,6 +156,8 @@ class KernelCollective final : public DeviceDrivenCollective {
   }
 
  private:
+  /// The grid's blocks wait for each other and for those of the other ranks, so that all of them run at once.
+  /// Collective.
   int choose_blocks() {
     const std::vector<int>& threads = job_.options.block_threads;
     const std::vector<int>& blocks = job_.options.blocks;
@@ -162,11 +165,15 @@ class KernelCollective final : public DeviceDrivenCollective {
         collective::kernel_grid_for(case_.size_bytes, job_.ranks, most_collective_threads);
     threads_ = threads.empty() ? grid.threads : threads.front();
     const int wanted = blocks.empty() ? grid.blocks : blocks.front();
-    const int most = most_collective_blocks(exchange_.kind, threads_);
+    const int sharing = apps::most_ranks_on_a_gpu(job_.comm, apps::properties_of_current_gpu().uuid);
+    const int most = most_collective_blocks(exchange_.kind, threads_) / sharing;
+    if (blocks.empty()) return std::clamp(wanted, 1, std::max(most, 1));
     if (wanted > most) {
       throw Failure(
-          "{} blocks of {} threads do not run at once on this GPU: at most {} do (--blocks, --block-threads).", wanted,
-          threads_, most);
+          "{} blocks of {} threads do not run at once on this GPU, which {} of the ranks share: at most {} of each "
+          "rank "
+          "do (--blocks, --block-threads).",
+          wanted, threads_, sharing, most);
     }
     return wanted;
   }

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "apps/support/gpus.hpp"
-#include "apps/support/node.hpp"
 #include "apps/support/time_limit.hpp"
 #include "bench/partita_calls.hpp"
 
@@ -78,8 +77,8 @@ LinkUsed SummingRequest::link_used() const {
 
 int most_blocks_of_a_rank(const Job& job) {
   const cudaDeviceProp properties = apps::properties_of_current_gpu();
-  const int sharing = apps::ranks_share_a_gpu(job.comm, properties.uuid) ? apps::find_node(job.comm).ranks : 1;
-  return std::max(1, std::min(most_allreduce_blocks(), properties.multiProcessorCount) / sharing);
+  return std::max(1, std::min(most_allreduce_blocks(), properties.multiProcessorCount) /
+                         apps::most_ranks_on_a_gpu(job.comm, properties.uuid));
 }
 
 }  // namespace partita::bench::gpu
