@@ -75,8 +75,14 @@ std::byte* begin_of(const std::vector<Block>& blocks) {
   return blocks.front().address + blocks.front().layout->first_byte();
 }
 
-/// Where the program's buffers lie; those of no bytes, too.
+/// What a block's address tells, also where it has no bytes and nobody has asked before.
+memory::Place told_place(const RequestServices& services, const Block& block) {
+  return memory::is_host(block.place.kind) ? services.device_memory.place_of(block.address, 1) : block.place;
+}
+
+/// Where the program's buffers lie. One of no bytes may lie anywhere, or be null, where another one tells the GPU.
 memory::Place place_of_buffers(const RequestServices& services, const CollectiveArguments& arguments) {
+  std::optional<memory::Place> found;
   for (const std::vector<Block>* blocks : {&arguments.sent, &arguments.received}) {
     for (const Block& block : *blocks) {
       if (!block.layout->contiguous()) {
@@ -84,17 +90,21 @@ memory::Place place_of_buffers(const RequestServices& services, const Collective
                     "a datatype has gaps; expected of a collective whose epochs kernels open (info key partita_driver) "
                     "is one without, since they pack nothing");
       }
-      const memory::Place place =
-          memory::is_host(block.place.kind) ? services.device_memory.place_of(block.address, 1) : block.place;
-      if (place.kind == memory::Kind::device) continue;
-      throw Error(ErrorClass::buffer,
-                  "a buffer is {} memory; expected of a collective whose epochs kernels open (info key partita_driver) "
-                  "is memory of one GPU (cudaMalloc or the like)",
-                  name_of(place.kind));
+      const memory::Place place = told_place(services, block);
+      if (place.kind == memory::Kind::device) {
+        if (!found) found = place;
+      } else if (block.count > 0 && block.layout->size_bytes() > 0) {
+        throw Error(ErrorClass::buffer,
+                    "a buffer is {} memory; expected of a collective whose epochs kernels open (info key "
+                    "partita_driver) is memory of one GPU (cudaMalloc or the like)",
+                    name_of(place.kind));
+      }
     }
   }
-  const Block& first = (arguments.sent.empty() ? arguments.received : arguments.sent).front();
-  return memory::is_host(first.place.kind) ? services.device_memory.place_of(first.address, 1) : first.place;
+  if (found) return *found;
+  throw Error(ErrorClass::buffer,
+              "all buffers are empty, and no address of them lies in the memory of a GPU; expected of a collective "
+              "whose epochs kernels open (info key partita_driver) is one that tells whose kernels do");
 }
 
 partita_u32 reduction_of(const CollectiveArguments& arguments) {

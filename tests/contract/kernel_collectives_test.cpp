@@ -90,6 +90,53 @@ TEST_P(KernelCollectives, several_of_them_do_not_mix) {
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
 
+/// One buffer tells whose kernels do it; the other one is null, or host memory, of which nothing is moved.
+class KernelCollectivesOfNothing : public testing::TestWithParam<const char*> {
+ protected:
+  static int init(const void* in, void* out, Partita_Request* request) {
+    MPI_Info info = MPI_INFO_NULL;
+    PMPI_Info_create(&info);
+    PMPI_Info_set(info, "partita_driver", "device");
+    PMPI_Info_set(info, "partita_algorithm", GetParam());
+    const int code = Partita_Pallreduce_init(in, out, 2, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, info, request);
+    PMPI_Info_free(&info);
+    return code;
+  }
+  const ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+
+TEST_P(KernelCollectivesOfNothing, need_one_buffer_in_gpu_memory) {
+  const FakeGpuBuffer buffer(mapped, 16);
+  int on_host = 0;
+  const std::pair<const void*, void*> pairs[] = {
+      {buffer.data(), nullptr}, {nullptr, buffer.data()}, {MPI_IN_PLACE, buffer.data()}, {&on_host, buffer.data()}};
+  for (const auto& [in, out] : pairs) {
+    Partita_Request request = PARTITA_REQUEST_NULL;
+    ASSERT_OK(init(in, out, &request));
+    MPIX_Prequest device{};
+    ASSERT_OK(Partita_Prequest_create(&device, request));
+    CpuKernel kernel(own_grid(), [&](unsigned) { EXPECT_EQ(MPIX_Pallreduce(device), PARTITA_DEVICE_SUCCESS); });
+    kernel.end();
+    ASSERT_OK(Partita_Prequest_free(&device));
+    ASSERT_OK(Partita_Request_free(&request));
+    harness_barrier();
+  }
+}
+
+TEST_P(KernelCollectivesOfNothing, are_refused_where_no_buffer_tells_the_gpu) {
+  int on_host = 0;
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  EXPECT_ERROR(init(nullptr, nullptr, &request), MPI_ERR_BUFFER, "all buffers are empty", "the memory of a GPU");
+  EXPECT_ERROR(init(&on_host, nullptr, &request), MPI_ERR_BUFFER, "all buffers are empty", "the memory of a GPU");
+  EXPECT_EQ(request, PARTITA_REQUEST_NULL);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KernelCollectivesOfNothing, testing::Values("auto", "packets", "buffers", "two-shot"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name == "two-shot" ? "two_shot" : name;
+                         });
+
 class KernelCollectivesInPlace : public testing::TestWithParam<Way> {};
 
 TEST_P(KernelCollectivesInPlace, find_their_data_in_the_receive_buffer) {
