@@ -4,8 +4,9 @@ A goal names a figure, its benchmark where figures of several are called so, sub
 mechanism `by` which they must have gone, sizes, a number of partitions where not all count, and a value: "median", "over X", the share of
 X's time or rate, "times X", how many times as good as X, both of which are ratios within jobs as far as the file keeps these
 (quoted.times_as_good), "highest X", the better end of the interval of "times X", where X is the row's yardstick, "less X", the difference
-of the medians, or "each beyond N", what each partition takes that comes on top of N of them, of sizes where both numbers of partitions are
-as many transport partitions. It is reached where every one of its sizes reaches it."""
+of the medians, where X may be a sum "Y + Z" and each of its terms a pattern, of which the best at the size counts, or "each beyond N", what
+each partition takes that comes on top of N of them, of sizes where both numbers of partitions are as many transport partitions. It is
+reached where every one of its sizes reaches it."""
 import collections
 import csv
 import fnmatch
@@ -85,13 +86,23 @@ def best_at(goal, figure, place):
         value = each_beyond(goal, figure, own)
         return None if value is None else Best(value)
     way, _, other = goal.value.partition(" ")
-    if other and other not in here:
+    if way == "less":
+        known = sum_of(other, here, figure.larger_is_better)
+        values = [None if known is None else point.median - known for point in own]
+    elif other and other not in here:
         return None
-    values = [valued(way, point, here.get(other), figure.larger_is_better) for point in own]
+    else:
+        values = [valued(way, point, here.get(other), figure.larger_is_better) for point in own]
     if None in values:
         return None
     best = max(values) if goal.reach.startswith(">=") else min(values)
     return Best(best, own[values.index(best)], here.get(other))
+
+
+def sum_of(others, here, larger_is_better):
+    """The sum of the medians of "Y + Z", of a pattern that of the best; None where the place has nothing of one."""
+    found = [[point.median for point in here.values() if fnmatch.fnmatchcase(point.subject, each)] for each in others.split(" + ")]
+    return sum((max if larger_is_better else min)(medians) for medians in found) if all(found) else None
 
 
 def each_beyond(goal, figure, own):
@@ -117,8 +128,6 @@ def valued(way, point, other, larger_is_better):
     """None where there is no ratio."""
     if way == "median":
         return point.median
-    if way == "less":
-        return point.median - other.median
     if way == "highest":
         return point.ratio_high if point.reference == other.subject else None
     found = times_as_good(point, other, larger_is_better)

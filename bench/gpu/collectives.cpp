@@ -12,6 +12,7 @@
 #include "bench/gpu/kernel_collectives.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/nccl.hpp"
+#include "bench/gpu/queue_kernels.hpp"
 #include "bench/gpu/table.hpp"
 #include "collective/kernel_grid.hpp"
 
@@ -184,6 +185,31 @@ class KernelCollective final : public DeviceDrivenCollective {
   Mailbox<KernelReport> report_;
 };
 
+/// What an allreduce in packets cannot take less than: the packets of one, without all that makes it one of a
+/// request's.
+class BarePackets final : public DeviceDrivenCollective {
+ public:
+  BarePackets(Job& job, std::string name, const Case& c)
+      : DeviceDrivenCollective(job, std::move(name), c, Collective::allreduce, "packets") {
+    check(Partita_Prequest_create(&prequest_, request_), "Partita_Prequest_create");
+  }
+  ~BarePackets() override { Partita_Prequest_free(&prequest_); }
+
+  double sample(const Round& round) override {
+    report_.clear();
+    job_.barrier();
+    const BareRun run{round.batch + untimed_collectives, next_flag_};
+    launch_bare_packets(prequest_, run, report_.on_gpu(), stream_.get());
+    next_flag_ += static_cast<std::uint32_t>(run.exchanges);
+    return static_cast<double>(finished(report_).measured_ns) / 1000 / round.batch;
+  }
+
+ private:
+  std::uint32_t next_flag_ = 1;
+  MPIX_Prequest prequest_{};
+  Mailbox<KernelReport> report_;
+};
+
 /// Collectives in a graph, one behind the other.
 class CollectiveGraph {
  public:
@@ -243,6 +269,26 @@ class LaunchedCollective final : public DeviceDrivenCollective {
   const Launch launch_;
   cudaStream_t native_;
   Partita_Queue queue_ = PARTITA_QUEUE_NULL;
+  CollectiveGraph graph_;
+};
+
+/// Empty kernels in a graph, one behind the other, on all ranks at once.
+class EmptyGraph final : public GpuMeasurement {
+ public:
+  EmptyGraph(Job& job, std::string name, const Case& c) : GpuMeasurement(job, std::move(name), c) {}
+
+  void prepare(std::uint64_t) override {}
+  double sample(const Round& round) override {
+    graph_.capture(stream_, round.batch, [this] { launch_nothing(stream_.get()); });
+    job_.barrier();
+    const std::int64_t begin_ns = now_ns();
+    graph_.launch(stream_);
+    stream_.synchronize();
+    return static_cast<double>(now_ns() - begin_ns) / 1000 / round.batch;
+  }
+  bool compare(std::uint64_t) const override { return true; }
+
+ private:
   CollectiveGraph graph_;
 };
 
@@ -317,6 +363,12 @@ std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, co
     const std::string with = fmt::format("nccl-{}", name);
     if (reference.empty()) reference = with;
     contenders.push_back({with, reference, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
+  }
+  constexpr const char* empty_graph = "graph-empty";
+  contenders.push_back({empty_graph, empty_graph, std::make_unique<EmptyGraph>(job, empty_graph, c)});
+  constexpr const char* bare = "bare-packets";
+  if (job.ranks > 1 && c.size_bytes <= most_bare_bytes) {
+    contenders.push_back({bare, bare, std::make_unique<BarePackets>(job, bare, c)});
   }
   return contenders;
 }

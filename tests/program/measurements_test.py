@@ -392,6 +392,19 @@ def test_goals_of_ratios_differences_and_the_best_of_several():
     assert goals.judge(known["jacobi-kernel-halo"], plates).values == [2]
 
 
+def test_a_goal_may_ask_for_a_difference_to_a_sum_of_the_best_of_patterns():
+    goal = goals.read_goals()["graph-allreduce-less-empty"]
+    assert goal.value == "less graph-empty + allreduce:*"
+    points = [(1024, "graph-empty", 2), (1024, "allreduce:packets", 1.5), (1024, "allreduce:buffers", 4), (1024, "graph-allreduce:packets", 3.75),
+              (1024, "graph-allreduce:buffers", 6)]
+    assert goals.judge(goal, figure(points)).values == [0.25] and goals.judge(goal, figure(points)).said == "reached"
+    later = [(4096, "graph-empty", 2), (4096, "allreduce:two-shot", 2.5), (4096, "graph-allreduce:two-shot", 5.25)]
+    assert goals.judge(goal, figure(points + later)).values == [0.25, 0.75]
+    assert goals.judge(goal, figure(points + later)).said == "missed: 1 of 2 sizes reach it"
+    assert goals.judge(goal, figure(points[1:])).said == goals.judge(goal, figure([points[0], *points[3:]])).said == "not measured"
+    assert goals.judge(goal, figure(points[:2] + later[2:])).said == "not measured"  # nothing of the sum at that size
+
+
 def test_a_page_tells_every_goal_of_the_figures_that_its_folder_has():
     told = 0
     for file in quoted.MEASUREMENTS.glob("*/README.md"):
