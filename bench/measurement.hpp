@@ -44,7 +44,8 @@ struct Contender {
   std::string name;
   std::string reference;  ///< the name of the contender that this one is compared with
   std::unique_ptr<Measurement> measurement;
-  bool once = false;  ///< has one sample, before all rounds
+  bool once = false;     ///< has one sample, before all rounds
+  double bus_bytes = 0;  ///< of one operation, as in bus_bytes.hpp; 0: has no bus bandwidth. Samples are microseconds
 };
 
 using Subjects = std::vector<std::unique_ptr<Subject>>;

@@ -117,14 +117,30 @@ nlohmann::ordered_json row_json(const Row& row) {
                               {"deviation", s.deviation},
                               {"metric", row.metric}};
   if (row.early) json["early"] = *row.early;
+  if (row.bus_gb_per_s) json["bus_gb_per_s"] = *row.bus_gb_per_s;
   json["samples"] = rounded(row.samples);
   return json;
 }
 
-/// What the table's last columns hold beside the benchmark's figure.
-std::string more_columns(const Row& row, bool shows_deviation) {
+bool has_bus_bandwidth(const Results& results) {
+  return std::ranges::any_of(results.rows, [](const Row& row) { return row.bus_gb_per_s.has_value(); });
+}
+
+/// The titles of the table's last columns.
+std::string more_titles(const Results& results) {
+  std::string text;
+  if (!results.rows.empty() && results.rows.front().early) text += "       Early";
+  if (has_bus_bandwidth(results)) text += "    Bus GB/s";
+  if (results.shows_deviation) text += "    Mean +- deviation";
+  return text;
+}
+
+/// What they hold beside the benchmark's figure.
+std::string more_columns(const Row& row, bool shows_bus_bandwidth, bool shows_deviation) {
   std::string text;
   if (row.early) text += fmt::format("{:>12}", fmt::format("{} of {}", *row.early, row.statistics.count));
+  if (shows_bus_bandwidth)
+    text += fmt::format("{:>12}", row.bus_gb_per_s ? fmt::format("{:.4g}", *row.bus_gb_per_s) : "-");
   if (shows_deviation) text += fmt::format("{:>10.3f} +- {:.3f}", row.statistics.mean, row.statistics.deviation);
   return text;
 }
@@ -135,18 +151,18 @@ std::string to_table(const Results& results) {
   std::size_t subject_width = 12;
   for (const Row& row : results.rows) subject_width = std::max(subject_width, row.subject.size());
   const std::size_t metric_width = std::max<std::size_t>(results.metric_title.size(), 9);
+  const bool shows_bus_bandwidth = has_bus_bandwidth(results);
   bool unreadable = false;
 
   std::string text = heading(results);
   text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12}{:>12}{:>9}  {:>{}}{}\n", "# Size", "Partitions", "Subject",
                       subject_width, "Link", "Batch", "Median", "P99", "Spread%", results.metric_title, metric_width,
-                      fmt::format("{}{}", !results.rows.empty() && results.rows.front().early ? "       Early" : "",
-                                  results.shows_deviation ? "    Mean +- deviation" : ""));
+                      more_titles(results));
   for (const Row& row : results.rows) {
     text += fmt::format("{:<11}{:>10}  {:<{}}{:>7}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{} {:>{}.3f}{}\n", row.size_bytes,
                         row.partitions, row.subject, subject_width, shown_link(row), row.batch, row.statistics.median,
                         row.statistics.p99, row.statistics.spread_percent, row.statistics.readable() ? ' ' : '~',
-                        row.metric, metric_width, more_columns(row, results.shows_deviation));
+                        row.metric, metric_width, more_columns(row, shows_bus_bandwidth, results.shows_deviation));
     unreadable = unreadable || !row.statistics.readable();
   }
   if (unreadable) {
@@ -160,13 +176,14 @@ std::string to_table(const Results& results) {
 std::string to_csv(const Results& results) {
   std::string text =
       "benchmark,unit,bytes,partitions,threads,subject,reference,link,transport_partitions,batch,samples,"
-      "median,p99,spread_percent,min,max,metric_name,metric\n";
+      "median,p99,spread_percent,min,max,metric_name,metric,bus_gb_per_s\n";
   for (const Row& row : results.rows) {
     const Statistics& s = row.statistics;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", results.benchmark, results.unit,
-                        row.size_bytes, row.partitions, results.options.threads, row.subject, row.reference,
-                        row.link.link, row.link.transport_partitions, row.batch, s.count, s.median, s.p99,
-                        s.spread_percent, s.min, s.max, results.metric_title, row.metric);
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", results.benchmark, results.unit,
+                    row.size_bytes, row.partitions, results.options.threads, row.subject, row.reference, row.link.link,
+                    row.link.transport_partitions, row.batch, s.count, s.median, s.p99, s.spread_percent, s.min, s.max,
+                    results.metric_title, row.metric, row.bus_gb_per_s ? fmt::format("{}", *row.bus_gb_per_s) : "");
   }
   return text;
 }

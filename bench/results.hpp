@@ -27,7 +27,8 @@ struct Row {
   std::vector<double> samples;  ///< values in the benchmark's unit, in the order of measuring
   Statistics statistics;
   double metric = 0;
-  std::optional<int> early;  ///< samples that came before the benchmark's moment, where it has one
+  std::optional<int> early;            ///< samples that came before the benchmark's moment, where it has one
+  std::optional<double> bus_gb_per_s;  ///< bus bandwidth (bus_bytes.hpp) at the median, of collectives
 };
 
 struct Results {

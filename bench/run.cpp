@@ -117,12 +117,16 @@ std::vector<Row> measure(const Benchmark& benchmark, Job& job, const Subjects& s
             slowest_values(benchmark, job, c, samples[i]),
             {},
             0,
+            {},
             {}};
     row.statistics = summarize(row.samples, benchmark.larger_is_better);
     if (benchmark.early_below != nullptr) {
       const double moment = benchmark.early_below(job.options);
       row.early = static_cast<int>(
           std::count_if(row.samples.begin(), row.samples.end(), [&](double sample) { return sample < moment; }));
+    }
+    if (contenders[i].bus_bytes > 0 && row.statistics.median > 0) {
+      row.bus_gb_per_s = contenders[i].bus_bytes / 1000 / row.statistics.median;
     }
     rows.push_back(std::move(row));
   }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "bench/benchmarks/all.hpp"
+#include "bench/bus_bytes.hpp"
 #include "bench/partita_calls.hpp"
 
 namespace partita::bench {
@@ -214,6 +215,14 @@ class Partitioned final : public CollectiveMeasurement {
 
 constexpr const char* mpi_name = "mpi";
 
+/// None where marks are apart: then part of the data has moved before the time begins.
+double bus_bytes_of(const Collective& collective, const Job& job, std::int64_t block_bytes) {
+  if (job.options.delay.compute_us > 0) return 0;
+  if (collective.is_rooted) return bus_bytes_of_bcast(block_bytes, job.ranks);
+  if (collective.sends_to_each || collective.receives_from_each) return bus_bytes_of_blocks(block_bytes, job.ranks);
+  return bus_bytes_of_allreduce(block_bytes, job.ranks);
+}
+
 template <std::size_t index>
 std::vector<Contender> contenders(Job& job, const Subjects&, const Case& c) {
   const Collective& collective = collectives.at(index);
@@ -227,6 +236,7 @@ std::vector<Contender> contenders(Job& job, const Subjects&, const Case& c) {
     add("partita-c", c.partitions);
     if (c.partitions > 1) add("one-partition", 1);
   }
+  for (Contender& each : all) each.bus_bytes = bus_bytes_of(collective, job, c.size_bytes);
   return all;
 }
 

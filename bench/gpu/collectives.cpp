@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/support/gpus.hpp"
+#include "bench/bus_bytes.hpp"
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/graph.hpp"
 #include "bench/gpu/kernel_collectives.hpp"
@@ -337,6 +338,17 @@ class NcclCollective final : public CollectiveMeasurement {
   CollectiveGraph graph_;
 };
 
+double bus_bytes_of(Collective kind, std::int64_t block_bytes, int ranks) {
+  switch (kind) {
+    case Collective::allreduce:
+      return bus_bytes_of_allreduce(block_bytes, ranks);
+    case Collective::bcast:
+      return bus_bytes_of_bcast(block_bytes, ranks);
+    default:
+      return bus_bytes_of_blocks(block_bytes, ranks);
+  }
+}
+
 constexpr std::pair<Launch, const char*> launches[] = {{Launch::one_by_one, "launched"}, {Launch::in_a_graph, "graph"}};
 
 std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, const Case& c) {
@@ -348,6 +360,8 @@ std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, co
   const std::shared_ptr<apps::Nccl> nccl = find_nccl(job);
   for (const auto& [kind, name] : collectives) {
     std::string reference;
+    const std::size_t before = contenders.size();
+    const double bus_bytes = bus_bytes_of(kind, c.size_bytes, job.ranks);
     for (const std::string& algorithm : job.options.algorithms) {
       if (algorithm == "two-shot" && kind != Collective::allreduce) continue;  // the only one that it serves
       const std::string by = algorithm == "auto" ? name : fmt::format("{}:{}", name, algorithm);
@@ -359,10 +373,12 @@ std::vector<Contender> make_collectives_contenders(Job& job, const Subjects&, co
             {launched, reference, std::make_unique<LaunchedCollective>(job, launched, c, kind, algorithm, launch)});
       }
     }
-    if (nccl == nullptr) continue;
-    const std::string with = fmt::format("nccl-{}", name);
-    if (reference.empty()) reference = with;
-    contenders.push_back({with, reference, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
+    if (nccl != nullptr) {
+      const std::string with = fmt::format("nccl-{}", name);
+      if (reference.empty()) reference = with;
+      contenders.push_back({with, reference, std::make_unique<NcclCollective>(job, with, c, kind, nccl)});
+    }
+    for (std::size_t i = before; i < contenders.size(); ++i) contenders[i].bus_bytes = bus_bytes;
   }
   constexpr const char* empty_graph = "graph-empty";
   contenders.push_back({empty_graph, empty_graph, std::make_unique<EmptyGraph>(job, empty_graph, c)});

@@ -1,6 +1,5 @@
 #include "bench/gpu/nccl.hpp"
 
-#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -34,7 +33,7 @@ bool gpus_are_shared(Job& job) {
     throw Failure("--nccl {}: ranks share a GPU here, which NCCL refuses; expected is a GPU for each rank.",
                   job.options.nccl);
   }
-  if (job.is_first()) std::fprintf(stderr, "nccl takes no part: it refuses ranks that share a GPU, as they do here\n");
+  job.note("nccl is left out: it refuses ranks that share a GPU, as they do here");
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/support/revision.hpp"
+#include "bench/bus_bytes.hpp"
 #include "bench/failure.hpp"
 #include "bench/results.hpp"
 
@@ -66,6 +67,30 @@ TEST(BenchResults, early_samples_are_told_where_the_benchmark_counts_them) {
   EXPECT_NE(to_table(counted).find("2 of 3"), std::string::npos) << to_table(counted);
   EXPECT_FALSE(to_json(results()).at("rows")[0].contains("early"));
   EXPECT_EQ(to_table(results()).find("Early"), std::string::npos);
+}
+
+TEST(BenchResults, bus_bandwidth_stands_beside_rows_that_have_one) {
+  Results counted = results();
+  counted.rows[1].bus_gb_per_s = 12.5;
+  EXPECT_EQ(to_json(counted).at("rows")[1].at("bus_gb_per_s"), 12.5);
+  EXPECT_FALSE(to_json(counted).at("rows")[0].contains("bus_gb_per_s"));
+  const std::string table = to_table(counted);
+  EXPECT_NE(table.find("Bus GB/s"), std::string::npos) << table;
+  EXPECT_NE(table.find(" 12.5\n"), std::string::npos) << table;
+  EXPECT_NE(table.find(" -\n"), std::string::npos) << table;
+  EXPECT_NE(to_csv(counted).find(",x_persistent,1.25,12.5\n"), std::string::npos) << to_csv(counted);
+  EXPECT_EQ(to_table(results()).find("Bus"), std::string::npos);
+}
+
+/// As NCCL's tests: by the ranks' number of an allreduce up to twice its block, of all blocks all but one's share.
+TEST(BenchResults, bus_bytes_are_those_of_nccl_tests) {
+  EXPECT_EQ(bus_bytes_of_allreduce(1024, 4), 1536);
+  EXPECT_EQ(bus_bytes_of_allreduce(1024, 2), 1024);
+  EXPECT_EQ(bus_bytes_of_blocks(1024, 4), 3072);
+  EXPECT_EQ(bus_bytes_of_bcast(1024, 4), 1024);
+  EXPECT_EQ(bus_bytes_of_allreduce(1024, 1), 0);
+  EXPECT_EQ(bus_bytes_of_blocks(1024, 1), 0);
+  EXPECT_EQ(bus_bytes_of_bcast(1024, 1), 0);
 }
 
 TEST(BenchResults, json_tells_where_the_ranks_ran_and_how_fast_their_processors) {
