@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "apps/support/node.hpp"
 #include "capi/gpu_aware.hpp"
 #include "capi/links.hpp"
+#include "collective/tuning_file.hpp"
 #include "core/settings.hpp"
 #include "memory/device.hpp"
 #include "program/command.hpp"
@@ -201,6 +204,43 @@ std::string describe_peer_collectives(const std::vector<RankPlace>& places) {
                      what, counted(static_cast<std::size_t>(ranks), "rank"), text);
 }
 
+/// Rank 0's file, which the library has read and found right; no rules where there is none.
+collective::Tuning tuning_of_file() {
+  const char* const file = std::getenv("PARTITA_TUNING");
+  if (file == nullptr || *file == 0) return {};
+  std::ifstream in(file, std::ios::binary);
+  return collective::read_tuning(file, std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+std::string describe_rules(const std::vector<collective::RuleInForce>& rules) {
+  std::string text;
+  for (const collective::RuleInForce& rule : rules) {
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", rule.algorithm,
+                        rule.from_bytes == 0 ? "" : fmt::format(" from {}", rule.from_bytes),
+                        rule.is_built_in ? "" : " (file)");
+  }
+  return text;
+}
+
+/// Those of a communicator of all ranks, a line for each collective.
+std::string describe_algorithms(std::size_t ranks) {
+  const collective::Tuning tuning = tuning_of_file();
+  const bool has_file = !tuning.rules().empty();
+  std::string text =
+      fmt::format("algorithms of collectives, on {} (from how many bytes of a block on; {}):\n", counted(ranks, "rank"),
+                  has_file ? "(file): PARTITA_TUNING, else built in" : "all built in, as PARTITA_TUNING names no file");
+  for (int index = 0; index < collective::kind_count; ++index) {
+    const auto kind = static_cast<collective::Kind>(index);
+    const auto rules = [&](collective::MovedBy by) {
+      return describe_rules(collective::rules_in_force(kind, by, static_cast<int>(ranks), tuning));
+    };
+    const std::string by_kernels = rules(collective::MovedBy::device);
+    text += fmt::format("  {:<21} host: {}{}\n", collective::name_of(kind), rules(collective::MovedBy::host),
+                        by_kernels.empty() ? "" : fmt::format("; kernels: {}", by_kernels));
+  }
+  return text;
+}
+
 std::string describe_abilities() {
   std::string text = "links, in the order in which auto prefers them (the memories between which they move bytes):\n";
   for (int link = 0; const char* words = Partita_Describe_link(link); ++link) text += fmt::format("  {}\n", words);
@@ -281,6 +321,7 @@ int info_command(int argc, char** argv) {
   say(describe_versions() + describe_fftw() + describe_thread_level() + describe_places(places) + describe_settings());
   const std::string gpus = describe_gpus(comm.get());
   say(gpus + describe_gpu_awareness() + describe_peer_collectives(places));
+  if (!places.empty()) say(describe_algorithms(places.size()));
   const Survey survey = survey_links(comm.get());
   if (!places.empty()) say(describe_abilities() + describe_links(places, survey));
   return 0;

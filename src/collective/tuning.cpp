@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "partita/device/impl/areas.hpp"
@@ -106,6 +107,28 @@ int most_ranks_of(MovedBy by) {
 const Tuning& built_in_tuning() {
   static const Tuning tuning(built_in_rules());
   return tuning;
+}
+
+std::vector<RuleInForce> rules_in_force(Kind kind, MovedBy by, int ranks, const Tuning& tuning) {
+  if (ranks > most_ranks_of(by)) return {};
+  std::set<std::int64_t> begins;
+  for (const Tuning* table : {&tuning, &built_in_tuning()}) {
+    for (const Rule& rule : table->rules()) {
+      if (rule.kind == kind && rule.by == by) begins.insert(rule.from_bytes);
+    }
+  }
+  std::vector<RuleInForce> all;
+  for (const std::int64_t bytes : begins) {
+    const Need need{kind, by, ranks, bytes};
+    const Rule* const own = tuning.find(need);
+    const Rule* const rule = own != nullptr ? own : built_in_tuning().find(need);
+    if (rule == nullptr) continue;
+    const RuleInForce next{bytes, rule->algorithm, own == nullptr};
+    const bool goes_on =
+        !all.empty() && all.back().algorithm == next.algorithm && all.back().is_built_in == next.is_built_in;
+    if (!goes_on) all.push_back(next);
+  }
+  return all;
 }
 
 bool size_may_decide(Kind kind) {

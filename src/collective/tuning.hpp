@@ -57,6 +57,20 @@ int most_ranks_of(MovedBy by);
 /// always serves.
 const Tuning& built_in_tuning();
 
+/// What `auto` takes from `from_bytes` on, up to the next one.
+struct RuleInForce {
+  std::int64_t from_bytes = 0;
+  std::string algorithm;
+  bool is_built_in = true;
+
+  friend bool operator==(const RuleInForce&, const RuleInForce&) = default;
+};
+
+/// The rules for this number of ranks, by ascending bytes: those of `tuning` where they reach, else the built-in ones.
+/// Empty where nobody moves it so. An algorithm that does not serve a problem, as a ring of an operation that does not
+/// commute, gives way to the built-in one.
+std::vector<RuleInForce> rules_in_force(Kind kind, MovedBy by, int ranks, const Tuning& tuning);
+
 /// Whether all ranks know the size of a block, so that it may decide: not so of gatherv, scatterv, alltoallv, alltoallw
 /// and the collectives of neighbourhoods, whose blocks have the sizes that one rank, or two, know.
 bool size_may_decide(Kind kind);

@@ -175,6 +175,36 @@ def test_host_info_tells_from_which_size_on_collectives_go_from_gpu_to_gpu(run, 
     assert "by peer memory, with libpartita_mpi: none, since Partita takes no GPU memory in MPI's own calls" in off.stdout
 
 
+def algorithm_lines(result):
+    """The line of each collective, by its name; and the line above them."""
+    lines = result.stdout.splitlines()
+    first = [number for number, line in enumerate(lines) if line.startswith("algorithms of collectives, on")]
+    assert len(first) == 1, result.stdout
+    told = [line.split(maxsplit=1) for line in lines[first[0] + 1:] if line.startswith("  ") and " host: " in line]
+    return lines[first[0]], dict(told)
+
+
+def test_host_info_tells_which_algorithms_collectives_take(info, ranks):
+    title, told = algorithm_lines(info)
+    assert f"on {ranks} rank" in title and "all built in, as PARTITA_TUNING names no file" in title, title
+    assert len(told) == 22 and told["scan"] == "host: recursive_doubling" and told["barrier"] == "host: dissemination", told
+    if ranks > 1:
+        assert re.fullmatch(r"host: binomial; kernels: packets, buffers from \d+", told["bcast"]), told["bcast"]
+
+
+def test_host_info_tells_the_rules_of_a_file_before_the_built_in_ones(run, ranks, tmp_path):
+    file = tmp_path / "rules.csv"
+    file.write_text("# partita tuning 1\ncollective,driver,ranks,from_bytes,algorithm,medians_us\n"
+                    f"allreduce,host,{ranks},65536,ring,\nallgather,host,any,0,ring,\nbcast,host,{ranks + 1},0,chain,\n"
+                    "allreduce,device,any,0,buffers,\n", encoding="utf-8")
+    result = run("info", PARTITA_TUNING=str(file))
+    assert result.returncode == 0, result
+    title, told = algorithm_lines(result)
+    assert "(file): PARTITA_TUNING, else built in" in title, title
+    assert told["allreduce"] == "host: recursive_doubling, ring from 65536 (file); kernels: buffers (file)", told["allreduce"]
+    assert told["allgather"].startswith("host: ring (file)") and told["bcast"].startswith("host: binomial"), told
+
+
 @pytest.fixture(scope="module")
 def info_of_link_mpi(run):
     result = run("info", PARTITA_LINK="mpi")

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "collective/algorithms.hpp"
 #include "collective/kernel_algorithms.hpp"
@@ -45,6 +46,35 @@ TEST(Tuning, has_nothing_for_what_no_rule_is_about) {
   EXPECT_EQ(found(tuning, 5, 8), "");
   EXPECT_EQ(tuning.find({Kind::allreduce, MovedBy::device, 4, 8}), nullptr);
   EXPECT_EQ(tuning.find({Kind::bcast, MovedBy::host, 4, 8}), nullptr);
+}
+
+TEST(RulesInForce, are_those_of_a_file_where_they_reach_and_else_the_built_in_ones) {
+  const Tuning none;
+  const auto by_host = [](const Tuning& tuning, int ranks) {
+    return rules_in_force(Kind::allreduce, MovedBy::host, ranks, tuning);
+  };
+  EXPECT_EQ(by_host(none, 4), (std::vector<RuleInForce>{{0, "recursive_doubling", true}}));
+  const Tuning tuning({rule(4, 1000, "ring"), rule(any_ranks, 50, "recursive_halving"), rule(3, 0, "ring"),
+                       rule(3, 64, "ring"), rule(3, 128, "recursive_doubling")});
+  EXPECT_EQ(by_host(tuning, 4),
+            (std::vector<RuleInForce>{
+                {0, "recursive_doubling", true}, {50, "recursive_halving", false}, {1000, "ring", false}}));
+  EXPECT_EQ(by_host(tuning, 3), (std::vector<RuleInForce>{{0, "ring", false}, {128, "recursive_doubling", false}}))
+      << "a rule of the same name goes on";
+  EXPECT_EQ(by_host(tuning, 100),
+            (std::vector<RuleInForce>{{0, "recursive_doubling", true}, {50, "recursive_halving", false}}));
+}
+
+TEST(RulesInForce, of_kernels_are_there_for_what_they_move_among_so_few_ranks) {
+  const Tuning none;
+  const auto of_kernels = rules_in_force(Kind::allreduce, MovedBy::device, 4, none);
+  ASSERT_EQ(of_kernels.size(), 3U);
+  EXPECT_EQ(of_kernels[0], (RuleInForce{0, "packets", true}));
+  EXPECT_EQ(of_kernels[1].algorithm, "two-shot");
+  EXPECT_EQ(of_kernels[2].algorithm, "buffers");
+  EXPECT_EQ(rules_in_force(Kind::allreduce, MovedBy::device, 1, none).size(), 1U);
+  EXPECT_TRUE(rules_in_force(Kind::allreduce, MovedBy::device, 9, none).empty()) << "kernels serve up to 8 ranks";
+  EXPECT_TRUE(rules_in_force(Kind::scan, MovedBy::device, 4, none).empty()) << "no kernel moves it";
 }
 
 TEST(BuiltInTuning, has_no_rule_twice) {
