@@ -5,6 +5,7 @@ FILE is a summary (docs/measurements/FILE.csv, or one in the page's own folder),
 included, "1K" alone, or "16M:"; `at` names partition counts, `case` a case."""
 import csv
 import functools
+import math
 import pathlib
 
 from partita_report import summary
@@ -112,6 +113,17 @@ class Quotes:
     def times(self, file, subject, reference, sizes="", at=None, case=None):
         """How many times as good as `reference`, by times_as_good(): above 1 is better, of times and of rates."""
         return [times_as_good(*pair) for pair in self.pairs(file, subject, reference, sizes, at, case)]
+
+    def crossing(self, file, subject, reference, sizes="", at=None, case=None):
+        """From how many KiB on `subject` stays better than `reference`, as a list of one: between two sizes by the straight line through
+        the logarithms of times(). Empty where it is not worse first and better then."""
+        found = [(pair[0].size, times_as_good(*pair)) for pair in self.pairs(file, subject, reference, sizes, at, case)]
+        worse = [number for number, (_, times) in enumerate(found) if times <= 1]
+        if not worse or worse[-1] + 1 == len(found):
+            return []
+        (size, below), (next_size, above) = found[worse[-1]:worse[-1] + 2]
+        share = -math.log(below) / (math.log(above) - math.log(below))
+        return [size * (next_size / size) ** share / 1024]
 
     def bounds_of_jobs(self, file, subject, reference, sizes="", at=None, case=None):
         """Between which the times() of single jobs lie, at each point, by bounds()."""

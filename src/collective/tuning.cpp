@@ -39,28 +39,29 @@ constexpr std::pair<Kind, const char*> of_schedules[] = {
 constexpr std::int64_t KiB = 1024;
 
 /// Kernels: from so many bytes of a block on, buffers take less time than packets, or than two shots of them.
-/// Packets are twice as many bytes, to each rank; in buffers ranks wait for each other twice. Measured on 2 and 4 GPUs:
-/// docs/measurements/h100-2-gpus and h100-4-gpus.
+/// Packets are twice as many bytes, to each rank; in buffers ranks wait for each other twice. Measured on four H200
+/// (docs/measurements/h200-4-gpus); to other numbers of ranks it goes by the bytes that a rank sends in packets, as it
+/// does on two and on four H100.
 struct FromBuffers {
   Kind kind;
   std::int64_t (*from_bytes)(std::int64_t ranks);
 };
 constexpr std::int64_t reduce_scatter_in_buffers_from(std::int64_t ranks) {
-  return 1100 * KiB / (ranks - 1);
+  return 795 * KiB / (ranks - 1);
 }
 constexpr FromBuffers in_buffers[] = {
-    {Kind::bcast, [](std::int64_t ranks) { return 700 * KiB / (ranks - 1); }},
-    {Kind::allgather, [](std::int64_t ranks) { return 560 * KiB / (ranks - 1); }},
-    {Kind::alltoall, [](std::int64_t ranks) { return 1150 * KiB / (ranks - 1); }},
-    {Kind::allreduce, [](std::int64_t ranks) { return (ranks == 2 ? 640 : 512) * KiB; }},
+    {Kind::bcast, [](std::int64_t ranks) { return 465 * KiB / (ranks - 1); }},
+    {Kind::allgather, [](std::int64_t ranks) { return 295 * KiB / (ranks - 1); }},
+    {Kind::alltoall, [](std::int64_t ranks) { return 930 * KiB / (ranks - 1); }},
+    {Kind::allreduce, [](std::int64_t ranks) { return (ranks == 2 ? 360 : 256) * KiB; }},
     {Kind::reduce_scatter, reduce_scatter_in_buffers_from},
     {Kind::reduce_scatter_block, reduce_scatter_in_buffers_from},
 };
 
 /// One shot of an allreduce sends a block to p - 1 ranks, and two shots send two p-ths of that, all of it twice as
 /// packets. From so many bytes on that are spared so, they pay for their second way, which takes about a microsecond.
-/// Measured on 4 GPUs.
-constexpr std::int64_t spared_by_two_shots = 288 * KiB;
+/// Measured on four H200.
+constexpr std::int64_t spared_by_two_shots = 192 * KiB;
 
 constexpr std::int64_t in_two_shots_from(std::int64_t ranks) {
   return spared_by_two_shots / 2 * ranks / ((ranks - 1) * (ranks - 2));

@@ -265,6 +265,18 @@ def test_a_ratio_on_a_page_is_the_median_of_those_within_jobs(tmp_path):
     assert quotes.times("b", "own", "plain") == [1.8] and quotes.over("b", "own", "plain") == [1 / 1.8]
 
 
+def test_two_rows_cross_where_the_line_between_two_sizes_says(tmp_path):
+    def quotes_of(times):
+        (tmp_path / "b.csv").write_text(to_csv(figure([(size, name, us) for size, plain, own in times for name, us in (("plain", plain), ("own", own))])))
+        quoted.load.cache_clear()
+        return quoted.Quotes(tmp_path)
+    assert quotes_of([(1024, 1, 2), (4096, 2, 1), (8192, 9, 1)]).crossing("b", "own", "plain") == [pytest.approx(2)]  # half-way of the logarithms
+    assert quotes_of([(1024, 1, 4), (4096, 2, 1), (8192, 9, 1)]).crossing("b", "own", "plain") == [pytest.approx(4 ** (2 / 3))]
+    assert quotes_of([(1024, 2, 1), (2048, 1, 2), (4096, 2, 1)]).crossing("b", "own", "plain") == [pytest.approx(2 * 2 ** 0.5)]  # for good
+    assert quotes_of([(1024, 2, 1), (2048, 2, 1)]).crossing("b", "own", "plain") == []
+    assert quotes_of([(1024, 2, 1), (2048, 1, 2)]).crossing("b", "own", "plain") == []
+
+
 def test_a_ratio_beside_another_row_is_by_what_the_jobs_bound_more_narrowly(tmp_path):
     apart = [{"plain": (hour, "plain"), "own": (2 * hour, "plain"), "other": (near * hour, "plain")} for hour, near in zip(HOURS, (3, 3, 3, 3, 3.3))]
     quotes = figure_of_jobs(tmp_path, apart)

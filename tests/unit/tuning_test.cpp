@@ -98,14 +98,19 @@ TEST(BuiltInTuning, moves_small_blocks_of_kernels_in_packets_and_large_ones_in_b
     }
     EXPECT_EQ(chosen(kind, 1, 1024 * MiB), "packets") << "there is nobody to share with";
   }
-  EXPECT_EQ(chosen(Kind::bcast, 2, 700 * KiB - 1), "packets");
-  EXPECT_EQ(chosen(Kind::bcast, 2, 700 * KiB), "buffers");
+  EXPECT_EQ(chosen(Kind::bcast, 2, 465 * KiB - 1), "packets");
+  EXPECT_EQ(chosen(Kind::bcast, 2, 465 * KiB), "buffers");
+  // As measured on four GPUs.
   EXPECT_EQ(chosen(Kind::bcast, 4, 128 * KiB), "packets");
-  EXPECT_EQ(chosen(Kind::bcast, 4, 256 * KiB), "buffers");
-  EXPECT_EQ(chosen(Kind::allgather, 4, 128 * KiB), "packets");
-  EXPECT_EQ(chosen(Kind::allgather, 4, 256 * KiB), "buffers");
+  EXPECT_EQ(chosen(Kind::bcast, 4, 160 * KiB), "buffers");
+  EXPECT_EQ(chosen(Kind::allgather, 4, 96 * KiB), "packets");
+  EXPECT_EQ(chosen(Kind::allgather, 4, 128 * KiB), "buffers");
+  for (const Kind kind : {Kind::reduce_scatter, Kind::reduce_scatter_block}) {
+    EXPECT_EQ(chosen(kind, 4, 256 * KiB), "packets");
+    EXPECT_EQ(chosen(kind, 4, 272 * KiB), "buffers");
+  }
   EXPECT_EQ(chosen(Kind::alltoall, 4, 256 * KiB), "packets");
-  EXPECT_EQ(chosen(Kind::alltoall, 4, 512 * KiB), "buffers");
+  EXPECT_EQ(chosen(Kind::alltoall, 4, 320 * KiB), "buffers");
   EXPECT_EQ(choose_kernel_algorithm({.kind = Kind::bcast, .size = 2}, 0, "buffers").name, "packets");
 }
 
@@ -114,11 +119,12 @@ TEST(BuiltInTuning, reduces_what_lies_between_in_two_shots_where_these_spare_byt
     return choose_kernel_algorithm({.kind = Kind::allreduce, .size = ranks}, bytes, "auto").name;
   };
   constexpr std::int64_t KiB = 1024;
-  EXPECT_EQ(chosen(2, 512 * KiB), "packets") << "between two ranks both send the same";
-  EXPECT_EQ(chosen(4, 96 * KiB - 1), "packets");
-  EXPECT_EQ(chosen(4, 96 * KiB), "two-shot");
-  EXPECT_EQ(chosen(4, 512 * KiB - 1), "two-shot");
-  EXPECT_EQ(chosen(4, 512 * KiB), "buffers");
+  EXPECT_EQ(chosen(2, 256 * KiB), "packets") << "between two ranks both send the same";
+  EXPECT_EQ(chosen(2, 360 * KiB), "buffers");
+  EXPECT_EQ(chosen(4, 64 * KiB - 1), "packets");
+  EXPECT_EQ(chosen(4, 64 * KiB), "two-shot");
+  EXPECT_EQ(chosen(4, 256 * KiB - 1), "two-shot");
+  EXPECT_EQ(chosen(4, 256 * KiB), "buffers");
   EXPECT_EQ(chosen(8, 32 * KiB), "two-shot");
 }
 
