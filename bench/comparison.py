@@ -50,23 +50,25 @@ def cores_a_rank(wanted, ranks=2):
 
 
 class Comparison:
-    """`parser` has the options of add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`. So many
-    jobs run `at_once`. Each job is made by all `builds`, of which the last one is measured; without, by options.program."""
+    """`parser` has the options of add_options; a wrong one ends the program. `cores` are wanted for each of the `ranks`, by default as
+    many as the launcher's words start. So many jobs run `at_once`. Each job is made by all `builds`, of which the last one is measured;
+    without, by options.program."""
 
-    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=2, at_once=1, builds=()):
+    def __init__(self, parser, options, *, cores, limit_s, environment=None, ranks=None, at_once=1, builds=()):
         try:
             self.launcher = launch.split_launcher(options.mpirun)
         except ValueError as wrong:
             parser.error(str(wrong))
+        self.ranks = ranks or launch.ranks_of(self.launcher)
         self.lanes = []
         if at_once > 1:
             self.pinning = ["-bind-to", "user:CORES"]
             try:
-                self.lanes = launch.lanes(self.launcher, at_once, ranks, cores)
+                self.lanes = launch.lanes(self.launcher, at_once, self.ranks, cores)
             except ValueError as wrong:
                 parser.error(str(wrong))
         else:
-            self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, ranks)) if options.bind == "auto" else []
+            self.pinning = launch.pinning_words(self.launcher, cores_a_rank(cores, self.ranks)) if options.bind == "auto" else []
         self.launcher += self.pinning
         self.builds = builds or [turns.Build(turns.NOW, options.program)]
         self.output, self.jobs = options.output, options.jobs

@@ -27,6 +27,14 @@ def pinning_words(launcher, cores_a_rank):
             "slurm": [f"--cpus-per-task={cores_a_rank}", "--cpu-bind=cores"]}.get(vendor(launcher), [])
 
 
+def ranks_of(launcher):
+    """How many ranks the words of `launcher` say that it starts; 2 where they do not say it in a way known here."""
+    for word, number in zip(launcher, launcher[1:]):
+        if word in ("-n", "-np", "--np", "--ntasks") and number.isdigit():
+            return int(number)
+    return 2
+
+
 def cores_of_nodes():
     """For each NUMA node the cores that this process may use."""
     allowed = os.sched_getaffinity(0)

@@ -7,6 +7,8 @@ page that quotes these. The JSON stays out of the repository.
                    [--jobs 5] [--at-once N] [--bind auto|none] [--threads 4] [--samples N] [--only NAME]... [--quick]
                    [--before PROGRAM | --before-library FOLDER] [--before-revision NAME] [--any-revision]
 
+On other numbers of ranks than two (--mpirun "mpirun -n 4") it measures collectives, which take any; their figures are then called
+NAME-4-ranks.
 Every comparison runs in one job, the subjects in an order drawn anew each round, and in several such jobs: NAME-1.json, NAME-2.json
 and so on, whose number is their seed. NAME.csv holds the jobs of NAME as one figure. Each rank is pinned to cores of its own where
 the launcher has words for that. A run of which a job fails is named on the page and in the exit status.
@@ -51,6 +53,7 @@ PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
 MEASURED_LINKS = ("auto", links.names()[-1])
 THREAD_LEVELS = ("single", "multiple")
+COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "alltoall", "bcast")
 
 
 def planned_runs(options):
@@ -62,6 +65,13 @@ def planned_runs(options):
     count = options.samples or (20 if options.quick else None)
     samples = ["-i", str(count), "-x", "2"] if count else []
     large = "1M:1M" if options.quick else "64K:16M"
+    ranks = options.comparison.ranks
+    # Each mark but the last has 1 ms to travel before the time begins; the collective of one partition, and the MPI's, begin then.
+    collectives = [Run(f"{name}-apart{'' if ranks == 2 else f'-{ranks}-ranks'}",
+                       [name, "-m", "64K:64K" if options.quick else "8K:1M", "--partitions", "8", "--compute-us", "1000",
+                        *(samples or ["-i", "40", "-x", "4"])]) for name in COLLECTIVES]
+    if ranks != 2:
+        return [each for each in collectives if not options.only or each.name in options.only]
 
     def run(name, *arguments):
         return Run(name, [*arguments, *samples])
@@ -89,7 +99,7 @@ def planned_runs(options):
                     "8", *both, *peers))
     # Subjects of Partita share the way of their setup messages, so each link has jobs of its own, each of one sample.
     runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in MEASURED_LINKS]
-    return [each for each in runs if not options.only or each.name in options.only]
+    return [each for each in runs + collectives if not options.only or each.name in options.only]
 
 
 def counted_run(link):
@@ -350,9 +360,10 @@ def page(options, done, failed, counts, preload, levels, of_both=()):
         pinned = f"pinned by `{shlex.join(options.comparison.pinning)}`" if options.comparison.pinning else "not pinned by this program"
         if options.comparison.lanes:
             pinned += f", {len(options.comparison.lanes)} jobs at a time, each on cores of its own"
-        text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. Two ranks, "
+        text += [f"{machine['cpu']}, {machine['cores']} cores; {machine['mpi']}, thread level {machine['thread_level']}. {'Two' if options.comparison.ranks == 2 else options.comparison.ranks} ranks, "
                  f"{pinned}: {where_ranks_ran(jobs)}. Medians of {options.jobs} jobs, `JOB` in the commands; in parentheses how many "
-                 "times as good as the persistent send of the same job: above 1 is better. The intervals stand in the CSV files.", "",
+                 "times as good as the row's yardstick of the same job, the persistent send or of collectives the MPI's: above 1 is "
+                 "better. The intervals stand in the CSV files.", "",
                  "<!--= origins() --><!--/-->", ""]
     text += instructions_section(options) if counts else []
     text += preload_section(options) if preload else []
@@ -398,13 +409,14 @@ def main():
     options.output.mkdir(parents=True, exist_ok=True)
     done, failed = options.comparison.measure_all(planned_runs(options))
     origin = origin_of(options, shown_count_command(options))
-    counts = count_instructions(options) if not options.only or "instructions" in options.only else {}
+    of_two = options.comparison.ranks == 2  # of which alone all but the runs is
+    counts = count_instructions(options) if of_two and (not options.only or "instructions" in options.only) else {}
     if counts:
         write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
                     [(link, part, function, count) for link, parts in counts.items() for part, functions in parts.items()
                      for function, count in functions.items()], origin)
-    preload = measure_preload(options) if not options.only or "preload" in options.only else {}
-    levels = measure_thread_levels(options) if not options.only or "thread-levels" in options.only else {}
+    preload = measure_preload(options) if of_two and (not options.only or "preload" in options.only) else {}
+    levels = measure_thread_levels(options) if of_two and (not options.only or "thread-levels" in options.only) else {}
     alone = [measure_it for name, measure_it in MEASURED_ALONE.items() if name in options.only]
     if alone:
         for measure_it in alone:

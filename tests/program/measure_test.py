@@ -156,6 +156,29 @@ def test_a_first_contact_has_one_sample(measure):
     assert all("-i" not in words and "-x" not in words for words in measured.started)
 
 
+def test_four_ranks_measure_the_collectives_alone_and_share_the_cores_by_four(measure, tmp_path, sources):
+    measured = measure("--jobs", "1", "--threads", "1", tool=["measure.py"], mpirun=f"{tmp_path}/mpirun -n 4")
+    assert measured.ended.returncode == 0, measured.ended.stdout + measured.ended.stderr
+    told = dict(re.findall(r"^== (\S+), job 1 of 1: .* partita bench (\w+) ", measured.ended.stdout, re.MULTILINE))
+    kinds = ["allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"]
+    assert told == {f"{kind}-apart-4-ranks": kind for kind in kinds}
+    assert all(" --partitions 8 --compute-us 1000 " in " ".join(words) for words in measured.started)
+    assert sorted(file.name for file in measured.output.glob("*-ranks.csv")) == sorted(f"{kind}-apart-4-ranks.csv" for kind in kinds)
+    goals = [line.split(",") for line in (sources / "bench/goals.csv").read_text().splitlines()]
+    assert {row[1] for row in goals if "-apart" in row[0]} == set(told), "they are judged"
+    assert "4 ranks, pinned by" in measured.page
+
+
+def test_two_ranks_measure_the_collectives_too(measure):
+    measured = measure("--jobs", "1", tool=["measure.py", "--only", "bcast-apart", "--threads", "1"])
+    assert len(measured.started) == 1 and "bench bcast -m 8K:1M" in " ".join(measured.started[0])
+
+
+@pytest.mark.parametrize("words, ranks", [("mpirun -n 4", 4), ("mpirun -np 8 --oversubscribe", 8), ("srun --ntasks 3", 3), ("srun", 2), ("mpirun -n", 2)])
+def test_the_number_of_ranks_is_the_one_that_the_launcher_is_told(words, ranks):
+    assert launch.ranks_of(words.split()) == ranks
+
+
 def test_no_jobs_at_all_are_refused(measure):
     measured = measure("--jobs", "0")
     assert measured.ended.returncode == 2
