@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "contract/gpu_program.hpp"
+#include "contract/program_line.hpp"
 #include "mpi/persistent_collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/gpu_memory.hpp"
@@ -63,50 +64,6 @@ class GpuInts {
   ProgramMemory memory_;
 };
 
-/// A stream of the program's, and a queue of it.
-class Line {
- public:
-  Line() { EXPECT_OK(Partita_Queue_init(&queue_, PARTITA_QUEUE_CUDA, &native_)); }
-  ~Line() {
-    EXPECT_OK(Partita_Queue_free(&queue_));
-    stream_.drain();
-  }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
-
-  ProgramStream& stream() { return stream_; }
-  Partita_Queue queue() const { return queue_; }
-  void run(Partita_Request& request) const {
-    ASSERT_OK(Partita_Enqueue_start(queue_, &request));
-    ASSERT_OK(Partita_Enqueue_wait(queue_, &request));
-  }
-  void finish() {
-    ASSERT_OK(Partita_Queue_wait(queue_));
-    stream_.drain();
-  }
-
- private:
-  ProgramStream stream_;
-  void* native_ = stream_.native();
-  Partita_Queue queue_ = PARTITA_QUEUE_NULL;
-};
-
-/// An info object with one key.
-class OneKey {
- public:
-  OneKey(const char* key, const char* value) {
-    PMPI_Info_create(&info_);
-    PMPI_Info_set(info_, key, value);
-  }
-  ~OneKey() { PMPI_Info_free(&info_); }
-  OneKey(const OneKey&) = delete;
-  OneKey& operator=(const OneKey&) = delete;
-  operator MPI_Info() const { return info_; }
-
- private:
-  MPI_Info info_ = MPI_INFO_NULL;
-};
-
 /// A matched collective on GPU memory, and what the MPI's own gives epoch after epoch.
 class OnGpu {
  public:
@@ -158,7 +115,7 @@ void expect_epochs_of_stream(OnGpu& collective) {
     before.emplace_back(epoch.before);
     after.emplace_back(epoch.before);
   }
-  Line line;
+  ProgramLine line;
   for (std::size_t number = 0; number < sent.size(); ++number) {
     line.stream().copy(collective.sent().data(), sent[number].data(), sent[number].bytes());
     line.stream().copy(collective.received().data(), before[number].data(), before[number].bytes());
@@ -250,7 +207,7 @@ TEST_P(KernelStreamCollectives, give_what_the_mpis_own_give) {
 /// Nothing of it has run before.
 TEST_P(KernelStreamCollectives, are_captured_into_graphs) {
   OnGpu collective(make(77, 0, by_kernels_), InPlace::none, 0);
-  Line line;
+  ProgramLine line;
   line.stream().capture([&] { line.run(collective.request); });
   for (int round = 0; round < 2; ++round) {
     for (const Epoch& epoch : collective.epochs()) {
@@ -332,7 +289,7 @@ TEST_F(StreamCollective, starts_before_other_ranks_have_made_theirs) {
 TEST_F(StreamCollective, by_the_engine_is_no_node_of_a_graph) {
   ASSERT_OK(allreduce(MPI_INFO_NULL));
   ASSERT_OK(Partita_Match(&request_));
-  Line line;
+  ProgramLine line;
   line.stream().capture([&] {
     EXPECT_ERROR(Partita_Enqueue_start(line.queue(), &request_), MPI_ERR_ARG, "captured", "progress engine");
   });

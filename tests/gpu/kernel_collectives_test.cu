@@ -5,8 +5,10 @@
 #include <partita/partita.h>
 #include <partita/device.cuh>
 
+#include <deque>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "gpu/collective_values.cuh"
 #include "gpu/gpu_buffer.cuh"
@@ -58,6 +60,39 @@ __global__ void __launch_bounds__(256) run(const __grid_constant__ Seen seen, in
   }
 }
 
+/// By chance, and the same on all ranks.
+__device__ unsigned mixed(unsigned n) {
+  n = (n ^ 0x9e3779b9U) * 0x85ebca6bU;
+  n = (n ^ n >> 13) * 0xc2b2ae35U;
+  return n ^ n >> 16;
+}
+
+/// One block does collective after collective, each of another kind and size. A rank comes late now and then.
+__global__ void __launch_bounds__(256) alternate(const Seen* all, unsigned collectives, int epochs, Verdict* verdict) {
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    const Seen& seen = all[mixed(static_cast<unsigned>(epoch)) % collectives];
+    const bool scatters = seen.kind == Kind::reduce_scatter || seen.kind == Kind::alltoall;
+    const bool gathers = seen.kind == Kind::allgather || seen.kind == Kind::alltoall;
+    const int threads = static_cast<int>(blockDim.x);
+    const int thread = static_cast<int>(threadIdx.x);
+    if (seen.kind != Kind::bcast || seen.rank == 0) {
+      for (int i = thread; i < seen.count * (scatters ? seen.ranks : 1); i += threads) {
+        seen.sent[i] = value(seen.rank, i / seen.count, epoch, i % seen.count);
+      }
+    }
+    constexpr unsigned most_delay_ns = 20000;
+    if (thread == 0 && seen.rank == epoch / 7 % seen.ranks)
+      chance_delay(mixed(static_cast<unsigned>(epoch)), most_delay_ns);
+    if (failed(call(seen), verdict)) return;
+    for (int i = thread; i < seen.count * (gathers ? seen.ranks : 1); i += threads) {
+      if (seen.received[i] != wanted(seen, i / seen.count, epoch, i % seen.count)) {
+        atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+      }
+    }
+    __syncthreads();  // in a bcast the root writes where others still look
+  }
+}
+
 using Way = KernelWay<Kind>;
 
 class KernelCollectives : public testing::TestWithParam<Way> {
@@ -79,7 +114,7 @@ class KernelCollectives : public testing::TestWithParam<Way> {
     Seen seen{prequest, kind, rank(), ranks(), count, in, out};
     const SharedVerdict verdict;
     const Stream stream;
-    int epochs = 50;
+    int epochs = static_cast<int>(environment_number("PARTITEST_ROUNDS", 50));
     Verdict* found = verdict.get();
     void* arguments[] = {&seen, &epochs, &found};
     CUDA_OK(
@@ -98,6 +133,59 @@ TEST_P(KernelCollectives, are_done_by_grids_of_any_size_while_the_hosts_sleep) {
     run_epochs(GetParam(), count, 1);
     run_epochs(GetParam(), count, rank() % 2 == 0 ? 5 : 8);
   }
+}
+
+/// A request, and what it moves.
+class Alternating {
+ public:
+  Alternating(Way way, int count)
+      : kind_(std::get<0>(way)),
+        count_(count),
+        sent_(static_cast<std::int64_t>(sizeof(int)) * count * ranks()),
+        received_(static_cast<std::int64_t>(sizeof(int)) * count * ranks()) {
+    EXPECT_EQ(init_device_driven(kind_, in(), out(), count, std::get<1>(way), &request_), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Prequest_create(&prequest_, request_), MPI_SUCCESS);
+  }
+  ~Alternating() {
+    EXPECT_EQ(Partita_Wait(&request_, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Prequest_free(&prequest_), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Request_free(&request_), MPI_SUCCESS);
+  }
+  Alternating(const Alternating&) = delete;
+  Alternating& operator=(const Alternating&) = delete;
+
+  Seen seen() const { return {prequest_, kind_, rank(), ranks(), count_, in(), out()}; }
+
+ private:
+  int* in() const { return reinterpret_cast<int*>(sent_.data()); }
+  int* out() const { return kind_ == Kind::bcast ? in() : reinterpret_cast<int*>(received_.data()); }
+
+  const Kind kind_;
+  const int count_;
+  const GpuBuffer sent_, received_;
+  Partita_Request request_ = PARTITA_REQUEST_NULL;
+  Partita_Prequest prequest_{};
+};
+
+/// PARTITEST_EPOCHS of them.
+TEST(KernelCollectiveSeries, alternates_sizes_and_collectives_in_one_kernel) {
+  choose_gpu();
+  std::deque<Alternating> requests;
+  for (const Way& way : kernel_ways(kinds)) {
+    for (const int count : {1, 300}) requests.emplace_back(way, count);
+  }
+  std::vector<Seen> all;
+  for (const Alternating& each : requests) all.push_back(each.seen());
+  const GpuBuffer on_gpu(static_cast<std::int64_t>(all.size() * sizeof(Seen)));
+  CUDA_OK(cudaMemcpy(on_gpu.data(), all.data(), all.size() * sizeof(Seen), cudaMemcpyHostToDevice));
+  const SharedVerdict verdict;
+  const Stream stream;
+  alternate<<<1, 256, 0, stream>>>(reinterpret_cast<const Seen*>(on_gpu.data()), static_cast<unsigned>(all.size()),
+                                   static_cast<int>(environment_number("PARTITEST_EPOCHS", 100000)), verdict.get());
+  CUDA_OK(cudaGetLastError());
+  CUDA_OK(cudaStreamSynchronize(stream));
+  verdict.expect_good();
+  harness_barrier();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCollectives, testing::ValuesIn(kernel_ways(kinds)), name_of_way<Kind>);
