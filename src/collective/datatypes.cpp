@@ -15,7 +15,8 @@ const Types& unsigned_c_integers() {
   return types;
 }
 
-/// Those of a size are not in every MPI.
+// Fortran's types of a size are not in every MPI.
+
 const Types& fortran_integers() {
   static const Types types = {
       MPI_INTEGER,
@@ -63,7 +64,24 @@ const Types& reals() {
 }
 
 const Types& logicals() {
-  static const Types types = {MPI_C_BOOL, MPI_LOGICAL, MPI_CXX_BOOL};
+  static const Types types = {
+      MPI_C_BOOL,    MPI_LOGICAL, MPI_CXX_BOOL,
+#if defined(MPI_LOGICAL1)
+      MPI_LOGICAL1,
+#endif
+#if defined(MPI_LOGICAL2)
+      MPI_LOGICAL2,
+#endif
+#if defined(MPI_LOGICAL4)
+      MPI_LOGICAL4,
+#endif
+#if defined(MPI_LOGICAL8)
+      MPI_LOGICAL8,
+#endif
+#if defined(MPI_LOGICAL16)
+      MPI_LOGICAL16,
+#endif
+  };
   return types;
 }
 
@@ -71,6 +89,18 @@ const Types& complexes() {
   static const Types types = {
       MPI_C_COMPLEX,      MPI_C_FLOAT_COMPLEX,   MPI_C_DOUBLE_COMPLEX,   MPI_C_LONG_DOUBLE_COMPLEX,   MPI_COMPLEX,
       MPI_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX,
+#if defined(MPI_COMPLEX4)
+      MPI_COMPLEX4,
+#endif
+#if defined(MPI_COMPLEX8)
+      MPI_COMPLEX8,
+#endif
+#if defined(MPI_COMPLEX16)
+      MPI_COMPLEX16,
+#endif
+#if defined(MPI_COMPLEX32)
+      MPI_COMPLEX32,
+#endif
   };
   return types;
 }

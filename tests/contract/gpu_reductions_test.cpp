@@ -70,6 +70,18 @@ const std::vector<NamedType>& datatypes() {
       PARTITA_TYPE(MPI_C_BOOL, truths, 1),
       PARTITA_TYPE(MPI_CXX_BOOL, truths, 1),
       PARTITA_TYPE(MPI_LOGICAL, truths, 4),
+#if defined(MPI_LOGICAL1)
+      PARTITA_TYPE(MPI_LOGICAL1, truths, 1),
+#endif
+#if defined(MPI_LOGICAL2)
+      PARTITA_TYPE(MPI_LOGICAL2, truths, 2),
+#endif
+#if defined(MPI_LOGICAL4)
+      PARTITA_TYPE(MPI_LOGICAL4, truths, 4),
+#endif
+#if defined(MPI_LOGICAL8)
+      PARTITA_TYPE(MPI_LOGICAL8, truths, 8),
+#endif
       PARTITA_TYPE(MPI_FLOAT, floats, 4),
       PARTITA_TYPE(MPI_DOUBLE, floats, 8),
       PARTITA_TYPE(MPI_REAL, floats, 4),
@@ -78,6 +90,12 @@ const std::vector<NamedType>& datatypes() {
       PARTITA_TYPE(MPI_C_DOUBLE_COMPLEX, floats, 8),
       PARTITA_TYPE(MPI_COMPLEX, floats, 4),
       PARTITA_TYPE(MPI_DOUBLE_COMPLEX, floats, 8),
+#if defined(MPI_COMPLEX8)
+      PARTITA_TYPE(MPI_COMPLEX8, floats, 4),
+#endif
+#if defined(MPI_COMPLEX16)
+      PARTITA_TYPE(MPI_COMPLEX16, floats, 8),
+#endif
       PARTITA_TYPE(MPI_CXX_FLOAT_COMPLEX, floats, 4),
       PARTITA_TYPE(MPI_CXX_DOUBLE_COMPLEX, floats, 8),
       PARTITA_TYPE(MPI_2INT, integers, 4),
@@ -137,7 +155,8 @@ void fill(std::byte* bytes, std::size_t size_bytes, const NamedType& type, MPI_O
       const double value = static_cast<int>(random() % 65) - 32;
       type.number_bytes == 4 ? write(to, static_cast<float>(value)) : write(to, value);
     } else if (type.numbers == NumberClass::truths) {
-      type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 2) : write<std::uint32_t>(to, random() % 2);
+      const std::uint64_t truth = random() % 2;
+      std::memcpy(to, &truth, step);
     } else if (stays_in_range(op, type)) {
       type.number_bytes == 1 ? write<std::uint8_t>(to, random() % 12) : write<std::uint16_t>(to, random() % 12);
     } else {
@@ -216,6 +235,19 @@ std::deque<Operands> operands(const NamedType& type, std::size_t element_bytes) 
     }
   }
   return all;
+}
+
+/// Where this MPI has Fortran's types of a size.
+TEST(GpuReductions, take_complex_numbers_and_truth_values_of_a_size) {
+  for (const NamedType& type : datatypes()) {
+    if (type.datatype == MPI_DATATYPE_NULL) continue;
+    const std::string name = type.name;
+    if (name.starts_with("MPI_COMPLEX")) {
+      EXPECT_TRUE(goes_with(MPI_SUM, type.datatype) && goes_with(MPI_PROD, type.datatype)) << name;
+    } else if (name.starts_with("MPI_LOGICAL")) {
+      EXPECT_TRUE(goes_with(MPI_LAND, type.datatype) && goes_with(MPI_LXOR, type.datatype)) << name;
+    }
+  }
 }
 
 TEST(GpuReductions, give_what_the_mpis_own_give) {
