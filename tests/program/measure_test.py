@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import comparison  # noqa: E402
 import cpu  # noqa: E402
+import goals  # noqa: E402
 import launch  # noqa: E402
 import links  # noqa: E402
 import processes  # noqa: E402
@@ -148,6 +149,17 @@ def test_the_links_are_auto_and_the_last_of_the_list_of_links(measure):
     only = [word for name in ("latency", "first-contact-auto", f"first-contact-{last}") for word in ("--only", name)]
     measured = measure("--jobs", "1", tool=["measure.py", *only])
     assert [words[words.index("--link") + 1] for words in measured.started] == [f"auto,{last}", "auto", last]
+
+
+def test_late_neighbours_are_measured_over_each_link_in_figures_of_which_there_are_goals(measure):
+    names = ["late-neighbours", *(f"late-neighbours-{link}" for link in links.names()[1:-1])]
+    measured = measure("--jobs", "1", tool=["measure.py", *(word for name in names for word in ("--only", name))])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    taken = [words[words.index("--link") + 1] for words in measured.started]
+    assert taken == [f"auto,{links.names()[-1]}", *links.names()[1:-1]] and all("late-neighbours" in words for words in measured.started)
+    assert all((measured.output / f"{name}.csv").exists() for name in names)
+    judged = {(goal.figure, goal.subject) for goal in goals.read_goals().values()}
+    assert {("late-neighbours", "partita-c"), *((name, f"partita-c:{link}") for name, link in zip(names[1:], links.names()[1:-1]))} <= judged
 
 
 def test_a_first_contact_has_one_sample(measure):
