@@ -129,7 +129,7 @@ Options read_options(const Benchmark& benchmark, std::span<char*> arguments) {
   const std::vector<std::string> words(arguments.begin(), arguments.end());
   Options options = parse_options(words, defaults,
                                   {benchmark.what, benchmark.lacks, benchmark.on_gpu || benchmark.also_on_gpu,
-                                   benchmark.unavailable, benchmark.can_split});
+                                   benchmark.unavailable, benchmark.can_split, benchmark.follows_close_epochs});
   options.command = fmt::format("partita bench {} {}", benchmark.name, apps::shown_command(words));
   if (words.empty()) options.command.pop_back();
   return options;

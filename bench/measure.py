@@ -53,6 +53,7 @@ PRELOAD_SIZES = (8, 1024, 8192, 65536)
 PRELOAD_JOBS = 9
 MEASURED_LINKS = ("auto", links.names()[-1])
 LINKS_BETWEEN = links.names()[1:-1]  # neither `auto` on a node nor over any MPI
+CLOSE_EPOCHS = ("--close-epochs", "10")  # two in a row suffice for an epoch that holds, but the machine may disturb one
 THREAD_LEVELS = ("single", "multiple")
 COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "alltoall", "bcast")
 
@@ -97,8 +98,9 @@ def planned_runs(options):
         runs.append(run(f"early-bird-{delay}", "early-bird", "-m", large, "--partitions", "8",
                         *shape, *peers))
     late = ["late-neighbours", "-m", "64K:64K" if options.quick else "8K:8M", "--partitions", "8"]
-    runs.append(run("late-neighbours", *late, *both, *peers))
-    runs += [run(f"late-neighbours-{link}", *late, "--link", link, *peers) for link in LINKS_BETWEEN]
+    for behind, chosen in (("", both), *((f"-{link}", ["--link", link]) for link in LINKS_BETWEEN)):
+        runs.append(run(f"late-neighbours{behind}", *late, *chosen, *peers))
+        runs.append(run(f"late-neighbours-held{behind}", *late, *CLOSE_EPOCHS, *chosen, "--peer", "isend"))
     # Subjects of Partita share the way of their setup messages, so each link has jobs of its own, each of one sample.
     runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in MEASURED_LINKS]
     return [each for each in runs + collectives if not options.only or each.name in options.only]

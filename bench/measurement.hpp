@@ -64,6 +64,7 @@ struct Benchmark {
   bool on_gpu = false;                ///< buffers lie in GPU memory; has the options of GPU benchmarks
   bool also_on_gpu = false;           ///< has rows on GPU memory, too, where all ranks can use a GPU; has those options
   bool can_split = false;             ///< has --split
+  bool follows_close_epochs = false;  ///< has --close-epochs
   bool shows_deviation = false;       ///< the table has the mean and the standard deviation too
   std::string_view unavailable = {};  ///< why this build cannot run it; empty where it can
   std::vector<std::string_view> lacks = {};  ///< options that mean nothing to it

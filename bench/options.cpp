@@ -237,6 +237,13 @@ Options parse_options(std::span<const std::string> arguments, const Options& def
   if (usage.can_split) {
     app.add_flag("--split", options.split, "Where the time goes: within the MPI, in copies, and Partita's own");
   }
+  if (usage.follows_close_epochs) {
+    app.add_option("--close-epochs", options.close_epochs,
+                   "Epochs whose marks come together before each sample, in a request of its own; 0: none, and one "
+                   "request for all samples")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
+  }
   for (const std::string_view option : usage.lacks) app.remove_option(app.get_option(std::string(option)));
 
   try {

@@ -50,7 +50,8 @@ struct Options {
   std::string nvshmem = "none";                 ///< none, or the path of libpartita_bench_nvshmem.so
   bool gpu_aware_mpi = false;                   ///< the MPI may be handed GPU memory
 
-  bool split = false;  ///< in parts (two-sided)
+  bool split = false;    ///< in parts (two-sided)
+  int close_epochs = 0;  ///< with marks that come together, before each sample and in its own request (late-neighbours)
 
   std::string command;  ///< for readers, without the launcher and without this machine's paths
   std::string csv_file;
@@ -101,6 +102,7 @@ struct Usage {
   bool on_gpu = false;                       ///< it has the options of GPU benchmarks
   std::string_view unavailable = {};         ///< why this build cannot run it; its own options are then not known
   bool can_split = false;                    ///< it has --split
+  bool follows_close_epochs = false;         ///< it has --close-epochs
 };
 
 /// Reads the arguments after the benchmark's name over `defaults`, which hold that name.

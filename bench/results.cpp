@@ -80,6 +80,7 @@ nlohmann::ordered_json options_json(const Options& options, bool on_gpu, bool mi
                               {"peers", peers},
                               {"placement", placement(on_gpu, mixes_memories)}};
   if (options.split) json["split"] = true;
+  if (options.close_epochs > 0) json["close_epochs"] = options.close_epochs;
   if (on_gpu) {
     json["device"] = options.device;
     json["blocks"] = options.blocks;

@@ -102,20 +102,124 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// The neighbours are so late that even a slow machine sees a partition that does not wait for them.
 TEST(LateNeighbours, a_partition_arrives_alone_and_a_whole_message_does_not) {
-  test::step("late-neighbours");
   const Benchmark& benchmark = benchmark_named("late-neighbours");
   Options options = few_samples(benchmark);
   options.min_bytes = options.max_bytes;
   options.partitions = {8};
   options.iterations = 2;
   options.delay.compute_us = 500'000;
-  for (const Row& row : measure(benchmark, options).rows) {
-    const bool whole = row.subject == persistent_name;
-    EXPECT_EQ(row.early, whole ? 0 : options.iterations) << row.subject;
-    if (test::rank() == 0 && whole) {
-      EXPECT_GE(row.statistics.min, options.delay.compute_us);
+  for (const int close_epochs : {0, 10}) {
+    test::step("late-neighbours behind " + std::to_string(close_epochs) + " close epochs");
+    options.close_epochs = close_epochs;
+    for (const Row& row : measure(benchmark, options).rows) {
+      const bool whole = row.subject == persistent_name;
+      EXPECT_EQ(row.early, whole ? 0 : options.iterations) << row.subject;
+      if (test::rank() == 0 && whole) {
+        EXPECT_GE(row.statistics.min, options.delay.compute_us);
+      }
     }
   }
+}
+
+/// Sends as the persistent subject does. Notes which calls mark, request by request and epoch by epoch, and can lose
+/// what one epoch of each request brings.
+class Watched final : public Subject {
+ public:
+  using Calls = std::vector<std::pair<int, int>>;  ///< of mark, in one epoch
+  using Request = std::vector<Calls>;
+
+  Watched(MPI_Comm comm, std::size_t lost_epoch)
+      : inner_(make_persistent(comm, Memory::plain)), lost_epoch_(lost_epoch) {}
+
+  std::string name() const override { return "watched"; }
+  Buffer allocate(std::size_t size_bytes) override { return inner_->allocate(size_bytes); }
+  std::unique_ptr<Sending> sending(const Message& message) override {
+    requests.emplace_back();
+    return std::make_unique<Sender>(inner_->sending(message), requests);
+  }
+  std::unique_ptr<Receiving> receiving(const Message& message) override {
+    return std::make_unique<Receiver>(inner_->receiving(message), message, lost_epoch_);
+  }
+
+  std::vector<Request> requests;  ///< of the sender
+
+ private:
+  class Sender final : public Sending {
+   public:
+    Sender(std::unique_ptr<Sending> inner, std::vector<Request>& requests)
+        : inner_(std::move(inner)), requests_(requests) {}
+    void start() override {
+      requests_.back().emplace_back();
+      inner_->start();
+    }
+    void mark(int first, int last) override {
+      requests_.back().back().emplace_back(first, last);
+      inner_->mark(first, last);
+    }
+    void release() override { inner_->release(); }
+    void wait() override { inner_->wait(); }
+
+   private:
+    std::unique_ptr<Sending> inner_;
+    std::vector<Request>& requests_;
+  };
+  class Receiver final : public Receiving {
+   public:
+    Receiver(std::unique_ptr<Receiving> inner, const Message& message, std::size_t lost_epoch)
+        : inner_(std::move(inner)), message_(message), lost_epoch_(lost_epoch) {}
+    void start() override {
+      before_.assign(message_.bytes.begin(), message_.bytes.end());
+      inner_->start();
+    }
+    bool arrived(int partition) override { return inner_->arrived(partition); }
+    void wait() override {
+      inner_->wait();
+      if (++epochs_ == lost_epoch_) std::copy(before_.begin(), before_.end(), message_.bytes.begin());
+    }
+
+   private:
+    std::unique_ptr<Receiving> inner_;
+    Message message_;
+    std::size_t lost_epoch_;
+    std::size_t epochs_ = 0;
+    std::vector<std::byte> before_;
+  };
+  std::unique_ptr<Subject> inner_;
+  std::size_t lost_epoch_;
+};
+
+/// The requests of a run with 3 close epochs before each of 2 samples.
+std::vector<Watched::Request> run_watched(std::size_t lost_epoch = 0) {
+  test::step("late-neighbours behind close epochs, watched");
+  const Benchmark& benchmark = benchmark_named("late-neighbours");
+  Options options = few_samples(benchmark);
+  options.min_bytes = options.max_bytes = 64;
+  options.partitions = {8};
+  options.iterations = 2;
+  options.warmup = 0;
+  options.close_epochs = 3;
+  Job job(MPI_COMM_WORLD, options);
+  Subjects subjects;
+  subjects.push_back(std::make_unique<Watched>(job.comm, lost_epoch));
+  run(benchmark, job, subjects);
+  return static_cast<const Watched&>(*subjects.front()).requests;
+}
+
+TEST(LateNeighbours, each_sample_has_a_request_of_its_own_with_close_epochs_before) {
+  std::vector<Watched::Request> requests = run_watched();
+  if (test::rank() != 0) return;
+  ASSERT_EQ(requests.size(), 1U + 3 + 2) << "one that tells the link, and those of the check and of the samples";
+  requests.erase(requests.begin());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const int first = static_cast<int>(i);
+    const Watched::Calls close{{0, 8}};
+    const Watched::Calls late{{first, first + 1}, {0, first}, {first + 1, 8}};
+    EXPECT_EQ(requests[i], (Watched::Request{close, close, close, late})) << "sample " << i;
+  }
+}
+
+TEST(LateNeighbours, what_close_epochs_have_brought_is_not_taken_for_the_samples_data) {
+  EXPECT_THROW(run_watched(4), Failure);
 }
 
 TEST(BenchmarksOfCollectives, give_each_way_a_row_for_each_size) {

@@ -152,14 +152,17 @@ def test_the_links_are_auto_and_the_last_of_the_list_of_links(measure):
 
 
 def test_late_neighbours_are_measured_over_each_link_in_figures_of_which_there_are_goals(measure):
-    names = ["late-neighbours", *(f"late-neighbours-{link}" for link in links.names()[1:-1])]
+    between = links.names()[1:-1]
+    names = [f"late-neighbours{held}{link}" for held in ("", "-held") for link in ("", *(f"-{link}" for link in between))]
     measured = measure("--jobs", "1", tool=["measure.py", *(word for name in names for word in ("--only", name))])
     assert measured.ended.returncode == 0, measured.ended.stderr
-    taken = [words[words.index("--link") + 1] for words in measured.started]
-    assert taken == [f"auto,{links.names()[-1]}", *links.names()[1:-1]] and all("late-neighbours" in words for words in measured.started)
+    both = f"auto,{links.names()[-1]}"
+    taken = [(words[words.index("--json") + 1].rpartition("/")[2], "--close-epochs" in words, words[words.index("--link") + 1])
+             for words in measured.started]
+    assert sorted(taken) == sorted((f"{name}-1.json", "-held" in name, link) for name, link in zip(names, [both, *between] * 2))
     assert all((measured.output / f"{name}.csv").exists() for name in names)
     judged = {(goal.figure, goal.subject) for goal in goals.read_goals().values()}
-    assert {("late-neighbours", "partita-c"), *((name, f"partita-c:{link}") for name, link in zip(names[1:], links.names()[1:-1]))} <= judged
+    assert {(name, f"partita-c{link}") for name, link in zip(names, ["", *(f":{link}" for link in between)] * 2)} <= judged
 
 
 def test_a_first_contact_has_one_sample(measure):

@@ -11,7 +11,7 @@ fastjsonschema = pytest.importorskip("fastjsonschema", reason="no fastjsonschema
 BENCHMARKS = {
     "latency": ["-m", "64:128", "--partitions", "1,8", "--peer", "isend", "--batch", "3", "-x", "1"],
     "allreduce": ["-m", "1K:1K", "--partitions", "2", "-x", "1"],
-    "late-neighbours": ["-m", "8K:8K", "--link", "auto,mpi", "-x", "1"],
+    "late-neighbours": ["-m", "8K:8K", "--link", "auto,mpi", "--close-epochs", "3", "-x", "1"],
     "first-contact": [],
     "progress": ["--partitions", "1", "--batch", "10"],
     "foreign": ["-m", "8:8", "--batch", "3", "-x", "1"],

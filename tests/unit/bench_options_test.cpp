@@ -98,6 +98,16 @@ TEST(BenchOptions, a_time_is_split_by_benchmarks_that_know_its_parts) {
   EXPECT_TRUE(parse_options(arguments, {}, {.what = "Test", .can_split = true}).split);
 }
 
+TEST(BenchOptions, epochs_before_a_sample_are_of_benchmarks_that_have_them) {
+  EXPECT_NE(refusal({"--close-epochs", "2"}).find("--close-epochs"), std::string::npos);
+  for (const Benchmark& benchmark : benchmarks()) {
+    EXPECT_EQ(benchmark.follows_close_epochs, benchmark.name == "late-neighbours");
+  }
+  const Usage usage{.what = "Test", .follows_close_epochs = true};
+  EXPECT_EQ(parse_options(std::vector<std::string>{"--close-epochs", "10"}, {}, usage).close_epochs, 10);
+  EXPECT_THROW(parse_options(std::vector<std::string>{"--close-epochs", "-1"}, {}, usage), OptionError);
+}
+
 TEST(BenchOptions, device_placement_is_refused_and_never_measured_on_host_memory) {
   EXPECT_EQ(refusal({"H", "H"}), "");
   EXPECT_NE(refusal({"D", "H"}).find("GPU memory"), std::string::npos);
