@@ -12,8 +12,8 @@ NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Py
 of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two.
---gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, fig6, fig7, queue-fig5 and channel-fig11 and -fig13, by an MPI that knows such memory (it is not left
-out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
+--gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, which is then called fig4-gpu-aware, fig6, fig7, queue-fig5 and
+channel-fig11 and -fig13, by an MPI that knows such memory (it is not left out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
 what both took. (The kernels of a program are of its library's revision, so none is measured on another library.) --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
 repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
@@ -102,7 +102,7 @@ def planned_runs(options):
         Run("fig10", ["partitioned.fig10", *nccl, *samples]),
         Run("fig7", ["partitioned.fig7", *nccl, *gpu_aware_mpi, *samples], environment=two_nodes),
         Run("fig11", ["partitioned.fig11", *nccl, *samples], environment=two_nodes),
-        Run("fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
+        Run("fig4-gpu-aware" if gpu_aware_mpi else "fig4", ["partitioned.fig4", *nccl, *nvshmem, *gpu_aware_mpi, *samples]),
         Run("fig2", ["partitioned.fig2", *samples]),
         Run("fig8", ["partitioned.fig8", *nccl, *(["-m", "2K:16K", "-i", "3"] if options.quick else [])]),
         Run("fig5", ["partitioned.fig5", "-m", "8K:64M" if options.quick else "8K:256M", *(samples or ["-i", "20"])]),

@@ -363,6 +363,17 @@ def test_plates_of_several_sizes_are_one_figure(measure):
     assert rows == [(str(cells), mode, cells / 1000) for cells in (64, 256) for mode in ("traditional", "kernel")]
 
 
+def test_goodput_beside_a_gpu_aware_mpi_is_a_figure_of_its_own_that_has_goals(measure):
+    only = ["--only", "fig4", "--only", "fig4-gpu-aware"]
+    for words, name in (([], "fig4"), (["--gpu-aware-mpi"], "fig4-gpu-aware")):
+        measured = measure("--jobs", "1", *only, *words, tool=["gpu_measure.py"])
+        assert measured.ended.returncode == 0, measured.ended.stderr
+        started = measured.started[-1]
+        assert started[started.index("--json") + 1].endswith(f"/{name}-1.json") and ("--gpu-aware-mpi" in started) == bool(words)
+        assert (measured.output / f"{name}.csv").exists() and name in {goal.figure for goal in goals.read_goals().values()}
+    assert len(measured.started) == 2
+
+
 def test_a_job_that_fails_with_a_peer_is_made_again_without(measure):
     measured = measure("--jobs", "2", "--only", "latency", "--nccl", "none", "--nvshmem", "peer.so", tool=["gpu_measure.py"], FAIL_WITH="peer.so")
     assert measured.ended.returncode == 0, measured.ended.stderr
