@@ -54,13 +54,16 @@ PRELOAD_JOBS = 9
 MEASURED_LINKS = ("auto", links.names()[-1])
 LINKS_BETWEEN = links.names()[1:-1]  # neither `auto` on a node nor over any MPI
 CLOSE_EPOCHS = ("--close-epochs", "10")  # two in a row suffice for an epoch that holds, but the machine may disturb one
+# Info key of MPIPCL. In its overlapping mode it has jobs of its own: beside its default mode some did not end.
+MPIPCL_MODE = "?PMODE="
 THREAD_LEVELS = ("single", "multiple")
 COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "alltoall", "bcast")
 
 
 def planned_runs(options):
     """The comparison."""
-    peers = [argument for peer in ("isend", *options.peer) for argument in ("--peer", peer)]
+    overlapping = [peer for peer in options.peer if MPIPCL_MODE in peer]
+    peers = [argument for peer in ("isend", *options.peer) if peer not in overlapping for argument in ("--peer", peer)]
     both = ["--link", ",".join(MEASURED_LINKS)]
     threads = ["--threads", str(options.threads)]
     overlap = ["--compute-us", "1000", "--noise-percent", "40"]
@@ -103,6 +106,13 @@ def planned_runs(options):
         runs.append(run(f"late-neighbours-held{behind}", *late, *CLOSE_EPOCHS, *chosen, "--peer", "isend"))
     # Subjects of Partita share the way of their setup messages, so each link has jobs of its own, each of one sample.
     runs += [Run(f"first-contact-{link}", ["first-contact", "--link", link, *peers]) for link in MEASURED_LINKS]
+    if overlapping:
+        beside = [argument for peer in overlapping for argument in ("--peer", peer)]
+        uniform = ["-m", large, "--delay", "uniform", *overlap, *threads]
+        runs += [run("latency-mpipcl", "latency", "-m", "8:4M", "--partitions", "8", *beside),
+                 run("late-neighbours-mpipcl", *late, *beside),
+                 run("early-bird-uniform-mpipcl", "early-bird", "--partitions", "8", *uniform, *beside),
+                 run("perceived-bandwidth-uniform-mpipcl", "perceived-bandwidth", "--partitions", "4", *uniform, *beside)]
     return [each for each in runs + collectives if not options.only or each.name in options.only]
 
 

@@ -165,6 +165,22 @@ def test_late_neighbours_are_measured_over_each_link_in_figures_of_which_there_a
     assert {(name, f"partita-c{link}") for name, link in zip(names, ["", *(f":{link}" for link in between)] * 2)} <= judged
 
 
+def test_a_peer_in_a_mode_of_mpipcl_has_jobs_of_its_own(measure, sources):
+    mode = "library:/some/mpipcl.so?PMODE=SENDER"
+    names = [file.stem for file in sorted((sources / "docs/measurements/mpich-64-cores").glob("*-mpipcl.csv"))]
+    only = [word for name in (*names, "latency") for word in ("--only", name)]
+    measured = measure("--jobs", "1", "--peer", "native", "--peer", mode, tool=["measure.py", *only])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    peers = {words[words.index("--json") + 1].rpartition("/")[2]: [word for at, word in enumerate(words) if words[at - 1] == "--peer"]
+             for words in measured.started}
+    assert peers == {"latency-1.json": ["isend", "native"], **{f"{name}-1.json": [mode] for name in names}} and len(names) == 4
+    benchmarks = [words[words.index("bench") + 1] for words in measured.started]
+    assert sorted(benchmarks) == ["early-bird", "late-neighbours", "latency", "latency", "perceived-bandwidth"]
+    uniform = [words for words in measured.started if {"early-bird", "perceived-bandwidth"} & {*words}]
+    assert all("--delay uniform" in " ".join(words) for words in uniform)
+    assert len(measure("--jobs", "1", "--peer", "native", tool=["measure.py", *only]).started) == len(measured.started) + 1, "latency alone"
+
+
 def test_a_first_contact_has_one_sample(measure):
     measured = measure("--samples", "7", tool=["measure.py", "--only", "first-contact-mpi"])
     assert measured.started
