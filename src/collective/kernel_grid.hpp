@@ -14,10 +14,8 @@ struct KernelGrid {
   int threads;  ///< of a block
 };
 
-/// One block moves so many bytes for all other ranks together before several take less time, which wait for each other
-/// twice in a call. Measured on an H100 that ranks share: of 2 ranks one block of 512 threads takes 3.4 µs for 16 KiB,
-/// where four take 4.0, and 5.8 µs for 32 KiB, where eight take 4.2; of 4 ranks 3.8 µs for 8 KiB, where two take 4.9,
-/// and 6.8 µs for 16 KiB, where four take 5.0.
+/// One block moves up to so many bytes for all other ranks together. Several wait for each other twice in a call, so
+/// they are for more than that. `partita bench collective.in-kernel --blocks` measures other grids.
 inline constexpr std::int64_t most_bytes_of_one_block = 24 * 1024;
 /// With so few, several collectives have room on a GPU side by side.
 inline constexpr int most_kernel_blocks = 64;
