@@ -72,6 +72,24 @@ def test_lint_says_which_sources_it_cannot_read(dev, monkeypatch, capsys):
     assert "leaves out what nothing compiles without nvcc, 1 in all: bench/gpu/b.cpp" in capsys.readouterr().out
 
 
+def test_ci_lints_every_source_the_suites_of_the_tests_too(dev, monkeypatch):
+    sources = ["src/a.cpp", "src/b.cpp", "tests/support/c.cpp", "tests/unit/d_test.cpp", "tests/gpu/e_test.cpp"]
+    bodies, read = {}, set()
+    monkeypatch.setattr(dev, "run_leg", bodies.__setitem__)
+    monkeypatch.setattr(dev, "finish", len)
+    monkeypatch.setattr(dev, "gpu_count", lambda: 0)
+    monkeypatch.setattr(dev.Ahead, "add", lambda *_words, **_options: None)
+    monkeypatch.setattr(dev, "write_commands", lambda _folder, entries: entries)
+    monkeypatch.setattr(dev, "lint_commands", lambda _mpicc: {name: {"file": name, "command": "g++"} for name in sources})
+    monkeypatch.setattr(dev, "tracked", lambda *_patterns: sources)
+    monkeypatch.setattr(dev, "tidy", lambda _folder, _commands, group: read.update(group) or [])
+    monkeypatch.setattr(dev, "includes", lambda _folder, _name: "")
+    assert dev.test_all() == len(bodies)
+    leg = dev.Leg("lint")
+    bodies["lint"](leg)
+    assert (leg.passed, read) == (1, set(sources))
+
+
 @pytest.mark.parametrize("missing, told", [(["libfftw3-dev"], False), (["libfftw3-dev", "libfmt-dev"], True)])
 def test_who_is_not_root_can_do_without_what_can_be_missed(monkeypatch, missing, told):
     dev = load_dev()
