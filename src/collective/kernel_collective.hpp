@@ -89,6 +89,8 @@ class KernelCollective final : public Operation,
   void enqueue_wait(memory::Stream&, memory::MessageRun&) override {}
   void pass_wait() override;
   std::span<const std::byte> words_on_gpu() const override { return device_.words_on_gpu(); }
+  std::optional<Held> held() const override { return device_.held(); }
+  bool starts_wait() const override { return true; }
 
   partita_u32 sides() const override { return 0; }
   link::Driver driver() const override { return link::Driver::device; }

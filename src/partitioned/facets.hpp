@@ -85,6 +85,16 @@ class StreamRunnable {
   /// no step of the request ever waits.
   virtual std::span<const std::byte> words_on_gpu() const = 0;
   static constexpr std::size_t most_words_bytes = 64;
+  struct Held {
+    std::string why;  ///< which epoch of which request, and which side is missing; a sentence
+    /// So many starts that were asked for behind that epoch's the stream has not come to; none where nobody counts.
+    std::optional<std::uint32_t> starts_to_come{};
+  };
+  /// What holds a stream in the newest epoch that streams have started; none where that is over. Asks the GPU, by the
+  /// program's thread.
+  virtual std::optional<Held> held() const = 0;
+  /// Whether the stream stands at the start until the epoch is over, and not at the wait.
+  virtual bool starts_wait() const { return false; }
 
  protected:
   ~StreamRunnable() = default;

@@ -76,6 +76,8 @@ class PersistentRequest final : public Operation, private StreamRunnable, privat
     return by_stream() != nullptr ? by_stream()->words_on_gpu() : std::span<const std::byte>();
   }
 
+  std::optional<Held> held() const override { return by_stream() != nullptr ? by_stream()->held() : std::nullopt; }
+
   Partita_Completion completion() const override;
 
   const RequestServices& services_;

@@ -60,23 +60,29 @@ void StreamQueue::await(Done done) {
   }
 }
 
-/// The words of all waits that the stream runs by itself and is not known to have passed: it may be within any of them,
-/// in front of tasks or behind some. Empty where there are none. No wait counts as passed meanwhile.
-std::vector<StreamLooks::Words> StreamQueue::words_of_runs() {
-  const auto exclusive = requests_.progress.exclusive();
+/// All waits that the stream runs by itself and is not known to have passed, in order: it may be within any of them, in
+/// front of tasks or behind some. Under the engine's lock: no wait counts as passed meanwhile.
+std::vector<StreamWait> StreamQueue::stream_waits() const {
   const std::lock_guard lock(mutex_);
-  std::vector<StreamLooks::Words> words;
-  std::set<const Operation*> seen;  // one may have many waits
-  const auto add = [&](const Operation* operation) {
-    if (!seen.insert(operation).second) return;
-    const StreamLooks::Words of_one = operation->facets().stream_runnable->words_on_gpu();
-    if (!of_one.empty()) words.push_back(of_one);
-  };
+  std::vector<StreamWait> waits;
   for (const Task& task : tasks_) {
     if (task.kind != Kind::pass) continue;
-    for (const Part& part : task.parts) add(part.operation);
+    for (const Part& part : task.parts) waits.push_back({part.operation, part.behind});
   }
-  for (const Operation* const each : runs_.waited()) add(each);
+  waits.insert(waits.end(), runs_.waited().begin(), runs_.waited().end());
+  return waits;
+}
+
+/// Empty where there are no such waits.
+std::vector<StreamLooks::Words> StreamQueue::words_of_runs() {
+  const auto exclusive = requests_.progress.exclusive();
+  std::vector<StreamLooks::Words> words;
+  std::set<const Operation*> seen;  // one may have many waits
+  for (const StreamWait& each : stream_waits()) {
+    if (!seen.insert(each.operation).second) continue;
+    const StreamLooks::Words of_one = each.operation->facets().stream_runnable->words_on_gpu();
+    if (!of_one.empty()) words.push_back(of_one);
+  }
   return words;
 }
 
@@ -136,7 +142,7 @@ void StreamQueue::run_waits(std::span<Operation* const> operations) {
   memory::MessageRun together(memory::MessageStep::wait, requests_.settings.timeout_s);
   for (Operation* const each : operations) {
     if (StreamRuns::has_start(*each)) {
-      about(*each, [&] { runs_.wait(*each, together); });
+      about(*each, [&] { runs_.wait(*each, asked_, together); });
     } else {
       by_engine.push_back(each);
     }
@@ -147,17 +153,24 @@ void StreamQueue::run_waits(std::span<Operation* const> operations) {
 
 /// The requests of waits that the stream runs by itself are the host's again behind this.
 void StreamQueue::see_waits_pass() {
-  enqueue(Kind::pass, false, runs_.take_waits());
+  std::vector<Part> parts;
+  for (const StreamWait& each : runs_.take_waits()) parts.push_back({each.operation, {}, false, {}, each.behind});
+  enqueue(Kind::pass, false, std::move(parts));
+}
+
+void StreamQueue::enqueue(Kind kind, bool holds, std::span<Operation* const> operations) {
+  if (operations.empty()) return;
+  std::vector<Part> parts;
+  parts.reserve(operations.size());
+  for (Operation* const each : operations) parts.push_back({each});
+  enqueue(kind, holds, std::move(parts));
 }
 
 /// The task is there before the stream can come to it. No lock is held while the stream is asked, which may block until
 /// the engine has let it get on. Where the stream takes nothing more, the task fails as the others do.
-void StreamQueue::enqueue(Kind kind, bool holds, std::span<Operation* const> operations) {
-  if (operations.empty()) return;
+void StreamQueue::enqueue(Kind kind, bool holds, std::vector<Part> parts) {
   const std::uint32_t place = asked_ + 1;
-  Task task{kind, place, holds, {}};
-  task.parts.reserve(operations.size());
-  for (Operation* const each : operations) task.parts.push_back({each});
+  Task task{kind, place, holds, std::move(parts)};
   {
     const std::lock_guard lock(mutex_);
     Task& added = tasks_.emplace_back(std::move(task));
@@ -304,19 +317,29 @@ void StreamQueue::give_up() noexcept {
   requests_.progress.dismiss(*this);
 }
 
+/// A wait that the stream runs by itself is held by what its GPU finds: that is asked only where the stream does not
+/// stand at a task.
 std::string StreamQueue::explain() const {
   const auto exclusive = requests_.progress.exclusive();  // the step uses the operations, and takes tasks away
   const Task* first = nullptr;
   {
     const std::lock_guard lock(mutex_);  // not while an operation asks the GPU
-    if (tasks_.empty()) return "The stream of the queue has not come to the end of what is enqueued";
-    first = &tasks_.front();
+    if (!tasks_.empty()) first = &tasks_.front();
+  }
+  const std::uint32_t reached = reached_.load();
+  const bool stands_at_task = first != nullptr && first->kind != Kind::pass && has_come_to(reached, first->place);
+  if (!stands_at_task) {
+    if (const auto held = StreamRuns::explain_held(stream_waits(), reached)) return *held;
+  }
+  if (first == nullptr) return "The stream of the queue has not come to the end of what is enqueued";
+  if (first->kind == Kind::pass) {
+    return "The stream of the queue has not come to the end of what is enqueued: work of the program is in front of it";
   }
   const auto waits = std::ranges::find_if(first->parts, [](const Part& part) { return !part.over; });
   return fmt::format("The stream of the queue {}. {}",
-                     has_come_to(reached_.load(), first->place)
-                         ? "stands at a start or wait that is not over"
-                         : "has not come to a start or wait that is enqueued: work of the program is in front of it",
+                     stands_at_task ? "stands at a start or wait that is not over"
+                                    : "has not come to a start or wait that is enqueued: work of the program is in "
+                                      "front of it",
                      waits == first->parts.end() ? "" : waits->operation->explain());
 }
 

@@ -61,6 +61,7 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
     std::vector<Range> marks{};         ///< of the host, for a start
     bool over = false;                  ///< of a wait, as the next
     std::optional<Error> why_failed{};  ///< until it is given up
+    std::uint32_t behind = 0;           ///< StreamWait.behind, of one that the stream has to pass
   };
   enum class Kind { start, wait, pass };
   struct Task {
@@ -81,12 +82,14 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   void run_starts(std::span<Operation* const> operations) override;
   void run_waits(std::span<Operation* const> operations) override;
   void enqueue(Kind kind, bool holds, std::span<Operation* const> operations);
+  void enqueue(Kind kind, bool holds, std::vector<Part> parts);
   void start_by_stream(Operation& operation, memory::MessageRun& together);
   template <class Lose>
   void launch(const memory::MessageRun& together, std::span<Operation* const> operations, Lose lose);
   void see_waits_pass();
   std::size_t under_way() const;
   bool is_under_way() const;
+  std::vector<StreamWait> stream_waits() const;
   std::vector<StreamLooks::Words> words_of_runs();
 
   bool keep(const QueueUse& use, std::int64_t first, std::int64_t last) override;

@@ -1,6 +1,12 @@
 #include "queue/stream_runs.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
 #include <utility>
+
+#include "queue/shared_word.hpp"
 
 namespace partita {
 
@@ -54,20 +60,60 @@ void StreamRuns::start(Operation& operation, memory::MessageRun& together) {
   start.is_asked_for = true;
 }
 
-void StreamRuns::wait(Operation& operation, memory::MessageRun& together) {
+void StreamRuns::wait(Operation& operation, std::uint32_t behind, memory::MessageRun& together) {
   const NewestStart start = operation.queue_use().newest_start();
   if (!start.is_asked_for || start.by == By::graph) {
     operation.queue_use().count_enqueued(-1);  // nobody sees how often the graph passes
   } else {
-    waited_.push_back(&operation);
+    waited_.push_back({&operation, behind});
     count_.store(waited_.size(), std::memory_order_relaxed);
   }
   if (start.is_asked_for) operation.facets().stream_runnable->enqueue_wait(stream_, together);
 }
 
-std::vector<Operation*> StreamRuns::take_waits() {
+std::vector<StreamWait> StreamRuns::take_waits() {
   count_.store(0, std::memory_order_relaxed);
   return std::exchange(waited_, {});
+}
+
+namespace {
+
+/// The place in `waits` of the wait for the epoch in which `operation` holds a stream; none where that is not enqueued.
+/// The first one, where nobody counts its starts: those in front may be over.
+std::optional<std::size_t> place_of(const std::vector<StreamWait>& waits, const Operation& operation,
+                                    std::optional<std::uint32_t> starts_to_come) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].operation == &operation) places.push_back(i);
+  }
+  if (!starts_to_come) return places.front();
+  const std::uint32_t starts_without_wait = operation.queue_use().newest_start().has_wait ? 0 : 1;
+  const std::size_t from_the_end = 1 + std::size_t{*starts_to_come} - starts_without_wait;
+  if (from_the_end == 0 || from_the_end > places.size()) return {};
+  return places[places.size() - from_the_end];
+}
+
+}  // namespace
+
+/// Each request has one epoch that is not over, of those that streams have started. The stream stands at a wait of such
+/// a one only if it has come to all in front of it.
+std::optional<std::string> StreamRuns::explain_held(const std::vector<StreamWait>& waits, std::uint32_t reached) {
+  std::set<const Operation*> seen;
+  std::size_t first = waits.size();
+  std::string why;
+  for (const StreamWait& each : waits) {
+    if (!seen.insert(each.operation).second) continue;
+    const StreamRunnable& runnable = *each.operation->facets().stream_runnable;
+    const std::optional<StreamRunnable::Held> held = runnable.held();
+    if (!held) continue;
+    const auto place = place_of(waits, *each.operation, held->starts_to_come);
+    if (!place || *place >= first) continue;
+    if (!runnable.starts_wait() && !has_come_to(reached, waits[*place].behind)) continue;
+    first = *place;
+    why = held->why;
+  }
+  if (first == waits.size()) return {};
+  return fmt::format("The stream of the queue stands at the wait for what it runs by itself. {}", why);
 }
 
 }  // namespace partita

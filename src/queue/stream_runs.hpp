@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,12 @@
 #include "partitioned/operation.hpp"
 
 namespace partita {
+
+/// One that a stream runs by itself, and is not known to have passed.
+struct StreamWait {
+  Operation* operation;
+  std::uint32_t behind;  ///< the last place in front of it that the stream tells of
+};
 
 /// Starts and waits of operations whose facet StreamRunnable says that the stream can. One thread at a time, unless
 /// said otherwise. Members throw Error.
@@ -37,19 +45,23 @@ class StreamRuns {
   static bool has_start(const Operation& operation) {
     return operation.queue_use().newest_start().by != NewestStart::By::others;
   }
-  /// Asks for the wait likewise. Whether it may throw or not, the operation counts as enqueued until pass().
-  void wait(Operation& operation, memory::MessageRun& together);
+  /// Asks for the wait likewise, behind the stream's place `behind`. Whether it may throw or not, the operation counts
+  /// as enqueued until pass().
+  void wait(Operation& operation, std::uint32_t behind, memory::MessageRun& together);
 
   /// How many waits there are that take_waits() has not given. Any thread.
   std::size_t waits() const { return count_.load(std::memory_order_relaxed); }
-  /// The operations of those waits, in order.
-  const std::vector<Operation*>& waited() const { return waited_; }
+  /// Those waits, in order.
+  const std::vector<StreamWait>& waited() const { return waited_; }
   /// Gives them.
-  std::vector<Operation*> take_waits();
+  std::vector<StreamWait> take_waits();
+  /// Which of `waits`, all that a stream may stand in, in order, holds the stream, which has come to place `reached`;
+  /// a sentence, or none where none does. Asks the GPU, by the program's thread.
+  static std::optional<std::string> explain_held(const std::vector<StreamWait>& waits, std::uint32_t reached);
 
  private:
   memory::Stream& stream_;
-  std::vector<Operation*> waited_;
+  std::vector<StreamWait> waited_;
   std::atomic<std::size_t> count_{0};  ///< of `waited_`
 };
 

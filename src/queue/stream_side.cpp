@@ -312,19 +312,40 @@ StreamSide::Words StreamSide::read() const {
   return read;
 }
 
+std::string StreamSide::sentence(const std::string& how_far) const {
+  return fmt::format("{}: link {}, moved by streams; {}", message_of_program_.name(), half_.link_name(), how_far);
+}
+
+/// The epoch of `now` is not over.
+std::string StreamSide::explain_open(const Words& now) const {
+  const Epoch epoch = now.state.epoch;
+  const bool peer_has_started = (sends() ? now.peer_started : now.offered) == epoch;
+  return sentence(fmt::format("this side has started epoch {}, the {} has {}started it", epoch,
+                              sends() ? "receiver" : "sender", peer_has_started ? "" : "not "));
+}
+
 std::string StreamSide::explain() const {
-  const auto sentence = [this](const std::string& how_far) {
-    return fmt::format("{}: link {}, moved by streams; {}", message_of_program_.name(), half_.link_name(), how_far);
-  };
   try {
     const Words now = read();
-    const Epoch epoch = now.state.epoch;
-    if (now.state.over == epoch) return sentence(fmt::format("epoch {} is over, and no later one has begun", epoch));
-    const bool peer_has_started = now.peer_moved == epoch || (sends() ? now.peer_started : now.offered) == epoch;
-    return sentence(fmt::format("this side has started epoch {}, the {} has {}started it", epoch,
-                                sends() ? "receiver" : "sender", peer_has_started ? "" : "not "));
+    if (!now.is_over()) return explain_open(now);
+    return sentence(fmt::format("epoch {} is over, and no later one has begun", now.state.epoch));
   } catch (const Error&) {
     return sentence("the GPU no longer tells how far");
+  }
+}
+
+/// Graphs ask for starts that nobody counts.
+std::optional<StreamRunnable::Held> StreamSide::held() const {
+  try {
+    const Words now = read();
+    if (now.is_over()) return {};
+    StreamRunnable::Held held{explain_open(now)};
+    if (!is_captured_.load(std::memory_order_relaxed)) {
+      held.starts_to_come = newest_.load(std::memory_order_relaxed) - now.state.epoch;
+    }
+    return held;
+  } catch (const Error&) {
+    return StreamRunnable::Held{sentence("the GPU no longer tells how far")};
   }
 }
 

@@ -18,6 +18,7 @@
 #include "memory/message_run.hpp"
 #include "memory/stream.hpp"
 #include "partita/device/completion.h"
+#include "partitioned/facets.hpp"
 #include "partitioned/gpu/served_request.hpp"
 #include "partitioned/message.hpp"
 #include "partitioned/request_services.hpp"
@@ -70,6 +71,8 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   void take_over_epochs() noexcept;
   /// How far it has come; a sentence. Asks the GPU.
   std::string explain() const;
+  /// As StreamRunnable::held().
+  std::optional<StreamRunnable::Held> held() const;
 
  private:
   struct Words {
@@ -103,6 +106,8 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   void release() noexcept;
   void drain_own_stream() noexcept;
   Words read() const;
+  std::string sentence(const std::string& how_far) const;
+  std::string explain_open(const Words& now) const;
 
   const RequestServices& services_;
   Half& half_;

@@ -1,6 +1,9 @@
 #include "partitioned/gpu/device_request.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -272,6 +275,25 @@ bool DeviceRequest::has_news() const {
 
 void DeviceRequest::check() const {
   if (const auto mistake = side_->mistake()) throw Error(ErrorClass::other, "{}. {}", *mistake, owner_.explain());
+}
+
+std::optional<StreamRunnable::Held> DeviceRequest::held() const {
+  if (!exists()) return {};
+  const auto sentence = [&](std::string_view how_far) {
+    return StreamRunnable::Held{fmt::format("{}: {}", owner_.name(), how_far)};
+  };
+  try {
+    const DeviceSide::LastEpoch last = side_->last_epoch();
+    if (last.is_over) return {};
+    const auto missing = [&] {
+      if (owner_.sides() == PARTITA_PREQUEST_RECV) return "not all that the sender marks in it has come";
+      if (owner_.sides() != PARTITA_PREQUEST_SEND) return "some other rank has not come to it";
+      return "not all of it has left, which kernels of this rank mark once the receiver has started it";
+    };
+    return sentence(fmt::format("kernels of this side are in epoch {} by now, and {}", last.epoch, missing()));
+  } catch (const Error&) {
+    return sentence("the GPU no longer tells how far");
+  }
 }
 
 std::optional<Error> DeviceRequest::untold_mistake() const {

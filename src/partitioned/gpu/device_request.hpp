@@ -121,6 +121,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
     static_assert(sizeof(Partita_Prequest_state) <= StreamRunnable::most_words_bytes);
     return std::as_bytes(std::span(side_->view().state, 1));
   }
+  /// As StreamRunnable::held().
+  std::optional<StreamRunnable::Held> held() const;
   /// Throws Error if a kernel found something wrong. Costs a load until then.
   void check() const;
   /// Whether nobody was told yet that kernels, or what they wait for, have failed.

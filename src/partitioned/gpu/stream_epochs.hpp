@@ -25,6 +25,7 @@ class StreamEpochs final : public StreamRunnable {
   void enqueue_wait(memory::Stream& stream, memory::MessageRun& together) override;
   void pass_wait() override;
   std::span<const std::byte> words_on_gpu() const override { return device_.words_on_gpu(); }
+  std::optional<Held> held() const override { return device_.held(); }
 
  private:
   bool is_sent() const { return (owner_.sides() & PARTITA_PREQUEST_SEND) != 0; }
