@@ -94,6 +94,8 @@ struct Case {
   int count;
   int step_out = 1;  ///< 1: the datatype has no gaps
   int step_in = 1;
+  int epochs_of_graph = 2;
+  int launches = 100;
 };
 
 class StreamMessages : public testing::TestWithParam<Case> {
@@ -134,19 +136,18 @@ TEST_P(StreamMessages, are_nodes_of_a_graph_and_epochs_of_a_stream) {
   };
   for (int i = 0; i < 20; ++i) run(i % 2);
   CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  run(1);
-  run(0);
+  for (int i = 1; i <= GetParam().epochs_of_graph; ++i) run(i % 2);
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t replay = nullptr;
   CUDA_OK(cudaGraphInstantiate(&replay, graph, 0));
-  for (int i = 0; i < 100; ++i) CUDA_OK(cudaGraphLaunch(replay, stream));
+  for (int i = 0; i < GetParam().launches; ++i) CUDA_OK(cudaGraphLaunch(replay, stream));
   for (int i = 0; i < 20; ++i) run(i % 2);
   EXPECT_EQ(Partita_Queue_wait(queue), MPI_SUCCESS);
   CUDA_OK(cudaStreamSynchronize(stream));
   int epochs = 0;
   CUDA_OK(cudaMemcpy(&epochs, epoch, sizeof epochs, cudaMemcpyDeviceToHost));
-  EXPECT_EQ(epochs, 240);
+  EXPECT_EQ(epochs, 40 + GetParam().epochs_of_graph * GetParam().launches);
   // The host's epochs go the same way.
   for (int i = 0; i < 20; ++i) {
     write<<<8, 256, 0, stream>>>(out, count, step_out, rank(), epoch);
@@ -236,6 +237,8 @@ TEST_P(KernelsThatAsk, are_told_of_the_end) {
   }
 }
 
+/// A hundred thousand epochs that no host has asked for one by one.
+INSTANTIATE_TEST_SUITE_P(Replays, StreamMessages, testing::Values(Case{1000, 1, 1, 20, 5'000}));
 constexpr Case dense[] = {{1}, {1000}, {16 * 1024}, {200'000}, {4'000'001}};
 INSTANTIATE_TEST_SUITE_P(Sizes, StreamMessages, testing::ValuesIn(dense));
 INSTANTIATE_TEST_SUITE_P(Sizes, KernelsThatAsk, testing::ValuesIn(dense));

@@ -123,6 +123,57 @@ TYPED_TEST(Soak, memory_stays_flat_over_many_epochs) {
   }
 }
 
+/// Epochs that a queue of the host starts and awaits: messages of each mode, partitions and a collective.
+TEST(SoakOfQueues, memory_stays_flat_over_many_epochs) {
+  const long epochs = environment_number("PARTITEST_EPOCHS", 100000);
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  std::array<int, 16> out{}, in{}, synchronous_in{}, buffered_in{}, sums{}, parts_in{};
+  std::array<Partita_Request, 9> requests{};
+  const auto receive = [&](int tag, std::array<int, 16>& into, Partita_Request& made) {
+    ASSERT_EQ(MPI_SUCCESS, Partita_Recv_init(into.data(), 16, MPI_INT, left, tag, MPI_COMM_WORLD, &made));
+  };
+  receive(1, in, requests[0]);
+  receive(2, synchronous_in, requests[1]);
+  receive(3, buffered_in, requests[2]);
+  ASSERT_EQ(MPI_SUCCESS, Partita_Send_init(out.data(), 16, MPI_INT, right, 1, MPI_COMM_WORLD, &requests[3]));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Ssend_init(out.data(), 16, MPI_INT, right, 2, MPI_COMM_WORLD, &requests[4]));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Bsend_init(out.data(), 16, MPI_INT, right, 3, MPI_COMM_WORLD, &requests[5]));
+  ASSERT_EQ(MPI_SUCCESS,
+            Partita_Precv_init(parts_in.data(), 2, 8, MPI_INT, left, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[6]));
+  ASSERT_EQ(MPI_SUCCESS,
+            Partita_Psend_init(out.data(), 4, 4, MPI_INT, right, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[7]));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Allreduce_init(out.data(), sums.data(), 16, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                                                MPI_INFO_NULL, &requests[8]));
+  ASSERT_EQ(MPI_SUCCESS, Partita_Matchall(9, requests.data()));
+  Partita_Queue queue = PARTITA_QUEUE_NULL;
+  ASSERT_EQ(MPI_SUCCESS, Partita_Queue_init(&queue, PARTITA_QUEUE_HOST, nullptr));
+  constexpr long every = 10;  // epochs have all of them, the others a message alone
+  std::optional<Footprint> warm;
+  for (long epoch = 0; epoch < epochs; ++epoch) {
+    if (epoch == epochs / 5) warm.emplace();
+    if (epoch % 1000 == 0) step("epoch " + std::to_string(epoch));
+    const int value = static_cast<int>(epoch);
+    out.fill(value + rank());
+    const bool has_all = epoch % every == 0;
+    if (has_all) {
+      ASSERT_EQ(MPI_SUCCESS, Partita_Enqueue_startall(queue, 9, requests.data()));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Pready_range(0, 3, requests[7]));
+      ASSERT_EQ(MPI_SUCCESS, Partita_Enqueue_waitall(queue, 9, requests.data()));
+    } else {
+      for (const int which : {0, 3}) ASSERT_EQ(MPI_SUCCESS, Partita_Enqueue_start(queue, &requests[which]));
+      for (const int which : {0, 3}) ASSERT_EQ(MPI_SUCCESS, Partita_Enqueue_wait(queue, &requests[which]));
+    }
+    ASSERT_EQ(MPI_SUCCESS, Partita_Queue_wait(queue));
+    ASSERT_EQ(value + left, in[15]);
+    if (!has_all) continue;
+    for (const auto* const each : {&synchronous_in, &buffered_in, &parts_in}) ASSERT_EQ(value + left, (*each)[15]);
+    ASSERT_EQ(ranks() * value + ranks() * (ranks() - 1) / 2, sums[15]);
+  }
+  expect_flat(warm.value(), std::to_string(epochs * 4 / 5) + " epochs");
+  ASSERT_EQ(MPI_SUCCESS, Partita_Queue_free(&queue));
+  for (Partita_Request& each : requests) ASSERT_EQ(MPI_SUCCESS, Partita_Request_free(&each));
+}
+
 /// What stays of a tag is the count of its requests, each way.
 TEST(SoakOfTags, a_used_tag_keeps_a_few_bytes) {
   constexpr long most_bytes = 2 * 24;
