@@ -93,12 +93,14 @@ void StreamQueue::run_starts(std::span<Operation* const> operations) {
   for (Operation* const each : operations) {
     if (!runs_.takes_start(*each, captured_)) by_engine.push_back(each);
   }
-  if (!captured_ && by_engine.size() < operations.size()) looks_.set_up();
+  const bool has_runs = !captured_ && by_engine.size() < operations.size();
+  if (has_runs) looks_.set_up();
   const bool holds = std::ranges::any_of(by_engine, [](const Operation* each) {
     const KernelUsable* const usable = each->facets().kernel_usable;
     return usable != nullptr && usable->has_device_request();
   });
   enqueue(Kind::start, holds, by_engine);
+  runs_ahead_ = runs_ahead_ || has_runs;
   memory::MessageRun together(memory::MessageStep::start, requests_.settings.timeout_s);
   for (Operation* const each : operations) {
     if (StreamRuns::has_start(*each)) start_by_stream(*each, together);
@@ -184,6 +186,7 @@ void StreamQueue::enqueue(Kind kind, bool holds, std::vector<Part> parts) {
   try {
     stream_->write(reached_.on_gpu(), place);
     asked_ = place;
+    runs_ahead_ = false;
     if (!holds) return;
     stream_->wait(released_.on_gpu(), place, memory::Until::reached);
     stream_->write(reached_.on_gpu(), place + 1);
@@ -242,7 +245,7 @@ bool StreamQueue::idle() {
 }
 
 void StreamQueue::finish() {
-  if (runs_.waits() > 0) {
+  if (runs_.waits() > 0 || runs_ahead_) {
     if (stream_->capturing()) {
       throw Error(ErrorClass::arg,
                   "the queue's stream is being captured into a graph, and what was enqueued before may be under way; "

@@ -126,7 +126,8 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   const std::unique_ptr<memory::Stream> stream_;
   StreamRuns runs_;
   StreamLooks looks_;
-  bool captured_ = false;  ///< the stream is being captured, as prepare() has found
+  bool captured_ = false;    ///< the stream is being captured, as prepare() has found
+  bool runs_ahead_ = false;  ///< the stream was asked to run something by itself, and for no place since
   const memory::HostBlock words_;
   SharedWord reached_;                   ///< where the stream is; it writes, the engine reads
   SharedWord released_;                  ///< up to where the stream may go; written under the lock, the stream waits

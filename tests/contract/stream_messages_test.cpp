@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -180,6 +181,34 @@ TEST_P(StreamMessages, an_imatch_is_enough_for_a_graph) {
   line.worker().drain();
   EXPECT_TRUE(in.are(left()));
   ASSERT_OK(Partita_Wait(&matching, MPI_STATUS_IGNORE));
+  free_all(from, to);
+}
+
+/// Whoever tells the sender of a ready send that the receive has started waits for the queue before.
+TEST_P(StreamMessages, a_queue_is_waited_for_where_there_is_a_start_alone) {
+  GpuNumbers in(GetParam(), -1), out(GetParam(), rank());
+  Partita_Request from = receive(in, 23), to = send(out, 23, Partita_Rsend_init);
+  match(from, to);
+  Line sends(0), receives(1);
+  std::atomic<bool> go{false};
+  receives.launch([&go] {
+    while (!go) std::this_thread::yield();
+  });
+  receives.start(from);
+  std::thread lets_go([&go] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    go = true;
+  });
+  receives.finish();
+  EXPECT_TRUE(go) << "the stream has not come to the start";
+  lets_go.join();
+  harness_barrier();
+  sends.start(to);
+  sends.wait(to);
+  receives.wait(from);
+  sends.finish();
+  receives.finish();
+  EXPECT_TRUE(in.are(left()));
   free_all(from, to);
 }
 
