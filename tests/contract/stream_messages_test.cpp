@@ -9,6 +9,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -129,6 +131,34 @@ TEST_P(StreamMessages, waits_in_another_order_on_the_two_sides_end) {
   EXPECT_TRUE(in_first.are(left()));
   EXPECT_TRUE(in_second.are(left() + 100));
   free_all(from_first, to_first, from_second, to_second);
+}
+
+/// The host's cost of a start is that of a launch.
+TEST_P(StreamMessages, of_an_array_start_in_one_launch) {
+  constexpr int pairs = 13;
+  std::vector<std::unique_ptr<GpuNumbers>> buffers;
+  std::vector<Partita_Request> all;
+  for (int i = 0; i < pairs; ++i) {
+    for (const int value : {-1, rank() + i}) buffers.push_back(std::make_unique<GpuNumbers>(GetParam(), value));
+    all.push_back(receive(*buffers[buffers.size() - 2], 30 + i));
+    all.push_back(send(*buffers.back(), 30 + i));
+  }
+  ASSERT_OK(Partita_Matchall(2 * pairs, all.data()));
+  Line line(0);
+  const auto launches_of = [&](auto call) {
+    const std::uint64_t before = FakeGpu::instance().launches();
+    EXPECT_OK(call(line.queue(), 2 * pairs, all.data()));
+    return FakeGpu::instance().launches() - before;
+  };
+  EXPECT_EQ(1U, launches_of(Partita_Enqueue_startall));
+  const std::uint64_t of_waits = launches_of(Partita_Enqueue_waitall);
+  if (GetParam() * sizeof(int) <= 256 * 1024) {
+    EXPECT_EQ(1U, of_waits);
+  }
+  line.finish();
+  for (int i = 0; i < pairs; ++i) EXPECT_TRUE(buffers[static_cast<std::size_t>(2 * i)]->are(left() + i));
+  harness_barrier();  // requests before buffers, on both sides
+  for (Partita_Request& each : all) EXPECT_OK(Partita_Request_free(&each));
 }
 
 /// Both sides offer, and both messages are claimed while the other one is waited for.

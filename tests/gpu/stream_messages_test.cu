@@ -6,9 +6,12 @@
 #include <partita/device.cuh>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gpu/gpu_buffer.cuh"
 #include "gpu/marking.cuh"
@@ -239,6 +242,76 @@ TEST_P(KernelsThatAsk, are_told_of_the_end) {
 
 /// A hundred thousand epochs that no host has asked for one by one.
 INSTANTIATE_TEST_SUITE_P(Replays, StreamMessages, testing::Values(Case{1000, 1, 1, 20, 5'000}));
+struct Late {
+  int count;
+  bool on_gpu;  ///< else the engine moves what lies in host memory
+};
+
+class LateMessages : public testing::TestWithParam<Late> {
+ protected:
+  void SetUp() override { choose_gpu(); }
+  const ErrorsReturn handler_{MPI_COMM_WORLD};
+};
+
+/// The peer is late. What waits for the event alone, another stream or the host, finds the data.
+TEST_P(LateMessages, hold_back_an_event_behind_their_wait) {
+  const int count = GetParam().count;
+  const int right = (rank() + 1) % ranks(), left = (rank() + ranks() - 1) % ranks();
+  const auto bytes = static_cast<std::int64_t>(sizeof(int)) * count;
+  const GpuBuffer sent(bytes), received(bytes), counter(static_cast<std::int64_t>(sizeof(int)));
+  std::vector<int> host_sent(static_cast<std::size_t>(count)), host_received(static_cast<std::size_t>(count), -1);
+  auto* const gpu_out = reinterpret_cast<int*>(sent.data());
+  auto* const gpu_in = reinterpret_cast<int*>(received.data());
+  auto* const epoch = reinterpret_cast<int*>(counter.data());
+  int* const out = GetParam().on_gpu ? gpu_out : host_sent.data();
+  int* const in = GetParam().on_gpu ? gpu_in : host_received.data();
+  std::array requests = {PARTITA_REQUEST_NULL, PARTITA_REQUEST_NULL};
+  ASSERT_EQ(Partita_Recv_init(in, count, MPI_INT, left, 3, MPI_COMM_WORLD, &requests[0]), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Send_init(out, count, MPI_INT, right, 3, MPI_COMM_WORLD, &requests[1]), MPI_SUCCESS);
+  ASSERT_EQ(Partita_Matchall(2, requests.data()), MPI_SUCCESS);
+  const SharedVerdict verdict;
+  const Stream receives, sends, looks;
+  std::array<cudaStream_t, 2> native = {receives, sends};
+  std::array queues = {PARTITA_QUEUE_NULL, PARTITA_QUEUE_NULL};
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Partita_Queue_init(&queues[i], PARTITA_QUEUE_CUDA, &native[i]), MPI_SUCCESS);
+  cudaEvent_t is_there = nullptr;
+  CUDA_OK(cudaEventCreateWithFlags(&is_there, cudaEventDisableTiming));
+  CUDA_OK(cudaMemset(epoch, 0, sizeof(int)));
+  CUDA_OK(cudaDeviceSynchronize());
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(Partita_Enqueue_start(queues[0], &requests[0]), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Enqueue_wait(queues[0], &requests[0]), MPI_SUCCESS);
+    CUDA_OK(cudaEventRecord(is_there, receives));
+    if (GetParam().on_gpu) {
+      CUDA_OK(cudaStreamWaitEvent(looks, is_there, 0));
+      look<<<8, 256, 0, looks>>>(gpu_in, count, 1, left, epoch, verdict.get());
+      count_on<<<1, 1, 0, looks>>>(epoch);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(cudaEventQuery(is_there), cudaErrorNotReady) << "nobody has sent";
+    harness_barrier();
+    for (int i = 0; i < count; ++i) host_sent[static_cast<std::size_t>(i)] = value(rank(), round, i);
+    if (GetParam().on_gpu) {
+      CUDA_OK(cudaMemcpyAsync(out, host_sent.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, sends));
+    }
+    EXPECT_EQ(Partita_Enqueue_start(queues[1], &requests[1]), MPI_SUCCESS);
+    EXPECT_EQ(Partita_Enqueue_wait(queues[1], &requests[1]), MPI_SUCCESS);
+    CUDA_OK(cudaEventSynchronize(is_there));
+    for (int i = 0; !GetParam().on_gpu && i < count; ++i) ASSERT_EQ(value(left, round, i), in[i]);
+    for (const Partita_Queue each : queues) EXPECT_EQ(Partita_Queue_wait(each), MPI_SUCCESS);
+    CUDA_OK(cudaStreamSynchronize(looks));
+    harness_barrier();  // all have looked
+  }
+  verdict.expect_good();
+  CUDA_OK(cudaEventDestroy(is_there));
+  for (Partita_Queue& each : queues) EXPECT_EQ(Partita_Queue_free(&each), MPI_SUCCESS);
+  harness_barrier();
+  for (Partita_Request& each : requests) EXPECT_EQ(Partita_Request_free(&each), MPI_SUCCESS);
+  harness_barrier();
+}
+INSTANTIATE_TEST_SUITE_P(OnGpu, LateMessages, testing::Values(Late{1, true}, Late{200'000, true}));
+INSTANTIATE_TEST_SUITE_P(OnHost, LateMessages, testing::Values(Late{1000, false}));
+
 constexpr Case dense[] = {{1}, {1000}, {16 * 1024}, {200'000}, {4'000'001}};
 INSTANTIATE_TEST_SUITE_P(Sizes, StreamMessages, testing::ValuesIn(dense));
 INSTANTIATE_TEST_SUITE_P(Sizes, KernelsThatAsk, testing::ValuesIn(dense));

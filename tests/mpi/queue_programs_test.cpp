@@ -1,4 +1,4 @@
-// Random programs of starts and waits, in queues and by the host, whose results a small model predicts.
+// Random programs of starts, waits and computations, in queues and by the host, whose results a small model predicts.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/partita.h>
@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/errors.hpp"
 #include "support/job.hpp"
 #include "support/memory.hpp"
+#include "support/queue_compute.hpp"
 #include "support/queue_kind.hpp"
 #include "support/random.hpp"
 
@@ -19,20 +22,21 @@ namespace partita::test {
 namespace {
 
 constexpr int queue_count = 3;
-constexpr int by_host = queue_count;  ///< where a side is started and awaited, instead of in a queue
+constexpr int by_host = queue_count;  ///< where a side is started and awaited, or computed, instead of in a queue
 
-enum class Kind { standard, synchronous, buffered, partitioned };
+enum class Kind { standard, synchronous, buffered, ready, partitioned };
 
 /// A buffer of numbers, on a host or a GPU.
 class Numbers {
  public:
   Numbers() = default;
   Numbers(Memory memory, const std::vector<int>& values)
-      : bytes_(memory, static_cast<std::int64_t>(values.size() * sizeof(int))) {
+      : memory_(memory), bytes_(memory, static_cast<std::int64_t>(values.size() * sizeof(int))) {
     set(values);
   }
 
-  void* data() const { return bytes_.address(); }
+  int* data() const { return reinterpret_cast<int*>(bytes_.address()); }
+  Memory memory() const { return memory_; }
   std::vector<int> values() const {
     return bytes_.read(0, bytes_.size_bytes(), [this](const std::uint8_t* bytes) {
       const auto* const numbers = reinterpret_cast<const int*>(bytes);
@@ -45,33 +49,49 @@ class Numbers {
   }
 
  private:
+  Memory memory_ = Memory::plain;
   Bytes bytes_;
 };
 
-/// A pair of requests, and what the model knows of it.
-struct Channel {
-  int sender = 0;
-  int receiver = 0;
-  int tag = 0;
-  Kind kind{};
-  std::size_t count = 0;  ///< of numbers that are sent
-  std::size_t room = 0;   ///< for numbers to receive
+/// What one rank does of something that is started again and again: its request, and what the model knows of that,
+/// alike on all ranks.
+struct Role {
+  int where = 0;            ///< the rank
+  int driver = -1;          ///< a queue or by_host, from start to wait; -1 while inactive
+  bool over = false;        ///< awaited in this epoch
+  int waits_in = -1;        ///< the queue whose wait for it, or computation with it, may not be over, or -1
+  std::vector<int> values;  ///< what lies in its buffer
 
-  // The model, alike on all ranks.
-  std::vector<int> sent, received;
-  int send_driver = -1, receive_driver = -1;      ///< a queue or by_host, from start to wait; -1 while inactive
-  bool send_over = false, receive_over = false;   ///< awaited in this epoch
-  int send_waits_in = -1, receive_waits_in = -1;  ///< the queue whose wait may not be over, or -1
+  // What is real, on that rank.
+  Numbers numbers;
+  Partita_Request request = PARTITA_REQUEST_NULL;
 
-  // What is real, on the ranks concerned.
-  Numbers out, in;
-  Partita_Request send = PARTITA_REQUEST_NULL, receive = PARTITA_REQUEST_NULL;
-
-  bool epoch_is_over() const { return send_over && receive_over; }
+  bool is_started() const { return driver >= 0 || over; }
 };
 
-/// All ranks draw the same steps, and each takes those that are its own in their order. A wait comes behind both starts
-/// of its channel, so that the first step which is not taken yet can always be taken.
+/// A pair of requests.
+struct Channel {
+  int tag = 0;
+  Kind kind{};
+  Role send, receive;
+};
+
+/// An allreduce of all ranks.
+struct SumOfAll {
+  std::vector<Role> sides;  ///< what each rank gives
+  std::vector<Numbers> results;
+  std::vector<int> values;  ///< what lies in each of those
+};
+
+/// This rank's.
+template <class Things>
+auto& own(Things& of_ranks) {
+  return of_ranks[static_cast<std::size_t>(rank())];
+}
+
+/// All ranks draw the same steps, and each takes those that are its own in their order. A wait comes behind all starts
+/// of its message or sum, and a sum is started by all ranks in one step, so that the first step which is not taken yet
+/// can always be taken.
 class Program {
  public:
   explicit Program(Random random) : random_(random) {
@@ -81,6 +101,8 @@ class Program {
     channels_.resize(static_cast<std::size_t>(random_.integer(1, 8)));
     int tag = 0;
     for (Channel& each : channels_) make(each, tag += random_.integer(0, 1));
+    sums_.resize(static_cast<std::size_t>(random_.integer(0, 2)));
+    for (SumOfAll& each : sums_) make(each);
     match();
   }
   Program(const Program&) = delete;
@@ -89,64 +111,107 @@ class Program {
   void run(int steps) {
     for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) {
       step("step " + std::to_string(i));
-      take_step(channels_[static_cast<std::size_t>(random_.integer(0, static_cast<int>(channels_.size()) - 1))]);
+      take_step();
     }
     for (Channel& each : channels_) finish(each);
+    for (SumOfAll& each : sums_) finish(each);
   }
 
   void end() {
-    for (Channel& each : channels_) {
-      settle_send(each);
-      settle_receive(each);
-      if (rank() == each.sender) {
-        EXPECT_EQ(each.sent, each.out.values());
+    for_each_side([&](Role& each) { settle(each); });
+    for_each_side([](const Role& each) {
+      if (rank() == each.where) {
+        EXPECT_EQ(each.values, each.numbers.values());
       }
-      if (rank() == each.receiver) {
-        EXPECT_EQ(each.received, each.in.values());
-      }
-    }
+    });
+    for (const SumOfAll& each : sums_) EXPECT_EQ(each.values, own(each.results).values());
     leave_together();
     for (auto& queue : queues_) EXPECT_OK(Partita_Queue_free(&queue));
-    for (Channel& each : channels_) {
-      if (rank() == each.sender) {
-        EXPECT_OK(Partita_Request_free(&each.send));
+    for_each_side([](Role& each) {
+      if (rank() == each.where) {
+        EXPECT_OK(Partita_Request_free(&each.request));
       }
-      if (rank() == each.receiver) {
-        EXPECT_OK(Partita_Request_free(&each.receive));
-      }
-    }
+    });
   }
 
  private:
+  template <class Things>
+  auto& some_of(Things& things) {
+    return things[static_cast<std::size_t>(random_.integer(0, static_cast<int>(things.size()) - 1))];
+  }
+  template <class Body>
+  void for_each_side(Body body) {
+    for (Channel& each : channels_) {
+      body(each.send);
+      body(each.receive);
+    }
+    for (SumOfAll& sum : sums_) {
+      for (Role& each : sum.sides) body(each);
+    }
+  }
+
   void make(Channel& made, int tag) {
-    made.sender = random_.integer(0, ranks() - 1);
-    made.receiver = random_.integer(0, ranks() - 1);
+    made.send.where = random_.integer(0, ranks() - 1);
+    made.receive.where = random_.integer(0, ranks() - 1);
     made.tag = tag;
-    made.kind = static_cast<Kind>(random_.integer(0, 3));
-    made.count = static_cast<std::size_t>(random_.of(std::vector{0, 1, 7, 500, 20'000}));
-    made.room = made.count + (made.kind == Kind::partitioned ? 0 : static_cast<std::size_t>(random_.integer(0, 3)));
-    made.sent.assign(made.count, 0);
-    made.received.assign(made.room, -1);
+    made.kind = static_cast<Kind>(random_.integer(0, 4));
+    const auto count = static_cast<MPI_Count>(random_.of(std::vector{0, 1, 7, 500, 20'000}));
+    const MPI_Count room = count + (made.kind == Kind::partitioned ? 0 : random_.integer(0, 3));
+    made.send.values.assign(static_cast<std::size_t>(count), 0);
+    made.receive.values.assign(static_cast<std::size_t>(room), -1);
     const Memory out_memory = some_memory(), in_memory = some_memory();
-    made.out = {made.kind == Kind::buffered ? Memory::plain : out_memory, made.sent};
-    made.in = {in_memory, made.received};
-    const auto count = static_cast<MPI_Count>(made.count);
-    const auto room = static_cast<MPI_Count>(made.room);
-    if (rank() == made.sender) {
+    made.send.numbers = {made.kind == Kind::buffered ? Memory::plain : out_memory, made.send.values};
+    made.receive.numbers = {in_memory, made.receive.values};
+    int* const out = made.send.numbers.data();
+    int* const in = made.receive.numbers.data();
+    const int sender = made.send.where, receiver = made.receive.where;
+    if (rank() == sender) {
       const auto init = made.kind == Kind::synchronous ? Partita_Ssend_init
                         : made.kind == Kind::buffered  ? Partita_Bsend_init
+                        : made.kind == Kind::ready     ? Partita_Rsend_init
                                                        : Partita_Send_init;
       EXPECT_OK(made.kind == Kind::partitioned
-                    ? Partita_Psend_init(made.out.data(), 1, count, MPI_INT, made.receiver, tag, MPI_COMM_WORLD,
-                                         MPI_INFO_NULL, &made.send)
-                    : init(made.out.data(), count, MPI_INT, made.receiver, tag, MPI_COMM_WORLD, &made.send));
+                    ? Partita_Psend_init(out, 1, count, MPI_INT, receiver, tag, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                         &made.send.request)
+                    : init(out, count, MPI_INT, receiver, tag, MPI_COMM_WORLD, &made.send.request));
     }
-    if (rank() == made.receiver) {
-      EXPECT_OK(made.kind == Kind::partitioned ? Partita_Precv_init(made.in.data(), 1, room, MPI_INT, made.sender, tag,
-                                                                    MPI_COMM_WORLD, MPI_INFO_NULL, &made.receive)
-                                               : Partita_Recv_init(made.in.data(), room, MPI_INT, made.sender, tag,
-                                                                   MPI_COMM_WORLD, &made.receive));
+    if (rank() == receiver) {
+      EXPECT_OK(made.kind == Kind::partitioned
+                    ? Partita_Precv_init(in, 1, room, MPI_INT, sender, tag, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                         &made.receive.request)
+                    : Partita_Recv_init(in, room, MPI_INT, sender, tag, MPI_COMM_WORLD, &made.receive.request));
     }
+  }
+
+  /// Kernels move some, where they can.
+  void make(SumOfAll& made) {
+    const auto count = static_cast<std::size_t>(random_.of(std::vector{1, 7, 500}));
+    const Memory memory = some_memory();
+    const bool by_kernels = random_.one_in(2) && memory == Memory::gpu && kernels_move_sums();
+    made.values.assign(count, -1);
+    made.sides.resize(static_cast<std::size_t>(ranks()));
+    for (int i = 0; i < ranks(); ++i) {
+      Role& side = made.sides[static_cast<std::size_t>(i)];
+      side.where = i;
+      side.values.assign(count, 0);
+      side.numbers = {memory, side.values};
+      made.results.emplace_back(memory, made.values);
+    }
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    if (by_kernels) MPI_Info_set(info, "partita_driver", "device");
+    EXPECT_OK(Partita_Allreduce_init(own(made.sides).numbers.data(), own(made.results).data(),
+                                     static_cast<MPI_Count>(count), MPI_INT, MPI_SUM, MPI_COMM_WORLD, info,
+                                     &own(made.sides).request));
+    MPI_Info_free(&info);
+  }
+
+  static bool kernels_move_sums() {
+    const auto is_unset_or = [](const char* name, std::string_view value) {
+      const char* const text = std::getenv(name);
+      return text == nullptr || text == value;
+    };
+    return is_unset_or("PARTITA_LINK", "auto") && is_unset_or("PARTITA_GPU_COPY", "kernel");
   }
 
   Memory some_memory() {
@@ -156,129 +221,184 @@ class Program {
 
   void match() {
     std::vector<Partita_Request> requests;
-    for (const Channel& each : channels_) {
-      if (rank() == each.sender) requests.push_back(each.send);
-      if (rank() == each.receiver) requests.push_back(each.receive);
-    }
+    for_each_side([&](const Role& each) {
+      if (rank() == each.where) requests.push_back(each.request);
+    });
     EXPECT_OK(Partita_Matchall(static_cast<int>(requests.size()), requests.data()));
   }
 
-  void take_step(Channel& on) {
+  void take_step() {
+    if (!sums_.empty() && random_.one_in(4)) {
+      SumOfAll& on = some_of(sums_);
+      return random_.one_in(3) ? start(on) : wait(on, some_of(on.sides));
+    }
+    Channel& on = some_of(channels_);
     switch (random_.integer(0, 5)) {
       case 0:
-        return compute(on);
+        return compute_some();
       case 1:
-        return start(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in, [&] { mark(on); });
+        return start_send(on);
       case 2:
-        return start(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in, [] {});
+        return start(on.receive);
       case 3:
         return wait_for_send(on);
       case 4:
         return wait_for_receive(on);
       default:
-        return do_wrong(on);
+        return do_wrong(random_.one_in(2) ? on.send : on.receive);
     }
   }
 
-  /// Writes what will be sent next, from what was received: of a side that is active nothing may be written.
-  void compute(Channel& on) {
+  /// Writes what will be sent or summed next, from what was received or is a sum: with a side that is active nothing
+  /// may be done. In the order of a stream it comes behind the waits that are enqueued there.
+  void compute_some() {
     const int number = random_.integer(0, 1'000'000);
-    Channel& other = channels_[static_cast<std::size_t>(random_.integer(0, static_cast<int>(channels_.size()) - 1))];
-    if (on.send_driver >= 0) return;
-    const bool has_other = other.receiver == on.sender && other.receive_driver < 0 && !other.received.empty();
-    settle_send(on);
-    if (has_other) settle_receive(other);
-    const auto write = [&](std::vector<int>& to, const std::vector<int>& from) {
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        to[i] = number + static_cast<int>(i) + (has_other ? from[i % from.size()] % 1'000 : 0);
-      }
+    const int where = random_.integer(0, by_host);
+    const bool to_sum = !sums_.empty() && random_.one_in(4), from_sum = !sums_.empty() && random_.one_in(4);
+    Role& to = to_sum ? some_of(some_of(sums_).sides) : some_of(channels_).send;
+    SumOfAll* const sum = from_sum ? &some_of(sums_) : nullptr;
+    Role& from = sum != nullptr ? sum->sides[static_cast<std::size_t>(to.where)] : some_of(channels_).receive;
+    const Numbers& numbers = sum != nullptr ? sum->results[static_cast<std::size_t>(to.where)] : from.numbers;
+    const std::vector<int>& values = sum != nullptr ? sum->values : from.values;
+    if (to.driver >= 0) return;
+    const bool has_from = from.where == to.where && from.driver < 0 && !values.empty();
+    const bool in_queue = where != by_host && (!has_from || queue_reaches(to.numbers.memory(), numbers.memory()));
+    for (Role* const each : {&to, has_from ? &from : &to}) {
+      if (!in_queue || each->waits_in != where) settle(*each);
+      if (in_queue && queue_runs_ahead()) each->waits_in = where;
+    }
+    const auto computation = [&](int* out, std::size_t count, const int* in) {
+      return Computation{out, static_cast<int>(count), in, has_from ? static_cast<int>(values.size()) : 0, number};
     };
-    if (rank() == on.sender) {
-      std::vector<int> out = on.sent;
-      write(out, has_other ? other.in.values() : other.received);
-      on.out.set(out);
+    if (rank() == to.where && in_queue) {
+      compute_in_queue(where, computation(to.numbers.data(), to.values.size(), numbers.data()), to.numbers.memory());
+    } else if (rank() == to.where) {
+      std::vector<int> out = to.values;
+      const std::vector<int> in = numbers.values();
+      compute(computation(out.data(), out.size(), in.data()));
+      to.numbers.set(out);
     }
-    write(on.sent, other.received);
+    const std::vector<int> in = values;
+    compute(computation(to.values.data(), to.values.size(), in.data()));
   }
 
-  /// Where queues run ahead of the host, the wait that was enqueued last is over now.
-  void settle(int where, int& waits_in) {
-    if (waits_in >= 0 && rank() == where) {
-      EXPECT_OK(Partita_Queue_wait(queue(waits_in)));
+  /// Where queues run ahead of the host, what was enqueued last with it is over now.
+  void settle(Role& side) {
+    if (side.waits_in >= 0 && rank() == side.where) {
+      EXPECT_OK(Partita_Queue_wait(queue(side.waits_in)));
+      drain_queue(side.waits_in);
     }
-    waits_in = -1;
+    side.waits_in = -1;
   }
-  void settle_send(Channel& on) { settle(on.sender, on.send_waits_in); }
-  void settle_receive(Channel& on) { settle(on.receiver, on.receive_waits_in); }
 
-  template <class Mark>
-  void start(int where, Partita_Request& request, int& driver, bool over, int& waits_in, Mark mark) {
+  void start(Role& side) {
     const int chosen = random_.integer(0, by_host);
-    if (driver >= 0 || over) return;
-    driver = chosen;
-    if (driver != waits_in) settle(where, waits_in);
-    if (rank() != where) return;
-    EXPECT_OK(driver == by_host ? Partita_Start(&request) : Partita_Enqueue_start(queue(driver), &request));
-    mark();
+    if (!side.is_started()) start(side, chosen);
+  }
+  void start(Role& side, int driver) {
+    side.driver = driver;
+    if (driver != side.waits_in) settle(side);
+    if (rank() != side.where) return;
+    EXPECT_OK(driver == by_host ? Partita_Start(&side.request) : Partita_Enqueue_start(queue(driver), &side.request));
   }
 
-  static void mark(const Channel& on) {
-    if (on.kind == Kind::partitioned) {
-      EXPECT_OK(Partita_Pready(0, on.send));
+  void start_send(Channel& on) {
+    const int chosen = random_.integer(0, by_host);
+    if (on.send.is_started() || (on.kind == Kind::ready && !on.receive.is_started())) return;
+    if (on.kind == Kind::ready) tell_that_receive_has_started(on);
+    start(on.send, chosen);
+    if (on.kind == Kind::partitioned && rank() == on.send.where) {
+      EXPECT_OK(Partita_Pready(0, on.send.request));
     }
   }
 
-  bool both_are_started(const Channel& on) const {
-    return (on.send_driver >= 0 || on.send_over) && (on.receive_driver >= 0 || on.receive_over);
+  /// What is enqueued may not have run.
+  void tell_that_receive_has_started(const Channel& on) const {
+    if (rank() == on.receive.where) {
+      if (on.receive.driver != by_host) {
+        EXPECT_OK(Partita_Queue_wait(queue(on.receive.driver)));
+      }
+      if (on.send.where != rank()) PMPI_Send(nullptr, 0, MPI_INT, on.send.where, on.tag, harness_comm());
+    } else if (rank() == on.send.where) {
+      MPI_Request told = MPI_REQUEST_NULL;
+      PMPI_Irecv(nullptr, 0, MPI_INT, on.receive.where, on.tag, harness_comm(), &told);
+      make_progress_until(told);
+    }
   }
 
-  void wait(int where, Partita_Request& request, int& driver, bool& over, int& waits_in) {
-    if (rank() == where) {
-      EXPECT_OK(driver == by_host ? Partita_Wait(&request, MPI_STATUS_IGNORE)
-                                  : Partita_Enqueue_wait(queue(driver), &request));
+  void wait(Role& side) {
+    if (rank() == side.where) {
+      EXPECT_OK(side.driver == by_host ? Partita_Wait(&side.request, MPI_STATUS_IGNORE)
+                                       : Partita_Enqueue_wait(queue(side.driver), &side.request));
     }
-    if (driver != by_host && queue_runs_ahead()) waits_in = driver;
-    driver = -1;
-    over = true;
+    if (side.driver != by_host && queue_runs_ahead()) side.waits_in = side.driver;
+    side.driver = -1;
+    side.over = true;
   }
+
+  static bool both_are_started(const Channel& on) { return on.send.is_started() && on.receive.is_started(); }
 
   void wait_for_send(Channel& on) {
-    if (on.send_driver < 0 || !both_are_started(on)) return;
-    if (!on.receive_over) arriving(on);
-    wait(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in);
+    if (on.send.driver < 0 || !both_are_started(on)) return;
+    if (!on.receive.over) arriving(on);
+    wait(on.send);
     end_epoch(on);
   }
 
   void wait_for_receive(Channel& on) {
-    if (on.receive_driver < 0 || !both_are_started(on)) return;
-    if (!on.send_over) arriving(on);
-    wait(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in);
+    if (on.receive.driver < 0 || !both_are_started(on)) return;
+    if (!on.send.over) arriving(on);
+    wait(on.receive);
     if (!queue_runs_ahead() || random_.one_in(2)) {
-      settle_receive(on);
-      if (rank() == on.receiver) {
-        EXPECT_EQ(on.received, on.in.values());
+      settle(on.receive);
+      if (rank() == on.receive.where) {
+        EXPECT_EQ(on.receive.values, on.receive.numbers.values());
       }
     }
     end_epoch(on);
   }
 
   /// The model moves the message at the first wait; what is sent does not change before the send's.
-  static void arriving(Channel& on) { std::ranges::copy(on.sent, on.received.begin()); }
+  static void arriving(Channel& on) { std::ranges::copy(on.send.values, on.receive.values.begin()); }
 
   static void end_epoch(Channel& on) {
-    if (on.epoch_is_over()) on.send_over = on.receive_over = false;
+    if (on.send.over && on.receive.over) on.send.over = on.receive.over = false;
+  }
+
+  /// All ranks do, each where it likes.
+  void start(SumOfAll& on) {
+    std::vector<int> chosen;
+    for (int i = 0; i < ranks(); ++i) chosen.push_back(random_.integer(0, by_host));
+    if (std::ranges::any_of(on.sides, &Role::is_started)) return;
+    std::ranges::fill(on.values, 0);
+    for (Role& each : on.sides) {
+      start(each, chosen[static_cast<std::size_t>(each.where)]);
+      for (std::size_t i = 0; i < on.values.size(); ++i) on.values[i] += each.values[i];
+    }
+  }
+
+  void wait(SumOfAll& on, Role& side) {
+    const bool looks = !queue_runs_ahead() || random_.one_in(2);
+    if (side.driver < 0) return;
+    wait(side);
+    if (looks) {
+      settle(side);
+      if (rank() == side.where) {
+        EXPECT_EQ(on.values, own(on.results).values());
+      }
+    }
+    if (!std::ranges::all_of(on.sides, &Role::over)) return;
+    for (Role& each : on.sides) each.over = false;
   }
 
   /// What is refused changes nothing.
-  void do_wrong(Channel& on) {
+  void do_wrong(Role& side) {
     const int other = random_.integer(0, queue_count - 1);
-    const bool is_send = random_.one_in(2);
-    Partita_Request& request = is_send ? on.send : on.receive;
-    const int driver = is_send ? on.send_driver : on.receive_driver;
-    if (rank() != (is_send ? on.sender : on.receiver)) return;
-    if (driver < 0) {
+    Partita_Request& request = side.request;
+    if (rank() != side.where) return;
+    if (side.driver < 0) {
       EXPECT_ERROR(Partita_Enqueue_wait(queue(other), &request), MPI_ERR_REQUEST, "no start");
-    } else if (driver == by_host) {
+    } else if (side.driver == by_host) {
       EXPECT_ERROR(Partita_Enqueue_start(queue(other), &request), MPI_ERR_REQUEST, "started by the host");
       EXPECT_ERROR(Partita_Enqueue_wait(queue(other), &request), MPI_ERR_REQUEST, "no start");
     } else {
@@ -286,7 +406,7 @@ class Program {
       EXPECT_ERROR(Partita_Start(&request), MPI_ERR_REQUEST, "queue");
       EXPECT_ERROR(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "queue");
       EXPECT_ERROR(Partita_Request_free(&request), MPI_ERR_REQUEST, "queue");
-      if (other != driver) {
+      if (other != side.driver) {
         EXPECT_ERROR(Partita_Enqueue_wait(queue(other), &request), MPI_ERR_REQUEST, "another queue");
       }
     }
@@ -294,21 +414,28 @@ class Program {
 
   /// Ends the epoch that is open, if one is.
   void finish(Channel& on) {
-    if (on.send_driver < 0 && on.receive_driver < 0 && !on.send_over && !on.receive_over) return;
-    start(on.sender, on.send, on.send_driver, on.send_over, on.send_waits_in, [&] { mark(on); });
-    start(on.receiver, on.receive, on.receive_driver, on.receive_over, on.receive_waits_in, [] {});
+    if (!on.send.is_started() && !on.receive.is_started()) return;
+    start(on.receive);
+    start_send(on);
     wait_for_send(on);
     wait_for_receive(on);
+  }
+  void finish(SumOfAll& on) {
+    for (Role& each : on.sides) wait(on, each);
   }
 
   /// What a buffered send has copied leaves behind its wait, where a rank has no thread for that by its calls alone.
   static void leave_together() {
     MPI_Request all = MPI_REQUEST_NULL;
-    int all_are_here = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &all);
-    while (!all_are_here) {
+    make_progress_until(all);
+  }
+
+  /// `request` of the MPI is complete.
+  static void make_progress_until(MPI_Request request) {
+    for (int is_complete = 0; is_complete == 0;) {
       EXPECT_OK(Partita_Progress(nullptr));
-      MPI_Test(&all, &all_are_here, MPI_STATUS_IGNORE);
+      MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE);
     }
   }
 
@@ -317,6 +444,7 @@ class Program {
   Random random_;
   std::array<Partita_Queue, queue_count> queues_{};
   std::vector<Channel> channels_;
+  std::vector<SumOfAll> sums_;
 };
 
 TEST(QueuePrograms, do_what_the_model_says) {
