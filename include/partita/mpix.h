@@ -147,9 +147,9 @@ PARTITA_EXPORT int Partita_mpi_Pneighbor_alltoallw_init(const void* sendbuf, int
 #define MPIX_Pneighbor_alltoallw_init Partita_mpi_Pneighbor_alltoallw_init
 
 /* Matching for good, and queues (cpu-free-stream-triggered-mpi, section III): as Partita_Match and the others, on the
- * requests of MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init, MPI_Recv_init and of MPI_Allreduce_init and its like too.
- * The MPI moves these, where it has such calls, until they are matched; then Partita does, and the call that matches
- * them, or begins to, puts other handles into its arguments. */
+ * requests of MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init, MPI_Bsend_init, MPI_Recv_init and of MPI_Allreduce_init
+ * and its like too. The MPI moves these, where it has such calls, until they are matched; then Partita does, and the
+ * call that matches them, or begins to, puts other handles into its arguments. */
 typedef Partita_Queue MPIX_Queue;
 typedef Partita_Queue_type MPIX_Queue_type;
 #define MPIX_QUEUE_NULL PARTITA_QUEUE_NULL
