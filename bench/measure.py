@@ -21,6 +21,7 @@ With valgrind installed it also counts Partita's instructions per epoch (design 
 import argparse
 import collections
 import csv
+import itertools
 import json
 import pathlib
 import platform
@@ -47,6 +48,7 @@ from processes import exit_when_told_to_end
 
 RUN_LIMIT_S = 1200
 COUNTED_EPOCHS = 100
+COUNTED_PARTITIONS = (8, 1)
 COUNTED_CALLS = 100  # as in bench/foreign_calls.c
 VERIFIED_EPOCHS = 3  # as in bench/run.cpp
 PRELOAD_SIZES = (8, 1024, 8192, 65536)
@@ -116,33 +118,34 @@ def planned_runs(options):
     return [each for each in runs + collectives if not options.only or each.name in options.only]
 
 
-def counted_run(link):
+def counted_run(link, partitions):
     """Beside the folder, the arguments of valgrind and of the program in a run whose instructions are counted."""
     return (["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=partita::bench::counted_send*"],
-            ["bench", "start-pready-wait", "-m", "1K:1K", "--partitions", "8", "--link", link, "--batch", "1", "-x", "0",
+            ["bench", "start-pready-wait", "-m", "1K:1K", "--partitions", str(partitions), "--link", link, "--batch", "1", "-x", "0",
              "-i", str(COUNTED_EPOCHS - VERIFIED_EPOCHS)])
 
 
 def shown_count_command(options):
     """The command of the counts for readers: without this machine's paths."""
-    valgrind, program = counted_run("LINK")
+    valgrind, program = counted_run("LINK", "PARTITIONS")
     return shlex.join([*launch.shown_launcher(options.comparison.launcher), "valgrind", *valgrind, "partita", *program])
 
 
 def count_instructions(options):
-    """Partita's own instructions for Start + 8 x Pready + Wait of a send on each link: {link: {"own": {function: instructions},
-    "links": {...}}}, the latter of what its links do. Per epoch."""
+    """Partita's own instructions for Start, Pready of each partition and Wait of a send on each link: {(link, partitions):
+    {"own": {function: instructions}, "links": {...}}}, the latter of what its links do. Per epoch."""
     if not shutil.which("valgrind"):
         return {}
     counts = {}
-    for link in MEASURED_LINKS:
+    for link, partitions in itertools.product(MEASURED_LINKS, COUNTED_PARTITIONS):
         with tempfile.TemporaryDirectory() as folder:
-            valgrind, program = counted_run(link)
+            valgrind, program = counted_run(link, partitions)
             command = [*options.comparison.launcher_of(1), "valgrind", *valgrind, f"--callgrind-out-file={folder}/out.%p",
                        options.program, *program]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+            who = f"== instructions over link {link}, partitions: {partitions}"
             if ended.returncode != 0:
-                print(f"== instructions over link {link}: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
+                print(f"{who}: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
                 continue
             found = {"own": collections.Counter(), "links": collections.Counter()}
             for file in pathlib.Path(folder).iterdir():
@@ -151,10 +154,10 @@ def count_instructions(options):
                         continue
                     found["links" if "partita::link::" in function else "own"][function] += instructions
             if not found["own"]:
-                print(f"== instructions over link {link}: callgrind saw none; the program and libraries need their symbols")
+                print(f"{who}: callgrind saw none; the program and libraries need their symbols")
                 continue
-            counts[link] = {part: {function: instructions / COUNTED_EPOCHS for function, instructions in functions.most_common()}
-                            for part, functions in found.items()}
+            counts[link, partitions] = {part: {function: instructions / COUNTED_EPOCHS for function, instructions in functions.most_common()}
+                                        for part, functions in found.items()}
     return counts
 
 
@@ -353,7 +356,7 @@ def thread_levels_section(options):
 
 
 def instructions_section(options):
-    return ["## Instructions of Start + 8 × Pready + Wait (send, matched, receiver started)", "",
+    return ["## Instructions of Start, Pready of each partition, and Wait (send, matched, receiver started)", "",
             f"    {shown_count_command(options)}", "", "By function: instructions.csv.", "",
             "<!--= instructions('instructions') --><!--/-->", ""]
 
@@ -426,8 +429,8 @@ def main():
     of_two = options.comparison.ranks == 2  # of which alone all but the runs is
     counts = count_instructions(options) if of_two and (not options.only or "instructions" in options.only) else {}
     if counts:
-        write_table(options.output / "instructions.csv", ("link", "part", "function", "instructions"),
-                    [(link, part, function, count) for link, parts in counts.items() for part, functions in parts.items()
+        write_table(options.output / "instructions.csv", ("link", "partitions", "part", "function", "instructions"),
+                    [(*counted, part, function, count) for counted, parts in counts.items() for part, functions in parts.items()
                      for function, count in functions.items()], origin)
     preload = measure_preload(options) if of_two and (not options.only or "preload" in options.only) else {}
     levels = measure_thread_levels(options) if of_two and (not options.only or "thread-levels" in options.only) else {}

@@ -212,12 +212,12 @@ class Quotes:
                                             for size in all_sizes], right=True)
 
     def instructions(self, file):
-        """Per link, of Partita's own functions and of its links'."""
+        """Per link and number of partitions, of Partita's own functions and of its links'."""
         found = {}
         for row in lines(self.path(file)):
-            found.setdefault(row["link"], {}).setdefault(row["part"], []).append(float(row["instructions"]))
-        return markdown(["link", "Partita's own", "in its links"], [[link, *(f"{sum(parts[part]):.0f}" for part in ("own", "links"))]
-                                                                   for link, parts in found.items()], right=True)
+            found.setdefault((row["link"], row["partitions"]), {}).setdefault(row["part"], []).append(float(row["instructions"]))
+        return markdown(["link", "partitions", "Partita's own", "in its links"],
+                        [[*counted, *(f"{sum(parts[part]):.0f}" for part in ("own", "links"))] for counted, parts in found.items()], right=True)
 
     def listing(self, file):
         """A CSV file that is no summary, as a table."""

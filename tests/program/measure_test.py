@@ -312,6 +312,34 @@ def test_figures_of_programs_without_records_tell_where_they_come_from_too(measu
     assert meta["command"] == "mpirun -n 2 partita_plain_ping_pong --thread-level LEVEL 8 1024 8192 65536" and meta["command"] in measured.page
 
 
+VALGRIND = """#!/bin/sh
+for word; do
+  case $word in --callgrind-out-file=*) file=${word#*=} ;; esac
+  [ "$before" = --partitions ] && partitions=$word
+  before=$word
+done
+echo $partitions > "$(dirname "$file")/out.1"
+"""
+ANNOTATE = """#!/bin/sh
+for file; do :; done
+partitions=$(cat "$file")
+echo "$((partitions * 1000)) (80.0%)  src/capi/pready.cpp:Partita_Pready [/lib/libpartita.so.0]"
+echo "$((partitions * 200)) (16.0%)  src/link/put.cpp:partita::link::put() [/lib/libpartita.so.0]"
+echo "7 (4.0%)  bench/start.cpp:partita::bench::counted_send() [/bin/partita]"
+"""
+
+
+def test_instructions_are_counted_of_an_epoch_with_eight_partitions_and_with_one(measure, tmp_path):
+    for name, text in (("valgrind", VALGRIND), ("callgrind_annotate", ANNOTATE), ("launch", '#!/bin/sh\n[ "$1" = --version ] || exec "$@"\n')):
+        write_program(tmp_path / name, text)
+    measured = measure(tool=["measure.py", "--only", "instructions"], mpirun=str(tmp_path / "launch"), PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    counted = {(row["link"], row["partitions"], row["part"]): float(row["instructions"]) for row in measured.rows("instructions")}
+    assert counted == {(link, partitions, part): int(partitions) * each for link in ("auto", links.names()[-1]) for partitions in ("8", "1")
+                       for part, each in (("own", 10), ("links", 2))}, "of 100 epochs"
+    assert "| auto | 8 | 80 | 16 |" in measured.page and "| auto | 1 | 10 | 2 |" in measured.page
+
+
 def test_the_cost_of_a_locked_instruction_is_a_figure_of_its_own_without_a_page(measure, tmp_path):
     write_program(tmp_path / "partita_locked_cost",
                   f"#!{sys.executable}\nimport json, os\n"

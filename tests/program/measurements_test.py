@@ -76,8 +76,9 @@ def test_limits_and_settings_that_pages_no_longer_name_are_not_listed():
 def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
     origin = {"date": "2026-01-31T23:59:00Z", "command": "partita_plain_ping_pong 8"}
     measure.write_ping_pongs(tmp_path / "preload.csv", "preload", {"plain": {8: [2.0] * 9}, "preloaded": {8: [1.0] * 9}}, origin)
-    measure.write_table(tmp_path / "instructions.csv", ("link", "part", "function", "instructions"),
-                        [("auto", "own", "f(int, int)", 800.0), ("auto", "own", "g", 93.0), ("auto", "links", "h", 84.0)], origin)
+    measure.write_table(tmp_path / "instructions.csv", ("link", "partitions", "part", "function", "instructions"),
+                        [("auto", 8, "own", "f(int, int)", 800.0), ("auto", 8, "own", "g", 93.0), ("auto", 8, "links", "h", 84.0),
+                         ("auto", 1, "own", "g", 93.0), ("auto", 1, "links", "h", 21.0)], origin)
     run = measure.Run("latency", ["latency", "-m", "8:8"])
     rows = [{"bytes": 8, "partitions": 8, "subject": subject, "reference": "persistent", "link": "", "median": median, "samples": [median]}
             for subject, median in (("persistent", 3.0), ("partita-c", 2.0))]
@@ -88,8 +89,8 @@ def test_the_page_of_a_measurement_quotes_its_summaries(tmp_path):
     options = argparse.Namespace(program="partita", output=tmp_path, mpirun="mpirun -n 2", bind="none", jobs=1)
     options.comparison = comparison.Comparison(argparse.ArgumentParser(), options, cores=1, limit_s=1)
     options.comparison.write_summaries([run])
-    text = measure.page(options, [run], [], {"auto": {}}, {8: ()}, {})
-    for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 893 | 84 |", "| 8 | 8 | 3 | 2 (1.50) |",
+    text = measure.page(options, [run], [], {("auto", 8): {}}, {8: ()}, {})
+    for line in ("| 8 | 2 | 1 (2.00) |", "| auto | 8 | 893 | 84 |", "| auto | 1 | 93 | 21 |", "| 8 | 8 | 3 | 2 (1.50) |",
                  "| `instructions` | | | 2026-01-31 | | revision, versions, clocks, binding |",
                  "| `preload` | 9 | | 2026-01-31 | | revision, versions, clocks, binding |"):
         assert line in text, text
@@ -128,7 +129,6 @@ NOT_IN_HISTORY = {  # published revisions, and why
     "0bce752f56af": "a state between 973e8817 and afb8e688 that was not published",
     "f2c7fe9c4e10": "a state before f7d3f03f that was not published",
     "1bcdd4f1fbb6": "a state between 83efd71c and f1b08849 that was not published",
-    "5f231e2f2c56": "another one between these",
     "e1e262d65": "what fig5-transports was measured with, of which nothing else tells",
 }
 OF_OTHERS = {"037e033": "MPIPCL's"}
