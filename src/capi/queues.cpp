@@ -1,4 +1,6 @@
 // The C face of queues.
+#include <array>
+#include <span>
 #include <vector>
 
 #include "capi/requests.hpp"
@@ -13,22 +15,27 @@ Partita_Queue handle_of_queue(Queue& queue) {
   return reinterpret_cast<Partita_Queue>(&queue);
 }
 
-std::vector<Operation*> operations_of(int count, const Partita_Request requests[]) {
+/// Calls `use` with what the handles stand for; few of them need no memory.
+template <class Use>
+void with_operations(int count, const Partita_Request requests[], Use use) {
   check_list(count, requests, "requests");
-  std::vector<Operation*> operations;
-  operations.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) operations.push_back(&operation_of(requests[i]));
-  return operations;
+  constexpr int few = 32;
+  std::array<Operation*, few> on_stack;
+  std::vector<Operation*> many;
+  if (count > few) many.resize(static_cast<std::size_t>(count));
+  const std::span operations(count > few ? many.data() : on_stack.data(), static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < operations.size(); ++i) operations[i] = &operation_of(requests[i]);
+  use(std::span<Operation* const>(operations));
 }
 
 void enqueue_starts(Partita_Queue handle, int count, const Partita_Request requests[]) {
   Queue& queue = runtime().queues.find(handle);
-  queue.enqueue_start(operations_of(count, requests));
+  with_operations(count, requests, [&](std::span<Operation* const> operations) { queue.enqueue_start(operations); });
 }
 
 void enqueue_waits(Partita_Queue handle, int count, const Partita_Request requests[]) {
   Queue& queue = runtime().queues.find(handle);
-  queue.enqueue_wait(operations_of(count, requests));
+  with_operations(count, requests, [&](std::span<Operation* const> operations) { queue.enqueue_wait(operations); });
 }
 
 /// Reports what went wrong late in `handle`, and calls `finish(queue)` before. Throws Error.

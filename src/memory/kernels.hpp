@@ -15,16 +15,17 @@ enum class Kernel : partita_u32 {
   pack_elements,
   pack_together,
   do_collective,
+  run_message,
   run_messages,
   run_epochs,
   reduce_pushed,
 };
-inline constexpr int kernel_count = 9;
+inline constexpr int kernel_count = 10;
 /// Their entry points, in this order.
 inline constexpr const char* kernel_names[kernel_count] = {
-    "partita_store_words",   "partita_await_word",    "partita_reduce_elements",
-    "partita_pack_elements", "partita_pack_together", "partita_do_collective",
-    "partita_run_messages",  "partita_run_epochs",    "partita_reduce_pushed"};
+    "partita_store_words",   "partita_await_word",    "partita_reduce_elements", "partita_pack_elements",
+    "partita_pack_together", "partita_do_collective", "partita_run_message",     "partita_run_messages",
+    "partita_run_epochs",    "partita_reduce_pushed"};
 
 struct Grid {
   unsigned blocks = 1;

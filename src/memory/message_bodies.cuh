@@ -1,5 +1,6 @@
-// The body of Kernel::run_messages (cpu-free-stream-triggered-mpi, section IV, for memory that both GPUs map). Who
-// moves a message, and when, is told in partita/device/impl/message.cuh, which kernels of the program's use, too.
+// The bodies of Kernel::run_message and Kernel::run_messages (cpu-free-stream-triggered-mpi, section IV, for memory
+// that both GPUs map). Who moves a message, and when, is told in partita/device/impl/message.cuh, which kernels of the
+// program's use, too.
 #pragma once
 
 #include <partita/device/impl/copy.cuh>
@@ -84,21 +85,21 @@ PARTITA_DEVICE_INLINE bool await_message(MessageState& state, const MessageEnds&
 }
 
 /// One thread; whether this side moves the message now.
-PARTITA_DEVICE_INLINE bool decide(MessageState& state, const MessageEnds& ends, const RunMessages& run) {
+PARTITA_DEVICE_INLINE bool decide(MessageState& state, const MessageEnds& ends, const MessageWork& work) {
   if (state.fault != 0) return false;
-  if (run.step == MessageStep::start) return start_message(state, ends);
-  return await_message(state, ends, run.step == MessageStep::wait, run.limit_ns);
+  if (work.step == MessageStep::start) return start_message(state, ends);
+  return await_message(state, ends, work.step == MessageStep::wait, work.limit_ns);
 }
 
 /// One thread of each of the message's `blocks`. The first one to come decides, and waits for none of the others, so
 /// that it does not matter whether the GPU has room for all.
-PARTITA_DEVICE_INLINE bool decide_together(MessageState& state, const MessageEnds& ends, const RunMessages& run,
+PARTITA_DEVICE_INLINE bool decide_together(MessageState& state, const MessageEnds& ends, const MessageWork& work,
                                            partita_u32 blocks) {
-  if (run.stage == MessageStage::move) return state.moves == state.epoch && state.over != state.epoch;
-  if (blocks == 1) return decide(state, ends, run) && run.stage == MessageStage::all;
+  if (work.stage == MessageStage::move) return state.moves == state.epoch && state.over != state.epoch;
+  if (blocks == 1) return decide(state, ends, work) && work.stage == MessageStage::all;
   WordOfDevice verdict(state.verdict);
   if (WordOfDevice(state.blocks_entered).fetch_add(1, device::order::memory_order_relaxed) == 0) {
-    const bool moves = decide(state, ends, run);
+    const bool moves = decide(state, ends, work);
     verdict.store(static_cast<partita_u32>(moves ? Verdict::moves : Verdict::rests),
                   device::order::memory_order_release);
     return moves;
@@ -126,16 +127,13 @@ PARTITA_DEVICE_INLINE void report(const MessageState& state, MessageReport& to, 
   WordOfSystem(to.number).store(number, device::order::memory_order_release);
 }
 
-/// All threads of the grid, of which this is `block`.
-PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 block) {
-  partita_u32 index = 0;
-  partita_u32 part = block;  // of the message
-  for (; part >= run.blocks[index]; ++index) part -= run.blocks[index];
-  const partita_u32 blocks = run.blocks[index];
-  MessageState& state = run.messages[index]->state;
-  const MessageEnds ends = run.messages[index]->ends;
+/// All threads of the message's `blocks`, of which this is `part`.
+PARTITA_DEVICE_INLINE void run_part(StreamMessage& message, const MessageWork& work, partita_u32 part,
+                                    partita_u32 blocks) {
+  MessageState& state = message.state;
+  const MessageEnds ends = message.ends;
   const bool first = device::block_rank() == 0;
-  const bool moves = device::block_broadcast(first && decide_together(state, ends, run, blocks) ? 1 : 0) != 0;
+  const bool moves = device::block_broadcast(first && decide_together(state, ends, work, blocks) ? 1 : 0) != 0;
   if (moves) {
     const partita_u32 threads = device::block_threads();
     device::copy(ends.to, ends.from, ends.size_bytes, {part * threads + device::block_rank(), blocks * threads});
@@ -143,7 +141,19 @@ PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 bloc
   }
   if (!first || !is_last_to_end(state, blocks, moves)) return;
   if (moves) device::end_move(state, ends);
-  if (run.report != 0) report(state, *ends.report, run.report);
+  if (work.report != 0) report(state, *ends.report, work.report);
+}
+
+/// All threads of the grid, of which this is `block`; likewise the next.
+PARTITA_DEVICE_INLINE void run_message(const RunMessage& run, partita_u32 block) {
+  run_part(*run.message, run.work, block, run.blocks);
+}
+
+PARTITA_DEVICE_INLINE void run_messages(const RunMessages& run, partita_u32 block) {
+  partita_u32 index = 0;
+  partita_u32 part = block;  // of the message
+  for (; part >= run.blocks[index]; ++index) part -= run.blocks[index];
+  run_part(*run.messages[index], run.work, part, run.blocks[index]);
 }
 
 }  // namespace partita::memory

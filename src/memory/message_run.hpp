@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "memory/grid.hpp"
@@ -12,33 +13,83 @@
 
 namespace partita::memory {
 
+/// The blocks that the steps of a message have; found once, for all of its epochs.
+class MessageGrids {
+ public:
+  explicit MessageGrids(std::int64_t bytes)
+      : moving_(moving_grid(bytes)),
+        waiting_(waiting_grid(bytes)),
+        waits_apart_(bytes > most_bytes_of_waiting_blocks) {}
+
+  /// Those of a side that moves it, or looks for whether it is to.
+  Grid moving() const { return moving_; }
+  /// Those of a start that moves nothing.
+  static Grid starting() { return {1, threads_of_a_warp}; }
+  /// Those of a wait that may have to move it; where that waits apart, of the launch that decides.
+  Grid waiting() const { return waits_apart_ ? Grid{1, threads_of_a_warp} : waiting_; }
+  /// Whether a wait has two launches of its own, right behind each other, so that whoever has decided to move much does
+  /// so whatever other messages wait for.
+  bool waits_apart() const { return waits_apart_; }
+
+  static constexpr unsigned threads_of_a_warp = 32;
+
+ private:
+  /// A block moves so much where that takes no longer than to bring more blocks together.
+  static constexpr std::int64_t most_bytes_of_a_block = 64 * 1024;
+  static constexpr unsigned most_threads = 512;
+  static constexpr unsigned most_moving_blocks = 256;
+  /// A wait keeps no more of the GPU than a few small blocks: what it waits for needs room, too.
+  static constexpr unsigned most_waiting_threads = 256;
+  static constexpr std::int64_t bytes_of_a_waiting_block = 64 * 1024;
+  static constexpr std::int64_t most_bytes_of_waiting_blocks = 4 * bytes_of_a_waiting_block;
+
+  static Grid one_block(std::int64_t bytes, unsigned most) {
+    constexpr std::int64_t bytes_of_a_warp = 16 * threads_of_a_warp;
+    const std::int64_t warps = (bytes + bytes_of_a_warp - 1) / bytes_of_a_warp;
+    return {1, static_cast<unsigned>(std::clamp<std::int64_t>(warps, 1, most / threads_of_a_warp)) * threads_of_a_warp};
+  }
+  static Grid waiting_grid(std::int64_t bytes) {
+    Grid grid = one_block(bytes, most_waiting_threads);
+    const std::int64_t blocks = (bytes + bytes_of_a_waiting_block - 1) / bytes_of_a_waiting_block;
+    grid.blocks = static_cast<unsigned>(std::max<std::int64_t>(blocks, 1));
+    return grid;
+  }
+  static Grid moving_grid(std::int64_t bytes) {
+    if (bytes <= most_bytes_of_a_block) return one_block(bytes, most_threads);
+    Grid grid = grid_for(bytes);
+    grid.blocks = std::min(grid.blocks, most_moving_blocks);
+    return grid;
+  }
+
+  Grid moving_, waiting_;
+  bool waits_apart_;
+};
+
 /// One step, a start for instance, of any number of messages, in one launch, and of any number of requests whose epochs
-/// kernels open, in another; for waits of large messages see add. What has gaps is packed in a launch in front of
-/// these, and unpacked in one behind them. One thread.
+/// kernels open, in another. What has gaps is packed in a launch in front of these, and unpacked in one behind them. A
+/// run of one message costs its host little more than that launch. One thread.
 class MessageRun {
  public:
-  /// `limit_s`: how long a wait may take; 0: for ever. `report`: RunMessages.report.
+  /// `limit_s`: how long a wait may take; 0: for ever. `report`: MessageWork.report.
   MessageRun(MessageStep step, double limit_s, partita_u32 report = 0)
-      : step_(step), limit_ns_(static_cast<partita_u64>(limit_s * 1e9)), report_(report) {}
+      : work_{step, MessageStage::all, report, static_cast<partita_u64>(limit_s * 1e9)} {}
 
-  /// `moves_bytes`: what this side may have to move in the step. A wait that may have to move much has two launches of
-  /// its own, right behind each other, so that whoever has decided to move does so whatever other messages wait for.
-  void add(StreamMessage* message, std::int64_t moves_bytes) {
-    const Grid moving = moving_grid(moves_bytes);
-    if (step_ != MessageStep::wait) return add_together(message, moving);
-    if (moves_bytes <= most_bytes_of_waiting_blocks) return add_together(message, waiting_grid(moves_bytes));
-    launches_.push_back(launch_of(MessageStage::decide));
-    launches_.back().add(message, {1, threads_of_a_warp});
-    launches_.push_back(launch_of(MessageStage::move));
-    launches_.back().add(message, moving);
+  /// `moves`: whether this side may have to move it in the step.
+  void add(StreamMessage* message, const MessageGrids& grids, bool moves) {
+    if (work_.step != MessageStep::wait) {
+      return add_together(message, moves ? grids.moving() : MessageGrids::starting());
+    }
+    if (!grids.waits_apart()) return add_together(message, grids.waiting());
+    apart_.push_back({message, grids.waiting(), MessageStage::decide});
+    apart_.push_back({message, grids.moving(), MessageStage::move});
   }
 
   /// `request`, whose epochs kernels open, starts or waits; `threads`: as many as the step has use for.
   void add(const Partita_Prequest& request, unsigned threads) {
     if (epochs_.empty() || epochs_.back().blocks == RunEpochs::most) {
-      epochs_.emplace_back().run.step = step_ == MessageStep::start ? EpochStep::start : EpochStep::wait;
+      epochs_.emplace_back().run.step = work_.step == MessageStep::start ? EpochStep::start : EpochStep::wait;
     }
-    epochs_.back().add(request, std::clamp(threads, threads_of_a_warp, RunEpochs::most_threads));
+    epochs_.back().add(request, std::clamp(threads, MessageGrids::threads_of_a_warp, RunEpochs::most_threads));
   }
 
   /// `packing` has bytes.
@@ -48,14 +99,28 @@ class MessageRun {
   /// Asks `stream`. Throws Error.
   void launch(Stream& stream) const {
     for (const PackLaunch& each : before_) each.ask(stream);
-    for (const Launch& each : launches_) each.ask(stream);
-    if (together_.run.count > 0) together_.ask(stream);
+    for (const One& each : apart_) each.ask(stream, work_);
+    for (const Launch& each : full_) each.ask(stream);
+    if (count_ == 1) first_.ask(stream, work_);
+    if (count_ > 1) together_->ask(stream);
     for (const EpochsLaunch& each : epochs_) each.ask(stream);
     for (const PackLaunch& each : behind_) each.ask(stream);
   }
 
  private:
+  struct One {
+    StreamMessage* message = nullptr;
+    Grid grid;
+    MessageStage stage = MessageStage::all;
+
+    void ask(Stream& stream, MessageWork work) const {
+      work.stage = stage;
+      stream.launch(grid, RunMessage{message, grid.blocks, work});
+    }
+  };
+
   struct Launch {
+    explicit Launch(const MessageWork& work) { run.work = work; }
     RunMessages run;
     unsigned blocks = 0;
     unsigned threads = 0;
@@ -101,55 +166,25 @@ class MessageRun {
     launches.back().add(packing);
   }
 
-  static constexpr unsigned threads_of_a_warp = 32;
-  /// A block moves so much where that takes no longer than to bring more blocks together.
-  static constexpr std::int64_t most_bytes_of_a_block = 64 * 1024;
-  static constexpr unsigned most_threads = 512;
-  static constexpr unsigned most_moving_blocks = 256;
-  /// A wait keeps no more of the GPU than a few small blocks: what it waits for needs room, too.
-  static constexpr unsigned most_waiting_threads = 256;
-  static constexpr std::int64_t bytes_of_a_waiting_block = 64 * 1024;
-  static constexpr std::int64_t most_bytes_of_waiting_blocks = 4 * bytes_of_a_waiting_block;
-
-  static Grid one_block(std::int64_t bytes, unsigned most) {
-    constexpr std::int64_t bytes_of_a_warp = 16 * threads_of_a_warp;
-    const std::int64_t warps = (bytes + bytes_of_a_warp - 1) / bytes_of_a_warp;
-    return {1, static_cast<unsigned>(std::clamp<std::int64_t>(warps, 1, most / threads_of_a_warp)) * threads_of_a_warp};
-  }
-  static Grid waiting_grid(std::int64_t bytes) {
-    Grid grid = one_block(bytes, most_waiting_threads);
-    const std::int64_t blocks = (bytes + bytes_of_a_waiting_block - 1) / bytes_of_a_waiting_block;
-    grid.blocks = static_cast<unsigned>(std::max<std::int64_t>(blocks, 1));
-    return grid;
-  }
-  static Grid moving_grid(std::int64_t bytes) {
-    if (bytes <= most_bytes_of_a_block) return one_block(bytes, most_threads);
-    Grid grid = grid_for(bytes);
-    grid.blocks = std::min(grid.blocks, most_moving_blocks);
-    return grid;
-  }
-
-  Launch launch_of(MessageStage stage) const {
-    Launch made;
-    made.run.step = step_;
-    made.run.stage = stage;
-    made.run.report = report_;
-    made.run.limit_ns = limit_ns_;
-    return made;
-  }
+  /// The first one waits for others to join it.
   void add_together(StreamMessage* message, Grid grid) {
-    if (together_.run.count == RunMessages::most) {
-      launches_.push_back(together_);
-      together_ = launch_of(MessageStage::all);
+    if (count_ == 0) {
+      first_ = {message, grid};
+    } else {
+      if (count_ == 1) together_.emplace(work_).add(first_.message, first_.grid);
+      together_->add(message, grid);
     }
-    together_.add(message, grid);
+    if (++count_ < RunMessages::most) return;
+    full_.push_back(*together_);
+    count_ = 0;
   }
 
-  const MessageStep step_;
-  const partita_u64 limit_ns_;
-  const partita_u32 report_;
-  Launch together_ = launch_of(MessageStage::all);  ///< what more messages can join; goes last
-  std::vector<Launch> launches_;
+  const MessageWork work_;
+  partita_u32 count_ = 0;  ///< of messages that more can join
+  One first_;
+  std::optional<Launch> together_;  ///< where there are more
+  std::vector<One> apart_;
+  std::vector<Launch> full_;
   std::vector<EpochsLaunch> epochs_;
   std::vector<PackLaunch> before_, behind_;
 };

@@ -27,18 +27,31 @@ enum class MessageStep : partita_u32 { start, wait, look };
 /// block, and moves in a second one, of many.
 enum class MessageStage : partita_u32 { all, decide, move };
 
-/// The arguments of Kernel::run_messages: blocks for each message, of which the one that comes first decides whether
-/// this side moves it, and all move it at once.
-struct RunMessages {
-  static constexpr Kernel kernel = Kernel::run_messages;
-  static constexpr partita_u32 most = 32;
-  StreamMessage* messages[most] = {};
-  partita_u32 blocks[most] = {};  ///< of each
-  partita_u32 count = 0;          ///< of messages
+/// What a launch does with each of its messages.
+struct MessageWork {
   MessageStep step = MessageStep::start;
   MessageStage stage = MessageStage::all;
   partita_u32 report = 0;    ///< not 0: what the launch reports itself as when its work is done
   partita_u64 limit_ns = 0;  ///< of a wait; 0: none
+};
+
+/// The arguments of Kernel::run_message: `blocks` for the message, of which the one that comes first decides whether
+/// this side moves it, and all move it at once.
+struct RunMessage {
+  static constexpr Kernel kernel = Kernel::run_message;
+  StreamMessage* message = nullptr;
+  partita_u32 blocks = 0;
+  MessageWork work;
+};
+
+/// The arguments of Kernel::run_messages: so many blocks for each message, likewise.
+struct RunMessages {
+  static constexpr Kernel kernel = Kernel::run_messages;
+  static constexpr partita_u32 most = 32;
+  StreamMessage* messages[most];  ///< this and the next one: the first `count`
+  partita_u32 blocks[most];
+  partita_u32 count = 0;
+  MessageWork work;
 };
 
 }  // namespace partita::memory

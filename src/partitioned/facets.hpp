@@ -66,6 +66,10 @@ class StreamRunnable {
   /// where it can. The same until something else is called. `captured`: the program is capturing the stream, and each
   /// launch of the graph shall be an epoch. Neither blocks nor throws.
   virtual std::string why_not_on(const memory::Stream& stream, bool captured) const = 0;
+  /// Whether that is empty; every start asks, and may do so cheaply.
+  virtual bool runs_on(const memory::Stream& stream, bool captured) const {
+    return why_not_on(stream, captured).empty();
+  }
   /// Asks `stream` for the start of the next epoch, or adds it to `together`, starts that the caller launches there
   /// next: what the stream does before is done then. `captured`: as above. Where this throws, nothing was asked for, no
   /// epoch is open, and enqueue_wait() is not called.

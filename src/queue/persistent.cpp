@@ -72,10 +72,9 @@ void PersistentRequest::match_is_seen() {
 }
 
 /// A message to nobody asks nothing of a stream, so that any stream will do.
-std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool) const {
-  if (carried_->message().null_peer()) return {};
+std::string PersistentRequest::why_not_on(const memory::Stream& stream, bool captured) const {
+  if (runs_on(stream, captured)) return {};
   if (by_stream() == nullptr) return what_streams_move;
-  if (stream.device() == by_stream()->device()) return {};
   return fmt::format("the stream is of GPU {} and the buffer of GPU {}", stream.device(), by_stream()->device());
 }
 

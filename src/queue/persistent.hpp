@@ -61,6 +61,10 @@ class PersistentRequest final : public Operation, private StreamRunnable, privat
   StreamSide* by_stream() const { return by_stream_.load(std::memory_order_acquire); }
 
   std::string why_not_on(const memory::Stream& stream, bool captured) const override;
+  bool runs_on(const memory::Stream& stream, bool) const override {
+    const StreamSide* const side = by_stream();
+    return side != nullptr ? stream.device() == side->device() : carried_->message().null_peer();
+  }
   void enqueue_start(memory::Stream&, bool captured, memory::MessageRun& together) override {
     if (by_stream() != nullptr) by_stream()->add_start(captured, together);
   }

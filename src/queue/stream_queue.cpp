@@ -32,20 +32,13 @@ void StreamQueue::prepare() {
   await([this] { return under_way() < most_tasks; });
 }
 
-/// How many starts and waits the stream may not have passed.
-std::size_t StreamQueue::under_way() const {
-  const std::lock_guard lock(mutex_);
-  std::size_t run_by_stream = runs_.waits();
-  for (const Task& task : tasks_) run_by_stream += task.kind == Kind::pass ? task.parts.size() : 0;
-  return tasks_.size() + run_by_stream / 2;  // a wait, its start and what packs are four launches at most
-}
-
 /// Blocks until `done` returns true. The time limit counts from where the queue got on last, and only where the stream
 /// does not come: a wait at which it stands has a limit of its own. So have the waits that it runs by itself, of which
 /// the host sees nothing but what it asks the GPU for, when a limit has passed. Between two ends of them, however many
 /// there are, lie less than two limits: that of the wait, and as much for what the program has in front of it.
 template <class Done>
 void StreamQueue::await(Done done) {
+  if (done()) return;
   looks_.begin();
   while (!done()) {
     const std::uint64_t before = how_far();
@@ -176,6 +169,7 @@ void StreamQueue::enqueue(Kind kind, bool holds, std::vector<Part> parts) {
   {
     const std::lock_guard lock(mutex_);
     Task& added = tasks_.emplace_back(std::move(task));
+    count_ahead(added, 1);
     if (added.kind == Kind::start) {
       for (Part& part : added.parts) part.operation->queue_use().add_start_ahead(*this);
     }
@@ -197,7 +191,17 @@ void StreamQueue::enqueue(Kind kind, bool holds, std::vector<Part> parts) {
   }
 }
 
-/// While something is enqueued the engine's thread looks soon. Called under the lock.
+/// `change`: 1 or -1. Called under the lock, as the next.
+void StreamQueue::count_ahead(const Task& task, int change) {
+  const auto add = [change](std::atomic<std::size_t>& to, std::size_t count) {
+    const std::size_t before = to.load(std::memory_order_relaxed);
+    to.store(change > 0 ? before + count : before - count, std::memory_order_relaxed);
+  };
+  add(tasks_ahead_, 1);
+  if (task.kind == Kind::pass) add(waits_ahead_, task.parts.size());
+}
+
+/// While something is enqueued the engine's thread looks soon.
 void StreamQueue::be_prompt(bool prompt) {
   if (std::exchange(prompt_, prompt) == prompt) return;
   if (prompt) {

@@ -87,7 +87,11 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   template <class Lose>
   void launch(const memory::MessageRun& together, std::span<Operation* const> operations, Lose lose);
   void see_waits_pass();
-  std::size_t under_way() const;
+  std::size_t under_way() const {
+    return tasks_ahead_.load(std::memory_order_relaxed) +
+           (runs_.waits() + waits_ahead_.load(std::memory_order_relaxed)) / 2;  // four launches at most, with the start
+  }
+  void count_ahead(const Task& task, int change);
   bool is_under_way() const;
   std::vector<StreamWait> stream_waits() const;
   std::vector<StreamLooks::Words> words_of_runs();
@@ -134,8 +138,11 @@ class StreamQueue final : public Queue, private ActiveStep, private EarlyMarks {
   std::atomic<std::uint32_t> asked_{0};  ///< the last place that the stream was asked to come to
 
   mutable std::mutex mutex_;
-  std::deque<Task> tasks_;  ///< the step takes the first one; under the lock, but for what is in it
-  bool prompt_ = false;     ///< under the lock
+  std::deque<Task> tasks_;                   ///< the step takes the first one; under the lock, but for what is in it
+  std::atomic<std::size_t> tasks_ahead_{0};  ///< so many; written under the lock
+  std::atomic<std::size_t> waits_ahead_{
+      0};                ///< so many waits do those tell of that the stream runs by itself; likewise
+  bool prompt_ = false;  ///< under the lock
   struct Look {
     std::uint64_t steps;
     std::uint32_t place;

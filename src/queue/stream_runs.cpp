@@ -12,14 +12,17 @@ namespace partita {
 
 using By = NewestStart::By;
 
-std::string StreamRuns::why_not(const Operation& operation, bool captured) const {
+/// Whether the stream can run the next epoch of `operation` by itself. `captured`: it is being captured.
+bool StreamRuns::can_run(const Operation& operation, bool captured) const {
   const StreamRunnable* const runnable = operation.facets().stream_runnable;
-  return runnable == nullptr ? "only the progress engine can run it" : runnable->why_not_on(stream_, captured);
+  return runnable != nullptr && runnable->runs_on(stream_, captured);
 }
 
 void StreamRuns::check_runnable(const Operation& operation, std::size_t place, bool captured) const {
-  const std::string why = why_not(operation, captured);
-  if (why.empty()) return;
+  if (can_run(operation, captured)) return;
+  const StreamRunnable* const runnable = operation.facets().stream_runnable;
+  const std::string why =
+      runnable == nullptr ? "only the progress engine can run it" : runnable->why_not_on(stream_, captured);
   if (captured) {
     throw Error(ErrorClass::arg,
                 "the queue's stream is being captured into a graph; expected of request {} is that the stream can run "
@@ -49,7 +52,7 @@ void StreamRuns::check_waitable(const Operation& operation, std::size_t place, b
 
 bool StreamRuns::takes_start(Operation& operation, bool captured) const {
   NewestStart& start = operation.queue_use().newest_start();
-  start.by = !why_not(operation, captured).empty() ? By::others : captured ? By::graph : By::stream;
+  start.by = !can_run(operation, captured) ? By::others : captured ? By::graph : By::stream;
   start.is_asked_for = false;
   return start.by != By::others;
 }

@@ -25,9 +25,6 @@ class StreamRuns {
  public:
   explicit StreamRuns(memory::Stream& stream) : stream_(stream) {}
 
-  /// Why the stream cannot run the next epoch of `operation` by itself; empty where it can. `captured`: it is being
-  /// captured.
-  std::string why_not(const Operation& operation, bool captured) const;
   /// Throws Error unless the next epoch of `operation`, which stands at `place` of an array, can be enqueued: by the
   /// stream or, where that is not captured and the host opens the epochs, by others.
   void check_runnable(const Operation& operation, std::size_t place, bool captured) const;
@@ -60,6 +57,8 @@ class StreamRuns {
   static std::optional<std::string> explain_held(const std::vector<StreamWait>& waits, std::uint32_t reached);
 
  private:
+  bool can_run(const Operation& operation, bool captured) const;
+
   memory::Stream& stream_;
   std::vector<StreamWait> waited_;
   std::atomic<std::size_t> count_{0};  ///< of `waited_`

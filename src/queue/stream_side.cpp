@@ -18,6 +18,7 @@ StreamSide::StreamSide(const RequestServices& services, Half& half, const Messag
       message_of_program_(message_of_program),
       ready_(ready),
       bytes_(half.plan().total_bytes()),
+      grids_(bytes_),
       host_block_(services.host_memory, sizeof(memory::MessageReport)),
       message_block_(services.device_memory, half.terms().place.device, sizeof(memory::StreamMessage)),
       route_(route),
@@ -70,7 +71,7 @@ void StreamSide::add_start(bool captured, memory::MessageRun& starts) {
   is_watched_ = true;
   if (layout_ && sends())
     starts.pack_before(layout_->packing(message_of_program_.partition(0), bytes_, half_.packed()));
-  starts.add(message(), sends() ? bytes_ : 0);
+  starts.add(message(), grids_, sends());
   bool is_first = false;  // from here on kernels may wait
   if (captured) {
     is_first = !is_captured_.exchange(true);
@@ -83,7 +84,7 @@ void StreamSide::add_start(bool captured, memory::MessageRun& starts) {
 
 /// A ready send has pushed when its start is over.
 void StreamSide::add_wait(memory::MessageRun& waits) {
-  if (!ready_) waits.add(message(), bytes_);
+  if (!ready_) waits.add(message(), grids_, true);
   if (const auto unpacking = this->unpacking()) waits.unpack_behind(*unpacking);
 }
 
@@ -177,7 +178,7 @@ void StreamSide::run_step(memory::MessageStep step, const memory::PackElements* 
   if (step == memory::MessageStep::start) {
     add_start(false, run);
   } else {
-    run.add(message(), bytes_);
+    run.add(message(), grids_, true);
   }
   try {
     run.launch(own_stream());

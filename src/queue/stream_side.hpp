@@ -114,6 +114,7 @@ class StreamSide final : private ServedRequest, private Half::Streams {
   const Message& message_of_program_;
   const bool ready_;
   const std::int64_t bytes_;
+  const memory::MessageGrids grids_;
   std::optional<memory::GpuLayout> layout_;  ///< where it has gaps: peers see the half's packed bytes
   const memory::HostBlock host_block_;
   const memory::DeviceBlock message_block_;

@@ -176,6 +176,7 @@ void StreamQueue::end(Task& task) {
   taken_.fetch_add(1, std::memory_order_relaxed);
   stands_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
+  count_ahead(task, -1);
   tasks_.pop_front();
 }
 

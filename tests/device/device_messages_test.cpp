@@ -39,18 +39,12 @@ class Message {
     send.ends.is_ready = ready ? 1 : 0;
   }
 
-  static memory::RunMessages launch_of(memory::StreamMessage& side, memory::MessageStep step, partita_u32 blocks,
-                                       partita_u64 limit = limit_ns) {
-    memory::RunMessages run;
-    run.messages[0] = &side;
-    run.blocks[0] = blocks;
-    run.count = 1;
-    run.step = step;
-    run.limit_ns = limit;
-    return run;
+  static memory::RunMessage launch_of(memory::StreamMessage& side, memory::MessageStep step, partita_u32 blocks,
+                                      partita_u64 limit = limit_ns) {
+    return {&side, blocks, {.step = step, .limit_ns = limit}};
   }
   static void run(memory::StreamMessage& side, memory::MessageStep step, partita_u64 limit = limit_ns) {
-    memory::run_messages(launch_of(side, step, 1, limit), 0);
+    memory::run_message(launch_of(side, step, 1, limit), 0);
   }
 
   /// As StreamSide::completion.
@@ -140,9 +134,9 @@ TEST(DeviceMessages, blocks_move_a_message_together) {
       for (int i = 1; i <= epochs; ++i) {
         if (block == 0) before(i);
         launches.arrive_and_wait();
-        memory::run_messages(Message::launch_of(side, MessageStep::start, blocks), block);
+        memory::run_message(Message::launch_of(side, MessageStep::start, blocks), block);
         launches.arrive_and_wait();
-        memory::run_messages(Message::launch_of(side, MessageStep::wait, blocks), block);
+        memory::run_message(Message::launch_of(side, MessageStep::wait, blocks), block);
         launches.arrive_and_wait();
         if (block == 0) behind(i);
       }
@@ -169,7 +163,7 @@ TEST(DeviceMessages, blocks_move_a_message_together) {
 TEST(DeviceMessages, a_launch_has_blocks_of_several_messages) {
   std::array<std::unique_ptr<Message>, 3> messages;
   memory::RunMessages receives, sends;
-  sends.report = 9;
+  sends.work.report = 9;
   partita_u32 blocks = 0;
   for (partita_u32 i = 0; i < messages.size(); ++i) {
     messages[i] = std::make_unique<Message>(10 * i);
@@ -413,13 +407,13 @@ TEST(DeviceMessages, a_receiver_says_that_it_pulls_before_it_does) {
   Message message(41);
   Message::run(message.send, MessageStep::start);
   Message::run(message.receive, MessageStep::start);
-  memory::RunMessages decides = Message::launch_of(message.receive, MessageStep::wait, 1);
-  decides.stage = memory::MessageStage::decide;
-  memory::run_messages(decides, 0);
+  memory::RunMessage decides = Message::launch_of(message.receive, MessageStep::wait, 1);
+  decides.work.stage = memory::MessageStage::decide;
+  memory::run_message(decides, 0);
   EXPECT_EQ(message.words_of_sender.pulls, 42U);
   EXPECT_EQ(complete_block(message.completion(message.send)), 0);
-  decides.stage = memory::MessageStage::move;
-  memory::run_messages(decides, 0);
+  decides.work.stage = memory::MessageStage::move;
+  memory::run_message(decides, 0);
   EXPECT_EQ(complete_block(message.completion(message.send)), 1);
 }
 

@@ -101,6 +101,10 @@ void run(memory::Kernel kernel, memory::Grid grid, const std::vector<std::byte>&
         CpuKernel kernel(shape, [&](unsigned) { memory::reduce_pushed(arguments); });
         kernel.end();
       });
+    case memory::Kernel::run_message:
+      return with(memory::RunMessage{}, [&](const auto& arguments) {
+        for (unsigned block = 0; block < grid.blocks; ++block) memory::run_message(arguments, block);
+      });
     case memory::Kernel::run_messages:
       return with(memory::RunMessages{}, [&](const auto& arguments) {
         for (unsigned block = 0; block < grid.blocks; ++block) memory::run_messages(arguments, block);

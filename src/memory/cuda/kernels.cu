@@ -28,6 +28,10 @@ extern "C" __global__ void __launch_bounds__(512)
   memory::pack_together(arguments, blockIdx.x, threadIdx.x, blockDim.x);
 }
 
+extern "C" __global__ void __launch_bounds__(512) partita_run_message(const memory::RunMessage arguments) {
+  memory::run_message(arguments, blockIdx.x);
+}
+
 extern "C" __global__ void __launch_bounds__(512) partita_run_messages(const memory::RunMessages arguments) {
   memory::run_messages(arguments, blockIdx.x);
 }

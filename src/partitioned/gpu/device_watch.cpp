@@ -46,9 +46,11 @@ void DeviceWatch::leave_epoch(ServedRequest& request) {
   progress_.unwant_prompt();
 }
 
+/// Either this finds the thread asleep, or the thread finds the request when it looks whether it may sleep.
 void DeviceWatch::look_again() {
+  if (!asleep_.load()) return;
   const std::lock_guard lock(mutex_);
-  if (asleep_) changed_.notify_all();
+  changed_.notify_all();
 }
 
 bool DeviceWatch::idle() {

@@ -1,6 +1,7 @@
 // Releases kernels that wait for what can no longer come, while the hosts sleep.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -32,7 +33,8 @@ class DeviceWatch {
   void enter_epoch(ServedRequest& request) noexcept;
   /// It is closed. Blocks while a look is taken.
   void leave_epoch(ServedRequest& request);
-  /// A request that was added has become device-driven: it is looked at from here on.
+  /// A request that was added has become device-driven, by an operation that has one order with this call's for all
+  /// threads: it is looked at from here on. Costs a load while the thread is awake.
   void look_again();
   /// Whether no kernel of a request can be waiting for this process: in no epoch of the host's, and no request is
   /// device-driven.
@@ -54,7 +56,7 @@ class DeviceWatch {
   std::vector<ServedRequest*> requests_;
   int in_epoch_ = 0;  ///< so many of them are in one of the host's
   bool stopping_ = false;
-  bool asleep_ = false;
+  std::atomic<bool> asleep_{false};  ///< written under the lock
   std::thread thread_;
 };
 
