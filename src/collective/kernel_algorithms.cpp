@@ -17,12 +17,17 @@ bool is_allreduce(Kind kind) {
   return kind == Kind::allreduce;
 }
 
+/// Marks push without credits, which takes that no rank goes on before all have marked.
+bool is_all_to_all(Kind kind) {
+  return kind != Kind::bcast;
+}
+
 constexpr KernelAlgorithm table[] = {
     {"buffers", PARTITA_ALGORITHM_BUFFERS, true, is_any},
     {"two-shot", PARTITA_ALGORITHM_TWO_SHOT, false, is_allreduce},
     {"packets", PARTITA_ALGORITHM_PACKETS, false, is_any},
 };
-constexpr KernelAlgorithm push = {"push", PARTITA_ALGORITHM_PUSH, false, is_allreduce};
+constexpr KernelAlgorithm push = {"push", PARTITA_ALGORITHM_PUSH, false, is_all_to_all};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// An allreduce whose marks push, with threads for kernels and the whole library behind them, on memory that stands for
+// Collectives whose marks push, with threads for kernels and the whole library behind them, on memory that stands for
 // a GPU's: whoever waits reduces, the host's Wait, a kernel's, or nobody.
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "support/errors.hpp"
@@ -23,10 +24,15 @@ class PushedCollectives : public testing::Test {
   const ErrorsReturn handler_{MPI_COMM_WORLD};
 };
 
+/// Where nothing depends on what is collected the tests take an allreduce; these take every collective that has it.
+class PushedCollectivesOf : public PushedCollectives, public testing::WithParamInterface<Kind> {};
+INSTANTIATE_TEST_SUITE_P(PushedCollectives, PushedCollectivesOf, testing::ValuesIn(pushed_kinds),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
 /// Also where the library's epochs pass 2^32 meanwhile, in the entry wrap.
-TEST_F(PushedCollectives, go_on_epoch_after_epoch_where_hosts_wait) {
+TEST_P(PushedCollectivesOf, go_on_epoch_after_epoch_where_hosts_wait) {
   for (const int count : {1, 77, 5000}) {
-    PushedCase collective(count);
+    PushedCase collective(GetParam(), count);
     ASSERT_EQ(collective.init_code, MPI_SUCCESS);
     collective.create();
     EXPECT_EQ(told(collective.request, "partita_algorithm"), "push");
@@ -42,8 +48,8 @@ TEST_F(PushedCollectives, go_on_epoch_after_epoch_where_hosts_wait) {
   }
 }
 
-TEST_F(PushedCollectives, are_marked_by_threads_warps_blocks_and_ranges) {
-  PushedCase collective(100);
+TEST_P(PushedCollectivesOf, are_marked_by_threads_warps_blocks_and_ranges) {
+  PushedCase collective(GetParam(), 101);
   collective.create();
   int epoch = 0;
   for (const MarkBy by : marks_by) {
@@ -56,9 +62,9 @@ TEST_F(PushedCollectives, are_marked_by_threads_warps_blocks_and_ranges) {
   collective.free_device_request();
 }
 
-TEST_F(PushedCollectives, find_their_data_in_the_receive_buffer) {
+TEST_P(PushedCollectivesOf, find_their_data_in_the_receive_buffer) {
   for (const bool kernel_waits : {false, true}) {
-    PushedCase collective(500, true);
+    PushedCase collective(GetParam(), 501, true);
     collective.create();
     for (int epoch = 1; epoch <= 3; ++epoch) {
       collective.write(epoch);
@@ -72,9 +78,9 @@ TEST_F(PushedCollectives, find_their_data_in_the_receive_buffer) {
 }
 
 /// The host only completes the epoch.
-TEST_F(PushedCollectives, are_reduced_by_the_blocks_of_a_kernel_that_wait) {
+TEST_P(PushedCollectivesOf, are_reduced_by_the_blocks_of_a_kernel_that_wait) {
   for (const int count : {1, 6000}) {
-    PushedCase collective(count);
+    PushedCase collective(GetParam(), count);
     collective.create();
     for (int epoch = 1; epoch <= 4; ++epoch) {
       collective.write(epoch);
@@ -87,8 +93,8 @@ TEST_F(PushedCollectives, are_reduced_by_the_blocks_of_a_kernel_that_wait) {
   }
 }
 
-TEST_F(PushedCollectives, are_awaited_partition_by_partition_in_kernels) {
-  PushedCase collective(300);
+TEST_P(PushedCollectivesOf, are_awaited_partition_by_partition_in_kernels) {
+  PushedCase collective(GetParam(), 300);
   collective.create();
   collective.write(1);
   collective.start();
@@ -107,8 +113,8 @@ TEST_F(PushedCollectives, are_awaited_partition_by_partition_in_kernels) {
 }
 
 /// The host calls nothing; between such epochs it opens its own.
-TEST_F(PushedCollectives, are_started_by_kernels_without_the_host) {
-  PushedCase collective(40);
+TEST_P(PushedCollectivesOf, are_started_by_kernels_without_the_host) {
+  PushedCase collective(GetParam(), 40);
   collective.create();
   int epoch = 0;
   for (int turn = 0; turn < 3; ++turn) {
@@ -208,8 +214,8 @@ TEST_F(PushedCollectives, are_complete_for_a_host_that_kernels_have_overtaken) {
 }
 
 /// The host has started nothing, and calls nothing.
-TEST_F(PushedCollectives, of_kernels_arrive_where_nobody_waits) {
-  PushedCase collective(1000);
+TEST_P(PushedCollectivesOf, of_kernels_arrive_where_nobody_waits) {
+  PushedCase collective(GetParam(), 1000);
   collective.create();
   for (int epoch = 1; epoch <= 3; ++epoch) {
     collective.write(epoch);
@@ -273,9 +279,9 @@ TEST_F(PushedCollectives, leave_nothing_on_the_gpu_that_waits_for_other_ranks) {
 }
 
 /// All have marked, and the ranks have met elsewhere.
-TEST_F(PushedCollectives, arrive_where_nobody_waits) {
+TEST_P(PushedCollectivesOf, arrive_where_nobody_waits) {
   for (int round = 0; round < 3; ++round) {
-    PushedCase collective(1000);
+    PushedCase collective(GetParam(), 1000);
     collective.create();
     for (int epoch = 1; epoch <= 2; ++epoch) {
       collective.write(epoch);
@@ -293,8 +299,8 @@ TEST_F(PushedCollectives, arrive_where_nobody_waits) {
 }
 
 /// The next one is marked only then.
-TEST_F(PushedCollectives, arrive_partition_by_partition) {
-  PushedCase collective(20);
+TEST_P(PushedCollectivesOf, arrive_partition_by_partition) {
+  PushedCase collective(GetParam(), 20);
   collective.create();
   for (int epoch = 1; epoch <= 2; ++epoch) {
     collective.write(epoch);
@@ -311,8 +317,8 @@ TEST_F(PushedCollectives, arrive_partition_by_partition) {
 }
 
 /// Rank 0 marks when the others are in Wait, which has launched a kernel that finds nothing.
-TEST_F(PushedCollectives, wait_for_a_rank_that_marks_late) {
-  PushedCase collective(9);
+TEST_P(PushedCollectivesOf, wait_for_a_rank_that_marks_late) {
+  PushedCase collective(GetParam(), 9);
   collective.create();
   collective.write(1);
   collective.start();
@@ -358,8 +364,8 @@ TEST_F(PushedCollectives, go_on_with_another_device_request) {
   }
 }
 
-TEST_F(PushedCollectives, of_no_elements_are_complete_when_all_have_marked) {
-  PushedCase collective(0);
+TEST_P(PushedCollectivesOf, of_no_elements_are_complete_when_all_have_marked) {
+  PushedCase collective(GetParam(), 0);
   ASSERT_EQ(collective.init_code, MPI_SUCCESS);
   collective.create();
   for (int epoch = 1; epoch <= 3; ++epoch) {

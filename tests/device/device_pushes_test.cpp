@@ -1,10 +1,12 @@
-// An allreduce whose marks push, between ranks in one process, with no library behind them: CPU threads are kernels.
+// Collectives whose marks push, between ranks in one process, with no library behind them: CPU threads are kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -125,10 +127,11 @@ void launch_block_by_block(const memory::ReducePushed& arguments, const GridShap
 template <class Reduce>
 void run(const GroupShape& shape, int partitions, int epochs, const Reduce& reduce) {
   SCOPED_TRACE(std::to_string(partitions) + " partitions of " + std::to_string(shape.block_bytes) + " bytes, element " +
-               std::to_string(static_cast<int>(shape.element)) + ", " + std::to_string(shape.ranks) + " ranks");
+               std::to_string(static_cast<int>(shape.element)) + ", " + std::to_string(shape.ranks) + " ranks, " +
+               collective_names[shape.collective]);
   const PushGroup group(shape, partitions);
   std::vector<EpochOfGroup> all;
-  for (int epoch = 1; epoch <= epochs; ++epoch) all.emplace_back(shape, epoch, shape.block_bytes);
+  for (int epoch = 1; epoch <= epochs; ++epoch) all.emplace_back(shape, epoch, group.buffers().sent_bytes());
   std::vector<std::thread> ranks;
   for (std::size_t r = 0; r < static_cast<std::size_t>(shape.ranks); ++r) {
     ranks.emplace_back([&, r] {
@@ -139,7 +142,7 @@ void run(const GroupShape& shape, int partitions, int epochs, const Reduce& redu
         group.mark(r, 1 + static_cast<unsigned>(r % 3));
         reduce(group, r, before);
         const unsigned char* const out = group.buffers().received(r);
-        EXPECT_TRUE(Bytes(out, out + shape.block_bytes) == of.received[r]) << "rank " << r;
+        EXPECT_TRUE(Bytes(out, out + group.buffers().received_bytes()) == of.received[r]) << "rank " << r;
         before = next(before);
         EXPECT_EQ(group.completed(r), before);
       }
@@ -159,16 +162,26 @@ void reduce_by_wait(const PushGroup& group, std::size_t rank, Epoch) {
                    [&](unsigned) { EXPECT_EQ(MPIX_Pwait(group.request(rank)), PARTITA_DEVICE_SUCCESS); });
 }
 
+GroupShape pushed_of(partita_u32 collective, int ranks, std::size_t block_bytes) {
+  return shape_of({collective, PARTITA_ALGORITHM_PACKETS}, ranks, block_bytes);
+}
 GroupShape allreduce_of(int ranks, std::size_t block_bytes) {
-  return shape_of({PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_ALGORITHM_PACKETS}, ranks, block_bytes);
+  return pushed_of(PARTITA_COLLECTIVE_ALLREDUCE, ranks, block_bytes);
 }
 
+class PushesOf : public testing::TestWithParam<partita_u32> {};
+INSTANTIATE_TEST_SUITE_P(Pushes, PushesOf,
+                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL),
+                         [](const auto& tested) { return std::string(collective_names[tested.param]); });
+
 /// Bit by bit what the ranks' order gives, whoever reduces, in however many blocks.
-TEST(Pushes, give_the_same_bits_by_launches_and_by_waits) {
+TEST_P(PushesOf, give_the_same_bits_by_launches_and_by_waits) {
   for (const int ranks : {1, 2, 3, 8}) {
     for (const int partitions : {1, 5}) {
       for (const std::size_t elements : {std::size_t{1}, std::size_t{7}, std::size_t{9001}}) {
-        const GroupShape shape = allreduce_of(ranks, static_cast<std::size_t>(partitions) * elements * sizeof(float));
+        const GroupShape shape =
+            pushed_of(GetParam(), ranks, static_cast<std::size_t>(partitions) * elements * sizeof(float));
         run(shape, partitions, 3, reduce_by_launch);
         run(shape, partitions, 3, reduce_by_wait);
       }
@@ -176,7 +189,7 @@ TEST(Pushes, give_the_same_bits_by_launches_and_by_waits) {
   }
 }
 
-TEST(Pushes, reduce_every_element_wherever_it_lies) {
+TEST_P(PushesOf, move_every_element_wherever_it_lies) {
   struct Made {
     Element element;
     Combine by;
@@ -185,7 +198,7 @@ TEST(Pushes, reduce_every_element_wherever_it_lies) {
                            Made{Element::bf16, Combine::max}, Made{Element::f64, Combine::prod},
                            Made{Element::complex_f64, Combine::sum}, Made{Element::pair_i32, Combine::minloc}}) {
     for (const std::size_t misaligned : {std::size_t{0}, bytes_of(made.element)}) {
-      GroupShape shape = allreduce_of(3, 3 * 11 * bytes_of(made.element));
+      GroupShape shape = pushed_of(GetParam(), 3, 3 * 11 * bytes_of(made.element));
       shape.element = made.element;
       shape.by = made.by;
       shape.misaligned_bytes = misaligned;
@@ -196,17 +209,34 @@ TEST(Pushes, reduce_every_element_wherever_it_lies) {
   }
 }
 
-TEST(Pushes, go_on_where_epochs_wrap) {
-  GroupShape shape = allreduce_of(2, 400);
+TEST_P(PushesOf, go_on_where_epochs_wrap) {
+  GroupShape shape = pushed_of(GetParam(), 2, 400);
   shape.before = 0xfffffffc;
   run(shape, 4, 9, [](const PushGroup& group, std::size_t rank, Epoch before) {
     before % 3 == 0 ? reduce_by_wait(group, rank, before) : reduce_by_launch(group, rank, before);
   });
 }
 
+/// Any size, at addresses that differ between the ranks, in and out of place: what moves alone need not be elements.
+TEST_P(PushesOf, move_any_bytes_at_any_address) {
+  std::minstd_rand random(GetParam() + 1);
+  for (int i = 0; i < 12; ++i) {
+    const int ranks = 1 + static_cast<int>(random() % 5);
+    const int partitions = 1 + static_cast<int>(random() % 9);
+    const std::size_t bytes_each = random() % 4 == 0 ? random() % 20000 : random() % 70;
+    GroupShape shape = pushed_of(GetParam(), ranks, static_cast<std::size_t>(partitions) * bytes_each);
+    shape.element = Element::u8;
+    shape.misaligned_bytes = random() % 32;
+    shape.more_misaligned_bytes = random() % 32;
+    shape.in_place = random() % 2 == 0;
+    shape.before = random() % 2 == 0 ? 0xfffffffe : static_cast<Epoch>(random());
+    run(shape, partitions, 3, random() % 2 == 0 ? reduce_by_wait : reduce_by_launch);
+  }
+}
+
 /// Those that wait and what is launched share the pieces; in place nothing may be reduced twice.
-TEST(Pushes, are_reduced_once_where_several_reduce) {
-  GroupShape shape = allreduce_of(2, 4 * 40000);
+TEST_P(PushesOf, are_reduced_once_where_several_reduce) {
+  GroupShape shape = pushed_of(GetParam(), 2, 4 * 40000);
   shape.in_place = true;
   run(shape, 4, 3, [](const PushGroup& group, std::size_t rank, Epoch before) {
     std::thread launch([&] {
@@ -244,28 +274,29 @@ TEST(Pushes, are_reduced_by_launches_only_where_they_have_come) {
 }
 
 /// A rank that is through marks the next epoch, while another one has yet to reduce this one: a set of inboxes each.
-TEST(Pushes, of_the_next_epoch_leave_alone_what_is_not_reduced_yet) {
-  const GroupShape shape = allreduce_of(2, 256);
+TEST_P(PushesOf, of_the_next_epoch_leave_alone_what_is_not_reduced_yet) {
+  const GroupShape shape = pushed_of(GetParam(), 2, 256);
   const PushGroup group(shape, 1);
-  const EpochOfGroup first(shape, 1, shape.block_bytes), second(shape, 2, shape.block_bytes);
+  const std::size_t sent_bytes = group.buffers().sent_bytes(), received_bytes = group.buffers().received_bytes();
+  const EpochOfGroup first(shape, 1, sent_bytes), second(shape, 2, sent_bytes);
   const Epoch epoch = next(shape.before);
   for (std::size_t r = 0; r < 2; ++r) {
-    std::memcpy(group.buffers().sent(r), first.sent[r].data(), shape.block_bytes);
+    std::memcpy(group.buffers().sent(r), first.sent[r].data(), sent_bytes);
     group.start(r, epoch);
     group.mark(r, 2);
   }
   reduce_by_launch(group, 0, shape.before);
-  std::memcpy(group.buffers().sent(0), second.sent[0].data(), shape.block_bytes);
+  std::memcpy(group.buffers().sent(0), second.sent[0].data(), sent_bytes);
   group.start(0, next(epoch));
   group.mark(0, 2);
   reduce_by_launch(group, 1, shape.before);
-  EXPECT_EQ(0, std::memcmp(group.buffers().received(1), first.received[1].data(), shape.block_bytes));
-  std::memcpy(group.buffers().sent(1), second.sent[1].data(), shape.block_bytes);
+  EXPECT_EQ(0, std::memcmp(group.buffers().received(1), first.received[1].data(), received_bytes));
+  std::memcpy(group.buffers().sent(1), second.sent[1].data(), sent_bytes);
   group.start(1, next(epoch));
   group.mark(1, 1);
   for (std::size_t r = 0; r < 2; ++r) {
     reduce_by_wait(group, r, epoch);
-    EXPECT_EQ(0, std::memcmp(group.buffers().received(r), second.received[r].data(), shape.block_bytes));
+    EXPECT_EQ(0, std::memcmp(group.buffers().received(r), second.received[r].data(), received_bytes));
   }
 }
 

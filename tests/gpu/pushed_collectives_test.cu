@@ -1,4 +1,4 @@
-// An allreduce whose marks push: whoever waits reduces, the host's Wait, the blocks of a kernel, or nobody.
+// Collectives whose marks push: whoever waits reduces, the host's Wait, the blocks of a kernel, or nobody.
 #define PARTITA_DEVICE_PUSHED_COLLECTIVES
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -29,15 +29,29 @@ const char* name_of(Waiter waiter) {
   return names[static_cast<int>(waiter)];
 }
 
-/// Numbers whose sum depends on the order in which they are added.
-__host__ __device__ float pushed_value(int rank, int epoch, int i) {
-  return static_cast<float>((i * 7919 + rank * 104729 + epoch * 31) % 10007) / static_cast<float>(3 + rank + i % 5);
+enum class Pushed { allreduce, allgather, reduce_scatter, alltoall };
+constexpr Pushed all_pushed[] = {Pushed::allreduce, Pushed::allgather, Pushed::reduce_scatter, Pushed::alltoall};
+const char* name_of(Pushed kind) {
+  constexpr const char* names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall"};
+  return names[static_cast<int>(kind)];
+}
+__host__ __device__ constexpr bool has_block_for_each(Pushed kind) {
+  return kind == Pushed::reduce_scatter || kind == Pushed::alltoall;
+}
+__host__ __device__ constexpr bool has_block_of_each(Pushed kind) {
+  return kind == Pushed::allgather || kind == Pushed::alltoall;
+}
+
+/// What `from` has for `to`, in its block's element i: numbers whose sum depends on the order in which they are added.
+__host__ __device__ float pushed_value(int from, int to, int epoch, int i) {
+  return static_cast<float>((i * 7919 + from * 104729 + to * 1299709 + epoch * 31) % 10007) /
+         static_cast<float>(3 + from + i % 5);
 }
 
 /// In the order of the ranks.
-__device__ float pushed_sum(int ranks, int epoch, int i) {
-  float sum = pushed_value(0, epoch, i);
-  for (int r = 1; r < ranks; ++r) sum += pushed_value(r, epoch, i);
+__device__ float pushed_sum(int ranks, int to, int epoch, int i) {
+  float sum = pushed_value(0, to, epoch, i);
+  for (int r = 1; r < ranks; ++r) sum += pushed_value(r, to, epoch, i);
   return sum;
 }
 
@@ -46,14 +60,19 @@ constexpr std::uint64_t longest_look_ns = 10'000'000'000;
 
 struct PushedRun {
   MPIX_Prequest prequest;
-  int rank, ranks, count;  ///< elements of a partition
+  Pushed kind;
+  int rank, ranks, count;  ///< elements of a partition in each block
   float* sent;
   const float* received;
 };
 
 __device__ void fill_partition(const PushedRun& run, int epoch, int p, int lane, int lanes) {
-  for (int i = p * run.count + lane; i < (p + 1) * run.count; i += lanes) {
-    run.sent[i] = pushed_value(run.rank, epoch, i);
+  const int blocks = has_block_for_each(run.kind) ? run.ranks : 1;
+  for (int to = 0; to < blocks; ++to) {
+    float* const block = run.sent + to * pushed_partitions * run.count;
+    for (int i = p * run.count + lane; i < (p + 1) * run.count; i += lanes) {
+      block[i] = pushed_value(run.rank, to, epoch, i);
+    }
   }
 }
 
@@ -94,11 +113,16 @@ __device__ void fill_and_push(const PushedRun& run, int epoch, Grain grain, Verd
   }
 }
 
-__device__ void look_at_sums(const PushedRun& run, int epoch, Verdict* verdict) {
+__device__ void look_at_results(const PushedRun& run, int epoch, Verdict* verdict) {
   const int all = pushed_partitions * run.count;
-  for (int i = static_cast<int>(threadIdx.x); i < all; i += static_cast<int>(blockDim.x)) {
-    if (__float_as_uint(run.received[i]) != __float_as_uint(pushed_sum(run.ranks, epoch, i))) {
-      atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+  const int to = has_block_for_each(run.kind) ? run.rank : 0;
+  for (int block = 0; block < (has_block_of_each(run.kind) ? run.ranks : 1); ++block) {
+    for (int i = static_cast<int>(threadIdx.x); i < all; i += static_cast<int>(blockDim.x)) {
+      const float wanted =
+          has_block_of_each(run.kind) ? pushed_value(block, to, epoch, i) : pushed_sum(run.ranks, to, epoch, i);
+      if (__float_as_uint(run.received[block * all + i]) != __float_as_uint(wanted)) {
+        atomicAdd_system(&verdict->wrong_bytes, 4ULL);
+      }
     }
   }
 }
@@ -108,12 +132,12 @@ __global__ void __launch_bounds__(pushed_threads)
   fill_and_push(run, epoch, grain, verdict);
   if (!waits) return;
   if (failed(MPIX_Pwait(run.prequest), verdict)) return;
-  look_at_sums(run, epoch, verdict);
+  look_at_results(run, epoch, verdict);
 }
 
 __global__ void __launch_bounds__(pushed_threads)
     look_once(const __grid_constant__ PushedRun run, int epoch, Verdict* verdict) {
-  look_at_sums(run, epoch, verdict);
+  look_at_results(run, epoch, verdict);
 }
 
 /// One block, which opens its epochs by itself.
@@ -125,7 +149,7 @@ __global__ void __launch_bounds__(pushed_threads)
     // Some partitions by themselves, and then the others.
     if (failed(MPIX_Pwait_partition(epoch % pushed_partitions, run.prequest), verdict)) return;
     if (failed(MPIX_Pwait(run.prequest), verdict)) return;
-    look_at_sums(run, epoch, verdict);
+    look_at_results(run, epoch, verdict);
     __syncthreads();
   }
 }
@@ -153,7 +177,7 @@ __global__ void __launch_bounds__(pushed_threads)
     __syncthreads();
   }
   if (failed(MPIX_Pwait(run.prequest), verdict)) return;
-  look_at_sums(run, epoch, verdict);
+  look_at_results(run, epoch, verdict);
 }
 
 /// One block opens an epoch and marks it all.
@@ -179,7 +203,7 @@ __global__ void look_until_all_have_arrived(const __grid_constant__ PushedRun ru
 __global__ void __launch_bounds__(pushed_threads)
     wait_and_look(const __grid_constant__ PushedRun run, int epoch, Verdict* verdict) {
   if (failed(MPIX_Pwait(run.prequest), verdict)) return;
-  look_at_sums(run, epoch, verdict);
+  look_at_results(run, epoch, verdict);
 }
 
 __global__ void __launch_bounds__(pushed_threads)
@@ -192,28 +216,46 @@ class PushedCollectives : public testing::Test {
  protected:
   void SetUp() override { choose_gpu(); }
 
-  /// Calls body(request, run) with an allreduce of partitions of `count` floats.
+  static int init(Pushed kind, const void* in, void* out, int count, MPI_Info info, Partita_Request* request) {
+    constexpr int n = pushed_partitions;
+    switch (kind) {
+      case Pushed::allreduce:
+        return Partita_Pallreduce_init(in, out, n, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
+      case Pushed::allgather:
+        return Partita_Pallgather_init(in, n, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD, info, request);
+      case Pushed::reduce_scatter:
+        return Partita_Preduce_scatter_block_init(in, out, n, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
+      case Pushed::alltoall:
+        return Partita_Palltoall_init(in, n, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD, info, request);
+    }
+    return MPI_ERR_OTHER;
+  }
+
+  /// Calls body(request, run) with a collective whose blocks have partitions of `count` floats.
   template <class Body>
-  static void with_allreduce(int count, bool in_place, const Body& body) {
-    const auto bytes = static_cast<std::int64_t>(sizeof(float)) * count * pushed_partitions;
-    const GpuBuffer sent(bytes), received(bytes);
+  static void with_pushed(Pushed kind, int count, bool in_place, const Body& body) {
+    const auto block = static_cast<std::int64_t>(sizeof(float)) * count * pushed_partitions;
+    const GpuBuffer sent(block * ranks()), received(block * ranks());
     auto* const out = reinterpret_cast<float*>(received.data());
-    auto* const in = in_place ? out : reinterpret_cast<float*>(sent.data());
+    auto* const own = kind == Pushed::allgather ? out + rank() * count * pushed_partitions : out;
+    auto* const in = in_place ? own : reinterpret_cast<float*>(sent.data());
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "partita_driver", "device");
     PMPI_Info_set(info, "partita_algorithm", "push");
     Partita_Request request = PARTITA_REQUEST_NULL;
-    ASSERT_EQ(Partita_Pallreduce_init(in_place ? MPI_IN_PLACE : static_cast<void*>(in), out, pushed_partitions, count,
-                                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, &request),
-              MPI_SUCCESS);
+    ASSERT_EQ(init(kind, in_place ? MPI_IN_PLACE : static_cast<void*>(in), out, count, info, &request), MPI_SUCCESS);
     PMPI_Info_free(&info);
-    PushedRun run{{}, rank(), ranks(), count, in, out};
+    PushedRun run{{}, kind, rank(), ranks(), count, in, out};
     ASSERT_EQ(Partita_Prequest_create(&run.prequest, request), MPI_SUCCESS);
     body(request, run);
     EXPECT_EQ(Partita_Prequest_free(&run.prequest), MPI_SUCCESS);
     EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
     harness_barrier();
+  }
+  template <class Body>
+  static void with_allreduce(int count, bool in_place, const Body& body) {
+    with_pushed(Pushed::allreduce, count, in_place, body);
   }
 
   static void run_epoch(Partita_Request request, const PushedRun& run, int epoch, Grain grain, Waiter waiter) {
@@ -239,42 +281,49 @@ class PushedCollectives : public testing::Test {
 };
 
 TEST_F(PushedCollectives, are_reduced_by_whoever_waits) {
-  for (const bool in_place : {false, true}) {
-    for (const int count : {1, 1001, 60000}) {
-      with_allreduce(count, in_place, [&](Partita_Request request, const PushedRun& run) {
-        int epoch = 0;
-        for (const Waiter waiter : waiters) {
-          step(std::string(name_of(waiter)) + " waits for " + std::to_string(count));
-          for (int i = 0; i < 10; ++i) run_epoch(request, run, ++epoch, Grain::block, waiter);
-        }
-      });
+  for (const Pushed kind : all_pushed) {
+    const int epochs = kind == Pushed::allreduce ? 10 : 4;
+    for (const bool in_place : {false, true}) {
+      for (const int count : {1, 1001, 60000}) {
+        with_pushed(kind, count, in_place, [&](Partita_Request request, const PushedRun& run) {
+          int epoch = 0;
+          for (const Waiter waiter : waiters) {
+            step(std::string(name_of(kind)) + ", " + name_of(waiter) + " waits for " + std::to_string(count));
+            for (int i = 0; i < epochs; ++i) run_epoch(request, run, ++epoch, Grain::block, waiter);
+          }
+        });
+      }
     }
   }
 }
 
 TEST_F(PushedCollectives, are_marked_at_every_grain) {
-  with_allreduce(333, false, [&](Partita_Request request, const PushedRun& run) {
-    int epoch = 0;
-    for (const Grain grain : grains) {
-      step(name_of(grain));
-      for (const Waiter waiter : waiters) run_epoch(request, run, ++epoch, grain, waiter);
-    }
-  });
+  for (const Pushed kind : all_pushed) {
+    with_pushed(kind, 333, false, [&](Partita_Request request, const PushedRun& run) {
+      int epoch = 0;
+      for (const Grain grain : grains) {
+        step(std::string(name_of(kind)) + ", " + name_of(grain));
+        for (const Waiter waiter : waiters) run_epoch(request, run, ++epoch, grain, waiter);
+      }
+    });
+  }
 }
 
 TEST_F(PushedCollectives, go_on_in_one_kernel_and_then_by_the_host) {
-  with_allreduce(500, false, [&](Partita_Request request, const PushedRun& run) {
-    constexpr int epochs = 50;
-    for (int turn = 0; turn < 2; ++turn) {
-      const SharedVerdict verdict;
-      const Stream stream;
-      const int first = turn * (epochs + 1) + 1;
-      go_on_alone<<<1, pushed_threads, 0, stream>>>(run, first, epochs, verdict.get());
-      CUDA_OK(cudaStreamSynchronize(stream));
-      verdict.expect_good();
-      run_epoch(request, run, first + epochs, Grain::block, Waiter::host);
-    }
-  });
+  for (const Pushed kind : all_pushed) {
+    with_pushed(kind, 500, false, [&](Partita_Request request, const PushedRun& run) {
+      constexpr int epochs = 50;
+      for (int turn = 0; turn < 2; ++turn) {
+        const SharedVerdict verdict;
+        const Stream stream;
+        const int first = turn * (epochs + 1) + 1;
+        go_on_alone<<<1, pushed_threads, 0, stream>>>(run, first, epochs, verdict.get());
+        CUDA_OK(cudaStreamSynchronize(stream));
+        verdict.expect_good();
+        run_epoch(request, run, first + epochs, Grain::block, Waiter::host);
+      }
+    });
+  }
 }
 
 TEST_F(PushedCollectives, are_seen_by_a_block_that_waits_when_the_epoch_is_over) {
@@ -329,20 +378,21 @@ TEST_F(PushedCollectives, are_complete_for_a_host_that_kernels_have_overtaken) {
 
 /// The host has started nothing. Nobody makes anything on a GPU while kernels loop there.
 TEST_F(PushedCollectives, of_kernels_arrive_where_nobody_waits) {
-  with_allreduce(1001, false, [&](Partita_Request, const PushedRun& run) {
-    const SharedVerdict verdict;
-    const Stream stream;
-    harness_barrier();
-    for (int epoch = 1; epoch <= 5 && !HasFailure(); ++epoch) {
-      step("epoch " + std::to_string(epoch));
-      start_and_mark<<<1, pushed_threads, 0, stream>>>(run, epoch, verdict.get());
-      look_until_all_have_arrived<<<1, 1, 0, stream>>>(run, verdict.get());
-      wait_and_look<<<1, pushed_threads, 0, stream>>>(run, epoch, verdict.get());
-      CUDA_OK(cudaGetLastError());
-      CUDA_OK(cudaStreamSynchronize(stream));
-      verdict.expect_good();
-    }
-  });
+  for (const Pushed kind : all_pushed)
+    with_pushed(kind, 1001, false, [&](Partita_Request, const PushedRun& run) {
+      const SharedVerdict verdict;
+      const Stream stream;
+      harness_barrier();
+      for (int epoch = 1; epoch <= 5 && !HasFailure(); ++epoch) {
+        step("epoch " + std::to_string(epoch));
+        start_and_mark<<<1, pushed_threads, 0, stream>>>(run, epoch, verdict.get());
+        look_until_all_have_arrived<<<1, 1, 0, stream>>>(run, verdict.get());
+        wait_and_look<<<1, pushed_threads, 0, stream>>>(run, epoch, verdict.get());
+        CUDA_OK(cudaGetLastError());
+        CUDA_OK(cudaStreamSynchronize(stream));
+        verdict.expect_good();
+      }
+    });
 }
 
 /// A kernel waits for all, and the first partitions are marked when the last ones have arrived.

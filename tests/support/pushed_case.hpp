@@ -1,4 +1,4 @@
-// An allreduce whose marks push, on memory that stands for a GPU's, with threads for kernels.
+// A collective whose marks push, on memory that stands for a GPU's, with threads for kernels.
 #pragma once
 
 #include "support/kernel_collective_case.hpp"
@@ -9,10 +9,15 @@ namespace partita::test {
 enum class MarkBy { any_thread, thread, warp, block, range };
 inline constexpr MarkBy marks_by[] = {MarkBy::any_thread, MarkBy::thread, MarkBy::warp, MarkBy::block, MarkBy::range};
 
+/// Those that have it.
+inline constexpr Kind pushed_kinds[] = {Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall};
+
 class PushedCase : public Case {
  public:
   explicit PushedCase(int count, bool in_place = false, Gpu gpu = mapped)
-      : Case(Kind::allreduce, count, in_place, gpu, "push") {}
+      : PushedCase(Kind::allreduce, count, in_place, gpu) {}
+  explicit PushedCase(Kind kind, int count, bool in_place = false, Gpu gpu = mapped)
+      : Case(kind, count, in_place, gpu, "push") {}
 
   void start() { ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS); }
   void wait() { ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS); }

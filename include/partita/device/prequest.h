@@ -133,7 +133,7 @@ enum {
   PARTITA_ALGORITHM_PACKETS = 0,  /* through slots of its own */
   PARTITA_ALGORITHM_BUFFERS = 1,  /* by loads and stores in the peers' buffers */
   PARTITA_ALGORITHM_TWO_SHOT = 2, /* an allreduce: through slots, each rank reduces a part and sends the result */
-  PARTITA_ALGORITHM_PUSH = 3      /* an allreduce: each mark through inboxes (PARTITA_PREQUEST_PUSHED) */
+  PARTITA_ALGORITHM_PUSH = 3      /* each mark through inboxes (PARTITA_PREQUEST_PUSHED); not a bcast */
 };
 
 struct Partita_Peer;

@@ -9,16 +9,27 @@ namespace partita::device {
 
 // ---- What a collective does ----------------------------------------------------------------------------------------
 
-// Each function knows which collective it is for when it is compiled.
+/// Whether what comes is reduced; else it is stored.
+PARTITA_HOST_DEVICE constexpr bool kind_reduces(partita_u32 kind) {
+  return kind == PARTITA_COLLECTIVE_ALLREDUCE || kind == PARTITA_COLLECTIVE_REDUCE_SCATTER;
+}
+/// Whether the send buffer has a block for each rank.
+PARTITA_HOST_DEVICE constexpr bool kind_scatters(partita_u32 kind) {
+  return kind == PARTITA_COLLECTIVE_REDUCE_SCATTER || kind == PARTITA_COLLECTIVE_ALLTOALL;
+}
+/// Whether the receive buffer has a block of each rank.
+PARTITA_HOST_DEVICE constexpr bool kind_gathers(partita_u32 kind) {
+  return kind == PARTITA_COLLECTIVE_ALLGATHER || kind == PARTITA_COLLECTIVE_ALLTOALL;
+}
+
+// Where one call moves all, each function knows which collective it is for when it is compiled.
 
 template <partita_u32 kind>
-inline constexpr bool reduces = kind == PARTITA_COLLECTIVE_ALLREDUCE || kind == PARTITA_COLLECTIVE_REDUCE_SCATTER;
-/// Whether the send buffer has a block for each rank.
+inline constexpr bool reduces = kind_reduces(kind);
 template <partita_u32 kind>
-inline constexpr bool scatters = kind == PARTITA_COLLECTIVE_REDUCE_SCATTER || kind == PARTITA_COLLECTIVE_ALLTOALL;
-/// Whether the receive buffer has a block of each rank.
+inline constexpr bool scatters = kind_scatters(kind);
 template <partita_u32 kind>
-inline constexpr bool gathers = kind == PARTITA_COLLECTIVE_ALLGATHER || kind == PARTITA_COLLECTIVE_ALLTOALL;
+inline constexpr bool gathers = kind_gathers(kind);
 template <partita_u32 kind>
 inline constexpr bool is_rooted = kind == PARTITA_COLLECTIVE_BCAST;
 

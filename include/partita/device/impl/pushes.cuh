@@ -1,5 +1,5 @@
-// The marks of a collective whose marks push: each stores its partition into an inbox in each peer's GPU, where
-// reductions.cuh reduces it. docs/design/collectives.md, "Pushed by marks", has the protocol.
+// The marks of a collective whose marks push: each stores what its partition has for each peer into an inbox in that
+// one's GPU, from where reductions.cuh takes it. docs/design/collectives.md, "Pushed by marks", has the protocol.
 #pragma once
 
 #include <partita/device/impl/collective_terms.cuh>
@@ -39,6 +39,12 @@ PARTITA_DEVICE_INLINE unsigned char* inbox_at(const Partita_Prequest& request, p
 PARTITA_DEVICE_INLINE unsigned char* inbox_of(const Partita_Prequest& request, partita_i32 rank) {
   const auto index = static_cast<partita_u64>(index_of_inbox(request.rank, rank));
   return request.remote + index * inbox_bytes(request.send_partitions, block_bytes(request));
+}
+
+/// Where what is for `rank` begins in the send buffer.
+PARTITA_DEVICE_INLINE const unsigned char* sent_to(const Partita_Prequest& request, partita_i32 rank) {
+  if (!kind_scatters(request.collective)) return request.sent;
+  return request.sent + static_cast<partita_u64>(rank) * block_bytes(request);
 }
 
 // ---- Which epoch it is ---------------------------------------------------------------------------------------------
@@ -93,7 +99,7 @@ PARTITA_DEVICE_INLINE void push(const Partita_Prequest& request, int partition, 
   const auto bytes = static_cast<partita_u64>(request.send_partition_bytes);
   const partita_u64 begin = static_cast<partita_u64>(partition) * bytes;
   const partita_u64 data = inbox_data_at(request.send_partitions, block_bytes(request), epoch) + begin;
-  const unsigned char* const from = request.sent + begin;
+  const bool same_to_all = !kind_scatters(request.collective);
   constexpr int at_once = 2;
   const partita_u64 step = unit_size_bytes * team.count;
 #if defined(__CUDACC__)
@@ -102,17 +108,21 @@ PARTITA_DEVICE_INLINE void push(const Partita_Prequest& request, int partition, 
   for (partita_u64 at = unit_size_bytes * team.rank; at < bytes; at += at_once * step) {
     Unit units[at_once];
 #if defined(__CUDACC__)
-#pragma unroll
-#endif
-    for (int i = 0; i < at_once; ++i) {
-      const partita_u64 offset = at + static_cast<partita_u64>(i) * step;
-      if (offset < bytes) units[i] = load_unit(from + offset, bytes_of_unit(bytes - offset));
-    }
-#if defined(__CUDACC__)
 #pragma unroll 1
 #endif
     for (partita_i32 n = 1; n < request.ranks; ++n) {
-      unsigned char* const to = inbox_at(request, rank_behind(request, n)) + data;
+      const partita_i32 rank = rank_behind(request, n);
+      if (n == 1 || !same_to_all) {
+        const unsigned char* const from = sent_to(request, rank) + begin;
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+        for (int i = 0; i < at_once; ++i) {
+          const partita_u64 offset = at + static_cast<partita_u64>(i) * step;
+          if (offset < bytes) units[i] = load_unit(from + offset, bytes_of_unit(bytes - offset));
+        }
+      }
+      unsigned char* const to = inbox_at(request, rank) + data;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif

@@ -1,4 +1,5 @@
-// How a collective whose marks push (pushes.cuh) is reduced, by whoever waits, and how its epochs end.
+// How a collective whose marks push (pushes.cuh) is reduced, by whoever waits, and how its epochs end. To reduce a
+// partition of an allgather or an alltoall is to copy what has come of it to where it belongs.
 #pragma once
 
 #include <partita/device/impl/in_vain.cuh>
@@ -43,17 +44,17 @@ PARTITA_DEVICE_INLINE int await_inputs(const Partita_Prequest& request, int part
   return code;
 }
 
-/// Where the bytes of `rank` lie from `offset` of a block on.
+/// Where the block that `rank` has for this one lies.
 PARTITA_DEVICE_INLINE const unsigned char* input_at(const Partita_Prequest& request, partita_i32 rank, Epoch epoch) {
-  if (rank == request.rank) return request.sent;
+  if (rank == request.rank) return sent_to(request, rank);
   return inbox_of(request, rank) + inbox_data_at(request.send_partitions, block_bytes(request), epoch);
 }
 
-/// This thread's part of a piece: all ranks' elements, in their order. `sources`: so many loads are on their way at
-/// once. The bits of an element do not depend on that.
-template <int sources>
-PARTITA_DEVICE_INLINE void reduce_units(const Partita_Prequest& request, int partition, partita_u32 piece,
-                                        Epoch epoch) {
+/// Calls body(at, size) for each of this thread's units of a piece, which begins `at` bytes behind the begin of a
+/// block.
+template <class Body>
+PARTITA_DEVICE_INLINE void for_each_unit(const Partita_Prequest& request, int partition, partita_u32 piece,
+                                         const Body& body) {
   const auto bytes = static_cast<partita_u64>(request.send_partition_bytes);
   const partita_u64 begin = static_cast<partita_u64>(partition) * bytes;
   const partita_u64 piece_bytes = request.share_units * unit_size_bytes;
@@ -63,28 +64,73 @@ PARTITA_DEVICE_INLINE void reduce_units(const Partita_Prequest& request, int par
 #pragma unroll 1
 #endif
   for (partita_u64 at = piece * piece_bytes + unit_size_bytes * block_rank(); at < end; at += step) {
-    const partita_u32 size = bytes_of_unit(bytes - at);
-    Held held{};
+    body(begin + at, bytes_of_unit(bytes - at));
+  }
+}
+
+/// Calls take(rank, unit) for that unit of each rank's block, in their order. `sources`: so many loads are on their way
+/// at once.
+template <int sources, class Take>
+PARTITA_DEVICE_INLINE void for_each_input(const Partita_Prequest& request, Epoch epoch, partita_u64 at,
+                                          partita_u32 size, const Take& take) {
+  const partita_i32 ranks = request.ranks;
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-    for (partita_i32 first = 0; first < request.ranks; first += sources) {
-      Unit units[sources];
+  for (partita_i32 first = 0; first < ranks; first += sources) {
+    Unit units[sources];
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
-      for (partita_i32 k = 0; k < sources; ++k) {
-        if (first + k < request.ranks) units[k] = load_unit(input_at(request, first + k, epoch) + begin + at, size);
-      }
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-      for (partita_i32 k = 0; k < sources; ++k) {
-        if (first + k >= request.ranks) continue;
-        held = first + k == 0 ? begin_fold(request.reduction, units[k]) : fold_in(request.reduction, held, units[k]);
-      }
+    for (partita_i32 k = 0; k < sources; ++k) {
+      units[k] = first + k < ranks ? load_unit(input_at(request, first + k, epoch) + at, size) : Unit{};
     }
-    store_unit(request.buffer + begin + at, end_fold(request.reduction, held), size);
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (partita_i32 k = 0; k < sources; ++k) {
+      if (first + k >= ranks) break;
+      take(first + k, units[k]);
+    }
+  }
+}
+
+/// This thread's part of a piece of a reduction. The bits of an element do not depend on `sources`.
+template <int sources>
+PARTITA_DEVICE_INLINE void fold_units(const Partita_Prequest& request, int partition, partita_u32 piece, Epoch epoch) {
+  for_each_unit(request, partition, piece, [&](partita_u64 at, partita_u32 size) {
+    Held held{};
+    for_each_input<sources>(request, epoch, at, size, [&](partita_i32 rank, Unit unit) {
+      held = rank == 0 ? begin_fold(request.reduction, unit) : fold_in(request.reduction, held, unit);
+    });
+    store_unit(request.buffer + at, end_fold(request.reduction, held), size);
+  });
+}
+
+/// Where what comes from `rank` begins in a receive buffer that has a block of each.
+PARTITA_DEVICE_INLINE unsigned char* received_from(const Partita_Prequest& request, partita_i32 rank) {
+  return request.buffer + static_cast<partita_u64>(rank) * block_bytes(request);
+}
+
+/// This thread's part of a piece where each rank's block has a place of its own.
+template <int sources>
+PARTITA_DEVICE_INLINE void copy_units(const Partita_Prequest& request, int partition, partita_u32 piece, Epoch epoch) {
+  for_each_unit(request, partition, piece, [&](partita_u64 at, partita_u32 size) {
+    for_each_input<sources>(request, epoch, at, size, [&](partita_i32 rank, Unit unit) {
+      unsigned char* const to = received_from(request, rank);
+      if (to != input_at(request, rank, epoch)) store_unit(to + at, unit, size);  // in place the own one lies there
+    });
+  });
+}
+
+/// This thread's part of a piece, whose inputs have come.
+template <int sources>
+PARTITA_DEVICE_INLINE void reduce_units(const Partita_Prequest& request, int partition, partita_u32 piece,
+                                        Epoch epoch) {
+  if (kind_reduces(request.collective)) {
+    fold_units<sources>(request, partition, piece, epoch);
+  } else {
+    copy_units<sources>(request, partition, piece, epoch);
   }
 }
 
