@@ -25,7 +25,26 @@ struct Sent {
 };
 
 /// How its receiver meets a message.
-enum class Met { recv, irecv, any_source, any_tag, recv_init, probe, mprobe, iprobe_then_any };
+enum class Met {
+  recv,
+  irecv,
+  any_source,
+  any_tag,
+  recv_init,
+  probe,
+  mprobe,
+  iprobe_then_any,
+  probe_of_any,
+  improbe,
+  cancelled,
+  cancelled_late,
+  truncated,
+};
+constexpr int ways_to_meet = 13;
+
+/// Ints in the least that is an offer, where messages are offers: what is cut shorter leaves its sender waiting.
+constexpr int least_room = 63;
+constexpr int unused_tag = 77;
 
 int value_in(int message, int i) {
   return message * 1'000'003 + i;
@@ -115,19 +134,82 @@ class Messages {
       if (left.empty()) return;
       const Sent& wanted = at(own_.of(left));
       if (::testing::Test::HasFatalFailure()) return;
-      receive_one(wanted.from, wanted.tag);
+      receive_by(static_cast<Met>(own_.integer(0, ways_to_meet - 1)), wanted.from, wanted.tag);
     }
   }
 
-  void receive_one(int from, int tag) {
-    const auto met = static_cast<Met>(own_.integer(0, 7));
+  Memory some_memory() { return own_.one_in(2) ? Memory::gpu : Memory::host; }
+
+  void receive_by(Met met, int from, int tag) {
     step("receives from " + std::to_string(from) + " with tag " + std::to_string(tag) + " by way " +
          std::to_string(static_cast<int>(met)));
-    const bool any_tag = met == Met::any_tag || met == Met::iprobe_then_any;
-    const int source = met == Met::any_source ? MPI_ANY_SOURCE : from;
+    switch (met) {
+      case Met::cancelled:
+        find_nothing(from);
+        return cancel(from, unused_tag);
+      case Met::cancelled_late:
+        return cancel(from, tag);
+      case Met::truncated:
+        return receive_too_little(from, tag);
+      default:
+        return receive_one(met, from, tag);
+    }
+  }
+
+  /// No probe finds what nobody has sent.
+  void find_nothing(int from) {
+    int found = -1;
+    ASSERT_OK(MPI_Iprobe(from, unused_tag, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE));
+    EXPECT_EQ(found, 0);
+    MPI_Message message = MPI_MESSAGE_NULL;
+    ASSERT_OK(MPI_Improbe(MPI_ANY_SOURCE, unused_tag, MPI_COMM_WORLD, &found, &message, MPI_STATUS_IGNORE));
+    EXPECT_EQ(found, 0);
+  }
+
+  /// A receive is either cancelled, and has left the message and its buffer, or has its message.
+  void cancel(int from, int tag) {
+    PlacedInts in(some_memory(), Ints(most_, -1));
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status{};
+    int cancelled = -1;
+    ASSERT_OK(MPI_Irecv(in.data(), most_, MPI_INT, from, tag, MPI_COMM_WORLD, &request));
+    ASSERT_OK(MPI_Cancel(&request));
+    ASSERT_OK(MPI_Wait(&request, &status));
+    ASSERT_OK(MPI_Test_cancelled(&status, &cancelled));
+    if (cancelled == 0) return expect_next(status, tag, nullptr, in, most_);
+    EXPECT_EQ(in.get(), Ints(most_, -1));
+  }
+
+  /// A receive without room is an error, takes its message, and writes nothing behind its room.
+  void receive_too_little(int from, int tag) {
+    const int message = next_from(from, tag);
+    const int count = at(message).count;
+    // Open MPI does not tell that a message to oneself is too long.
+    if (count <= least_room || from == rank()) return receive_one(Met::recv, from, tag);
+    const int room = own_.integer(least_room, count - 1);
+    PlacedInts in(some_memory(), Ints(most_, -1));
+    const ErrorsReturn returned(MPI_COMM_WORLD);
+    if (own_.one_in(2)) {
+      EXPECT_EQ(class_of(MPI_Recv(in.data(), room, MPI_INT, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE)),
+                MPI_ERR_TRUNCATE);
+    } else {
+      MPI_Request request = MPI_REQUEST_NULL;
+      ASSERT_OK(MPI_Irecv(in.data(), room, MPI_INT, from, tag, MPI_COMM_WORLD, &request));
+      EXPECT_EQ(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)), MPI_ERR_TRUNCATE);
+      EXPECT_EQ(request, MPI_REQUEST_NULL);
+    }
+    const Ints all = in.get();
+    EXPECT_EQ(Ints(all.begin() + room, all.end()), Ints(static_cast<std::size_t>(most_ - room), -1))
+        << "behind room for " << room << " of message " << message << " of " << count;
+    received_[static_cast<std::size_t>(message)] = true;
+  }
+
+  void receive_one(Met met, int from, int tag) {
+    const bool any_tag = met == Met::any_tag || met == Met::iprobe_then_any || met == Met::probe_of_any;
+    const int source = met == Met::any_source || met == Met::probe_of_any ? MPI_ANY_SOURCE : from;
     const int wanted_tag = any_tag ? MPI_ANY_TAG : tag;
     const int room = most_ + own_.integer(0, 20);
-    PlacedInts in(own_.one_in(2) ? Memory::gpu : Memory::host, Ints(static_cast<std::size_t>(room), -1));
+    PlacedInts in(some_memory(), Ints(static_cast<std::size_t>(room), -1));
     MPI_Status status{};
     MPI_Status probed{};
     MPI_Request request = MPI_REQUEST_NULL;
@@ -146,6 +228,7 @@ class Messages {
         ASSERT_OK(MPI_Request_free(&request));
         break;
       case Met::probe:
+      case Met::probe_of_any:
         ASSERT_OK(MPI_Probe(source, wanted_tag, MPI_COMM_WORLD, &probed));
         was_probed = true;
         ASSERT_OK(MPI_Recv(in.data(), room, MPI_INT, probed.MPI_SOURCE, probed.MPI_TAG, MPI_COMM_WORLD, &status));
@@ -154,6 +237,12 @@ class Messages {
         ASSERT_OK(MPI_Mprobe(source, wanted_tag, MPI_COMM_WORLD, &message, &probed));
         was_probed = true;
         ASSERT_OK(MPI_Mrecv(in.data(), room, MPI_INT, &message, &status));
+        break;
+      case Met::improbe:
+        while (found == 0) ASSERT_OK(MPI_Improbe(source, wanted_tag, MPI_COMM_WORLD, &found, &message, &probed));
+        was_probed = true;
+        ASSERT_OK(MPI_Imrecv(in.data(), room, MPI_INT, &message, &request));
+        ASSERT_OK(MPI_Wait(&request, &status));
         break;
       case Met::iprobe_then_any:
         // What is probed last need not be what comes first.
