@@ -15,6 +15,7 @@
 
 #include "apps/support/own_mpi.hpp"
 #include "bench/function_calls.hpp"
+#include "bench/unknown_comm.hpp"
 #include "capi/gpu_aware.hpp"
 
 namespace partita::bench {
@@ -25,13 +26,6 @@ namespace {
 constexpr std::size_t least_allocation_bytes = std::size_t{2} << 20;
 
 // ---- What the ways of all cases share -------------------------------------------------------------------------------
-
-/// The drop-in stands behind the MPI's PMPI names, too.
-OwnedComm unknown_duplicate() {
-  OwnedComm own(MPI_COMM_NULL);
-  check(PARTITA_OF_MPI(Comm_dup)(MPI_COMM_WORLD, own.out()), "MPI_Comm_dup");
-  return own;
-}
 
 /// Buffers for the largest case, so that peers map them once.
 struct AlltoallBuffers {

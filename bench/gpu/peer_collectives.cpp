@@ -15,6 +15,7 @@
 #include "bench/gpu/benchmarks.hpp"
 #include "bench/gpu/measurement.hpp"
 #include "bench/gpu/table.hpp"
+#include "bench/unknown_comm.hpp"
 #include "capi/gpu_aware.hpp"
 
 namespace partita::bench::gpu {
@@ -83,6 +84,13 @@ struct Blocks {
   int rank, ranks;
   int block_bytes;
 
+  /// Whether rank `from` has a block for rank `to`; and the place of that among what each has.
+  bool has_pair(int from, int to) const {
+    return (!is_from_root(kind) || from == root) && (!is_to_root(kind) || to == root) &&
+           (kind != Kind::Bcast || to != root);
+  }
+  int place_of_sent(int to) const { return has_block_for_each(kind) ? to : 0; }
+  int place_of_received(int from) const { return has_block_from_each(kind) ? from : 0; }
   bool is_root() const { return rank == root; }
   int sent() const {
     if (is_from_root(kind) && !is_root()) return 0;
@@ -116,21 +124,17 @@ struct Calls {
 #include "bench/gpu/peer_collectives.inc"
 #undef COLLECTIVE
 };
-/// Their nonblocking twins, under the names of those.
-struct NonblockingCalls {
-#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) decltype(&MPI_##TWIN) NAME;
-#include "bench/gpu/peer_collectives.inc"
-#undef COLLECTIVE
-};
 
 class PeerCollective : public GpuMeasurement {
  public:
-  PeerCollective(Job& job, std::string name, const Case& c, Kind kind)
+  /// `receives_into`: where not in memory of its own.
+  PeerCollective(Job& job, std::string name, const Case& c, Kind kind, std::byte* receives_into = nullptr)
       : GpuMeasurement(job, std::move(name), c),
         blocks_{kind, job.rank, job.ranks, static_cast<int>(c.size_bytes)},
         counts_(static_cast<std::size_t>(job.ranks), blocks_.block_bytes / element_bytes(kind)),
         sent_(room(blocks_.sent())),
-        received_(room(blocks_.received())) {
+        received_(receives_into == nullptr ? room(blocks_.received()) : 0),
+        received_at_(receives_into == nullptr ? received_.data() : receives_into) {
     for (int peer = 0; peer < job.ranks; ++peer) places_.push_back(peer * counts_.front());
   }
 
@@ -173,20 +177,19 @@ class PeerCollective : public GpuMeasurement {
     return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(blocks_.block_bytes);
   }
   std::byte* sent() const { return sent_.data(); }
-  std::byte* received() const { return received_.data(); }
+  std::byte* received() const { return received_at_; }
 
-  /// Makes the call by one of `functions`, out of `in` and into `out`; or begins it, where that is for a request.
-  template <class Functions, class... Request>
-  int call(const Functions& functions, std::byte* in, std::byte* out, Request*... request) const {
+  /// Makes the call by one of `functions`, out of `in` and into `out`.
+  int call(const Calls& functions, std::byte* in, std::byte* out, MPI_Comm comm) const {
     const MPI_Datatype type = is_sum(blocks_.kind) ? MPI_FLOAT : MPI_BYTE;
     const int count = counts_.front();
     const int* const counts = counts_.data();
     const int* const places = places_.data();
     std::byte* const inout = blocks_.is_root() ? in : out;
     switch (blocks_.kind) {
-#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) \
-  case Kind::NAME:                             \
-    return functions.NAME(__VA_ARGS__, MPI_COMM_WORLD, request...);
+#define COLLECTIVE(BENCHMARK, NAME, ...) \
+  case Kind::NAME:                       \
+    return functions.NAME(__VA_ARGS__, comm);
 #include "bench/gpu/peer_collectives.inc"
 #undef COLLECTIVE
     }
@@ -205,12 +208,14 @@ class PeerCollective : public GpuMeasurement {
   std::vector<int> places_;
   DeviceBuffer sent_;
   DeviceBuffer received_;
+  std::byte* const received_at_;
 };
 
-/// The blocking call as a program makes it.
-class Blocking final : public PeerCollective {
+/// The call as a program makes it, on a communicator of all ranks.
+class Standard final : public PeerCollective {
  public:
-  using PeerCollective::PeerCollective;
+  Standard(Job& job, std::string name, const Case& c, Kind kind, MPI_Comm comm)
+      : PeerCollective(job, std::move(name), c, kind), comm_(comm) {}
 
  private:
   void run() override {
@@ -219,26 +224,124 @@ class Blocking final : public PeerCollective {
 #include "bench/gpu/peer_collectives.inc"
 #undef COLLECTIVE
     };
-    check(call(standard, sent(), received()), name_.c_str());
+    check(call(standard, sent(), received(), comm_), name_.c_str());
   }
+
+  const MPI_Comm comm_;
 };
 
-/// The nonblocking one, which the drop-in stages whatever its size.
-class Staged final : public PeerCollective {
+/// What each rank receives into by pairs, mapped by all others: once, for the largest case.
+class PairMemory {
  public:
-  using PeerCollective::PeerCollective;
+  explicit PairMemory(const Job& job)
+      : comm(unknown_duplicate()),
+        memory_(
+            (static_cast<std::size_t>(job.options.max_bytes) * static_cast<std::size_t>(job.ranks) + unit_bytes - 1) /
+            unit_bytes * unit_bytes) {
+    cudaIpcMemHandle_t own{};
+    check(cudaIpcGetMemHandle(&own, memory_.data()), "cudaIpcGetMemHandle");
+    std::vector<cudaIpcMemHandle_t> handles(static_cast<std::size_t>(job.ranks));
+    check(PARTITA_OF_MPI(Allgather)(&own, sizeof own, MPI_BYTE, handles.data(), sizeof own, MPI_BYTE, comm.get()),
+          "MPI_Allgather");
+    for (int peer = 0; peer < job.ranks; ++peer) {
+      void* at = memory_.data();
+      if (peer != job.rank) {
+        const cudaIpcMemHandle_t& handle = handles[static_cast<std::size_t>(peer)];
+        if (cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess) != cudaSuccess) {
+          static_cast<void>(cudaGetLastError());
+          at = nullptr;
+        }
+      }
+      at_peers_.push_back(static_cast<std::byte*>(at));
+    }
+  }
+  /// Nobody frees what another one has mapped. Collective.
+  ~PairMemory() {
+    for (std::byte* const at : at_peers_) {
+      if (at != nullptr && at != memory_.data()) cudaIpcCloseMemHandle(at);
+    }
+    PARTITA_OF_MPI(Barrier)(comm.get());
+  }
+  PairMemory(const PairMemory&) = delete;
+  PairMemory& operator=(const PairMemory&) = delete;
+
+  std::byte* own() const { return memory_.data(); }
+  /// Null where this rank's GPU cannot map it.
+  std::byte* of(int peer) const { return at_peers_[static_cast<std::size_t>(peer)]; }
+  bool is_mapped() const { return std::ranges::find(at_peers_, nullptr) == at_peers_.end(); }
+
+  /// Its messages are the MPI's own: no drop-in knows it.
+  const OwnedComm comm;
 
  private:
-  void run() override {
-    static const NonblockingCalls standard{
-#define COLLECTIVE(BENCHMARK, NAME, TWIN, ...) MPI_##TWIN,
-#include "bench/gpu/peer_collectives.inc"
-#undef COLLECTIVE
-    };
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(call(standard, sent(), received(), &request), name_.c_str());
-    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  /// The driver names and maps whole pieces of this size.
+  static constexpr std::size_t unit_bytes = std::size_t{2} << 20;
+
+  DeviceBuffer memory_;
+  std::vector<std::byte*> at_peers_;
+};
+
+/// Null, with a note, where some rank cannot map a peer's. Collective.
+std::shared_ptr<PairMemory> pair_memory(Job& job) {
+  static std::weak_ptr<PairMemory> shared;
+  auto found = shared.lock();
+  if (found == nullptr) {
+    found = std::make_shared<PairMemory>(job);
+    shared = found;
+    job.shared.push_back(found);
   }
+  if (job.on_both(found->is_mapped())) return found;
+  job.note("pairs is left out: some rank's GPU cannot map the memory of another's");
+  return nullptr;
+}
+
+/// What a program does that has no collective on GPU memory: a send and a receive for each two ranks, all of them begun
+/// at once. The receiver says that it is ready, the sender copies into its memory, which is mapped, and waits for that;
+/// then it says so.
+class Pairs final : public PeerCollective {
+ public:
+  Pairs(Job& job, std::string name, const Case& c, Kind kind, std::shared_ptr<PairMemory> memory)
+      : PeerCollective(job, std::move(name), c, kind, memory->own()),
+        memory_(std::move(memory)),
+        ready_(static_cast<std::size_t>(job.ranks)) {}
+
+ private:
+  static constexpr int ready_tag = 1;
+  static constexpr int done_tag = 2;
+
+  void run() override {
+    static const auto isend = PARTITA_OF_MPI(Isend);
+    static const auto irecv = PARTITA_OF_MPI(Irecv);
+    static const auto wait = PARTITA_OF_MPI(Wait);
+    static const auto waitall = PARTITA_OF_MPI(Waitall);
+    const MPI_Comm comm = memory_->comm.get();
+    requests_.clear();
+    for (int step = 1; step <= job_.ranks; ++step) {
+      const int to = (job_.rank + step) % job_.ranks;
+      const int from = (job_.rank + job_.ranks - step) % job_.ranks;
+      MPI_Request& ready = ready_[static_cast<std::size_t>(to)];
+      if (blocks_.has_pair(job_.rank, to)) check(irecv(nullptr, 0, MPI_BYTE, to, ready_tag, comm, &ready), "MPI_Irecv");
+      if (!blocks_.has_pair(from, job_.rank)) continue;
+      check(irecv(nullptr, 0, MPI_BYTE, from, done_tag, comm, &next_request()), "MPI_Irecv");
+      check(isend(nullptr, 0, MPI_BYTE, from, ready_tag, comm, &next_request()), "MPI_Isend");
+    }
+    for (int step = 1; step <= job_.ranks; ++step) {
+      const int to = (job_.rank + step) % job_.ranks;
+      if (!blocks_.has_pair(job_.rank, to)) continue;
+      check(wait(&ready_[static_cast<std::size_t>(to)], MPI_STATUS_IGNORE), "MPI_Wait");
+      const std::byte* const from = sent() + room(blocks_.place_of_sent(to));
+      std::byte* const at = memory_->of(to) + room(blocks_.place_of_received(job_.rank));
+      check(cudaMemcpyAsync(at, from, room(1), cudaMemcpyDeviceToDevice, stream_.get()), "cudaMemcpyAsync");
+      stream_.synchronize();
+      check(isend(nullptr, 0, MPI_BYTE, to, done_tag, comm, &next_request()), "MPI_Isend");
+    }
+    check(waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  }
+  MPI_Request& next_request() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  const std::shared_ptr<PairMemory> memory_;
+  std::vector<MPI_Request> ready_;
+  std::vector<MPI_Request> requests_;
 };
 
 /// What a program does without: its own copies, and the MPI past the drop-in, on page-locked memory.
@@ -257,7 +360,7 @@ class ByHand final : public PeerCollective {
 #undef COLLECTIVE
     };
     if (blocks_.sent() > 0) copy(sent_on_host_.data(), sent(), room(blocks_.sent()), cudaMemcpyDeviceToHost);
-    check(call(own, sent_on_host_.data(), received_on_host_.data()), name_.c_str());
+    check(call(own, sent_on_host_.data(), received_on_host_.data(), MPI_COMM_WORLD), name_.c_str());
     if (blocks_.received() > 0)
       copy(received(), received_on_host_.data(), room(blocks_.received()), cudaMemcpyHostToDevice);
   }
@@ -269,6 +372,18 @@ class ByHand final : public PeerCollective {
   PinnedBuffer sent_on_host_;
   PinnedBuffer received_on_host_;
 };
+
+/// On which the drop-in stages calls, whatever their size. Collective.
+MPI_Comm unknown_comm(Job& job) {
+  static std::weak_ptr<OwnedComm> shared;
+  auto found = shared.lock();
+  if (found == nullptr) {
+    found = std::make_shared<OwnedComm>(unknown_duplicate());
+    shared = found;
+    job.shared.push_back(found);
+  }
+  return found->get();
+}
 
 /// Someone has to take GPU memory.
 void check_route(const Job& job) {
@@ -302,9 +417,13 @@ std::vector<Contender> make_contenders(Job& job, const Subjects&, const Case& c)
   }
   check_route(job);
   std::vector<Contender> contenders;
-  contenders.push_back({"call", "staged", std::make_unique<Blocking>(job, "call", c, kind)});
-  contenders.push_back({"staged", "staged", std::make_unique<Staged>(job, "staged", c, kind)});
-  contenders.push_back({"by-hand", "staged", std::make_unique<ByHand>(job, "by-hand", c, kind)});
+  contenders.push_back({"call", "staged-call", std::make_unique<Standard>(job, "call", c, kind, MPI_COMM_WORLD)});
+  contenders.push_back(
+      {"staged-call", "staged-call", std::make_unique<Standard>(job, "staged-call", c, kind, unknown_comm(job))});
+  contenders.push_back({"by-hand", "staged-call", std::make_unique<ByHand>(job, "by-hand", c, kind)});
+  if (is_sum(kind)) return contenders;
+  if (auto memory = pair_memory(job))
+    contenders.push_back({"pairs", "staged-call", std::make_unique<Pairs>(job, "pairs", c, kind, std::move(memory))});
   return contenders;
 }
 
@@ -332,7 +451,7 @@ Benchmark peer_benchmark() {
           .lacks = lacks,
           .set_defaults = set_peer_defaults<kind>,
           .contenders = make_contenders<kind>,
-          .metric_title = "x_staged",
+          .metric_title = "x_staged_call",
           .metric = times_faster};
 }
 
