@@ -34,7 +34,7 @@ class Rows {
   PlacedInts ints_;
 };
 
-/// Of every third message less than an offer.
+/// Every third message has less than an offer takes.
 int ints_in(int message) {
   return message % 3 == 0 ? message % 60 : row - message % 100;
 }
