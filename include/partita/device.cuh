@@ -154,7 +154,7 @@ MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_P
 // After the last of these, and after ABORTED, the request moves nothing any more: the ranks no longer agree how far
 // they are. Other blocks may return another code.
 
-// Blocks call none of these for an allreduce whose marks push (info key partita_algorithm), but MPIX_Pready in any of
+// Blocks call none of these for a collective whose marks push (info key partita_algorithm), but MPIX_Pready in any of
 // its forms, MPIX_Pwait, MPIX_Pwait_partition, MPIX_Parrived and MPIX_Pstart. A mark moves its partition to all ranks
 // and waits for nobody. The blocks that wait reduce, several at the same time if they like; those of MPIX_Pwait return
 // when all partitions are reduced. MPIX_Parrived reduces nothing. Where no kernel waits, or one waits long, the host's

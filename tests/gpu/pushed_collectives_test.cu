@@ -44,8 +44,9 @@ __host__ __device__ constexpr bool has_block_of_each(Pushed kind) {
 
 /// What `from` has for `to`, in its block's element i: numbers whose sum depends on the order in which they are added.
 __host__ __device__ float pushed_value(int from, int to, int epoch, int i) {
-  return static_cast<float>((i * 7919 + from * 104729 + to * 1299709 + epoch * 31) % 10007) /
-         static_cast<float>(3 + from + i % 5);
+  const unsigned mixed = static_cast<unsigned>(i) * 7919 + static_cast<unsigned>(from) * 104729 +
+                         static_cast<unsigned>(to) * 1299709 + static_cast<unsigned>(epoch) * 31;
+  return static_cast<float>(mixed % 10007) / static_cast<float>(3 + from + i % 5);
 }
 
 /// In the order of the ranks.

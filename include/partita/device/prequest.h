@@ -170,7 +170,7 @@ typedef struct Partita_Prequest {
    * that rank's receive buffer, and as many entries follow, whose `buffer` is its send buffer, the own ones among both;
    * `unit_bytes` divides all of these addresses, and where a buffer has several blocks, their length. */
   partita_u32 collective;    /* PARTITA_COLLECTIVE_* */
-  const unsigned char* sent; /* the send buffer; in place, the receive buffer; of a bcast there is one buffer */
+  const unsigned char* sent; /* the send buffer; in place, that part of the receive buffer; of a bcast the one */
   partita_i32 rank;
   partita_i32 ranks;
   partita_i32 root;
