@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "memory/grid.hpp"
@@ -102,7 +101,7 @@ class MessageRun {
     for (const One& each : apart_) each.ask(stream, work_);
     for (const Launch& each : full_) each.ask(stream);
     if (count_ == 1) first_.ask(stream, work_);
-    if (count_ > 1) together_->ask(stream);
+    if (count_ > 1) together_.ask(stream);
     for (const EpochsLaunch& each : epochs_) each.ask(stream);
     for (const PackLaunch& each : behind_) each.ask(stream);
   }
@@ -125,6 +124,11 @@ class MessageRun {
     unsigned blocks = 0;
     unsigned threads = 0;
 
+    void begin_with(const One& first) {
+      run.count = 0;
+      blocks = threads = 0;
+      add(first.message, first.grid);
+    }
     void add(StreamMessage* message, Grid grid) {
       run.messages[run.count] = message;
       run.blocks[run.count++] = grid.blocks;
@@ -171,18 +175,18 @@ class MessageRun {
     if (count_ == 0) {
       first_ = {message, grid};
     } else {
-      if (count_ == 1) together_.emplace(work_).add(first_.message, first_.grid);
-      together_->add(message, grid);
+      if (count_ == 1) together_.begin_with(first_);
+      together_.add(message, grid);
     }
     if (++count_ < RunMessages::most) return;
-    full_.push_back(*together_);
+    full_.push_back(together_);
     count_ = 0;
   }
 
   const MessageWork work_;
   partita_u32 count_ = 0;  ///< of messages that more can join
   One first_;
-  std::optional<Launch> together_;  ///< where there are more
+  Launch together_{work_};  ///< where there are more
   std::vector<One> apart_;
   std::vector<Launch> full_;
   std::vector<EpochsLaunch> epochs_;

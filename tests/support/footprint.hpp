@@ -51,15 +51,15 @@ struct Footprint {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // A sanitizer keeps freed memory for a while, to find its use; here it checks the epochs, not the memory.
 inline constexpr long allowed_growth_kib = 1L << 40;
+inline constexpr long allowed_growth_with_cuda_kib = allowed_growth_kib;
 #else
 inline constexpr long allowed_growth_kib = 1024;
+// With GPU memory fewer epochs run, in which CUDA's own memory still settles, and buffers of a request are staged: what
+// is held against these, and those of segments below, is a leak in each epoch, or of each such buffer.
+inline constexpr long allowed_growth_with_cuda_kib = 8 * 1024;
 #endif
 /// Four pages. A block has 64 bytes at least: of 2,500 requests every tenth that lost one would show.
 inline constexpr long allowed_segment_growth_kib = 16;
-
-// With GPU memory fewer epochs run, in which CUDA's own memory still settles, and buffers of a request are staged: what
-// is held against these is a leak in each epoch, or of each such buffer.
-inline constexpr long allowed_growth_with_cuda_kib = 8 * 1024;
 inline constexpr long allowed_segment_growth_with_cuda_kib = 512;
 
 /// `warm`: when all that stays had been made. `over`: what has been done since.
