@@ -274,7 +274,7 @@ class Program {
       compute_in_queue(where, computation(to.numbers.data(), to.values.size(), numbers.data()), to.numbers.memory());
     } else if (rank() == to.where) {
       std::vector<int> out = to.values;
-      const std::vector<int> in = numbers.values();
+      const std::vector<int> in = has_from ? numbers.values() : std::vector<int>{};  // else it may be active
       compute(computation(out.data(), out.size(), in.data()));
       to.numbers.set(out);
     }
