@@ -25,7 +25,7 @@ struct Shared {
   World world{MPI_COMM_WORLD};
   memory::HostMemory host_memory{world};
   std::unique_ptr<memory::DeviceMemory> device_memory = memory::make_device_memory(world, host_memory);
-  Progress progress{world.spare_cores()};  ///< without a thread: the cases make progress themselves
+  Progress progress{world.spare_cores()};  ///< without a thread
 };
 std::unique_ptr<Shared> shared;
 
@@ -74,11 +74,12 @@ std::vector<std::string> links_under_test() {
   return {std::begin(link::names), std::end(link::names)};
 }
 
-JobLinks::JobLinks(Epoch first_epoch) {
+JobLinks::JobLinks(Epoch first_epoch, Progress* progress) {
   if (shared == nullptr) shared = std::make_unique<Shared>();
   settings_.first_epoch = first_epoch;
-  context_ = std::make_unique<link::Context>(
-      link::Context{settings_, shared->world, shared->host_memory, *shared->device_memory, shared->progress});
+  context_ = std::make_unique<link::Context>(link::Context{settings_, shared->world, shared->host_memory,
+                                                           *shared->device_memory,
+                                                           progress != nullptr ? *progress : shared->progress});
   links_ = link::make_links(*context_);
 }
 

@@ -23,11 +23,12 @@ namespace partita::test {
 /// The names of the links to test: PARTITA_LINK, or all that this build has.
 std::vector<std::string> links_under_test();
 
-/// Links over one world that all JobLinks share, made for requests whose first epoch follows `first_epoch`. Collective
-/// for the first one.
+/// Links over one world that all JobLinks share, made for requests whose first epoch follows `first_epoch`. What
+/// outlasts epochs is told `progress`, or one without a thread: the cases make progress themselves. Collective for the
+/// first one.
 class JobLinks {
  public:
-  explicit JobLinks(Epoch first_epoch = no_epoch);
+  explicit JobLinks(Epoch first_epoch = no_epoch, Progress* progress = nullptr);
 
   link::Link& named(const std::string& name);
   memory::HostMemory& host_memory();

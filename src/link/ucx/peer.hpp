@@ -26,6 +26,7 @@ struct Transfer {
   std::span<const Epoch> flag_values;
   Target flags;
   bool eager = false;
+  bool wants_prompt_steps = false;  ///< UCX has not put all bytes yet
   EagerHeader header;
 };
 
@@ -36,8 +37,9 @@ using TransferInbox = Inbox<Transfer>;
 struct Flush {
   Peer* peer = nullptr;
   Flush* next_free = nullptr;
-  TransferList transfers;       ///< their flags follow; empty where the flush only sees off flags and messages
-  bool wants_progress = false;  ///< no open epoch of a request sees it through
+  TransferList transfers;           ///< their flags follow; empty where the flush only sees off flags and messages
+  bool wants_prompt_steps = false;  ///< it has not ended, and flags are due behind it
+  bool wants_progress = false;      ///< likewise, and no open epoch of a request sees it through
 };
 
 /// Touched only by the thread that holds the worker's gate, but for the failure, which anyone may ask.

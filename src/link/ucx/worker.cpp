@@ -139,6 +139,7 @@ bool Worker::progress() {
   if (!try_enter()) return false;
   bool moved = ucp_worker_progress(context_.worker()) != 0;
   moved |= take_steps();
+  moved |= prompt_steps_wanted_ > 0;
   leave();
   return moved;
 }
@@ -206,11 +207,13 @@ void Worker::put_bytes(Transfer& transfer) {
   const ucp_request_param_t param = with_source(then<Transfer, &Worker::after_bytes>(transfer), transfer);
   const auto status = status_of(ucp_put_nbx(transfer.peer->endpoint_, transfer.source, transfer.size_bytes,
                                             transfer.data.address, transfer.data.key, &param));
-  if (status != UCS_INPROGRESS) after_bytes(transfer, status);
+  if (status != UCS_INPROGRESS) return after_bytes(transfer, status);
+  want_prompt_steps(transfer.wants_prompt_steps);
 }
 
 void Worker::after_bytes(Transfer& transfer, ucs_status_t status) {
   Peer& peer = *transfer.peer;
+  unwant_prompt_steps(transfer.wants_prompt_steps);
   list(peer);
   if (status == UCS_OK) return peer.put_.push(transfer);
   peer.fail(status, "ucp_put_nbx");
@@ -236,8 +239,9 @@ void Worker::flush(Peer& peer) {
   const ucp_request_param_t param = then<Flush, &Worker::after_flush>(flush);
   const auto status = status_of(ucp_ep_flush_nbx(peer.endpoint_, &param));
   if (status != UCS_INPROGRESS) return after_flush(flush, status);
-  flush.wants_progress = flush.transfers.empty();
-  if (flush.wants_progress) progress_.want();
+  if (!flush.transfers.empty()) return want_prompt_steps(flush.wants_prompt_steps);
+  flush.wants_progress = true;
+  progress_.want();
 }
 
 void Worker::after_flush(Flush& flush, ucs_status_t status) {
@@ -251,6 +255,7 @@ void Worker::after_flush(Flush& flush, ucs_status_t status) {
   }
   flush.next_free = std::exchange(peer.free_flush_, &flush);
   --peer.flushes_under_way_;
+  unwant_prompt_steps(flush.wants_prompt_steps);
   if (std::exchange(flush.wants_progress, false)) progress_.unwant();
 }
 
@@ -276,6 +281,17 @@ void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char
   }
   peer.unconfirmed_ = true;
   end(transfer);
+}
+
+/// UCX goes on with bytes in our calls alone, such as a copy into the other process part by part. So a thread calls
+/// soon and again, though nothing else moves.
+void Worker::want_prompt_steps(bool& wanted) {
+  wanted = true;
+  if (prompt_steps_wanted_++ == 0) progress_.want_prompt();
+}
+
+void Worker::unwant_prompt_steps(bool& wanted) {
+  if (std::exchange(wanted, false) && --prompt_steps_wanted_ == 0) progress_.unwant_prompt();
 }
 
 /// Something is due to the peer: take_steps() serves it.

@@ -70,7 +70,7 @@ class Worker {
 
   /// Starts `transfer`. Any thread. A failure is remembered by the peer and the tally.
   void submit(Transfer& transfer);
-  /// Any thread. True if something moved; false also when another thread is at it.
+  /// Any thread. True if something moved, or bytes move in further calls; false also when another thread is at it.
   bool progress();
 
   /// Eager messages with the returned number go to `sink` until remove_sink. Waits for the gate.
@@ -115,6 +115,8 @@ class Worker {
   void put_flags(Transfer& transfer);
   void after_flags(Transfer& transfer, ucs_status_t status);
   void after_last_step(Transfer& transfer, ucs_status_t status, const char* call);
+  void want_prompt_steps(bool& wanted);
+  void unwant_prompt_steps(bool& wanted);
   void list(Peer& peer);
   void drop(Transfer& transfer);
   void drop_all(TransferList& transfers);
@@ -139,7 +141,8 @@ class Worker {
   Gate gate_;                 ///< by enter() and try_enter() only
   TransferInbox inbox_;
   TransferList flags_due_;
-  Peer* listed_ = nullptr;  ///< peers with something due
+  int prompt_steps_wanted_ = 0;  ///< by how many transfers and flushes
+  Peer* listed_ = nullptr;       ///< peers with something due
   std::map<int, std::unique_ptr<PeerOfWorker>> peers_;
   std::unordered_map<std::uint64_t, Sink*> sinks_;
   std::uint64_t newest_sink_ = 0;
