@@ -36,6 +36,8 @@ struct Watch {
   std::condition_variable changed;
   std::string test_case;
   std::string step = "nothing yet";
+  long steps = 0;  ///< of the case so far
+  Clock::time_point step_began = Clock::now();
   std::string failures;
   Clock::time_point case_began = Clock::now();
   Clock::time_point began = Clock::now();
@@ -101,10 +103,17 @@ std::string stack_of_main_thread(const Watch& w) {
   return frame_count == 0 ? "    (it does not answer)\n" : describe_stack(frame_count);
 }
 
+/// A case whose steps went on to the end is slow, and does not hang.
+std::string describe_step(const Watch& w) {
+  char age[32];
+  std::snprintf(age, sizeof age, "%.2f", std::chrono::duration<double>(Clock::now() - w.step_began).count());
+  return "its last step (number " + std::to_string(w.steps) + ", begun " + age + " s ago): " + w.step;
+}
+
 [[noreturn]] void report_and_end(const Watch& w) {
   const std::string who = "rank " + std::to_string(w.rank);
-  std::string report =
-      who + " hangs in " + (w.test_case.empty() ? "no test case" : w.test_case) + "; its last step: " + w.step + "\n";
+  std::string report = who + " is at its time limit in " + (w.test_case.empty() ? "no test case" : w.test_case) + "; " +
+                       describe_step(w) + "\n";
   if (!w.failures.empty()) report += who + " had failed before:\n" + w.failures;
   write_all(report + who + ": the main thread stands in\n" + stack_of_main_thread(w));
   std::this_thread::sleep_for(time_for_the_other_ranks);
@@ -153,8 +162,9 @@ void watch_case(const std::string& name) {
   const std::lock_guard lock(w.mutex);
   w.test_case = name;
   w.step = "it began";
+  w.steps = 0;
   w.failures.clear();
-  w.case_began = Clock::now();
+  w.case_began = w.step_began = Clock::now();
 }
 
 void watch_failure(const std::string& sentence) {
@@ -167,6 +177,8 @@ void step(std::string what) {
   Watch& w = watch();
   const std::lock_guard lock(w.mutex);
   w.step = std::move(what);
+  ++w.steps;
+  w.step_began = Clock::now();
 }
 
 }  // namespace partita::test

@@ -6,7 +6,8 @@
 namespace partita::test {
 
 /// Watches from now on: a test case may take half of `limit_s`, the process five sixths of it. When a limit
-/// passes, this rank prints its test, its last step() and the stack of the main thread, and ends with code 70.
+/// passes, this rank prints its test, its last step() and since when that lasts, and the stack of the main thread, and
+/// ends with code 70.
 void start_watchdog(int rank, long limit_s);
 void stop_watchdog();
 
