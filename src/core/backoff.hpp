@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
+
 namespace partita {
 
 inline void cpu_relax() {
@@ -19,10 +21,15 @@ class Backoff {
  public:
   explicit Backoff(int spare_cores) : cores_are_shared_(spare_cores < 0) {}
 
-  /// Returns whether the core was given away, for how long nobody knows.
-  bool pause() {
-    if (spins_ + 1 < (cores_are_shared_ ? 16 : 4096)) {
-      ++spins_;
+  /// As long as so many pauses a look takes, about, that lets the progress engine ask the MPI and the links.
+  static constexpr int pauses_of_steps = 64;
+
+  /// `pauses`: so many the looks since the last call were worth. Returns whether the core was given away, for how long
+  /// nobody knows.
+  bool pause(int pauses = 1) {
+    const int most = cores_are_shared_ ? 16 : 4096;
+    spins_ = std::min(spins_ + pauses, most);
+    if (spins_ < most) {
       cpu_relax();
       return false;
     }

@@ -86,9 +86,10 @@ class Runtime {
     Watch watch(settings, world);
     for (unsigned polls = 1; !done(); ++polls) {
       // Now and then even if no request of ours wants it: the MPI beneath may have rendezvous to finish.
-      if (progress.wanted() || polls % 64 == 0) progress.poll();
+      const bool wants_steps = progress.wanted();
+      if (wants_steps || polls % 64 == 0) progress.poll();
       try {
-        watch.look(waiting, backoff.pause());
+        watch.look(waiting, backoff.pause(wants_steps ? Backoff::pauses_of_steps : 1));
       } catch (const WaitError&) {
         // The thread may have been without a core for as long: what it waited for counts if it has come.
         progress.poll();

@@ -121,8 +121,9 @@ void GpuLanes::await(memory::Event& event) const {
   Backoff backoff(spare_cores_);
   auto next_word = Clock::time_point::max();
   while (!event.passed()) {
-    if (progress_.wanted()) progress_.poll();
-    if (!backoff.pause()) continue;
+    const bool wants_steps = progress_.wanted();
+    if (wants_steps) progress_.poll();
+    if (!backoff.pause(wants_steps ? Backoff::pauses_of_steps : 1)) continue;
     const auto now = Clock::now();
     if (next_word == Clock::time_point::max()) next_word = now + long_for_a_copy;
     if (now < next_word) continue;
