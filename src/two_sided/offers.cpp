@@ -92,7 +92,7 @@ std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments,
 std::unique_ptr<SentOffer> Offers::offer(const OfferedMemory& memory) {
   OfferSlot& slot = take_slot();
   try {
-    return std::make_unique<SentOffer>(services_, memory, ++offers_ % OfferWord::most_numbers, slot);
+    return std::make_unique<SentOffer>(services_, staging_room_, memory, ++offers_ % OfferWord::most_numbers, slot);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     free_slots_.push_back(&slot);

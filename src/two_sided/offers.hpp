@@ -19,6 +19,7 @@
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/probed_messages.hpp"
 #include "two_sided/sent_offer.hpp"
+#include "two_sided/staging_room.hpp"
 
 namespace partita {
 
@@ -65,6 +66,7 @@ class Offers {
   std::unique_ptr<PeerMappings> mappings_;
   KnownLayouts layouts_;
   ProbedMessages probed_;
+  StagingRoom staging_room_;
   std::atomic<bool> on_{false};
   std::atomic<std::uint64_t> offers_{0};  ///< made so far
   std::mutex mutex_;                      ///< of the next ones

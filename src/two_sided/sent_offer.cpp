@@ -33,8 +33,9 @@ void await_descriptors(const RequestServices& requests, int receiver) {
 }  // namespace
 
 /// A handle is one of memory from the first byte on.
-SentOffer::SentOffer(const OfferServices& services, OfferedMemory memory, std::uint64_t number, OfferSlot& slot)
-    : services_(services), memory_(std::move(memory)), slot_(slot) {
+SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
+                     OfferSlot& slot)
+    : services_(services), room_(room), memory_(std::move(memory)), slot_(slot) {
   const RequestServices& requests = services_.requests;
   record_.number = number;
   record_.sender = requests.world.rank();
@@ -53,6 +54,8 @@ SentOffer::SentOffer(const OfferServices& services, OfferedMemory memory, std::u
 
 SentOffer::~SentOffer() {
   services_.requests.progress.dismiss(*this);
+  image_ = nullptr;
+  if (has_room_) room_.give_back(record_.size_bytes);
 }
 
 OfferRecord::Bytes SentOffer::record() const {
@@ -72,7 +75,7 @@ bool SentOffer::settled() {
     case Phase::open: {
       const Clock::time_point now = Clock::now();
       if (!waited_since_) waited_since_ = now;
-      if (now - *waited_since_ > patience(record_.size_bytes) && slot_.word.stage()) begin_staging();
+      if (now - *waited_since_ > patience(record_.size_bytes)) stage_for_nobody();
       return false;
     }
     default:
@@ -96,6 +99,13 @@ ActiveStep::Outcome SentOffer::step() noexcept {
 void SentOffer::proceed() {
   if (slot_.word.standing().phase == Phase::wished && slot_.word.stage()) begin_staging();
   if (slot_.word.standing().phase == Phase::staging) finish_staging();
+}
+
+void SentOffer::stage_for_nobody() {
+  if (!room_.take(record_.size_bytes)) return;
+  has_room_ = slot_.word.stage();
+  if (has_room_) return begin_staging();
+  room_.give_back(record_.size_bytes);  // a receiver has just come
 }
 
 void SentOffer::begin_staging() {

@@ -16,6 +16,7 @@
 #include "two_sided/offer_record.hpp"
 #include "two_sided/offer_services.hpp"
 #include "two_sided/offer_slot.hpp"
+#include "two_sided/staging_room.hpp"
 
 namespace partita {
 
@@ -38,7 +39,8 @@ class SentOffer final : private ActiveStep {
  public:
   /// Makes the offer; nobody knows of it before record() has been sent. `slot` is this one's until it goes. Blocks
   /// until the descriptors of what it names are passed. Throws Error.
-  SentOffer(const OfferServices& services, OfferedMemory memory, std::uint64_t number, OfferSlot& slot);
+  SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
+            OfferSlot& slot);
   /// The receiver needs nothing of it. Blocks until no copy of it is under way.
   ~SentOffer();
   SentOffer(const SentOffer&) = delete;
@@ -49,7 +51,7 @@ class SentOffer final : private ActiveStep {
   OfferSlot& slot() const { return slot_; }
 
   /// Whether the program's memory is its own again, and where the send is synchronous somebody has received it. Who
-  /// asks waits: where nobody claims it for some time it is staged. Throws Error.
+  /// asks waits: where nobody claims it for some time, and there is room, it is staged. Throws Error.
   bool settled();
   /// Takes it back, if the receiver does not use it. Returns whether it may go.
   bool withdraw();
@@ -62,16 +64,19 @@ class SentOffer final : private ActiveStep {
  private:
   Outcome step() noexcept override;
   void proceed();
+  void stage_for_nobody();
   void begin_staging();
   void finish_staging();
   void fail();
 
   const OfferServices& services_;
+  StagingRoom& room_;
   const OfferedMemory memory_;
   OfferSlot& slot_;
   OfferRecord record_;
   std::mutex mutex_;                  ///< of the next ones
   std::unique_ptr<HostImage> image_;  ///< null while it is not staged
+  bool has_room_ = false;             ///< it takes some of the room
   std::optional<Error> failure_;
   std::optional<std::chrono::steady_clock::time_point> waited_since_;
 };

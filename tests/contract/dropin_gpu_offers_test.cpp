@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "support/fake_gpu.hpp"
 #include "support/placed_ints.hpp"
 #include "support/received_ints.hpp"
+#include "two_sided/staging_room.hpp"
 
 namespace {
 
@@ -149,6 +151,43 @@ TEST_F(Offered, a_send_that_is_waited_for_is_staged_and_complete_before_anybody_
   ASSERT_OK(MPI_Recv(in.data(), many, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &status));
   EXPECT_EQ(in.get(), sent_by(left()));
   expect_from(status, left(), 5, many);
+}
+
+/// A sender that is far ahead of its receiver does not fill the memory: it waits in the end, as for a rendezvous.
+TEST_F(Offered, so_much_at_most_is_staged_for_receives_that_have_not_come) {
+  constexpr int large = 8 << 20;
+  constexpr auto large_bytes = std::int64_t{large} * sizeof(int);
+  constexpr auto most = static_cast<int>(StagingRoom::most_bytes / large_bytes);
+  PlacedInts ahead(Memory::gpu, Ints(large, 0));
+  const auto send = [&](int message, MPI_Request* request) {
+    ahead.data()[0] = ahead.data()[large - 1] = message;
+    ASSERT_OK(MPI_Isend(ahead.data(), large, MPI_INT, 1, 26, MPI_COMM_WORLD, request));
+  };
+  for (const bool again : {false, true}) {
+    step(again ? "again" : "at first");
+    if (rank() == 0) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      for (int message = 0; message < most; ++message) {
+        send(message, &request);
+        ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+      }
+      const std::uint64_t before = copies_with_host();
+      send(most, &request);
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (std::chrono::steady_clock::now() < end) ASSERT_FALSE(is_complete(request));
+      EXPECT_EQ(copies_with_host(), before);
+      harness_barrier();
+      ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    } else {
+      harness_barrier();
+      for (int message = 0; message <= most && rank() == 1; ++message) {
+        ASSERT_OK(MPI_Recv(ahead.data(), large, MPI_INT, 0, 26, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        EXPECT_EQ(ahead.data()[0], message);
+        EXPECT_EQ(ahead.data()[large - 1], message);
+      }
+    }
+    harness_barrier();
+  }
 }
 
 TEST_F(Offered, a_synchronous_send_ends_behind_the_receive) {
