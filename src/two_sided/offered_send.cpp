@@ -4,12 +4,27 @@
 #include <utility>
 
 #include "core/counted_type.hpp"
+#include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita {
 namespace {
 
 constexpr auto record_bytes = static_cast<int>(OfferRecord::bytes);
+
+/// The nonblocking call in the same mode.
+MessageCall single(MessageCall call) {
+  switch (call) {
+    case MessageCall::send_init:
+      return MessageCall::isend;
+    case MessageCall::ssend_init:
+      return MessageCall::issend;
+    case MessageCall::rsend_init:
+      return MessageCall::irsend;
+    default:
+      return call;
+  }
+}
 
 }  // namespace
 
@@ -22,9 +37,18 @@ OfferedSend::OfferedSend(Offers& offers, const TwoSidedArguments& arguments, Off
       record_(offers.services().lanes.take_memory(record_bytes)) {}
 
 OfferedSend::~OfferedSend() {
+  if (is_in_mpi()) leave_to_the_mpi();
   give_up();
   GpuLanes& lanes = offers_.services().lanes;
-  is_in_mpi() || is_the_mpis_ ? lanes.leave(record_) : lanes.give_back(record_, record_bytes);
+  is_the_mpis_ ? lanes.leave(record_) : lanes.give_back(record_, record_bytes);
+}
+
+void OfferedSend::leave_to_the_mpi() noexcept {
+  if (image_ != nullptr) {
+    image_->leave_to_the_mpi();
+  } else {
+    is_the_mpis_ = true;
+  }
 }
 
 /// Makes the offer: the MPI's message is called, or started, next.
@@ -32,19 +56,39 @@ void OfferedSend::fetch() {
   give_up();
   is_complete_ = false;
   offer_ = offers_.offer(memory_);
-  std::ranges::copy(offer_->record(), record_);
+  if (offer_ != nullptr) {
+    std::ranges::copy(offer_->record(), record_);
+    return;
+  }
+  image_ = std::make_unique<HostImage>(offers_.services().lanes, memory_.device, memory_.buffer, memory_.count,
+                                       memory_.layout);
+  image_->fetch();
 }
 
 /// The MPI looks at the program's arguments before.
 int OfferedSend::call_mpi(MPI_Request* request) {
+  if (image_ != nullptr) return send_image(request);
   const CountedType given(arguments_.count, arguments_.datatype);
   const int code = native::Send(arguments_.buffer, given.count(), given.type(), MPI_PROC_NULL, 0, arguments_.comm);
   if (code != MPI_SUCCESS) return code;
   return call_mpi_with(arguments_, record_, record_bytes, MPI_PACKED, request);
 }
 
+int OfferedSend::start_mpi(MPI_Request* request) {
+  if (image_ == nullptr) return native::Start(request);
+  return start_apart(request, [this](MPI_Request* made) { return send_image(made); });
+}
+
+int OfferedSend::send_image(MPI_Request* request) const {
+  TwoSidedArguments arguments = arguments_;
+  arguments.call = single(arguments_.call);
+  const CountedType counted(arguments.count, arguments.datatype);
+  return call_mpi_with(arguments, shifted(image_->bytes(), -memory_.layout.first_byte()), counted.count(),
+                       counted.type(), request);
+}
+
 bool OfferedSend::settled() {
-  is_complete_ = is_complete_ || offer_->settled();
+  is_complete_ = is_complete_ || image_ != nullptr || offer_->settled();
   return is_complete_;
 }
 
@@ -60,6 +104,7 @@ void OfferedSend::abandon(const std::optional<Error>& cause) {
 }
 
 void OfferedSend::give_up() noexcept {
+  image_ = nullptr;
   if (offer_ == nullptr) return;
   if (!is_complete_) offer_->withdraw();
   offers_.leave(std::move(offer_));
@@ -67,8 +112,8 @@ void OfferedSend::give_up() noexcept {
 
 std::string OfferedSend::explain() const {
   const std::string what =
-      fmt::format("A {} of {} bytes in GPU memory, offered to rank {} with tag {}", names_of(arguments_.call).text,
-                  memory_.size_bytes(), memory_.receiver, arguments_.tag);
+      fmt::format("A {} of {} bytes in GPU memory, {} to rank {} with tag {}", names_of(arguments_.call).text,
+                  memory_.size_bytes(), image_ == nullptr ? "offered" : "staged", memory_.receiver, arguments_.tag);
   return offer_ == nullptr ? what : what + ", " + offer_->explain();
 }
 

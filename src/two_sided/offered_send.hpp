@@ -12,7 +12,8 @@
 namespace partita {
 
 /// One message of the MPI's, in the program's mode and with its envelope, that holds an offer; each start of a
-/// persistent one makes a new one. It is complete once the MPI's is, and what was offered is the program's again.
+/// persistent one makes a new one. It is complete once the MPI's is, and what was offered is the program's again. Where
+/// nothing can be offered just then the message is staged: no send waits for its receiver to make room for an offer.
 class OfferedSend final : public StagedRequest {
  public:
   /// `memory`: what Offers::offered() gave for the arguments.
@@ -32,10 +33,12 @@ class OfferedSend final : public StagedRequest {
  private:
   void fetch() override;
   int call_mpi(MPI_Request* request) override;
+  int start_mpi(MPI_Request* request) override;
+  int send_image(MPI_Request* request) const;
   const char* call_name() const override { return names_of(arguments_.call).call; }
   void begin_delivery(const MPI_Status&) override {}
   bool settled() override;
-  void leave_to_the_mpi() noexcept override { is_the_mpis_ = true; }
+  void leave_to_the_mpi() noexcept override;
   bool may_be_cancelled() const override { return false; }
   void give_up() noexcept;
 
@@ -44,6 +47,7 @@ class OfferedSend final : public StagedRequest {
   const OfferedMemory memory_;
   std::byte* const record_;           ///< what the MPI sends
   std::unique_ptr<SentOffer> offer_;  ///< of the open epoch
+  std::unique_ptr<HostImage> image_;  ///< or what that stages in its place
   bool is_complete_ = false;          ///< what is staged then stays for whoever receives it
   bool is_the_mpis_ = false;
 };

@@ -91,13 +91,26 @@ std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments,
 /// There is memory for it to be left from here on.
 std::unique_ptr<SentOffer> Offers::offer(const OfferedMemory& memory) {
   OfferSlot& slot = take_slot();
+  std::unique_ptr<SentOffer> made;
   try {
-    return std::make_unique<SentOffer>(services_, staging_room_, memory, ++offers_ % OfferWord::most_numbers, slot);
+    made = std::make_unique<SentOffer>(services_, staging_room_, memory, ++offers_ % OfferWord::most_numbers, slot);
+    if (services_.requests.world.socket().flush(memory.receiver)) {
+      made->open();
+      return made;
+    }
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    free_slots_.push_back(&slot);
+    made = nullptr;
+    give_back(slot);
     throw;
   }
+  free(std::move(made));
+  tell("descriptors of what it would name wait for room in its receiver's socket");
+  return {};
+}
+
+void Offers::give_back(OfferSlot& slot) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_slots_.push_back(&slot);
 }
 
 OfferSlot& Offers::take_slot() {
@@ -122,8 +135,7 @@ OfferSlot& Offers::take_slot() {
 void Offers::free(std::unique_ptr<SentOffer> offer) noexcept {
   OfferSlot& slot = offer->slot();
   offer.reset();
-  const std::lock_guard lock(mutex_);
-  free_slots_.push_back(&slot);
+  give_back(slot);
 }
 
 void Offers::leave(std::unique_ptr<SentOffer> offer) noexcept {

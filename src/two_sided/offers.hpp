@@ -46,7 +46,8 @@ class Offers {
   /// What is offered where a call with these arguments sends a message, a start of it where it is persistent; none
   /// where that is staged.
   std::optional<OfferedMemory> offered(const TwoSidedArguments& arguments, Communicator* communicator);
-  /// Offers it. Throws Error.
+  /// Offers it; null where descriptors of what it names must wait for room in the receiver's socket, which only that
+  /// rank makes: then it is staged. Throws Error.
   std::unique_ptr<SentOffer> offer(const OfferedMemory& memory);
   /// The program has no more to do with it: it goes once the receiver needs nothing of it any more.
   void leave(std::unique_ptr<SentOffer> offer) noexcept;
@@ -60,6 +61,7 @@ class Offers {
 
  private:
   OfferSlot& take_slot();
+  void give_back(OfferSlot& slot) noexcept;
   void free(std::unique_ptr<SentOffer> offer) noexcept;
 
   const OfferServices services_;

@@ -71,10 +71,7 @@ int OpenReceive::start_mpi(MPI_Request* request) {
   const auto lock = offers_.probed().lock();
   if (!has_found(offers_.probed().take(arguments_.rank, arguments_.tag, arguments_.comm)))
     return native::Start(request);
-  persistent_ = std::exchange(*request, MPI_REQUEST_NULL);
-  const int code = receive_found(request);
-  if (code != MPI_SUCCESS) end_epoch();
-  return code;
+  return start_apart(request, [this](MPI_Request* made) { return receive_found(made); });
 }
 
 bool OpenReceive::has_found(std::optional<ProbedMessages::Message> found) {
@@ -94,11 +91,6 @@ int OpenReceive::receive_found(MPI_Request* request) {
 bool OpenReceive::is_there(MPI_Status& status) {
   if (found_) status = found_->status;
   return found_.has_value();
-}
-
-/// The persistent request is this one's again.
-void OpenReceive::end_epoch() {
-  if (persistent_ != MPI_REQUEST_NULL) request() = std::exchange(persistent_, MPI_REQUEST_NULL);
 }
 
 /// The engine finds it in the MPI, or not at all.
@@ -154,7 +146,6 @@ void OpenReceive::fail(const Error& error) {
 void OpenReceive::abandon(const std::optional<Error>& cause) {
   const std::lock_guard lock(mutex_);
   StagedRequest::abandon(cause);
-  end_epoch();
   taken_.reset();
 }
 
@@ -165,7 +156,6 @@ void OpenReceive::cancel() {
 }
 
 void OpenReceive::begin_delivery(const MPI_Status& status) {
-  end_epoch();
   if (const auto found = std::exchange(found_, std::nullopt); found && found->content) return look_at(*found->content);
   int cancelled = 0;
   MPI_Count received_bytes = 0;

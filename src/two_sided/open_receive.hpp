@@ -50,7 +50,6 @@ class OpenReceive final : public StagedRequest, private ActiveStep {
   int receive_found(MPI_Request* request);
   OfferRecord::Bytes received_record() const;
   void look_at(const OfferRecord::Bytes& message);
-  void end_epoch();
   const char* call_name() const override { return names_of(arguments_.call).call; }
   void begin_delivery(const MPI_Status& status) override;
   void refuse(const MPI_Status& status) noexcept override;
@@ -74,7 +73,6 @@ class OpenReceive final : public StagedRequest, private ActiveStep {
   bool is_looking_ = false;  ///< a thread that holds it may come here again, by an error handler or a step
   std::unique_ptr<TakenOffer> taken_;
   std::optional<ProbedMessages::Message> found_;  ///< what a probe had taken from the MPI
-  MPI_Request persistent_ = MPI_REQUEST_NULL;     ///< while an epoch receives such a one with a request of its own
 };
 
 }  // namespace partita

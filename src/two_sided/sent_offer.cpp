@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "core/backoff.hpp"
 #include "core/current_error.hpp"
 #include "core/element_block.hpp"
 
@@ -18,16 +17,6 @@ Clock::duration patience(std::int64_t size_bytes) {
   constexpr std::int64_t receiver_us = 2'000;
   constexpr std::int64_t bytes_per_us = 10'000;  // PCIe at half its speed
   return std::chrono::microseconds(receiver_us + size_bytes / bytes_per_us);
-}
-
-/// What names memory must not overtake the descriptors of it. They wait only where the receiver has many to take, which
-/// its engine does; nobody waits for one that has died.
-void await_descriptors(const RequestServices& requests, int receiver) {
-  Backoff backoff(requests.world.spare_cores());
-  while (!requests.world.socket().flush(receiver)) {
-    if (requests.progress.wanted()) requests.progress.poll();
-    backoff.pause();
-  }
 }
 
 }  // namespace
@@ -47,9 +36,11 @@ SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMe
                                                 static_cast<std::size_t>(record_.size_bytes));
     if (const auto* const piece = std::get_if<memory::DevicePiece>(&named)) record_.gpu_memory = *piece;
   }
-  await_descriptors(requests, memory_.receiver);
-  slot_.word.offer(number);
-  requests.progress.activate(*this);
+}
+
+void SentOffer::open() {
+  slot_.word.offer(record_.number);
+  services_.requests.progress.activate(*this);
 }
 
 SentOffer::~SentOffer() {

@@ -37,8 +37,8 @@ struct OfferedMemory {
 /// Steps of the engine stage it where its receiver wishes that. Any thread, unless said otherwise.
 class SentOffer final : private ActiveStep {
  public:
-  /// Makes the offer; nobody knows of it before record() has been sent. `slot` is this one's until it goes. Blocks
-  /// until the descriptors of what it names are passed. Throws Error.
+  /// Names what is offered: where that passes descriptors, the record must not overtake them. `slot` is this one's
+  /// until it goes. Throws Error.
   SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
             OfferSlot& slot);
   /// The receiver needs nothing of it. Blocks until no copy of it is under way.
@@ -46,6 +46,8 @@ class SentOffer final : private ActiveStep {
   SentOffer(const SentOffer&) = delete;
   SentOffer& operator=(const SentOffer&) = delete;
 
+  /// The offer stands. Nobody knows of it before record() has been sent.
+  void open();
   /// What is sent in place of the bytes.
   OfferRecord::Bytes record() const;
   OfferSlot& slot() const { return slot_; }

@@ -1,7 +1,5 @@
 #include "two_sided/staged_request.hpp"
 
-#include <utility>
-
 #include "core/current_error.hpp"
 #include "core/mpi_check.hpp"
 
@@ -30,6 +28,7 @@ void StagedRequest::enter_mpi() {
     return;
   }
   enter(Phase::delivery);
+  end_apart();
   try {
     begin_delivery(status_);
   } catch (const std::exception&) {
@@ -83,6 +82,7 @@ bool StagedRequest::proceed() {
     enter(Phase::delivery);
     if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
     check_raised(code, "MPI_Test");
+    end_apart();
     begin_delivery(status_);
   }
   return settled();
@@ -95,8 +95,18 @@ void StagedRequest::fill_status(MPI_Status* status) const {
   status->MPI_ERROR = error;
 }
 
-/// A request that the MPI does not let go is left to it, and the host memory with it.
+/// The persistent request is this one's again.
+void StagedRequest::end_apart() {
+  if (persistent_ != MPI_REQUEST_NULL) request_ = std::exchange(persistent_, MPI_REQUEST_NULL);
+}
+
 void StagedRequest::abandon(const std::optional<Error>&) {
+  give_up_epoch();
+  end_apart();
+}
+
+/// A request that the MPI does not let go is left to it, and the host memory with it.
+void StagedRequest::give_up_epoch() {
   const bool was_in_mpi = is_in_mpi();
   enter(Phase::inactive);
   if (!was_in_mpi) return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "partitioned/operation.hpp"
@@ -55,6 +56,15 @@ class StagedRequest : public Operation {
   MPI_Status& status() { return status_; }
   /// The MPI's request: null before the call, and where it is complete and not persistent.
   MPI_Request& request() { return request_; }
+  /// In start_mpi(), of a persistent one: this start has a request of its own, which `make(request)` makes, or none.
+  /// The persistent one stays inactive meanwhile. Returns the code of `make`.
+  template <class Make>
+  int start_apart(MPI_Request* request, const Make& make) {
+    persistent_ = std::exchange(*request, MPI_REQUEST_NULL);
+    const int code = make(request);
+    if (code != MPI_SUCCESS) end_apart();
+    return code;
+  }
   /// The communicator's error handler has heard of a failure of `call`.
   static void check_raised(int code, const char* call);
 
@@ -86,9 +96,12 @@ class StagedRequest : public Operation {
   void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
   void enter_mpi();
   bool proceed();
+  void give_up_epoch();
+  void end_apart();
 
   const bool is_persistent_;
   MPI_Request request_ = MPI_REQUEST_NULL;
+  MPI_Request persistent_ = MPI_REQUEST_NULL;  ///< while a start has a request of its own
   MPI_Status status_{};
   std::atomic<Phase> phase_ = Phase::inactive;
   std::optional<Error> failure_;

@@ -429,34 +429,37 @@ TEST_F(Offered, an_exchange_in_place_takes_its_bytes_at_the_call) {
   expect_from(status, left(), 18, many);
 }
 
-/// A receiver that cannot open this rank's files maps what it was passed.
-TEST_F(Offered, no_offer_overtakes_descriptors) {
-  const int to = right();
+/// A receiver that cannot open this rank's files maps what it was passed. Nobody waits for it to make room for that,
+/// which it need not do before it is here: what would be an offer is staged at the call.
+TEST_F(Offered, no_offer_overtakes_descriptors_and_none_waits_for_them) {
   MPI_Request send = MPI_REQUEST_NULL;
-  MPI_Request persistent = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Send_init(out.data(), many, MPI_INT, to, 24, MPI_COMM_WORLD, &persistent));
-  const std::uint64_t before = copies_with_host();
-  sockets_are_full = true;
-  FakeGpu::instance().pass_descriptor(to);
-  ASSERT_OK(MPI_Isend(out.data(), many, MPI_INT, to, 23, MPI_COMM_WORLD, &send));
-  EXPECT_EQ(copies_with_host() - before, 1U) << "it is staged at the call";
-  std::atomic<bool> is_started{false};
-  std::thread other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_FALSE(is_started);
-    sockets_are_full = false;
-  });
-  ASSERT_OK(MPI_Start(&persistent));
-  is_started = true;
-  other.join();
-  for (const int tag : {23, 24}) {
+  std::vector<MPI_Request> persistent(2, MPI_REQUEST_NULL);
+  ASSERT_OK(MPI_Send_init(out.data(), many, MPI_INT, right(), 24, MPI_COMM_WORLD, &persistent[0]));
+  ASSERT_OK(MPI_Ssend_init(out.data(), many, MPI_INT, right(), 24, MPI_COMM_WORLD, &persistent[1]));
+  const auto receive = [&](int tag) {
     in.set(Ints(many, -1));
     ASSERT_OK(MPI_Recv(in.data(), many, MPI_INT, left(), tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     EXPECT_EQ(in.get(), sent_by(left()));
+  };
+  for (const bool are_full : {true, false, true}) {
+    step(are_full ? "sockets are full" : "there is room again");
+    sockets_are_full = are_full;
+    if (are_full) FakeGpu::instance().pass_descriptor(right());
+    const std::uint64_t before = copies_with_host();
+    ASSERT_OK(MPI_Isend(out.data(), many, MPI_INT, right(), 23, MPI_COMM_WORLD, &send));
+    ASSERT_OK(MPI_Startall(2, persistent.data()));
+    EXPECT_EQ(copies_with_host() - before, are_full ? 3U : 0U);
+    for (const int tag : {23, 24, 24}) receive(tag);
+    ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+    ASSERT_OK(MPI_Waitall(2, persistent.data(), MPI_STATUSES_IGNORE));
+    harness_barrier();
   }
-  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
-  ASSERT_OK(MPI_Wait(&persistent, MPI_STATUS_IGNORE));
-  ASSERT_OK(MPI_Request_free(&persistent));
+  // One that is freed before it is complete goes on.
+  ASSERT_OK(MPI_Startall(2, persistent.data()));
+  for (MPI_Request& request : persistent) ASSERT_OK(MPI_Request_free(&request));
+  for (const int tag : {24, 24}) receive(tag);
+  sockets_are_full = false;
+  harness_barrier();
 }
 
 TEST_F(Offered, what_is_staged_for_a_receiver_does_not_overtake_descriptors) {
@@ -567,6 +570,35 @@ TEST_F(OfferedTimeout, ends_the_wait_of_a_synchronous_send_that_nobody_receives)
     EXPECT_ERROR(MPI_Recv(in.data(), many, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "MPI_Recv",
                  "the message that rank 0 has offered is not there any more");
     EXPECT_EQ(in.get(), Ints(many, -1));
+  }
+  harness_barrier();
+}
+
+/// What was staged stays for whoever receives it, and the next start is an offer again.
+TEST_F(OfferedTimeout, ends_the_wait_of_a_start_that_is_staged_as_it_cannot_be_an_offer) {
+  ErrorsReturn returned(MPI_COMM_WORLD);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank() == 0) {
+    ASSERT_OK(MPI_Ssend_init(out.data(), many, MPI_INT, 1, 3, MPI_COMM_WORLD, &request));
+    sockets_are_full = true;
+    FakeGpu::instance().pass_descriptor(1);
+    ASSERT_OK(MPI_Start(&request));
+    EXPECT_ERROR(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_OTHER, "MPI_Wait", "took longer than",
+                 "staged to rank 1 with tag 3");
+    sockets_are_full = false;
+    const std::uint64_t before = copies_with_host();
+    ASSERT_OK(MPI_Start(&request));
+    harness_barrier();
+    ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    EXPECT_EQ(copies_with_host(), before);
+    ASSERT_OK(MPI_Request_free(&request));
+  } else {
+    harness_barrier();
+    for (int start = 0; start < 2; ++start) {
+      in.set(Ints(many, -1));
+      ASSERT_OK(MPI_Recv(in.data(), many, MPI_INT, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      EXPECT_EQ(in.get(), sent_by(0));
+    }
   }
   harness_barrier();
 }
