@@ -327,6 +327,114 @@ TEST_F(Halo, is_gathered_in_a_queue) {
   expect_scattered<2>(grid, block, fields, halo);
 }
 
+TEST_F(Halo, is_gathered_in_steps) {
+  const Grid<2> grid = strip(3);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  halo halo(cartesian.comm(), block.shape, fields.views());
+  queue order = queue::host();
+  expect_gathered<2>(grid, block, fields, [&] {
+    halo.start_receives();
+    halo.start_sends();
+    halo.wait();
+  });
+  expect_gathered<2>(grid, block, fields, [&] {
+    halo.enqueue_receives(order);
+    halo.enqueue_sends(order);
+    halo.enqueue_wait(order);
+    order.wait();
+  });
+  expect_gathered<2>(grid, block, fields, [&] { halo.gather(); });
+  order.free();
+}
+
+/// Sets the cells of one round, and says how many are wrong behind it.
+class Round {
+ public:
+  Round(const Grid<2>& grid, const Block<2>& block) : grid_(grid), block_(block) {}
+
+  void set_own(Fields<2>& fields, int round) const {
+    for_each([&](const Place<2>& local, int number) {
+      if (block_.is_own(local)) fields.set(local, number + round);
+    });
+  }
+  int wrong(const Fields<2>& fields, int round) const {
+    int wrong = 0;
+    for_each([&](const Place<2>& local, int number) { wrong += fields.is(local, number + round) ? 0 : 1; });
+    return wrong;
+  }
+
+ private:
+  template <class Each>
+  void for_each(Each each) const {
+    for_each_place<2>(block_.sizes(), [&](const Place<2>& local) {
+      Place<2> place{};
+      block_.in_grid(grid_, local, place);
+      each(local, number_of<2>(place));
+    });
+  }
+
+  const Grid<2>& grid_;
+  const Block<2>& block_;
+};
+
+/// Whoever has a neighbour's message of one round knows that its receive of the next one has started.
+TEST_F(Halo, fields_that_take_turns_have_ready_sends) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields[] = {Fields<2>(block), Fields<2>(block)};
+  halo first(cartesian.comm(), block.shape, fields[0].views());
+  halo even(first, fields[0].views(), halo_sends::ready), odd(first, fields[1].views(), halo_sends::ready);
+  const Round rounds(grid, block);
+  constexpr int last = 7;
+  for (int round = 0; round <= last; ++round) {
+    Fields<2>& own = fields[round % 2];
+    halo<2>& now = round == 0 ? first : round % 2 == 0 ? even : odd;
+    rounds.set_own(own, round);
+    if (round == 0) now.start_receives();
+    if (round < last) (round % 2 == 0 ? odd : even).start_receives();
+    now.start_sends();
+    now.wait();
+    EXPECT_EQ(0, rounds.wrong(own, round)) << "round " << round;
+  }
+  EXPECT_TRUE(throws([&] { even.gather(); }, MPI_ERR_REQUEST, {"ready", "expected are the steps"}));
+  expect_scattered<2>(grid, block, fields[0], first);
+}
+
+TEST_F(Halo, others_on_its_blocks_scatter_and_gather_by_themselves) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> one(block), two(block);
+  auto first = std::make_unique<halo<2>>(cartesian.comm(), block.shape, one.views());
+  halo second(*first, two.views()), third(*first, two.views(), halo_sends::ready);
+  EXPECT_EQ(first->neighbours(), second.neighbours());
+  first->start_receives();
+  expect_gathered<2>(grid, block, two, [&] { second.gather(); });
+  first->start_sends();
+  first->wait();
+  expect_scattered<2>(grid, block, two, third);
+  expect_scattered<2>(grid, block, one, *first);
+  first.reset();
+  expect_scattered<2>(grid, block, two, second);
+  expect_gathered<2>(grid, block, two, [&] { second.gather(); });
+}
+
+TEST_F(Halo, others_on_its_blocks_have_their_arguments_checked) {
+  const Grid<2> grid = strip(2);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  halo first(cartesian.comm(), block.shape, fields.views());
+  const bool last = rank() == ranks() - 1;
+  std::vector<halo_field> views = fields.views();
+  if (last) views[1] = halo_field(static_cast<int*>(nullptr));
+  EXPECT_TRUE(throws([&] { halo(first, views); }, MPI_ERR_ARG, {"no memory for field 1"}));
+  first.gather();
+}
+
 TEST_F(Halo, two_on_one_communicator_do_not_meet) {
   const Grid<2> grid = strip(2);
   const Cartesian<2> cartesian(grid);
@@ -508,6 +616,22 @@ TEST_F(Halo, is_ended_by_an_exception_on_one_rank_alone) {
     throw 1;
   };
   EXPECT_THROW(exchange_and_throw(), int);
+  if (rank() == 0) harness_barrier();
+}
+
+/// So that who hears of a failure from a queue is not held up by the others.
+TEST_F(Halo, ends_on_one_rank_alone_that_has_left) {
+  const Grid<2> grid = strip(1);
+  const Cartesian<2> cartesian(grid);
+  const Block<2> block(grid, rank());
+  Fields<2> fields(block);
+  {
+    halo halo(cartesian.comm(), block.shape, fields.views());
+    halo.gather();
+    halo.scatter();
+    halo.leave();
+    if (rank() != 0) harness_barrier();
+  }
   if (rank() == 0) harness_barrier();
 }
 
