@@ -9,14 +9,15 @@
 namespace partita {
 namespace {
 
-std::unique_ptr<packed_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape, halo_way way) {
+std::unique_ptr<framed_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape,
+                                                       const framed_pair& blocks, halo_way way) {
   switch (way) {
     case halo_way::traditional:
       return make_traditional_halo(comm, shape);
     case halo_way::queue_regular:
-      return make_queue_halo(comm, shape);
+      return make_queue_halo(comm, shape, blocks, halo_sends::regular);
     case halo_way::queue_ready:
-      return make_ready_queue_halo(comm, shape);
+      return make_queue_halo(comm, shape, blocks, halo_sends::ready);
     case halo_way::partitioned:
       return make_partitioned_halo(comm, shape);
   }
@@ -25,14 +26,17 @@ std::unique_ptr<packed_halo::exchanger> make_exchanger(MPI_Comm comm, const halo
 
 }  // namespace
 
-packed_halo::packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way)
-    : packed_halo(comm, make_exchanger(comm, shape, way)) {}
+framed_halo::framed_halo(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks, halo_way way)
+    : framed_halo(comm, make_exchanger(comm, shape, blocks, way)) {}
 
-packed_halo::packed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way)
+framed_halo::framed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way)
     : comm_(comm), exceptions_before_(std::uncaught_exceptions()), exchanger_(std::move(way)) {}
 
-packed_halo::~packed_halo() {
-  if (!sound_ || std::uncaught_exceptions() > exceptions_before_) return;
+framed_halo::~framed_halo() {
+  if (!sound_ || std::uncaught_exceptions() > exceptions_before_) {
+    exchanger_->leave();
+    return;
+  }
   try {
     exchanger_->free_requests();
     check(MPI_Barrier(comm_));
@@ -41,7 +45,7 @@ packed_halo::~packed_halo() {
   }
 }
 
-void packed_halo::exchange(const framed_block& block) {
+void framed_halo::exchange(const framed_block& block) {
   sound_ = false;
   exchanger_->exchange(block);
   sound_ = true;

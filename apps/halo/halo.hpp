@@ -1,9 +1,10 @@
-// The halo of a rank's block of a 2-D grid, one cell wide, in packed messages that travel in several ways. Directions,
-// neighbours and the cells to exchange are those of partita::halo, which moves cells in one way, without packing.
+// The halo of a rank's block of a 2-D grid, one cell wide, in several ways. In queues it is partita::halo, whose are
+// the directions, the neighbours and the cells to exchange of the other ways, too: those pack them into messages.
 #pragma once
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <partita/halo_block.hpp>
@@ -18,10 +19,13 @@ struct framed_block {
   std::ptrdiff_t stride = 0;
 };
 
-/// How the messages travel; all start their receives before they pack.
+/// Two blocks of one shape that take turns: one is computed from the other.
+using framed_pair = std::array<framed_block, 2>;
+
+/// How the messages travel; all start their receives before anything is packed.
 enum class halo_way {
   traditional,    ///< persistent requests of the MPI
-  queue_regular,  ///< matched once, started and awaited in a queue of the host (cpu-free-stream-triggered-mpi, fig. 3)
+  queue_regular,  ///< partita::halo in a queue of the host (cpu-free-stream-triggered-mpi, figure 3)
   queue_ready,    ///< the same with ready sends: receives are started one exchange ahead
   partitioned,    ///< partitions leave as they are packed, and are unpacked as they arrive
 };
@@ -40,25 +44,28 @@ struct halo_extent {
 };
 halo_extent extent_of(const halo_shape& shape, std::size_t direction);
 
-/// Exchanges the frames of blocks of one shape. One thread at a time. Errors of Partita's calls are partita::error
-/// where the communicator's handler returns.
-class packed_halo {
+/// Exchanges the frames of two blocks. One thread at a time. Errors of Partita's calls are partita::error where the
+/// communicator's handler returns.
+class framed_halo {
  public:
   /// Collective over `comm`, which is known to Partita and stays the caller's. Each of two neighbours has the other
-  /// among its own, in opposite directions, and wants as many partitions.
-  packed_halo(MPI_Comm comm, const halo_shape& shape, halo_way way);
+  /// among its own, in opposite directions, and wants as many partitions. From here on the frames of `blocks` are the
+  /// halo's to write, and neighbours in queues write them where they lie: large ones fastest in memory of
+  /// MPI_Alloc_mem.
+  framed_halo(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks, halo_way way);
   /// One way of exchanging (messages.hpp); those of halo_way are made in mpi.cpp and partita.cpp.
   class exchanger;
-  packed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way);
+  framed_halo(MPI_Comm comm, std::unique_ptr<exchanger> way);
   /// Collective: waits until all ranks have freed their requests, since memory into which a neighbour may write has to
   /// stay until then. Only the error handler hears of an error. Not collective where an exchange has thrown, or where
   /// an exception ends the halo: then nothing more is sent, and the memory of the messages is never freed.
-  ~packed_halo();
-  packed_halo(const packed_halo&) = delete;
-  packed_halo& operator=(const packed_halo&) = delete;
+  ~framed_halo();
+  framed_halo(const framed_halo&) = delete;
+  framed_halo& operator=(const framed_halo&) = delete;
 
-  /// Fills the frame of `block`, which has the shape's rows and columns, with the cells that the neighbours have at
-  /// their rims. Collective among neighbours; returns when the frame is filled and the block may be written.
+  /// Fills the frame of `block`, one of the two, which take turns from the first one on, with the cells that the
+  /// neighbours have at their rims. Collective among neighbours; returns when the frame is filled and the block may be
+  /// written.
   void exchange(const framed_block& block);
 
  private:

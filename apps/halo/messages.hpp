@@ -1,8 +1,9 @@
-// The packed messages of a halo, whatever way they travel.
+// The packed messages of the ways of exchanging a halo that pack, and what all ways have in common.
 #pragma once
 
 #include <mpi.h>
 
+#include <partita/halo.hpp>
 #include <vector>
 
 #include "apps/halo/halo.hpp"
@@ -73,7 +74,7 @@ void pack_partition(const framed_block& block, const halo_message& message, int 
 void unpack_partition(const framed_block& block, const halo_message& message, int partition);
 
 /// One way of exchanging a halo. Without the two calls that end it, it leaves its messages' memory as it is.
-class packed_halo::exchanger {
+class framed_halo::exchanger {
  public:
   exchanger() = default;
   virtual ~exchanger() = default;
@@ -84,12 +85,14 @@ class packed_halo::exchanger {
   /// Completes and frees all requests. All ranks call, after exchanges that have all succeeded.
   virtual void free_requests() = 0;
   /// When all ranks have freed theirs.
-  virtual void free_memory() = 0;
+  virtual void free_memory() {}
+  /// In place of the two, behind an exchange that has thrown: this rank comes to no end with the others.
+  virtual void leave() noexcept {}
 };
 
-std::unique_ptr<packed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<packed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<packed_halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape);
-std::unique_ptr<packed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<framed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape);
+std::unique_ptr<framed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape,
+                                                        const framed_pair& blocks, halo_sends sends);
+std::unique_ptr<framed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape);
 
 }  // namespace partita

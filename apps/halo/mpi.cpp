@@ -1,4 +1,4 @@
-// The halo in plain MPI; its twins with Partita are in partita.cpp.
+// The halo in plain MPI; its twins with Partita are in partita.cpp and turns.cpp.
 #include "apps/halo/messages.hpp"
 #include "apps/support/own_mpi.hpp"
 
@@ -17,7 +17,7 @@ const struct {
   decltype(&PMPI_Request_free) request_free = PARTITA_OF_MPI(Request_free);
 } own_mpi;  // NOLINT(bugprone-throwing-static-initialization)
 
-class Traditional final : public packed_halo::exchanger {
+class Traditional final : public framed_halo::exchanger {
  public:
   Traditional(MPI_Comm comm, const halo_shape& shape) : messages_(shape, {own_mpi.alloc_mem, own_mpi.free_mem}) {
     for (const halo_message& m : messages_) {
@@ -55,7 +55,7 @@ class Traditional final : public packed_halo::exchanger {
 
 }  // namespace
 
-std::unique_ptr<packed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<framed_halo::exchanger> make_traditional_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<Traditional>(comm, shape);
 }
 

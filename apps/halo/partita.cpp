@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "apps/halo/messages.hpp"
+#include "apps/halo/turns.hpp"
 
 namespace partita {
 namespace {
@@ -14,105 +15,30 @@ void free_all(std::vector<request>& requests) {
 }
 
 /// As cpu-free-stream-triggered-mpi, figure 3.
-class Queued final : public packed_halo::exchanger {
+class Queued final : public framed_halo::exchanger {
  public:
-  Queued(MPI_Comm comm, const halo_shape& shape) : messages_(shape), queue_(queue::host()) {
-    const communicator neighbours(comm);
-    for (const halo_message& m : messages_) {
-      receives_.push_back(neighbours.recv_init(m.received, m.length, MPI_UINT64_T, m.neighbour, m.receive_tag()));
-      sends_.push_back(neighbours.send_init(m.sent, m.length, MPI_UINT64_T, m.neighbour, m.send_tag()));
-    }
-    // Together: a rank that waited for its receives alone would not get to its sends.
-    request matching[] = {imatchall(receives_), imatchall(sends_)};
-    waitall(matching);
-  }
+  Queued(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks, halo_sends sends)
+      : queue_(queue::host()), halos_(std::make_unique<turning_halos>(comm, shape, blocks, sends)) {}
 
   void exchange(const framed_block& block) override {
-    queue_.enqueue_startall(receives_);
-    messages_.pack(block);
-    queue_.enqueue_startall(sends_);
-    queue_.enqueue_waitall(receives_);
-    queue_.enqueue_waitall(sends_);
-    queue_.wait();
-    messages_.unpack(block);
-  }
-
-  void free_requests() override {
-    free_all(receives_);
-    free_all(sends_);
-  }
-  void free_memory() override { messages_.free_memory(); }
-
- private:
-  halo_messages messages_;
-  queue queue_;
-  std::vector<request> receives_, sends_;
-};
-
-/// A ready send may start only once its receive has. So receives are started one exchange ahead, in a second set of
-/// messages, and before the rank's own sends: whoever has received this exchange's message knows that the sender has
-/// started its receive of the next one.
-class QueuedReady final : public packed_halo::exchanger {
- public:
-  QueuedReady(MPI_Comm comm, const halo_shape& shape)
-      : queue_(queue::host()), sets_{Set(comm, shape, 0), Set(comm, shape, 1)} {
-    request matching[] = {imatchall(sets_[0].receives), imatchall(sets_[0].sends), imatchall(sets_[1].receives),
-                          imatchall(sets_[1].sends)};
-    waitall(matching);
-    queue_.enqueue_startall(sets_[0].receives);
-    MPI_Barrier(comm);
-  }
-
-  void exchange(const framed_block& block) override {
-    Set& set = sets_[current_];
-    queue_.enqueue_startall(sets_[1 - current_].receives);
-    set.messages->pack(block);
-    send_and_wait(set);
-    set.messages->unpack(block);
-    current_ = 1 - current_;
-  }
-
-  /// The receives that were started ahead get messages that nobody reads.
-  void free_requests() override {
-    send_and_wait(sets_[current_]);
-    for (Set& set : sets_) {
-      free_all(set.receives);
-      free_all(set.sends);
-    }
-  }
-  void free_memory() override {
-    for (Set& set : sets_) set.messages->free_memory();
-  }
-
- private:
-  struct Set {
-    Set(MPI_Comm comm, const halo_shape& shape, int number) : messages(std::make_unique<halo_messages>(shape)) {
-      const communicator neighbours(comm);
-      const int first_tag = number * static_cast<int>(halo_directions<2>);
-      for (const halo_message& m : *messages) {
-        receives.push_back(
-            neighbours.recv_init(m.received, m.length, MPI_UINT64_T, m.neighbour, first_tag + m.receive_tag()));
-        sends.push_back(neighbours.rsend_init(m.sent, m.length, MPI_UINT64_T, m.neighbour, first_tag + m.send_tag()));
-      }
-    }
-
-    std::unique_ptr<halo_messages> messages;
-    std::vector<request> receives, sends;
-  };
-
-  void send_and_wait(Set& set) {
-    queue_.enqueue_startall(set.sends);
-    queue_.enqueue_waitall(set.receives);
-    queue_.enqueue_waitall(set.sends);
+    halos_->enqueue(queue_, block, {is_first_, false});
+    is_first_ = false;
     queue_.wait();
   }
+  void free_requests() override {
+    halos_->enqueue_end(queue_);
+    queue_.wait();
+    halos_.reset();
+  }
+  void leave() noexcept override { halos_->leave(); }
 
+ private:
   queue queue_;
-  std::array<Set, 2> sets_;
-  std::size_t current_ = 0;
+  std::unique_ptr<turning_halos> halos_;
+  bool is_first_ = true;
 };
 
-class Partitioned final : public packed_halo::exchanger {
+class Partitioned final : public framed_halo::exchanger {
  public:
   Partitioned(MPI_Comm comm, const halo_shape& shape) : messages_(shape) {
     const communicator neighbours(comm);
@@ -183,13 +109,11 @@ class Partitioned final : public packed_halo::exchanger {
 
 }  // namespace
 
-std::unique_ptr<packed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape) {
-  return std::make_unique<Queued>(comm, shape);
+std::unique_ptr<framed_halo::exchanger> make_queue_halo(MPI_Comm comm, const halo_shape& shape,
+                                                        const framed_pair& blocks, halo_sends sends) {
+  return std::make_unique<Queued>(comm, shape, blocks, sends);
 }
-std::unique_ptr<packed_halo::exchanger> make_ready_queue_halo(MPI_Comm comm, const halo_shape& shape) {
-  return std::make_unique<QueuedReady>(comm, shape);
-}
-std::unique_ptr<packed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape) {
+std::unique_ptr<framed_halo::exchanger> make_partitioned_halo(MPI_Comm comm, const halo_shape& shape) {
   return std::make_unique<Partitioned>(comm, shape);
 }
 

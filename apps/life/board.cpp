@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "apps/life/frame.hpp"
 #include "apps/life/modes.hpp"
 #include "apps/support/collect.hpp"
 #include "apps/support/progress.hpp"
@@ -34,10 +35,6 @@ partita::halo_way way_named(std::string_view mode) {
   const auto* const found = std::ranges::find(host_modes, mode, &HostMode::name);
   if (found == host_modes.end()) throw std::logic_error(fmt::format("life: there is no mode {} in host memory.", mode));
   return found->way;
-}
-
-partita::framed_block frame_of(const Field& field) {
-  return {field.cells, field.rows, field.columns, field.stride};
 }
 
 }  // namespace
@@ -88,22 +85,21 @@ Outcome Board::play(std::string_view mode, int generations) {
   return player_ != nullptr ? player_->play(mode, game_, block_, generations) : play_on_host(mode, generations);
 }
 
-/// The second one is made first: memory that grows moves.
 Field Board::field(std::size_t which) const {
-  const auto size = static_cast<std::size_t>(partita::apps::size_of(block_.rows, block_.columns));
-  if (memory_.size() < (which + 1) * size) memory_.resize((which + 1) * size);
-  return partita::apps::framed_in(memory_.data() + which * size, block_.rows, block_.columns);
+  const auto cells = static_cast<std::size_t>(partita::apps::size_of(block_.rows, block_.columns));
+  if (memory_[which] == nullptr)
+    memory_[which] = std::make_unique<partita::apps::ReachableMemory>(cells * sizeof(Cell));
+  return partita::apps::framed_in(static_cast<Cell*>(memory_[which]->get()), block_.rows, block_.columns);
 }
 
 Outcome Board::play_on_host(std::string_view mode, int generations) {
-  const Field second = field(1);
-  const std::array fields{field(0), second};
+  const std::array fields{field(0), field(1)};
   for (const Field& each : fields) fill(each, block_, game_);
   current_ = 0;
   Outcome outcome;
   MPI_Barrier(comm_);
   const auto before = Clock::now();
-  partita::packed_halo halo(comm_, shape_, way_named(mode));
+  partita::framed_halo halo(comm_, shape_, {frame_of(fields[0]), frame_of(fields[1])}, way_named(mode));
   outcome.setup_s = seconds(Clock::now() - before);
 
   Progress progress(rank_ == 0);

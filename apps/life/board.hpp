@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "apps/life/gpu/player.hpp"
 #include "apps/life/outcome.hpp"
 #include "apps/life/rules.hpp"
+#include "apps/support/reachable_memory.hpp"
 
 namespace life {
 
@@ -57,7 +59,7 @@ class Board {
 
  private:
   Outcome play_on_host(std::string_view mode, int generations);
-  /// One of two in host memory, made when it is needed.
+  /// One of two in host memory, made when it is needed, where the neighbours can write the frame.
   Field field(std::size_t which) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -66,8 +68,8 @@ class Board {
   partita::apps::Block block_;
   Game game_;
   partita::halo_shape shape_;
-  mutable std::vector<Cell> memory_;  ///< what field() has made
-  std::size_t current_ = 0;           ///< which field holds the last generation, on the host
+  mutable std::array<std::unique_ptr<partita::apps::ReachableMemory>, 2> memory_;  ///< what field() has made
+  std::size_t current_ = 0;  ///< which field holds the last generation, on the host
   std::unique_ptr<gpu::Player> player_;
 };
 

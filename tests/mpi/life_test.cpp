@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "apps/life/board.hpp"
+#include "apps/life/frame.hpp"
 #include "apps/life/modes.hpp"
 #include "apps/life/picture.hpp"
 #include "apps/life/report.hpp"
@@ -44,18 +46,25 @@ double framed_value(const Division& division, Boundary boundary, int row, int co
 
 void expect_frames(const Division& division, Boundary boundary, const HostMode& mode) {
   const partita::apps::Block block = partita::apps::block_of(division, rank());
-  std::vector<double> memory(static_cast<std::size_t>(partita::apps::size_of(block.rows, block.columns)), -1.0);
-  const auto field = partita::apps::framed_in(memory.data(), block.rows, block.columns);
-  partita::packed_halo halo(MPI_COMM_WORLD, {block.rows, block.columns, neighbours_of(division, rank(), boundary), 3},
-                            mode.way);
+  const auto cells = static_cast<std::size_t>(partita::apps::size_of(block.rows, block.columns));
+  std::vector<double> memory(2 * cells, -1.0);
+  const std::array fields{partita::apps::framed_in(memory.data(), block.rows, block.columns),
+                          partita::apps::framed_in(memory.data() + cells, block.rows, block.columns)};
+  const auto framed = [&](std::size_t which) {
+    return partita::framed_block{fields[which].cells, block.rows, block.columns, fields[which].stride};
+  };
+  partita::framed_halo halo(MPI_COMM_WORLD, {block.rows, block.columns, neighbours_of(division, rank(), boundary), 3},
+                            {framed(0), framed(1)}, mode.way);
   std::string wrong;  // the first cell that is, so that all ranks go on together
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 5; ++round) {
+    const std::size_t turn = round % 2;
+    const auto& field = fields[turn];
     for (int row = 1; row <= block.rows; ++row) {
       for (int column = 1; column <= block.columns; ++column) {
         field.at(row, column) = value_at(block.first_row + row - 1, block.first_column + column - 1, round);
       }
     }
-    halo.exchange({field.cells, field.rows, field.columns, field.stride});
+    halo.exchange(framed(turn));
     for (int row = 0; row <= block.rows + 1; ++row) {
       for (int column = 0; column <= block.columns + 1; ++column) {
         const double expected =
@@ -93,12 +102,15 @@ TEST(Halo, blocks_may_be_one_cell_wide) {
 /// So that what a rank throws is not held up by the others. Queue-ready receives would stay active behind this.
 TEST(Halo, is_ended_by_an_exception_on_one_rank_alone) {
   const Division division{ranks(), 5, ranks(), 1};
-  std::vector<Cell> memory(static_cast<std::size_t>(partita::apps::size_of(1, 5)));
-  const Field field = partita::apps::framed_in(memory.data(), 1, 5);
+  const auto cells = static_cast<std::size_t>(partita::apps::size_of(1, 5));
+  std::vector<Cell> memory(2 * cells);
+  const partita::framed_pair blocks{frame_of(partita::apps::framed_in(memory.data(), 1, 5)),
+                                    frame_of(partita::apps::framed_in(memory.data() + cells, 1, 5))};
   for (const partita::halo_way way : {partita::halo_way::queue_regular, partita::halo_way::partitioned}) {
     const auto exchange_and_throw = [&] {
-      partita::packed_halo halo(MPI_COMM_WORLD, {1, 5, neighbours_of(division, rank(), Boundary::periodic), 1}, way);
-      halo.exchange({field.cells, field.rows, field.columns, field.stride});
+      partita::framed_halo halo(MPI_COMM_WORLD, {1, 5, neighbours_of(division, rank(), Boundary::periodic), 1}, blocks,
+                                way);
+      halo.exchange(blocks[0]);
       if (rank() != 0) partita::test::harness_barrier();
       throw 1;
     };

@@ -7,8 +7,8 @@
 namespace partita {
 namespace {
 
-std::unique_ptr<gpu_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape, gpu_halo_way way,
-                                                    const apps::Stream& stream) {
+std::unique_ptr<gpu_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks,
+                                                    gpu_halo_way way, const apps::Stream& stream) {
   gpu_halo_kernels::load();
   switch (way) {
     case gpu_halo_way::staged:
@@ -16,9 +16,9 @@ std::unique_ptr<gpu_halo::exchanger> make_exchanger(MPI_Comm comm, const halo_sh
     case gpu_halo_way::traditional:
       return make_traditional_gpu_halo(comm, shape, stream);
     case gpu_halo_way::queue_regular:
-      return make_queue_gpu_halo(comm, shape, stream);
+      return make_queue_gpu_halo(comm, shape, blocks, halo_sends::regular, stream);
     case gpu_halo_way::queue_ready:
-      return make_ready_queue_gpu_halo(comm, shape, stream);
+      return make_queue_gpu_halo(comm, shape, blocks, halo_sends::ready, stream);
     case gpu_halo_way::in_kernel:
       return make_in_kernel_gpu_halo(comm, shape, stream);
   }
@@ -73,8 +73,9 @@ void gpu_halo::exchanger::unpack(const halo_messages& messages, const framed_blo
   gpu_halo_kernels::launch_unpack(ghost_runs(messages, block), stream_.get());
 }
 
-gpu_halo::gpu_halo(MPI_Comm comm, const halo_shape& shape, gpu_halo_way way, const apps::Stream& stream)
-    : gpu_halo(comm, make_exchanger(comm, shape, way, stream)) {}
+gpu_halo::gpu_halo(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks, gpu_halo_way way,
+                   const apps::Stream& stream)
+    : gpu_halo(comm, make_exchanger(comm, shape, blocks, way, stream)) {}
 
 gpu_halo::gpu_halo(MPI_Comm comm, std::unique_ptr<exchanger> made) : exchanger_(*made), halo_(comm, std::move(made)) {}
 

@@ -1,8 +1,6 @@
 // The halo in GPU memory by Partita's requests; its twin in plain MPI is mpi.cpp.
 #include <fmt/format.h>
 
-#include <array>
-#include <initializer_list>
 #include <partita/partita.hpp>
 #include <stdexcept>
 
@@ -18,165 +16,66 @@ void free_all(std::vector<request>& requests) {
   requests.clear();
 }
 
-/// The requests of a set of messages.
-struct Set {
-  enum class Kind { partitioned, regular, ready };
-
-  Set(MPI_Comm comm, const halo_shape& shape, Kind kind, int number = 0)
-      : messages(std::make_unique<halo_messages>(shape, memory_of_gpu())) {
-    const communicator neighbours(comm);
-    const int first_tag = number * static_cast<int>(halo_directions<2>);
-    for (const halo_message& m : *messages) {
-      const int from = first_tag + m.receive_tag(), to = first_tag + m.send_tag();
-      if (kind == Kind::partitioned) {
-        receives.push_back(neighbours.precv_init(m.received, 1, m.length, MPI_UINT64_T, m.neighbour, from));
-        sends.push_back(neighbours.psend_init(m.sent, 1, m.length, MPI_UINT64_T, m.neighbour, to));
-        continue;
-      }
-      receives.push_back(neighbours.recv_init(m.received, m.length, MPI_UINT64_T, m.neighbour, from));
-      sends.push_back(kind == Kind::ready ? neighbours.rsend_init(m.sent, m.length, MPI_UINT64_T, m.neighbour, to)
-                                          : neighbours.send_init(m.sent, m.length, MPI_UINT64_T, m.neighbour, to));
-    }
-  }
-
-  std::unique_ptr<halo_messages> messages;
-  std::vector<request> receives, sends;
-};
-
-/// Together: a rank that waited for its receives alone would not get to its sends.
-void match(std::initializer_list<Set*> sets) {
-  std::vector<request> matching;
-  for (Set* const set : sets) {
-    matching.push_back(imatchall(set->receives));
-    matching.push_back(imatchall(set->sends));
-  }
-  waitall(matching);
-}
-
-void free_requests_of(Set& set) {
-  free_all(set.receives);
-  free_all(set.sends);
-}
-
 /// The host waits for the packing kernel, marks, waits, and launches the unpacking one.
 class Traditional final : public gpu_halo::exchanger {
  public:
   Traditional(MPI_Comm comm, const halo_shape& shape, const apps::Stream& stream)
-      : exchanger(stream), set_(comm, shape, Set::Kind::partitioned) {
-    match({&set_});
+      : exchanger(stream), messages_(shape, memory_of_gpu()) {
+    const communicator neighbours(comm);
+    for (const halo_message& m : messages_) {
+      receives_.push_back(neighbours.precv_init(m.received, 1, m.length, MPI_UINT64_T, m.neighbour, m.receive_tag()));
+      sends_.push_back(neighbours.psend_init(m.sent, 1, m.length, MPI_UINT64_T, m.neighbour, m.send_tag()));
+    }
+    // Together: a rank that waited for its receives alone would not get to its sends.
+    request matching[] = {imatchall(receives_), imatchall(sends_)};
+    waitall(matching);
   }
 
   void exchange(const framed_block& block) override {
     unpacked_.synchronise();  // what was received before
-    startall(set_.receives);
-    pack(*set_.messages, block);
+    startall(receives_);
+    pack(messages_, block);
     stream().synchronise();
-    startall(set_.sends);
-    for (const request& send : set_.sends) send.pready(0);
-    waitall(set_.receives);
-    waitall(set_.sends);
-    unpack(*set_.messages, block);
+    startall(sends_);
+    for (const request& send : sends_) send.pready(0);
+    waitall(receives_);
+    waitall(sends_);
+    unpack(messages_, block);
     unpacked_.record(stream());
   }
-  void free_requests() override { free_requests_of(set_); }
-  void free_memory() override { set_.messages->free_memory(); }
+  void free_requests() override {
+    free_all(receives_);
+    free_all(sends_);
+  }
+  void free_memory() override { messages_.free_memory(); }
 
  private:
-  Set set_;
+  halo_messages messages_;
+  std::vector<request> receives_, sends_;
   apps::StreamEvent unpacked_;
 };
 
-class InQueue : public gpu_halo::exchanger {
+/// As cpu-free-stream-triggered-mpi, figure 3. Only the library packs, and only what has gaps.
+class InQueue final : public gpu_halo::exchanger {
  public:
-  explicit InQueue(const apps::Stream& stream) : exchanger(stream), queue_(queue::cuda(stream.get())) {}
+  InQueue(MPI_Comm comm, const halo_shape& shape, const framed_pair& blocks, halo_sends sends,
+          const apps::Stream& stream)
+      : exchanger(stream),
+        queue_(queue::cuda(stream.get())),
+        halos_(std::make_unique<turning_halos>(comm, shape, blocks, sends)) {}
 
-  /// What went wrong in a graph the queue does not see: its requests tell.
-  void finish() final {
+  void exchange(const framed_block& block) override { halos_->enqueue(queue_, block, place()); }
+  void finish() override {
     queue_.wait();
     stream().synchronise();
-    for (Set* const set : sets()) {
-      for (auto* const requests : {&set->receives, &set->sends}) {
-        for (request& each : *requests) static_cast<void>(each.test());
-      }
-    }
+    halos_->check_graphs();
   }
-
- protected:
-  virtual std::vector<Set*> sets() = 0;
-  /// When the receives of `set` have started; `next`, if there is one, starts its receives before what is sent here.
-  void exchange_in(Set& set, Set* next, const framed_block& block) {
-    if (next != nullptr) queue_.enqueue_startall(next->receives);
-    pack(*set.messages, block);
-    queue_.enqueue_startall(set.sends);
-    queue_.enqueue_waitall(set.receives);
-    queue_.enqueue_waitall(set.sends);
-    unpack(*set.messages, block);
-  }
-  void start_receives(Set& set) { queue_.enqueue_startall(set.receives); }
+  void free_requests() override { halos_.reset(); }
+  void leave() noexcept override { halos_->leave(); }
 
  private:
   queue queue_;
-};
-
-/// As cpu-free-stream-triggered-mpi, figure 3.
-class Queued final : public InQueue {
- public:
-  Queued(MPI_Comm comm, const halo_shape& shape, const apps::Stream& stream)
-      : InQueue(stream), set_(comm, shape, Set::Kind::regular) {
-    match({&set_});
-  }
-
-  void exchange(const framed_block& block) override {
-    start_receives(set_);
-    exchange_in(set_, nullptr, block);
-  }
-  void free_requests() override { free_requests_of(set_); }
-  void free_memory() override { set_.messages->free_memory(); }
-
- private:
-  std::vector<Set*> sets() override { return {&set_}; }
-
-  Set set_;
-};
-
-/// A ready send may start only once its receive has. So receives are started one exchange ahead, in another set of
-/// messages, and before the rank's own sends: whoever has received this exchange's message knows that the sender has
-/// started its receive of the next one. The first exchange of a series has regular messages.
-class QueuedReady final : public InQueue {
- public:
-  QueuedReady(MPI_Comm comm, const halo_shape& shape, const apps::Stream& stream)
-      : InQueue(stream),
-        first_(comm, shape, Set::Kind::regular, 0),
-        others_{Set(comm, shape, Set::Kind::ready, 1), Set(comm, shape, Set::Kind::ready, 2)} {
-    match({&first_, others_.data(), &others_[1]});
-  }
-
-  void exchange(const framed_block& block) override {
-    if (place().first) {
-      start_receives(first_);
-      next_ = 0;
-      exchange_in(first_, place().last ? nullptr : others_.data(), block);
-      return;
-    }
-    Set& set = others_[next_];
-    next_ = 1 - next_;
-    exchange_in(set, place().last ? nullptr : &others_[next_], block);
-  }
-  void free_requests() override {
-    free_requests_of(first_);
-    for (Set& set : others_) free_requests_of(set);
-  }
-  void free_memory() override {
-    first_.messages->free_memory();
-    for (Set& set : others_) set.messages->free_memory();
-  }
-
- private:
-  std::vector<Set*> sets() override { return {&first_, others_.data(), &others_[1]}; }
-
-  Set first_;
-  std::array<Set, 2> others_;
-  std::size_t next_ = 0;
+  std::unique_ptr<turning_halos> halos_;
 };
 
 /// Device-driven requests of one partition.
@@ -247,12 +146,9 @@ std::unique_ptr<gpu_halo::exchanger> make_traditional_gpu_halo(MPI_Comm comm, co
   return std::make_unique<Traditional>(comm, shape, stream);
 }
 std::unique_ptr<gpu_halo::exchanger> make_queue_gpu_halo(MPI_Comm comm, const halo_shape& shape,
+                                                         const framed_pair& blocks, halo_sends sends,
                                                          const apps::Stream& stream) {
-  return std::make_unique<Queued>(comm, shape, stream);
-}
-std::unique_ptr<gpu_halo::exchanger> make_ready_queue_gpu_halo(MPI_Comm comm, const halo_shape& shape,
-                                                               const apps::Stream& stream) {
-  return std::make_unique<QueuedReady>(comm, shape, stream);
+  return std::make_unique<InQueue>(comm, shape, blocks, sends, stream);
 }
 std::unique_ptr<gpu_halo::exchanger> make_in_kernel_gpu_halo(MPI_Comm comm, const halo_shape& shape,
                                                              const apps::Stream& stream) {

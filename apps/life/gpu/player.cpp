@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "apps/halo/gpu/halo.hpp"
+#include "apps/life/frame.hpp"
 #include "apps/life/gpu/kernels.hpp"
 #include "apps/support/clock.hpp"
 #include "apps/support/cuda_graph.hpp"
@@ -86,7 +87,7 @@ class Player::Implementation {
     MPI_Barrier(comm_);
     auto begin = Clock::now();
     const Mode& mode = mode_named(name);
-    gpu_halo halo(comm_, shape_, mode.way, stream_);
+    gpu_halo halo(comm_, shape_, {frame_of(fields_[0]), frame_of(fields_[1])}, mode.way, stream_);
     const int in_graphs = mode.in_graphs ? generations - generations % generations_of_graph : 0;
     std::unique_ptr<CudaGraph> graph;
     if (in_graphs > 0) {
@@ -134,7 +135,7 @@ class Player::Implementation {
   void enqueue(gpu_halo& halo, int generations, const Told& told = [](int) {}) {
     for (int i = 0; i < generations; ++i) {
       const Field& from = fields_[static_cast<std::size_t>(i % 2)];
-      halo.exchange({from.cells, from.rows, from.columns, from.stride}, {i == 0, i + 1 == generations});
+      halo.exchange(frame_of(from), {i == 0, i + 1 == generations});
       launch_next(from, fields_[static_cast<std::size_t>(1 - i % 2)], stream_.get());
       told(i + 1);
     }
