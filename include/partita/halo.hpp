@@ -17,80 +17,17 @@
 #include <partita/halo_block.hpp>
 #include <partita/halo_check.hpp>
 #include <partita/halo_field.hpp>
+#include <partita/halo_messages.hpp>
+#include <partita/halo_scatter.hpp>
 #include <partita/queue.hpp>
 #include <partita/request.hpp>
-#include <partita/runtime.hpp>
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace partita {
-
-namespace detail {
-
-/// A copy of a communicator, known to Partita. Collective at both ends, but where an exception ends it: then it stays.
-class halo_comm final {
- public:
-  explicit halo_comm(communicator original) : exceptions_before_(std::uncaught_exceptions()) {
-    check(MPI_Comm_dup(original.handle(), &handle_));
-    check(Partita_Comm_register(handle_));
-  }
-  halo_comm(const halo_comm&) = delete;
-  halo_comm& operator=(const halo_comm&) = delete;
-  ~halo_comm() {
-    if (ends_together()) MPI_Comm_free(&handle_);
-  }
-
-  [[nodiscard]] communicator get() const noexcept { return communicator(handle_); }
-  /// Leaves the communicator to the end of the job: for who cannot come to the end with the others.
-  void leave() noexcept { is_left_ = true; }
-  /// The first of `count` tags that no other halo has.
-  [[nodiscard]] int take_tags(std::size_t count) noexcept {
-    return std::exchange(next_tag_, next_tag_ + static_cast<int>(count));
-  }
-  /// Waits at the end until all ranks have come here; whether they have.
-  [[nodiscard]] bool meet() const noexcept { return ends_together() && MPI_Barrier(handle_) == MPI_SUCCESS; }
-
- private:
-  [[nodiscard]] bool ends_together() const noexcept {
-    return !is_left_ && std::uncaught_exceptions() <= exceptions_before_ && is_running();
-  }
-
-  MPI_Comm handle_ = MPI_COMM_NULL;
-  int next_tag_ = 0;
-  bool is_left_ = false;
-  int exceptions_before_;  ///< under way when this was made
-};
-
-/// Memory of Partita_Alloc.
-class halo_memory final {
- public:
-  explicit halo_memory(long long size_bytes) {
-    if (size_bytes > 0) check(Partita_Alloc(static_cast<MPI_Aint>(size_bytes), MPI_INFO_NULL, &base_));
-  }
-  halo_memory(const halo_memory&) = delete;
-  halo_memory& operator=(const halo_memory&) = delete;
-  ~halo_memory() {
-    if (base_ != nullptr && is_running()) Partita_Free(base_);
-  }
-  [[nodiscard]] std::byte* base() const noexcept { return static_cast<std::byte*>(base_); }
-  /// Leaves the memory to Partita_Finalize.
-  void leave() noexcept { base_ = nullptr; }
-
- private:
-  void* base_ = nullptr;
-};
-
-}  // namespace detail
-
-/// How the messages of a gather are sent (MPI-4, section 3.4).
-enum class halo_sends {
-  regular,
-  ready,  ///< the receives have started before: they look at nothing, and nothing of them is awaited
-};
 
 /// Exchanges the ghost cells of several fields on blocks of a grid of Dims dimensions. Holds the fields' addresses, not
 /// the fields, which outlive it. One thread at a time. Errors are partita::error where the communicator's error handler
@@ -115,8 +52,8 @@ class halo final {
   /// other sends. Collective likewise over the copy of the communicator, which the two share from now on; either may
   /// end first, and all ranks end such halos in the same order.
   halo(const halo& other, std::vector<halo_field> fields, halo_sends sends = halo_sends::regular)
-      : halo(other.block_, std::move(fields),
-             detail::checked_neighbours(other.comm_->get(), other.block_, fields, other.neighbours_),
+      : halo(other.block(), std::move(fields),
+             detail::checked_neighbours(other.comm_->get(), other.block(), fields, other.neighbours()),
              other.comm_->get(), other.comm_, sends) {}
 
   /// Collective: frees the requests, waits until all ranks have freed theirs, since only then no neighbour reaches the
@@ -126,8 +63,8 @@ class halo final {
   ~halo() {
     if (!sound_) comm_->leave();
     gathers_.clear();
-    if (scatter_ != nullptr) scatter_->requests.clear();
-    if (!comm_->meet() && scatter_ != nullptr) scatter_->memory.leave();
+    if (scatter_ != nullptr) scatter_->free_requests();
+    if (!comm_->meet() && scatter_ != nullptr) scatter_->leave_memory();
   }
   halo(const halo&) = delete;
   halo& operator=(const halo&) = delete;
@@ -191,54 +128,37 @@ class halo final {
   /// The halo's end is not collective any more: for who has heard from a queue that an exchange has failed.
   void leave() noexcept { sound_ = false; }
 
-  /// Adds the ghost cells of all fields to the cells of their owners, which are in host memory and whose elements have
-  /// a sum. Ghost cells stay as they are, and so does what there is no neighbour for. The contributions to a cell are
-  /// added in the order of directions, whenever they arrive, so that sums are the same each time. Blocks until this
-  /// rank's cells have all of theirs; collective among neighbours. The first call makes and matches its requests.
+  /// Adds the ghost cells of all fields, whose elements have a sum, to the cells of their owners. Ghost cells stay as
+  /// they are, and so does what there is no neighbour for. The contributions to a cell are added in the order of
+  /// directions, whenever they arrive, so that sums are the same each time. Hosts add: what cells of fields in GPU
+  /// memory take part travels by host memory. Blocks until this rank's cells have all of theirs; collective among
+  /// neighbours. The first call makes and matches its requests.
   void scatter() {
     watch([&] {
-      if (scatter_ == nullptr) scatter_ = prepared_scatter();
-      startall(scatter_->requests);
-      waitall(scatter_->requests);
-      for (const addition& each : scatter_->additions) {
-        each.add(each.part->first(), each.message, each.part->cells(), each.components);
-      }
+      if (scatter_ == nullptr) scatter_ = std::make_unique<detail::halo_scatter<Dims>>(messages_);
+      scatter_->run();
     });
   }
 
-  [[nodiscard]] const halo_block<Dims>& block() const noexcept { return block_; }
-  [[nodiscard]] const halo_neighbours<Dims>& neighbours() const noexcept { return neighbours_; }
+  [[nodiscard]] const halo_block<Dims>& block() const noexcept { return messages_.block(); }
+  [[nodiscard]] const halo_neighbours<Dims>& neighbours() const noexcept { return messages_.neighbours(); }
 
  private:
-  /// A message that has arrived beside the field, and the cells that it is added to.
-  struct addition {
-    halo_field::adder add;
-    const detail::halo_part* part;
-    std::byte* message;
-    int components;
-  };
-  struct scatter_requests {
-    explicit scatter_requests(long long size_bytes) : memory(size_bytes) {}
-    detail::halo_memory memory;
-    std::vector<addition> additions;
-    std::vector<request> requests;  // freed before the memory
-  };
-
   /// `neighbours` are checked, which reads `fields`. Where `shared` is null, on a copy of `original`.
   halo(const halo_block<Dims>& block, std::vector<halo_field>&& fields, const halo_neighbours<Dims>& neighbours,
        communicator original, std::shared_ptr<detail::halo_comm> shared, halo_sends sends)
-      : block_(block),
-        fields_(std::move(fields)),
-        neighbours_(neighbours),
-        sends_(sends),
+      : sends_(sends),
         comm_(shared != nullptr ? std::move(shared) : std::make_shared<detail::halo_comm>(original)),
-        first_tag_(comm_->take_tags(2 * fields_.size() * neighbours_.size())) {
-    for_each_message([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
-      const detail::halo_part& ghosts = part(ghost_region(block_, offset), field);
-      gathers_.push_back(receive(ghosts.first(), 1, ghosts.type(), 0, direction, field));
+        messages_(*comm_, block, std::move(fields), neighbours) {
+    using detail::halo_part;
+    using detail::halo_purpose;
+    messages_.for_each([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
+      const halo_part ghosts(block, ghost_region(block, offset), messages_.fields()[field]);
+      gathers_.push_back(messages_.receive(ghosts, halo_purpose::gather, direction, field));
     });
-    for_each_message([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
-      gathers_.push_back(send(part(own_region(block_, offset), field), sends_, 0, direction, field));
+    messages_.for_each([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
+      const halo_part own(block, own_region(block, offset), messages_.fields()[field]);
+      gathers_.push_back(messages_.send(own, halo_purpose::gather, direction, field, sends_));
     });
     matchall(gathers_);
   }
@@ -260,73 +180,12 @@ class halo final {
   [[nodiscard]] request_span receives() noexcept { return {gathers_.data(), gathers_.size() / 2}; }
   [[nodiscard]] request_span sends() noexcept { return {gathers_.data() + gathers_.size() / 2, gathers_.size() / 2}; }
 
-  template <class Each>
-  void for_each_message(Each each) const {
-    for (std::size_t direction = 0; direction < neighbours_.size(); ++direction) {
-      if (neighbours_[direction] == MPI_PROC_NULL) continue;
-      for (std::size_t field = 0; field < fields_.size(); ++field)
-        each(direction, halo_offset_of<Dims>(direction), field);
-    }
-  }
-
-  const detail::halo_part& part(const halo_region<Dims>& region, std::size_t field) {
-    return *parts_.emplace_back(std::make_unique<detail::halo_part>(block_, region, fields_[field]));
-  }
-
-  /// A message is known by its kind (0: gather, 1: scatter), its field, and the direction in which it travels: so a
-  /// rank may be its own neighbour, or another's in several directions.
-  [[nodiscard]] int tag(int kind, std::size_t travels, std::size_t field) const {
-    const std::size_t row = static_cast<std::size_t>(kind) * fields_.size() + field;
-    return first_tag_ + static_cast<int>(row * neighbours_.size() + travels);
-  }
-  [[nodiscard]] request send(const detail::halo_part& sent, halo_sends how, int kind, std::size_t direction,
-                             std::size_t field) const {
-    const communicator comm = comm_->get();
-    const int to = neighbours_[direction], with = tag(kind, direction, field);
-    return how == halo_sends::ready ? comm.rsend_init(sent.first(), 1, sent.type(), to, with)
-                                    : comm.send_init(sent.first(), 1, sent.type(), to, with);
-  }
-  [[nodiscard]] request receive(void* to, MPI_Count count, MPI_Datatype type, int kind, std::size_t direction,
-                                std::size_t field) const {
-    const std::size_t travels = neighbours_.size() - 1 - direction;
-    return comm_->get().recv_init(to, count, type, neighbours_[direction], tag(kind, travels, field));
-  }
-
-  [[nodiscard]] std::unique_ptr<scatter_requests> prepared_scatter() {
-    detail::check_addable(comm_->get(), fields_);
-    std::vector<const detail::halo_part*> owns;
-    long long size_bytes = 0;
-    const auto aligned = [](long long bytes) { return (bytes + 63) / 64 * 64; };
-    for_each_message([&](std::size_t, const halo_offset<Dims>& offset, std::size_t field) {
-      owns.push_back(&part(own_region(block_, offset), field));
-      size_bytes += aligned(owns.back()->bytes());
-    });
-    auto made = std::make_unique<scatter_requests>(size_bytes);
-    std::byte* next = made->memory.base();
-    auto own = owns.begin();
-    for_each_message([&](std::size_t direction, const halo_offset<Dims>&, std::size_t field) {
-      made->additions.push_back({fields_[field].add(), *own, next, fields_[field].components()});
-      made->requests.push_back(receive(next, (*own)->bytes(), MPI_BYTE, 1, direction, field));
-      next += aligned((*own++)->bytes());
-    });
-    for_each_message([&](std::size_t direction, const halo_offset<Dims>& offset, std::size_t field) {
-      made->requests.push_back(
-          send(part(ghost_region(block_, offset), field), halo_sends::regular, 1, direction, field));
-    });
-    matchall(made->requests);
-    return made;
-  }
-
   bool sound_ = true;  ///< no exchange has thrown
-  halo_block<Dims> block_;
-  std::vector<halo_field> fields_;
-  halo_neighbours<Dims> neighbours_;
   halo_sends sends_;
   std::shared_ptr<detail::halo_comm> comm_;  ///< ends behind all requests
-  int first_tag_;
-  std::vector<std::unique_ptr<detail::halo_part>> parts_;
-  std::vector<request> gathers_;               ///< receives, then sends
-  std::unique_ptr<scatter_requests> scatter_;  ///< null before the first scatter
+  detail::halo_messages<Dims> messages_;
+  std::vector<request> gathers_;                         ///< receives, then sends
+  std::unique_ptr<detail::halo_scatter<Dims>> scatter_;  ///< null before the first scatter
 };
 
 }  // namespace partita

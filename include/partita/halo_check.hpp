@@ -8,7 +8,6 @@
 #include <partita/error.hpp>
 #include <partita/halo_block.hpp>
 #include <partita/halo_field.hpp>
-#include <partita/request.hpp>
 
 #include <algorithm>
 #include <array>
@@ -155,19 +154,6 @@ halo_neighbours<Dims> checked_neighbours(communicator comm, const halo_block<Dim
   check(MPI_Allgather(&own, numbers, MPI_LONG_LONG, all.data(), numbers, MPI_LONG_LONG, comm.handle()));
   throw_first_problem(comm, mutual_problem<Dims>(comm.rank(), all));
   return neighbours;
-}
-
-/// Throws unless the elements of all fields have a sum and lie in host memory. Local.
-inline void check_addable(communicator comm, const std::vector<halo_field>& fields) {
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    if (fields[f].add() == nullptr) {
-      const std::string sentence =
-          "partita::halo: field " + std::to_string(f) + " cannot be scattered: its elements have no sum";
-      check(Partita_Raise(comm.handle(), MPI_ERR_TYPE, sentence.c_str()));
-    }
-    // A buffered send is refused unless it is of host memory. This one never starts.
-    const request probe = comm.bsend_init(fields[f].cells(), 1, MPI_BYTE, comm.rank(), 0);
-  }
 }
 
 }  // namespace partita::detail

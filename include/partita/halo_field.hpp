@@ -67,6 +67,13 @@ class halo_field final {
   using adder = void (*)(std::byte* to, const std::byte* message, const detail::halo_cells& cells, int components);
   [[nodiscard]] adder add() const noexcept { return add_; }
 
+  /// A field of the same elements elsewhere.
+  [[nodiscard]] halo_field at(std::byte* cells) const noexcept {
+    halo_field other = *this;
+    other.cells_ = cells;
+    return other;
+  }
+
  private:
   std::byte* cells_;
   int components_;

@@ -123,6 +123,7 @@ std::vector<InfoEntry> Request::info() const {
   std::vector<InfoEntry> entries{{"partita_kind", kind()},
                                  {"partita_active", active() ? "true" : "false"},
                                  {"partita_matched", half_.matched() ? "true" : "false"}};
+  if (!message_.null_peer()) entries.push_back({"partita_memory", std::string(name_of(message_.place().kind))});
   if (!half_.matched()) return entries;
   entries.push_back({"partita_link", half_.link_name()});
   entries.push_back({"partita_reason", half_.link_reason()});

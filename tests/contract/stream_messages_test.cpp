@@ -60,7 +60,10 @@ class StreamMessages : public PersistentRing, public testing::WithParamInterface
   static void match(Requests&... requests) {
     std::array all{requests...};
     ASSERT_OK(Partita_Matchall(static_cast<int>(all.size()), all.data()));
-    for (Partita_Request each : all) EXPECT_EQ("stream", told(each, "partita_moved_by"));
+    for (Partita_Request each : all) {
+      EXPECT_EQ("stream", told(each, "partita_moved_by"));
+      EXPECT_EQ("device", told(each, "partita_memory"));
+    }
   }
   template <class... Requests>
   static void free_all(Requests&... requests) {

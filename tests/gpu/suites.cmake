@@ -21,6 +21,11 @@ foreach(suite property matching completion early threads soak)
   list(APPEND programs ${program})
 endforeach()
 partita_test_variant(property gpu RANKS 1 4 LABELS gpu ENV ${in_gpu_memory} PARTITEST_ITERATIONS=10)
+# Gathered by streams or by the engine; scattered by hosts, by way of their memory.
+partita_test_variant(halo gpu RANKS 1 2 LINKS auto ${PARTITA_OTHER_LINKS} LABELS gpu TIMEOUT 240 ENV ${in_gpu_memory})
+partita_test_variant(halo gpu RANKS 4 LABELS gpu TIMEOUT 240 ENV ${in_gpu_memory} GTEST_FILTER=-*three_dimensions*)
+partita_test_program(halo program chosen_files)
+list(APPEND programs ${program})
 # Link mpi moves no GPU memory itself.
 set(links ${PARTITA_LINKS})
 list(REMOVE_ITEM links mpi)

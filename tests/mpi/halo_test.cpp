@@ -1,5 +1,6 @@
 // partita::halo against what follows from the places of cells in the whole grid: gather and scatter in 2 and 3
-// dimensions, periodic and not, on all divisions of the grid among the ranks.
+// dimensions, periodic and not, on all divisions of the grid among the ranks; in host memory, or in GPU memory where
+// that is wanted.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <partita/halo.hpp>
@@ -19,6 +20,7 @@
 #include "support/board.hpp"
 #include "support/errors.hpp"
 #include "support/job.hpp"
+#include "support/memory.hpp"
 #include "support/thrown.hpp"
 
 namespace partita::test {
@@ -99,6 +101,35 @@ int number_of(const Place<Dims>& place) {
   return number;
 }
 
+/// Elements that the host sets and asks, and that lie in a GPU's memory where that is wanted.
+template <class T>
+class Elements {
+ public:
+  void resize(std::size_t count) {
+    values_.resize(count);
+    if (gpu_memory_is_wanted()) on_gpu_ = Bytes(Memory::gpu, static_cast<std::int64_t>(count * sizeof(T)));
+  }
+  T* address() { return is_on_gpu() ? at(0) : values_.data(); }
+  T& operator[](std::size_t i) { return values_[i]; }
+  const T& operator[](std::size_t i) const { return values_[i]; }
+
+  /// From here to that memory, and back; without effect where there is none.
+  void write(std::size_t first, std::size_t count) const {
+    if (is_on_gpu()) gpu_copy(at(first), values_.data() + first, count * sizeof(T));
+  }
+  void write() const { write(0, values_.size()); }
+  void read() {
+    if (is_on_gpu()) gpu_copy(values_.data(), at(0), values_.size() * sizeof(T));
+  }
+
+ private:
+  bool is_on_gpu() const { return on_gpu_.size_bytes() > 0; }
+  T* at(std::size_t i) const { return reinterpret_cast<T*>(on_gpu_.address()) + i; }
+
+  std::vector<T> values_;
+  Bytes on_gpu_;
+};
+
 /// Three fields of different elements on a block; cells are set and asked by number.
 template <std::size_t Dims>
 class Fields {
@@ -114,7 +145,25 @@ class Fields {
     vector_.resize(3 * cells);
     small_.resize(cells);
   }
-  std::vector<halo_field> views() { return {scalar_.data(), {vector_.data(), 3}, small_.data()}; }
+  std::vector<halo_field> views() { return {scalar_.address(), {vector_.address(), 3}, small_.address()}; }
+
+  /// What was set is there from here on; what is asked is what is there now.
+  void write() const {
+    scalar_.write();
+    vector_.write();
+    small_.write();
+  }
+  void write(const Place<Dims>& place) const {
+    const std::size_t at = index(place);
+    scalar_.write(at, 1);
+    vector_.write(3 * at, 3);
+    small_.write(at, 1);
+  }
+  void read() {
+    scalar_.read();
+    vector_.read();
+    small_.read();
+  }
 
   void set(const Place<Dims>& place, int number) {
     const std::size_t at = index(place);
@@ -140,9 +189,9 @@ class Fields {
   }
 
   std::array<std::ptrdiff_t, Dims> strides_;
-  std::vector<double> scalar_;
-  std::vector<int> vector_;
-  std::vector<unsigned char> small_;
+  Elements<double> scalar_;
+  Elements<int> vector_;
+  Elements<unsigned char> small_;
 };
 
 template <std::size_t Dims>
@@ -171,7 +220,9 @@ void expect_gathered(const Grid<Dims>& grid, const Block<Dims>& block, Fields<Di
       block.in_grid(grid, local, place);
       fields.set(local, block.is_own(local) ? number_of<Dims>(place) + round : untouched);
     });
+    fields.write();
     exchange();
+    fields.read();
     int wrong = 0;
     for_each_place<Dims>(block.sizes(), [&](const Place<Dims>& local) {
       Place<Dims> place{};
@@ -207,7 +258,9 @@ void expect_scattered(const Grid<Dims>& grid, const Block<Dims>& block, Fields<D
   }
   for_each_place<Dims>(block.sizes(),
                        [&](const Place<Dims>& local) { fields.set(local, scattered<Dims>(rank(), local)); });
+  fields.write();
   halo.scatter();
+  fields.read();
   int wrong = 0;
   for_each_place<Dims>(block.sizes(), [&](const Place<Dims>& local) {
     Place<Dims> place{};
@@ -356,10 +409,13 @@ class Round {
 
   void set_own(Fields<2>& fields, int round) const {
     for_each([&](const Place<2>& local, int number) {
-      if (block_.is_own(local)) fields.set(local, number + round);
+      if (!block_.is_own(local)) return;
+      fields.set(local, number + round);
+      fields.write(local);
     });
   }
-  int wrong(const Fields<2>& fields, int round) const {
+  int wrong(Fields<2>& fields, int round) const {
+    fields.read();
     int wrong = 0;
     for_each([&](const Place<2>& local, int number) { wrong += fields.is(local, number + round) ? 0 : 1; });
     return wrong;
@@ -460,7 +516,9 @@ TEST_F(Halo, neighbours_that_are_given_may_leave_corners_out) {
   halo halo(world_, block.shape, fields.views(), faces);
   EXPECT_EQ(faces, halo.neighbours());
   for_each_place<2>(block.sizes(), [&](const Place<2>& local) { fields.set(local, untouched + block.is_own(local)); });
+  fields.write();
   halo.gather();
+  fields.read();
   for_each_place<2>(block.sizes(), [&](const Place<2>& local) {
     const bool corner = (local[0] < 2 || local[0] >= 4) && (local[1] < 2 || local[1] >= 4);
     EXPECT_TRUE(fields.is(local, untouched + !corner)) << local[0] << ", " << local[1];

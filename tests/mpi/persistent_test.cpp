@@ -333,6 +333,7 @@ TEST_F(Persistent, an_unmatched_request_does_not_start_and_can_be_freed) {
     EXPECT_OK(Partita_Test(&each, &flag, MPI_STATUS_IGNORE));
     EXPECT_EQ(1, flag);
     EXPECT_EQ("false", info_of(each, "partita_matched"));
+    EXPECT_EQ("host", info_of(each, "partita_memory"));
     EXPECT_ERROR(Partita_Pbuf_prepare(each), MPI_ERR_REQUEST, "Nobody has called Match");
   }
   free_all(requests);
