@@ -232,6 +232,7 @@ HalfTerms KernelCollective::half_terms(Side side, int rank) {
   terms.place = place_;
   terms.driver = link::Driver::device;
   terms.in_place = true;  // no packets of the link's own
+  terms.of_library = true;
   terms.purpose = purpose_;
   if (buffers_ && side == Side::send) terms.enclosed = buffers_->shown_to(rank);
   return terms;

@@ -61,8 +61,6 @@ class KernelCollective final : public Operation,
   bool has_partitions() const override { return arguments_.is_partitioned; }
   std::vector<InfoEntry> info() const override;
   std::string explain() const override;
-  /// What they store into is the library's, which no other memory replaces.
-  bool kernels_may_use_peer() const override { return true; }
   int waits_for() const override;
   std::uint64_t how_far() const override;
 

@@ -42,6 +42,9 @@ struct HalfTerms {
   link::Driver driver{};               ///< who opens the epochs
   bool in_place = false;               ///< kernels store into the peer's memory themselves
   bool synchronous = false;            ///< as link::Endpoint's
+  /// `data` is memory of the library's on both sides, which stays there until both are freed: nobody lets go of what
+  /// the peer shows before this side is freed, as kernels may come to use it later.
+  bool of_library = false;
   std::string purpose;   ///< both sides are made for the same, or refuse each other: words for the sentence
   wire::Bytes enclosed;  ///< of a send: what its user tells the receiver's; no link looks at it
 };

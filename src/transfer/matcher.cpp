@@ -348,6 +348,7 @@ void Matcher::take_bye(int from, const Bye& bye) {
     half->peer_freed = true;
     const bool was_obstructed = !unanswered.empty() && unanswered.mapped().obstacle;
     if (was_obstructed) insist([&] { half->fail(half->why_lost()); });
+    if (half->terms().of_library) return;
     // Whether kernels go there still only the GPU knows: it is asked once something else needs the place.
     if (!half->release_peer(false)) insist([&] { holding_.push_back(half); });
   }

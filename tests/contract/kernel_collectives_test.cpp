@@ -415,6 +415,26 @@ TEST_F(KernelCollectiveMistakes, a_rank_may_free_as_soon_as_its_own_epoch_is_com
   }
 }
 
+/// A bcast's root hears of nobody in its first two rounds, and its free may be heard of before the others have kernels.
+/// These tell it all the same what they have unpacked.
+TEST_F(KernelCollectiveMistakes, a_root_may_free_before_the_others_have_device_requests) {
+  Case collective(Kind::bcast, 4, false, mapped, "packets");
+  if (rank() == root()) {
+    collective.create();
+    collective.run({1, 2}, 1, 2);
+    collective.free_device_request();
+    EXPECT_EQ(Partita_Request_free(&collective.request), MPI_SUCCESS);
+  }
+  Case behind(Kind::bcast, 4);
+  behind.create();  // the match comes behind that, as messages between two ranks keep their order
+  if (rank() != root()) {
+    collective.create();
+    collective.run(own_grid(), 1, 2);
+    collective.free_device_request();
+  }
+  behind.free_device_request();
+}
+
 TEST_F(KernelCollectiveMistakes, a_freed_request_is_found_freed) {
   MPIX_Prequest copy{};
   {
