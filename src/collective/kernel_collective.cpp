@@ -463,9 +463,10 @@ std::vector<Half*> KernelCollective::halves() {
   return halves;
 }
 
-/// Whether that side has ended so that the epoch that kernels are in cannot complete.
+/// Whether that side has ended so that the epoch that kernels are in cannot complete, or that the host has opened.
 bool KernelCollective::is_lost(const Half& half) const {
   if (!half.ending.heard()) return false;
+  if (pushed_ && active() && pushed_->is_incomplete() && half.ending.loses(pushed_->opened())) return true;
   try {
     const DeviceSide::LastEpoch last = device_.side().last_epoch();
     return !last.is_over && half.ending.loses(last.epoch);

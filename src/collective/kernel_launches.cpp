@@ -125,6 +125,9 @@ void KernelCollective::open_pushed() {
     device_.check();
     epoch_ = device_.side().newest_complete();
   }
+  for_each_half([this](const Half& half) {
+    if (half.ending.loses(next(epoch_))) throw half.why_lost(name());
+  });
   pushed_->open(next(epoch_));
   active_.store(true, std::memory_order_release);
   if (device_.exists()) join_epoch();

@@ -75,6 +75,10 @@ bool PushedEpochs::arrived(int partition) const {
   return device_.side().reduced(partition, epoch_);
 }
 
+bool PushedEpochs::is_incomplete() const {
+  return !device_.exists() || !reached(device_.side().newest_complete(), epoch_);
+}
+
 void PushedEpochs::drain() noexcept {
   const std::lock_guard lock(mutex_);
   try {

@@ -49,6 +49,10 @@ class PushedEpochs {
   bool arrived(int partition) const;
   /// How many partitions kernels of this rank have marked in it, the first ones in a row.
   int marked() const;
+  /// The epoch that the host has opened last; any thread, as the next one.
+  Epoch opened() const { return epoch_; }
+  /// Whether that is not complete, or there is no device request.
+  bool is_incomplete() const;
   /// What was launched has ended.
   void drain() noexcept;
 

@@ -185,6 +185,34 @@ TEST_F(PushedMistakes, a_rank_may_free_as_soon_as_its_own_epoch_is_complete) {
   }
 }
 
+TEST_F(PushedMistakes, a_start_is_refused_where_another_rank_has_freed) {
+  if (ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  PushedCase collective(4);
+  collective.create();
+  if (rank() == 0) {
+    EXPECT_EQ(Partita_Request_free(&collective.request), MPI_SUCCESS);
+  }
+  PushedCase behind(4);
+  ASSERT_EQ(Partita_Match(&behind.request), MPI_SUCCESS);  // messages between two ranks keep their order
+  if (rank() == 0) return;
+  EXPECT_ERROR(Partita_Start(&collective.request), MPI_ERR_REQUEST, "has freed its request", "epoch 1");
+  collective.free_device_request();
+}
+
+/// Kernels know nothing of the epoch yet.
+TEST_F(PushedMistakes, a_wait_ends_where_another_rank_has_freed_though_nothing_is_marked_here) {
+  if (ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  PushedCase collective(4);
+  collective.create();
+  if (rank() != 0) collective.start();
+  harness_barrier();
+  if (rank() == 0) {
+    EXPECT_EQ(Partita_Request_free(&collective.request), MPI_SUCCESS);
+  } else {
+    EXPECT_ERROR(Partita_Wait(&collective.request, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "has freed its request");
+  }
+}
+
 /// Rank 0 marks twice, hears of it, and the others' kernels and hosts are released.
 TEST_F(PushedMistakes, those_who_wait_for_a_rank_that_has_given_up_are_released) {
   if (ranks() == 1) GTEST_SKIP() << "needs two ranks";
