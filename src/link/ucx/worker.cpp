@@ -283,8 +283,8 @@ void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char
   end(transfer);
 }
 
-/// UCX goes on with bytes in our calls alone, such as a copy into the other process part by part. So a thread calls
-/// soon and again, though nothing else moves.
+/// UCX goes on with bytes in our calls alone, part by part where it emulates a put. So a thread calls soon and again,
+/// though nothing else moves.
 void Worker::want_prompt_steps(bool& wanted) {
   wanted = true;
   if (prompt_steps_wanted_++ == 0) progress_.want_prompt();
