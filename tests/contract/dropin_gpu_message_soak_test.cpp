@@ -16,6 +16,7 @@
 #include "support/footprint.hpp"
 #include "support/placed_ints.hpp"
 #include "support/random.hpp"
+#include "support/sanitized.hpp"
 
 namespace partita::test {
 namespace {
@@ -26,7 +27,10 @@ constexpr int room = 3000;  ///< ints of a slot
 constexpr std::array counts = {1, 62, 63, 249, 250, 251, 1000, room};
 
 enum class Pattern { ring, window, from_anybody, one_by_one, persistent, probed, replaced, freed };
-constexpr int patterns = 8;
+/// That a send is over which was freed its rank knows from the receiver: the thread sanitizer does not.
+constexpr int patterns = thread_sanitized ? 7 : 8;
+/// When a rank has sent so many, all that stays has been made.
+constexpr long messages_to_warm = 10'000;
 
 int other_way(int direction) {
   return direction == 0 ? left() : right();
@@ -302,10 +306,11 @@ TEST(MessageSoak, all_messages_arrive_and_memory_stays_flat) {
   std::optional<Footprint> warm;
   for (long sent = 0; sent < messages && !HasFailure();) {
     sent += soak.round();
-    if (!warm && sent >= messages / 5) warm.emplace();
+    if (!warm && sent >= messages_to_warm) warm.emplace();
   }
   harness_barrier();
-  if (!HasFailure()) expect_flat(warm.value(), std::to_string(messages * 4 / 5) + " messages from each rank");
+  if (warm && !HasFailure())
+    expect_flat(*warm, std::to_string(messages - messages_to_warm) + " messages from each rank");
 }
 
 }  // namespace
