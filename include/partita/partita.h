@@ -454,10 +454,10 @@ PARTITA_EXPORT int Partita_Request_get_status(Partita_Request request, int* flag
 PARTITA_EXPORT int Partita_Request_free(Partita_Request* request);
 
 /** What became of a request, as an info object that the caller frees: partita_kind (send, recv),
- *  partita_active (true, false), partita_matched (true, false), of a message partita_memory (host, device, managed) and,
- * once matched, partita_link, partita_reason (why this link), partita_transport_partitions; of an ordinary message that
- * streams move, partita_moved_by (stream); with a device request, partita_gpu_copy (kernel, engine) and partita_packets
- * (true, false). Local. */
+ *  partita_active (true, false), partita_matched (true, false), of a message partita_memory (host, device, managed)
+ * and, once matched, partita_link, partita_reason (why this link), partita_transport_partitions; of an ordinary message
+ * that streams move, partita_moved_by (stream); with a device request, partita_gpu_copy (kernel, engine) and
+ * partita_packets (true, false). Local. */
 PARTITA_EXPORT int Partita_Request_get_info(Partita_Request request, MPI_Info* info);
 
 #ifdef __cplusplus
