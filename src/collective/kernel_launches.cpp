@@ -1,8 +1,6 @@
 // Collectives whose epochs kernels open, as kernels that the library launches.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "collective/kernel_collective.hpp"
 #include "collective/kernel_grid.hpp"
 #include "memory/kernels.hpp"
@@ -111,34 +109,15 @@ bool KernelCollective::prepared() {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
-  if (!matched()) return false;
-  if (!pushes_straight() || !is_root()) return true;  // no marks are to come, or inboxes take them
-  return std::ranges::all_of(neighbours_,
-                             [this](const Neighbour& each) { return each.out.receiver_is_ready(pushed_->opened()); });
+  return matched();  // no marks are to come, or inboxes take them
 }
 
 void KernelCollective::close() {
   if (pushes()) device_.leave_epoch();
-  if (Half* const half = half_that_promises()) half->set_active(false);
   active_.store(false, std::memory_order_release);
 }
 
 // ---- Epochs whose marks push ---------------------------------------------------------------------------------------
-
-PushedEpochs::Shape KernelCollective::pushed_shape() const {
-  const int ranks = arguments_.problem.size;
-  PushedEpochs::Shape shape{.partitions = arguments_.partitions,
-                            .inboxes = areas_ ? areas_->data() : nullptr,
-                            .inbox_count = ranks - 1,
-                            .inbox_bytes = static_cast<std::size_t>(area_bytes_),
-                            .marks = may_mark(),
-                            .has_inputs = true};
-  if (!pushes_straight()) return shape;
-  shape.has_inputs = !is_root();
-  shape.inbox_count = shape.has_inputs ? 1 : 0;
-  if (shape.has_inputs) shape.inboxes = area_of(arguments_.problem.root);
-  return shape;
-}
 
 /// Kernels may have opened epochs since, which are complete.
 void KernelCollective::open_pushed() {
@@ -152,25 +131,6 @@ void KernelCollective::open_pushed() {
   pushed_->open(next(epoch_));
   active_.store(true, std::memory_order_release);
   if (device_.exists()) join_epoch();
-  if (Half* const half = half_that_promises()) {
-    half->set_epoch(epoch_);
-    half->start();
-  }
-  make_request_if_nobody_marks();
-}
-
-/// At another rank than a bcast's root, what tells the root that the host has opened an epoch, or will when they are
-/// matched, whether or not there is a device request by then. Kernels tell it themselves of theirs. Else null.
-Half* KernelCollective::half_that_promises() {
-  if (may_mark()) return nullptr;
-  return &std::ranges::find(neighbours_, arguments_.problem.root, &Neighbour::rank)->in;
-}
-
-/// Where kernels of this rank mark nothing, the program may have no device request: then the library's kernels work
-/// with one of its own.
-void KernelCollective::make_request_if_nobody_marks() {
-  if (may_mark() || device_.exists() || !matched()) return;
-  device_.for_own_kernels();  // which joins the epoch
 }
 
 /// Kernels hear of the host's epoch.
@@ -182,7 +142,6 @@ void KernelCollective::join_epoch() {
 
 /// Until there is a device request nobody marks.
 bool KernelCollective::pushed_is_done() {
-  make_request_if_nobody_marks();
   if (!device_.exists()) return false;
   device_.check();
   if (!pushed_->done()) return false;
@@ -197,8 +156,7 @@ bool KernelCollective::arrived(std::int64_t partition) {
     throw_if_over();  // what has not arrived by then never will
     return true;
   }
-  make_request_if_nobody_marks();
-  if (!device_.was_made()) return false;  // another thread may be making it
+  if (!device_.exists()) return false;
   device_.check();
   const auto p = static_cast<int>(partition);
   if (pushed_->arrived(p)) return true;
