@@ -39,7 +39,7 @@ struct Flush {
   Flush* next_free = nullptr;
   TransferList transfers;           ///< their flags follow; empty where the flush only sees off flags and messages
   bool wants_prompt_steps = false;  ///< it has not ended, and flags are due behind it
-  bool wants_progress = false;      ///< likewise, and no open epoch of a request sees it through
+  bool wants_progress = false;      ///< likewise, but none are, and no open epoch of a request sees it through
 };
 
 /// Touched only by the thread that holds the worker's gate, but for the failure, which anyone may ask.

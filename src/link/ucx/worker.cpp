@@ -287,11 +287,15 @@ void Worker::after_last_step(Transfer& transfer, ucs_status_t status, const char
 /// though nothing else moves.
 void Worker::want_prompt_steps(bool& wanted) {
   wanted = true;
-  if (prompt_steps_wanted_++ == 0) progress_.want_prompt();
+  if (prompt_steps_wanted_++ > 0) return;
+  progress_.want();  // an epoch that was given up wants none any more
+  progress_.want_prompt();
 }
 
 void Worker::unwant_prompt_steps(bool& wanted) {
-  if (std::exchange(wanted, false) && --prompt_steps_wanted_ == 0) progress_.unwant_prompt();
+  if (!std::exchange(wanted, false) || --prompt_steps_wanted_ > 0) return;
+  progress_.unwant_prompt();
+  progress_.unwant();
 }
 
 /// Something is due to the peer: take_steps() serves it.
