@@ -41,7 +41,7 @@ struct DeviceSendRoute {
 struct DeviceRecvRoute {
   std::byte* slots = nullptr;             ///< of packets, in this GPU; null: the bytes land in the buffer
   const Epoch* arrival_device = nullptr;  ///< one a transport partition, in this GPU; behind them, ...
-  bool common_flag = false;               ///< ... whether there lies one that stands for all of them
+  bool has_front = false;                 ///< ... whether the front lies there, which counts the first ones
   Epoch* credit = nullptr;                ///< where the sender looks for this side's newest epoch
   Partita_Peer peer{};                    ///< the sender's window
   std::optional<StreamRoute> stream{};    ///< where both sides are Driver::stream

@@ -11,9 +11,14 @@
 
 namespace partita::memory {
 
+/// A word of 4 or 8 bytes, as the GPU addresses it, and what it is to read.
 struct WordWrite {
-  Epoch* word;  ///< as the GPU addresses it
-  Epoch value;
+  WordWrite(Epoch* to, Epoch reads) : word(to), value(reads), bytes(sizeof reads) {}
+  WordWrite(std::uint64_t* to, std::uint64_t reads) : word(to), value(reads), bytes(sizeof reads) {}
+
+  void* word;
+  std::uint64_t value;
+  std::uint32_t bytes;
 };
 
 /// Copies and flag writes on one GPU, in the order in which they were asked for. Any thread, one at a time. Members
@@ -29,13 +34,15 @@ class CopyQueue {
     const WordWrite write_one{word, value};
     write(std::span(&write_one, 1));
   }
+  /// What comes behind waits for what `other` was asked for so far: another queue of Partita's own on the same GPU.
+  virtual void follow(CopyQueue& other) = 0;
   /// Whether everything asked for so far is complete. Does not block.
   virtual bool idle() = 0;
   /// Blocks until it is; on a stream of Partita's, not behind any kernel of the program.
   virtual void drain() = 0;
 };
 
-/// A place in a stream. It can be recorded again, when nobody awaits the place before any more.
+/// A place in a stream. It can be recorded again: what awaits the place before goes on awaiting that.
 class Event {
  public:
   virtual ~Event() = default;

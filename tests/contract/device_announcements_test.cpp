@@ -1,6 +1,5 @@
-// How the host's puts between GPUs announce themselves (src/link/direct/device_sender.cpp): by one flag where all
-// leaves at once, else by the flags of what has left, behind its bytes. On copy queues that a case lets go on step by
-// step.
+// How the host's puts between GPUs announce themselves (src/link/direct/device_sender.cpp): by one word where no gap
+// lies before what leaves, else by its flags, behind its bytes. On copy queues that a case lets go on step by step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +15,12 @@
 #include "contract/gpu_job.hpp"
 #include "contract/gpu_program.hpp"
 #include "link/direct/device.hpp"
+#include "partita/device/impl/words.hpp"
 #include "support/job.hpp"
 #include "support/pattern.hpp"
 #include "support/random.hpp"
 #include "support/runs.hpp"
+#include "support/word_writes.hpp"
 
 namespace partita::test {
 namespace {
@@ -32,22 +33,33 @@ class SteppedGpu final : public memory::DeviceMemory {
  public:
   explicit SteppedGpu(memory::DeviceMemory& gpu) : gpu_(gpu) {}
 
-  /// What lane `lane` has not done yet: c, a copy; w, a word.
+  /// What lane `lane` has not done yet: c, a copy; w, a word; f, to wait for the other lane.
   std::string waiting(std::size_t lane) const {
     std::string kinds;
     if (lane < lanes_.size()) {
-      for (const Asked& asked : *lanes_[lane]) kinds += asked.size_bytes > 0 ? 'c' : 'w';
+      for (const Asked& asked : lanes_[lane]->asked) {
+        kinds += asked.followed != nullptr ? 'f' : asked.word ? 'w' : 'c';
+      }
     }
     return kinds;
   }
-  void let(std::size_t lane, std::size_t count) {
-    for (; count > 0; --count) make_oldest(*lanes_.at(lane));
+  /// Takes `count` steps of lane `lane`, fewer where it waits for the other one; returns how many.
+  std::size_t let(std::size_t lane, std::size_t count) {
+    for (std::size_t taken = 0; taken < count; ++taken) {
+      if (!make_oldest(*lanes_.at(lane))) return taken;
+    }
+    return count;
   }
+  /// The first time that a lane is to which is made from now on.
+  void fail_to_follow() { fails_to_follow_ = true; }
   void let_all(std::size_t lane) {
-    if (lane < lanes_.size()) let(lane, lanes_[lane]->size());
+    if (lane < lanes_.size()) let(lane, lanes_[lane]->asked.size());
   }
   void let_all() {
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) let_all(lane);
+    for (std::size_t taken = 1; taken > 0;) {
+      taken = 0;
+      for (std::size_t lane = 0; lane < lanes_.size(); ++lane) taken += let(lane, lanes_[lane]->asked.size());
+    }
   }
 
   memory::Place place_of(const void* address, std::size_t size) override { return gpu_.place_of(address, size); }
@@ -73,6 +85,7 @@ class SteppedGpu final : public memory::DeviceMemory {
   std::unique_ptr<memory::Stream> make_stream(int device) override { return gpu_.make_stream(device); }
   std::unique_ptr<memory::CopyQueue> make_copy_queue(int) override {
     lanes_.push_back(std::make_shared<Lane>());
+    lanes_.back()->fails_to_follow = fails_to_follow_;
     return std::make_unique<Queue>(lanes_.back());
   }
   std::unique_ptr<memory::Stream> stream_of_program(void* native) override { return gpu_.stream_of_program(native); }
@@ -83,29 +96,45 @@ class SteppedGpu final : public memory::DeviceMemory {
   void make_current(int device) override { gpu_.make_current(device); }
 
  private:
-  /// A copy, or a word where it has no size.
+  struct Lane;
+  /// A copy, or a word, or a wait for so many steps of another lane.
   struct Asked {
-    std::byte* to;
-    const std::byte* from;
-    std::size_t size_bytes;
-    Epoch value;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t size_bytes = 0;
+    std::optional<memory::WordWrite> word = std::nullopt;
+    const Lane* followed = nullptr;
+    std::size_t steps = 0;
   };
-  using Lane = std::deque<Asked>;
+  struct Lane {
+    std::deque<Asked> asked;
+    std::size_t done = 0;
+    bool fails_to_follow = false;
+  };
 
   class Queue final : public memory::CopyQueue {
    public:
     explicit Queue(std::shared_ptr<Lane> lane) : lane_(std::move(lane)) {}
     void copy(void* to, const void* from, std::size_t size) override {
-      lane_->push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size, no_epoch});
+      lane_->asked.push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size});
     }
     void write(std::span<const memory::WordWrite> writes) override {
-      for (const auto& [word, value] : writes) {
-        lane_->push_back({reinterpret_cast<std::byte*>(word), nullptr, 0, value});
-      }
+      for (const memory::WordWrite& write : writes) lane_->asked.push_back({.word = write});
     }
-    bool idle() override { return lane_->empty(); }
+    void follow(CopyQueue& other) override {
+      if (std::exchange(lane_->fails_to_follow, false)) throw Error(ErrorClass::other, "the fake GPU follows nobody");
+      const Lane& followed = *static_cast<Queue&>(other).lane_;
+      lane_->asked.push_back({.followed = &followed, .steps = followed.done + followed.asked.size()});
+    }
+    bool idle() override { return lane_->asked.empty(); }
     void drain() override {
-      while (!lane_->empty()) make_oldest(*lane_);
+      while (!lane_->asked.empty()) {
+        const Asked& oldest = lane_->asked.front();
+        if (oldest.followed != nullptr) {
+          while (oldest.followed->done < oldest.steps) make_oldest(const_cast<Lane&>(*oldest.followed));
+        }
+        make_oldest(*lane_);
+      }
     }
 
    private:
@@ -115,18 +144,23 @@ class SteppedGpu final : public memory::DeviceMemory {
   /// The bytes of larger copies are not there.
   static constexpr std::size_t largest_bytes = 1 << 20;
 
-  static void make_oldest(Lane& lane) {
-    const Asked asked = lane.front();
-    lane.pop_front();
-    if (asked.size_bytes == 0) {
-      std::atomic_ref(*reinterpret_cast<Epoch*>(asked.to)).store(asked.value, std::memory_order_release);
-    } else if (asked.size_bytes <= largest_bytes) {
+  /// False where it waits for another lane.
+  static bool make_oldest(Lane& lane) {
+    const Asked asked = lane.asked.front();
+    if (asked.followed != nullptr && asked.followed->done < asked.steps) return false;
+    lane.asked.pop_front();
+    ++lane.done;
+    if (asked.word) {
+      make(*asked.word);
+    } else if (asked.size_bytes > 0 && asked.size_bytes <= largest_bytes) {
       std::memcpy(asked.to, asked.from, asked.size_bytes);
     }
+    return true;
   }
 
   memory::DeviceMemory& gpu_;
   std::vector<std::shared_ptr<Lane>> lanes_;
+  bool fails_to_follow_ = false;
 };
 
 constexpr std::int64_t partition_bytes = 24;
@@ -168,18 +202,26 @@ class Request {
     ASSERT_TRUE(sender->ready(epoch));
   }
   std::int64_t transports() const { return plan_.transport_partitions(); }
-  /// The flags that a host reads, and those that kernels do; the common one lies behind them.
+  /// The flags that a host reads, and those that kernels do; the front lies behind them.
   Epoch* host_flags() const { return host_flags_; }
   Epoch* device_flags() const { return device_flags_; }
 
   /// What the host, or kernels of a device-driven receive, see. Kernels are told first.
   bool arrived(std::int64_t t, Epoch epoch) const {
-    const bool for_kernels = device_flags_[t] == epoch || device_flags_[transports()] == epoch;
+    const bool for_kernels = device_flags_[t] == epoch || t < arrived_in_front(device_flags_, epoch);
     if (host_flags_ == nullptr) return for_kernels;
     const bool for_host = receiver->arrived(static_cast<std::int32_t>(t), epoch);
     EXPECT_EQ(receiver->first_missing({t, t + 1}, epoch) == t + 1, for_host);
     EXPECT_TRUE(for_kernels || !for_host) << "transport partition " << t << ", epoch " << epoch;
     return for_host;
+  }
+  /// By the front behind `flags`.
+  std::int64_t arrived_in_front(Epoch* flags, Epoch epoch) const {
+    if (transports() == 1) return 0;
+    return device::arrived_in_front(*front_behind(flags), epoch);
+  }
+  std::uint64_t* front_behind(Epoch* flags) const {
+    return reinterpret_cast<std::uint64_t*>(flags + device::place_of_front(transports()));
   }
   void expect_arrived(Range arrived_ones, Epoch epoch) const {
     for (std::int64_t t = 0; t < transports(); ++t) {
@@ -248,22 +290,24 @@ TEST_F(DeviceAnnouncements, and_the_buffer_of_the_peer_is_let_go_of_with_the_own
   EXPECT_EQ(request->sender->device_route().remote, nullptr);
 }
 
-/// What a lane is asked for, behind a copy of bytes: a word, or one a flag, in each memory, and the lane's own;
-/// or copies of flags with a fence in front of each, for which numbers of the epoch may have to be brought.
-constexpr const char* const one_flag = "cwww";
-constexpr const char* const one_flag_in_the_gpu = "cww";
+/// What a lane is asked for, behind a copy of bytes: a word, or one a flag, in each memory, and the lane's own,
+/// perhaps behind the other lane; or copies of flags with a fence in front of each, for which numbers of the epoch may
+/// have to be brought.
+constexpr const char* const one_word = "cwww";
+constexpr const char* const one_word_in_the_gpu = "cww";
+constexpr const char* const one_word_behind_the_other_lane = "cfwww";
 constexpr const char* const copied_flags = "cwcwcw";
 constexpr const char* const brought_and_copied_flags = "ccwcwcw";
 constexpr const char* const brought_ahead = "cw";
 
-TEST_F(DeviceAnnouncements, of_all_that_leaves_at_once_are_one_flag) {
+TEST_F(DeviceAnnouncements, of_all_that_leaves_at_once_are_one_word) {
   for (const std::int32_t transports : {1, 2, 4, 5, 64, 3000}) {
     for (const Driver receiving : {Driver::host, Driver::device}) {
       const auto request = make(transports, receiving);
       for (Epoch epoch = 1; epoch <= 3; ++epoch) {
         request->open(epoch);
         request->sender->put({0, transports}, epoch);
-        EXPECT_EQ(request->gpu.waiting(0), receiving == Driver::host ? one_flag : one_flag_in_the_gpu) << transports;
+        EXPECT_EQ(request->gpu.waiting(0), receiving == Driver::host ? one_word : one_word_in_the_gpu) << transports;
         EXPECT_EQ(request->gpu.waiting(1), "");
         request->expect_arrived({}, epoch);
         request->gpu.let_all();
@@ -288,52 +332,109 @@ TEST_F(DeviceAnnouncements, of_a_few_are_their_flags) {
   request->gpu.let_all();
 }
 
-/// The last ones stand for all only where the others have ended: lanes do not wait for one another.
-TEST_F(DeviceAnnouncements, of_the_last_do_not_tell_of_what_another_lane_still_copies) {
+TEST_F(DeviceAnnouncements, of_the_first_ones_are_one_word) {
+  const auto request = make(64);
+  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
+    request->open(epoch);
+    std::int64_t begin = 0;
+    for (const std::int64_t end : {2, 12, 15, 64}) {
+      request->sender->put({begin, end}, epoch);
+      EXPECT_EQ(request->gpu.waiting(0) + request->gpu.waiting(1), one_word) << end;
+      request->expect_arrived({0, begin}, epoch);
+      request->gpu.let_all();
+      request->expect_arrived({0, end}, epoch);
+      begin = end;
+    }
+    request->expect_all(epoch);
+  }
+}
+
+/// Lanes do not wait for one another else, but this word tells of what the other one copies, too.
+TEST_F(DeviceAnnouncements, of_the_next_ones_are_one_word_behind_what_another_lane_copies) {
   const auto request = make(64);
   request->open(1);
   request->sender->put({0, 10}, 1);
-  request->sender->put({10, 64}, 1);
-  EXPECT_EQ(request->gpu.waiting(0), std::string(brought_and_copied_flags) + brought_ahead);
-  EXPECT_EQ(request->gpu.waiting(1), std::string(brought_and_copied_flags) + brought_ahead);
+  request->sender->put({10, 40}, 1);
+  EXPECT_EQ(request->gpu.waiting(0), one_word);
+  EXPECT_EQ(request->gpu.waiting(1), one_word_behind_the_other_lane);
   request->gpu.let_all(1);
-  request->expect_arrived({10, 64}, 1);
+  EXPECT_EQ(request->gpu.waiting(1), "fwww");
+  request->expect_arrived({}, 1);
+  request->sender->put({40, 64}, 1);
+  EXPECT_EQ(request->gpu.waiting(0), std::string(one_word) + one_word_behind_the_other_lane);
+  request->gpu.let_all(0);
+  EXPECT_EQ(request->gpu.waiting(0), "fwww");
+  request->expect_arrived({0, 10}, 1);
+  request->gpu.let_all(1);
+  request->expect_arrived({0, 40}, 1);
   EXPECT_FALSE(request->sender->finished());
   request->gpu.let_all(0);
   request->expect_all(1);
 }
 
-TEST_F(DeviceAnnouncements, of_the_last_are_one_flag_where_the_others_have_ended) {
+/// A few would wait for the other lane's bytes, which may be many.
+TEST_F(DeviceAnnouncements, of_a_few_do_not_wait_for_what_another_lane_copies) {
   const auto request = make(64);
-  for (Epoch epoch = 1; epoch <= 3; ++epoch) {
-    request->open(epoch);
-    request->sender->put({0, 3}, epoch);
-    request->gpu.let_all(0);
-    request->expect_arrived({0, 3}, epoch);
-    request->sender->put({3, 64}, epoch);
-    EXPECT_EQ(request->gpu.waiting(1), one_flag);
-    request->gpu.let_all();
-    request->expect_all(epoch);
-  }
-  // Behind what the same lane copies they come anyhow.
-  request->open(4);
-  request->sender->put({0, 3}, 4);
-  request->sender->put({3, 6}, 4);
+  request->open(1);
+  request->sender->put({0, 10}, 1);
+  request->sender->put({10, 13}, 1);
+  EXPECT_EQ(request->gpu.waiting(1), "cwwwwwww");
   request->gpu.let_all(1);
-  request->sender->put({6, 64}, 4);
-  EXPECT_EQ(request->gpu.waiting(0), std::string("cwwwwwww") + one_flag);
+  request->expect_arrived({10, 13}, 1);
+  request->sender->put({13, 64}, 1);
+  EXPECT_EQ(request->gpu.waiting(0), std::string(one_word) + one_word);
   request->gpu.let_all();
-  request->expect_all(4);
+  request->expect_all(1);
 }
+
+TEST_F(DeviceAnnouncements, of_many_behind_a_gap_are_their_flags_and_of_what_fills_it_one_word) {
+  const auto request = make(64);
+  request->open(1);
+  request->sender->put({10, 40}, 1);
+  EXPECT_EQ(request->gpu.waiting(0), brought_and_copied_flags);
+  request->sender->put({0, 3}, 1);
+  EXPECT_EQ(request->gpu.waiting(1), one_word) << "nothing lies before them";
+  request->gpu.let_all(1);
+  request->expect_arrived({0, 3}, 1);
+  request->sender->put({3, 10}, 1);
+  EXPECT_EQ(request->gpu.waiting(0), std::string(brought_and_copied_flags) + one_word);
+  request->gpu.let_all(0);
+  request->expect_arrived({0, 40}, 1);
+  request->sender->put({40, 64}, 1);
+  EXPECT_EQ(request->gpu.waiting(1), one_word);
+  EXPECT_EQ(request->gpu.waiting(0), brought_ahead);
+  request->gpu.let_all();
+  request->expect_all(1);
+}
+
+/// What was not announced is never counted, nor what lies behind it.
+TEST_F(DeviceAnnouncements, of_what_lies_behind_a_failure_do_not_tell_of_what_has_failed) {
+  const auto request = make(64);
+  request->open(1);
+  request->sender->put({0, 10}, 1);
+  request->gpu.fail_to_follow();
+  EXPECT_THROW(request->sender->put({10, 40}, 1), Error);
+  request->sender->put({40, 64}, 1);
+  request->gpu.let_all(0);
+  for (std::int64_t t = 0; t < 64; ++t) EXPECT_EQ(request->arrived(t, 1), t < 10 || t >= 40) << t;
+  request->gpu.let_all();
+}
+
+/// All 64 behind a gap, then what fills it: on lane 0, flags and one flag; on lane 1, flags.
+void put_behind_a_gap(Request& request, Epoch epoch) {
+  request.open(epoch);
+  request.sender->put({1, 31}, epoch);
+  request.sender->put({31, 64}, epoch);
+  request.sender->put({0, 1}, epoch);
+}
+constexpr const char* const one_flag = "cwww";
 
 TEST_F(DeviceAnnouncements, of_many_find_their_numbers_in_the_gpu_from_the_second_epoch_on) {
   const auto request = make(64);
   for (Epoch epoch = 1; epoch <= 5; ++epoch) {
     const std::string flags = epoch == 1 ? brought_and_copied_flags : copied_flags;
-    request->open(epoch);
-    request->sender->put({0, 10}, epoch);
-    EXPECT_EQ(request->gpu.waiting(0), flags) << "epoch " << epoch;
-    request->sender->put({10, 64}, epoch);
+    put_behind_a_gap(*request, epoch);
+    EXPECT_EQ(request->gpu.waiting(0), flags + one_flag + brought_ahead) << "epoch " << epoch;
     EXPECT_EQ(request->gpu.waiting(1), flags + brought_ahead) << "epoch " << epoch;
     request->gpu.let_all();
     request->expect_all(epoch);
@@ -343,9 +444,7 @@ TEST_F(DeviceAnnouncements, of_many_find_their_numbers_in_the_gpu_from_the_secon
   request->sender->put({0, 64}, 6);
   request->gpu.let_all();
   request->expect_all(6);
-  request->open(7);
-  request->sender->put({0, 10}, 7);
-  request->sender->put({10, 64}, 7);
+  put_behind_a_gap(*request, 7);
   EXPECT_EQ(request->gpu.waiting(1), std::string(brought_and_copied_flags) + brought_ahead);
   request->gpu.let_all();
   request->expect_all(7);
@@ -354,25 +453,18 @@ TEST_F(DeviceAnnouncements, of_many_find_their_numbers_in_the_gpu_from_the_secon
 /// The host may not write numbers of a later epoch where a lane has still to copy those of this one.
 TEST_F(DeviceAnnouncements, do_not_take_numbers_away_that_are_still_to_be_brought) {
   const auto request = make(64);
-  const auto put = [&](Epoch epoch) {
-    request->open(epoch);
-    request->sender->put({0, 10}, epoch);
-    request->sender->put({10, 64}, epoch);
-  };
-  put(1);
-  for (const std::size_t lane : {std::size_t{0}, std::size_t{1}}) {
-    request->gpu.let(lane, std::strlen(brought_and_copied_flags));
-    EXPECT_EQ(request->gpu.waiting(lane), brought_ahead);
-  }
+  put_behind_a_gap(*request, 1);
+  request->gpu.let(0, std::strlen(brought_and_copied_flags) + std::strlen(one_flag));
+  request->gpu.let(1, std::strlen(brought_and_copied_flags));
+  for (const std::size_t lane : {0, 1}) EXPECT_EQ(request->gpu.waiting(lane), brought_ahead);
   request->expect_all(1);
-  put(2);
-  for (const std::size_t lane : {std::size_t{0}, std::size_t{1}}) {
-    EXPECT_EQ(request->gpu.waiting(lane), std::string(brought_ahead) + copied_flags);
-  }
+  put_behind_a_gap(*request, 2);
+  EXPECT_EQ(request->gpu.waiting(0), std::string(brought_ahead) + copied_flags + one_flag);
+  EXPECT_EQ(request->gpu.waiting(1), std::string(brought_ahead) + copied_flags);
   request->gpu.let_all();
   request->expect_all(2);
-  put(3);
-  EXPECT_EQ(request->gpu.waiting(0), std::string(brought_and_copied_flags) + brought_ahead);
+  put_behind_a_gap(*request, 3);
+  EXPECT_EQ(request->gpu.waiting(0), std::string(brought_and_copied_flags) + one_flag + brought_ahead);
   request->gpu.let_all();
   request->expect_all(3);
 }
@@ -391,18 +483,19 @@ TEST_F(DeviceAnnouncements, go_on_behind_an_epoch_that_was_given_up) {
   request->expect_all(2);
 }
 
-TEST_F(DeviceAnnouncements, of_copies_on_two_lanes_tell_of_no_other_copy) {
+TEST_F(DeviceAnnouncements, of_what_takes_several_copies_come_behind_each) {
   constexpr std::int64_t transport_bytes = 8 * 1024 * 1024;  // 8 of them are a copy
   Request request(world(), host_memory(), device_memory(), 24, Driver::host, no_epoch, transport_bytes);
   request.open(1);
   request.sender->put({0, 24}, 1);
-  EXPECT_EQ(request.gpu.waiting(0), std::string(brought_and_copied_flags) + brought_and_copied_flags + brought_ahead);
-  EXPECT_EQ(request.gpu.waiting(1), std::string(brought_and_copied_flags) + brought_ahead);
-  request.gpu.let(0, std::strlen(brought_and_copied_flags));
-  request.expect_arrived({0, 8}, 1);
+  EXPECT_EQ(request.gpu.waiting(0), std::string(one_word) + one_word_behind_the_other_lane);
+  EXPECT_EQ(request.gpu.waiting(1), one_word_behind_the_other_lane);
   request.gpu.let_all(0);
-  for (std::int64_t t = 0; t < 24; ++t) EXPECT_EQ(request.arrived(t, 1), t < 8 || t >= 16) << t;
+  EXPECT_EQ(request.gpu.waiting(0), "fwww");
+  request.expect_arrived({0, 8}, 1);
   request.gpu.let_all(1);
+  request.expect_arrived({0, 16}, 1);
+  request.gpu.let_all(0);
   request.expect_all(1);
 }
 
@@ -417,8 +510,9 @@ TEST_F(DeviceAnnouncements, of_old_are_forgotten_before_their_epoch_comes_again)
     request->gpu.let_all();
     request->expect_all(last);
     for (Epoch* const flags : {request->host_flags(), request->device_flags()}) {
-      flags[0] = flags[8] = again;
+      flags[0] = again;
       flags[1] = next(again);
+      *request->front_behind(flags) = device::front_of(8, again);
     }
     for (const Epoch epoch : {again, next(again)}) {
       request->open(epoch);

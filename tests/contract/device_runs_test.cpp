@@ -72,7 +72,7 @@ class DeviceRuns : public testing::Test {
   Partita_Request request_ = PARTITA_REQUEST_NULL;
 };
 
-/// A copy, the flag that stands for all in each of the receiver's memories, and the sender's own word.
+/// A copy, the front, which counts all, in each of the receiver's memories, and the sender's own word.
 TEST_F(DeviceRuns, partitions_marked_in_one_call_take_as_few_operations_as_one) {
   for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) {
     step("epoch " + std::to_string(epoch));

@@ -122,6 +122,22 @@ TEST_P(EveryStream, writes_many_words_in_order) {
   stream->drain();
 }
 
+TEST_P(EveryStream, writes_words_of_4_and_of_8_bytes_in_one_call) {
+  const auto stream = make_one();
+  const ProgramMemory words(6 * sizeof(Epoch));
+  const std::vector<Epoch> before(6, 0xaaaaaaaa);
+  device_memory().copy(words.data(), before.data(), 6 * sizeof(Epoch));
+  const auto done = word();
+  auto* const first = reinterpret_cast<Epoch*>(words.data());
+  stream->write(std::vector<memory::WordWrite>{
+      {first, 1}, {reinterpret_cast<std::uint64_t*>(first + 2), 0x300000002}, {first + 5, 5}, {done.on_gpu(), 1}});
+  done.await(1);
+  std::vector<Epoch> read_back(6);
+  device_memory().copy(read_back.data(), words.data(), 6 * sizeof(Epoch));
+  EXPECT_EQ(read_back, (std::vector<Epoch>{1, 0xaaaaaaaa, 2, 3, 0xaaaaaaaa, 5}));
+  stream->drain();
+}
+
 TEST_P(EveryStream, waits_for_a_counter_across_its_wrap) {
   const auto stream = make_one();
   auto counter = word();
@@ -175,6 +191,31 @@ TEST_P(EveryStream, one_stream_awaits_a_place_in_another) {
     go.store(round);
     done.await(round);
     EXPECT_TRUE(event->passed());
+  }
+  first->drain();
+  second->drain();
+}
+
+TEST_P(EveryStream, follows_another_as_far_as_that_was_asked) {
+  const auto first = make_one();
+  const auto second = make_one();
+  auto go = word();
+  const auto done = word();
+  for (std::uint32_t round = 1; round <= 6; round += 2) {
+    first->wait(go.on_gpu(), round, Until::equal);
+    second->follow(*first);
+    second->write(done.on_gpu(), round);
+    first->wait(go.on_gpu(), round + 1, Until::equal);  // it does not wait for this
+    std::this_thread::sleep_for(time_of_a_stream);
+    EXPECT_EQ(done.load(), round - 1);
+    go.store(round);
+    done.await(round);
+    second->follow(*first);
+    second->write(done.on_gpu(), round + 1);
+    std::this_thread::sleep_for(time_of_a_stream);
+    EXPECT_EQ(done.load(), round);
+    go.store(round + 1);
+    done.await(round + 1);
   }
   first->drain();
   second->drain();

@@ -271,7 +271,7 @@ PairShape random_shape(Random& random, bool send_device_driven, bool recv_device
   shape.send_device_driven = send_device_driven;
   shape.recv_device_driven = recv_device_driven;
   shape.packets = packets;
-  shape.common_flag = !send_device_driven && random.one_in(2);
+  shape.has_front = !send_device_driven && random.one_in(2);
   shape.before = random.one_in(2) ? 0xffffffffu - static_cast<Epoch>(random.integer(0, 6)) : no_epoch;
   shape.misaligned_send_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
   shape.misaligned_recv_bytes = packets ? 8 * random.integer(0, 1) : random.integer(0, 15);
@@ -344,9 +344,9 @@ TEST(DeviceTransfer, the_engine_alone_moves_what_kernels_cannot_reach) {
   shape.recv_partitions = 8;
   shape.total_bytes = 24 * 10;
   shape.mapped = false;
-  for (const bool common_flag : {false, true})
+  for (const bool has_front : {false, true})
     for (const bool recv_device_driven : {false, true}) {
-      shape.common_flag = common_flag;
+      shape.has_front = has_front;
       shape.recv_device_driven = recv_device_driven;
       for (const int transport_partitions : {1, 5, 12}) {
         shape.transport_partitions = transport_partitions;

@@ -57,9 +57,9 @@ struct PairShape {
   bool recv_device_driven = false;
   bool packets = false;
   bool in_place = false;
-  bool mapped = true;        ///< false: the sender's kernels cannot reach the receive buffer
-  bool common_flag = false;  ///< the sender's host announces all at once where it can
-  Epoch before = no_epoch;   ///< the first epoch is the one after it
+  bool mapped = true;       ///< false: the sender's kernels cannot reach the receive buffer
+  bool has_front = false;   ///< the sender's host announces the first ones by a count where it can
+  Epoch before = no_epoch;  ///< the first epoch is the one after it
   std::uint64_t limit_ns = 20'000'000'000;
   int misaligned_send_bytes = 0;  ///< the send buffer begins so far behind a boundary
   int misaligned_recv_bytes = 0;
@@ -69,7 +69,7 @@ struct PairShape {
            std::to_string(transport_partitions) + " transport partitions, " + std::to_string(total_bytes) + " bytes" +
            (send_device_driven ? ", device-driven send" : "") + (recv_device_driven ? ", device-driven receive" : "") +
            (packets ? ", packets" : "") + (in_place ? ", in place" : "") + (mapped ? "" : ", not mapped") +
-           (common_flag ? ", with a common flag" : "") + ", from epoch " + std::to_string(before);
+           (has_front ? ", with a front" : "") + ", from epoch " + std::to_string(before);
   }
 };
 
@@ -89,7 +89,7 @@ class DevicePair {
   DevicePair(PairMemory& memory, const PairShape& shape) : memory_(memory), shape_(shape) {
     const bool both_device_driven = shape.send_device_driven && shape.recv_device_driven;
     if (shape.packets && !both_device_driven) throw std::logic_error("packets need two device-driven requests");
-    if (shape.common_flag && shape.send_device_driven) throw std::logic_error("no host puts what kernels open");
+    if (shape.has_front && shape.send_device_driven) throw std::logic_error("no host puts what kernels open");
     const auto total = static_cast<std::size_t>(shape.total_bytes);
     const auto transports = static_cast<std::size_t>(shape.transport_partitions);
 
@@ -97,9 +97,10 @@ class DevicePair {
     recv_buffer_ = memory.allocate(Spot::receiver_gpu, total + 16) + shape.misaligned_recv_bytes;
     promise_ = reinterpret_cast<std::uint32_t*>(memory.allocate(both_device_driven ? Spot::sender_gpu : Spot::host, 8));
     started_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 8));
-    arrival_device_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::receiver_gpu, 4 * (transports + 1)));
+    const auto words = static_cast<std::size_t>(device::words_with_front(shape.transport_partitions));
+    arrival_device_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::receiver_gpu, 4 * words));
     if (!shape.recv_device_driven) {
-      arrival_host_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 4 * (transports + 1)));
+      arrival_host_ = reinterpret_cast<std::uint32_t*>(memory.allocate(Spot::host, 4 * words));
     }
     unsigned char* slots = nullptr;
     if (shape.packets) slots = memory.allocate(Spot::receiver_gpu, device::packet_slot_bytes(shape.total_bytes) + 16);
@@ -111,7 +112,7 @@ class DevicePair {
     if (shape.packets) send_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.packets) recv_.flags |= PARTITA_PREQUEST_PACKETS;
     if (shape.in_place) send_.flags |= PARTITA_PREQUEST_IN_PLACE;
-    if (shape.common_flag) recv_.flags |= PARTITA_PREQUEST_COMMON_FLAG;
+    if (shape.has_front) recv_.flags |= PARTITA_PREQUEST_FRONT;
     const bool copies = shape.mapped && !shape.in_place;
     if (!shape.packets && device::announces_together(shape.send_partitions, shape.transport_partitions,
                                                      copies ? shape.total_bytes / shape.send_partitions : 0)) {
@@ -153,8 +154,8 @@ class DevicePair {
     moved_.assign(transports, shape.before);
     fill(promise_, 2, shape.before);
     fill(started_, 2, shape.before);
-    fill(arrival_device_, transports + 1, shape.before);
-    if (arrival_host_ != nullptr) fill(arrival_host_, transports + 1, shape.before);
+    fill(arrival_device_, words, shape.before);
+    if (arrival_host_ != nullptr) fill(arrival_host_, words, shape.before);
     fill(device::handed_over(send_.host), transports, shape.before);
   }
 
@@ -192,8 +193,10 @@ class DevicePair {
   bool handed_over(int t, Epoch epoch) const { return load_word(device::handed_over(send_.host) + t) == epoch; }
   bool was_moved(int t, Epoch epoch) const { return moved_[static_cast<std::size_t>(t)] == epoch; }
   bool host_sees_arrival(int t, Epoch epoch) const {
-    return load_word(arrival_host_ + t) == epoch ||
-           (shape_.common_flag && load_word(arrival_host_ + shape_.transport_partitions) == epoch);
+    if (load_word(arrival_host_ + t) == epoch) return true;
+    if (!shape_.has_front) return false;
+    const auto front = std::atomic_ref(*front_behind(arrival_host_)).load(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(t) < device::arrived_in_front(front, epoch);
   }
   bool all_arrived(Epoch epoch) const {
     for (int t = 0; t < shape_.transport_partitions; ++t) {
@@ -210,8 +213,8 @@ class DevicePair {
     }
   }
 
-  /// One round of the progress engine: moves what was handed over and may travel. How many transport partitions. With a
-  /// common flag it raises that one where it has moved all of the epoch, and several of them now.
+  /// One round of the progress engine: moves what was handed over and may travel. How many transport partitions. Where
+  /// there is a front it counts there what it has moved before the first gap, if it has moved several of these now.
   int progress(Epoch epoch) {
     std::vector<int> now;
     for (int t = 0; t < shape_.transport_partitions; ++t) {
@@ -224,11 +227,12 @@ class DevicePair {
       moved_[index] = epoch;
       now.push_back(t);
     }
-    const bool all = std::all_of(moved_.begin(), moved_.end(), [&](Epoch moved) { return moved == epoch; });
-    if (shape_.common_flag && all && now.size() > 1) {
-      raise_common(epoch);
-    } else {
-      for (const int t : now) raise(t, epoch);
+    const auto gap = std::ranges::find_if(moved_, [&](Epoch moved) { return moved != epoch; });
+    const auto in_front = static_cast<int>(gap - moved_.begin());
+    const bool counts = shape_.has_front && std::ranges::count_if(now, [&](int t) { return t < in_front; }) > 1;
+    if (counts) advance_front(in_front, epoch);
+    for (const int t : now) {
+      if (!counts || t >= in_front) raise(t, epoch);
     }
     return static_cast<int>(now.size());
   }
@@ -239,8 +243,14 @@ class DevicePair {
     store_in_gpu(arrival_device_ + t, epoch);
     if (arrival_host_ != nullptr) store_word(arrival_host_ + t, epoch);
   }
-  /// Likewise the one that stands for all.
-  void raise_common(Epoch epoch) { raise(shape_.transport_partitions, epoch); }
+  /// Likewise the front: the first `count` have arrived.
+  void advance_front(int count, Epoch epoch) {
+    const std::uint64_t front = device::front_of(static_cast<std::uint32_t>(count), epoch);
+    store_in_gpu(front_behind(arrival_device_), front);
+    if (arrival_host_ == nullptr) return;
+    std::atomic_ref(*front_behind(arrival_host_)).store(front, std::memory_order_release);
+  }
+  void advance_front_to_end(Epoch epoch) { advance_front(shape_.transport_partitions, epoch); }
 
   // ---- Contents ----
 
@@ -253,9 +263,14 @@ class DevicePair {
     if (count != 0) memory_.copy(words, values.data(), 4 * count);
   }
 
-  void store_in_gpu(std::uint32_t* word, std::uint32_t value) {
+  std::uint64_t* front_behind(std::uint32_t* flags) const {
+    return reinterpret_cast<std::uint64_t*>(flags + device::place_of_front(shape_.transport_partitions));
+  }
+
+  template <class Word>
+  void store_in_gpu(Word* word, Word value) {
     if (dynamic_cast<HostPairMemory*>(&memory_) != nullptr) {
-      store_word(word, value);
+      std::atomic_ref(*word).store(value, std::memory_order_release);
     } else {
       memory_.copy(word, &value, sizeof value);
     }

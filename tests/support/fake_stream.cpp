@@ -1,4 +1,5 @@
 #include "support/fake_stream.hpp"
+#include "support/word_writes.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -151,7 +152,7 @@ class FakeStream final : public memory::Stream {
   void write(std::span<const memory::WordWrite> writes) override {
     FakeGpu::instance().count_words(writes.size());
     ask([kept = std::vector(writes.begin(), writes.end())] {
-      for (const auto& [word, value] : kept) std::atomic_ref(*word).store(value, std::memory_order_release);
+      for (const memory::WordWrite& write : kept) make(write);
     });
   }
   void write(std::uint64_t* word, std::uint64_t value) override {
@@ -174,6 +175,11 @@ class FakeStream final : public memory::Stream {
     ask([=, place = places->recorded.load()] {
       while (places->passed < place) std::this_thread::yield();
     });
+  }
+  void follow(memory::CopyQueue& other) override {
+    FakeEvent end;
+    static_cast<FakeStream&>(other).record(end);
+    await(end);
   }
   bool idle() override {
     refuse_capture("asked whether it is idle");

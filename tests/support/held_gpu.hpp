@@ -7,9 +7,11 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 
 #include "core/error.hpp"
 #include "support/fake_transfer.hpp"
+#include "support/word_writes.hpp"
 
 namespace partita::test {
 
@@ -47,21 +49,22 @@ class HeldGpu final : public NoDeviceMemory {
   /// A copy, or a word where it has no size.
   struct Asked {
     const void* queue;
-    std::byte* to;
-    const std::byte* from;
-    std::size_t size;
-    Epoch value;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t size = 0;
+    std::optional<memory::WordWrite> word = std::nullopt;
   };
 
   class Queue final : public memory::CopyQueue {
    public:
     explicit Queue(HeldGpu& gpu) : gpu_(gpu) {}
     void copy(void* to, const void* from, std::size_t size_bytes) override {
-      gpu_.ask({this, static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size_bytes, no_epoch});
+      gpu_.ask({this, static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size_bytes});
     }
     void write(std::span<const memory::WordWrite> writes) override {
-      for (const auto& [word, value] : writes) gpu_.ask({this, reinterpret_cast<std::byte*>(word), nullptr, 0, value});
+      for (const memory::WordWrite& write : writes) gpu_.ask({.queue = this, .word = write});
     }
+    void follow(CopyQueue&) override {}  // all queues are one
     bool idle() override { return gpu_.is_idle(this); }
     void drain() override { gpu_.drain(this); }
 
@@ -80,11 +83,8 @@ class HeldGpu final : public NoDeviceMemory {
     asked_.pop_front();
   }
   static void make(const Asked& asked) {
-    if (asked.size > 0) {
-      std::memcpy(asked.to, asked.from, asked.size);
-    } else {
-      std::atomic_ref(*reinterpret_cast<Epoch*>(asked.to)).store(asked.value, std::memory_order_release);
-    }
+    if (asked.word) return test::make(*asked.word);
+    std::memcpy(asked.to, asked.from, asked.size);
   }
   bool is_idle(const void* queue) {
     const std::lock_guard lock(mutex_);

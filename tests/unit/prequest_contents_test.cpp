@@ -155,11 +155,10 @@ TEST_F(Prequest, of_a_receive_with_a_route_goes_by_it) {
   EXPECT_EQ(request.promise, &epochs);
   EXPECT_EQ(request.remote, nullptr);
 
-  route.common_flag = true;
-  EXPECT_EQ(flags_of(made(recv(route))),
-            static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_COMMON_FLAG));
+  route.has_front = true;
+  EXPECT_EQ(flags_of(made(recv(route))), static_cast<partita_u32>(PARTITA_PREQUEST_RECV | PARTITA_PREQUEST_FRONT));
 
-  route.common_flag = false;
+  route.has_front = false;
   route.slots = address<std::byte>(0x5000);
   driver = link::Driver::device;
   request = made(recv(route));

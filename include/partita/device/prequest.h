@@ -114,8 +114,7 @@ enum {
   PARTITA_PREQUEST_SEND = 16,           /* kernels may mark: of a send, or a collective, which can be both */
   PARTITA_PREQUEST_TOGETHER = 32,       /* marks of neighbours that come together are announced together, by the last */
   PARTITA_PREQUEST_COLLECTIVE = 64, /* a collective whose epochs kernels open and move: nothing else may be called */
-  PARTITA_PREQUEST_COMMON_FLAG =
-      128,                      /* of a receive: all may arrive by one flag more, behind those of arrival_device */
+  PARTITA_PREQUEST_FRONT = 128, /* of a receive: the first ones may arrive by a count, behind arrival_device's flags */
   PARTITA_PREQUEST_PUSHED = 256 /* a collective whose marks push its partitions to all ranks, which reduce them */
 };
 
@@ -149,7 +148,9 @@ typedef struct Partita_Prequest {
   unsigned char* remote;       /* send: the receive buffer, or its packet slots, as mapped here; null: every transfer is
                                   handed to the progress engine. Receive with packets: its slots */
   partita_u32* arrival_device; /* arrival flags, one a transport partition, in the receiver's GPU memory; null: none.
-                                  With PARTITA_PREQUEST_COMMON_FLAG one more lies behind them */
+                                  With PARTITA_PREQUEST_FRONT the front lies behind them, at a multiple of 8 bytes: a
+                                  word of 8, low half: so many transport partitions have arrived, the first ones; high
+                                  half: in this epoch */
   partita_u32* arrival_host;   /* the same in the receiver's host memory; null: none (of a receive, always) */
   const struct Partita_Peer* peers; /* state->peers of them (device/peer.h), in the memory of the request's own GPU */
   partita_i64 total_bytes;

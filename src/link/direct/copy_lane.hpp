@@ -23,6 +23,8 @@ class CopyLane {
   void copy(std::byte* to, const std::byte* from, const Range& bytes) {
     if (bytes.size() > 0) queue_->copy(to + bytes.begin, from + bytes.begin, static_cast<std::size_t>(bytes.size()));
   }
+  /// What comes behind waits for what `other` was asked for so far.
+  void follow(CopyLane& other) { queue_->follow(*other.queue_); }
   /// Who sees at system scope what is copied behind it sees what was copied before.
   void fence() { queue_->write(done_on_gpu_ + 1, issued_); }
   /// Behind the copies so far; adds the lane's own word to `writes`. finished() waits for it.

@@ -1,4 +1,5 @@
 // The receiver of link `direct` between GPUs.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -10,7 +11,6 @@
 #include "link/direct/device_words.hpp"
 #include "link/direct/first_epoch.hpp"
 #include "memory/window.hpp"
-#include "partita/device/impl/words.hpp"
 
 namespace partita::link {
 namespace {
@@ -82,14 +82,14 @@ class DeviceReceiver final : public Receiver {
 
   // Pairs with the loads in DeviceSender::ready and with the kernel's of the promise.
   void open(Epoch epoch) override {
-    if (flags_.common && device::forgets_arrivals(newest_, epoch)) forget_arrivals();
+    if (flags_.has_front && device::forgets_arrivals(newest_, epoch)) forget_arrivals();
     newest_ = epoch;
     FlagWord(*reinterpret_cast<Epoch*>(sender_.host_words())).store(epoch, std::memory_order_release);
   }
 
-  bool arrived(std::int32_t t, Epoch epoch) override { return reads(t, epoch) || all_arrived(epoch); }
+  bool arrived(std::int32_t t, Epoch epoch) override { return reads(t, epoch) || t < arrived_in_front(epoch); }
   std::int64_t first_missing(Range run, Epoch epoch) override {
-    if (all_arrived(epoch)) return run.end;
+    run.begin = std::clamp(arrived_in_front(epoch), run.begin, run.end);
     return first_not(run, [&](std::int64_t t) { return reads(t, epoch); });
   }
 
@@ -107,7 +107,7 @@ class DeviceReceiver final : public Receiver {
     const bool both_device = endpoint_.driver == Driver::device && sender_driver_ == Driver::device;
     DeviceRecvRoute route;
     route.arrival_device = reinterpret_cast<const Epoch*>(own_.device_words());
-    route.common_flag = flags_.common;
+    route.has_front = flags_.has_front;
     if (packets_) route.slots = own_.device_words() + flags_.bytes();
     route.credit = reinterpret_cast<Epoch*>(both_device ? sender_.device_words() : sender_.host_words_on_gpu());
     route.peer = sender_.peer();
@@ -119,18 +119,23 @@ class DeviceReceiver final : public Receiver {
   }
 
  private:
-  // Pairs with the flag stores of DeviceSender::put and of MPIX_Pready.
+  Epoch* host_flags() const { return reinterpret_cast<Epoch*>(own_.host_words()); }
+  // This and the next one pair with the stores of DeviceSender::put; this one with those of MPIX_Pready, too.
   bool reads(std::int64_t flag, Epoch epoch) const {
-    return FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[flag]).load(std::memory_order_acquire) == epoch;
+    return FlagWord(host_flags()[flag]).load(std::memory_order_acquire) == epoch;
   }
-  bool all_arrived(Epoch epoch) const { return flags_.common && reads(flags_.count, epoch); }
+  std::int64_t arrived_in_front(Epoch epoch) const {
+    if (!flags_.has_front) return 0;
+    const auto front = std::atomic_ref(*flags_.front(host_flags())).load(std::memory_order_acquire);
+    return device::arrived_in_front(front, epoch);
+  }
 
   /// No epoch is open, so nobody raises any; all of the one before have been raised in both memories.
   void forget_arrivals() {
-    const std::vector<Epoch> none(static_cast<std::size_t>(flags_.words()), no_epoch);
-    for (std::size_t flag = 0; flag < none.size(); ++flag) {
-      FlagWord(reinterpret_cast<Epoch*>(own_.host_words())[flag]).store(no_epoch, std::memory_order_relaxed);
-    }
+    static_assert(device::front_of(0, no_epoch) == 0 && no_epoch == 0);
+    for (std::int64_t t = 0; t < flags_.count; ++t) FlagWord(host_flags()[t]).store(0, std::memory_order_relaxed);
+    std::atomic_ref(*flags_.front(host_flags())).store(0, std::memory_order_relaxed);
+    const std::vector<Epoch> none(static_cast<std::size_t>(flags_.words()), 0);
     device_memory_.copy(own_.device_words(), none.data(), none.size() * sizeof(Epoch));
   }
 

@@ -12,6 +12,7 @@
 #include "link/direct/device_messages.hpp"
 #include "link/direct/device_words.hpp"
 #include "link/direct/flag_source.hpp"
+#include "link/direct/put_transports.hpp"
 #include "memory/window.hpp"
 
 namespace partita::link {
@@ -24,6 +25,7 @@ using direct::DeviceOffer;
 using direct::FlagSource;
 using direct::FlagWord;
 using direct::Promise;
+using direct::PutTransports;
 using memory::DeviceBlock;
 using memory::DeviceExport;
 using memory::HostBlock;
@@ -138,15 +140,15 @@ class DeviceSender final : public Sender {
     if (peer_released_) throw peer_is_gone(endpoint_);
     if (epoch != put_epoch_) {
       put_epoch_ = epoch;
-      put_count_ = 0;
+      put_.clear();
       turn_ = 0;
     }
     while (run.size() > 0) {
       const Range now = first_copy_of(run);
       const std::size_t lane = next_lane();
       lanes_[lane]->copy(theirs_.buffer(), data_, bytes_of(plan_, now));
-      put_count_ += now.size();
       announce(now, epoch, lane);
+      put_.add(now);  // what was not announced is a gap for those behind it
       run.begin = now.end;
     }
     if (put_all()) bring_flags_ahead(epoch);
@@ -255,24 +257,38 @@ class DeviceSender final : public Sender {
   }
 
   /// Whether all of the epoch has been put, here. What kernels have put is not counted.
-  bool put_all() const { return put_count_ == plan_.transport_partitions(); }
+  bool put_all() const { return put_.before_gap() == plan_.transport_partitions(); }
 
   /// Whether what is written on lane `lane` comes behind all copies that were put so far: lanes do not wait for one
-  /// another.
+  /// another, unless one is told to follow.
   bool comes_behind_all(std::size_t lane) const {
     for (std::size_t other = 0; other < copy_lanes; ++other) {
       if (other != lane && lanes_[other] && !lanes_[other]->finished()) return false;
     }
     return true;
   }
+  void follow_all(std::size_t lane) {
+    for (std::size_t other = 0; other < copy_lanes; ++other) {
+      if (other != lane && lanes_[other] && !lanes_[other]->finished()) lanes_[lane]->follow(*lanes_[other]);
+    }
+  }
 
-  /// The flags of `transports`, behind their bytes on lane `lane`, or the common one. They pair with
-  /// DeviceReceiver::arrived and with MPIX_Parrived. Those in the receiver's GPU come first: what its host's Wait has
-  /// seen, a kernel after it sees.
+  /// Whether the front tells of `transports`, the next that are put: it may where no gap lies before them. Its word
+  /// tells of what lies before them, too, and waits for those bytes; so a few have their own flags instead, unless
+  /// nothing is waited for.
+  bool in_front(Range transports, std::size_t lane) const {
+    if (!flags_.has_front || transports.begin != put_.before_gap()) return false;
+    if (transports.size() > most_written_flags) return true;
+    return transports.size() > 1 && (transports.begin == 0 || comes_behind_all(lane));
+  }
+
+  /// What tells of `transports`, behind their bytes on lane `lane`. Pairs with DeviceReceiver::arrived and with
+  /// MPIX_Parrived. Words in the receiver's GPU come first: what its host's Wait has seen, a kernel after it sees.
   void announce(Range transports, Epoch epoch, std::size_t lane) {
     writes_.clear();
-    if (flags_.common && transports.size() > 1 && put_all() && comes_behind_all(lane)) {
-      write_flag(flags_.count, epoch);
+    if (in_front(transports, lane)) {
+      if (transports.begin > 0) follow_all(lane);  // else nothing lies before, and no word of the epoch is older
+      write_front(transports.end, epoch);
     } else if (transports.size() > most_written_flags) {
       copy_flags(transports, epoch, *flag_sources_[lane], *lanes_[lane]);
     } else {
@@ -280,9 +296,15 @@ class DeviceSender final : public Sender {
     }
     lanes_[lane]->announce(writes_);
   }
-  void write_flag(std::int64_t which, Epoch epoch) {
-    writes_.push_back({device_flags() + which, epoch});
-    if (host_flags_ != nullptr) writes_.push_back({host_flags_ + which, epoch});
+  void write_flag(std::int64_t t, Epoch epoch) {
+    writes_.push_back({device_flags() + t, epoch});
+    if (host_flags_ != nullptr) writes_.push_back({host_flags_ + t, epoch});
+  }
+  /// Words of one epoch only grow: all that lies before `end` has been put, and each is written behind those before.
+  void write_front(std::int64_t end, Epoch epoch) {
+    const std::uint64_t front = device::front_of(static_cast<std::uint32_t>(end), epoch);
+    writes_.push_back({flags_.front(device_flags()), front});
+    if (host_flags_ != nullptr) writes_.push_back({flags_.front(host_flags_), front});
   }
   void copy_flags(Range transports, Epoch epoch, FlagSource& source, CopyLane& lane) {
     source.bring(transports, epoch, lane);
@@ -324,7 +346,7 @@ class DeviceSender final : public Sender {
   bool routed_ = false;         ///< kernels know where the peer's buffer lies, or will
   bool peer_released_ = false;  ///< and nothing of that is mapped here
   Epoch put_epoch_ = no_epoch;  ///< the newest one of which something was put, ...
-  std::int64_t put_count_ = 0;  ///< ... and how many transport partitions
+  PutTransports put_;           ///< ... and what of it
   std::size_t turn_ = 0;
   std::vector<memory::WordWrite> writes_;                    ///< kept for its memory
   std::array<std::unique_ptr<CopyLane>, copy_lanes> lanes_;  ///< made when they are first needed

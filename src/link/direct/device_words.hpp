@@ -9,6 +9,7 @@
 #include "link/device_route.hpp"
 #include "link/link.hpp"
 #include "memory/messages.hpp"
+#include "partita/device/impl/words.hpp"
 
 namespace partita::link::direct {
 
@@ -24,20 +25,24 @@ static_assert(sizeof(Promise) == sizeof(std::uint64_t));
 constexpr std::size_t bytes_of_line = 128;
 
 /// The flags of a receiver, in its host memory and in its GPU: one a transport partition and, where a host may put
-/// several together, a common one behind them, which stands for all.
+/// several together, the front behind them, by which one word tells of any number of the first ones.
 struct ArrivalFlags {
   ArrivalFlags() = default;
   /// `sender`: who opens the epochs there. Kernels put all of a device-driven send.
   ArrivalFlags(Driver sender, const Plan& plan)
-      : common(sender != Driver::device && plan.transport_partitions() > 1), count(plan.transport_partitions()) {}
+      : has_front(sender != Driver::device && plan.transport_partitions() > 1), count(plan.transport_partitions()) {}
 
-  std::int64_t words() const { return count + (common ? 1 : 0); }
+  std::int64_t words() const { return has_front ? device::words_with_front(count) : count; }
+  /// The front behind `flags`, which are these.
+  std::uint64_t* front(Epoch* flags) const {
+    return reinterpret_cast<std::uint64_t*>(device::front_behind(flags, count));
+  }
   /// They fill whole lines.
   std::size_t bytes() const {
     return (static_cast<std::size_t>(words()) * sizeof(Epoch) + bytes_of_line - 1) / bytes_of_line * bytes_of_line;
   }
 
-  bool common = false;
+  bool has_front = false;
   std::int64_t count = 0;  ///< of transport partitions
 };
 

@@ -1,4 +1,4 @@
-// Where the flags of many transport partitions come from that leave together, but not all of a request.
+// Where the flags of many transport partitions come from that leave together behind a gap.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,9 @@ class CudaStream final : public Stream {
         context_(contexts.of(device)),
         stream_(native),
         owner_(owner),
-        has_memory_operations_(memory_operations) {}
+        has_memory_operations_(memory_operations) {
+    if (owner == Owner::partita) end_ = std::make_unique<CudaEvent>(context_);  // not later, beside kernels that spin
+  }
   ~CudaStream() override {
     if (owner_ == Owner::program) return;
     const InContext in_context(context_);
@@ -73,21 +75,15 @@ class CudaStream final : public Stream {
     std::array<Operation, StoreWords::most> operations;  // the driver takes up to 256 in one call
     while (!writes.empty()) {
       const auto now = writes.first(std::min(writes.size(), operations.size()));
-      std::transform(now.begin(), now.end(), operations.begin(),
-                     [](const WordWrite& write) { return write_operation(write.word, write.value); });
+      std::ranges::transform(now, operations.begin(), write_operation);
       if (!memory_operations(std::span(operations).first(now.size()))) store(now);
       writes = writes.subspan(now.size());
     }
   }
 
   void write(std::uint64_t* word, std::uint64_t value) override {
-    Operation operation = write_operation(word, 0);
-    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
-    operation.writeValue.value64 = value;
-    if (memory_operations(std::span(&operation, 1))) return;
-    StoreWords stores;
-    stores.add({word, nullptr, value, sizeof value});
-    launch_here(stores);
+    const WordWrite write_one{word, value};
+    write(std::span(&write_one, 1));
   }
 
   void wait(const std::uint32_t* word, std::uint32_t value, Until until) override {
@@ -109,6 +105,12 @@ class CudaStream final : public Stream {
   void await(const Event& event) override {
     const InContext in_context(context_);
     PARTITA_CU(cuStreamWaitEvent, stream_, static_cast<const CudaEvent&>(event).native(), CU_EVENT_WAIT_DEFAULT);
+  }
+
+  void follow(CopyQueue& other) override {
+    auto& followed = static_cast<CudaStream&>(other);
+    followed.record(*followed.end_);
+    await(*followed.end_);
   }
 
   bool idle() override {
@@ -136,12 +138,17 @@ class CudaStream final : public Stream {
   }
 
   /// The driver's fence before each write orders it behind what came before, at system scope; a reader acquires.
-  static Operation write_operation(void* word, std::uint32_t value) {
+  static Operation write_operation(const WordWrite& write) {
     Operation operation{};
-    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    operation.writeValue.address = device_address(word);
-    operation.writeValue.value = value;
+    operation.writeValue.address = device_address(write.word);
     operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    if (write.bytes == sizeof(std::uint64_t)) {
+      operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+      operation.writeValue.value64 = write.value;
+    } else {
+      operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+      operation.writeValue.value = static_cast<std::uint32_t>(write.value);
+    }
     return operation;
   }
   static Operation wait_operation(const void* word, Until until) {
@@ -164,7 +171,7 @@ class CudaStream final : public Stream {
   }
   void store(std::span<const WordWrite> writes) {
     StoreWords stores;
-    for (const auto& [word, value] : writes) stores.add({word, nullptr, value, sizeof value});
+    for (const auto& [word, value, bytes] : writes) stores.add({word, nullptr, value, bytes});
     launch_here(stores);
   }
   void await(const void* word, std::uint64_t value, std::uint32_t bytes, Until until) {
@@ -202,7 +209,8 @@ class CudaStream final : public Stream {
   CUcontext context_;
   CUstream stream_;
   Owner owner_;
-  bool has_memory_operations_;  ///< as far as is known
+  bool has_memory_operations_;      ///< as far as is known
+  std::unique_ptr<CudaEvent> end_;  ///< of one of Partita's, which another one may follow
 };
 
 /// The GPU whose primary context `context` is.

@@ -257,8 +257,10 @@ std::span<const std::byte> DeviceSide::state_that_tells() const {
 /// In GPU memory: the arrival flags of a receive that has them.
 std::span<const std::byte> DeviceSide::flags_that_tell() const {
   if (sides_of(view_) != PARTITA_PREQUEST_RECV || in_packets()) return {};
-  const int common = (view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0 ? 1 : 0;
-  return std::as_bytes(std::span(view_.arrival_device, static_cast<std::size_t>(view_.transport_partitions + common)));
+  const bool has_front = (view_.flags & PARTITA_PREQUEST_FRONT) != 0;
+  const std::int64_t words =
+      has_front ? device::words_with_front(view_.transport_partitions) : view_.transport_partitions;
+  return std::as_bytes(std::span(view_.arrival_device, static_cast<std::size_t>(words)));
 }
 
 /// `told`: the two, one behind the other, as the GPU had them while kernels may have stored there: each word whole, but
@@ -296,13 +298,15 @@ bool DeviceSide::has_arrived(const std::byte* told, Epoch epoch) const {
     std::memcpy(unpacked.data(), told, unpacked.size() * sizeof(partita_u64));
     return std::ranges::all_of(unpacked, [epoch](partita_u64 word) { return device::high_half(word) == epoch; });
   }
-  std::vector<Epoch> flags(flags_that_tell().size() / sizeof(Epoch));
+  std::vector<Epoch> flags(static_cast<std::size_t>(view_.transport_partitions));
   std::memcpy(flags.data(), told, flags.size() * sizeof(Epoch));
-  if ((view_.flags & PARTITA_PREQUEST_COMMON_FLAG) != 0) {
-    if (flags.back() == epoch) return true;
-    flags.pop_back();
+  partita_u32 in_front = 0;
+  if ((view_.flags & PARTITA_PREQUEST_FRONT) != 0) {
+    partita_u64 front = 0;
+    std::memcpy(&front, told + device::place_of_front(view_.transport_partitions) * sizeof(Epoch), sizeof front);
+    in_front = device::arrived_in_front(front, epoch);
   }
-  return std::ranges::all_of(flags, [epoch](Epoch flag) { return flag == epoch; });
+  return std::all_of(flags.begin() + in_front, flags.end(), [epoch](Epoch flag) { return flag == epoch; });
 }
 
 bool DeviceSide::completed(Epoch epoch) const {

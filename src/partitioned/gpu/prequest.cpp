@@ -102,7 +102,7 @@ partita_u32 prequest_flags(const PrequestTerms& terms) {
   if (packets) flags |= PARTITA_PREQUEST_PACKETS;
   if (announces_together(terms, packets)) flags |= PARTITA_PREQUEST_TOGETHER;
   const auto* const recv = std::get_if<std::optional<link::DeviceRecvRoute>>(&terms.route);
-  if (recv != nullptr && *recv && (*recv)->common_flag) flags |= PARTITA_PREQUEST_COMMON_FLAG;
+  if (recv != nullptr && *recv && (*recv)->has_front) flags |= PARTITA_PREQUEST_FRONT;
   return flags;
 }
 

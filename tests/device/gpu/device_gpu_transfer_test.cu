@@ -205,7 +205,7 @@ void run_all(bool send_device_driven, bool recv_device_driven, bool packets, int
     shape.send_device_driven = send_device_driven;
     shape.recv_device_driven = recv_device_driven;
     shape.packets = packets;
-    shape.common_flag = !send_device_driven;
+    shape.has_front = !send_device_driven;
     for (const Granularity granularity : granularities) {
       if (granularity == Granularity::divergent && shape.send_partitions % 7 == 0) continue;  // no permutation then
       const int blocks = granularity == Granularity::block ? std::min(shape.send_partitions, 8) : 2;
@@ -241,8 +241,8 @@ TEST(DeviceGpuTransfer, in_place_kernels_store_into_the_receivers_memory_themsel
 TEST(DeviceGpuTransfer, the_engine_alone_moves_what_kernels_cannot_reach) {
   PairShape shape = shape_of(24, 24, 6, 24 * 1024);
   shape.mapped = false;
-  for (const bool common_flag : {false, true}) {
-    shape.common_flag = common_flag;
+  for (const bool has_front : {false, true}) {
+    shape.has_front = has_front;
     run(shape, {8, 128, Granularity::block, 30, 1000});
     run(shape, {2, 128, Granularity::aggregated, 30, 1000});
   }

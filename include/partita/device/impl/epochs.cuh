@@ -48,11 +48,13 @@ PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(partita_u64* unpacked, partita_u
   }
 }
 
-/// The flags and the common one behind them.
+/// The flags and the front behind them.
 PARTITA_DEVICE_OUT_OF_LINE void forget_arrivals(partita_u32* flags, partita_i32 transport_partitions) {
-  for (partita_i32 t = 0; t <= transport_partitions; ++t) {
+  for (partita_i32 t = 0; t < transport_partitions; ++t) {
     SystemWord<partita_u32>(flags[t]).store(no_epoch, order::memory_order_relaxed);
   }
+  SystemWord<partita_u64> front(*front_behind(flags, transport_partitions));
+  front.store(front_of(0, no_epoch), order::memory_order_relaxed);
 }
 
 PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
@@ -72,7 +74,7 @@ PARTITA_DEVICE_INLINE int open_epoch(const Partita_Prequest& request) {
     if (epoch < before && has(request, PARTITA_PREQUEST_PACKETS)) {
       forget_unpacked(unpacked(request.state), awaited(request), request.recv_partitions);
     }
-    if (forgets_arrivals(before, epoch) && has(request, PARTITA_PREQUEST_COMMON_FLAG)) {
+    if (forgets_arrivals(before, epoch) && has(request, PARTITA_PREQUEST_FRONT)) {
       forget_arrivals(request.arrival_device, request.transport_partitions);
     }
     // Pairs with the acquire load in await_credit or read_promise: this side has done with what it received before.

@@ -64,6 +64,12 @@ PARTITA_DEVICE_INLINE Epoch known_epoch(const Partita_Prequest& request) {
              : DeviceWord<partita_u32>(state.started).load(order::memory_order_relaxed);
 }
 
+/// How the front of a receive that has one reads.
+PARTITA_DEVICE_INLINE partita_u64 load_front(const Partita_Prequest& request) {
+  partita_u64* const front = front_behind(request.arrival_device, request.transport_partitions);
+  return SystemWord<partita_u64>(*front).load(order_before_fence);
+}
+
 /// Any thread of a receive. Where no epoch is open everything has arrived.
 PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& request, int* flag) {
   *flag = 0;
@@ -78,11 +84,11 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   const partita_u32 live = DeviceWord<partita_u32>(request.state->live).load(order::memory_order_relaxed);
   Epoch epoch = known_epoch(request);
   const Epoch completed = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
-  const bool has_common = has(request, PARTITA_PREQUEST_COMMON_FLAG);
-  Epoch common = no_epoch;
+  const bool has_front = has(request, PARTITA_PREQUEST_FRONT);
+  partita_u64 counted = front_of(0, no_epoch);
   Epoch first = no_epoch;
   // Both pair with the release in announce, or with the progress engine's; the first one acquires by the fence below.
-  if (has_common) common = SystemWord<partita_u32>(*common_flag(request)).load(order_before_fence);
+  if (has_front) counted = load_front(request);
   if (!packets)
     first = SystemWord<partita_u32>(request.arrival_device[transports.begin]).load(order::memory_order_acquire);
 
@@ -91,17 +97,20 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
     *flag = 1;
   } else if (packets) {
     *flag = packets_parrived(partition, request, epoch) ? 1 : 0;
-  } else if (device_driven || reached(first, epoch) || (has_common && reached(common, epoch))) {
-    // A flag from before the epoch that was seen has not been raised in the newest one either. Else only the host knows
+  } else if (device_driven || reached(first, epoch) ||
+             (transports.begin < low_half(counted) && reached(high_half(counted), epoch))) {
+    // A word from before the epoch that was seen does not tell of the newest one either. Else only the host knows
     // whether there has been a Start since.
     if (!device_driven) epoch = look_at_started(request);
-    if (has_common && common == epoch) {
+    partita_i64 t = transports.begin;
+    if (const partita_u32 in_front = arrived_in_front(counted, epoch); t < in_front) {
       acquire_fence();
-      *flag = 1;
-      return PARTITA_DEVICE_SUCCESS;
+      t = in_front;
+    } else if (first == epoch) {
+      ++t;
     }
-    bool all = first == epoch;
-    for (partita_i64 t = transports.begin + 1; t < transports.end && all; ++t) {
+    bool all = t > transports.begin;
+    for (; t < transports.end && all; ++t) {
       // Pairs as above.
       all = SystemWord<partita_u32>(request.arrival_device[t]).load(order::memory_order_acquire) == epoch;
     }
@@ -110,36 +119,41 @@ PARTITA_DEVICE_INLINE int parrived(int partition, const Partita_Prequest& reques
   return PARTITA_DEVICE_SUCCESS;
 }
 
-/// What a thread sees of a flag and the common one, which reads no_epoch where there is none.
-struct SeenFlags {
-  partita_u32 common;
+/// What a thread sees of a transport partition's flag, and how many the front counts in its epoch.
+struct SeenArrivals {
+  partita_u32 in_front;
   partita_u32 own;
 };
 
-/// A transport partition's flag, or the common one where there is one, until it is raised in `epoch`.
+/// The flag of transport partition `t`, or the front where there is one, until one tells of it in `epoch`.
 struct ArrivalPoll {
-  partita_u32* own;
+  partita_i64 t;
   const Partita_Prequest& request;
   Epoch epoch;
 
-  PARTITA_DEVICE_INLINE SeenFlags load() const {
-    SeenFlags seen{no_epoch, no_epoch};
-    if (has(request, PARTITA_PREQUEST_COMMON_FLAG)) {
-      seen.common = SystemWord<partita_u32>(*common_flag(request)).load(order_before_fence);
+  PARTITA_DEVICE_INLINE SeenArrivals load() const {
+    SeenArrivals seen{0, no_epoch};
+    if (has(request, PARTITA_PREQUEST_FRONT)) {
+      seen.in_front = arrived_in_front(load_front(request), epoch);
     }
-    seen.own = SystemWord<partita_u32>(*own).load(order_before_fence);
+    seen.own = SystemWord<partita_u32>(request.arrival_device[t]).load(order_before_fence);
     return seen;
   }
-  PARTITA_DEVICE_INLINE bool is_there(const SeenFlags& seen) const { return seen.own == epoch || seen.common == epoch; }
+  PARTITA_DEVICE_INLINE bool is_there(const SeenArrivals& seen) const {
+    return seen.own == epoch || t < static_cast<partita_i64>(seen.in_front);
+  }
 };
 
 /// This thread's part of waiting for the flags of `transports`: 0, or the code with which it ended.
 PARTITA_DEVICE_INLINE int await_flags(const Partita_Prequest& request, Range transports, Epoch epoch, Team team) {
   Patience patience(request);
-  for (partita_i64 t = transports.begin + team.rank; t < transports.end; t += team.count) {
-    SeenFlags seen{no_epoch, no_epoch};
-    if (const int code = await(ArrivalPoll{request.arrival_device + t, request, epoch}, patience, &seen)) return code;
-    if (seen.common == epoch) break;  // so have the others
+  for (partita_i64 t = transports.begin + team.rank; t < transports.end;) {
+    SeenArrivals seen{0, no_epoch};
+    if (const int code = await(ArrivalPoll{t, request, epoch}, patience, &seen)) return code;
+    if (transports.end <= static_cast<partita_i64>(seen.in_front)) break;
+    do {
+      t += team.count;
+    } while (t < static_cast<partita_i64>(seen.in_front));
   }
   acquire_fence();  // pairs with the release in announce, or with the progress engine's; a barrier tells the block
   return 0;

@@ -75,13 +75,29 @@ PARTITA_HOST_DEVICE inline partita_u32* handed_over(Partita_Prequest_host* host)
   return reinterpret_cast<partita_u32*>(host + 1);
 }
 
-/// The flag that stands for all, of a receive with PARTITA_PREQUEST_COMMON_FLAG.
-PARTITA_HOST_DEVICE inline partita_u32* common_flag(const Partita_Prequest& request) {
-  return request.arrival_device + request.transport_partitions;
+/// Where the front lies behind `transport_partitions` flags, in words of a flag: at a multiple of its own size.
+PARTITA_HOST_DEVICE constexpr partita_i64 place_of_front(partita_i64 transport_partitions) {
+  return transport_partitions + (transport_partitions & 1);
 }
-/// Whether the flags of a receive that has a common one are set back where `epoch` follows `before`. An epoch raises
-/// the common one or the others, so that the number in a flag may be old; twice in 2^32 epochs all are set back before
-/// it comes again. Not only at the wrap: kernels may hear of an epoch before that is done.
+/// So many words of a flag the flags and the front behind them take.
+PARTITA_HOST_DEVICE constexpr partita_i64 words_with_front(partita_i64 transport_partitions) {
+  return place_of_front(transport_partitions) + 2;
+}
+/// What it reads where the first `count` transport partitions have arrived in `epoch`.
+PARTITA_HOST_DEVICE constexpr partita_u64 front_of(partita_u32 count, Epoch epoch) {
+  return pair_of(count, epoch);
+}
+/// How many of the first transport partitions have arrived in `epoch`, by the front that reads `front`.
+PARTITA_HOST_DEVICE constexpr partita_u32 arrived_in_front(partita_u64 front, Epoch epoch) {
+  return high_half(front) == epoch ? low_half(front) : 0;
+}
+/// The front behind `flags`, of a receive with PARTITA_PREQUEST_FRONT.
+PARTITA_HOST_DEVICE inline partita_u64* front_behind(partita_u32* flags, partita_i64 transport_partitions) {
+  return reinterpret_cast<partita_u64*>(flags + place_of_front(transport_partitions));
+}
+/// Whether the flags of a receive that has a front are set back where `epoch` follows `before`. An epoch raises flags
+/// or counts in the front, so that the number in either may be old; twice in 2^32 epochs all are set back before it
+/// comes again. Not only at the wrap: kernels may hear of an epoch before that is done.
 PARTITA_HOST_DEVICE constexpr bool forgets_arrivals(Epoch before, Epoch epoch) {
   return ((before ^ epoch) >> 31) != 0;
 }
