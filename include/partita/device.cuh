@@ -161,7 +161,9 @@ MPIX_Device inline int MPIX_Pnext(MPIX_Prequest send, MPIX_Prequest recv, MPIX_P
 // Wait or Test, or the thread of the progress engine, launches the reduction of what has come, which takes room on the
 // GPU and a work queue beside kernels that loop over MPIX_Parrived; such a loop has no limit but its own. MPIX_Pstart
 // opens an epoch where the host has not, and the engine serves it, too. An epoch is awaited before the next one is
-// opened: by MPIX_Pwait, or Wait or Test. MPIX_Pbuf_prepare returns at once.
+// opened: by MPIX_Pwait, or Wait or Test. MPIX_Pbuf_prepare returns at once. In a bcast the root alone marks, in
+// buffers of the others: behind MPIX_Pbuf_prepare, or the host's, which waits until all others have opened the epoch;
+// else a mark may be refused (PARTITA_DEVICE_ERR_UNPREPARED). At the others MPIX_Parrived needs nobody to reduce.
 
 /// The elements of all ranks' send buffers, reduced, on every rank.
 MPIX_Device inline int MPIX_Pallreduce(MPIX_Prequest prequest);

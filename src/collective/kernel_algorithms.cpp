@@ -17,22 +17,19 @@ bool is_allreduce(Kind kind) {
   return kind == Kind::allreduce;
 }
 
-/// Marks push without credits, which takes that no rank goes on before all have marked.
-bool is_all_to_all(Kind kind) {
-  return kind != Kind::bcast;
-}
-
 constexpr KernelAlgorithm table[] = {
     {"buffers", PARTITA_ALGORITHM_BUFFERS, true, is_any},
     {"two-shot", PARTITA_ALGORITHM_TWO_SHOT, false, is_allreduce},
     {"packets", PARTITA_ALGORITHM_PACKETS, false, is_any},
 };
-constexpr KernelAlgorithm push = {"push", PARTITA_ALGORITHM_PUSH, false, is_all_to_all};
+/// Through inboxes, and straight into buffers.
+constexpr KernelAlgorithm push = {"push", PARTITA_ALGORITHM_PUSH, false, is_any};
+constexpr KernelAlgorithm push_straight = {"push", PARTITA_ALGORITHM_PUSH, true, is_any};
 
 }  // namespace
 
-const KernelAlgorithm& kernel_push() {
-  return push;
+std::string_view kernel_push_name() {
+  return push.name;
 }
 
 const KernelAlgorithm& kernel_packets() {
@@ -45,7 +42,7 @@ std::span<const KernelAlgorithm> kernel_algorithms() {
 
 const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
                                                const Tuning* tuning) {
-  if (name == push.name && push.serves(problem.kind)) return push;
+  if (name == push.name) return problem.kind == Kind::bcast && block_bytes > 0 ? push_straight : push;
   std::string_view wanted = name;
   if (name == "auto") {
     const Need need{problem.kind, MovedBy::device, problem.size, block_bytes};
@@ -60,7 +57,7 @@ const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int6
     for (const KernelAlgorithm& each : table) {
       if (each.serves(problem.kind)) names.push_back(each.name);
     }
-    if (push.serves(problem.kind)) names.push_back(push.name);
+    names.push_back(push.name);
     throw Error(ErrorClass::info_value,
                 "info key partita_algorithm is \"{}\"; expected of {} whose epochs kernels open is auto or one of: {}",
                 name, name_of(problem.kind), fmt::join(names, ", "));

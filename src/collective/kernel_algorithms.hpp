@@ -27,9 +27,9 @@ std::span<const KernelAlgorithm> kernel_algorithms();
 const KernelAlgorithm& choose_kernel_algorithm(const Problem& problem, std::int64_t block_bytes, std::string_view name,
                                                const Tuning* tuning = nullptr);
 
-/// The one in which marks push, and whoever waits reduces: for programs that mark, so that no rule chooses it. It moves
-/// nothing in one call.
-const KernelAlgorithm& kernel_push();
+/// The name of those in which marks push, and whoever waits reduces: for programs that mark, so that no rule chooses
+/// them. They move nothing in one call.
+std::string_view kernel_push_name();
 
 /// The one that needs nothing but its own memory.
 const KernelAlgorithm& kernel_packets();

@@ -11,7 +11,6 @@
 #include "collective/turn.hpp"
 #include "core/current_error.hpp"
 #include "partita/device/impl/elements.hpp"
-#include "partita/device/impl/pushes.hpp"
 
 namespace partita::collective {
 
@@ -49,12 +48,12 @@ void check_served(const CollectiveArguments& arguments) {
                 "partita_driver) are up to {}",
                 arguments.problem.size, device::most_collective_ranks);
   }
-  if (!arguments.is_partitioned && arguments.algorithm == kernel_push().name) {
+  if (!arguments.is_partitioned && arguments.algorithm == kernel_push_name()) {
     throw Error(
         ErrorClass::info_value,
         "info key partita_algorithm is \"{}\", in which kernels mark partitions; expected of a collective that is "
         "not partitioned is auto or another one",
-        kernel_push().name);
+        kernel_push_name());
   }
 }
 
@@ -114,7 +113,7 @@ partita_u32 reduction_of(const CollectiveArguments& arguments) {
 }
 
 bool marks_push(const CollectiveArguments& arguments) {
-  return arguments.is_partitioned && arguments.algorithm == kernel_push().name;
+  return arguments.is_partitioned && arguments.algorithm == kernel_push_name();
 }
 
 /// What the other ranks must have made, too.
@@ -153,12 +152,7 @@ KernelCollective::KernelCollective(const RequestServices& services, CollectiveAr
       newest_flag_(services.settings.first_epoch) {
   if (area_bytes_ > 0) prepare_areas();
   if (wished_.in_buffers) name_buffers();
-  if (pushes()) {
-    pushed_ = std::make_unique<PushedEpochs>(
-        services, device_, place_.device,
-        PushedEpochs::Shape{arguments_.problem.size, arguments_.partitions, block_bytes_ / arguments_.partitions,
-                            areas_ ? areas_->data() : nullptr});
-  }
+  if (pushes()) pushed_ = std::make_unique<PushedEpochs>(services, device_, place_.device, pushed_shape());
   for (int r = 0; r < arguments_.problem.size; ++r) {
     if (r != arguments_.problem.rank) neighbours_.emplace_back(*this, r);
   }
@@ -173,8 +167,8 @@ device::Cut KernelCollective::cut() const {
 /// One rank has so much in the memory of another one. Inboxes have flags even where there are no bytes.
 std::int64_t KernelCollective::bytes_of_area() const {
   if (pushes()) {
-    return static_cast<std::int64_t>(
-        device::inbox_bytes(arguments_.partitions, static_cast<partita_u64>(block_bytes_)));
+    const partita_u64 bytes = device::bytes_by_inbox(collective_, static_cast<partita_u64>(block_bytes_));
+    return static_cast<std::int64_t>(device::inbox_bytes(arguments_.partitions, bytes));
   }
   return block_bytes_ > 0 ? static_cast<std::int64_t>(device::area_bytes(cut_.strips)) : 0;
 }
@@ -185,21 +179,31 @@ partita_u64 KernelCollective::cut_bytes() const {
                            static_cast<partita_u32>(arguments_.problem.size));
 }
 
-/// The words in which other ranks say what they have unpacked start where epochs do. All others start as 0.
+/// The words in which other ranks say what they have unpacked, or which epoch they have opened, start where epochs do.
+/// All others start as 0.
 void KernelCollective::prepare_areas() {
   const auto ranks = static_cast<std::size_t>(arguments_.problem.size);
   const std::size_t areas = pushes() ? ranks - 1 : ranks;
   if (areas == 0) return;
   areas_.emplace(Home{services_.host_blocks, services_.device_memory, place_},
                  static_cast<std::size_t>(area_bytes_) * areas);
-  if (pushes()) return;
+  if (pushes()) {
+    if (!pushes_straight() || !is_root()) return;
+    for (int r = 0; r < arguments_.problem.size; ++r) {
+      if (r != arguments_.problem.rank) write_to_area(r, {services_.settings.first_epoch});
+    }
+    return;
+  }
   std::vector<partita_u32> lines(std::size_t{cut_.strips} * device::words_of_line);
   for (std::size_t strip = 0; strip < cut_.strips; ++strip) {
     lines[strip * device::words_of_line] = services_.settings.first_epoch;
   }
-  for (int r = 0; r < arguments_.problem.size; ++r) {
-    services_.device_memory.copy(area_of(r), lines.data(), lines.size() * sizeof(partita_u32));
-  }
+  for (int r = 0; r < arguments_.problem.size; ++r) write_to_area(r, lines);
+}
+
+/// From where the area for that rank begins.
+void KernelCollective::write_to_area(int rank, const std::vector<partita_u32>& words) {
+  services_.device_memory.copy(area_of(rank), words.data(), words.size() * sizeof(partita_u32));
 }
 
 /// To the other ranks, before their halves are made.
@@ -274,8 +278,14 @@ Partita_Peer KernelCollective::peer_through(Neighbour& neighbour) {
                  which, neighbour.rank, half.link_name(), half.link_reason());
   };
   if (!route) throw unreached(neighbour.out, "rank");
-  if (!neighbour.in.device_route()) throw unreached(neighbour.in, "this rank from rank");
-  return {nullptr, reinterpret_cast<partita_u32*>(route->remote), nullptr};
+  const auto back = neighbour.in.device_route();
+  if (!back) throw unreached(neighbour.in, "this rank from rank");
+  Partita_Peer peer{nullptr, reinterpret_cast<partita_u32*>(route->remote), nullptr};
+  if (!pushes_straight()) return peer;
+  // Where a receiver's newest epoch stands in the root's host memory.
+  peer.host_words = is_root() ? reinterpret_cast<partita_u32*>(const_cast<std::uint64_t*>(route->host_promise))
+                              : back->peer.host_words;
+  return peer;
 }
 
 PrequestTerms KernelCollective::prequest_terms() {
@@ -315,7 +325,7 @@ PrequestTerms KernelCollective::terms_for_kernels() {
   terms.cut = cut_;
   terms.newest_flag = newest_flag_;
   terms.algorithm = algorithm().code;
-  if (algorithm().in_buffers) map_buffers(terms);
+  if (algorithm().in_buffers) pushes() ? map_buffers_to_push_to(terms) : map_buffers(terms);
   return {.sides = sides(),
           .driver = driver(),
           .data = nullptr,
@@ -359,6 +369,15 @@ void KernelCollective::map_buffers(CollectiveTerms& terms) {
   take(arguments_.problem.rank, buffers_->own());
   for (const Neighbour& each : neighbours_) take(each.rank, buffers_->map(each.rank, each.in.enclosed()));
   terms.unit_bytes = device::common_unit_bytes(joined);
+}
+
+void KernelCollective::map_buffers_to_push_to(CollectiveTerms& terms) {
+  if (!is_root()) return;
+  buffers_->forget();
+  for (const Neighbour& each : neighbours_) {
+    std::byte* const to = buffers_->map(each.rank, each.in.enclosed()).received;
+    terms.peers[static_cast<std::size_t>(each.rank)].buffer = reinterpret_cast<unsigned char*>(to);
+  }
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------------------------
@@ -417,7 +436,7 @@ void KernelCollective::abandon(const std::optional<Error>& cause) {
     half.give_up();
   });
   if (!why_given_up_) why_given_up_ = cause;
-  const bool has_kernels = device_.exists();
+  const bool has_kernels = device_.was_made();
   if (has_kernels) device_.end_kernels();
   close();  // behind that: the watch, which it waits for, may be asking the GPU beside kernels that wait
   if (!has_kernels) return hear_last_epoch({});

@@ -16,6 +16,7 @@
 #include "collective/pushed_epochs.hpp"
 #include "memory/stream.hpp"
 #include "partita/device/impl/areas.hpp"
+#include "partita/device/impl/pushes.hpp"
 #include "partitioned/gpu/device_request.hpp"
 #include "partitioned/operation.hpp"
 #include "partitioned/request_services.hpp"
@@ -76,8 +77,13 @@ class KernelCollective final : public Operation,
     Incoming in;   ///< to that rank's area here
   };
 
-  /// Whether its marks push.
+  /// Whether its marks push, ...
   bool pushes() const { return wished_.code == PARTITA_ALGORITHM_PUSH; }
+  /// ... straight into the other ranks' buffers, ...
+  bool pushes_straight() const { return pushes() && device::pushes_straight(collective_); }
+  bool is_root() const { return arguments_.problem.rank == arguments_.problem.root; }
+  /// ... and this rank has some.
+  bool may_mark() const { return !pushes_straight() || is_root(); }
 
   bool arrived(std::int64_t partition) override;
   // What a stream does: a kernel of the library's is launched for each epoch, and a wait asks for nothing.
@@ -121,6 +127,7 @@ class KernelCollective final : public Operation,
   device::Cut cut() const;
   std::int64_t bytes_of_area() const;
   void prepare_areas();
+  void write_to_area(int rank, const std::vector<partita_u32>& words);
   void name_buffers();
   const std::vector<Block>& blocks_sent() const {
     return arguments_.sent.empty() ? arguments_.received : arguments_.sent;
@@ -131,13 +138,19 @@ class KernelCollective final : public Operation,
   std::string why_not_in_buffers() const;
   const KernelAlgorithm& algorithm() const;
   void map_buffers(CollectiveTerms& terms);
+  void map_buffers_to_push_to(CollectiveTerms& terms);
   Partita_Peer peer_through(Neighbour& neighbour);
   PrequestTerms terms_for_kernels();
   const Neighbour* unmatched() const;
   memory::Stream& own_stream();
   void launch_on(memory::Stream& stream);
   void launch_if_matched();
+  PushedEpochs::Shape pushed_shape() const;
   void open_pushed();
+  void forget_credits();
+  void make_request_if_nobody_marks();
+  void throw_if_lost_without_kernels() const;
+  Half* half_that_promises();
   bool pushed_is_done();
   void drain_own_stream() noexcept;
   Epoch note(const DeviceSide::LastEpoch& last);

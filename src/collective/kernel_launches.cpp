@@ -1,6 +1,8 @@
 // Collectives whose epochs kernels open, as kernels that the library launches.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "collective/kernel_collective.hpp"
 #include "collective/kernel_grid.hpp"
 #include "memory/kernels.hpp"
@@ -43,9 +45,10 @@ void KernelCollective::launch_on(memory::Stream& stream) {
                 memory::DoCollective{device_.for_own_kernels()});
 }
 
-/// A stream that is captured takes no memory, so that what the kernels work with is made ahead. What a program's
-/// kernels use is the program's to make.
+/// A stream that is captured takes no memory, and beside kernels that wait little can be made, so that what the kernels
+/// work with is made ahead. What a program's kernels use is the program's to make.
 void KernelCollective::match_is_seen() {
+  if (pushes()) return make_request_if_nobody_marks();
   if (arguments_.is_partitioned || device_.was_made()) return;
   if (matched()) device_.for_own_kernels();
 }
@@ -109,28 +112,81 @@ bool KernelCollective::prepared() {
   if (!active()) {
     throw Error(ErrorClass::request, "the request is inactive; expected is an active one (call Start first)");
   }
-  return matched();  // no marks are to come, or inboxes take them
+  if (pushes()) throw_if_lost_without_kernels();
+  if (!matched()) return false;
+  if (!pushes_straight() || !is_root()) return true;  // no marks are to come, or inboxes take them
+  return std::ranges::all_of(neighbours_,
+                             [this](const Neighbour& each) { return each.out.receiver_is_ready(pushed_->opened()); });
 }
 
 void KernelCollective::close() {
   if (pushes()) device_.leave_epoch();
+  if (Half* const half = half_that_promises()) half->set_active(false);
   active_.store(false, std::memory_order_release);
 }
 
 // ---- Epochs whose marks push ---------------------------------------------------------------------------------------
 
-/// Kernels may have opened epochs since, which are complete.
+PushedEpochs::Shape KernelCollective::pushed_shape() const {
+  const int ranks = arguments_.problem.size;
+  PushedEpochs::Shape shape{.partitions = arguments_.partitions,
+                            .inboxes = areas_ ? areas_->data() : nullptr,
+                            .inbox_count = ranks - 1,
+                            .inbox_bytes = static_cast<std::size_t>(area_bytes_),
+                            .marks = may_mark(),
+                            .has_inputs = true};
+  if (!pushes_straight()) return shape;
+  shape.has_inputs = !is_root();
+  shape.inbox_count = shape.has_inputs ? 1 : 0;
+  if (shape.has_inputs) shape.inboxes = area_of(arguments_.problem.root);
+  return shape;
+}
+
+/// Kernels may have opened epochs since, which are complete. What can fail comes before the epoch opens.
 void KernelCollective::open_pushed() {
-  if (device_.exists()) {
+  make_request_if_nobody_marks();
+  if (device_.was_made()) {
     device_.check();
     epoch_ = device_.side().newest_complete();
   }
   for_each_half([this](const Half& half) {
     if (half.ending.loses(next(epoch_))) throw half.why_lost(name());
   });
+  if (pushes_straight() && is_root() && device::forgets_arrivals(epoch_, next(epoch_))) forget_credits();
+  if (Half* const half = half_that_promises()) {
+    half->set_epoch(epoch_);
+    half->start();
+  }
   pushed_->open(next(epoch_));
   active_.store(true, std::memory_order_release);
-  if (device_.exists()) join_epoch();
+  if (device_.was_made()) join_epoch();
+}
+
+/// As kernels of the root do where they open the epoch (device/impl/credits.cuh).
+void KernelCollective::forget_credits() {
+  for (const Neighbour& neighbour : neighbours_) write_to_area(neighbour.rank, {epoch_});
+}
+
+/// At another rank than a bcast's root, what tells the root that the host has opened an epoch, or will when they are
+/// matched, whether or not there is a device request by then. Kernels tell it themselves of theirs. Else null.
+Half* KernelCollective::half_that_promises() {
+  if (may_mark()) return nullptr;
+  return &std::ranges::find(neighbours_, arguments_.problem.root, &Neighbour::rank)->in;
+}
+
+/// Where kernels of this rank mark nothing, the program may have no device request: then the library's kernels work
+/// with one of its own.
+void KernelCollective::make_request_if_nobody_marks() {
+  if (may_mark() || device_.was_made() || !matched()) return;
+  device_.for_own_kernels();  // which joins the epoch that is open, if one is
+}
+
+/// Where there are kernels the watch ends what waits.
+void KernelCollective::throw_if_lost_without_kernels() const {
+  if (device_.was_made()) return;
+  for_each_half([this](const Half& half) {
+    if (half.ending.loses(pushed_->opened())) throw half.why_lost(name());
+  });
 }
 
 /// Kernels hear of the host's epoch.
@@ -142,7 +198,11 @@ void KernelCollective::join_epoch() {
 
 /// Until there is a device request nobody marks.
 bool KernelCollective::pushed_is_done() {
-  if (!device_.exists()) return false;
+  make_request_if_nobody_marks();
+  if (!device_.was_made()) {
+    throw_if_lost_without_kernels();
+    return false;
+  }
   device_.check();
   if (!pushed_->done()) return false;
   epoch_ = device_.side().newest_complete();
@@ -156,7 +216,11 @@ bool KernelCollective::arrived(std::int64_t partition) {
     throw_if_over();  // what has not arrived by then never will
     return true;
   }
-  if (!device_.exists()) return false;
+  make_request_if_nobody_marks();
+  if (!device_.was_made()) {
+    throw_if_lost_without_kernels();
+    return false;
+  }
   device_.check();
   const auto p = static_cast<int>(partition);
   if (pushed_->arrived(p)) return true;

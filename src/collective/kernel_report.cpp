@@ -39,7 +39,9 @@ const char* KernelCollective::kind() const {
 std::string KernelCollective::explain() const {
   const Neighbour* const missing = unmatched();
   if (missing == nullptr && pushed_ && active()) {
-    return fmt::format("{}: kernels of this rank have marked {} of {} partitions", name(), pushed_->marked(),
+    const int count = pushed_->how_many();
+    if (!may_mark()) return fmt::format("{}: {} of {} partitions have come", name(), count, arguments_.partitions);
+    return fmt::format("{}: kernels of this rank have marked {} of {} partitions", name(), count,
                        arguments_.partitions);
   }
   if (missing == nullptr) return name();
@@ -55,7 +57,7 @@ int KernelCollective::waits_for() const {
 std::uint64_t KernelCollective::how_far() const {
   std::uint64_t matched = 0;
   for_each_half([&](const Half& half) { matched += half.matched() ? 1 : 0; });
-  return matched + (pushed_ ? static_cast<std::uint64_t>(pushed_->marked()) : 0);
+  return matched + (pushed_ ? static_cast<std::uint64_t>(pushed_->how_many()) : 0);
 }
 
 }  // namespace partita::collective

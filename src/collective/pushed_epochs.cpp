@@ -31,8 +31,7 @@ PushedEpochs::PushedEpochs(const RequestServices& services, const DeviceRequest&
       device_(device_request),
       gpu_(gpu),
       shape_(shape),
-      seen_(services.host_memory, std::max(std::size_t{1}, static_cast<std::size_t>(shape.ranks - 1)) * flags_bytes()) {
-}
+      seen_(services.host_memory, static_cast<std::size_t>(std::max(1, shape.inbox_count)) * flags_bytes()) {}
 
 /// An inbox has so many for each parity.
 std::size_t PushedEpochs::flags_bytes() const {
@@ -42,6 +41,7 @@ std::size_t PushedEpochs::flags_bytes() const {
 /// A stream's first copy and a kernel's first launch may take memory and queues of the GPU. This launch reduces
 /// nothing, as no epoch is complete yet behind which it would; if it comes late, it does what any launch does.
 void PushedEpochs::set_up() {
+  if (!shape_.has_inputs) return;
   const std::lock_guard lock(mutex_);
   if (stream_ == nullptr) {
     seen_on_gpu_ = services_.device_memory.device_pointer(gpu_, seen_.address());
@@ -55,14 +55,14 @@ void PushedEpochs::set_up() {
 void PushedEpochs::open(Epoch epoch) {
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;
-  marked_.store(0, std::memory_order_relaxed);
+  how_many_.store(0, std::memory_order_relaxed);
 }
 
 bool PushedEpochs::done() {
   const std::lock_guard lock(mutex_);
   // Kernels may have gone on to the next one meanwhile.
   if (reached(device_.side().newest_complete(), epoch_)) return true;
-  go_on(all_are_marked());
+  go_on(shape_.marks && all_are_marked());
   return false;
 }
 
@@ -72,11 +72,11 @@ bool PushedEpochs::step() {
 }
 
 bool PushedEpochs::arrived(int partition) const {
-  return device_.side().reduced(partition, epoch_);
+  return shape_.has_inputs ? device_.side().reduced(partition, epoch_) : device_.side().marked(partition, epoch_);
 }
 
 bool PushedEpochs::is_incomplete() const {
-  return !device_.exists() || !reached(device_.side().newest_complete(), epoch_);
+  return !device_.was_made() || !reached(device_.side().newest_complete(), epoch_);
 }
 
 void PushedEpochs::drain() noexcept {
@@ -91,27 +91,37 @@ void PushedEpochs::drain() noexcept {
   looked_for_ = no_epoch;
 }
 
-int PushedEpochs::marked() const {
-  int marked = marked_.load(std::memory_order_relaxed);
-  if (!device_.exists()) return marked;
-  while (marked < shape_.partitions && device_.side().marked(marked, epoch_)) ++marked;
-  return marked;
+int PushedEpochs::how_many() const {
+  int count = how_many_.load(std::memory_order_relaxed);
+  if (!device_.was_made()) return count;
+  const DeviceSide& side = device_.side();
+  while (count < shape_.partitions && (shape_.marks ? side.marked(count, epoch_) : side.reduced(count, epoch_))) {
+    ++count;
+  }
+  return count;
 }
 
 bool PushedEpochs::all_are_marked() {
-  marked_.store(marked(), std::memory_order_relaxed);
-  return marked_.load(std::memory_order_relaxed) == shape_.partitions;
+  how_many_.store(how_many(), std::memory_order_relaxed);
+  return how_many_.load(std::memory_order_relaxed) == shape_.partitions;
 }
 
-/// Looks or launches, one at a time, in the epoch that is open, if one is and something is marked in it. `at_once`:
+/// Whether something can be wanted in `epoch`, the one behind the newest that is complete. Who opens one in which this
+/// rank marks nothing begins it.
+bool PushedEpochs::has_begun(Epoch epoch) const {
+  return device_.side().any_marked(epoch) || (!shape_.marks && epoch == epoch_);
+}
+
+/// Looks or launches, one at a time, in the epoch that is open, if one is and something is wanted in it. `at_once`:
 /// most likely all has come, so the first launch waits for no look. Any launch may find that this rank's own mark is
 /// still under way, or that a kernel has taken a piece and not done it yet; so each goes by a new look. Returns whether
 /// something was asked for.
 bool PushedEpochs::go_on(bool at_once) {
+  if (!shape_.has_inputs) return false;
   const DeviceSide& side = device_.side();
   const Epoch before = side.newest_complete();
   const Epoch epoch = next(before);
-  if (!side.any_marked(epoch)) return false;
+  if (!has_begun(epoch)) return false;
   if (side.has_failed() || is_left_to_kernels(epoch) || is_busy()) return false;
   const bool is_first = at_once && epoch == epoch_ && launched_once_ != epoch;
   if (is_first) launched_once_ = epoch;
@@ -122,7 +132,7 @@ bool PushedEpochs::go_on(bool at_once) {
   return any_is_wanted(epoch) && begin_look(epoch);
 }
 
-/// Something is marked in it.
+/// It has begun.
 bool PushedEpochs::is_left_to_kernels(Epoch epoch) {
   const bool waits = device_.side().kernel_waits(epoch);
   if (epoch == epoch_ && !waits) return false;
@@ -157,9 +167,10 @@ void PushedEpochs::tell_if_late() {
       gpu_, limit_s);
 }
 
-/// Whether it is marked here, and nobody has reduced it, as far as is known.
+/// Whether it is marked here, unless this rank marks nothing, and nobody has reduced it, as far as is known.
 bool PushedEpochs::is_wanted(int partition, Epoch epoch) const {
-  return device_.side().marked(partition, epoch) && !device_.side().reduced(partition, epoch);
+  const DeviceSide& side = device_.side();
+  return (!shape_.marks || side.marked(partition, epoch)) && !side.reduced(partition, epoch);
 }
 
 bool PushedEpochs::any_is_wanted(Epoch epoch) const {
@@ -169,9 +180,9 @@ bool PushedEpochs::any_is_wanted(Epoch epoch) const {
   return false;
 }
 
-/// Whether it was there from all other ranks at the last look.
+/// Whether it was there in all inboxes at the last look.
 bool PushedEpochs::has_come(int partition) const {
-  for (int i = 0; i < shape_.ranks - 1; ++i) {
+  for (int i = 0; i < shape_.inbox_count; ++i) {
     const auto* const flags =
         reinterpret_cast<const Epoch*>(seen_.address() + static_cast<std::size_t>(i) * flags_bytes());
     if (flags[partition] != looked_for_) return false;
@@ -202,11 +213,9 @@ bool PushedEpochs::begin_look(Epoch epoch) {
 }
 
 void PushedEpochs::copy_flags(Epoch epoch) {
-  const auto block_bytes = static_cast<partita_u64>(shape_.partitions * shape_.partition_bytes);
-  const std::size_t each = device::inbox_bytes(shape_.partitions, block_bytes);
   const std::size_t at = (epoch & 1) * flags_bytes();
-  for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(shape_.ranks); ++i) {
-    stream_->copy(seen_on_gpu_ + i * flags_bytes(), shape_.inboxes + i * each + at, flags_bytes());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.inbox_count); ++i) {
+    stream_->copy(seen_on_gpu_ + i * flags_bytes(), shape_.inboxes + i * shape_.inbox_bytes + at, flags_bytes());
   }
 }
 

@@ -21,16 +21,18 @@ namespace partita::collective {
 /// host has opened and in those that kernels have. They reduce what has come from all ranks and wait for nobody, so
 /// that none stands on the GPU until other ranks come, whatever call has launched it. What has come is known from the
 /// flags of the inboxes, which lie in GPU memory: they are copied now and then, as long as something is marked and not
-/// reduced. Steps only ask for copies and launches, in a stream that was made ahead: a kernel of the program's that
-/// looks for what they bring may stand on the GPU, and nothing that waits for it may hold them up. Any thread. Members
-/// throw Error.
+/// reduced, or, where kernels of this rank mark nothing, from the start of an epoch on. Steps only ask for copies and
+/// launches, in a stream that was made ahead: a kernel of the program's that looks for what they bring may stand on the
+/// GPU, and nothing that waits for it may hold them up. Any thread. Members throw Error.
 class PushedEpochs {
  public:
   struct Shape {
-    int ranks;
     int partitions;
-    std::int64_t partition_bytes;
-    const std::byte* inboxes;  ///< null: there is one rank
+    const std::byte* inboxes;  ///< those into which something is pushed, one behind the other
+    int inbox_count;
+    std::size_t inbox_bytes;  ///< of each
+    bool marks;               ///< kernels of this rank do
+    bool has_inputs;          ///< else its marks end its epochs, and nothing is launched
   };
   PushedEpochs(const RequestServices& services, const DeviceRequest& device_request, int gpu, const Shape& shape);
   PushedEpochs(const PushedEpochs&) = delete;
@@ -47,8 +49,9 @@ class PushedEpochs {
   bool step();
   /// Whether the result of a partition is there, in the epoch that the host has opened.
   bool arrived(int partition) const;
-  /// How many partitions kernels of this rank have marked in it, the first ones in a row.
-  int marked() const;
+  /// How many partitions kernels of this rank have marked in it, or, where they mark nothing, are reduced; the first
+  /// ones in a row.
+  int how_many() const;
   /// The epoch that the host has opened last; any thread, as the next one.
   Epoch opened() const { return epoch_; }
   /// Whether that is not complete, or there is no device request.
@@ -59,6 +62,7 @@ class PushedEpochs {
  private:
   bool all_are_marked();
   bool go_on(bool at_once);
+  bool has_begun(Epoch epoch) const;
   bool is_left_to_kernels(Epoch epoch);
   bool is_busy();
   bool is_wanted(int partition, Epoch epoch) const;
@@ -80,7 +84,7 @@ class PushedEpochs {
   memory::HostBlock seen_;                  ///< the flags of `looked_for_` as they were copied last, inbox by inbox
   std::byte* seen_on_gpu_ = nullptr;        ///< its address there
   std::atomic<Epoch> epoch_{no_epoch};      ///< that the host has opened last; the watch reads it, too
-  std::atomic<int> marked_{0};
+  std::atomic<int> how_many_{0};
   bool is_busy_ = false;  ///< copies or a kernel were asked for, ...
   std::chrono::steady_clock::time_point busy_since_;
   bool is_told_late_ = false;       ///< ... and it was said once that they take long

@@ -34,8 +34,9 @@ struct DeviceSendRoute {
   Epoch* arrival_device = nullptr;         ///< one a transport partition, in the receiver's GPU
   Epoch* arrival_host = nullptr;           ///< the same in the receiver's host memory; null where nobody reads them
   const std::uint64_t* promise = nullptr;  ///< low half: the receiver's newest epoch, high half: this side's
-  Partita_Peer peer{};                     ///< the receiver's window
-  std::optional<StreamRoute> stream{};     ///< where both sides are Driver::stream
+  const std::uint64_t* host_promise = nullptr;  ///< the promise in host memory, where the receiver's host keeps it, too
+  Partita_Peer peer{};                          ///< the receiver's window
+  std::optional<StreamRoute> stream{};          ///< where both sides are Driver::stream
 };
 
 struct DeviceRecvRoute {

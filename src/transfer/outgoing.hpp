@@ -68,7 +68,9 @@ class Outgoing final : public Half, private ActiveStep, private Holding, private
   /// As link::Sender::busy.
   bool busy() const { return link_->busy(); }
   bool all_finished() const { return put_count() == plan().transport_partitions() && finished(); }
-  bool receiver_is_ready() const { return link_->ready(epoch()); }
+  bool receiver_is_ready() const { return receiver_is_ready(epoch()); }
+  /// As above, for an epoch that a user opens whose kernels put.
+  bool receiver_is_ready(Epoch epoch) const { return link_->ready(epoch); }
   bool receiver_has_started() const { return link_->prepared(epoch()); }
   bool needs_progress() const { return facts_.needs_progress; }
   /// How kernels put by themselves; none where they cannot.

@@ -24,9 +24,9 @@ class PushedCollectives : public testing::Test {
   const ErrorsReturn handler_{MPI_COMM_WORLD};
 };
 
-/// Where nothing depends on what is collected the tests take an allreduce; these take every collective that has it.
+/// Where nothing depends on what is collected the tests take an allreduce; these take every collective.
 class PushedCollectivesOf : public PushedCollectives, public testing::WithParamInterface<Kind> {};
-INSTANTIATE_TEST_SUITE_P(PushedCollectives, PushedCollectivesOf, testing::ValuesIn(pushed_kinds),
+INSTANTIATE_TEST_SUITE_P(PushedCollectives, PushedCollectivesOf, testing::ValuesIn(kinds),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
 /// Also where the library's epochs pass 2^32 meanwhile, in the entry wrap.
@@ -62,7 +62,13 @@ TEST_P(PushedCollectivesOf, are_marked_by_threads_warps_blocks_and_ranges) {
   collective.free_device_request();
 }
 
-TEST_P(PushedCollectivesOf, find_their_data_in_the_receive_buffer) {
+/// A bcast has one buffer.
+class PushedCollectivesInPlace : public PushedCollectivesOf {};
+INSTANTIATE_TEST_SUITE_P(PushedCollectives, PushedCollectivesInPlace,
+                         testing::Values(Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
+TEST_P(PushedCollectivesInPlace, find_their_data_in_the_receive_buffer) {
   for (const bool kernel_waits : {false, true}) {
     PushedCase collective(GetParam(), 501, true);
     collective.create();
@@ -100,7 +106,9 @@ TEST_P(PushedCollectivesOf, are_awaited_partition_by_partition_in_kernels) {
   collective.start();
   CpuKernel kernel({partitions, 2}, [&](unsigned) {
     const int partition = partitions - 1 - static_cast<int>(device::grid_rank());
-    EXPECT_EQ(MPIX_Pready_block(partition, collective.device), PARTITA_DEVICE_SUCCESS);
+    if (collective.may_mark()) {
+      EXPECT_EQ(MPIX_Pready_block(partition, collective.device), PARTITA_DEVICE_SUCCESS);
+    }
     EXPECT_EQ(MPIX_Pwait_partition(partition, collective.device), PARTITA_DEVICE_SUCCESS);
     int flag = 0;
     EXPECT_EQ(MPIX_Parrived(collective.device, partition, &flag), PARTITA_DEVICE_SUCCESS);
@@ -122,10 +130,7 @@ TEST_P(PushedCollectivesOf, are_started_by_kernels_without_the_host) {
       collective.write(++epoch);
       CpuKernel kernel({1, 2}, [&](unsigned) {
         EXPECT_EQ(MPIX_Pstart(collective.device), PARTITA_DEVICE_SUCCESS);
-        EXPECT_EQ(MPIX_Pbuf_prepare(collective.device), PARTITA_DEVICE_SUCCESS);
-        for (int p = 0; p < partitions; ++p) {
-          EXPECT_EQ(MPIX_Pready_block(p, collective.device), PARTITA_DEVICE_SUCCESS);
-        }
+        collective.mark_each();
         EXPECT_EQ(MPIX_Pwait(collective.device), PARTITA_DEVICE_SUCCESS);
       });
       kernel.end();
@@ -306,7 +311,9 @@ TEST_P(PushedCollectivesOf, arrive_partition_by_partition) {
     collective.write(epoch);
     collective.start();
     for (int p = partitions - 1; p >= 0; --p) {
-      EXPECT_FALSE(collective.has_arrived(p));
+      if (collective.may_mark()) {
+        EXPECT_FALSE(collective.has_arrived(p));
+      }
       collective.mark(p);
       while (!collective.has_arrived(p)) std::this_thread::yield();
     }
@@ -316,18 +323,21 @@ TEST_P(PushedCollectivesOf, arrive_partition_by_partition) {
   collective.free_device_request();
 }
 
-/// Rank 0 marks when the others are in Wait, which has launched a kernel that finds nothing.
+/// One rank marks when the others are in Wait, which has launched a kernel that finds nothing, or, where these mark
+/// nothing, has looked.
 TEST_P(PushedCollectivesOf, wait_for_a_rank_that_marks_late) {
   PushedCase collective(GetParam(), 9);
   collective.create();
   collective.write(1);
   collective.start();
-  const bool late = rank() == 0;
-  const std::uint64_t launched = FakeGpu::instance().launches();
+  const bool is_bcast = GetParam() == Kind::bcast;
+  const bool late = rank() == (is_bcast ? root() : 0);
+  const auto looks = [&] { return is_bcast ? FakeGpu::instance().copies() : FakeGpu::instance().launches(); };
+  const std::uint64_t looked = looks();
   if (!late) collective.mark_all();
   std::thread beside([&] {
     // Wait launches once all is marked here, and the engine only when a look has found something.
-    while (!late && FakeGpu::instance().launches() == launched) std::this_thread::yield();
+    while (!late && looks() == looked) std::this_thread::yield();
     harness_barrier();
     if (late) collective.mark_all();
   });

@@ -24,10 +24,17 @@ class PushGroup {
   PushGroup(const GroupShape& shape, int partitions) : group_(shape) {
     const auto ranks = static_cast<std::size_t>(shape.ranks);
     const auto bytes = static_cast<partita_i64>(shape.block_bytes) / partitions;
-    const device::Pieces pieces = device::pieces_of(partitions, static_cast<partita_u64>(bytes));
-    const auto inbox = device::inbox_bytes(partitions, shape.block_bytes);
+    const device::Pieces pieces =
+        device::pieces_of(partitions, device::bytes_by_inbox(shape.collective, static_cast<partita_u64>(bytes)));
+    const auto inbox = device::inbox_bytes(partitions, device::bytes_by_inbox(shape.collective, shape.block_bytes));
     std::vector<unsigned char*> inboxes;
     for (std::size_t r = 0; r < ranks; ++r) inboxes.push_back(memory_.allocate(Spot::receiver_gpu, inbox * ranks));
+    host_credits_ = reinterpret_cast<partita_u32*>(memory_.allocate(Spot::host, sizeof(partita_u32) * ranks));
+    std::fill_n(host_credits_, ranks, shape.before);
+    const auto root = static_cast<std::size_t>(shape.root);
+    for (std::size_t r = 0; is_bcast() && r + 1 < ranks; ++r) {
+      *device::credit_in_inbox(inboxes[root] + r * inbox) = shape.before;
+    }
     for (std::size_t r = 0; r < ranks; ++r) {
       Partita_Prequest request = group_.request(r);
       auto* const peers =
@@ -38,6 +45,9 @@ class PushGroup {
         if (to == r) continue;
         peers[to].device_words = reinterpret_cast<partita_u32*>(
             inboxes[to] + static_cast<partita_u64>(device::index_of_inbox(own, from)) * inbox);
+        if (!is_bcast()) continue;
+        if (r == root) peers[to].buffer = group_.received(to);
+        peers[to].host_words = host_credits_ + (r == root ? to : r);
       }
       promises_.push_back(reinterpret_cast<partita_u64*>(memory_.allocate(Spot::host, sizeof(partita_u64))));
       request.flags = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_PUSHED;
@@ -70,13 +80,17 @@ class PushGroup {
   const Partita_Prequest& request(std::size_t rank) const { return requests_[rank]; }
   int partitions() const { return requests_[0].send_partitions; }
   Epoch completed(std::size_t rank) const { return load_word(&requests_[rank].state->completed); }
+  bool may_mark(std::size_t rank) const { return device::may_mark(requests_[rank]); }
   /// As the host starts an epoch.
   void start(std::size_t rank, Epoch epoch) const {
     std::atomic_ref(*promises_[rank]).store(std::uint64_t{epoch} << 32 | epoch, std::memory_order_release);
+    if (!may_mark(rank)) std::atomic_ref(host_credits_[rank]).store(epoch, std::memory_order_release);
   }
-  /// All partitions, by one block.
+  /// All partitions, by one block, if this rank has any to mark.
   void mark(std::size_t rank, unsigned threads) const {
+    if (!may_mark(rank)) return;
     CpuKernel kernel({1, threads}, [&](unsigned) {
+      EXPECT_EQ(MPIX_Pbuf_prepare(requests_[rank]), PARTITA_DEVICE_SUCCESS);
       for (int p = partitions() - 1; p >= 0; --p) {
         EXPECT_EQ(MPIX_Pready_block(p, requests_[rank]), PARTITA_DEVICE_SUCCESS);
       }
@@ -95,7 +109,21 @@ class PushGroup {
     requests_[rank].promise = device::copy_of_request(requests_[rank].state)->promise = &promise;
   }
 
+  /// As above, the word in the root's host memory that is for that rank's credit.
+  void move_credit(std::size_t rank, partita_u32& word) {
+    const auto root = static_cast<std::size_t>(shape().root);
+    word = host_credits_[rank];
+    const_cast<Partita_Peer&>(requests_[rank].peers[root]).host_words = &word;
+    const_cast<Partita_Peer&>(requests_[root].peers[rank]).host_words = &word;
+  }
+  /// The word in the root's GPU.
+  partita_u32* credit_on_gpu(std::size_t rank) const {
+    const auto root = static_cast<std::size_t>(shape().root);
+    return device::credit_in_inbox(device::inbox_of(requests_[root], static_cast<partita_i32>(rank)));
+  }
+
  private:
+  bool is_bcast() const { return shape().collective == PARTITA_COLLECTIVE_BCAST; }
   static void begin_host(Partita_Prequest_host& host, int partitions, Epoch before) {
     host = {};
     host.completed = host.newest_marked = before;
@@ -104,6 +132,7 @@ class PushGroup {
 
   const DeviceGroup group_;
   HostPairMemory memory_;
+  partita_u32* host_credits_ = nullptr;  ///< in the memory of a bcast's root, of each rank
   std::vector<partita_u64*> promises_;
   std::vector<Partita_Prequest> requests_;
 };
@@ -163,17 +192,26 @@ void reduce_by_wait(const PushGroup& group, std::size_t rank, Epoch) {
 }
 
 GroupShape pushed_of(partita_u32 collective, int ranks, std::size_t block_bytes) {
-  return shape_of({collective, PARTITA_ALGORITHM_PACKETS}, ranks, block_bytes);
+  GroupShape shape = shape_of({collective, PARTITA_ALGORITHM_PACKETS}, ranks, block_bytes);
+  shape.root = ranks / 2;
+  return shape;
 }
 GroupShape allreduce_of(int ranks, std::size_t block_bytes) {
   return pushed_of(PARTITA_COLLECTIVE_ALLREDUCE, ranks, block_bytes);
 }
 
+const auto by_inbox = testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
+                                      PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL);
+const auto straight = testing::Values(PARTITA_COLLECTIVE_BCAST);
+const auto name_of_pushed = [](const testing::TestParamInfo<partita_u32>& tested) {
+  return std::string(collective_names[tested.param]);
+};
+
 class PushesOf : public testing::TestWithParam<partita_u32> {};
-INSTANTIATE_TEST_SUITE_P(Pushes, PushesOf,
-                         testing::Values(PARTITA_COLLECTIVE_ALLREDUCE, PARTITA_COLLECTIVE_ALLGATHER,
-                                         PARTITA_COLLECTIVE_REDUCE_SCATTER, PARTITA_COLLECTIVE_ALLTOALL),
-                         [](const auto& tested) { return std::string(collective_names[tested.param]); });
+INSTANTIATE_TEST_SUITE_P(Pushes, PushesOf, by_inbox, name_of_pushed);
+INSTANTIATE_TEST_SUITE_P(Straight, PushesOf, straight, name_of_pushed);
+class PushesByInbox : public PushesOf {};
+INSTANTIATE_TEST_SUITE_P(Pushes, PushesByInbox, by_inbox, name_of_pushed);
 
 /// Bit by bit what the ranks' order gives, whoever reduces, in however many blocks.
 TEST_P(PushesOf, give_the_same_bits_by_launches_and_by_waits) {
@@ -274,7 +312,7 @@ TEST(Pushes, are_reduced_by_launches_only_where_they_have_come) {
 }
 
 /// A rank that is through marks the next epoch, while another one has yet to reduce this one: a set of inboxes each.
-TEST_P(PushesOf, of_the_next_epoch_leave_alone_what_is_not_reduced_yet) {
+TEST_P(PushesByInbox, of_the_next_epoch_leave_alone_what_is_not_reduced_yet) {
   const GroupShape shape = pushed_of(GetParam(), 2, 256);
   const PushGroup group(shape, 1);
   const std::size_t sent_bytes = group.buffers().sent_bytes(), received_bytes = group.buffers().received_bytes();
@@ -512,6 +550,267 @@ TEST(Pushes, tell_the_host_when_kernels_know_and_before_the_epoch_can_end) {
   EXPECT_TRUE(trapping.has_trapped());
   EXPECT_EQ(completed, next(epoch));
   EXPECT_EQ(counted, 0U);
+}
+
+GroupShape bcast_of(int ranks, std::size_t block_bytes) {
+  GroupShape shape = pushed_of(PARTITA_COLLECTIVE_BCAST, ranks, block_bytes);
+  shape.root = 1;
+  return shape;
+}
+
+/// Their hosts start an epoch, or kernels do; what one of them has not read is not written over.
+TEST(PushedBcast, is_marked_when_all_others_have_started) {
+  for (const Epoch before : {Epoch{5}, Epoch{0xffffffff}}) {
+    GroupShape shape = bcast_of(3, 48);
+    shape.before = before;
+    const PushGroup group(shape, 1);
+    const Partita_Prequest& root = group.request(1);
+    Epoch newest = before;
+    for (int i = 0; i < 4; ++i) {
+      const Epoch epoch = next(newest);
+      if (i % 2 == 0) {
+        EXPECT_EQ(MPIX_Pstart(root), PARTITA_DEVICE_SUCCESS);
+      } else {
+        group.start(1, epoch);
+      }
+      const Bytes old(group.buffers().received(2), group.buffers().received(2) + shape.block_bytes);
+      const Bytes fresh(shape.block_bytes, static_cast<unsigned char>(10 + i));
+      std::memcpy(group.buffers().sent(1), fresh.data(), fresh.size());
+      group.start(0, epoch);
+      for (const auto mark : {MPIX_Pready, MPIX_Pready_thread, MPIX_Pready_warp, MPIX_Pready_block}) {
+        EXPECT_EQ(mark(0, root), PARTITA_DEVICE_ERR_UNPREPARED);
+      }
+      EXPECT_EQ(MPIX_Pready_range(0, 0, root), PARTITA_DEVICE_ERR_UNPREPARED);
+      EXPECT_TRUE(Bytes(group.buffers().received(2), group.buffers().received(2) + shape.block_bytes) == old);
+      EXPECT_EQ(group.completed(1), newest);
+      if (i < 2) {
+        EXPECT_EQ(MPIX_Pstart(group.request(2)), PARTITA_DEVICE_SUCCESS);
+      } else {
+        group.start(2, epoch);
+      }
+      EXPECT_EQ(MPIX_Pready(0, root), PARTITA_DEVICE_SUCCESS);
+      EXPECT_EQ(group.completed(1), epoch);
+      for (const std::size_t r : {0, 2}) {
+        EXPECT_EQ(MPIX_Pwait(group.request(r)), PARTITA_DEVICE_SUCCESS);
+        const unsigned char* const out = group.buffers().received(r);
+        EXPECT_TRUE(Bytes(out, out + shape.block_bytes) == fresh) << "rank " << r;
+      }
+      EXPECT_EQ(MPIX_Pwait(root), PARTITA_DEVICE_SUCCESS);
+      newest = epoch;
+    }
+  }
+}
+
+/// Blocks of several threads, which look at the ranks side by side, and of fewer than there are ranks.
+TEST(PushedBcast, is_prepared_when_the_last_rank_has_started) {
+  for (const unsigned threads : {1U, 2U, 9U}) {
+    const GroupShape shape = bcast_of(5, 5 * 8);
+    const PushGroup group(shape, 1);
+    const Partita_Prequest& root = group.request(1);
+    for (Epoch epoch = next(shape.before), i = 0; i < 4; ++i, epoch = next(epoch)) {
+      group.start(1, epoch);
+      for (const std::size_t r : {0, 2, 3}) group.start(r, epoch);
+      std::atomic<bool> started{false};
+      std::thread late([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        started = true;
+        if (i % 2 == 0) return group.start(4, epoch);
+        EXPECT_EQ(MPIX_Pstart(group.request(4)), PARTITA_DEVICE_SUCCESS);
+      });
+      CpuKernel kernel({1, threads}, [&](unsigned) {
+        EXPECT_EQ(MPIX_Pbuf_prepare(root), PARTITA_DEVICE_SUCCESS);
+        EXPECT_TRUE(started);
+        EXPECT_EQ(MPIX_Pbuf_prepare(root), PARTITA_DEVICE_SUCCESS);  // once more
+        EXPECT_EQ(MPIX_Pready_block(0, root), PARTITA_DEVICE_SUCCESS);
+      });
+      kernel.end();
+      late.join();
+      for (const std::size_t r : {0, 2, 3, 4}) reduce_by_wait(group, r, epoch);
+    }
+  }
+}
+
+/// Nobody counts it before, and nobody is launched.
+TEST(PushedBcast, arrives_without_anybody_to_reduce_it) {
+  const GroupShape shape = bcast_of(2, 2 * 40);
+  const PushGroup group(shape, 2);
+  const Partita_Prequest& receiver = group.request(0);
+  const Epoch epoch = next(shape.before);
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, epoch);
+  const Bytes fresh(40, 77);
+  std::memcpy(group.buffers().sent(1) + 40, fresh.data(), fresh.size());
+  int flag = 1;
+  EXPECT_EQ(MPIX_Parrived(receiver, 1, &flag), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(flag, 0);
+  EXPECT_EQ(MPIX_Pready(1, group.request(1)), PARTITA_DEVICE_SUCCESS);
+  for (const std::size_t r : {0, 1}) {
+    EXPECT_EQ(MPIX_Parrived(group.request(r), 1, &flag), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(MPIX_Parrived(group.request(r), 0, &flag), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(flag, 0);
+  }
+  EXPECT_EQ(0, std::memcmp(group.buffers().received(0) + 40, fresh.data(), fresh.size()));
+  EXPECT_EQ(MPIX_Pwait_partition(1, receiver), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(group.completed(0), shape.before);
+  EXPECT_EQ(MPIX_Pwait(receiver), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(group.completed(0), epoch);
+}
+
+TEST(PushedBcast, is_marked_by_the_root_alone) {
+  const GroupShape shape = bcast_of(2, 64);
+  const PushGroup group(shape, 1);
+  const Epoch epoch = next(shape.before);
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, epoch);
+  for (const auto mark : {MPIX_Pready, MPIX_Pready_thread, MPIX_Pready_warp, MPIX_Pready_block}) {
+    EXPECT_EQ(mark(0, group.request(0)), PARTITA_DEVICE_ERR_SIDE);
+  }
+  EXPECT_EQ(MPIX_Pready_range(0, 0, group.request(0)), PARTITA_DEVICE_ERR_SIDE);
+  EXPECT_EQ(load_word(&group.request(0).host->failure), partita_u32{PARTITA_DEVICE_ERR_SIDE});
+  EXPECT_EQ(MPIX_Pbuf_prepare(group.request(0)), PARTITA_DEVICE_SUCCESS);
+  group.mark(1, 1);
+  EXPECT_EQ(MPIX_Pwait(group.request(0)), PARTITA_DEVICE_SUCCESS);
+}
+
+TEST(PushedBcast, is_prepared_in_an_epoch_only) {
+  const PushGroup group(bcast_of(2, 64), 1);
+  EXPECT_EQ(MPIX_Pbuf_prepare(group.request(1)), PARTITA_DEVICE_ERR_INACTIVE);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_ERR_INACTIVE);
+}
+
+TEST(PushedBcast, waits_in_vain_for_a_rank_that_does_not_start) {
+  GroupShape shape = bcast_of(3, 64);
+  shape.limit_ns = 2'000'000;
+  const PushGroup group(shape, 1);
+  group.start(1, next(shape.before));
+  group.start(2, next(shape.before));
+  CpuKernel kernel({1, 2}, [&](unsigned) {
+    EXPECT_EQ(MPIX_Pbuf_prepare(group.request(1)), PARTITA_DEVICE_ERR_TIMEOUT);
+    EXPECT_EQ(MPIX_Pready_block(0, group.request(1)), PARTITA_DEVICE_ERR_ABORTED);
+  });
+  kernel.end();
+  EXPECT_EQ(load_word(&group.request(1).host->failure), partita_u32{PARTITA_DEVICE_ERR_TIMEOUT});
+}
+
+/// A block that is late with what it has seen, while others have gone on to the next epoch.
+TEST(PushedBcast, notes_no_credits_of_an_epoch_that_is_over) {
+  for (const Epoch epoch : {Epoch{7}, Epoch{0xffffffff}}) {
+    const PushGroup group(bcast_of(2, 64), 1);
+    const Partita_Prequest& root = group.request(1);
+    const auto head = [&] { return std::atomic_ref(root.state->head).load(); };
+    root.state->head = device::pair_of(epoch, epoch - 1);
+    device::raise_head(root, epoch);
+    EXPECT_EQ(head(), device::pair_of(epoch, epoch));
+    EXPECT_TRUE(device::is_credited(root, epoch));
+    root.state->head = device::pair_of(next(epoch), epoch);
+    device::raise_head(root, epoch);
+    EXPECT_EQ(head(), device::pair_of(next(epoch), epoch));
+  }
+}
+
+/// Or it would come behind the end of the epoch, and hide the next one's start.
+TEST(PushedBcast, tells_the_own_host_of_a_start_before_the_root) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  const GroupShape shape = bcast_of(2, 64);
+  PushGroup group(shape, 1);
+  TrappingHost trapping;
+  group.move_host(0, trapping.host());
+  const Epoch epoch = next(shape.before);
+  group.start(1, epoch);
+  int code = 0;
+  trapping.trap(TrappingHost::all, [&] { code = MPIX_Pready(0, group.request(1)); });
+  EXPECT_EQ(MPIX_Pstart(group.request(0)), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(code, PARTITA_DEVICE_ERR_UNPREPARED);
+  EXPECT_EQ(load_word(&group.request(0).host->newest_marked), epoch);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+}
+
+/// The word that hosts write, too, or a store that comes late would hide the host's next one from the root.
+TEST(PushedBcast, gives_the_credit_in_host_memory_first) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  const GroupShape shape = bcast_of(2, 64);
+  PushGroup group(shape, 1);
+  TrappingHost trapping;
+  group.move_credit(0, reinterpret_cast<partita_u32&>(trapping.promise()));
+  const Epoch epoch = next(shape.before);
+  group.start(1, epoch);
+  Epoch on_gpu = epoch;
+  trapping.trap(TrappingHost::all, [&] { on_gpu = load_word(group.credit_on_gpu(0)); });
+  EXPECT_EQ(MPIX_Pstart(group.request(0)), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(on_gpu, shape.before);
+  EXPECT_EQ(load_word(group.credit_on_gpu(0)), epoch);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+}
+
+/// A store to GPU memory that comes behind the end of its epoch takes nothing from the next one.
+TEST(PushedBcast, is_prepared_though_a_credit_on_the_gpu_comes_late) {
+  const GroupShape shape = bcast_of(2, 64);
+  const PushGroup group(shape, 1);
+  const Epoch first = next(shape.before), second = next(first);
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, first);
+  group.mark(1, 1);
+  reduce_by_wait(group, 0, first);
+  EXPECT_EQ(MPIX_Pstart(group.request(0)), PARTITA_DEVICE_SUCCESS);
+  *group.credit_on_gpu(0) = first;
+  group.start(1, second);
+  EXPECT_EQ(MPIX_Pbuf_prepare(group.request(1)), PARTITA_DEVICE_SUCCESS);
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+}
+
+/// Where hosts alone start epochs the words of kernels keep older numbers, which are not taken for new ones.
+TEST(PushedBcast, goes_by_no_word_of_2_to_the_32_epochs_ago) {
+  for (const Epoch before : {0x7fffffffU, 0xffffffffU}) {
+    GroupShape shape = bcast_of(2, 64);
+    shape.before = before;
+    const PushGroup group(shape, 1);
+    const Partita_Prequest& root = group.request(1);
+    const Epoch epoch = next(before);
+    *group.credit_on_gpu(0) = epoch;  // of that time
+    EXPECT_EQ(MPIX_Pstart(root), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready(0, root), PARTITA_DEVICE_ERR_UNPREPARED);
+    group.start(0, epoch);
+    EXPECT_EQ(MPIX_Pbuf_prepare(root), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pready(0, root), PARTITA_DEVICE_SUCCESS);
+    EXPECT_EQ(MPIX_Pwait(group.request(0)), PARTITA_DEVICE_SUCCESS);
+  }
+}
+
+/// So that it is never old by half of all epochs.
+TEST(PushedBcast, has_kernels_know_an_epoch_that_hosts_alone_have_opened) {
+  const GroupShape shape = bcast_of(2, 64);
+  const PushGroup group(shape, 1);
+  Epoch epoch = shape.before;
+  for (int i = 0; i < 3; ++i) {
+    epoch = next(epoch);
+    for (std::size_t r = 0; r < 2; ++r) group.start(r, epoch);
+    group.mark(1, 1);
+    reduce_by_wait(group, 0, epoch);
+    for (std::size_t r = 0; r < 2; ++r) {
+      EXPECT_EQ(std::atomic_ref(group.request(r).state->head).load(), device::pair_of(epoch, epoch)) << "rank " << r;
+    }
+  }
+}
+
+/// The host hears of a mark before the epoch can end, here or anywhere.
+TEST(PushedBcast, tells_the_host_of_a_mark_before_the_other_ranks) {
+  if (thread_sanitized) GTEST_SKIP() << "the thread sanitizer holds locks where an access traps";
+  const GroupShape shape = bcast_of(2, 64);
+  PushGroup group(shape, 1);
+  TrappingHost trapping;
+  group.move_host(1, trapping.host());
+  const Epoch epoch = next(shape.before);
+  for (std::size_t r = 0; r < 2; ++r) group.start(r, epoch);
+  int flags[2] = {1, 1};
+  trapping.trap(TrappingHost::partitions, [&] {
+    for (std::size_t r = 0; r < 2; ++r) MPIX_Parrived(group.request(r), 0, &flags[r]);
+  });
+  EXPECT_EQ(MPIX_Pready(0, group.request(1)), PARTITA_DEVICE_SUCCESS);
+  EXPECT_TRUE(trapping.has_trapped());
+  EXPECT_EQ(flags[0], 0);
+  EXPECT_EQ(flags[1], 0);
+  EXPECT_EQ(group.completed(1), epoch);
 }
 
 TEST(Pushes, waits_in_vain_end_the_request) {

@@ -29,11 +29,15 @@ const char* name_of(Waiter waiter) {
   return names[static_cast<int>(waiter)];
 }
 
-enum class Pushed { allreduce, allgather, reduce_scatter, alltoall };
-constexpr Pushed all_pushed[] = {Pushed::allreduce, Pushed::allgather, Pushed::reduce_scatter, Pushed::alltoall};
+enum class Pushed { allreduce, allgather, reduce_scatter, alltoall, bcast };
+constexpr Pushed all_pushed[] = {Pushed::allreduce, Pushed::allgather, Pushed::reduce_scatter, Pushed::alltoall,
+                                 Pushed::bcast};
 const char* name_of(Pushed kind) {
-  constexpr const char* names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall"};
+  constexpr const char* names[] = {"allreduce", "allgather", "reduce_scatter", "alltoall", "bcast"};
   return names[static_cast<int>(kind)];
+}
+__host__ __device__ constexpr int root_of(int ranks) {
+  return ranks / 2;
 }
 __host__ __device__ constexpr bool has_block_for_each(Pushed kind) {
   return kind == Pushed::reduce_scatter || kind == Pushed::alltoall;
@@ -65,6 +69,9 @@ struct PushedRun {
   int rank, ranks, count;  ///< elements of a partition in each block
   float* sent;
   const float* received;
+
+  /// The root alone, of a bcast.
+  __host__ __device__ bool may_mark() const { return kind != Pushed::bcast || rank == root_of(ranks); }
 };
 
 __device__ void fill_partition(const PushedRun& run, int epoch, int p, int lane, int lanes) {
@@ -77,8 +84,9 @@ __device__ void fill_partition(const PushedRun& run, int epoch, int p, int lane,
   }
 }
 
-/// As fill_and_mark, which knows where a send's bytes lie.
+/// As fill_and_mark, which knows where a send's bytes lie; if this rank may mark.
 __device__ void fill_and_push(const PushedRun& run, int epoch, Grain grain, Verdict* verdict) {
+  if (!run.may_mark()) return;
   const int thread = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int threads = static_cast<int>(gridDim.x * blockDim.x);
   const int block = static_cast<int>(blockIdx.x);
@@ -119,8 +127,9 @@ __device__ void look_at_results(const PushedRun& run, int epoch, Verdict* verdic
   const int to = has_block_for_each(run.kind) ? run.rank : 0;
   for (int block = 0; block < (has_block_of_each(run.kind) ? run.ranks : 1); ++block) {
     for (int i = static_cast<int>(threadIdx.x); i < all; i += static_cast<int>(blockDim.x)) {
-      const float wanted =
-          has_block_of_each(run.kind) ? pushed_value(block, to, epoch, i) : pushed_sum(run.ranks, to, epoch, i);
+      const float wanted = run.kind == Pushed::bcast     ? pushed_value(root_of(run.ranks), to, epoch, i)
+                           : has_block_of_each(run.kind) ? pushed_value(block, to, epoch, i)
+                                                         : pushed_sum(run.ranks, to, epoch, i);
       if (__float_as_uint(run.received[block * all + i]) != __float_as_uint(wanted)) {
         atomicAdd_system(&verdict->wrong_bytes, 4ULL);
       }
@@ -146,6 +155,7 @@ __global__ void __launch_bounds__(pushed_threads)
     go_on_alone(const __grid_constant__ PushedRun run, int first, int epochs, Verdict* verdict) {
   for (int epoch = first; epoch < first + epochs; ++epoch) {
     if (failed(MPIX_Pstart(run.prequest), verdict)) return;
+    if (failed(MPIX_Pbuf_prepare(run.prequest), verdict)) return;
     fill_and_push(run, epoch, Grain::block, verdict);
     // Some partitions by themselves, and then the others.
     if (failed(MPIX_Pwait_partition(epoch % pushed_partitions, run.prequest), verdict)) return;
@@ -185,6 +195,7 @@ __global__ void __launch_bounds__(pushed_threads)
 __global__ void __launch_bounds__(pushed_threads)
     start_and_mark(const __grid_constant__ PushedRun run, int epoch, Verdict* verdict) {
   if (failed(MPIX_Pstart(run.prequest), verdict)) return;
+  if (failed(MPIX_Pbuf_prepare(run.prequest), verdict)) return;
   fill_and_push(run, epoch, Grain::block, verdict);
 }
 
@@ -228,6 +239,8 @@ class PushedCollectives : public testing::Test {
         return Partita_Preduce_scatter_block_init(in, out, n, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
       case Pushed::alltoall:
         return Partita_Palltoall_init(in, n, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD, info, request);
+      case Pushed::bcast:
+        return Partita_Pbcast_init(out, n, count, MPI_FLOAT, root_of(ranks()), MPI_COMM_WORLD, info, request);
     }
     return MPI_ERR_OTHER;
   }
@@ -239,7 +252,7 @@ class PushedCollectives : public testing::Test {
     const GpuBuffer sent(block * ranks()), received(block * ranks());
     auto* const out = reinterpret_cast<float*>(received.data());
     auto* const own = kind == Pushed::allgather ? out + rank() * count * pushed_partitions : out;
-    auto* const in = in_place ? own : reinterpret_cast<float*>(sent.data());
+    auto* const in = in_place || kind == Pushed::bcast ? own : reinterpret_cast<float*>(sent.data());
     MPI_Info info = MPI_INFO_NULL;
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "partita_driver", "device");
@@ -263,6 +276,7 @@ class PushedCollectives : public testing::Test {
     const SharedVerdict verdict;
     const Stream stream;
     ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Pbuf_prepare(request), MPI_SUCCESS);
     const unsigned blocks = rank() % 2 == 0 ? 8 : 5;
     mark_once<<<blocks, pushed_threads, 0, stream>>>(run, epoch, grain, waiter == Waiter::kernel, verdict.get());
     CUDA_OK(cudaGetLastError());
@@ -285,6 +299,7 @@ TEST_F(PushedCollectives, are_reduced_by_whoever_waits) {
   for (const Pushed kind : all_pushed) {
     const int epochs = kind == Pushed::allreduce ? 10 : 4;
     for (const bool in_place : {false, true}) {
+      if (in_place && kind == Pushed::bcast) continue;  // it has one buffer
       for (const int count : {1, 1001, 60000}) {
         with_pushed(kind, count, in_place, [&](Partita_Request request, const PushedRun& run) {
           int epoch = 0;
@@ -345,12 +360,13 @@ TEST_F(PushedCollectives, are_seen_by_a_block_that_waits_when_the_epoch_is_over)
 
 /// The next epoch's kernel is launched as soon as Wait has returned.
 TEST_F(PushedCollectives, follow_one_another_without_a_look_at_the_stream) {
-  with_allreduce(3, false, [&](Partita_Request request, const PushedRun& run) {
+  const auto follow = [](Partita_Request request, const PushedRun& run) {
     const SharedVerdict verdict;
     constexpr int epochs = 3000;
     const Stream streams[2];
     for (int epoch = 1; epoch <= epochs; ++epoch) {
       ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+      ASSERT_EQ(Partita_Pbuf_prepare(request), MPI_SUCCESS);
       mark_once<<<2, pushed_threads, 0, streams[epoch % 2]>>>(run, epoch, Grain::block, false, verdict.get());
       CUDA_OK(cudaGetLastError());
       ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
@@ -358,7 +374,8 @@ TEST_F(PushedCollectives, follow_one_another_without_a_look_at_the_stream) {
     look_once<<<1, pushed_threads, 0, streams[0]>>>(run, epochs, verdict.get());
     CUDA_OK(cudaDeviceSynchronize());
     verdict.expect_good();
-  });
+  };
+  for (const Pushed kind : {Pushed::allreduce, Pushed::bcast}) with_pushed(kind, 3, false, follow);
 }
 
 /// Kernels end the host's epoch and the one behind it before the host looks.
@@ -443,6 +460,85 @@ TEST_F(PushedCollectives, leave_nothing_on_the_gpu_that_waits_for_other_ranks) {
     CUDA_OK(cudaStreamSynchronize(stream));
     verdict.expect_good();
   });
+}
+
+// ---- A bcast -------------------------------------------------------------------------------------------------------
+
+/// One block: epoch after epoch, where other ranks come late now and then, and what came is read at leisure.
+__global__ void __launch_bounds__(pushed_threads)
+    go_on_with_pauses(const __grid_constant__ PushedRun run, int first, int epochs, Verdict* verdict) {
+  for (int epoch = first; epoch < first + epochs; ++epoch) {
+    if (failed(MPIX_Pstart(run.prequest), verdict)) return;
+    if (failed(MPIX_Pbuf_prepare(run.prequest), verdict)) return;
+    fill_and_push(run, epoch, Grain::block, verdict);
+    if (failed(MPIX_Pwait(run.prequest), verdict)) return;
+    const std::uint64_t since = device::now_ns();
+    while ((epoch + run.rank) % 7 == 0 && device::now_ns() - since < 20'000) continue;
+    look_at_results(run, epoch, verdict);
+    __syncthreads();
+  }
+}
+
+TEST_F(PushedCollectives, of_a_root_never_overwrite_what_is_being_read) {
+  with_pushed(Pushed::bcast, 2001, false, [&](Partita_Request, const PushedRun& run) {
+    const SharedVerdict verdict;
+    const Stream stream;
+    go_on_with_pauses<<<1, pushed_threads, 0, stream>>>(run, 1, 2000, verdict.get());
+    CUDA_OK(cudaGetLastError());
+    CUDA_OK(cudaStreamSynchronize(stream));
+    verdict.expect_good();
+  });
+}
+
+/// A kernel starts epochs on some ranks, and the host on others; so the root hears of them by both words.
+TEST_F(PushedCollectives, of_a_root_begin_when_hosts_and_kernels_have_started) {
+  with_pushed(Pushed::bcast, 301, false, [&](Partita_Request request, const PushedRun& run) {
+    const SharedVerdict verdict;
+    const Stream stream;
+    for (int epoch = 1; epoch <= 40; ++epoch) {
+      step("epoch " + std::to_string(epoch));
+      if ((epoch / (1 + rank())) % 2 == 0) {
+        go_on_alone<<<1, pushed_threads, 0, stream>>>(run, epoch, 1, verdict.get());
+        CUDA_OK(cudaStreamSynchronize(stream));
+      } else {
+        run_epoch(request, run, epoch, Grain::block, waiters[epoch / 2 % 2]);
+      }
+    }
+    verdict.expect_good();
+  });
+}
+
+/// Only the root has a device request of the program's.
+TEST_F(PushedCollectives, of_a_root_need_no_device_request_elsewhere) {
+  const int count = 5000, n = pushed_partitions;
+  const GpuBuffer buffer(static_cast<std::int64_t>(sizeof(float)) * count * n);
+  auto* const data = reinterpret_cast<float*>(buffer.data());
+  MPI_Info info = MPI_INFO_NULL;
+  PMPI_Info_create(&info);
+  PMPI_Info_set(info, "partita_driver", "device");
+  PMPI_Info_set(info, "partita_algorithm", "push");
+  Partita_Request request = PARTITA_REQUEST_NULL;
+  ASSERT_EQ(init(Pushed::bcast, data, data, count, info, &request), MPI_SUCCESS);
+  PMPI_Info_free(&info);
+  PushedRun run{{}, Pushed::bcast, rank(), ranks(), count, data, data};
+  const SharedVerdict verdict;
+  const Stream stream;
+  if (run.may_mark()) ASSERT_EQ(Partita_Prequest_create(&run.prequest, request), MPI_SUCCESS);
+  for (int epoch = 1; epoch <= 20; ++epoch) {
+    ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+    if (run.may_mark()) {
+      ASSERT_EQ(Partita_Pbuf_prepare(request), MPI_SUCCESS);
+      mark_once<<<4, pushed_threads, 0, stream>>>(run, epoch, Grain::block, false, verdict.get());
+      CUDA_OK(cudaGetLastError());
+    }
+    ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    look_once<<<1, pushed_threads, 0, stream>>>(run, epoch, verdict.get());
+    CUDA_OK(cudaStreamSynchronize(stream));
+  }
+  verdict.expect_good();
+  if (run.may_mark()) EXPECT_EQ(Partita_Prequest_free(&run.prequest), MPI_SUCCESS);
+  EXPECT_EQ(Partita_Request_free(&request), MPI_SUCCESS);
+  harness_barrier();
 }
 
 }  // namespace

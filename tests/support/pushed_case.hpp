@@ -9,30 +9,35 @@ namespace partita::test {
 enum class MarkBy { any_thread, thread, warp, block, range };
 inline constexpr MarkBy marks_by[] = {MarkBy::any_thread, MarkBy::thread, MarkBy::warp, MarkBy::block, MarkBy::range};
 
-/// Those that have it.
-inline constexpr Kind pushed_kinds[] = {Kind::allreduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall};
-
 class PushedCase : public Case {
  public:
   explicit PushedCase(int count, bool in_place = false, Gpu gpu = mapped)
       : PushedCase(Kind::allreduce, count, in_place, gpu) {}
   explicit PushedCase(Kind kind, int count, bool in_place = false, Gpu gpu = mapped)
-      : Case(kind, count, in_place, gpu, "push") {}
+      : Case(kind, count, in_place, gpu, "push"), may_mark_(kind != Kind::bcast || rank() == root()) {}
 
-  void start() { ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS); }
+  /// The root alone, of a bcast.
+  bool may_mark() const { return may_mark_; }
+  /// Its partitions may be marked then.
+  void start() {
+    ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS);
+    ASSERT_EQ(Partita_Pbuf_prepare(request), MPI_SUCCESS);
+  }
   void wait() { ASSERT_EQ(Partita_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS); }
   bool test() {
     int flag = 0;
     EXPECT_EQ(Partita_Test(&request, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
     return flag != 0;
   }
-  /// A block marks one partition.
+  /// A block marks one partition, if this rank may; likewise below.
   void mark(int partition) const {
+    if (!may_mark()) return;
     CpuKernel kernel({1, 2},
                      [&](unsigned) { EXPECT_EQ(MPIX_Pready_block(partition, device), PARTITA_DEVICE_SUCCESS); });
   }
   /// A kernel marks all of them.
   void mark_all(MarkBy by = MarkBy::block) const {
+    if (!may_mark()) return;
     const unsigned blocks = by == MarkBy::range ? 1 : partitions;
     CpuKernel kernel({blocks, by == MarkBy::block ? 2U : 1U}, [&](unsigned) { mark_own(by); });
   }
@@ -47,8 +52,15 @@ class PushedCase : public Case {
   void start_and_mark_in_kernel() const {
     CpuKernel kernel({1, 2}, [&](unsigned) {
       EXPECT_EQ(MPIX_Pstart(device), PARTITA_DEVICE_SUCCESS);
-      for (int p = 0; p < partitions; ++p) EXPECT_EQ(MPIX_Pready_block(p, device), PARTITA_DEVICE_SUCCESS);
+      mark_each();
     });
+  }
+  /// A block of a kernel marks one partition after the other, when it may.
+  void mark_each() const {
+    EXPECT_EQ(MPIX_Pbuf_prepare(device), PARTITA_DEVICE_SUCCESS);
+    for (int p = 0; p < partitions && may_mark(); ++p) {
+      EXPECT_EQ(MPIX_Pready_block(p, device), PARTITA_DEVICE_SUCCESS);
+    }
   }
   void wait_in_kernel() const {
     CpuKernel kernel({1, 2}, [&](unsigned) { EXPECT_EQ(MPIX_Pwait(device), PARTITA_DEVICE_SUCCESS); });
@@ -61,6 +73,7 @@ class PushedCase : public Case {
 
  private:
   void mark_own(MarkBy by) const {
+    if (!may_mark()) return;
     const int partition = static_cast<int>(device::grid_rank());
     const int code = by == MarkBy::any_thread ? MPIX_Pready(partition, device)
                      : by == MarkBy::thread   ? MPIX_Pready_thread(partition, device)
@@ -69,6 +82,8 @@ class PushedCase : public Case {
                                               : MPIX_Pready_range(0, partitions - 1, device);
     EXPECT_EQ(code, PARTITA_DEVICE_SUCCESS);
   }
+
+  const bool may_mark_;
 };
 
 }  // namespace partita::test

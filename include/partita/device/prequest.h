@@ -41,8 +41,9 @@ extern "C" {
  *                     ended of a launch
  *   completed         the newest epoch that is complete
  * And so does one whose marks push (PARTITA_PREQUEST_PUSHED), behind whose state further words lie (impl/pushes.hpp):
- *   head (low half)   the epoch that was opened last, as far as kernels have seen; both halves
- *   decided           partitions that are reduced in this epoch, and 1 once the host was told of the one before
+ *   head (low half)   the epoch that was opened last, as far as kernels have seen; both halves, but of a bcast's root
+ *        (high half)  there the newest one that all other ranks have opened, as far as kernels have seen
+ *   decided           partitions that are through in this epoch, and 1 once the host was told of the one before
  *   completed         the newest epoch in which all are
  *   started           the newest epoch of whose end the host was told
  * impl/words.hpp has the sizes and how the words of a new request start. */
@@ -79,7 +80,8 @@ typedef struct Partita_Prequest_host {
   partita_u32 newest_hand_over; /* kernel: of a send whose kernels copy, the newest epoch in which one handed over */
   /* kernel: of a collective whose marks push, */
   partita_u32 awaited;       /* the newest epoch whose end a kernel waits for */
-  partita_u32 newest_marked; /* the newest epoch in which one has marked a partition */
+  partita_u32 newest_marked; /* the newest epoch in which one has marked a partition, or, where this rank marks none,
+                                that one has opened */
 } Partita_Prequest_host;
 
 /* What can go wrong in a kernel; what the device calls return. The host's next Wait, Test, Start or free of the request
@@ -115,7 +117,7 @@ enum {
   PARTITA_PREQUEST_TOGETHER = 32,       /* marks of neighbours that come together are announced together, by the last */
   PARTITA_PREQUEST_COLLECTIVE = 64, /* a collective whose epochs kernels open and move: nothing else may be called */
   PARTITA_PREQUEST_FRONT = 128, /* of a receive: the first ones may arrive by a count, behind arrival_device's flags */
-  PARTITA_PREQUEST_PUSHED = 256 /* a collective whose marks push its partitions to all ranks, which reduce them */
+  PARTITA_PREQUEST_PUSHED = 256 /* a collective whose marks push partitions to all ranks, which reduce them */
 };
 
 /* Partita_Prequest.collective, of one that kernels do. */
@@ -132,7 +134,7 @@ enum {
   PARTITA_ALGORITHM_PACKETS = 0,  /* through slots of its own */
   PARTITA_ALGORITHM_BUFFERS = 1,  /* by loads and stores in the peers' buffers */
   PARTITA_ALGORITHM_TWO_SHOT = 2, /* an allreduce: through slots, each rank reduces a part and sends the result */
-  PARTITA_ALGORITHM_PUSH = 3      /* each mark through inboxes (PARTITA_PREQUEST_PUSHED); not a bcast */
+  PARTITA_ALGORITHM_PUSH = 3      /* each mark to all ranks by itself (PARTITA_PREQUEST_PUSHED) */
 };
 
 struct Partita_Peer;
@@ -182,7 +184,9 @@ typedef struct Partita_Prequest {
   partita_u32 longer_shares; /* of the shares, one a strip and round, so many have a unit more ... */
   partita_u64 share_units;   /* ... than this */
   /* With PARTITA_PREQUEST_PUSHED areas are inboxes (impl/pushes.hpp), `rounds` are the pieces of a partition, and
-   * `share_units` the units of a piece. */
+   * `share_units` the units of a piece. In a bcast the `buffer` of the root's entries is that rank's buffer; and
+   * `host_words`, of these and of the root's entry at another rank, are where that rank's newest epoch stands in the
+   * root's host memory. */
 } Partita_Prequest;
 
 typedef Partita_Prequest MPIX_Prequest;

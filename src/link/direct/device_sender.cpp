@@ -193,6 +193,7 @@ class DeviceSender final : public Sender {
     route.arrival_host = host_flags_;
     route.promise =
         reinterpret_cast<const std::uint64_t*>(both_device ? own_.device_words() : own_.host_words_on_gpu());
+    route.host_promise = reinterpret_cast<const std::uint64_t*>(own_.host_words_on_gpu());
     route.peer = theirs_.peer();
     if (goes_by_streams() && !peer_released_) {
       route.stream = {reinterpret_cast<memory::SenderWords*>(own_.device_words()),

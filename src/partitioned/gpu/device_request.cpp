@@ -44,7 +44,6 @@ const Partita_Prequest& DeviceRequest::make() {
   const bool joins = owner_.active() && !device_driven();  // an epoch that the host has opened
   const Epoch before = joins ? owner_.epoch() - 1 : owner_.epoch();
   change_side(std::make_unique<DeviceSide>(services_.host_memory, services_.device_memory, terms, before));
-  life_.store(side_->view().life, std::memory_order_release);
   if (joins) {
     side_->start(owner_.epoch());
     enter_epoch();
@@ -60,6 +59,7 @@ const Partita_Prequest& DeviceRequest::make() {
     drop();
     throw;
   }
+  life_.store(side_->view().life, std::memory_order_release);  // pairs with was_made()
   return side_->view();
 }
 

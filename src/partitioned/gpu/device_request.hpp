@@ -111,7 +111,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
 
   /// Whether kernels use the request; to MPI_PROC_NULL they never do.
   bool exists() const { return side_ != nullptr; }
-  /// Whether it was made, for nobody as well. Any thread.
+  /// Whether it was made, for nobody as well. Any thread, while another one may be making it: who sees that it was
+  /// finds all that making it does done. Nobody opens an epoch meanwhile.
   bool was_made() const { return life_.load(std::memory_order_acquire) != 0; }
   /// What its kernels read and write; it exists.
   DeviceSide& side() const { return *side_; }

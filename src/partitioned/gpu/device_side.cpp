@@ -20,8 +20,8 @@ std::size_t state_bytes(const PrequestTerms& terms) {
   const link::Plan& plan = terms.plan;
   if (terms.pushes()) {
     const auto partition_bytes = static_cast<partita_u64>(plan.send().partition_bytes());
-    return device::pushed_state_bytes(plan.send_partitions(),
-                                      device::pieces_of(plan.send_partitions(), partition_bytes).count);
+    const partita_u64 bytes = device::bytes_by_inbox(terms.collective->collective, partition_bytes);
+    return device::pushed_state_bytes(plan.send_partitions(), device::pieces_of(plan.send_partitions(), bytes).count);
   }
   return device::state_bytes(prequest_flags(terms), plan.send_partitions(), plan.recv_partitions(),
                              plan.transport_partitions());
@@ -37,13 +37,21 @@ std::size_t flag_bytes(const PrequestTerms& terms) {
 }
 
 /// Where marks push; null where it says the same as of other requests.
-const char* meaning_of_pushed(partita_u32 failure) {
+const char* meaning_of_pushed(partita_u32 failure, const Partita_Prequest& request, partita_i32 partition) {
+  const bool is_bcast = request.collective == PARTITA_COLLECTIVE_BCAST;
   switch (failure) {
     case PARTITA_DEVICE_ERR_TWICE:
       return "marked a partition twice in an epoch";
     case PARTITA_DEVICE_ERR_INACTIVE:
-      return "marked a partition before Start or Pstart had opened the epoch";
+      return partition < 0 ? "called Pbuf_prepare before Start or Pstart had opened the epoch"
+                           : "marked a partition before Start or Pstart had opened the epoch";
+    case PARTITA_DEVICE_ERR_UNPREPARED:
+      return "marked a partition without Pbuf_prepare, when not all other ranks had started the epoch";
     case PARTITA_DEVICE_ERR_SIDE:
+      if (is_bcast && request.rank != request.root && partition >= 0) {
+        return "marked a partition of a bcast, which the root alone does";
+      }
+      [[fallthrough]];
     case PARTITA_DEVICE_ERR_DRIVER:
       return "made a call that is not for a collective whose marks push, or was compiled without "
              "PARTITA_DEVICE_PUSHED_COLLECTIVES";
@@ -74,7 +82,7 @@ const char* meaning(partita_u32 failure, const Partita_Prequest& request, partit
   }
   const bool pushed = (request.flags & PARTITA_PREQUEST_PUSHED) != 0;
   if (pushed) {
-    if (const char* const said = meaning_of_pushed(failure)) return said;
+    if (const char* const said = meaning_of_pushed(failure, request, partition)) return said;
   }
   const bool sends = pushed || (request.flags & PARTITA_PREQUEST_SEND) != 0;
   const partita_i32 partitions = sends ? request.send_partitions : request.recv_partitions;
@@ -270,8 +278,12 @@ DeviceSide::LastEpoch DeviceSide::judge(const std::byte* told) const {
   std::memcpy(&state, told, sizeof state);
   const Epoch epoch = device::low_half(state.head);
   if ((view_.flags & (PARTITA_PREQUEST_COLLECTIVE | PARTITA_PREQUEST_PUSHED)) != 0) {
+    // Where marks push, kernels may have ended one that the host has opened and nobody has noted in `head`.
+    const bool is_complete = reached(state.completed, epoch);
     // A grid that was released may have sent what belongs to an epoch that it has not told of yet.
-    return {.epoch = epoch, .is_over = state.completed == epoch && state.live == view_.life, .flag = state.round};
+    return {.epoch = is_complete ? state.completed : epoch,
+            .is_over = is_complete && state.live == view_.life,
+            .flag = state.round};
   }
   if (sides_of(view_) == PARTITA_PREQUEST_RECV) {
     return {epoch, state.completed == epoch || has_arrived(told + sizeof state, epoch)};
@@ -329,8 +341,10 @@ Epoch DeviceSide::newest_complete() const {
   return Word(words().host.completed).load(std::memory_order_acquire);
 }
 
+/// Where hosts open epochs in which kernels mark nothing the word keeps an older number, however old.
 bool DeviceSide::any_marked(Epoch epoch) const {
-  return reached(Word(words().host.newest_marked).load(std::memory_order_relaxed), epoch);  // as below
+  const Epoch newest = Word(words().host.newest_marked).load(std::memory_order_relaxed);  // as below
+  return newest == epoch || newest == next(epoch);
 }
 
 bool DeviceSide::marked(std::int32_t partition, Epoch epoch) const {

@@ -65,7 +65,8 @@ class DeviceSide {
   /// The newest epoch that is complete, in a collective whose marks push. Who sees that sees its results, and so do
   /// kernels that are launched then.
   Epoch newest_complete() const;
-  /// Whether kernels mark, or have marked, some partition in `epoch` or a later one.
+  /// Whether kernels mark, or have marked, some partition in `epoch`, the one behind newest_complete() as it was seen
+  /// last, or in the next one; or, where this rank marks nothing, have opened it.
   bool any_marked(Epoch epoch) const;
   /// Whether they mark, or have marked, `partition` in `epoch` or a later one.
   bool marked(std::int32_t partition, Epoch epoch) const;

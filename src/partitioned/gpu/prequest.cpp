@@ -79,8 +79,9 @@ void set_pushes(Partita_Prequest& request, const link::Plan& plan, const partita
   request.send_partitions = request.recv_partitions = request.transport_partitions = plan.send_partitions();
   request.send_partition_bytes = request.recv_partition_bytes = plan.send().partition_bytes();
   request.promise = epochs;
+  const auto partition_bytes = static_cast<partita_u64>(plan.send().partition_bytes());
   const device::Pieces pieces =
-      device::pieces_of(plan.send_partitions(), static_cast<partita_u64>(plan.send().partition_bytes()));
+      device::pieces_of(plan.send_partitions(), device::bytes_by_inbox(request.collective, partition_bytes));
   request.rounds = pieces.count;
   request.share_units = pieces.units;
 }

@@ -113,9 +113,7 @@ PARTITA_DEVICE_INLINE int await_credit(const Partita_Prequest& request) {
 
 /// All threads of a block: waits until the receiver's buffer may be written in this epoch.
 PARTITA_DEVICE_INLINE int pbuf_prepare(const Partita_Prequest& request) {
-  if (is_pushed(request.flags)) {  // inboxes may be written from the start of the epoch on
-    return share_code(block_rank() == 0 ? refusal_of_pushed(*request.state, request.life) : 0);
-  }
+  if (is_pushed(request.flags)) return prepare_pushed(request.state, request.life);
   if (!takes_epoch_calls(request)) return refuse_epoch_call(request);
   return share_code(block_rank() == 0 ? await_credit(request) : 0);
 }

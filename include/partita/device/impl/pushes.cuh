@@ -1,44 +1,17 @@
 // The marks of a collective whose marks push: each stores what its partition has for each peer into an inbox in that
-// one's GPU, from where reductions.cuh takes it. docs/design/collectives.md, "Pushed by marks", has the protocol.
+// one's GPU, from where reductions.cuh takes it, or, of a bcast, straight into that one's buffer.
+// docs/design/collectives.md, "Pushed by marks", has the protocol.
 #pragma once
 
-#include <partita/device/impl/collective_terms.cuh>
 #include <partita/device/impl/copy.cuh>
-#include <partita/device/impl/failure.cuh>
-#include <partita/device/impl/platform.cuh>
-#include <partita/device/impl/pushes.hpp>
+#include <partita/device/impl/credits.cuh>
+#include <partita/device/impl/pushed_epochs.cuh>
 #include <partita/device/impl/units.cuh>
 
 namespace partita::device {
 
-/// Whether the calls of this source take collectives whose marks push: a reduction behind a wait costs kernels
-/// registers, whatever they wait for, so that only those that ask for it have it.
-#if !defined(__CUDACC__) || defined(PARTITA_DEVICE_PUSHED_COLLECTIVES)
-inline constexpr bool takes_pushed = true;
-#else
-inline constexpr bool takes_pushed = false;
-#endif
-
-/// Whether its marks push, and the source's calls take it.
-PARTITA_DEVICE_INLINE bool is_pushed(partita_u32 flags) {
-  if (!takes_pushed) return false;
-  constexpr partita_u32 pushed = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_PUSHED;
-  return (flags & (PARTITA_PREQUEST_ORIGIN | PARTITA_PREQUEST_PUSHED)) == pushed;
-}
-
-PARTITA_DEVICE_INLINE partita_u32* push_words_of(const Partita_Prequest& request, PushWord which) {
-  return push_words_of(request.state, which, request.send_partitions);
-}
 PARTITA_DEVICE_INLINE partita_u32 pieces_of(const Partita_Prequest& request) {
   return request.rounds;
-}
-/// This rank's inbox in the memory of `rank`, and the other way round.
-PARTITA_DEVICE_INLINE unsigned char* inbox_at(const Partita_Prequest& request, partita_i32 rank) {
-  return area_at(request, rank);
-}
-PARTITA_DEVICE_INLINE unsigned char* inbox_of(const Partita_Prequest& request, partita_i32 rank) {
-  const auto index = static_cast<partita_u64>(index_of_inbox(request.rank, rank));
-  return request.remote + index * inbox_bytes(request.send_partitions, block_bytes(request));
 }
 
 /// Where what is for `rank` begins in the send buffer.
@@ -47,37 +20,7 @@ PARTITA_DEVICE_INLINE const unsigned char* sent_to(const Partita_Prequest& reque
   return request.sent + static_cast<partita_u64>(rank) * block_bytes(request);
 }
 
-// ---- Which epoch it is ---------------------------------------------------------------------------------------------
-
-/// The epoch before the one that is open, or that opens next. It may be older where nobody has told the caller of the
-/// newest one's end.
-PARTITA_DEVICE_INLINE Epoch newest_complete(const Partita_Prequest& request) {
-  return DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_relaxed);
-}
-
-/// Whether `epoch`, the one behind newest_complete(), is open, or is even over by now: a kernel has opened it, or the
-/// host has. The host's word takes a microsecond, and is read only until a mark has counted in the epoch.
-PARTITA_DEVICE_INLINE bool is_open(const Partita_Prequest& request, Epoch epoch) {
-  const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_relaxed);
-  if (reached(low_half(head), epoch)) return true;
-  auto* const halves = reinterpret_cast<partita_u32*>(const_cast<partita_u64*>(request.promise));
-  // Pairs with the host's start. It may be any number of epochs behind those that kernels open.
-  return SystemWord<partita_u32>(halves[1]).load(order::memory_order_acquire) == epoch;
-}
-
-/// One thread: `epoch` is open, for this block and whoever synchronises with it.
-PARTITA_DEVICE_INLINE void note_open(const Partita_Prequest& request, Epoch epoch) {
-  DeviceWord<partita_u64>(request.state->head).store(pair_of(epoch, epoch), order::memory_order_relaxed);
-}
-
 // ---- Marks ---------------------------------------------------------------------------------------------------------
-
-/// What a call on a request goes no further for, but for its partition.
-PARTITA_DEVICE_INLINE int refusal_of_pushed(Partita_Prequest_state& state, partita_u32 life) {
-  const partita_u32 live = DeviceWord<partita_u32>(state.live).load(order::memory_order_relaxed);
-  if (live == life) return 0;
-  return live == (life | life_released) ? PARTITA_DEVICE_ERR_ABORTED : PARTITA_DEVICE_ERR_FREED;
-}
 
 /// One thread: 0, or why the mark does not count. `*epoch`: the one that it belongs to.
 PARTITA_DEVICE_INLINE int begin_push(const Partita_Prequest& request, int partition, Epoch* epoch) {
@@ -86,19 +29,29 @@ PARTITA_DEVICE_INLINE int begin_push(const Partita_Prequest& request, int partit
   Epoch before = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_acquire);
   *epoch = next(before);
   if (!is_open(request, *epoch)) return PARTITA_DEVICE_ERR_INACTIVE;
+  const bool straight = pushes_straight(request.collective);
+  const bool credited = straight && is_credited(request, *epoch);
+  if (straight && !credited && !have_all_opened(request, *epoch)) return PARTITA_DEVICE_ERR_UNPREPARED;
   DeviceWord<partita_u32> marked(push_words_of(request, push_marked)[partition]);
   const bool counts =
       marked.compare_exchange_strong(before, *epoch, order::memory_order_relaxed, order::memory_order_relaxed);
   if (!counts) return PARTITA_DEVICE_ERR_TWICE;
-  note_open(request, *epoch);  // the epoch does not end before this mark does
+  // The epoch does not end before this mark does.
+  if (!straight) note_open(request, *epoch);
+  if (straight && !credited) raise_head(request, *epoch);
   return 0;
 }
 
-/// The team stores a partition that exists into this rank's inbox at each other rank. No barrier at either end.
+/// Where the block that this rank has for `rank` goes there.
+PARTITA_DEVICE_INLINE unsigned char* pushed_to(const Partita_Prequest& request, partita_i32 rank, Epoch epoch) {
+  if (pushes_straight(request.collective)) return request.peers[rank].buffer;
+  return inbox_at(request, rank) + inbox_data_at(request.send_partitions, block_bytes(request), epoch);
+}
+
+/// The team stores a partition that exists at each other rank. No barrier at either end.
 PARTITA_DEVICE_INLINE void push(const Partita_Prequest& request, int partition, Epoch epoch, Team team) {
   const auto bytes = static_cast<partita_u64>(request.send_partition_bytes);
   const partita_u64 begin = static_cast<partita_u64>(partition) * bytes;
-  const partita_u64 data = inbox_data_at(request.send_partitions, block_bytes(request), epoch) + begin;
   const bool same_to_all = !kind_scatters(request.collective);
   constexpr int at_once = 2;
   const partita_u64 step = unit_size_bytes * team.count;
@@ -122,7 +75,7 @@ PARTITA_DEVICE_INLINE void push(const Partita_Prequest& request, int partition, 
           if (offset < bytes) units[i] = load_unit(from + offset, bytes_of_unit(bytes - offset));
         }
       }
-      unsigned char* const to = inbox_at(request, rank) + data;
+      unsigned char* const to = pushed_to(request, rank, epoch) + begin;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
@@ -134,8 +87,9 @@ PARTITA_DEVICE_INLINE void push(const Partita_Prequest& request, int partition, 
   }
 }
 
-/// One thread, behind a barrier with those that have pushed: the partition lies in all inboxes. Once this rank's own
-/// flag is raised the epoch may end, and its mark touches nothing any more.
+/// One thread, behind a barrier with those that have pushed: the partition lies at all other ranks. Once this rank's
+/// own flag is raised, or the partition counted that this rank has nothing to reduce of, the epoch may end, and its
+/// mark touches nothing any more.
 PARTITA_DEVICE_INLINE void end_push(const Partita_Prequest& request, int partition, Epoch epoch) {
   // Before the flags, or it might come behind the end of the epoch, and hide the next one's mark. So the host may hear
   // of a mark whose flags are yet to come: what it launches looks for these.
@@ -150,7 +104,11 @@ PARTITA_DEVICE_INLINE void end_push(const Partita_Prequest& request, int partiti
     SystemWord<partita_u32>(*inbox_flag(inbox, request.send_partitions, partition, epoch))
         .store(epoch, order_after_fence);
   }
-  DeviceWord<partita_u32>(push_words_of(request, push_pushed)[partition]).store(epoch, order_after_fence);
+  const bool straight = pushes_straight(request.collective);
+  // The word of one that is through pairs with the acquires in await_result and pushed_parrived.
+  DeviceWord<partita_u32>(push_words_of(request, straight ? push_reduced : push_pushed)[partition])
+      .store(epoch, order_after_fence);
+  if (straight) count_towards_end(request, epoch);
 }
 
 /// One thread, its own partition, for itself.
@@ -222,6 +180,13 @@ PARTITA_DEVICE_INLINE int push_by_block(const Partita_Prequest& request, int par
 /// Who makes a mark together.
 enum class Marker : partita_u32 { thread, lanes, warp, block };
 
+/// Why a mark of `partition` is refused, whatever has been marked; 0 if it is not.
+PARTITA_DEVICE_INLINE int refusal_of_push(const Partita_Prequest& request, int partition) {
+  if (!may_mark(request)) return PARTITA_DEVICE_ERR_SIDE;
+  const bool exists = static_cast<partita_u32>(partition) < static_cast<partita_u32>(request.send_partitions);
+  return exists ? 0 : PARTITA_DEVICE_ERR_PARTITION;
+}
+
 /// Out of line, so that kernels that mark sends have the registers of that; all arguments fit in registers.
 PARTITA_DEVICE_OUT_OF_LINE int push_out_of_line(Partita_Prequest_state* state, Partita_Prequest_host* host,
                                                 partita_u32 life, int partition, Marker marker) {
@@ -234,8 +199,8 @@ PARTITA_DEVICE_OUT_OF_LINE int push_out_of_line(Partita_Prequest_state* state, P
   } else if (code != 0) {
     return code;
   }
-  if (static_cast<partita_u32>(partition) >= static_cast<partita_u32>(request.send_partitions)) {
-    code = PARTITA_DEVICE_ERR_PARTITION;
+  code = refusal_of_push(request, partition);
+  if (code != 0) {
     if (marker == Marker::block) return refuse_call_of_block(flags, state, host, life, code, partition);
     return refuse_call(flags, state, host, life, code, partition);
   }
@@ -256,6 +221,7 @@ PARTITA_DEVICE_OUT_OF_LINE int push_range(Partita_Prequest_state* state, Partita
   constexpr partita_u32 flags = PARTITA_PREQUEST_MADE | PARTITA_PREQUEST_PUSHED;
   if (const int code = refusal_of_pushed(*state, life)) return code;
   const Partita_Prequest& request = *copy_of_request(state);
+  if (!may_mark(request)) return refuse_call(flags, state, host, life, PARTITA_DEVICE_ERR_SIDE, first);
   if (first < 0 || first > last || last >= request.send_partitions) {
     const int wrong = first < 0 || first > last ? first : last;
     return refuse_call(flags, state, host, life, PARTITA_DEVICE_ERR_PARTITION, wrong);
@@ -271,14 +237,23 @@ PARTITA_DEVICE_OUT_OF_LINE int push_range(Partita_Prequest_state* state, Partita
 /// Thread 0's part of MPIX_Pstart on one whose marks push.
 PARTITA_DEVICE_INLINE int open_pushed(const Partita_Prequest& request) {
   if (const int code = refusal_of_pushed(*request.state, request.life)) return code;
-  const Epoch epoch = next(newest_complete(request));
+  // Pairs with the release in count_towards_end: `head` is not behind that epoch any more.
+  const Epoch before = DeviceWord<partita_u32>(request.state->completed).load(order::memory_order_acquire);
+  const Epoch epoch = next(before);
   DeviceWord<partita_u64> head(request.state->head);
   partita_u64 seen = head.load(order::memory_order_relaxed);
   // Two may open the same one: the second fails.
-  const bool opens =
-      !is_open(request, epoch) && head.compare_exchange_strong(seen, pair_of(epoch, epoch), order::memory_order_relaxed,
-                                                               order::memory_order_relaxed);
-  return opens ? 0 : fail(request, PARTITA_DEVICE_ERR_ACTIVE, -1, epoch);
+  const bool straight = pushes_straight(request.collective);
+  const partita_u64 opened = pair_of(epoch, straight && may_mark(request) ? high_half(seen) : epoch);
+  const bool opens = !is_open(request, epoch) && head.compare_exchange_strong(seen, opened, order::memory_order_relaxed,
+                                                                              order::memory_order_relaxed);
+  if (!opens) return fail(request, PARTITA_DEVICE_ERR_ACTIVE, -1, epoch);
+  if (!may_mark(request)) {
+    give_credit(request.state, epoch);
+  } else if (straight && forgets_arrivals(before, epoch)) {
+    forget_credits(request.state, before);
+  }
+  return 0;
 }
 
 }  // namespace partita::device

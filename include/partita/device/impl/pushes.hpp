@@ -6,6 +6,8 @@
 //   inbox:  flags of even, of odd epochs, one a partition each │ the data of an even, of an odd epoch
 //
 // A rank has an inbox for each other rank, in its own GPU's memory, one behind the other in the order of those ranks.
+// Those of a bcast have no data, which go straight to the buffers; and the root's, where nobody raises flags, have
+// credits in their place.
 #pragma once
 
 #include <partita/device/prequest.h>
@@ -13,6 +15,16 @@
 #include <partita/device/impl/execution_space.hpp>
 
 namespace partita::device {
+
+/// Whether marks of this collective store straight into the buffers of the other ranks, so that nothing is left to
+/// reduce: where nobody needs what lay there. Each rank tells by a credit that it may be written over.
+PARTITA_HOST_DEVICE constexpr bool pushes_straight(partita_u32 collective) {
+  return collective == PARTITA_COLLECTIVE_BCAST;
+}
+/// How many of the bytes that a mark pushes lie in inboxes, and are reduced.
+PARTITA_HOST_DEVICE constexpr partita_u64 bytes_by_inbox(partita_u32 collective, partita_u64 bytes) {
+  return pushes_straight(collective) ? 0 : bytes;
+}
 
 // ---- Words behind the state ----------------------------------------------------------------------------------------
 
@@ -64,7 +76,7 @@ PARTITA_HOST_DEVICE constexpr partita_u64 whole_inbox_lines(partita_u64 bytes) {
 PARTITA_HOST_DEVICE constexpr partita_u64 inbox_flags_bytes(partita_i32 partitions) {
   return whole_inbox_lines(static_cast<partita_u64>(partitions) * sizeof(partita_u32));
 }
-/// Where the data of an epoch begin.
+/// Where the data of an epoch begin. `block_bytes`, here and below: those that lie in inboxes.
 PARTITA_HOST_DEVICE constexpr partita_u64 inbox_data_at(partita_i32 partitions, partita_u64 block_bytes,
                                                         partita_u32 epoch) {
   return 2 * inbox_flags_bytes(partitions) + (epoch & 1) * whole_inbox_lines(block_bytes);
@@ -76,6 +88,11 @@ PARTITA_HOST_DEVICE inline partita_u32* inbox_flag(unsigned char* inbox, partita
                                                    partita_u32 epoch) {
   return reinterpret_cast<partita_u32*>(inbox + (epoch & 1) * inbox_flags_bytes(partitions)) + partition;
 }
+/// In an inbox of the root, where pushes go straight: the newest epoch that kernels of that rank have opened. It starts
+/// where epochs do.
+PARTITA_HOST_DEVICE inline partita_u32* credit_in_inbox(unsigned char* inbox) {
+  return reinterpret_cast<partita_u32*>(inbox);
+}
 /// Where the inbox for `rank` lies among those of rank `own`.
 PARTITA_HOST_DEVICE constexpr partita_i32 index_of_inbox(partita_i32 own, partita_i32 rank) {
   return rank < own ? rank : rank - 1;
@@ -84,7 +101,7 @@ PARTITA_HOST_DEVICE constexpr partita_i32 index_of_inbox(partita_i32 own, partit
 // ---- Pieces --------------------------------------------------------------------------------------------------------
 
 /// Each partition in so many pieces, of so many units but for the last one; what one block reduces at a time. It goes
-/// by the sizes alone.
+/// by the sizes alone; where nothing is to be reduced there is one piece of no units.
 struct Pieces {
   partita_u32 count;
   partita_u64 units;

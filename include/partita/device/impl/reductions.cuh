@@ -1,5 +1,5 @@
-// How a collective whose marks push (pushes.cuh) is reduced, by whoever waits, and how its epochs end. To reduce a
-// partition of an allgather or an alltoall is to copy what has come of it to where it belongs.
+// How a collective whose marks push (pushes.cuh) is reduced, by whoever waits. To reduce a partition of an allgather or
+// an alltoall is to copy what has come of it to where it belongs; of a bcast nothing is left to be done.
 #pragma once
 
 #include <partita/device/impl/in_vain.cuh>
@@ -10,6 +10,20 @@ namespace partita::device {
 
 // ---- What has come -------------------------------------------------------------------------------------------------
 
+/// The ranks from which blocks come, this one among them unless pushes go straight.
+struct RankRange {
+  partita_i32 begin;
+  partita_i32 end;
+};
+PARTITA_DEVICE_INLINE RankRange input_ranks(const Partita_Prequest& request) {
+  if (pushes_straight(request.collective)) return {request.root, request.root + 1};
+  return {0, request.ranks};
+}
+/// Whether blocks come to this rank. Else its marks end its epochs.
+PARTITA_DEVICE_INLINE bool has_inputs(const Partita_Prequest& request) {
+  return !pushes_straight(request.collective) || request.rank != request.root;
+}
+
 /// The flag by which the thread knows that `rank` has pushed a partition to this rank, or, of this rank itself, to all.
 PARTITA_DEVICE_INLINE partita_u32* input_flag(const Partita_Prequest& request, partita_i32 rank, int partition,
                                               Epoch epoch) {
@@ -17,10 +31,11 @@ PARTITA_DEVICE_INLINE partita_u32* input_flag(const Partita_Prequest& request, p
   return inbox_flag(inbox_of(request, rank), request.send_partitions, partition, epoch);
 }
 
-/// One thread: whether all ranks have pushed it.
+/// One thread: whether all ranks that push it have. There are such.
 PARTITA_DEVICE_INLINE bool are_inputs_there(const Partita_Prequest& request, int partition, Epoch epoch) {
   bool all = true;
-  for (partita_i32 rank = 0; rank < request.ranks; ++rank) {
+  const RankRange ranks = input_ranks(request);
+  for (partita_i32 rank = ranks.begin; rank < ranks.end; ++rank) {
     const partita_u32* const flag = input_flag(request, rank, partition, epoch);
     all = all && SystemWord<partita_u32>(*const_cast<partita_u32*>(flag)).load(order_before_fence) == epoch;
   }
@@ -28,19 +43,20 @@ PARTITA_DEVICE_INLINE bool are_inputs_there(const Partita_Prequest& request, int
   return all;
 }
 
-/// This thread's part of a block's wait until all ranks have pushed it; a barrier tells the block.
+/// This thread's part of a block's wait until all of these ranks have pushed it; a barrier tells the block.
 PARTITA_DEVICE_INLINE int await_inputs(const Partita_Prequest& request, int partition, Epoch epoch) {
   int code = 0;
+  const RankRange ranks = input_ranks(request);
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
-  for (auto rank = static_cast<partita_i32>(block_rank()); code == 0 && rank < request.ranks;
+  for (partita_i32 rank = ranks.begin + static_cast<partita_i32>(block_rank()); code == 0 && rank < ranks.end;
        rank += static_cast<partita_i32>(block_threads())) {
     Patience patience(request);
     partita_u32 seen = 0;
     code = await(WordPoll<SystemWord>{input_flag(request, rank, partition, epoch), epoch}, patience, &seen);
   }
-  if (block_rank() < static_cast<partita_u32>(request.ranks)) acquire_fence();  // of those that have loaded
+  if (block_rank() < static_cast<partita_u32>(ranks.end - ranks.begin)) acquire_fence();  // of those that have loaded
   return code;
 }
 
@@ -127,39 +143,11 @@ PARTITA_DEVICE_INLINE void copy_units(const Partita_Prequest& request, int parti
 template <int sources>
 PARTITA_DEVICE_INLINE void reduce_units(const Partita_Prequest& request, int partition, partita_u32 piece,
                                         Epoch epoch) {
+  if (pushes_straight(request.collective)) return;
   if (kind_reduces(request.collective)) {
     fold_units<sources>(request, partition, piece, epoch);
   } else {
     copy_units<sources>(request, partition, piece, epoch);
-  }
-}
-
-// ---- The end of an epoch -------------------------------------------------------------------------------------------
-
-/// One thread counts towards the end of `epoch`: a partition that is reduced in it, or that the host was told of the
-/// end of the epoch before. Who counts the last of these ends the epoch, tells the host, and counts that towards the
-/// next one's end. So of two stores to the host's word the older one never comes last. Who waits for an end waits until
-/// the host was told, or the host might open an epoch that is over.
-PARTITA_DEVICE_INLINE void count_towards_end(const Partita_Prequest& request, Epoch epoch) {
-  Partita_Prequest_state& state = *request.state;
-  DeviceWord<partita_u32> decided(state.decided);
-  release_fence();
-#if defined(__CUDACC__)
-#pragma unroll 1
-#endif
-  // Each addition pairs with the last one, behind which all results lie.
-  while (decided.fetch_add(1, order_between_fences) == static_cast<partita_u32>(request.send_partitions)) {
-    acquire_fence();
-    decided.store(0, order::memory_order_relaxed);
-    release_fence();
-    // Pairs with the acquires in begin_push and acquire_results.
-    DeviceWord<partita_u32>(state.completed).store(epoch, order_after_fence);
-    release_fence();  // a kernel that the host launches when it has seen its word finds the GPU's, too
-    SystemWord<partita_u32>(request.host->completed).store(epoch, order_after_fence);
-    release_fence();
-    // Pairs with the acquire in await_result.
-    DeviceWord<partita_u32>(state.started).store(epoch, order_after_fence);
-    epoch = next(epoch);
   }
 }
 
@@ -241,6 +229,7 @@ PARTITA_DEVICE_INLINE partita_u64 claim_piece(const Partita_Prequest& request, c
 template <int sources>
 PARTITA_DEVICE_INLINE int reduce_pieces(const Partita_Prequest& request, PieceRange range, Epoch before,
                                         Inputs inputs) {
+  if (!has_inputs(request)) return 0;
   const Epoch epoch = next(before);
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -366,6 +355,9 @@ PARTITA_DEVICE_INLINE int pushed_parrived(const Partita_Prequest& request, int p
   const Epoch reduced =
       DeviceWord<partita_u32>(push_words_of(request, push_reduced)[partition]).load(order::memory_order_acquire);
   *flag = reached(reduced, epoch) ? 1 : 0;
+  if (*flag == 0 && pushes_straight(request.collective) && has_inputs(request)) {
+    *flag = are_inputs_there(request, partition, epoch) ? 1 : 0;  // nobody has to reduce it first
+  }
   if (*flag == 0 && !is_open(request, epoch)) {  // where no epoch is open all have arrived
     acquire_results(request);
     *flag = 1;
