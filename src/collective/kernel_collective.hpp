@@ -115,7 +115,7 @@ class KernelCollective final : public Operation,
   void join_epoch() override;
   void take_over_epochs() override;
   void hear_last_epoch(const std::optional<DeviceSide::LastEpoch>& last) override;
-  void make_own_kernels_ready() override;
+  void set_up_reductions() override;
   void end_own_kernels() noexcept override;
   void fail_alone(const Error& error) override;
   bool failure_is_told() const override { return told_.load(std::memory_order_relaxed); }

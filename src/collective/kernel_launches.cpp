@@ -228,7 +228,7 @@ bool KernelCollective::arrived(std::int64_t partition) {
   return pushed_->arrived(p);
 }
 
-void KernelCollective::make_own_kernels_ready() {
+void KernelCollective::set_up_reductions() {
   if (pushes()) pushed_->set_up();
 }
 

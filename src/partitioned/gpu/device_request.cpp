@@ -51,7 +51,7 @@ const Partita_Prequest& DeviceRequest::make() {
   try {
     const bool is_told = (owner_.sides() & PARTITA_PREQUEST_SEND) != 0 && !device_driven();
     if (is_told) services_.ready_notes.set_up(terms.place.device);
-    if (device_driven()) owner_.make_own_kernels_ready();
+    if (device_driven()) owner_.set_up_reductions();
     services_.device_watch.add(*this);
     if (device_driven() && owner_.active()) owner_.join_epoch();
     if (owner_.serves_epochs_of_kernels()) services_.progress.activate(*this);

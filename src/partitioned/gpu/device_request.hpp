@@ -76,9 +76,9 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
     /// How far its kernels had come when end_kernels() released them; none where the GPU works no longer, or says
     /// nothing in time. In a step of the progress engine, or with none running.
     virtual void hear_last_epoch(const std::optional<DeviceSide::LastEpoch>&) {}
-    /// It was made: what the library's own kernels need is made, too, as no step makes anything on the GPU while
-    /// kernels of the program's may wait there. Throws Error.
-    virtual void make_own_kernels_ready() {}
+    /// It was made: so is what the reductions of what marks push need, which kernels of the library's do. No step makes
+    /// anything on the GPU while kernels of the program's may wait there. Throws Error.
+    virtual void set_up_reductions() {}
     /// Its words go: the library's own kernels have done with them when this returns.
     virtual void end_own_kernels() noexcept {}
     /// It fails, and nobody else hears of it.
