@@ -10,12 +10,21 @@ namespace {
 
 constexpr int most_lane_threads = 512;
 
-/// Times of thread 0.
+/// Times of thread 0, in shared memory: in registers, each thread would carry them through every call.
 struct Stopwatch {
-  std::uint64_t begin_ns = 0;
-  std::uint64_t round_begin_ns = 0;
-  std::uint64_t measured_ns = 0;
+  std::uint64_t begin_ns;
+  std::uint64_t round_begin_ns;
+  std::uint64_t measured_ns;
 
+  __device__ void begin() {
+    if (threadIdx.x == 0) *this = {gpu_now_ns(), 0, 0};
+  }
+  __device__ void begin_round() {
+    if (threadIdx.x == 0) round_begin_ns = gpu_now_ns();
+  }
+  __device__ void end_round() {
+    if (threadIdx.x == 0) measured_ns += gpu_now_ns() - round_begin_ns;
+  }
   __device__ void report(KernelReport* to, int code) const {
     if (threadIdx.x != 0) return;
     to->measured_ns = measured_ns;
@@ -46,10 +55,10 @@ __device__ int play_message(const MPIX_Prequest& send, const MPIX_Prequest& recv
 __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwatch& watch) {
   if (const int code = open_lanes(lanes, shape.ping_pongs)) return code;
   for (int i = 0; i < shape.ping_pongs; ++i) {
-    if (i == untimed_ping_pongs) watch.round_begin_ns = gpu_now_ns();
+    if (i == untimed_ping_pongs) watch.begin_round();
     if (const int code = play_message(lanes.send[i], lanes.recv[i], shape.first)) return code;
   }
-  if (shape.ping_pongs > untimed_ping_pongs) watch.measured_ns += gpu_now_ns() - watch.round_begin_ns;
+  if (shape.ping_pongs > untimed_ping_pongs) watch.end_round();
   for (int i = 0; i < shape.ping_pongs; ++i) {
     if (const int code = MPIX_Pwait(lanes.send[i])) return code;
   }
@@ -58,8 +67,8 @@ __device__ int play_lanes(const Lanes& lanes, const PingPongShape& shape, Stopwa
 
 __global__ void __launch_bounds__(most_lane_threads, 1)
     lane_ping_pong(const __grid_constant__ Lanes lanes, PingPongShape shape, KernelReport* report) {
-  Stopwatch watch;
-  watch.begin_ns = gpu_now_ns();
+  __shared__ Stopwatch watch;
+  watch.begin();
   int code = 0;
   for (int round = 0; round < shape.rounds && code == 0; ++round) code = play_lanes(lanes, shape, watch);
   watch.report(report, code);
@@ -87,8 +96,8 @@ __device__ int play_epochs(const MPIX_Prequest& send, const MPIX_Prequest& recv,
 __global__ void __launch_bounds__(most_lane_threads, 1)
     epoch_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
                     PingPongShape shape, KernelReport* report) {
-  Stopwatch watch;
-  watch.begin_ns = gpu_now_ns();
+  __shared__ Stopwatch watch;
+  watch.begin();
   watch.report(report, play_epochs(send, recv, shape));
 }
 
@@ -119,19 +128,23 @@ __device__ int play_partitions(const MPIX_Prequest& send, const MPIX_Prequest& r
                                const PingPongShape& shape, Stopwatch& watch) {
   if (const int code = mark_ahead(send, marks_each, shape.ping_pongs)) return code;
   for (int i = 0; i < shape.ping_pongs; ++i) {
-    if (i == untimed_ping_pongs) watch.round_begin_ns = gpu_now_ns();
+    if (i == untimed_ping_pongs) watch.begin_round();
     if (const int code = play_partition(send, recv, marks_each, i, shape.first)) return code;
   }
-  if (shape.ping_pongs > untimed_ping_pongs) watch.measured_ns += gpu_now_ns() - watch.round_begin_ns;
+  if (shape.ping_pongs > untimed_ping_pongs) watch.end_round();
   return 0;
 }
 
-__global__ void __launch_bounds__(most_lane_threads, 1)
+/// More than are launched: the compiler takes what registers the bound leaves, and needs fewer.
+constexpr int bound_of_partition_threads = 640;
+static_assert(bound_of_partition_threads >= most_lane_threads);
+
+__global__ void __launch_bounds__(bound_of_partition_threads)
     partition_ping_pong(const __grid_constant__ MPIX_Prequest send, const __grid_constant__ MPIX_Prequest recv,
                         int marks_each, PingPongShape shape, KernelReport* report) {
   const bool device_driven = (send.flags & PARTITA_PREQUEST_DEVICE_DRIVEN) != 0;
-  Stopwatch watch;
-  watch.begin_ns = gpu_now_ns();
+  __shared__ Stopwatch watch;
+  watch.begin();
   int code = 0;
   for (int round = 0; round < shape.rounds && code == 0; ++round) {
     if (device_driven) code = open_epoch(send, recv);

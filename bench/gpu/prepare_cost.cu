@@ -20,22 +20,36 @@ __global__ void closing(const __grid_constant__ Lanes lanes, int count, KernelRe
   if (threadIdx.x == 0) *report = {0, 0, code};
 }
 
+/// When the calls of `preparing` began, and when the last of them were over, by thread 0. In shared memory: each thread
+/// would carry them through every call.
+struct Times {
+  std::uint64_t begin_ns;
+  std::uint64_t started_ns;
+  std::uint64_t prepared_ns;
+  std::uint64_t marked_ns;
+};
+
+__device__ void note(std::uint64_t& time_ns) {
+  if (threadIdx.x == 0) time_ns = gpu_now_ns();
+}
+
 __global__ void preparing(const __grid_constant__ Lanes lanes, int count, KernelCall timed, KernelReport* report) {
+  __shared__ Times times;
   int code = 0;
-  const std::uint64_t begin_ns = gpu_now_ns();
+  note(times.begin_ns);
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pstart(lanes.send[i]);
-  const std::uint64_t started_ns = gpu_now_ns();
+  note(times.started_ns);
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pbuf_prepare(lanes.send[i]);
-  const std::uint64_t prepared_ns = gpu_now_ns();
+  note(times.prepared_ns);
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pready_block(0, lanes.send[i]);
-  const std::uint64_t marked_ns = gpu_now_ns();
+  note(times.marked_ns);
   for (int i = 0; i < count && code == 0; ++i) code = MPIX_Pwait(lanes.send[i]);
-  const std::uint64_t end_ns = gpu_now_ns();
   if (threadIdx.x != 0) return;
-  const std::uint64_t spent_ns = timed == KernelCall::start     ? started_ns - begin_ns
-                                 : timed == KernelCall::prepare ? prepared_ns - started_ns
-                                                                : end_ns - marked_ns;
-  *report = {spent_ns, end_ns - begin_ns, code};
+  const std::uint64_t end_ns = gpu_now_ns();
+  const std::uint64_t spent_ns = timed == KernelCall::start     ? times.started_ns - times.begin_ns
+                                 : timed == KernelCall::prepare ? times.prepared_ns - times.started_ns
+                                                                : end_ns - times.marked_ns;
+  *report = {spent_ns, end_ns - times.begin_ns, code};
 }
 
 }  // namespace

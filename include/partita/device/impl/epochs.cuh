@@ -40,8 +40,12 @@ PARTITA_DEVICE_INLINE int share_code(int code) {
   return block_any(code != 0) ? static_cast<int>(block_broadcast(static_cast<partita_u32>(code))) : 0;
 }
 
-/// At the wrap of epochs: what was noted 2^32 of them ago is forgotten.
+/// At the wrap of epochs: what was noted 2^32 of them ago is forgotten. Unrolled, it would take kernels registers, as
+/// the next would.
 PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(partita_u64* unpacked, partita_u32* awaited, partita_i32 count) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (partita_i32 p = 0; p < count; ++p) {
     DeviceWord<partita_u64>(unpacked[p]).store(0, order::memory_order_relaxed);
     DeviceWord<partita_u32>(awaited[p]).store(no_epoch, order::memory_order_relaxed);
@@ -50,6 +54,9 @@ PARTITA_DEVICE_OUT_OF_LINE void forget_unpacked(partita_u64* unpacked, partita_u
 
 /// The flags and the front behind them.
 PARTITA_DEVICE_OUT_OF_LINE void forget_arrivals(partita_u32* flags, partita_i32 transport_partitions) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (partita_i32 t = 0; t < transport_partitions; ++t) {
     SystemWord<partita_u32>(flags[t]).store(no_epoch, order::memory_order_relaxed);
   }

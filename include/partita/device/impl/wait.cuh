@@ -8,9 +8,9 @@
 namespace partita::device {
 
 /// A far look of a thread that waits: at the host's abort and at the clock. `since_ns`: when the first one was, 0 in
-/// the first. Gives that, or the code with which the wait ends, which is smaller than any time.
-PARTITA_DEVICE_OUT_OF_LINE partita_u64 look_up(Partita_Prequest_host& host, partita_u64 limit_ns,
-                                               partita_u64 since_ns) {
+/// the first. Gives that, or the code with which the wait ends, which is smaller than any time. Inlined: what a call
+/// fixes its arguments to takes every kernel that waits more registers than this does.
+PARTITA_DEVICE_INLINE partita_u64 look_up(Partita_Prequest_host& host, partita_u64 limit_ns, partita_u64 since_ns) {
   // Pairs with nothing but itself: the kernel only ends.
   if (SystemWord<partita_u32>(host.abort).load(order::memory_order_relaxed) != 0) return PARTITA_DEVICE_ERR_ABORTED;
   const partita_u64 now = now_ns();
