@@ -33,6 +33,9 @@ void expect_all_calls(const Partita_Prequest& request, int code, bool nobody) {
           << "call " << call << ", partition " << partition;
     }
   }
+  for (int call = 0; call < device_collectives; ++call) {
+    EXPECT_EQ(code_of(static_cast<DeviceCollective>(call), request), code) << "collective " << call;
+  }
   constexpr partita_u32 threads = 3;
   device::CpuBlock block(threads);
   std::vector<std::thread> running;
@@ -41,6 +44,9 @@ void expect_all_calls(const Partita_Prequest& request, int code, bool nobody) {
       const device::CpuBlockThread joined(block, t);
       for (int call = 0; call < device_calls; ++call) {
         EXPECT_EQ(code_of(static_cast<DeviceCall>(call), 0, request, nobody), code) << "call " << call;
+      }
+      for (int call = 0; call < device_collectives; ++call) {
+        EXPECT_EQ(code_of(static_cast<DeviceCollective>(call), request), code) << "collective " << call;
       }
     });
   }

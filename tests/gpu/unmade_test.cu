@@ -29,12 +29,20 @@ __global__ void make_all_calls(MPIX_Prequest prequest, int wanted, bool nobody, 
   }
 }
 
+__global__ void make_all_collectives(MPIX_Prequest prequest, int wanted, int* wrong) {
+  for (int call = 0; call < device_collectives; ++call) {
+    if (code_of(static_cast<DeviceCollective>(call), prequest) != wanted) atomicAdd(wrong, 1);
+    __syncthreads();
+  }
+}
+
 void expect_all_calls(const MPIX_Prequest& prequest, int wanted, bool nobody) {
   int* wrong = nullptr;
   CUDA_OK(cudaMallocManaged(&wrong, sizeof *wrong));
   *wrong = 0;
   for (const int threads : {1, 33, 256}) {
     make_all_calls<<<blocks, threads>>>(prequest, wanted, nobody, wrong);
+    make_all_collectives<<<blocks, threads>>>(prequest, wanted, wrong);
     CUDA_OK(cudaDeviceSynchronize());
     EXPECT_EQ(*wrong, 0) << threads << " threads";
   }

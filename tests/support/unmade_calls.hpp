@@ -61,4 +61,25 @@ MPIX_Device inline int code_of(DeviceCall call, int partition, const MPIX_Preque
   return -1;
 }
 
+/// The collectives of kernels, apart from the others: they take a kernel many registers.
+enum class DeviceCollective { allreduce, allgather, reduce_scatter, alltoall, bcast };
+inline constexpr int device_collectives = 5;
+
+/// The code that `call` returns. All threads of a block, which may be one thread.
+MPIX_Device inline int code_of(DeviceCollective call, const MPIX_Prequest& prequest) {
+  switch (call) {
+    case DeviceCollective::allreduce:
+      return MPIX_Pallreduce(prequest);
+    case DeviceCollective::allgather:
+      return MPIX_Pallgather(prequest);
+    case DeviceCollective::reduce_scatter:
+      return MPIX_Preduce_scatter(prequest);
+    case DeviceCollective::alltoall:
+      return MPIX_Palltoall(prequest);
+    case DeviceCollective::bcast:
+      return MPIX_Pbcast(prequest);
+  }
+  return -1;
+}
+
 }  // namespace partita::test
