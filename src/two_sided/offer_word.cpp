@@ -29,6 +29,12 @@ Standing standing_of(std::uint64_t word) {
   return standing;
 }
 
+bool waits_for_receiver(const Standing& standing) {
+  const bool is_offered =
+      standing.phase != Phase::none && standing.phase != Phase::withdrawn && standing.phase != Phase::ended;
+  return is_offered && standing.receiver == -1;
+}
+
 bool has_no_other_receiver(const Standing& standing, int receiver) {
   return standing.receiver == -1 || standing.receiver == receiver;
 }
@@ -42,13 +48,14 @@ Standing OfferWord::standing() const {
 /// `next(standing)` gives what follows, or nothing where the step is not possible. Pairs with the loads of the other
 /// side's steps, and of its standing().
 template <class Next>
-bool OfferWord::advance(const Next& next) {
+OfferWord::Step OfferWord::advance(const Next& next) {
   std::uint64_t word = word_.load(std::memory_order_acquire);
   while (true) {
-    const std::optional<Standing> following = next(standing_of(word));
-    if (!following) return false;
+    const Standing before = standing_of(word);
+    const std::optional<Standing> following = next(before);
+    if (!following) return {};
     if (word_.compare_exchange_weak(word, word_of(*following), std::memory_order_acq_rel, std::memory_order_acquire))
-      return true;
+      return {true, waits_for_receiver(before) && !waits_for_receiver(*following)};
   }
 }
 
@@ -58,21 +65,23 @@ void OfferWord::offer(std::uint64_t number) {
 
 bool OfferWord::stage() {
   return advance([](Standing standing) -> std::optional<Standing> {
-    if (standing.phase != Phase::open && standing.phase != Phase::wished) return {};
-    standing.phase = Phase::staging;
-    return standing;
-  });
+           if (standing.phase != Phase::open && standing.phase != Phase::wished) return {};
+           standing.phase = Phase::staging;
+           return standing;
+         })
+      .made;
 }
 
 bool OfferWord::finish_staging(bool succeeded) {
   return advance([succeeded](Standing standing) -> std::optional<Standing> {
-    if (standing.phase != Phase::staging) return {};
-    standing.phase = succeeded ? Phase::staged : Phase::failed;
-    return standing;
-  });
+           if (standing.phase != Phase::staging) return {};
+           standing.phase = succeeded ? Phase::staged : Phase::failed;
+           return standing;
+         })
+      .made;
 }
 
-bool OfferWord::withdraw() {
+OfferWord::Step OfferWord::withdraw() {
   return advance([](Standing standing) -> std::optional<Standing> {
     if (standing.phase == Phase::ended) return standing;
     const bool is_in_use =
@@ -83,14 +92,14 @@ bool OfferWord::withdraw() {
   });
 }
 
-bool OfferWord::claim(std::uint64_t number, int receiver) {
+OfferWord::Step OfferWord::claim(std::uint64_t number, int receiver) {
   return advance([=](Standing standing) -> std::optional<Standing> {
     if (standing.number != number || standing.phase != Phase::open) return {};
     return Standing{number, receiver, Phase::claimed};
   });
 }
 
-bool OfferWord::wish(std::uint64_t number, int receiver) {
+OfferWord::Step OfferWord::wish(std::uint64_t number, int receiver) {
   return advance([=](Standing standing) -> std::optional<Standing> {
     if (standing.number != number || !has_no_other_receiver(standing, receiver)) return {};
     switch (standing.phase) {
@@ -108,7 +117,7 @@ bool OfferWord::wish(std::uint64_t number, int receiver) {
   });
 }
 
-bool OfferWord::end(std::uint64_t number, int receiver) {
+OfferWord::Step OfferWord::end(std::uint64_t number, int receiver) {
   return advance([=](Standing standing) -> std::optional<Standing> {
     if (standing.number != number || !has_no_other_receiver(standing, receiver)) return {};
     if (standing.phase == Phase::none || standing.phase == Phase::withdrawn || standing.phase == Phase::ended)

@@ -14,7 +14,7 @@ namespace partita {
 ///               │ └───wish──► wished ─stage─► staging ─► staged ─end
 ///               └──────────stage─────────────────┘ └─► failed ─end
 ///
-/// The receiver claims, wishes and ends; the sender stages, and withdraws what nobody has claimed. Each step returns
+/// The receiver claims, wishes and ends; the sender stages, and withdraws what nobody has claimed. Each step tells
 /// whether it was made. Any thread.
 class OfferWord {
  public:
@@ -35,6 +35,11 @@ class OfferWord {
     Phase phase = Phase::none;
     bool operator==(const Standing&) const = default;
   };
+  struct Step {
+    bool made = false;
+    bool met = false;  ///< the offer, which waited for its receiver until then, waits no more
+    explicit operator bool() const { return made; }
+  };
   /// Numbers of offers, and world ranks, are below these.
   static constexpr std::uint64_t most_numbers = std::uint64_t{1} << 36;
   static constexpr int most_ranks = (1 << 24) - 1;
@@ -51,20 +56,20 @@ class OfferWord {
   bool finish_staging(bool succeeded);
   /// From where the receiver uses neither the sender's memory nor what is staged: nobody will. True, too, where it has
   /// been ended.
-  bool withdraw();
+  Step withdraw();
 
   // Those of the receiver, whose world rank is `receiver`, on the offer `number`.
   /// From open: the receiver copies out of the sender's memory.
-  bool claim(std::uint64_t number, int receiver);
+  Step claim(std::uint64_t number, int receiver);
   /// From open, and from its own claim: the sender shall stage. True, too, where that does so already, for nobody yet:
   /// from then on it is for this receiver.
-  bool wish(std::uint64_t number, int receiver);
+  Step wish(std::uint64_t number, int receiver);
   /// From whatever the receiver may have come to: the sender is released. Not from an offer that was withdrawn.
-  bool end(std::uint64_t number, int receiver);
+  Step end(std::uint64_t number, int receiver);
 
  private:
   template <class Next>
-  bool advance(const Next& next);
+  Step advance(const Next& next);
 
   std::atomic<std::uint64_t> word_{0};
 };

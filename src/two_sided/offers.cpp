@@ -34,7 +34,8 @@ bool is_offered(MessageCall call) {
 
 }  // namespace
 
-Offers::Offers(const OfferServices& services) : services_(services), probed_(services.mark) {
+Offers::Offers(const OfferServices& services)
+    : services_(services), probed_(services.mark), posted_(services.requests.progress, services.unmet) {
   if (!services_.from_bytes) return;
   mappings_ = std::make_unique<PeerMappings>(services_.requests.device_memory);
   services_.requests.progress.add([this] { return free_what_was_left(); });
@@ -74,6 +75,7 @@ std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments,
   if (communicator->offers == Takes::no) return {};
   found.is_synchronous = arguments.call == MessageCall::issend || arguments.call == MessageCall::ssend_init;
   try {
+    services_.unmet.of(found.receiver);  // it can count the offer
     auto named = requests.device_memory.name_to(found.receiver, shifted(found.buffer, found.layout.first_byte()),
                                                 static_cast<std::size_t>(found.size_bytes()));
     if (const auto* const obstacle = std::get_if<memory::NotMappable>(&named)) {

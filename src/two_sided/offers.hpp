@@ -17,6 +17,7 @@
 #include "two_sided/offer_services.hpp"
 #include "two_sided/offer_slot.hpp"
 #include "two_sided/peer_mappings.hpp"
+#include "two_sided/posted_receives.hpp"
 #include "two_sided/probed_messages.hpp"
 #include "two_sided/sent_offer.hpp"
 #include "two_sided/staging_room.hpp"
@@ -42,6 +43,8 @@ class Offers {
   KnownLayouts& layouts() { return layouts_; }
   /// What probes have found of them.
   ProbedMessages& probed() { return probed_; }
+  /// The receives that wait for some.
+  PostedReceives& posted() { return posted_; }
 
   /// What is offered where a call with these arguments sends a message, a start of it where it is persistent; none
   /// where that is staged.
@@ -68,6 +71,7 @@ class Offers {
   std::unique_ptr<PeerMappings> mappings_;
   KnownLayouts layouts_;
   ProbedMessages probed_;
+  PostedReceives posted_;
   StagingRoom staging_room_;
   std::atomic<bool> on_{false};
   std::atomic<std::uint64_t> offers_{0};  ///< made so far

@@ -29,6 +29,8 @@ OpenReceive::OpenReceive(Offers& offers, const TwoSidedArguments& arguments, std
 }
 
 OpenReceive::~OpenReceive() {
+  offers_.posted().remove(*this);
+  std::unique_lock(mutex_).unlock();  // who has held it has let it go
   offers_.services().requests.progress.dismiss(*this);
   if (is_in_mpi()) leave_to_the_mpi();
   GpuLanes& lanes = offers_.services().lanes;
@@ -97,35 +99,56 @@ bool OpenReceive::is_there(MPI_Status& status) {
 void OpenReceive::seek_peers() {
   const std::lock_guard lock(mutex_);
   StagedRequest::seek_peers();
-  activate();
+  have_steps_taken();
 }
 
 void OpenReceive::start() {
   const std::lock_guard lock(mutex_);
   StagedRequest::start();
-  activate();
+  have_steps_taken();
 }
 
-void OpenReceive::activate() {
-  if (active() && has_room_for_offer()) offers_.services().requests.progress.activate(*this);
+/// While the MPI has it, the engine asks; with an offer, it goes on. All other receives end in whoever completes them.
+void OpenReceive::have_steps_taken() {
+  const bool is_to_be_posted = is_in_mpi() && has_room_for_offer();
+  if (is_to_be_posted != is_posted_) {
+    is_to_be_posted ? offers_.posted().add(*this) : offers_.posted().remove(*this);
+    is_posted_ = is_to_be_posted;
+  }
+  if (taken_ != nullptr) offers_.services().requests.progress.activate(*this);
 }
 
 bool OpenReceive::done() {
   const std::lock_guard lock(mutex_);
   if (is_looking_) return false;
   struct Looking {
-    explicit Looking(bool& flag) : flag(flag) { flag = true; }
-    ~Looking() { flag = false; }
-    bool& flag;
-  } const looking(is_looking_);
+    explicit Looking(OpenReceive& receive) : receive(receive) { receive.is_looking_ = true; }
+    ~Looking() {
+      receive.is_looking_ = false;
+      if (receive.is_posted_) receive.have_steps_taken();
+    }
+    OpenReceive& receive;
+  } const looking(*this);
   return StagedRequest::done();
 }
 
 /// The program hears of a failure from whoever completes the request.
+bool OpenReceive::look_and_let_go() noexcept {
+  const std::lock_guard lock(mutex_, std::adopt_lock);
+  if (is_looking_ || !is_in_mpi()) return false;
+  try {
+    done();
+  } catch (const std::exception&) {
+    return true;
+  }
+  return !is_in_mpi();
+}
+
+/// As above.
 ActiveStep::Outcome OpenReceive::step() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || is_looking_) return Outcome::waiting;
-  if (!active()) return Outcome::idle;
+  if (!active() || taken_ == nullptr) return Outcome::idle;
   try {
     return done() ? Outcome::idle : Outcome::waiting;
   } catch (const std::exception&) {
@@ -147,6 +170,7 @@ void OpenReceive::abandon(const std::optional<Error>& cause) {
   const std::lock_guard lock(mutex_);
   StagedRequest::abandon(cause);
   taken_.reset();
+  have_steps_taken();
 }
 
 /// Once it has met a message it is not cancelled any more.

@@ -12,15 +12,16 @@
 #include "core/active_steps.hpp"
 #include "two_sided/message.hpp"
 #include "two_sided/offers.hpp"
+#include "two_sided/posted_receives.hpp"
 #include "two_sided/staged_request.hpp"
 #include "two_sided/taken_offer.hpp"
 
 namespace partita {
 
 /// One receive of the MPI's, into host memory or that of a GPU. What it gets is looked at: an offer is taken, and the
-/// receive is complete when the bytes are there. Steps of the engine ask the MPI, too, so that a sender does not wait
-/// for this rank's next call.
-class OpenReceive final : public StagedRequest, private ActiveStep {
+/// receive is complete when the bytes are there. Steps of the engine ask the MPI, too, while offers are on their way,
+/// and go on with what it takes, so that a sender does not wait for this rank's next call.
+class OpenReceive final : public StagedRequest, private ActiveStep, private PostedReceive {
  public:
   /// Throws Error.
   OpenReceive(Offers& offers, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator);
@@ -40,8 +41,10 @@ class OpenReceive final : public StagedRequest, private ActiveStep {
 
  private:
   bool has_room_for_offer() const { return room_bytes_ >= static_cast<std::int64_t>(OfferRecord::bytes); }
-  void activate();
+  void have_steps_taken();
   Outcome step() noexcept override;
+  bool try_to_hold() override { return mutex_.try_lock(); }
+  bool look_and_let_go() noexcept override;
   void fetch() override {}
   int call_mpi(MPI_Request* request) override;
   int start_mpi(MPI_Request* request) override;
@@ -71,6 +74,7 @@ class OpenReceive final : public StagedRequest, private ActiveStep {
   /// Guards what follows, and the epoch, against steps of the engine.
   mutable std::recursive_mutex mutex_;
   bool is_looking_ = false;  ///< a thread that holds it may come here again, by an error handler or a step
+  bool is_posted_ = false;   ///< the engine asks the MPI for it
   std::unique_ptr<TakenOffer> taken_;
   std::optional<ProbedMessages::Message> found_;  ///< what a probe had taken from the MPI
 };

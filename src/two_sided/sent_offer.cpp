@@ -24,7 +24,11 @@ Clock::duration patience(std::int64_t size_bytes) {
 /// A handle is one of memory from the first byte on.
 SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
                      OfferSlot& slot)
-    : services_(services), room_(room), memory_(std::move(memory)), slot_(slot) {
+    : services_(services),
+      room_(room),
+      memory_(std::move(memory)),
+      slot_(slot),
+      unmet_(services.unmet.of(memory_.receiver)) {
   const RequestServices& requests = services_.requests;
   record_.number = number;
   record_.sender = requests.world.rank();
@@ -38,8 +42,10 @@ SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMe
   }
 }
 
+/// Whoever finds the record counts it as met, so that it counts before.
 void SentOffer::open() {
   slot_.word.offer(record_.number);
+  unmet_.fetch_add(1, std::memory_order_relaxed);
   services_.requests.progress.activate(*this);
 }
 
@@ -127,7 +133,9 @@ void SentOffer::fail() {
 }
 
 bool SentOffer::withdraw() {
-  return slot_.word.withdraw();
+  const OfferWord::Step step = slot_.word.withdraw();
+  if (step.met) unmet_.fetch_sub(1, std::memory_order_relaxed);
+  return step.made;
 }
 
 bool SentOffer::is_over() const {

@@ -75,6 +75,7 @@ class SentOffer final : private ActiveStep {
   StagingRoom& room_;
   const OfferedMemory memory_;
   OfferSlot& slot_;
+  UnmetOffers::Count& unmet_;  ///< of the receiver
   OfferRecord record_;
   std::mutex mutex_;                  ///< of the next ones
   std::unique_ptr<HostImage> image_;  ///< null while it is not staged

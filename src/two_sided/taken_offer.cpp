@@ -39,7 +39,7 @@ TakenOffer::TakenOffer(const OfferServices& services, PeerMappings& mappings, co
     throw Error(ErrorClass::truncate, "the message of rank {} has {} bytes, and the receive room for {}",
                 record_.sender, record_.size_bytes, place.room_bytes);
   }
-  if (may_copy(place) && slot_.word.claim(record_.number, receiver_)) {
+  if (may_copy(place) && counted(services_, slot_.word.claim(record_.number, receiver_)).made) {
     begin_copy(place);
   } else {
     wish();
@@ -52,7 +52,16 @@ TakenOffer::~TakenOffer() {
 }
 
 void TakenOffer::refuse(const OfferServices& services, const OfferRecord& record) {
-  slot_of(services, record).word.end(record.number, services.requests.world.rank());
+  counted(services, slot_of(services, record).word.end(record.number, services.requests.world.rank()));
+}
+
+OfferWord::Step TakenOffer::counted(const OfferServices& services, OfferWord::Step step) {
+  if (step.met) services.unmet.own().fetch_sub(1, std::memory_order_relaxed);
+  return step;
+}
+
+void TakenOffer::end() {
+  counted(services_, slot_.word.end(record_.number, receiver_));
 }
 
 bool TakenOffer::may_copy(const Place& place) {
@@ -110,7 +119,7 @@ Error TakenOffer::gone() const {
 }
 
 void TakenOffer::wish() {
-  if (slot_.word.wish(record_.number, receiver_)) return;
+  if (counted(services_, slot_.word.wish(record_.number, receiver_)).made) return;
   throw gone();
 }
 

@@ -51,12 +51,13 @@ class TakenOffer {
   std::string explain() const;
 
  private:
+  static OfferWord::Step counted(const OfferServices& services, OfferWord::Step step);
   bool may_copy(const Place& place);
   void begin_copy(const Place& place);
   void wish();
   Error gone() const;
   bool take_staged(std::byte* host);
-  void end() { slot_.word.end(record_.number, receiver_); }
+  void end();
 
   const OfferServices& services_;
   PeerMappings& mappings_;

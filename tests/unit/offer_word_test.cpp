@@ -130,6 +130,37 @@ TEST(OfferWord, has_room_for_the_largest_numbers_and_ranks) {
   EXPECT_EQ(word.standing(), (Standing{OfferWord::most_numbers - 1, OfferWord::most_ranks - 1, Phase::claimed}));
 }
 
+/// By whatever the receiver meets it with first, or the sender's giving it up; and by nothing that follows.
+TEST_F(Offered, meets_its_receiver_once) {
+  const auto nothing = [] {};
+  const auto staging = [&] { word.stage(); };
+  const auto staged = [&] {
+    word.stage();
+    word.finish_staging(true);
+  };
+  const auto failed = [&] {
+    word.stage();
+    word.finish_staging(false);
+  };
+  const std::vector<std::function<void()>> ways = {nothing, staging, staged, failed};
+  const std::vector<std::function<OfferWord::Step()>> steps = {
+      [&] { return word.claim(number, receiver); }, [&] { return word.wish(number, receiver); },
+      [&] { return word.end(number, receiver); }, [&] { return word.withdraw(); }};
+  EXPECT_FALSE(OfferWord().withdraw().met);
+  for (const auto& way : ways) {
+    for (const auto& first : steps) {
+      word.offer(number);
+      way();
+      EXPECT_FALSE(word.end(number + 1, receiver).met);
+      const OfferWord::Step step = first();
+      EXPECT_EQ(step.met, step.made);
+      if (!step.made) continue;
+      for (const auto& later : steps) EXPECT_FALSE(later().met);
+      EXPECT_FALSE(word.withdraw().met);
+    }
+  }
+}
+
 /// Makes both steps at once, again and again; which of them were made is told to `judge`.
 void race(const std::function<bool(OfferWord&, std::uint64_t)>& of_sender,
           const std::function<bool(OfferWord&, std::uint64_t)>& of_receiver,
@@ -157,7 +188,7 @@ void race(const std::function<bool(OfferWord&, std::uint64_t)>& of_sender,
 }
 
 bool claims(OfferWord& word, std::uint64_t round) {
-  return word.claim(round, receiver);
+  return word.claim(round, receiver).made;
 }
 
 TEST(OfferWordRace, either_the_receiver_claims_or_the_sender_stages) {
@@ -169,16 +200,25 @@ TEST(OfferWordRace, either_the_receiver_claims_or_the_sender_stages) {
 }
 
 TEST(OfferWordRace, either_the_receiver_claims_or_the_sender_withdraws) {
-  race([](OfferWord& word, std::uint64_t) { return word.withdraw(); }, claims,
+  race([](OfferWord& word, std::uint64_t) { return word.withdraw().made; }, claims,
        [](Standing standing, bool withdrawn, bool claimed) {
          ASSERT_NE(withdrawn, claimed);
          ASSERT_EQ(standing.phase, withdrawn ? Phase::withdrawn : Phase::claimed);
        });
 }
 
+TEST(OfferWordRace, the_receiver_or_the_sender_counts_it_as_met) {
+  race([](OfferWord& word, std::uint64_t) { return word.withdraw().met; },
+       [](OfferWord& word, std::uint64_t round) { return word.wish(round, receiver).met; },
+       [](Standing standing, bool given_up, bool met) {
+         ASSERT_NE(given_up, met);
+         ASSERT_EQ(standing.phase, Phase::withdrawn);
+       });
+}
+
 TEST(OfferWordRace, a_receiver_that_comes_as_the_sender_stages_is_not_lost) {
   race([](OfferWord& word, std::uint64_t) { return word.stage() && word.finish_staging(true); },
-       [](OfferWord& word, std::uint64_t round) { return word.wish(round, receiver); },
+       [](OfferWord& word, std::uint64_t round) { return word.wish(round, receiver).made; },
        [](Standing standing, bool staged, bool wished) {
          ASSERT_TRUE(staged);
          ASSERT_TRUE(wished);
@@ -192,13 +232,13 @@ TEST(OfferWordRace, what_is_staged_is_either_withdrawn_or_taken) {
       [](OfferWord& word, std::uint64_t) {
         word.stage();
         word.finish_staging(true);
-        return word.withdraw();
+        return word.withdraw().made;
       },
       [](OfferWord& word, std::uint64_t round) {
         if (!word.wish(round, receiver)) return false;
         Standing standing = word.standing();
         while (standing.phase != Phase::staged && standing.phase != Phase::withdrawn) standing = word.standing();
-        return standing.phase == Phase::staged && word.end(round, receiver);
+        return standing.phase == Phase::staged && word.end(round, receiver).made;
       },
       [](Standing standing, bool withdrawn, bool taken) {
         ASSERT_TRUE(withdrawn || taken);
