@@ -11,33 +11,34 @@
 namespace partita::dropin {
 namespace {
 
-constinit MPI_Comm placeholder_comm = MPI_COMM_NULL;
+/// Where nothing is ever sent.
+constinit MPI_Comm silent_comm = MPI_COMM_NULL;
 
 }  // namespace
 
-int open_placeholders() {
-  return native().Comm_dup(MPI_COMM_SELF, &placeholder_comm);
+int open_silent_comm() {
+  return native().Comm_dup(MPI_COMM_SELF, &silent_comm);
 }
 
-void close_placeholders() {
-  if (placeholder_comm != MPI_COMM_NULL) native().Comm_free(&placeholder_comm);
+void close_silent_comm() {
+  if (silent_comm != MPI_COMM_NULL) native().Comm_free(&silent_comm);
 }
 
 void make_mpi_progress() {
   int found = 0;
-  native().Iprobe(0, 0, placeholder_comm, &found, MPI_STATUS_IGNORE);
+  native().Iprobe(0, 0, silent_comm, &found, MPI_STATUS_IGNORE);
 }
 
-/// Nothing natively completes it: a program, a tool or a language binding that reaches the MPI past the drop-in is
-/// never told that a request of ours is complete.
+/// Nothing natively completes it before it is freed: a program, a tool or a language binding that reaches the MPI past
+/// the drop-in is never told that a request of ours is complete. And it stands in no queue of the MPI's, which looks
+/// through all receives that are posted for each message that comes.
 int make_placeholder(MPI_Request* placeholder) {
-  const int code = native().Recv_init(nullptr, 0, MPI_BYTE, 0, 0, placeholder_comm, placeholder);
-  return code == MPI_SUCCESS ? native().Start(placeholder) : code;
+  return native().Grequest_start([](void*, MPI_Status*) { return MPI_SUCCESS; }, [](void*) { return MPI_SUCCESS; },
+                                 [](void*, int) { return MPI_SUCCESS; }, nullptr, placeholder);
 }
 
 int free_placeholder(MPI_Request* placeholder) {
-  native().Cancel(placeholder);
-  native().Wait(placeholder, MPI_STATUS_IGNORE);
+  if (const int code = native().Grequest_complete(*placeholder); code != MPI_SUCCESS) return code;
   return native().Request_free(placeholder);
 }
 

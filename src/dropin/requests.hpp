@@ -34,16 +34,16 @@ inline Partita_Request ours(const MPI_Request* handle) {
   return request_table().empty() || handle == nullptr ? PARTITA_REQUEST_NULL : ours(*handle);
 }
 
-/// Makes and frees the communicator on which placeholders are made. Local.
-int open_placeholders();
-void close_placeholders();
 int free_placeholder(MPI_Request* placeholder);
 
+/// Makes and frees the communicator of the next one. Local.
+int open_silent_comm();
+void close_silent_comm();
 /// Lets the MPI take the steps that wait to be taken, as any look at a request of its own would.
 void make_mpi_progress();
 
-/// Makes a genuine MPI_Request value that stands for no request yet: a placeholder, a persistent receive that is
-/// started and that nothing is sent to. Returns an MPI error code.
+/// Makes a genuine MPI_Request value that stands for no request yet: a placeholder, a generalized request that is not
+/// complete. Returns an MPI error code.
 int reserve(MPI_Request* handle);
 /// A reserved value stands for `request` from now on.
 void stand_for(MPI_Request handle, Partita_Request request);

@@ -34,7 +34,7 @@ int agree_on_progress(int own_code) {
   internal::progress_by_caller.store(code == MPI_SUCCESS && by_caller != 0, std::memory_order_relaxed);
   if (code != MPI_SUCCESS || failed == 0) return code;
   if (own_code != MPI_SUCCESS) return own_code;
-  return refuse(MPI_ERR_OTHER, "MPI_Init: another rank could not make its communicators of handles and of offers");
+  return refuse(MPI_ERR_OTHER, "MPI_Init: another rank could not make its communicators of waits and of offers");
 }
 
 void free_placeholders() {
@@ -43,7 +43,7 @@ void free_placeholders() {
     request_table().erase(key);
     free_placeholder(&placeholder);
   }
-  close_placeholders();
+  close_silent_comm();
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ int start_runtime() {
   if (const int code = Partita_Init(MPI_COMM_WORLD); code != MPI_SUCCESS) return code;
   the_empty_status = made_empty_status();
   const int offers_code = open_gpu_awareness();
-  const int handles_code = open_placeholders();
+  const int handles_code = open_silent_comm();
   const int code = agree_on_progress(offers_code != MPI_SUCCESS ? offers_code : handles_code);
   return code == MPI_SUCCESS ? open_meetings() : code;
 }

@@ -16,6 +16,7 @@
 #include "capi/state.hpp"
 #include "contract/gpu_aware_job.hpp"
 #include "core/native.hpp"
+#include "dropin/native.hpp"
 #include "support/errors.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/placed_ints.hpp"
@@ -77,6 +78,43 @@ class PostedInVain {
   std::vector<std::unique_ptr<PlacedInts>> memory_;
   std::vector<MPI_Request> requests_;
 };
+
+int native_receives = 0;
+dropin::Native real_native{};
+
+/// While it lives it is counted how many receives the drop-in itself has the MPI look for.
+class CountedReceives {
+ public:
+  CountedReceives() {
+    dropin::Native& native = dropin::internal::native_calls;
+    native_receives = 0;
+    real_native = native;
+    native.Irecv = [](void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* made) {
+      ++native_receives;
+      return real_native.Irecv(buf, count, type, source, tag, comm, made);
+    };
+    native.Start = [](MPI_Request* request) {
+      ++native_receives;
+      return real_native.Start(request);
+    };
+  }
+  ~CountedReceives() { dropin::internal::native_calls = real_native; }
+  CountedReceives(const CountedReceives&) = delete;
+  CountedReceives& operator=(const CountedReceives&) = delete;
+
+  int so_far() const { return native_receives; }
+};
+
+/// The MPI looks through what is posted for each message that comes. The handles that stand for receives are none.
+TEST(PostedReceives, are_posted_to_the_mpi_once) {
+  const CountedReceives counted;
+  {
+    const PostedInVain posted(100);
+    EXPECT_EQ(counted.so_far(), 0);
+  }
+  EXPECT_EQ(counted.so_far(), 0);
+  harness_barrier();
+}
 
 constexpr int looks = 500;
 constexpr int posted_in_vain = 400;
