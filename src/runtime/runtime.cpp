@@ -126,7 +126,7 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
                matcher,
                device_watch,
                ready_notes},
-      offers({services, gpu_lanes, gpu_awareness.offers_from_bytes, gpu_awareness.offer_mark, unmet_offers}),
+      offers({services, gpu_lanes, gpu_awareness.offers_from_bytes, gpu_awareness.offer_mark, offer_counts}),
       matcher(services, link_report),
       operations(matcher, progress),
       queue_services{&services,

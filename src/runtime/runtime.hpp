@@ -71,7 +71,7 @@ class Runtime {
   DeviceWatch device_watch{world, *device_memory, progress};
   ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
-  UnmetOffers unmet_offers{services, gpu_awareness.offers_from_bytes.has_value()};
+  OfferCounts offer_counts{services, gpu_awareness.offers_from_bytes.has_value()};
   Offers offers;  ///< operations refer to it
   Matcher matcher;
   Operations operations;

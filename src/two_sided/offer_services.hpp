@@ -6,8 +6,8 @@
 
 #include "partitioned/request_services.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/offer_counts.hpp"
 #include "two_sided/offer_record.hpp"
-#include "two_sided/unmet_offers.hpp"
 
 namespace partita {
 
@@ -17,7 +17,7 @@ struct OfferServices {
   GpuLanes& lanes;
   std::optional<std::int64_t> from_bytes;  ///< the same on all ranks; none: never
   OfferMark mark;                          ///< likewise
-  UnmetOffers& unmet;
+  OfferCounts& counts;
 };
 
 }  // namespace partita

@@ -35,6 +35,11 @@ bool waits_for_receiver(const Standing& standing) {
   return is_offered && standing.receiver == -1;
 }
 
+OfferWord::Step step_between(const Standing& before, const Standing& after) {
+  return {true, waits_for_receiver(before) && !waits_for_receiver(after),
+          (after.phase == Phase::wished ? 1 : 0) - (before.phase == Phase::wished ? 1 : 0)};
+}
+
 bool has_no_other_receiver(const Standing& standing, int receiver) {
   return standing.receiver == -1 || standing.receiver == receiver;
 }
@@ -55,7 +60,7 @@ OfferWord::Step OfferWord::advance(const Next& next) {
     const std::optional<Standing> following = next(before);
     if (!following) return {};
     if (word_.compare_exchange_weak(word, word_of(*following), std::memory_order_acq_rel, std::memory_order_acquire))
-      return {true, waits_for_receiver(before) && !waits_for_receiver(*following)};
+      return step_between(before, *following);
   }
 }
 
@@ -63,22 +68,21 @@ void OfferWord::offer(std::uint64_t number) {
   word_.store(word_of({number, -1, Phase::open}), std::memory_order_release);
 }
 
-bool OfferWord::stage() {
+OfferWord::Step OfferWord::stage() {
   return advance([](Standing standing) -> std::optional<Standing> {
-           if (standing.phase != Phase::open && standing.phase != Phase::wished) return {};
-           standing.phase = Phase::staging;
-           return standing;
-         })
-      .made;
+    if (standing.phase != Phase::open && standing.phase != Phase::wished) return {};
+    standing.phase = Phase::staging;
+    return standing;
+  });
 }
 
 bool OfferWord::finish_staging(bool succeeded) {
-  return advance([succeeded](Standing standing) -> std::optional<Standing> {
-           if (standing.phase != Phase::staging) return {};
-           standing.phase = succeeded ? Phase::staged : Phase::failed;
-           return standing;
-         })
-      .made;
+  const Step step = advance([succeeded](Standing standing) -> std::optional<Standing> {
+    if (standing.phase != Phase::staging) return {};
+    standing.phase = succeeded ? Phase::staged : Phase::failed;
+    return standing;
+  });
+  return step.made;
 }
 
 OfferWord::Step OfferWord::withdraw() {

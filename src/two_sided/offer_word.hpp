@@ -38,6 +38,7 @@ class OfferWord {
   struct Step {
     bool made = false;
     bool met = false;  ///< the offer, which waited for its receiver until then, waits no more
+    int wishes = 0;    ///< by so many more than before the sender has to serve: -1, 0 or 1
     explicit operator bool() const { return made; }
   };
   /// Numbers of offers, and world ranks, are below these.
@@ -51,7 +52,7 @@ class OfferWord {
   /// Begins an offer; nobody uses the word.
   void offer(std::uint64_t number);
   /// From open, or from wished: the bytes are the sender's to stage.
-  bool stage();
+  Step stage();
   /// From staging: they lie there, or could not be copied.
   bool finish_staging(bool succeeded);
   /// From where the receiver uses neither the sender's memory nor what is staged: nobody will. True, too, where it has

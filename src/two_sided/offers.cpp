@@ -35,7 +35,10 @@ bool is_offered(MessageCall call) {
 }  // namespace
 
 Offers::Offers(const OfferServices& services)
-    : services_(services), probed_(services.mark), posted_(services.requests.progress, services.unmet) {
+    : services_(services),
+      probed_(services.mark),
+      posted_(services.requests.progress, [this] { return services_.counts.any_unmet(); }),
+      sent_(services.requests.progress, [this] { return services_.counts.any_wishes(); }) {
   if (!services_.from_bytes) return;
   mappings_ = std::make_unique<PeerMappings>(services_.requests.device_memory);
   services_.requests.progress.add([this] { return free_what_was_left(); });
@@ -75,7 +78,7 @@ std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments,
   if (communicator->offers == Takes::no) return {};
   found.is_synchronous = arguments.call == MessageCall::issend || arguments.call == MessageCall::ssend_init;
   try {
-    services_.unmet.of(found.receiver);  // it can count the offer
+    services_.counts.of(found.receiver);  // they can be written
     auto named = requests.device_memory.name_to(found.receiver, shifted(found.buffer, found.layout.first_byte()),
                                                 static_cast<std::size_t>(found.size_bytes()));
     if (const auto* const obstacle = std::get_if<memory::NotMappable>(&named)) {
@@ -95,7 +98,8 @@ std::unique_ptr<SentOffer> Offers::offer(const OfferedMemory& memory) {
   OfferSlot& slot = take_slot();
   std::unique_ptr<SentOffer> made;
   try {
-    made = std::make_unique<SentOffer>(services_, staging_room_, memory, ++offers_ % OfferWord::most_numbers, slot);
+    made =
+        std::make_unique<SentOffer>(services_, staging_room_, sent_, memory, ++offers_ % OfferWord::most_numbers, slot);
     if (services_.requests.world.socket().flush(memory.receiver)) {
       made->open();
       return made;

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "two_sided/known_layouts.hpp"
+#include "two_sided/looks_in_turn.hpp"
 #include "two_sided/message.hpp"
 #include "two_sided/offer_services.hpp"
 #include "two_sided/offer_slot.hpp"
 #include "two_sided/peer_mappings.hpp"
-#include "two_sided/posted_receives.hpp"
 #include "two_sided/probed_messages.hpp"
 #include "two_sided/sent_offer.hpp"
 #include "two_sided/staging_room.hpp"
@@ -43,8 +43,9 @@ class Offers {
   KnownLayouts& layouts() { return layouts_; }
   /// What probes have found of them.
   ProbedMessages& probed() { return probed_; }
-  /// The receives that wait for some.
-  PostedReceives& posted() { return posted_; }
+  /// The receives that may get some, while the MPI has them: so that no sender waits for this rank's next call the
+  /// engine asks the MPI for them, while some are unmet. Who waits for one asks for it itself.
+  LooksInTurn& posted() { return posted_; }
 
   /// What is offered where a call with these arguments sends a message, a start of it where it is persistent; none
   /// where that is staged.
@@ -71,7 +72,8 @@ class Offers {
   std::unique_ptr<PeerMappings> mappings_;
   KnownLayouts layouts_;
   ProbedMessages probed_;
-  PostedReceives posted_;
+  LooksInTurn posted_;
+  LooksInTurn sent_;  ///< offers of this rank that a receiver may wish staged
   StagingRoom staging_room_;
   std::atomic<bool> on_{false};
   std::atomic<std::uint64_t> offers_{0};  ///< made so far

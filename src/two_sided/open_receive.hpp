@@ -10,9 +10,9 @@
 #include <string>
 
 #include "core/active_steps.hpp"
+#include "two_sided/looks_in_turn.hpp"
 #include "two_sided/message.hpp"
 #include "two_sided/offers.hpp"
-#include "two_sided/posted_receives.hpp"
 #include "two_sided/staged_request.hpp"
 #include "two_sided/taken_offer.hpp"
 
@@ -21,7 +21,7 @@ namespace partita {
 /// One receive of the MPI's, into host memory or that of a GPU. What it gets is looked at: an offer is taken, and the
 /// receive is complete when the bytes are there. Steps of the engine ask the MPI, too, while offers are on their way,
 /// and go on with what it takes, so that a sender does not wait for this rank's next call.
-class OpenReceive final : public StagedRequest, private ActiveStep, private PostedReceive {
+class OpenReceive final : public StagedRequest, private ActiveStep, private LookedAt {
  public:
   /// Throws Error.
   OpenReceive(Offers& offers, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator);

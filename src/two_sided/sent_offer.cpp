@@ -22,13 +22,14 @@ Clock::duration patience(std::int64_t size_bytes) {
 }  // namespace
 
 /// A handle is one of memory from the first byte on.
-SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
-                     OfferSlot& slot)
+SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, LooksInTurn& sent, OfferedMemory memory,
+                     std::uint64_t number, OfferSlot& slot)
     : services_(services),
       room_(room),
+      sent_(sent),
       memory_(std::move(memory)),
       slot_(slot),
-      unmet_(services.unmet.of(memory_.receiver)) {
+      counts_of_receiver_(services.counts.of(memory_.receiver)) {
   const RequestServices& requests = services_.requests;
   record_.number = number;
   record_.sender = requests.world.rank();
@@ -45,14 +46,23 @@ SentOffer::SentOffer(const OfferServices& services, StagingRoom& room, OfferedMe
 /// Whoever finds the record counts it as met, so that it counts before.
 void SentOffer::open() {
   slot_.word.offer(record_.number);
-  unmet_.fetch_add(1, std::memory_order_relaxed);
-  services_.requests.progress.activate(*this);
+  counts_of_receiver_.unmet.fetch_add(1, std::memory_order_relaxed);
+  sent_.add(*this);
 }
 
 SentOffer::~SentOffer() {
+  sent_.remove(*this);
+  std::unique_lock(mutex_).unlock();  // who has held it has let it go
   services_.requests.progress.dismiss(*this);
   image_ = nullptr;
   if (has_room_) room_.give_back(record_.size_bytes);
+}
+
+/// Returns whether the step was made.
+bool SentOffer::count(OfferWord::Step step) {
+  if (step.met) counts_of_receiver_.unmet.fetch_sub(1, std::memory_order_relaxed);
+  if (step.wishes != 0) services_.counts.own().wishes.fetch_add(step.wishes, std::memory_order_relaxed);
+  return step.made;
 }
 
 OfferRecord::Bytes SentOffer::record() const {
@@ -80,39 +90,47 @@ bool SentOffer::settled() {
   }
 }
 
+bool SentOffer::look_and_let_go() noexcept {
+  const std::lock_guard lock(mutex_, std::adopt_lock);
+  const Phase before = slot_.word.standing().phase;
+  proceed();
+  const Phase phase = slot_.word.standing().phase;
+  if (phase != Phase::open && phase != Phase::claimed && phase != Phase::wished) sent_.remove(*this);
+  return phase != before;
+}
+
 /// What is staged, or cannot be, needs no more steps: the receiver has all that it gets.
 ActiveStep::Outcome SentOffer::step() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Outcome::waiting;
-  const Phase before = slot_.word.standing().phase;
   proceed();
-  const Phase phase = slot_.word.standing().phase;
-  const bool goes_on =
-      phase == Phase::open || phase == Phase::claimed || phase == Phase::wished || phase == Phase::staging;
-  if (!goes_on) return Outcome::idle;
-  return phase == before ? Outcome::waiting : Outcome::moved;
+  return slot_.word.standing().phase == Phase::staging ? Outcome::waiting : Outcome::idle;
 }
 
 void SentOffer::proceed() {
-  if (slot_.word.standing().phase == Phase::wished && slot_.word.stage()) begin_staging();
+  if (slot_.word.standing().phase == Phase::wished && count(slot_.word.stage())) begin_staging();
   if (slot_.word.standing().phase == Phase::staging) finish_staging();
 }
 
 void SentOffer::stage_for_nobody() {
   if (!room_.take(record_.size_bytes)) return;
-  has_room_ = slot_.word.stage();
+  has_room_ = count(slot_.word.stage());
   if (has_room_) return begin_staging();
   room_.give_back(record_.size_bytes);  // a receiver has just come
 }
 
+/// Nothing is left to be wished.
 void SentOffer::begin_staging() {
+  sent_.remove(*this);
   try {
     image_ =
         std::make_unique<HostImage>(services_.lanes, memory_.device, memory_.buffer, memory_.count, memory_.layout);
     image_->begin_fetch();
   } catch (const std::exception&) {
     fail();
+    return;
   }
+  services_.requests.progress.activate(*this);
 }
 
 /// Later, where the descriptor of the image has to wait.
@@ -133,9 +151,7 @@ void SentOffer::fail() {
 }
 
 bool SentOffer::withdraw() {
-  const OfferWord::Step step = slot_.word.withdraw();
-  if (step.met) unmet_.fetch_sub(1, std::memory_order_relaxed);
-  return step.made;
+  return count(slot_.word.withdraw());
 }
 
 bool SentOffer::is_over() const {

@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/layout.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/looks_in_turn.hpp"
 #include "two_sided/offer_record.hpp"
 #include "two_sided/offer_services.hpp"
 #include "two_sided/offer_slot.hpp"
@@ -34,13 +35,14 @@ struct OfferedMemory {
   std::int64_t size_bytes() const { return count * layout.size_bytes(); }
 };
 
-/// Steps of the engine stage it where its receiver wishes that. Any thread, unless said otherwise.
-class SentOffer final : private ActiveStep {
+/// The engine stages it where its receiver wishes that, for which it looks while there are such wishes. Any thread,
+/// unless said otherwise.
+class SentOffer final : private ActiveStep, private LookedAt {
  public:
   /// Names what is offered: where that passes descriptors, the record must not overtake them. `slot` is this one's
-  /// until it goes. Throws Error.
-  SentOffer(const OfferServices& services, StagingRoom& room, OfferedMemory memory, std::uint64_t number,
-            OfferSlot& slot);
+  /// until it goes; `sent` has what the engine looks at. Throws Error.
+  SentOffer(const OfferServices& services, StagingRoom& room, LooksInTurn& sent, OfferedMemory memory,
+            std::uint64_t number, OfferSlot& slot);
   /// The receiver needs nothing of it. Blocks until no copy of it is under way.
   ~SentOffer();
   SentOffer(const SentOffer&) = delete;
@@ -65,6 +67,9 @@ class SentOffer final : private ActiveStep {
 
  private:
   Outcome step() noexcept override;
+  bool try_to_hold() override { return mutex_.try_lock(); }
+  bool look_and_let_go() noexcept override;
+  bool count(OfferWord::Step step);
   void proceed();
   void stage_for_nobody();
   void begin_staging();
@@ -73,9 +78,10 @@ class SentOffer final : private ActiveStep {
 
   const OfferServices& services_;
   StagingRoom& room_;
+  LooksInTurn& sent_;
   const OfferedMemory memory_;
   OfferSlot& slot_;
-  UnmetOffers::Count& unmet_;  ///< of the receiver
+  OfferCounts::Counts& counts_of_receiver_;
   OfferRecord record_;
   std::mutex mutex_;                  ///< of the next ones
   std::unique_ptr<HostImage> image_;  ///< null while it is not staged

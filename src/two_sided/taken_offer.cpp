@@ -33,13 +33,14 @@ TakenOffer::TakenOffer(const OfferServices& services, PeerMappings& mappings, co
       mappings_(mappings),
       record_(record),
       receiver_(services.requests.world.rank()),
-      slot_(slot_of(services, record)) {
+      slot_(slot_of(services, record)),
+      counts_of_sender_(services.counts.of(record.sender)) {
   if (record_.size_bytes > place.room_bytes) {
     end();
     throw Error(ErrorClass::truncate, "the message of rank {} has {} bytes, and the receive room for {}",
                 record_.sender, record_.size_bytes, place.room_bytes);
   }
-  if (may_copy(place) && counted(services_, slot_.word.claim(record_.number, receiver_)).made) {
+  if (may_copy(place) && count(slot_.word.claim(record_.number, receiver_))) {
     begin_copy(place);
   } else {
     wish();
@@ -52,16 +53,19 @@ TakenOffer::~TakenOffer() {
 }
 
 void TakenOffer::refuse(const OfferServices& services, const OfferRecord& record) {
-  counted(services, slot_of(services, record).word.end(record.number, services.requests.world.rank()));
+  const OfferWord::Step step = slot_of(services, record).word.end(record.number, services.requests.world.rank());
+  if (step.met) services.counts.own().unmet.fetch_sub(1, std::memory_order_relaxed);
 }
 
-OfferWord::Step TakenOffer::counted(const OfferServices& services, OfferWord::Step step) {
-  if (step.met) services.unmet.own().fetch_sub(1, std::memory_order_relaxed);
-  return step;
+/// Returns whether the step was made.
+bool TakenOffer::count(OfferWord::Step step) {
+  if (step.met) services_.counts.own().unmet.fetch_sub(1, std::memory_order_relaxed);
+  if (step.wishes != 0) counts_of_sender_.wishes.fetch_add(step.wishes, std::memory_order_relaxed);
+  return step.made;
 }
 
 void TakenOffer::end() {
-  counted(services_, slot_.word.end(record_.number, receiver_));
+  count(slot_.word.end(record_.number, receiver_));
 }
 
 bool TakenOffer::may_copy(const Place& place) {
@@ -119,7 +123,7 @@ Error TakenOffer::gone() const {
 }
 
 void TakenOffer::wish() {
-  if (counted(services_, slot_.word.wish(record_.number, receiver_)).made) return;
+  if (count(slot_.word.wish(record_.number, receiver_))) return;
   throw gone();
 }
 

@@ -51,7 +51,7 @@ class TakenOffer {
   std::string explain() const;
 
  private:
-  static OfferWord::Step counted(const OfferServices& services, OfferWord::Step step);
+  bool count(OfferWord::Step step);
   bool may_copy(const Place& place);
   void begin_copy(const Place& place);
   void wish();
@@ -64,6 +64,7 @@ class TakenOffer {
   const OfferRecord record_;
   const int receiver_;
   OfferSlot& slot_;
+  OfferCounts::Counts& counts_of_sender_;
   std::string why_not_;
   std::shared_ptr<std::byte> mapped_;  ///< null: the sender stages
   GpuLane* lane_ = nullptr;

@@ -257,6 +257,31 @@ TEST(PostedReceives, get_their_offers_while_their_rank_is_elsewhere) {
   }
 }
 
+/// Nobody waits for the sends, or makes a call where they are: the engine serves every wish.
+TEST(PendingSends, are_staged_for_whoever_wishes_it_while_their_rank_is_elsewhere) {
+  constexpr int count = 250;
+  PlacedInts out(Memory::gpu, counting(some, 1000 * rank()));
+  PlacedInts in(Memory::host, Ints(some, -1));
+  std::vector<MPI_Request> sends(count);
+  for (int i = 0; i < count; ++i) {
+    ASSERT_OK(
+        MPI_Isend(out.data(), some - i % 9, MPI_INT, right(), i, MPI_COMM_WORLD, &sends[static_cast<std::size_t>(i)]));
+  }
+  for (int turn = 0; turn < ranks(); ++turn) {
+    harness_barrier();
+    for (int k = 0; turn == rank() && k < count; ++k) {
+      const int i = k * 77 % count;
+      ASSERT_OK(MPI_Recv(in.data(), some, MPI_INT, left(), i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      Ints expected = counting(some - i % 9, 1000 * left());
+      expected.resize(some, -1);
+      ASSERT_EQ(in.get(), expected) << "message " << i;
+      in.set(Ints(some, -1));
+    }
+    harness_barrier();
+  }
+  ASSERT_OK(MPI_Waitall(count, sends.data(), MPI_STATUSES_IGNORE));
+}
+
 /// Random receives, all posted before the first message is sent, with wildcards among them, on two communicators. Each
 /// message goes to the first one that it meets, as MPI says; receives that are left are cancelled.
 class RandomlyPosted {

@@ -161,6 +161,28 @@ TEST_F(Offered, meets_its_receiver_once) {
   }
 }
 
+/// So that the sender looks for wishes while there are some, and no longer.
+TEST_F(Offered, counts_a_wish_until_it_is_served_or_in_vain) {
+  const std::vector<std::function<OfferWord::Step()>> ends = {
+      [&] { return word.stage(); }, [&] { return word.withdraw(); }, [&] { return word.end(number, receiver); }};
+  for (const bool is_claimed : {false, true}) {
+    for (const auto& end : ends) {
+      word.offer(number);
+      if (is_claimed) {
+        EXPECT_EQ(word.claim(number, receiver).wishes, 0);
+      }
+      EXPECT_EQ(word.wish(number, receiver).wishes, 1);
+      EXPECT_EQ(word.wish(number, receiver).wishes, 0);
+      EXPECT_EQ(end().wishes, -1);
+      EXPECT_EQ(end().wishes, 0);
+    }
+  }
+  word.offer(number);
+  EXPECT_EQ(word.stage().wishes, 0);
+  EXPECT_EQ(word.wish(number, receiver).wishes, 0) << "it is served already";
+  EXPECT_EQ(word.end(number, receiver).wishes, 0);
+}
+
 /// Makes both steps at once, again and again; which of them were made is told to `judge`.
 void race(const std::function<bool(OfferWord&, std::uint64_t)>& of_sender,
           const std::function<bool(OfferWord&, std::uint64_t)>& of_receiver,
@@ -192,7 +214,7 @@ bool claims(OfferWord& word, std::uint64_t round) {
 }
 
 TEST(OfferWordRace, either_the_receiver_claims_or_the_sender_stages) {
-  race([](OfferWord& word, std::uint64_t) { return word.stage(); }, claims,
+  race([](OfferWord& word, std::uint64_t) { return word.stage().made; }, claims,
        [](Standing standing, bool staged, bool claimed) {
          ASSERT_NE(staged, claimed);
          ASSERT_EQ(standing.phase, staged ? Phase::staging : Phase::claimed);
@@ -217,7 +239,7 @@ TEST(OfferWordRace, the_receiver_or_the_sender_counts_it_as_met) {
 }
 
 TEST(OfferWordRace, a_receiver_that_comes_as_the_sender_stages_is_not_lost) {
-  race([](OfferWord& word, std::uint64_t) { return word.stage() && word.finish_staging(true); },
+  race([](OfferWord& word, std::uint64_t) { return word.stage().made && word.finish_staging(true); },
        [](OfferWord& word, std::uint64_t round) { return word.wish(round, receiver).made; },
        [](Standing standing, bool staged, bool wished) {
          ASSERT_TRUE(staged);

@@ -1,4 +1,4 @@
-#include "two_sided/unmet_offers.hpp"
+#include "two_sided/offer_counts.hpp"
 
 #include <sched.h>
 
@@ -13,7 +13,8 @@ namespace partita {
 namespace {
 
 constexpr std::size_t block_bytes = 64;
-static_assert(UnmetOffers::Count::is_always_lock_free, "processes share them");
+static_assert(sizeof(OfferCounts::Counts) <= block_bytes);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "processes share them");
 
 /// As it travels; `rank` is -1 to ranks that are not of this node.
 struct Named {
@@ -23,12 +24,12 @@ struct Named {
 
 }  // namespace
 
-UnmetOffers::UnmetOffers(const RequestServices& services, bool are_offered) : services_(services) {
+OfferCounts::OfferCounts(const RequestServices& services, bool are_offered) : services_(services) {
   if (!are_offered) return;
   World& world = services_.world;
-  do_together(world.control(), "make its count of offers", [this] {
+  do_together(world.control(), "make its counts of offers", [this] {
     block_ = services_.host_memory.allocate_block(block_bytes);
-    own_ = new (block_) Count(0);
+    own_ = new (block_) Counts;
   });
   MPI_Comm node = MPI_COMM_NULL;
   PARTITA_MPI(Comm_split_type(world.control(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
@@ -37,11 +38,11 @@ UnmetOffers::UnmetOffers(const RequestServices& services, bool are_offered) : se
 }
 
 /// Nobody offers any more. What others still withdraw they write to their own mapping.
-UnmetOffers::~UnmetOffers() {
+OfferCounts::~OfferCounts() {
   if (block_ != nullptr) services_.host_memory.free_block(block_, block_bytes);
 }
 
-void UnmetOffers::exchange_addresses(MPI_Comm node) {
+void OfferCounts::exchange_addresses(MPI_Comm node) {
   World& world = services_.world;
   int size = 0;
   PARTITA_MPI(Comm_size(node, &size));
@@ -50,7 +51,7 @@ void UnmetOffers::exchange_addresses(MPI_Comm node) {
   PARTITA_MPI(Allgather(&own_rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, node));
   std::vector<Named> given(ranks.size());
   std::vector<Named> got(ranks.size());
-  do_together(world.control(), "name its count of offers", [&] {
+  do_together(world.control(), "name its counts of offers", [&] {
     std::ranges::transform(ranks, given.begin(), [&](int peer) {
       if (peer == own_rank || !world.on_my_node(peer)) return Named{};
       return Named{own_rank, services_.host_memory.export_to(peer, block_)};
@@ -65,7 +66,7 @@ void UnmetOffers::exchange_addresses(MPI_Comm node) {
 
 /// Returns once the descriptors that peers need to map the counts have come to all of them: nobody would send them
 /// later, and they would stand in the way of others.
-void UnmetOffers::pass_on(MPI_Comm node) {
+void OfferCounts::pass_on(MPI_Comm node) {
   NodeSocket& socket = services_.world.socket();
   const auto have_gone = [&] {
     return std::ranges::all_of(addresses_, [&](const auto& each) { return socket.flush(each.first); });
@@ -83,13 +84,13 @@ void UnmetOffers::pass_on(MPI_Comm node) {
   }
 }
 
-UnmetOffers::Count& UnmetOffers::of(int receiver) {
+OfferCounts::Counts& OfferCounts::of(int peer) {
   const std::lock_guard lock(mutex_);
-  Count*& count = mapped_[receiver];
-  if (count == nullptr) {
-    count = reinterpret_cast<Count*>(services_.host_memory.import(receiver, addresses_.at(receiver), sizeof(Count)));
+  Counts*& counts = mapped_[peer];
+  if (counts == nullptr) {
+    counts = reinterpret_cast<Counts*>(services_.host_memory.import(peer, addresses_.at(peer), sizeof(Counts)));
   }
-  return *count;
+  return *counts;
 }
 
 }  // namespace partita
