@@ -67,18 +67,23 @@ void Operations::stop_lingering(const std::shared_ptr<Operation>& freed) {
   free_halves(freed, insist([&] { return freed->lingering_halves(); }));
 }
 
+/// A few in turns. A look may call the program's error handler, which may free others.
 bool Operations::free_what_lingered() {
-  // A look may call the program's error handler, which may free others.
-  std::shared_ptr<Operation> freed;
-  for (const std::shared_ptr<Operation>& each : std::vector(lingering_)) {
-    if (each->lingers()) continue;
-    freed = each;
-    break;
+  if (lingering_.empty()) return false;
+  const std::size_t looks = std::min(looks_.now(), lingering_.size());
+  for (std::size_t look = 0; look < looks && !lingering_.empty(); ++look) {
+    next_look_ = (next_look_ + 1) % lingering_.size();
+    const std::shared_ptr<Operation> looked_at = lingering_[next_look_];
+    if (looked_at->lingers()) continue;
+    const auto freed = std::ranges::find(lingering_, looked_at);
+    if (freed == lingering_.end()) return false;
+    std::swap(*freed, lingering_.back());
+    lingering_.pop_back();
+    progress_.unwant();
+    stop_lingering(looked_at);
+    return true;
   }
-  if (freed == nullptr || std::erase(lingering_, freed) == 0) return false;
-  progress_.unwant();
-  stop_lingering(freed);
-  return true;
+  return false;
 }
 
 /// What the MPI has in its hands gets a moment more.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/look_budget.hpp"
 #include "core/progress.hpp"
 #include "partitioned/operation.hpp"
 #include "transfer/matcher.hpp"
@@ -28,7 +29,8 @@ class Operations {
   /// The program freed `operation`. It stays while it lingers; from then on the matcher keeps it until its peers can no
   /// longer touch its memory.
   void free(Operation& operation);
-  /// A step of the progress engine: frees what lingers no more. Returns whether there was something.
+  /// A step of the progress engine, which takes a time that does not grow with what lingers: frees one that lingers no
+  /// more. Returns whether there was one.
   bool free_what_lingered();
   /// No rank waits for what lingers any more: it is freed.
   void end_lingering();
@@ -63,6 +65,8 @@ class Operations {
   std::unordered_map<const Operation*, Owned> live_;
   /// The program has freed them. Each is a reason for steps. Under the engine's lock.
   std::vector<std::shared_ptr<Operation>> lingering_;
+  LookBudget looks_;           ///< at them, as the next one
+  std::size_t next_look_ = 0;  ///< about
 };
 
 }  // namespace partita

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "partita/partita.h"
@@ -37,6 +39,7 @@ struct Life {
   int awaited = 0;  ///< when it went
   bool matched = true;
   bool lingers = false;
+  int asked_whether_it_lingers = 0;
   int stopped_lingering = 0;
   bool begin_match_throws = false;
   int begun = 0;  ///< calls of begin_match
@@ -77,7 +80,10 @@ class BareOperation : public Operation {
   }
   void withdraw() override { ++life_.withdrawn; }
   std::vector<Half*> halves() override { return {}; }
-  bool lingers() override { return life_.lingers; }
+  bool lingers() override {
+    ++life_.asked_whether_it_lingers;
+    return life_.lingers;
+  }
   void stop_lingering() override { ++life_.stopped_lingering; }
   bool in_gpu_memory() const override { return false; }
   const char* kind() const override { return "bare"; }
@@ -210,6 +216,36 @@ TEST_F(OperationsTable, what_lingers_stays_until_nobody_waits_for_it_or_all_rank
     EXPECT_EQ(life.withdrawn, 1);
     EXPECT_EQ(life.stopped_lingering, 1);
   }
+  EXPECT_FALSE(zeroth.progress.wanted());
+}
+
+TEST_F(OperationsTable, a_step_asks_few_of_many_that_linger_and_comes_to_all) {
+  constexpr int count = 1000;
+  std::vector<Life>& lives = new_lives(count);
+  for (Life& life : lives) life.lingers = true;
+  for (Life& life : lives) zeroth_table.free(add_bare(life));
+  const auto asked = [&] {
+    long sum = 0;
+    for (Life& life : lives) sum += std::exchange(life.asked_whether_it_lingers, 0);
+    return sum;
+  };
+  asked();
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  constexpr int steps = 2 * count;
+  for (int step = 0; step < steps; ++step) EXPECT_FALSE(zeroth_table.free_what_lingered());
+  const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+  EXPECT_TRUE(std::ranges::all_of(lives, [](const Life& life) { return life.asked_whether_it_lingers > 0; }));
+  EXPECT_LE(asked(), 2 * steps + passed.count() / 10 + 100);
+  lives[700].lingers = false;
+  lives[10].lingers = false;
+  int freed = 0;
+  for (int step = 0; step < count; ++step) freed += zeroth_table.free_what_lingered() ? 1 : 0;
+  EXPECT_EQ(freed, 2);
+  EXPECT_TRUE(lives[700].gone && lives[10].gone);
+  for (Life& life : lives) life.lingers = false;
+  zeroth_table.end_lingering();
+  EXPECT_TRUE(std::ranges::all_of(lives, [](const Life& life) { return life.stopped_lingering == 1; }));
   EXPECT_FALSE(zeroth.progress.wanted());
 }
 
