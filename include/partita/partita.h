@@ -97,6 +97,12 @@ PARTITA_EXPORT int Partita_Comm_register(MPI_Comm comm);
  * `comm` stays unknown: no error. */
 PARTITA_EXPORT int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm);
 
+/** Sets what the keys of `info` say of calls on `comm`, which is known, on this rank. Info key: partita_stream, behind
+ * which stream of the program's calls of the MPI's on GPU memory come: "none", "legacy", "per-thread", or the handle of
+ * a CUDA stream as a hexadecimal number ("0x…", as printf writes it for %p). Calls that follow come behind what the
+ * stream has been given before; the stream outlives them. A key that is not there leaves its value as it is. Local. */
+PARTITA_EXPORT int Partita_Comm_set_info(MPI_Comm comm, MPI_Info info);
+
 /* ---- Partitioned point-to-point (MPI-4, sections 4.2.1 to 4.2.4) ---------------------------------------- */
 
 /** Makes a persistent partitioned send of `partitions` × `count` elements of `datatype`. Local, never blocks.
@@ -309,7 +315,8 @@ PARTITA_EXPORT int Partita_Barrier_init(MPI_Comm comm, MPI_Info info, Partita_Re
  * MPI_Isend and its like, as the MPI of this process does them, matching and order included, with buffers in host or
  * GPU memory: the peer may use the MPI's own calls and need not know of Partita. A buffer in GPU memory travels through
  * host memory, in one message of the same signature; managed memory is the MPI's own affair. Its bytes must be there at
- * the call: Partita waits for no stream and synchronises no device. They are taken at the call, which blocks until
+ * the call, unless the communicator names a stream behind which calls come (Partita_Comm_set_info): Partita
+ * synchronises no device. They are taken at the call, which blocks until
  * then; what a receive brings is visible to the host, and to kernels that it launches, once the request is complete.
  * Wildcards, MPI_PROC_NULL and communicators that Partita does not know are allowed. The request is no persistent one:
  * the call that completes it sets it to PARTITA_REQUEST_NULL. It may be freed while it is active and completes by

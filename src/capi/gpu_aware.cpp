@@ -92,8 +92,18 @@ int Partita_Look_and_match(int source, int tag, MPI_Comm comm, int* found, MPI_M
         Runtime& current = runtime();
         code = current.offers.probed().match(source, tag, comm, found, message, status,
                                              [&] { return current.communicators.find_if_known(comm); });
+        if (code == MPI_SUCCESS && *found != 0 && current.matched_messages.on())
+          current.matched_messages.note(*message, current.communicators.find_if_known(comm));
       });
   return called != MPI_SUCCESS ? called : code;
+}
+
+int Partita_Note_match(MPI_Comm comm, const MPI_Message* message) {
+  Runtime* const running = current_runtime();
+  if (running == nullptr || !running->matched_messages.on()) return MPI_SUCCESS;
+  return guarded(
+      "Note_match", [comm] { return handler_of_argument(comm); },
+      [&] { running->matched_messages.note(*message, running->communicators.find_if_known(comm)); });
 }
 
 int Partita_Forget_promises(MPI_Comm comm) {
@@ -213,7 +223,13 @@ int Partita_Stage_add(Partita_Stage* stage, const void* buffer, int count, const
 }
 
 int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm) {
-  return guarded("Stage_fetch", [comm] { return handler_of_argument(comm); }, [&] { stage->mirrors.fetch(); });
+  return guarded(
+      "Stage_fetch", [comm] { return handler_of_argument(comm); },
+      [&] {
+        const auto known = comm == MPI_COMM_NULL ? nullptr : runtime().communicators.find_if_known(comm);
+        stage->mirrors.await_stream(known.get());
+        stage->mirrors.fetch();
+      });
 }
 
 int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm) {

@@ -15,6 +15,12 @@ extern "C" {
 /// this rank's reason and lives as long as the runtime. 0 outside Partita_Init … Partita_Finalize.
 PARTITA_EXPORT int Partita_is_gpu_aware(const char** why);
 
+/// As Partita_Comm_set_info, where the program has told the MPI: a stream is an error if the MPI's own calls do not
+/// give GPU memory to Partita.
+PARTITA_EXPORT int Partita_Take_info(MPI_Comm comm, MPI_Info info);
+/// Adds the keys of Partita's that `comm` has to `info`.
+PARTITA_EXPORT int Partita_Add_info(MPI_Comm comm, MPI_Info info);
+
 /// The program makes the MPI's calls through the drop-in, on all ranks: messages in GPU memory may be offers from here
 /// on, and all receives are Partita's, if the job wants that: `*taken` says so. Where it fails on one rank the others
 /// must not go on, whose offers that rank would take for messages.
@@ -24,6 +30,8 @@ PARTITA_EXPORT int Partita_Take_offers(int* taken);
 PARTITA_EXPORT int Partita_Look(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status);
 PARTITA_EXPORT int Partita_Look_and_match(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message,
                                           MPI_Status* status);
+/// The MPI's own MPI_Mprobe or MPI_Improbe has found `*message` on `comm`.
+PARTITA_EXPORT int Partita_Note_match(MPI_Comm comm, const MPI_Message* message);
 /// The program has told the MPI what it promises about messages on `comm`.
 PARTITA_EXPORT int Partita_Forget_promises(MPI_Comm comm);
 

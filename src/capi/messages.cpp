@@ -1,4 +1,7 @@
 // The C face of nonblocking messages (MPI-4, sections 3.7.2 and 3.8.2).
+#include <memory>
+#include <utility>
+
 #include "two_sided/message_operation.hpp"
 
 #include "capi/gpu_aware.hpp"
@@ -12,8 +15,11 @@ namespace {
 int make_message(const char* name, const TwoSidedArguments& arguments, Partita_Request* request) {
   const MPI_Comm comm = arguments.call == MessageCall::imrecv ? MPI_COMM_SELF : arguments.comm;
   return make_request(name, comm, request, [&](Runtime& current) {
-    auto message = make_message_operation(current.offers, current.gpu_lanes, arguments, MayOffer::yes,
-                                          current.communicators.find_if_known(comm));
+    std::shared_ptr<Communicator> communicator;
+    if (is_matched_receive(arguments.call)) communicator = current.matched_messages.take(arguments.message);
+    if (communicator == nullptr) communicator = current.communicators.find_if_known(comm);
+    auto message =
+        make_message_operation(current.offers, current.gpu_lanes, arguments, MayOffer::yes, std::move(communicator));
     message->loop_watch().begin();
     return message;
   });

@@ -1,4 +1,4 @@
-// The C face of the runtime, of exported memory and of communicators.
+// The C face of the runtime and of exported memory.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -154,12 +154,4 @@ int Partita_Is_allocated(const void* base, int* flag) {
     check_output(flag, "flag");
     *flag = current_runtime() != nullptr && current_runtime()->is_allocated(base) ? 1 : 0;
   });
-}
-
-int Partita_Comm_register(MPI_Comm comm) {
-  return guarded("Comm_register", [&] { runtime().communicators.add_collectively(comm); });
-}
-
-int Partita_Comm_derive(MPI_Comm parent, MPI_Comm comm) {
-  return guarded("Comm_derive", [&] { runtime().communicators.add_derived(parent, comm); });
 }

@@ -68,6 +68,13 @@ const std::vector<Setting>& settings_table() {
          s.gpu_aware = v == "on" ? GpuAware::on : v == "off" ? GpuAware::off : GpuAware::automatic;
          return v == "auto" || v == "on" || v == "off";
        }},
+      {{"PARTITA_GPU_AWARE_STREAM", "none, legacy or per-thread",
+        "which default stream of the program MPI's own calls on GPU memory come behind (default: none)"},
+       [](Settings& s, const std::string& v) {
+         const auto parsed = parse_default_stream(v);
+         s.call_stream = parsed.value_or(CallStream::none);
+         return parsed.has_value();
+       }},
       {{"PARTITA_PEER_COLLECTIVES", "auto, bytes, or off",
         "from how many bytes of a rank on MPI's blocking collectives go from GPU to GPU (default: auto, from a size "
         "for each)"},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/call_stream.hpp"
 #include "core/epoch.hpp"
 #include "core/error.hpp"
 
@@ -42,6 +43,7 @@ struct Settings {
   std::string link = "auto";  ///< auto or the name of one link
   GpuCopy gpu_copy = GpuCopy::automatic;
   GpuAware gpu_aware = GpuAware::automatic;
+  CallStream call_stream = CallStream::none;  ///< none, or a default stream
   PeerCollectiveSize peer_collectives;
   /// From so many bytes on, messages in GPU memory to ranks of the node are offers, of 251 bytes; none: never.
   std::optional<std::int64_t> peer_messages_from_bytes;

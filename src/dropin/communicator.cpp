@@ -33,6 +33,11 @@ int derive(MPI_Comm parent, const MPI_Comm* result, Construct construct) {
   return derived(construct(), parent, result);
 }
 
+/// The program has told the MPI what it wants of calls on `comm`, which gave `code`: Partita has keys of its own.
+int told(int code, MPI_Comm comm, MPI_Info info) {
+  return code == MPI_SUCCESS && comm != MPI_COMM_NULL && runs() ? Partita_Take_info(comm, info) : code;
+}
+
 /// Makes known the result of a constructor that is collective over the new communicator only. Where other processes
 /// than ours have part in it, it stays unknown: those would not take part in this either.
 int enroll(int code, const MPI_Comm* result) {
@@ -60,13 +65,21 @@ INTERPOSE(Comm_dup)(MPI_Comm comm, MPI_Comm* newcomm) {
 
 INTERPOSE(Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   const Calling calling(__func__);
-  return derive(comm, newcomm, [&] { return native().Comm_dup_with_info(comm, info, newcomm); });
+  const int code = derive(comm, newcomm, [&] { return native().Comm_dup_with_info(comm, info, newcomm); });
+  return code == MPI_SUCCESS ? told(code, *newcomm, info) : code;
 }
 
 /// What it promises about messages decides whether these may be offers.
 INTERPOSE(Comm_set_info)(MPI_Comm comm, MPI_Info info) {
-  const int code = native().Comm_set_info(comm, info);
+  const Calling calling(__func__);
+  const int code = told(native().Comm_set_info(comm, info), comm, info);
   return code == MPI_SUCCESS && takes_offers() ? Partita_Forget_promises(comm) : code;
+}
+
+INTERPOSE(Comm_get_info)(MPI_Comm comm, MPI_Info* info_used) {
+  const Calling calling(__func__);
+  const int code = native().Comm_get_info(comm, info_used);
+  return code == MPI_SUCCESS && runs() ? Partita_Add_info(comm, *info_used) : code;
 }
 
 INTERPOSE(Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
@@ -138,7 +151,8 @@ INTERPOSE(Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
 INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   const Calling calling(__func__);
-  return derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
+  const int code = derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
+  return code == MPI_SUCCESS ? told(code, *newcomm, info) : code;
 }
 #endif
 

@@ -13,6 +13,16 @@
 
 using namespace partita::dropin;
 
+namespace {
+
+/// A receive into GPU memory comes behind the stream of the message's communicator.
+int noted(int code, bool found, MPI_Comm comm, const MPI_Message* message) {
+  if (code != MPI_SUCCESS || !found || !takes_gpu_memory()) return code;
+  return Partita_Note_match(comm, message);
+}
+
+}  // namespace
+
 extern "C" {
 
 INTERPOSE(Probe)(int source, int tag, MPI_Comm comm, MPI_Status* status) {
@@ -39,7 +49,8 @@ INTERPOSE(Improbe)(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* m
     return Partita_Look_and_match(source, tag, comm, flag, message, status);
   }
   progress_if_by_caller();
-  return native().Improbe(source, tag, comm, flag, message, status);
+  const int code = native().Improbe(source, tag, comm, flag, message, status);
+  return noted(code, flag != nullptr && *flag != 0, comm, message);
 }
 
 INTERPOSE(Mprobe)(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
@@ -48,8 +59,11 @@ INTERPOSE(Mprobe)(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_
     return look_until_found(
         [&](int* found) { return Partita_Look_and_match(source, tag, comm, found, message, status); });
   }
-  if (!must_poll()) return native().Mprobe(source, tag, comm, message, status);
-  return look_until_found([&](int* found) { return native().Improbe(source, tag, comm, found, message, status); });
+  const int code =
+      must_poll()
+          ? look_until_found([&](int* found) { return native().Improbe(source, tag, comm, found, message, status); })
+          : native().Mprobe(source, tag, comm, message, status);
+  return noted(code, message != nullptr, comm, message);
 }
 
 }  // extern "C"

@@ -26,7 +26,8 @@ struct GpuAwareness {
 
 /// The same answer on all ranks, but for reasons: Partita takes GPU memory where no rank is against it, by its setting
 /// or because its MPI does; from as many bytes on by peer memory, and by offers, as the rank wants that wants the most.
-/// By peer memory only where some rank can come to have GPU memory. Collective. Throws Error.
+/// By peer memory only where some rank can come to have GPU memory. A stream that a rank's environment names takes the
+/// place of what its MPI does by itself, and with a rank that has it off is an error on all. Collective. Throws Error.
 GpuAwareness agree_on_gpu_awareness(const Settings& settings, const World& world,
                                     const memory::DeviceMemory& device_memory);
 

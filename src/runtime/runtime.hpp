@@ -28,6 +28,7 @@
 #include "transfer/link_report.hpp"
 #include "transfer/matcher.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/matched_messages.hpp"
 #include "two_sided/offers.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_collectives.hpp"
@@ -67,12 +68,13 @@ class Runtime {
   Communicators communicators;
   LinkReport link_report;
   Holds holds;
-  GpuLanes gpu_lanes{host_memory, *device_memory, progress, world.spare_cores()};
+  GpuLanes gpu_lanes{host_memory, *device_memory, progress, world.spare_cores(), settings.call_stream};
   DeviceWatch device_watch{world, *device_memory, progress};
   ReadyNotes ready_notes{host_memory, *device_memory};
   const RequestServices services;  ///< what is above, and the next one, as requests take it
   OfferCounts offer_counts{services, gpu_awareness.offers_from_bytes.has_value()};
   Offers offers;  ///< operations refer to it
+  MatchedMessages matched_messages;
   Matcher matcher;
   Operations operations;
   const QueueServices queue_services;

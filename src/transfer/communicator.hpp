@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/call_stream.hpp"
 #include "core/world.hpp"
 #include "transfer/key.hpp"
 #include "transfer/ordinals.hpp"
@@ -43,6 +44,8 @@ struct Communicator {
   /// Whether two_sided/offers may offer messages on it: what the program has promised the MPI about them.
   enum class Takes : std::uint8_t { unknown, yes, no };
   std::atomic<Takes> offers{Takes::unknown};
+  /// Which stream of the program's calls on it come behind, whose buffers lie in GPU memory (two_sided/stream_place).
+  std::atomic<CallStream> stream{CallStream::of_job};
 
   /// The place of a new transfer among those of `space` with this peer, tag and direction.
   std::uint32_t draw_ordinal(Space space, bool send, int peer_world_rank, int tag);

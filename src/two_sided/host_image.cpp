@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t known_layouts = 16;
 constexpr std::size_t smallest_bytes = 4096;
 constexpr std::size_t kept_at_most_bytes = std::size_t{256} << 20;
-constexpr auto long_for_a_copy = std::chrono::seconds(20);
+constexpr auto long_for_an_event = std::chrono::seconds(20);
 
 std::size_t as_size(std::int64_t bytes) {
   return static_cast<std::size_t>(bytes);
@@ -115,8 +115,13 @@ void GpuLanes::give_back(std::byte* memory, std::int64_t size_bytes) noexcept {
   kept_bytes_ += size;
 }
 
+const GpuLanes::LongWait GpuLanes::of_copies = {
+    "a copy of a message between GPU and host memory",
+    "does it stand behind a stream that waits, or a kernel that fills the GPU? CUDA_DEVICE_MAX_CONNECTIONS=32 keeps "
+    "streams apart"};
+
 /// A copy may stand behind a stream that waits in a queue, which goes on by steps that this thread takes.
-void GpuLanes::await(memory::Event& event) const {
+void GpuLanes::await(memory::Event& event, const LongWait& told) const {
   using Clock = std::chrono::steady_clock;
   Backoff backoff(spare_cores_);
   auto next_word = Clock::time_point::max();
@@ -125,13 +130,10 @@ void GpuLanes::await(memory::Event& event) const {
     if (wants_steps) progress_.poll();
     if (!backoff.pause(wants_steps ? Backoff::pauses_of_steps : 1)) continue;
     const auto now = Clock::now();
-    if (next_word == Clock::time_point::max()) next_word = now + long_for_a_copy;
+    if (next_word == Clock::time_point::max()) next_word = now + long_for_an_event;
     if (now < next_word) continue;
-    next_word = now + long_for_a_copy;
-    log("a copy of a message between GPU and host memory has waited for {} s; does it stand behind a stream that "
-        "waits, "
-        "or a kernel that fills the GPU? CUDA_DEVICE_MAX_CONNECTIONS=32 keeps streams apart",
-        long_for_a_copy.count());
+    next_word = now + long_for_an_event;
+    log("{} has waited for {} s; {}", told.who, long_for_an_event.count(), told.why);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/call_stream.hpp"
 #include "core/layout.hpp"
 #include "core/progress.hpp"
 #include "memory/device.hpp"
@@ -64,8 +65,13 @@ class GpuLane {
 /// Makes what images need, on first use, and keeps it. Any thread.
 class GpuLanes {
  public:
-  GpuLanes(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_memory, Progress& progress, int spare_cores)
-      : host_blocks_(host_blocks), device_memory_(device_memory), progress_(progress), spare_cores_(spare_cores) {}
+  GpuLanes(memory::HostBlocks& host_blocks, memory::DeviceMemory& device_memory, Progress& progress, int spare_cores,
+           CallStream stream_of_job)
+      : host_blocks_(host_blocks),
+        device_memory_(device_memory),
+        progress_(progress),
+        spare_cores_(spare_cores),
+        stream_of_job_(stream_of_job) {}
   ~GpuLanes();
   GpuLanes(const GpuLanes&) = delete;
   GpuLanes& operator=(const GpuLanes&) = delete;
@@ -73,6 +79,8 @@ class GpuLanes {
   /// Throws Error.
   GpuLane& of(int device);
   memory::DeviceMemory& device_memory() { return device_memory_; }
+  /// Behind which of the program's streams calls come, unless their communicator has one of its own.
+  CallStream stream_of_job() const { return stream_of_job_; }
 
   /// Memory for at least so many bytes, which are not cleared: a power of two, of which some stay for images to come.
   /// Throws Error (no_mem).
@@ -81,16 +89,24 @@ class GpuLanes {
   /// Somebody else may still use it: it stays to the end of the process.
   void leave(std::byte* memory) noexcept { host_blocks_.leave_block(memory); }
 
+  /// What is said of a wait that takes long: who waits, and what for.
+  struct LongWait {
+    const char* who;
+    const char* why;
+  };
   /// Returns once `event` has passed. Makes progress, and says so where that takes long. Throws Error.
-  void await(memory::Event& event) const;
+  void await(memory::Event& event, const LongWait& told = of_copies) const;
   /// Gives `event` back to `lane` once what it stands for has ended, or the GPU works no longer. Blocks until then.
   void end(GpuLane& lane, std::unique_ptr<memory::Event> event) const noexcept;
 
  private:
+  static const LongWait of_copies;
+
   memory::HostBlocks& host_blocks_;
   memory::DeviceMemory& device_memory_;
   Progress& progress_;
   const int spare_cores_;
+  const CallStream stream_of_job_;
   std::mutex mutex_;
   std::map<int, std::unique_ptr<GpuLane>> lanes_;
   struct Kept {

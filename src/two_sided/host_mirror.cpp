@@ -10,6 +10,7 @@ HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<c
                        BufferUse use)
     : lanes_(lanes),
       lane_(lanes.of(device)),
+      device_(device),
       user_(user),
       use_(use),
       first_byte_(std::numeric_limits<std::int64_t>::max()),

@@ -22,6 +22,7 @@ class HostMirror {
   HostMirror(const HostMirror&) = delete;
   HostMirror& operator=(const HostMirror&) = delete;
 
+  int device() const { return device_; }
   /// Stands for the address of the user's buffer: every element lies as far from it. There may be no memory at it.
   void* buffer() const { return at(0); }
 
@@ -58,6 +59,7 @@ class HostMirror {
 
   GpuLanes& lanes_;
   GpuLane& lane_;
+  const int device_;
   std::byte* const user_;
   const BufferUse use_;
   std::vector<Stretch> stretches_;

@@ -2,11 +2,25 @@
 
 #include <algorithm>
 
+#include "two_sided/stream_place.hpp"
+
 namespace partita {
 
 void* HostMirrors::add(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks,
                        BufferUse use) {
+  lanes_ = &lanes;
   return mirrors_.emplace_back(std::make_unique<HostMirror>(lanes, device, user, blocks, use))->buffer();
+}
+
+/// Buffers in two GPUs may have two default streams.
+void HostMirrors::await_stream(const Communicator* communicator) {
+  std::vector<std::unique_ptr<StreamPlace>> places;
+  for (auto each = mirrors_.begin(); each != mirrors_.end(); ++each) {
+    const auto is_of_its_gpu = [&](const auto& other) { return other->device() == (*each)->device(); };
+    if (std::find_if(mirrors_.begin(), each, is_of_its_gpu) != each) continue;
+    if (auto place = StreamPlace::mark(*lanes_, communicator, (*each)->device())) places.push_back(std::move(place));
+  }
+  for (const auto& place : places) place->await();
 }
 
 void HostMirrors::fetch() {

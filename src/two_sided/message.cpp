@@ -27,11 +27,12 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,
                                  std::shared_ptr<Communicator> communicator)
-    : StagedRequest(is_persistent(arguments.call), std::move(communicator)), arguments_(arguments) {
+    : StagedRequest(is_persistent(arguments.call), std::move(communicator)), lanes_(lanes), arguments_(arguments) {
   if (!is_matched_receive(arguments_.call) && arguments.rank == MPI_PROC_NULL) return;
   const memory::Place place =
       place_of_elements(lanes.device_memory(), arguments.buffer, arguments.count, arguments.datatype);
   if (place.kind != memory::Kind::device) return;
+  device_ = place.device;
   image_ = std::make_unique<HostImage>(lanes, place.device, arguments.buffer, arguments.count,
                                        Layout::of(arguments.datatype));
 }
@@ -45,7 +46,10 @@ void TwoSidedMessage::leave_to_the_mpi() noexcept {
 }
 
 void TwoSidedMessage::fetch() {
-  if (image_ != nullptr && !receives()) image_->fetch();
+  if (image_ == nullptr) return;
+  if (receives()) return deliver_behind_stream(lanes_, device_);
+  await_stream(lanes_, device_);
+  image_->fetch();
 }
 
 /// Without gaps the image has the program's datatype; with gaps it is what MPI_Pack would make of it, which any
@@ -120,7 +124,8 @@ std::string TwoSidedMessage::explain() const {
     what +=
         fmt::format(" {} {} with {}", receives() ? "from" : "to", rank_text(arguments_.rank), tag_text(arguments_.tag));
   }
-  return what + (is_delivered() && receives() ? " has arrived and is copied to the GPU" : " waits for the MPI");
+  if (!is_delivered() || !receives()) return what + " waits for the MPI";
+  return what + (waits_for_stream() ? behind_stream : " has arrived and is copied to the GPU");
 }
 
 }  // namespace partita

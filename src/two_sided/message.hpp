@@ -60,7 +60,9 @@ class TwoSidedMessage final : public StagedRequest {
   /// A send cannot be taken back, and a receive only while nothing has come for it.
   bool may_be_cancelled() const override { return receives(); }
 
+  GpuLanes& lanes_;
   TwoSidedArguments arguments_;
+  int device_ = -1;                   ///< -1: host memory
   std::unique_ptr<HostImage> image_;  ///< null for host memory
 };
 

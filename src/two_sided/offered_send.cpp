@@ -55,6 +55,7 @@ void OfferedSend::leave_to_the_mpi() noexcept {
 void OfferedSend::fetch() {
   give_up();
   is_complete_ = false;
+  await_stream(offers_.services().lanes, memory_.device);
   offer_ = offers_.offer(memory_);
   if (offer_ != nullptr) {
     std::ranges::copy(offer_->record(), record_);

@@ -49,6 +49,10 @@ std::byte* OpenReceive::target() const {
   return packed_ != nullptr ? packed_ : shifted(arguments_.buffer, layout_->first_byte());
 }
 
+void OpenReceive::fetch() {
+  if (image_ != nullptr) deliver_behind_stream(offers_.services().lanes, device_);
+}
+
 /// An offer is no whole number of the program's elements, at which MPICH ends the process: so what is received is
 /// packed, which meets any datatype (MPI-4, section 5.2). The MPI looks at the program's arguments before.
 int OpenReceive::call_mpi(MPI_Request* request) {
@@ -192,12 +196,13 @@ void OpenReceive::begin_delivery(const MPI_Status& status) {
 
 /// The sender is released, though nobody has its bytes: it was received.
 void OpenReceive::refuse(const MPI_Status& status) noexcept {
+  const auto found = std::exchange(found_, std::nullopt);
   int cancelled = 0;
   MPI_Count received_bytes = 0;
   if (native::Test_cancelled(&status, &cancelled) != MPI_SUCCESS || cancelled != 0) return;
   if (native::Get_elements_x(&status, MPI_BYTE, &received_bytes) != MPI_SUCCESS) return;
   if (received_bytes != static_cast<MPI_Count>(OfferRecord::bytes)) return;
-  const OfferRecord::Bytes message = received_record();
+  const OfferRecord::Bytes message = found && found->content ? *found->content : received_record();
   if (!OfferRecord::is_one(message, offers_.services().mark)) return;
   try {
     TakenOffer::refuse(offers_.services(), OfferRecord::read(message));
@@ -273,7 +278,8 @@ std::string OpenReceive::explain() const {
   const std::lock_guard lock(mutex_);
   std::string what = fmt::format("A {} of {} bytes", names_of(arguments_.call).text, room_bytes_);
   if (taken_ != nullptr) return what + ", which has met an offered message, that " + taken_->explain();
-  return what + (is_delivered() ? " has arrived and is copied to the GPU" : " waits for the MPI");
+  if (!is_delivered()) return what + " waits for the MPI";
+  return what + (waits_for_stream() ? behind_stream : " has arrived and is copied to the GPU");
 }
 
 }  // namespace partita

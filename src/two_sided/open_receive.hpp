@@ -45,7 +45,7 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   Outcome step() noexcept override;
   bool try_to_hold() override { return mutex_.try_lock(); }
   bool look_and_let_go() noexcept override;
-  void fetch() override {}
+  void fetch() override;
   int call_mpi(MPI_Request* request) override;
   int start_mpi(MPI_Request* request) override;
   bool is_there(MPI_Status& status) override;

@@ -1,5 +1,6 @@
 #include "two_sided/peer_call.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -57,6 +58,7 @@ bool PeerCall::make() {
   if (!named) context_.mappings.could_not_name();
   if (!all_agree(Question::named, {named})) return false;
   laps_.end(&PeerTimes::naming_ns);
+  await_stream();
   const bool mapped = succeeds([&] {
     context_.mappings.begin_call();
     return maps_peers() && prepares();
@@ -66,6 +68,28 @@ bool PeerCall::make() {
   end();
   laps_.count();
   return true;
+}
+
+void PeerCall::mark_stream(int device) {
+  const auto is_its = [device](const auto& place) { return place.first == device; };
+  if (std::ranges::any_of(places_in_stream_, is_its)) return;
+  auto place = StreamPlace::mark(context_.services.lanes, &context_.communicator, device);
+  if (place != nullptr) places_in_stream_.emplace_back(device, std::move(place));
+}
+
+/// Before this rank's last answer: behind that its peers read and write its buffers.
+void PeerCall::await_stream() {
+  awaited_ = -1;
+  waits_for_stream_ = true;
+  try {
+    for (const auto& [device, place] : places_in_stream_) {
+      context_.services.wait_until(*this, [&] { return place->passed(); });
+    }
+  } catch (const std::exception&) {
+    context_.board.give_up();
+    throw;
+  }
+  waits_for_stream_ = false;
 }
 
 bool PeerCall::refuse(std::string why) {
@@ -88,6 +112,7 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
   buffer.layout = Layout::of(type);
   buffer.address = static_cast<std::byte*>(const_cast<void*>(address));
   buffer.device = place.device;
+  mark_stream(place.device);
   return buffer.layout.contiguous() || refuse("its datatype has gaps");
 }
 
@@ -143,6 +168,9 @@ PeerBoard::Answers PeerCall::await_answers(Question question) {
 }
 
 std::string PeerCall::explain() const {
+  if (waits_for_stream_) {
+    return fmt::format("{} on GPU memory waits for the stream of this rank's program that it comes behind", name_);
+  }
   if (awaited_ < 0) {
     return fmt::format(
         "{} on GPU memory waits for GPU {} of this rank to {}; does a kernel fill that GPU, or a stream wait before "

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/layout.hpp"
@@ -14,6 +15,7 @@
 #include "two_sided/peer_mappings.hpp"
 #include "two_sided/peer_services.hpp"
 #include "two_sided/peer_times.hpp"
+#include "two_sided/stream_place.hpp"
 
 namespace partita {
 
@@ -22,6 +24,7 @@ struct PeerContext {
   const PeerServices& services;
   PeerMappings& mappings;
   PeerBoard& board;
+  const Communicator& communicator;
   const std::vector<int>& world_ranks;  ///< by rank
   PeerTimes* times;                     ///< null: nobody measures
 };
@@ -83,7 +86,7 @@ class PeerCall : private Waiting {
   bool refuse(std::string why);
 
   /// Whether `count` elements from `first` on lie in GPU memory, as the first byte of the data does, without gaps.
-  /// Fills `buffer`. It asks no more about host memory.
+  /// Fills `buffer`, which the call uses behind the program's stream. It asks no more about host memory.
   bool looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype type, std::int64_t first, std::int64_t count);
   /// The bytes of a buffer that are shown to peers; each of them may use a part.
   struct Shown {
@@ -113,6 +116,8 @@ class PeerCall : private Waiting {
   template <class Step>
   bool succeeds(const Step& step) noexcept;
   bool may_map();
+  void mark_stream(int device);
+  void await_stream();
   bool prepares();
   void do_part();
   void await_gpu();
@@ -134,12 +139,16 @@ class PeerCall : private Waiting {
     Used* next = nullptr;  ///< of those that were left to GPUs
   };
   std::unique_ptr<Used> used_;
+  /// Where the program's stream stood when the call was made: in each GPU that has a buffer of it, for that may be the
+  /// GPU's default stream.
+  std::vector<std::pair<int, std::unique_ptr<StreamPlace>>> places_in_stream_;
+  bool waits_for_stream_ = false;
   bool has_failed_to_map_ = false;
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::string why_not_;
   Question asked_ = Question::wants;
-  int awaited_ = -1;  ///< the rank whose answer is missing; -1 while this rank's GPU is at its part
+  int awaited_ = -1;  ///< the rank whose answer is missing; -1 while this rank's GPU is at its part, or at other things
 };
 
 }  // namespace partita

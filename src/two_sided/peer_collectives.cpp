@@ -126,8 +126,9 @@ PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{services_, mappings_, board_of(communicator),
-                            communicator.members(services_.requests.world), times_};
+  const PeerContext context{
+      services_, mappings_, board_of(communicator), communicator, communicator.members(services_.requests.world),
+      times_};
   Call call(context, description);
   if (call.make()) return true;
   if (!call.why_not().empty()) tell(description.call, call.why_not());

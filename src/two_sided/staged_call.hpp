@@ -28,7 +28,10 @@ class StagedCall final : public StagedRequest {
   std::string explain() const override;
 
  private:
-  void fetch() override { mirrors_.fetch(); }
+  void fetch() override {
+    mirrors_.await_stream(communicator().get());
+    mirrors_.fetch();
+  }
   int call_mpi(MPI_Request* request) override;
   const char* call_name() const override { return call_.name; }
   void begin_delivery(const MPI_Status&) override { mirrors_.begin_delivery(); }

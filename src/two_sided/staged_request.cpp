@@ -27,10 +27,10 @@ void StagedRequest::enter_mpi() {
     enter(Phase::in_mpi);
     return;
   }
-  enter(Phase::delivery);
+  enter(Phase::arrived);
   end_apart();
   try {
-    begin_delivery(status_);
+    delivers();
   } catch (const std::exception&) {
     failure_ = current_error();
   }
@@ -79,13 +79,30 @@ bool StagedRequest::proceed() {
     int complete = 0;
     const int code = native::Test(&request_, &complete, &status_);
     if (code == MPI_SUCCESS && complete == 0) return false;
-    enter(Phase::delivery);
+    enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
     if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
     check_raised(code, "MPI_Test");
     end_apart();
-    begin_delivery(status_);
   }
-  return settled();
+  return delivers() && settled();
+}
+
+/// Whether the delivery has begun; it begins here, once.
+bool StagedRequest::delivers() {
+  if (phase() != Phase::arrived) return true;
+  if (place_ != nullptr && !place_->passed()) return false;
+  place_.reset();
+  enter(Phase::delivery);
+  begin_delivery(status_);
+  return true;
+}
+
+void StagedRequest::deliver_behind_stream(GpuLanes& lanes, int device) {
+  place_ = StreamPlace::mark(lanes, communicator().get(), device);
+}
+
+void StagedRequest::await_stream(GpuLanes& lanes, int device) {
+  if (const auto place = StreamPlace::mark(lanes, communicator().get(), device)) place->await();
 }
 
 void StagedRequest::fill_status(MPI_Status* status) const {
@@ -108,7 +125,10 @@ void StagedRequest::abandon(const std::optional<Error>&) {
 /// A request that the MPI does not let go is left to it, and the host memory with it.
 void StagedRequest::give_up_epoch() {
   const bool was_in_mpi = is_in_mpi();
+  const bool has_arrived = phase() == Phase::arrived;
   enter(Phase::inactive);
+  place_.reset();
+  if (has_arrived) refuse(status_);
   if (!was_in_mpi) return;
   int complete = 0;
   MPI_Status status{};

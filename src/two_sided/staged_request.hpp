@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "partitioned/operation.hpp"
+#include "two_sided/host_image.hpp"
+#include "two_sided/stream_place.hpp"
 
 namespace partita {
 
 /// One request of the MPI's, which it completes and whose errors it finds. An epoch's way: what the MPI reads is
-/// fetched → the MPI moves it → whoever looks begins the copy to the GPU, once → that has ended. A nonblocking one
-/// opens its only epoch as it is made. It is no step of the progress engine: whoever completes it asks the MPI. Where
-/// the program may free it before it is complete it goes on then: the engine asks. The program's error handler hears of
-/// the MPI's errors from whoever asks the MPI.
+/// fetched → the MPI moves it → whoever looks begins the copy to the GPU, once, behind the program's stream → that has
+/// ended. A nonblocking one opens its only epoch as it is made. It is no step of the progress engine: whoever completes
+/// it asks the MPI. Where the program may free it before it is complete it goes on then: the engine asks. The program's
+/// error handler hears of the MPI's errors from whoever asks the MPI.
 class StagedRequest : public Operation {
  public:
   /// Calls the MPI.
@@ -50,8 +52,17 @@ class StagedRequest : public Operation {
 
   /// Whether the MPI may still read or write what it was given.
   bool is_in_mpi() const { return phase() == Phase::in_mpi; }
-  /// Whether it is copied to the GPU.
-  bool is_delivered() const { return phase() == Phase::delivery; }
+  /// In fetch(): what is received goes to a buffer in the memory of GPU `device`, where the communicator's stream may
+  /// have work on it. Throws Error.
+  void deliver_behind_stream(GpuLanes& lanes, int device);
+  /// In fetch(): a buffer there is read, at once. Blocks until the stream has come to this call. Throws Error.
+  void await_stream(GpuLanes& lanes, int device);
+  /// Whether the MPI has it no more, and it is copied to the GPU, or about to be.
+  bool is_delivered() const { return phase() == Phase::delivery || phase() == Phase::arrived; }
+  /// Whether that waits for the program's stream.
+  bool waits_for_stream() const { return phase() == Phase::arrived; }
+  static constexpr const char* behind_stream =
+      " has arrived and waits for the stream of the program's that its call comes behind";
   /// What the MPI tells of what it has completed.
   MPI_Status& status() { return status_; }
   /// The MPI's request: null before the call, and where it is complete and not persistent.
@@ -69,7 +80,12 @@ class StagedRequest : public Operation {
   static void check_raised(int code, const char* call);
 
  private:
-  enum class Phase : std::uint8_t { inactive, in_mpi, delivery };
+  enum class Phase : std::uint8_t {
+    inactive,
+    in_mpi,
+    arrived,  ///< here, but the program's stream has not come to the call
+    delivery,
+  };
 
   /// Takes from the GPU what the MPI reads. Blocks. Throws Error.
   virtual void fetch() = 0;
@@ -96,6 +112,7 @@ class StagedRequest : public Operation {
   void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
   void enter_mpi();
   bool proceed();
+  bool delivers();
   void give_up_epoch();
   void end_apart();
 
@@ -104,6 +121,7 @@ class StagedRequest : public Operation {
   MPI_Request persistent_ = MPI_REQUEST_NULL;  ///< while a start has a request of its own
   MPI_Status status_{};
   std::atomic<Phase> phase_ = Phase::inactive;
+  std::unique_ptr<StreamPlace> place_;  ///< behind which the delivery comes; null: behind none
   std::optional<Error> failure_;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/agreement.hpp"
 #include "core/settings.hpp"
 #include "support/fake_transfer.hpp"
 #include "support/job.hpp"
@@ -102,6 +103,29 @@ TEST_F(GpuAwarenessOfRanks, has_none_where_no_rank_can_come_to_have_gpu_memory) 
 TEST_F(GpuAwarenessOfRanks, has_sizes_where_one_rank_sees_a_gpu) {
   memory.sees_gpu = is_last();
   expect_sizes(4096, 65536);
+}
+
+/// The MPI would order nothing behind it.
+TEST_F(GpuAwarenessOfRanks, takes_gpu_memory_where_a_rank_names_a_stream) {
+  settings.gpu_aware = GpuAware::automatic;
+  if (is_last()) settings.call_stream = CallStream::legacy;
+  EXPECT_TRUE(agree().on);
+}
+
+TEST_F(GpuAwarenessOfRanks, fails_on_all_where_a_rank_names_a_stream_and_one_leaves_gpu_memory_to_the_mpi) {
+  if (is_last()) settings.call_stream = CallStream::per_thread;
+  if (rank() == 0) settings.gpu_aware = GpuAware::off;
+  try {
+    agree();
+    ADD_FAILURE() << "the ranks have agreed";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.error_class(), ErrorClass::arg);
+    const std::string why = ranks() == 1 ? "PARTITA_GPU_AWARE is off" : "another rank of the job has it off";
+    const std::string told = "rank " + std::to_string(ranks() - 1) +
+                             ": the environment sets PARTITA_GPU_AWARE_STREAM=" +
+                             "per-thread, but GPU memory in MPI's own calls is left to the MPI: " + why + "; expected";
+    EXPECT_TRUE(error.sentence().starts_with(told)) << error.sentence();
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/call_stream.hpp"
 #include "core/error.hpp"
 #include "core/node_socket.hpp"
 #include "support/fake_stream.hpp"
@@ -281,7 +282,16 @@ std::unique_ptr<memory::Stream> FakeGpu::make_stream(int gpu) {
 }
 
 std::unique_ptr<memory::Stream> FakeGpu::stream_of_program(void* native) {
-  return fake_stream_of(mapped, *static_cast<FakeWorker*>(native));
+  return fake_stream_of(mapped, worker_of(native));
+}
+
+FakeWorker& FakeGpu::worker_of(void* native) {
+  const auto which = static_cast<CallStream>(reinterpret_cast<std::uintptr_t>(native));
+  if (which != CallStream::legacy && which != CallStream::per_thread) return *static_cast<FakeWorker*>(native);
+  const std::lock_guard lock(default_streams_mutex_);
+  auto& worker = default_streams_[which == CallStream::legacy ? std::thread::id() : std::this_thread::get_id()];
+  if (worker == nullptr) worker = std::make_unique<FakeWorker>();
+  return *worker;
 }
 
 std::unique_ptr<memory::Event> FakeGpu::make_event(int) {

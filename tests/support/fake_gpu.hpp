@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -137,8 +138,10 @@ class FakeGpu final : public memory::DeviceMemory {
   void free_block(int gpu, std::byte* block, std::size_t size_bytes) override;
   std::byte* device_pointer(int gpu, std::byte* host) override;
   std::unique_ptr<memory::Stream> make_stream(int gpu) override;
-  /// `native`: a FakeWorker, of the GPU `mapped`.
+  /// `native`: a FakeWorker, of the GPU `mapped`, or one of CUDA's numbers of default streams.
   std::unique_ptr<memory::Stream> stream_of_program(void* native) override;
+  /// What stands behind such a handle; of a default stream it is made here.
+  FakeWorker& worker_of(void* native);
   std::unique_ptr<memory::Event> make_event(int gpu) override;
   void copy(void* to, const void* from, std::size_t size_bytes) override;
   void check(int gpu) override;
@@ -196,6 +199,8 @@ class FakeGpu final : public memory::DeviceMemory {
 
   World& world_;
   memory::HostMemory& host_memory_;
+  std::mutex default_streams_mutex_;
+  std::map<std::thread::id, std::unique_ptr<FakeWorker>> default_streams_;  ///< of no thread: the legacy one
   std::mutex mutex_;
   std::map<const std::byte*, Allocation> allocations_;
   /// Peers' memory, by the first byte in a common mapping, the id and the size. It stays, as memory does that the

@@ -36,6 +36,7 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
   EXPECT_EQ(settings.gpu_copy, GpuCopy::automatic);
   EXPECT_EQ(settings.peer_collectives, (PeerCollectiveSize{PeerCollectiveSize::From::measured, 0}));
   EXPECT_EQ(settings.peer_messages_from_bytes, std::nullopt);
+  EXPECT_EQ(settings.call_stream, CallStream::none);
   EXPECT_TRUE(settings.progress_thread);
   EXPECT_EQ(settings.warn_after_s, 30);
   EXPECT_EQ(settings.timeout_s, 0);
@@ -44,14 +45,14 @@ TEST(Settings, an_environment_without_ours_gives_the_defaults) {
 }
 
 TEST(Settings, each_variable_is_read) {
-  const std::vector<std::string> variables = {"PARTITA_LINK=mpi",         "PARTITA_PARTITIONS=7",
-                                              "PARTITA_GPU_COPY=engine",  "PARTITA_GPU_AWARE=off",
-                                              "PARTITA_PROGRESS=caller",  "PARTITA_WARN_AFTER=0.5",
-                                              "PARTITA_TIMEOUT=12",       "PARTITA_TRACE=out.json",
-                                              "PARTITA_SLOT_LIMIT=4096",  "PARTITA_FIRST_EPOCH=4294967295",
-                                              "PARTITA_VERBOSE=1",        "PARTITA_TUNING=rules.csv",
-                                              "PARTITA_NODES=2",          "PARTITA_PEER_COLLECTIVES=off",
-                                              "PARTITA_PEER_MESSAGES=off"};
+  const std::vector<std::string> variables = {"PARTITA_LINK=mpi",          "PARTITA_PARTITIONS=7",
+                                              "PARTITA_GPU_COPY=engine",   "PARTITA_GPU_AWARE=off",
+                                              "PARTITA_PROGRESS=caller",   "PARTITA_WARN_AFTER=0.5",
+                                              "PARTITA_TIMEOUT=12",        "PARTITA_TRACE=out.json",
+                                              "PARTITA_SLOT_LIMIT=4096",   "PARTITA_FIRST_EPOCH=4294967295",
+                                              "PARTITA_VERBOSE=1",         "PARTITA_TUNING=rules.csv",
+                                              "PARTITA_NODES=2",           "PARTITA_PEER_COLLECTIVES=off",
+                                              "PARTITA_PEER_MESSAGES=off", "PARTITA_GPU_AWARE_STREAM=per-thread"};
   for (const auto& known : known_settings()) {
     const auto sets_it = [&](const std::string& variable) {
       return variable.starts_with(std::string(known.name) + "=");
@@ -63,6 +64,9 @@ TEST(Settings, each_variable_is_read) {
   EXPECT_EQ(settings.transport_partitions, 7);
   EXPECT_EQ(settings.gpu_copy, GpuCopy::engine);
   EXPECT_EQ(settings.gpu_aware, GpuAware::off);
+  EXPECT_EQ(settings.call_stream, CallStream::per_thread);
+  EXPECT_EQ(read({"PARTITA_GPU_AWARE_STREAM=legacy"}).call_stream, CallStream::legacy);
+  EXPECT_EQ(read({"PARTITA_GPU_AWARE_STREAM=none"}).call_stream, CallStream::none);
   using From = PeerCollectiveSize::From;
   EXPECT_EQ(settings.peer_collectives, (PeerCollectiveSize{From::never, 0}));
   EXPECT_EQ(read({"PARTITA_PEER_COLLECTIVES=auto"}).peer_collectives, (PeerCollectiveSize{From::measured, 0}));
@@ -130,6 +134,9 @@ TEST(Settings, a_malformed_value_is_an_error_that_names_it_and_what_was_expected
                                "PARTITA_GPU_COPY=dma",
                                "PARTITA_GPU_AWARE=yes",
                                "PARTITA_GPU_AWARE=",
+                               "PARTITA_GPU_AWARE_STREAM=",
+                               "PARTITA_GPU_AWARE_STREAM=default",
+                               "PARTITA_GPU_AWARE_STREAM=0x55d0c0ffee00",
                                "PARTITA_GPU_COPY=",
                                "PARTITA_GPU_COPY=Kernel",
                                "PARTITA_NODES=0",
