@@ -8,6 +8,7 @@
 #include "core/backoff.hpp"
 #include "core/element_block.hpp"
 #include "core/log.hpp"
+#include "two_sided/buffer_place.hpp"
 
 namespace partita {
 namespace {
@@ -149,10 +150,11 @@ void GpuLanes::end(GpuLane& lane, std::unique_ptr<memory::Event> event) const no
 HostImage::HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t count, Layout layout)
     : lanes_(lanes),
       lane_(lanes.of(device)),
+      device_(device),
       user_(user),
       count_(count),
       layout_(std::move(layout)),
-      on_gpu_(layout_.contiguous() ? nullptr : lane_.on_gpu(layout_)),
+      on_gpu_(checked_layout()),
       bytes_(lanes.take_memory(size_bytes())) {
   try {
     bytes_on_gpu_ = lanes.device_memory().device_pointer(device, bytes_);
@@ -168,6 +170,18 @@ HostImage::~HostImage() {
   is_the_mpis_ ? lanes_.leave(bytes_) : lanes_.give_back(bytes_, size_bytes());
 }
 
+/// A kernel that reads what its GPU does not reach ends the work of the process on it.
+std::shared_ptr<const memory::GpuLayout> HostImage::checked_layout() {
+  if (layout_.contiguous()) return nullptr;
+  if (user_ == MPI_BOTTOM) BufferPlace(lanes_.device_memory(), device_).check(user_, layout_, true);
+  return lane_.on_gpu(layout_);
+}
+
+/// The program may have freed it since the call.
+void HostImage::check_user() const {
+  check_still_in_gpu(lanes_.device_memory(), first_of_user(), device_);
+}
+
 std::byte* HostImage::first_of_user() const {
   return shifted(user_, layout_.first_byte());
 }
@@ -178,6 +192,7 @@ void HostImage::fetch() {
 }
 
 void HostImage::begin_fetch() {
+  check_user();
   lane_.ask(work(), *event_, [&](memory::Stream& stream) {
     if (on_gpu_ == nullptr) {
       stream.copy(bytes_, first_of_user(), as_size(size_bytes()));
@@ -189,6 +204,7 @@ void HostImage::begin_fetch() {
 
 void HostImage::begin_delivery(std::int64_t size_bytes) {
   if (size_bytes == 0) return;
+  check_user();
   lane_.ask(work(), *event_, [&](memory::Stream& stream) {
     if (on_gpu_ == nullptr) {
       stream.copy(first_of_user(), bytes_, as_size(size_bytes));

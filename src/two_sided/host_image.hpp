@@ -120,7 +120,7 @@ class GpuLanes {
 /// The bytes of `count` elements at `user`, in the memory of a GPU, without gaps. One thread at a time.
 class HostImage {
  public:
-  /// Throws Error.
+  /// Throws Error: class `buffer` where the elements do not all lie there.
   HostImage(GpuLanes& lanes, int device, std::byte* user, std::int64_t count, Layout layout);
   /// No copy is under way any more. Blocks until then.
   ~HostImage();
@@ -148,10 +148,13 @@ class HostImage {
 
  private:
   std::byte* first_of_user() const;
+  std::shared_ptr<const memory::GpuLayout> checked_layout();
+  void check_user() const;
   GpuLane::Work work() const { return on_gpu_ == nullptr ? GpuLane::Work::copies : GpuLane::Work::kernels; }
 
   GpuLanes& lanes_;
   GpuLane& lane_;
+  const int device_;
   std::byte* const user_;
   const std::int64_t count_;
   const Layout layout_;

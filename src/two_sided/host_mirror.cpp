@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "two_sided/buffer_place.hpp"
+
 namespace partita {
 
 HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks,
@@ -17,10 +19,13 @@ HostMirror::HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<c
       behind_last_byte_(std::numeric_limits<std::int64_t>::min()) {
   MPI_Datatype known = MPI_DATATYPE_NULL;
   Layout layout;
+  BufferPlace place(lanes.device_memory(), device);
   for (const ElementBlock& block : blocks) {
     if (block.count <= 0) continue;
     if (block.datatype != known) layout = Layout::of(known = block.datatype);
-    if (layout.size_bytes() > 0) add(block, layout, device);
+    if (layout.size_bytes() == 0) continue;
+    place.check(shifted(user, block.offset_bytes), layout, user == MPI_BOTTOM);
+    add(block, layout, device);
   }
   event_ = lane_.take_event();
   memory_ = lanes.take_memory(size_bytes());
@@ -61,6 +66,7 @@ void HostMirror::add_stretch(Stretch stretch) {
 
 void HostMirror::copy_stretches(bool to_gpu) {
   if (stretches_.empty()) return;
+  check_still_in_gpu(lanes_.device_memory(), shifted(user_, stretches_.front().first_byte), device_);
   lane_.ask(GpuLane::Work::copies, *event_, [&](memory::Stream& stream) {
     for (const auto& [first_byte, size_bytes] : stretches_) {
       std::byte* const here = at(first_byte);

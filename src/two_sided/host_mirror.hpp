@@ -15,7 +15,8 @@ namespace partita {
 /// Host memory that stands for blocks of a buffer in one GPU's memory. One thread at a time.
 class HostMirror {
  public:
-  /// At least one block has bytes; those without are let out. Throws Error.
+  /// At least one block has bytes; those without are let out. Throws Error: class `buffer` where some do not lie in the
+  /// memory of that GPU.
   HostMirror(GpuLanes& lanes, int device, std::byte* user, std::span<const ElementBlock> blocks, BufferUse use);
   /// No copy is under way any more. Blocks until then.
   ~HostMirror();

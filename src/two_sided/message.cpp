@@ -22,7 +22,10 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
   MPI_Count span_bytes = 0;
   if (!device_memory.in_use() || count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
   if (native::Type_get_true_extent_x(datatype, &first_byte, &span_bytes) != MPI_SUCCESS || span_bytes <= 0) return {};
-  return device_memory.place_of(shifted(buffer, first_byte), static_cast<std::size_t>(span_bytes));
+  const memory::Place first = device_memory.place_of(shifted(buffer, first_byte), static_cast<std::size_t>(span_bytes));
+  if (buffer != MPI_BOTTOM || first.kind == memory::Kind::device) return first;
+  const memory::Place last = device_memory.place_of(shifted(buffer, first_byte + span_bytes - 1), 1);
+  return last.kind == memory::Kind::device ? last : first;
 }
 
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,

@@ -31,7 +31,8 @@ struct TwoSidedArguments {
 int call_mpi_with(const TwoSidedArguments& arguments, void* buffer, int count, MPI_Datatype datatype,
                   MPI_Request* request);
 
-/// Where the elements of a buffer lie: host memory, where there are none.
+/// Where the elements of a buffer lie: host memory, where there are none. Those of MPI_BOTTOM may lie in several places:
+/// in a GPU where the lowest or the highest byte does, which BufferPlace refuses then.
 memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void* buffer, MPI_Count count,
                                 MPI_Datatype datatype);
 

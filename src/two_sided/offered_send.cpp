@@ -6,6 +6,7 @@
 #include "core/counted_type.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
+#include "two_sided/buffer_place.hpp"
 
 namespace partita {
 namespace {
@@ -55,6 +56,8 @@ void OfferedSend::leave_to_the_mpi() noexcept {
 void OfferedSend::fetch() {
   give_up();
   is_complete_ = false;
+  check_still_in_gpu(offers_.services().requests.device_memory, shifted(memory_.buffer, memory_.layout.first_byte()),
+                     memory_.device);
   await_stream(offers_.services().lanes, memory_.device);
   offer_ = offers_.offer(memory_);
   if (offer_ != nullptr) {

@@ -26,10 +26,10 @@ FakeGpu* the_one = nullptr;
 thread_local std::function<void()> before_next;
 
 bool exports_buffers(int gpu) {
-  return gpu == buffers_only || gpu == unreached_peer || gpu == mapped || gpu == many_handles;
+  return gpu == buffers_only || gpu == unreached_peer || gpu == mapped || gpu == many_handles || gpu == mapped_too;
 }
 bool exports_blocks(int gpu) {
-  return gpu == blocks_only || gpu == unreached_peer || gpu == mapped || gpu == blocks_mapped;
+  return gpu == blocks_only || gpu == unreached_peer || gpu == mapped || gpu == blocks_mapped || gpu == mapped_too;
 }
 
 }  // namespace
@@ -141,7 +141,8 @@ void FakeGpu::count_copy(const void* to, const void* from) {
 memory::Place FakeGpu::place_of(const void* address, std::size_t) {
   may_fail(Step::place_of);
   const Allocation* found = allocation_of(address);
-  return found == nullptr ? memory::Place{} : memory::Place{memory::Kind::device, found->gpu};
+  if (found != nullptr) return {memory::Kind::device, found->gpu};
+  return is_imported(address) ? memory::Place{memory::Kind::device, mapped} : memory::Place{};
 }
 
 std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void* address, std::size_t size_bytes) {
@@ -157,7 +158,8 @@ std::variant<DeviceExport, NotMappable> FakeGpu::export_to(int peer, const void*
   const Allocation& allocation = *allocation_of(address);
   if (allocation.of_program) piece.buffer_id = allocation.id;
   piece.way = DevicePiece::Way::ipc;
-  if (allocation.gpu == mapped || allocation.gpu == blocks_mapped || allocation.gpu == many_handles) {
+  if (allocation.gpu == mapped || allocation.gpu == mapped_too || allocation.gpu == blocks_mapped ||
+      allocation.gpu == many_handles) {
     const memory::HostAddress name = host_memory_.export_to(peer, address);
     piece.way = DevicePiece::Way::file_descriptor;
     piece.segment = name.segment;
@@ -177,6 +179,7 @@ std::variant<DevicePiece, NotMappable> FakeGpu::name_to(int peer, const void* ad
 
 std::string FakeGpu::why_not_exported(const void* address, std::size_t size_bytes) {
   may_fail(Step::why_not_exported);
+  if (is_imported(address)) return "cuIpcGetMemHandle fails: invalid argument";
   const Allocation* const found = allocation_of(address);
   if (found == nullptr) throw Error(ErrorClass::internal, "{} is not in the fake GPU's memory", address);
   const Allocation& allocation = *found;

@@ -31,6 +31,7 @@ enum Gpu {
   mapped,          ///< everything, and it is
   blocks_mapped,   ///< the library's memory only, and it is
   many_handles,    ///< the program's, of four handles for each buffer
+  mapped_too,      ///< another GPU like `mapped`
 };
 
 class FakeGpu final : public memory::DeviceMemory {
