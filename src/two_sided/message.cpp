@@ -1,5 +1,8 @@
 #include "two_sided/message.hpp"
 
+#include <string>
+#include <utility>
+
 #include "core/counted_type.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
@@ -29,8 +32,11 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 }
 
 TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments,
-                                 std::shared_ptr<Communicator> communicator)
-    : StagedRequest(is_persistent(arguments.call), std::move(communicator)), lanes_(lanes), arguments_(arguments) {
+                                 std::shared_ptr<Communicator> communicator, std::string why_not_offered)
+    : StagedRequest(is_persistent(arguments.call), std::move(communicator)),
+      lanes_(lanes),
+      why_not_offered_(std::move(why_not_offered)),
+      arguments_(arguments) {
   if (!is_matched_receive(arguments_.call) && arguments.rank == MPI_PROC_NULL) return;
   const memory::Place place =
       place_of_elements(lanes.device_memory(), arguments.buffer, arguments.count, arguments.datatype);
@@ -42,6 +48,12 @@ TwoSidedMessage::TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& argum
 
 TwoSidedMessage::~TwoSidedMessage() {
   if (is_in_mpi()) leave_to_the_mpi();
+}
+
+std::string TwoSidedMessage::reason() const {
+  if (image_ == nullptr) return {};
+  if (why_not_offered_.empty()) return "staged in host memory";
+  return "staged in host memory, and not offered to its receiver: " + why_not_offered_;
 }
 
 void TwoSidedMessage::leave_to_the_mpi() noexcept {

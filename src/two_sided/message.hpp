@@ -31,8 +31,8 @@ struct TwoSidedArguments {
 int call_mpi_with(const TwoSidedArguments& arguments, void* buffer, int count, MPI_Datatype datatype,
                   MPI_Request* request);
 
-/// Where the elements of a buffer lie: host memory, where there are none. Those of MPI_BOTTOM may lie in several places:
-/// in a GPU where the lowest or the highest byte does, which BufferPlace refuses then.
+/// Where the elements of a buffer lie: host memory, where there are none. Those of MPI_BOTTOM may lie in several
+/// places: in a GPU where the lowest or the highest byte does, which BufferPlace refuses then.
 memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void* buffer, MPI_Count count,
                                 MPI_Datatype datatype);
 
@@ -41,8 +41,10 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
 /// need not know of Partita.
 class TwoSidedMessage final : public StagedRequest {
  public:
-  /// `communicator`: whose error handler hears of errors that are not the MPI's. Throws Error.
-  TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator);
+  /// `communicator`: whose error handler hears of errors that are not the MPI's. `why_not_offered`: empty where nobody
+  /// has thought of it. Throws Error.
+  TwoSidedMessage(GpuLanes& lanes, const TwoSidedArguments& arguments, std::shared_ptr<Communicator> communicator,
+                  std::string why_not_offered);
   ~TwoSidedMessage() override;
 
   bool goes_on_when_freed() const override { return true; }
@@ -57,11 +59,14 @@ class TwoSidedMessage final : public StagedRequest {
   const char* call_name() const override;
   void begin_delivery(const MPI_Status& status) override;
   bool settled() override { return image_ == nullptr || image_->settled(); }
+  const char* memory_name() const override { return image_ == nullptr ? nullptr : "device"; }
+  std::string reason() const override;
   void leave_to_the_mpi() noexcept override;
   /// A send cannot be taken back, and a receive only while nothing has come for it.
   bool may_be_cancelled() const override { return receives(); }
 
   GpuLanes& lanes_;
+  const std::string why_not_offered_;
   TwoSidedArguments arguments_;
   int device_ = -1;                   ///< -1: host memory
   std::unique_ptr<HostImage> image_;  ///< null for host memory

@@ -1,6 +1,7 @@
 #include "two_sided/message_operation.hpp"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "two_sided/offered_send.hpp"
@@ -17,11 +18,12 @@ std::unique_ptr<Operation> make_message_operation(Offers& offers, GpuLanes& lane
     }
     return std::make_unique<OpenReceive>(offers, arguments, std::move(communicator));
   }
+  std::string why_not_offered;
   if (may_be_offer && may_offer == MayOffer::yes) {
-    if (auto memory = offers.offered(arguments, communicator.get()))
+    if (auto memory = offers.offered(arguments, communicator.get(), why_not_offered))
       return std::make_unique<OfferedSend>(offers, arguments, std::move(*memory), std::move(communicator));
   }
-  return std::make_unique<TwoSidedMessage>(lanes, arguments, std::move(communicator));
+  return std::make_unique<TwoSidedMessage>(lanes, arguments, std::move(communicator), std::move(why_not_offered));
 }
 
 }  // namespace partita

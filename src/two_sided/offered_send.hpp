@@ -38,6 +38,8 @@ class OfferedSend final : public StagedRequest {
   const char* call_name() const override { return names_of(arguments_.call).call; }
   void begin_delivery(const MPI_Status&) override {}
   bool settled() override;
+  const char* memory_name() const override { return "device"; }
+  std::string reason() const override { return "offered to its receiver"; }
   void leave_to_the_mpi() noexcept override;
   bool may_be_cancelled() const override { return false; }
   void give_up() noexcept;

@@ -18,6 +18,8 @@ constexpr std::size_t slots_at_once = 64;
 /// So many of what was left a step of the engine looks at, which has others to take.
 constexpr std::size_t looks_at_once = 16;
 
+constexpr const char* waits_for_socket = "descriptors of what it would name wait for room in its receiver's socket";
+
 bool is_offered(MessageCall call) {
   switch (call) {
     case MessageCall::isend:
@@ -58,7 +60,8 @@ void Offers::turn_on() {
   on_.store(true, std::memory_order_relaxed);
 }
 
-std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments, Communicator* communicator) {
+std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments, Communicator* communicator,
+                                             std::string& why_not) {
   if (!on() || communicator == nullptr || !is_offered(arguments.call) || arguments.rank < 0) return {};
   const RequestServices& requests = services_.requests;
   const memory::Place place =
@@ -82,14 +85,17 @@ std::optional<OfferedMemory> Offers::offered(const TwoSidedArguments& arguments,
     auto named = requests.device_memory.name_to(found.receiver, shifted(found.buffer, found.layout.first_byte()),
                                                 static_cast<std::size_t>(found.size_bytes()));
     if (const auto* const obstacle = std::get_if<memory::NotMappable>(&named)) {
-      tell(obstacle->reason);
-    } else if (requests.world.socket().flush(found.receiver)) {
+      why_not = obstacle->reason;
+    } else if (!requests.world.socket().flush(found.receiver)) {
+      why_not = waits_for_socket;
+    } else {
       if (!is_persistent(arguments.call)) found.name = std::get<memory::DevicePiece>(named);
       return found;
     }
   } catch (const std::exception&) {
-    tell(current_error().sentence());
+    why_not = current_error().sentence();
   }
+  tell(why_not);
   return {};
 }
 
@@ -110,7 +116,7 @@ std::unique_ptr<SentOffer> Offers::offer(const OfferedMemory& memory) {
     throw;
   }
   free(std::move(made));
-  tell("descriptors of what it would name wait for room in its receiver's socket");
+  tell(waits_for_socket);
   return {};
 }
 

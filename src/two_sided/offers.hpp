@@ -48,8 +48,9 @@ class Offers {
   LooksInTurn& posted() { return posted_; }
 
   /// What is offered where a call with these arguments sends a message, a start of it where it is persistent; none
-  /// where that is staged.
-  std::optional<OfferedMemory> offered(const TwoSidedArguments& arguments, Communicator* communicator);
+  /// where that is staged: `why_not` is a clause then, empty where nobody would expect an offer.
+  std::optional<OfferedMemory> offered(const TwoSidedArguments& arguments, Communicator* communicator,
+                                       std::string& why_not);
   /// Offers it; null where descriptors of what it names must wait for room in the receiver's socket, which only that
   /// rank makes: then it is staged. Throws Error.
   std::unique_ptr<SentOffer> offer(const OfferedMemory& memory);

@@ -224,7 +224,8 @@ void OpenReceive::look_at(const OfferRecord::Bytes& message) {
     TakenOffer::Place place{nullptr, device_, room_bytes_};
     if (image_ != nullptr && layout_->contiguous()) place.on_gpu = shifted(arguments_.buffer, layout_->first_byte());
     taken_ = std::make_unique<TakenOffer>(offers_.services(), offers_.mappings(), OfferRecord::read(message), place);
-    if (!taken_->why_not().empty()) offers_.tell(taken_->why_not());
+    why_not_copied_ = taken_->why_not();
+    if (!why_not_copied_.empty()) offers_.tell(why_not_copied_);
     return;
   }
   if (room_bytes_ < message_bytes) {
@@ -267,6 +268,11 @@ void OpenReceive::unpack(std::int64_t received_bytes) const {
       rest_bytes -= piece_bytes;
     }
   }
+}
+
+std::string OpenReceive::reason() const {
+  const std::lock_guard lock(mutex_);
+  return why_not_copied_.empty() ? "" : "staged by its sender: " + why_not_copied_;
 }
 
 int OpenReceive::waits_for() const {

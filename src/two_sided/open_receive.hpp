@@ -57,6 +57,8 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   void begin_delivery(const MPI_Status& status) override;
   void refuse(const MPI_Status& status) noexcept override;
   bool settled() override;
+  const char* memory_name() const override { return image_ == nullptr ? "host" : "device"; }
+  std::string reason() const override;
   void leave_to_the_mpi() noexcept override;
   bool may_be_cancelled() const override { return true; }
   void deliver(std::int64_t received_bytes);
@@ -76,6 +78,7 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   bool is_looking_ = false;  ///< a thread that holds it may come here again, by an error handler or a step
   bool is_posted_ = false;   ///< the engine asks the MPI for it
   std::unique_ptr<TakenOffer> taken_;
+  std::string why_not_copied_;                    ///< the offer that came last
   std::optional<ProbedMessages::Message> found_;  ///< what a probe had taken from the MPI
 };
 

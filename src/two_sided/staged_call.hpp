@@ -36,6 +36,7 @@ class StagedCall final : public StagedRequest {
   const char* call_name() const override { return call_.name; }
   void begin_delivery(const MPI_Status&) override { mirrors_.begin_delivery(); }
   bool settled() override { return mirrors_.settled(); }
+  std::string reason() const override { return "staged in host memory"; }
   void leave_to_the_mpi() noexcept override { mirrors_.leave_to_the_mpi(); }
   bool may_be_cancelled() const override { return false; }
 

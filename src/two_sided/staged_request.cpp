@@ -155,7 +155,10 @@ void StagedRequest::stop_lingering() {
 }
 
 std::vector<InfoEntry> StagedRequest::info() const {
-  return {{"partita_kind", kind()}, {"partita_active", active() ? "true" : "false"}};
+  std::vector<InfoEntry> entries{{"partita_kind", kind()}, {"partita_active", active() ? "true" : "false"}};
+  if (const char* const memory = memory_name()) entries.push_back({"partita_memory", memory});
+  if (std::string why = reason(); !why.empty()) entries.push_back({"partita_reason", std::move(why)});
+  return entries;
 }
 
 }  // namespace partita

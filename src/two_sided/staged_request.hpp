@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,10 @@ class StagedRequest : public Operation {
     delivery,
   };
 
+  /// Where its buffer lies, of a message's (a value of the info key partita_memory); null: not told.
+  virtual const char* memory_name() const { return nullptr; }
+  /// How the bytes move, and why not by a quicker way; empty: not told. Any thread.
+  virtual std::string reason() const { return {}; }
   /// Takes from the GPU what the MPI reads. Blocks. Throws Error.
   virtual void fetch() = 0;
   /// Makes the call `call_name()`, which makes a request. Returns the MPI's code.

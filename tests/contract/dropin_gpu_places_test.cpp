@@ -2,9 +2,11 @@
 // no GPU memory any more. On the fake GPU.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <partita/mpix.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -212,6 +214,32 @@ TEST_F(Scattered, blocks_of_a_collective_are_an_error) {
   for (MPI_Datatype& type : types) EXPECT_OK(MPI_Type_free(&type));
 }
 
+/// A message out of that memory is not offered, and tells why.
+void expect_staged_since(const void* memory) {
+  const bool has_offers = std::getenv("PARTITA_PEER_MESSAGES") != nullptr;
+  Ints got(part, -1);
+  MPI_Request receive = MPI_REQUEST_NULL;
+  MPI_Request send = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Irecv(got.data(), part, MPI_INT, left(), 2, MPI_COMM_WORLD, &receive));
+  ASSERT_OK(MPI_Isend(memory, part, MPI_INT, right(), 2, MPI_COMM_WORLD, &send));
+  MPI_Info info = MPI_INFO_NULL;
+  ASSERT_OK(Partita_mpi_Request_get_info(send, &info));
+  const auto value_of = [info](const char* key) {
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int found = 0;
+    EXPECT_OK(MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found));
+    return std::string(found != 0 ? value : "none");
+  };
+  EXPECT_EQ(value_of("partita_memory"), "device");
+  EXPECT_EQ(value_of("partita_reason"),
+            has_offers
+                ? "staged in host memory, and not offered to its receiver: cuIpcGetMemHandle fails: invalid argument"
+                : "staged in host memory");
+  ASSERT_OK(MPI_Info_free(&info));
+  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+}
+
 /// Memory of the left one's GPU that this program has mapped by itself: a GPU's as any other, which no peer maps again.
 TEST(MappedMemory, of_another_process_is_taken_as_a_gpus) {
   if (ranks() == 1) GTEST_SKIP() << "has no other process";
@@ -229,6 +257,7 @@ TEST(MappedMemory, of_another_process_is_taken_as_a_gpus) {
   const auto memory = std::get<std::shared_ptr<std::byte>>(imported);
 
   IntsOf in(mapped, Ints(static_cast<std::size_t>(part * ranks()), -1));
+  expect_staged_since(memory.get());
   ASSERT_OK(MPI_Sendrecv(memory.get(), part, MPI_INT, right(), 1, in.data(), part, MPI_INT, left(), 1, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE));
   const int of_two_left = 1000 * ((left() + ranks() - 1) % ranks());
