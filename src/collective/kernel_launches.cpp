@@ -6,6 +6,7 @@
 #include "collective/kernel_collective.hpp"
 #include "collective/kernel_grid.hpp"
 #include "memory/kernels.hpp"
+#include "partita/device/impl/words.hpp"
 #include "partitioned/partition_range.hpp"
 
 namespace partita::collective {

@@ -10,8 +10,8 @@ namespace partita::test {
 
 enum class StreamKind { own, legacy, per_thread };
 
-/// A stream of this rank's GPU. A default stream is others', too: it is named here, and the thread that makes this is the
-/// one that uses it.
+/// A stream of this rank's GPU. A default stream is others', too: it is named here, and the thread that makes this is
+/// the one that uses it.
 class PacedStream {
  public:
   explicit PacedStream(StreamKind kind);

@@ -18,9 +18,9 @@ using Word = std::atomic_ref<partita_u32>;
 
 std::size_t state_bytes(const PrequestTerms& terms) {
   const link::Plan& plan = terms.plan;
-  if (terms.pushes()) {
+  if (const auto& collective = terms.collective; collective && terms.pushes()) {
     const auto partition_bytes = static_cast<partita_u64>(plan.send().partition_bytes());
-    const partita_u64 bytes = device::bytes_by_inbox(terms.collective->collective, partition_bytes);
+    const partita_u64 bytes = device::bytes_by_inbox(collective->collective, partition_bytes);
     return device::pushed_state_bytes(plan.send_partitions(), device::pieces_of(plan.send_partitions(), bytes).count);
   }
   return device::state_bytes(prequest_flags(terms), plan.send_partitions(), plan.recv_partitions(),
