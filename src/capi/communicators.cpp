@@ -29,8 +29,17 @@ void set_stream(const std::string& value, CallKeys& keys) {
               stream_key, value);
 }
 
+/// For keys of requests: a program may give one info object to calls of both kinds.
+void leave_to_requests(const std::string&, CallKeys&) {}
+
 CallKeys keys_of(MPI_Info info) {
-  static constexpr InfoKey<CallKeys> keys[] = {{stream_key, &set_stream}};
+  static constexpr InfoKey<CallKeys> keys[] = {{stream_key, &set_stream},
+                                               {"partita_link", &leave_to_requests},
+                                               {"partita_transport_partitions", &leave_to_requests},
+                                               {"partita_driver", &leave_to_requests},
+                                               {"partita_gpu_copy", &leave_to_requests},
+                                               {"partita_in_place", &leave_to_requests},
+                                               {"partita_algorithm", &leave_to_requests}};
   CallKeys given;
   apply_info(info, keys, given);
   return given;

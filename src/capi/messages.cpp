@@ -15,9 +15,10 @@ namespace {
 int make_message(const char* name, const TwoSidedArguments& arguments, Partita_Request* request) {
   const MPI_Comm comm = arguments.call == MessageCall::imrecv ? MPI_COMM_SELF : arguments.comm;
   return make_request(name, comm, request, [&](Runtime& current) {
-    std::shared_ptr<Communicator> communicator;
-    if (is_matched_receive(arguments.call)) communicator = current.matched_messages.take(arguments.message);
-    if (communicator == nullptr) communicator = current.communicators.find_if_known(comm);
+    // The one of a matched message nobody may know; errors are raised on `comm`.
+    std::shared_ptr<Communicator> communicator = is_matched_receive(arguments.call)
+                                                     ? current.matched_messages.take(arguments.message)
+                                                     : current.communicators.find_if_known(comm);
     auto message =
         make_message_operation(current.offers, current.gpu_lanes, arguments, MayOffer::yes, std::move(communicator));
     message->loop_watch().begin();

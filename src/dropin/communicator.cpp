@@ -72,8 +72,9 @@ INTERPOSE(Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
 /// What it promises about messages decides whether these may be offers.
 INTERPOSE(Comm_set_info)(MPI_Comm comm, MPI_Info info) {
   const Calling calling(__func__);
-  const int code = told(native().Comm_set_info(comm, info), comm, info);
-  return code == MPI_SUCCESS && takes_offers() ? Partita_Forget_promises(comm) : code;
+  if (const int code = native().Comm_set_info(comm, info); code != MPI_SUCCESS) return code;
+  const int forgotten = takes_offers() ? Partita_Forget_promises(comm) : MPI_SUCCESS;
+  return told(forgotten, comm, info);
 }
 
 INTERPOSE(Comm_get_info)(MPI_Comm comm, MPI_Info* info_used) {

@@ -38,8 +38,9 @@ int make_placeholder(MPI_Request* placeholder) {
 }
 
 int free_placeholder(MPI_Request* placeholder) {
-  if (const int code = native().Grequest_complete(*placeholder); code != MPI_SUCCESS) return code;
-  return native().Request_free(placeholder);
+  const int completed = native().Grequest_complete(*placeholder);
+  const int freed = native().Request_free(placeholder);
+  return completed != MPI_SUCCESS ? completed : freed;
 }
 
 int reserve(MPI_Request* handle) {

@@ -127,7 +127,7 @@ void GpuLanes::await(memory::Event& event, const LongWait& told) const {
   Backoff backoff(spare_cores_);
   auto next_word = Clock::time_point::max();
   while (!event.passed()) {
-    const bool wants_steps = progress_.wanted();
+    const bool wants_steps = told.may_be_long || progress_.wanted();
     if (wants_steps) progress_.poll();
     if (!backoff.pause(wants_steps ? Backoff::pauses_of_steps : 1)) continue;
     const auto now = Clock::now();

@@ -93,6 +93,7 @@ class GpuLanes {
   struct LongWait {
     const char* who;
     const char* why;
+    bool may_be_long = false;  ///< so that steps are taken whether or not any are wanted: the MPI may want some
   };
   /// Returns once `event` has passed. Makes progress, and says so where that takes long. Throws Error.
   void await(memory::Event& event, const LongWait& told = of_copies) const;

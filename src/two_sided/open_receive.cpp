@@ -8,6 +8,7 @@
 #include "core/current_error.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
+#include "two_sided/buffer_place.hpp"
 
 namespace partita {
 
@@ -112,14 +113,15 @@ void OpenReceive::start() {
   have_steps_taken();
 }
 
-/// While the MPI has it, the engine asks; with an offer, it goes on. All other receives end in whoever completes them.
+/// While the MPI has it, the engine asks; with an offer, or what may be one and comes behind a stream, it goes on. All
+/// other receives end in whoever completes them.
 void OpenReceive::have_steps_taken() {
   const bool is_to_be_posted = is_in_mpi() && has_room_for_offer();
   if (is_to_be_posted != is_posted_) {
     is_to_be_posted ? offers_.posted().add(*this) : offers_.posted().remove(*this);
     is_posted_ = is_to_be_posted;
   }
-  if (taken_ != nullptr) offers_.services().requests.progress.activate(*this);
+  if (goes_on_by_steps()) offers_.services().requests.progress.activate(*this);
 }
 
 bool OpenReceive::done() {
@@ -129,7 +131,7 @@ bool OpenReceive::done() {
     explicit Looking(OpenReceive& receive) : receive(receive) { receive.is_looking_ = true; }
     ~Looking() {
       receive.is_looking_ = false;
-      if (receive.is_posted_) receive.have_steps_taken();
+      if (receive.is_posted_ || receive.goes_on_by_steps()) receive.have_steps_taken();  // which posts nothing here
     }
     OpenReceive& receive;
   } const looking(*this);
@@ -143,7 +145,7 @@ bool OpenReceive::look_and_let_go() noexcept {
   try {
     done();
   } catch (const std::exception&) {
-    return true;
+    // As said.
   }
   return !is_in_mpi();
 }
@@ -152,7 +154,7 @@ bool OpenReceive::look_and_let_go() noexcept {
 ActiveStep::Outcome OpenReceive::step() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || is_looking_) return Outcome::waiting;
-  if (!active() || taken_ == nullptr) return Outcome::idle;
+  if (!active() || !goes_on_by_steps()) return Outcome::idle;
   try {
     return done() ? Outcome::idle : Outcome::waiting;
   } catch (const std::exception&) {
@@ -196,13 +198,15 @@ void OpenReceive::begin_delivery(const MPI_Status& status) {
 
 /// The sender is released, though nobody has its bytes: it was received.
 void OpenReceive::refuse(const MPI_Status& status) noexcept {
-  const auto found = std::exchange(found_, std::nullopt);
+  if (const auto found = std::exchange(found_, std::nullopt); found && found->content) return refuse(*found->content);
   int cancelled = 0;
   MPI_Count received_bytes = 0;
   if (native::Test_cancelled(&status, &cancelled) != MPI_SUCCESS || cancelled != 0) return;
   if (native::Get_elements_x(&status, MPI_BYTE, &received_bytes) != MPI_SUCCESS) return;
-  if (received_bytes != static_cast<MPI_Count>(OfferRecord::bytes)) return;
-  const OfferRecord::Bytes message = found && found->content ? *found->content : received_record();
+  if (received_bytes == static_cast<MPI_Count>(OfferRecord::bytes)) refuse(received_record());
+}
+
+void OpenReceive::refuse(const OfferRecord::Bytes& message) noexcept {
   if (!OfferRecord::is_one(message, offers_.services().mark)) return;
   try {
     TakenOffer::refuse(offers_.services(), OfferRecord::read(message));
@@ -222,7 +226,15 @@ void OpenReceive::look_at(const OfferRecord::Bytes& message) {
   constexpr auto message_bytes = static_cast<std::int64_t>(OfferRecord::bytes);
   if (OfferRecord::is_one(message, offers_.services().mark)) {
     TakenOffer::Place place{nullptr, device_, room_bytes_};
-    if (image_ != nullptr && layout_->contiguous()) place.on_gpu = shifted(arguments_.buffer, layout_->first_byte());
+    if (image_ != nullptr && layout_->contiguous()) {
+      place.on_gpu = shifted(arguments_.buffer, layout_->first_byte());
+      try {
+        check_still_in_gpu(offers_.services().requests.device_memory, place.on_gpu, device_);
+      } catch (const Error&) {
+        refuse(message);
+        throw;
+      }
+    }
     taken_ = std::make_unique<TakenOffer>(offers_.services(), offers_.mappings(), OfferRecord::read(message), place);
     why_not_copied_ = taken_->why_not();
     if (!why_not_copied_.empty()) offers_.tell(why_not_copied_);

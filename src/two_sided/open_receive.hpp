@@ -42,6 +42,9 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
  private:
   bool has_room_for_offer() const { return room_bytes_ >= static_cast<std::int64_t>(OfferRecord::bytes); }
   void have_steps_taken();
+  bool goes_on_by_steps() const {
+    return !has_failed() && (taken_ != nullptr || (waits_for_stream() && has_room_for_offer()));
+  }
   Outcome step() noexcept override;
   bool try_to_hold() override { return mutex_.try_lock(); }
   bool look_and_let_go() noexcept override;
@@ -56,6 +59,7 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   const char* call_name() const override { return names_of(arguments_.call).call; }
   void begin_delivery(const MPI_Status& status) override;
   void refuse(const MPI_Status& status) noexcept override;
+  void refuse(const OfferRecord::Bytes& message) noexcept;
   bool settled() override;
   const char* memory_name() const override { return image_ == nullptr ? "host" : "device"; }
   std::string reason() const override;

@@ -64,6 +64,8 @@ class StagedRequest : public Operation {
   bool waits_for_stream() const { return phase() == Phase::arrived; }
   static constexpr const char* behind_stream =
       " has arrived and waits for the stream of the program's that its call comes behind";
+  /// Whether a look has found a failure, of which whoever completes the request hears.
+  bool has_failed() const { return failure_.has_value(); }
   /// What the MPI tells of what it has completed.
   MPI_Status& status() { return status_; }
   /// The MPI's request: null before the call, and where it is complete and not persistent.

@@ -43,7 +43,10 @@ StreamPlace::~StreamPlace() {
 }
 
 void StreamPlace::await() {
-  lanes_.await(*event_, {"a call on GPU memory", "the stream of the program's that it comes behind is not there yet"});
+  lanes_.await(*event_, {"a call on GPU memory",
+                         "the stream of the program's that it comes behind is not there yet; the default stream "
+                         "\"legacy\" waits for all others that were not made non-blocking",
+                         true});
 }
 
 }  // namespace partita

@@ -10,7 +10,8 @@
 namespace partita {
 
 /// How far the program had filled its stream when a call was made: the buffers of the call are there, and may be
-/// written, once the stream has come to that. Neither the stream nor the GPU waits for anything. One thread at a time.
+/// written, once the stream has come to that. Neither the stream nor the GPU waits for anything, but that CUDA's legacy
+/// default stream, and what comes behind it, waits for all blocking streams. One thread at a time.
 class StreamPlace {
  public:
   /// Marks the place that is now the last of the stream behind which calls on `communicator` come, which may be null;

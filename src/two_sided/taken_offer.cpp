@@ -25,6 +25,16 @@ OfferSlot& slot_of(const OfferServices& services, const OfferRecord& record) {
       services.requests.host_memory.import(record.sender, record.slot, sizeof(OfferSlot)));
 }
 
+/// The sender is released where its counts cannot be mapped.
+OfferCounts::Counts& counts_of_sender(const OfferServices& services, const OfferRecord& record) {
+  try {
+    return services.counts.of(record.sender);
+  } catch (const std::exception&) {
+    TakenOffer::refuse(services, record);
+    throw;
+  }
+}
+
 }  // namespace
 
 TakenOffer::TakenOffer(const OfferServices& services, PeerMappings& mappings, const OfferRecord& record,
@@ -34,7 +44,7 @@ TakenOffer::TakenOffer(const OfferServices& services, PeerMappings& mappings, co
       record_(record),
       receiver_(services.requests.world.rank()),
       slot_(slot_of(services, record)),
-      counts_of_sender_(services.counts.of(record.sender)) {
+      counts_of_sender_(counts_of_sender(services, record)) {
   if (record_.size_bytes > place.room_bytes) {
     end();
     throw Error(ErrorClass::truncate, "the message of rank {} has {} bytes, and the receive room for {}",
@@ -122,8 +132,12 @@ Error TakenOffer::gone() const {
       record_.sender};
 }
 
+/// The wish is counted before it is made: the sender, who sees it, may count it off before this rank goes on.
 void TakenOffer::wish() {
-  if (count(slot_.word.wish(record_.number, receiver_))) return;
+  counts_of_sender_.wishes.fetch_add(1, std::memory_order_relaxed);
+  OfferWord::Step step = slot_.word.wish(record_.number, receiver_);
+  --step.wishes;
+  if (count(step)) return;
   throw gone();
 }
 

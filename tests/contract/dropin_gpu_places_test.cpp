@@ -313,6 +313,19 @@ TEST_F(Freed, memory_of_a_receive_is_an_error_of_its_completion) {
   harness_barrier();
 }
 
+/// The sender, which may have offered its memory, goes on.
+TEST_F(Freed, memory_of_a_receive_is_an_error_where_a_gpu_sends_too) {
+  MPI_Request receive = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Irecv(in.data(), count, MPI_INT, left(), 1, MPI_COMM_WORLD, &receive));
+  in.free();
+  harness_barrier();
+  MPI_Request send = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Issend(out.data(), count, MPI_INT, right(), 1, MPI_COMM_WORLD, &send));
+  expect_gone(MPI_Wait(&receive, MPI_STATUS_IGNORE), "MPI_Wait");
+  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+  harness_barrier();
+}
+
 TEST_F(Freed, memory_of_a_nonblocking_collective_is_an_error_of_its_completion) {
   MPI_Request request = MPI_REQUEST_NULL;
   ASSERT_OK(MPI_Iallreduce(out.data(), in.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));

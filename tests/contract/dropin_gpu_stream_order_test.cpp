@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -329,6 +330,94 @@ TEST_P(StreamOrder, in_a_stream_that_is_being_captured_a_call_is_an_error) {
   stream.end_capture();
 }
 
+/// In a native barrier, say: what has come meanwhile is taken when the stream is there, and its sender goes on.
+TEST_P(StreamOrder, receives_need_no_further_call_for_their_sender_to_go_on) {
+  if (ranks() < 2) GTEST_SKIP() << "needs two ranks";
+  MPI_Request receive = MPI_REQUEST_NULL;
+  if (rank() == 1) {
+    stream.pause(50ms);
+    ASSERT_OK(MPI_Irecv(in.data(), count, MPI_INT, 0, 1, comm, &receive));
+  }
+  if (rank() == 0) {
+    ASSERT_OK(MPI_Ssend(made.data(), count, MPI_INT, 1, 1, comm));
+  }
+  harness_barrier();
+  if (rank() != 1) return;
+  ASSERT_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+  EXPECT_EQ(in.get(), counting(count, 0));
+}
+
+/// The stream may wait for what a peer does behind such a message.
+TEST_P(StreamOrder, calls_that_wait_for_the_stream_let_other_messages_go_on) {
+  if (ranks() < 2) GTEST_SKIP() << "needs two ranks";
+  constexpr int many = 1 << 20;
+  void* words = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  ASSERT_EQ(PMPI_Win_allocate_shared(rank() == 0 ? sizeof(int) : 0, 1, MPI_INFO_NULL, harness_comm(), &words, &window),
+            MPI_SUCCESS);
+  MPI_Aint size = 0;
+  int unit = 0;
+  ASSERT_EQ(PMPI_Win_shared_query(window, 0, &size, &unit, &words), MPI_SUCCESS);
+  const std::atomic_ref has_left(*static_cast<int*>(words));
+  if (rank() == 0) has_left = 0;
+  harness_barrier();
+  Ints large(many, rank());
+  if (rank() == 0) {
+    out.set(counting(count, old_values));
+    MPI_Request receive = MPI_REQUEST_NULL;
+    ASSERT_OK(MPI_Irecv(large.data(), many, MPI_INT, 1, 2, comm, &receive));
+    stream.hold();
+    stream.copy(out.data(), made.data(), bytes);
+    bool in_time = false;
+    std::thread releasing([&] {
+      const auto limit = std::chrono::steady_clock::now() + 10s;
+      while (!in_time && std::chrono::steady_clock::now() < limit) {
+        in_time = has_left != 0;
+        std::this_thread::yield();
+      }
+      stream.release();
+    });
+    EXPECT_OK(MPI_Send(out.data(), count, MPI_INT, 1, 1, comm));
+    releasing.join();
+    EXPECT_TRUE(in_time) << "the MPI moved nothing";
+    ASSERT_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+    EXPECT_EQ(large.back(), 1);
+  } else if (rank() == 1) {
+    ASSERT_OK(MPI_Send(large.data(), many, MPI_INT, 0, 2, comm));
+    has_left = 1;
+    Ints got(count, -1);
+    ASSERT_OK(MPI_Recv(got.data(), count, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE));
+    EXPECT_EQ(got, counting(count, 0));
+  }
+  harness_barrier();
+  PMPI_Win_free(&window);
+}
+
+/// The stream of MPI_COMM_SELF says nothing of another communicator's messages.
+TEST_P(StreamOrder, matched_receives_come_behind_no_stream_of_self) {
+  if (is_of_job(GetParam())) GTEST_SKIP() << "all calls come behind the stream";
+  const Told plain;
+  MPI_Info info = MPI_INFO_NULL;
+  ASSERT_OK(MPI_Info_create(&info));
+  ASSERT_OK(MPI_Info_set(info, "partita_stream", stream.name().c_str()));
+  ASSERT_OK(MPI_Comm_set_info(MPI_COMM_SELF, info));
+  const Ints sent = counting(count, rank());
+  MPI_Request send = MPI_REQUEST_NULL;
+  ASSERT_OK(MPI_Isend(sent.data(), count, MPI_INT, right(), 1, plain.comm(), &send));
+  MPI_Message message = MPI_MESSAGE_NULL;
+  ASSERT_OK(MPI_Mprobe(left(), 1, plain.comm(), &message, MPI_STATUS_IGNORE));
+  stream.hold();
+  EXPECT_OK(MPI_Mrecv(in.data(), count, MPI_INT, &message, MPI_STATUS_IGNORE));  // or it would wait for ever
+  stream.release();
+  stream.drain();
+  EXPECT_EQ(in.get(), counting(count, left()));
+  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Info_set(info, "partita_stream", "none"));
+  ASSERT_OK(MPI_Comm_set_info(MPI_COMM_SELF, info));
+  ASSERT_OK(MPI_Info_free(&info));
+  harness_barrier();
+}
+
 INSTANTIATE_TEST_SUITE_P(All, StreamOrder, testing::Values(StreamKind::own, StreamKind::legacy, StreamKind::per_thread),
                          [](const auto& info) {
                            return info.param == StreamKind::per_thread ? std::string("per_thread")
@@ -378,6 +467,14 @@ TEST(StreamKey, a_misspelt_key_of_partitas_is_an_error) {
   const ErrorsReturn errors_return(told.comm());
   const Info info("partita_steam", "legacy");
   EXPECT_ERROR(MPI_Comm_set_info(told.comm(), info.get()), MPI_ERR_INFO_KEY, "partita_steam", "partita_stream");
+}
+
+TEST(StreamKey, keys_of_requests_may_stand_beside_it) {
+  const Told told;
+  const Info info("partita_link", "direct");
+  ASSERT_OK(MPI_Info_set(info.get(), "partita_stream", "legacy"));
+  ASSERT_OK(MPI_Comm_set_info(told.comm(), info.get()));
+  EXPECT_EQ(stream_of(told.comm()), "legacy");
 }
 
 TEST(StreamKey, other_keys_leave_it_as_it_is) {

@@ -61,7 +61,10 @@ class CudaStream final : public Stream {
   bool capturing() override {
     const InContext in_context(context_);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    PARTITA_CU(cuStreamIsCapturing, stream_, &status);
+    const CUresult result = driver().cuStreamIsCapturing(stream_, &status);
+    // The legacy default stream, which must not be used while another blocking one is being captured.
+    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+    check_driver(driver(), result, "cuStreamIsCapturing");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
