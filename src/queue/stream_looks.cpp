@@ -14,9 +14,15 @@ constexpr auto time_for_words = std::chrono::milliseconds(100);
 
 }  // namespace
 
+/// The block for answers is what others get next.
 StreamLooks::~StreamLooks() {
+  end();
+}
+
+void StreamLooks::end() noexcept {
+  if (!std::exchange(is_asked_, false)) return;
   try {
-    if (queue_ != nullptr) queue_->drain();  // what is on its way to the block that others get next
+    queue_->drain();
   } catch (const Error&) {
     // The GPU works no longer: nothing is under way.
   }
@@ -61,6 +67,7 @@ bool StreamLooks::have_changed(const std::vector<Words>& words) {
 }
 
 void StreamLooks::ask_more(const std::vector<Words>& words) {
+  is_asked_ = true;
   for (const std::size_t end = std::min(asked_ + most_asked_at_once, words.size()); asked_ < end; ++asked_) {
     queue_->copy(answer_->address() + answer_bytes_, words[asked_].data(), words[asked_].size());
     answer_bytes_ += words[asked_].size();
@@ -72,6 +79,7 @@ bool StreamLooks::is_answered(Clock::time_point give_up) {
     if (Clock::now() > give_up) return false;
     std::this_thread::yield();
   }
+  is_asked_ = false;
   return true;
 }
 

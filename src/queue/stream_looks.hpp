@@ -34,6 +34,9 @@ class StreamLooks {
   /// changed. A GPU that does not answer soon has not got on. Behind set_up(), where there are words. Throws Error
   /// where the GPU no longer works.
   bool is_in_vain(const std::vector<Words>& words);
+  /// What was waited for has come: once this returns no look reads words any more, whose owners may go. Blocks where
+  /// the GPU has yet to answer.
+  void end() noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,6 +50,7 @@ class StreamLooks {
   const int device_;
   std::unique_ptr<memory::HostBlock> answer_;  ///< these two behind set_up()
   std::unique_ptr<memory::CopyQueue> queue_;
+  bool is_asked_ = false;          ///< copies may be under way
   std::size_t answer_bytes_ = 0;   ///< so many are asked for, and not taken
   std::size_t asked_ = 0;          ///< so many words of this look were asked for
   std::vector<std::byte> coming_;  ///< those of them that were taken

@@ -258,6 +258,7 @@ void StreamQueue::finish() {
     see_waits_pass();
   }
   await([this] { return idle(); });
+  looks_.end();
 }
 
 /// Where the stream stands, if it does. Under the lock.
