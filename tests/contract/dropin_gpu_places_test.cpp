@@ -290,6 +290,18 @@ class Freed : public testing::Test {
   static void expect_gone(int code, const char* call) {
     EXPECT_ERROR(code, MPI_ERR_BUFFER, call, gpu_text(mapped), "was it freed");
   }
+  /// The message of `begin_send(request)` comes when the memory of its receive is gone.
+  void expect_gone_receive(const std::function<int(MPI_Request*)>& begin_send) {
+    MPI_Request receive = MPI_REQUEST_NULL;
+    ASSERT_OK(MPI_Irecv(in.data(), count, MPI_INT, left(), 1, MPI_COMM_WORLD, &receive));
+    in.free();
+    harness_barrier();
+    MPI_Request send = MPI_REQUEST_NULL;
+    ASSERT_OK(begin_send(&send));
+    expect_gone(MPI_Wait(&receive, MPI_STATUS_IGNORE), "MPI_Wait");
+    ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+    harness_barrier();
+  }
 };
 
 TEST_F(Freed, memory_of_a_persistent_send_is_an_error_of_its_start) {
@@ -301,29 +313,15 @@ TEST_F(Freed, memory_of_a_persistent_send_is_an_error_of_its_start) {
 }
 
 TEST_F(Freed, memory_of_a_receive_is_an_error_of_its_completion) {
-  MPI_Request receive = MPI_REQUEST_NULL;
   const Ints sent = counting(count, rank());
-  ASSERT_OK(MPI_Irecv(in.data(), count, MPI_INT, left(), 1, MPI_COMM_WORLD, &receive));
-  in.free();
-  harness_barrier();
-  MPI_Request send = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Isend(sent.data(), count, MPI_INT, right(), 1, MPI_COMM_WORLD, &send));
-  expect_gone(MPI_Wait(&receive, MPI_STATUS_IGNORE), "MPI_Wait");
-  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
-  harness_barrier();
+  expect_gone_receive(
+      [&](MPI_Request* send) { return MPI_Isend(sent.data(), count, MPI_INT, right(), 1, MPI_COMM_WORLD, send); });
 }
 
 /// The sender, which may have offered its memory, goes on.
 TEST_F(Freed, memory_of_a_receive_is_an_error_where_a_gpu_sends_too) {
-  MPI_Request receive = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Irecv(in.data(), count, MPI_INT, left(), 1, MPI_COMM_WORLD, &receive));
-  in.free();
-  harness_barrier();
-  MPI_Request send = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Issend(out.data(), count, MPI_INT, right(), 1, MPI_COMM_WORLD, &send));
-  expect_gone(MPI_Wait(&receive, MPI_STATUS_IGNORE), "MPI_Wait");
-  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
-  harness_barrier();
+  expect_gone_receive(
+      [&](MPI_Request* send) { return MPI_Issend(out.data(), count, MPI_INT, right(), 1, MPI_COMM_WORLD, send); });
 }
 
 TEST_F(Freed, memory_of_a_nonblocking_collective_is_an_error_of_its_completion) {

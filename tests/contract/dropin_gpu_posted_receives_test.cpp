@@ -129,6 +129,12 @@ void look_in_vain(MPI_Request& request) {
 }
 
 /// The MPI is asked for what the program asks for, and for nothing else.
+void expect_no_other_test(MPI_Request& request) {
+  const CountedTests tests;
+  look_in_vain(request);
+  EXPECT_EQ(tests.so_far(), std::uint64_t{looks});
+}
+
 TEST(PostedReceives, cost_nothing_while_no_offer_is_on_its_way) {
   PlacedInts in(Memory::host, Ints(some, -1));
   PlacedInts out(Memory::host, counting(some, rank()));
@@ -137,11 +143,8 @@ TEST(PostedReceives, cost_nothing_while_no_offer_is_on_its_way) {
     const PostedInVain posted(count);
     MPI_Request request = MPI_REQUEST_NULL;
     ASSERT_OK(MPI_Irecv(in.data(), some, MPI_INT, left(), 1, MPI_COMM_WORLD, &request));
-    {
-      const CountedTests tests;
-      look_in_vain(request);
-      EXPECT_EQ(tests.so_far(), std::uint64_t{looks}) << count << " receives posted";
-    }
+    SCOPED_TRACE(std::to_string(count) + " receives posted");
+    expect_no_other_test(request);
     harness_barrier();
     ASSERT_OK(MPI_Send(out.data(), some, MPI_INT, right(), 1, MPI_COMM_WORLD));
     ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
@@ -180,11 +183,7 @@ TEST(PostedReceives, cost_a_few_looks_each_while_an_offer_is_unmet) {
     // It was met: the engine asks for none again.
     ASSERT_OK(MPI_Irecv(in.data(), some, MPI_INT, left(), 3, MPI_COMM_WORLD, &request));
     harness_barrier();
-    {
-      const CountedTests tests;
-      look_in_vain(request);
-      EXPECT_EQ(tests.so_far(), std::uint64_t{looks});
-    }
+    expect_no_other_test(request);
     ASSERT_OK(MPI_Cancel(&request));
     ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   }
@@ -205,11 +204,7 @@ TEST(PostedReceives, cost_nothing_behind_an_offer_that_was_refused) {
   const PostedInVain posted(posted_in_vain);
   MPI_Request request = MPI_REQUEST_NULL;
   ASSERT_OK(MPI_Irecv(in.data(), some, MPI_INT, left(), 1, MPI_COMM_WORLD, &request));
-  {
-    const CountedTests tests;
-    look_in_vain(request);
-    EXPECT_EQ(tests.so_far(), std::uint64_t{looks});
-  }
+  expect_no_other_test(request);
   ASSERT_OK(MPI_Cancel(&request));
   ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   harness_barrier();

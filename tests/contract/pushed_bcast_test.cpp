@@ -26,6 +26,14 @@ class BcastCase : public PushedCase {
   static bool is_root() { return rank() == root(); }
   /// The host starts the next epoch, and does not wait until others have.
   void start_alone() { ASSERT_EQ(Partita_Start(&request), MPI_SUCCESS); }
+  /// By the hosts, but for the marks.
+  void complete_first_epoch() {
+    write(1);
+    start();
+    mark_all();
+    wait();
+    expect_all(1);
+  }
   void start_in_kernel() const {
     CpuKernel kernel({1, 2}, [&](unsigned) { EXPECT_EQ(MPIX_Pstart(device), PARTITA_DEVICE_SUCCESS); });
   }
@@ -234,10 +242,7 @@ TEST_F(PushedBcast, is_marked_by_the_root_alone) {
   if (ranks() == 1) GTEST_SKIP() << "needs two ranks";
   BcastCase collective(4);
   collective.create();
-  collective.write(1);
-  collective.start();
-  collective.mark_all();
-  collective.wait();
+  collective.complete_first_epoch();
   harness_barrier();  // who gives up releases the kernels of the others
   if (BcastCase::is_root()) return;
   EXPECT_EQ(MPIX_Pready(2, collective.device), PARTITA_DEVICE_ERR_SIDE);
@@ -322,11 +327,7 @@ TEST_F(PushedBcast, ends_where_another_rank_has_freed) {
   for (const bool kernel_waits : {false, true}) {
     BcastCase collective(4);
     collective.create();
-    collective.write(1);
-    collective.start();
-    collective.mark_all();
-    collective.wait();
-    collective.expect_all(1);
+    collective.complete_first_epoch();
     if (BcastCase::is_root()) kernel_waits ? collective.start_in_kernel() : collective.start_alone();
     harness_barrier();
     if (!BcastCase::is_root()) {

@@ -75,13 +75,16 @@ PARTITA_DEVICE_INLINE int await_credits_of_all(const Partita_Prequest& request, 
 /// older numbers, which are set back before they come again. A credit that is lost by it stands in host memory.
 PARTITA_DEVICE_OUT_OF_LINE void forget_credits(Partita_Prequest_state* state, Epoch before) {
   const Partita_Prequest& request = *copy_of_request(state);
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (partita_i32 n = 1; n < request.ranks; ++n) {
     partita_u32* const word = credit_in_inbox(inbox_of(request, rank_behind(request, n)));
     SystemWord<partita_u32>(*word).store(before, order::memory_order_relaxed);
   }
 }
 
-/// One thread of the root: whether some thread has noted that.
+/// One thread of the root: whether some thread has noted in `head` that all other ranks have opened `epoch`.
 PARTITA_DEVICE_INLINE bool is_credited(const Partita_Prequest& request, Epoch epoch) {
   const partita_u64 head = DeviceWord<partita_u64>(request.state->head).load(order::memory_order_acquire);
   return head == pair_of(epoch, epoch);
