@@ -27,7 +27,8 @@ class Exchange {
   virtual void finish() = 0;
 };
 
-/// How the blocks of the exchange `name` lie in the buffers. Throws std::logic_error where there is none of this name.
+/// How the blocks of the exchange `name`, or of its staged twin, lie in the buffers. Throws std::logic_error where
+/// there is none of this name.
 Spacing spacing_of(std::string_view name);
 
 /// Makes the exchange of a hop among its peers, whose ranks in `peers` are their numbers. Collective over `peers`.
@@ -41,5 +42,12 @@ std::unique_ptr<Exchange> exchange_by_alltoall(MPI_Comm peers, const Hop& hop, c
 std::unique_ptr<Exchange> exchange_by_alltoallv(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
 /// Slice by slice, while the next ones are transformed and packed: MPIX_Palltoallv_init (partita.cpp).
 std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
+/// The same over link mpi, which moves GPU memory through host memory.
+std::unique_ptr<Exchange> exchange_by_partitions_staged(MPI_Comm peers, const Hop& hop, const Buffers& buffers);
+
+/// What `make` makes on a communicator of `peers` that Partita does not know, and which is freed with it: no collective
+/// of the MPI's on it goes by peer memory (staged.cpp). Collective over `peers`.
+std::unique_ptr<Exchange> exchange_on_unknown_peers(
+    MPI_Comm peers, const std::function<std::unique_ptr<Exchange>(MPI_Comm unknown_peers)>& make);
 
 }  // namespace fft

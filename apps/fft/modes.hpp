@@ -7,6 +7,16 @@
 namespace fft {
 
 inline constexpr std::array<std::string_view, 3> exchange_names{"alltoall", "alltoallv", "partitioned"};
+/// Behind the name of an exchange: the same one, of which GPU memory goes through host memory.
+inline constexpr std::string_view staged_suffix = "-staged";
 inline constexpr std::array<std::string_view, 2> decomposition_names{"slab", "pencil"};
+
+constexpr bool is_staged(std::string_view exchange) {
+  return exchange.ends_with(staged_suffix);
+}
+/// The name without the suffix.
+constexpr std::string_view plain_name(std::string_view exchange) {
+  return is_staged(exchange) ? exchange.substr(0, exchange.size() - staged_suffix.size()) : exchange;
+}
 
 }  // namespace fft

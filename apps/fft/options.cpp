@@ -18,13 +18,22 @@ std::vector<std::string> names_with_all() {
   return names;
 }
 
+std::vector<std::string> chosen(const std::string& exchange, bool staged) {
+  std::vector<std::string> names{exchange};
+  if (exchange == "all") names.assign(exchange_names.begin(), exchange_names.end());
+  if (!staged) return names;
+  std::vector<std::string> pairs;
+  for (const std::string& name : names) pairs.insert(pairs.end(), {name + std::string(staged_suffix), name});
+  return pairs;
+}
+
 }  // namespace
 
 std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   Options options;
   std::vector<std::int64_t> size{options.problem.size.begin(), options.problem.size.end()};
   std::string exchange = "all", device = "cpu", decomposition = "slab";
-  bool no_verify = false;
+  bool no_verify = false, staged = false;
 
   CLI::App app(
       "Transforms a grid of complex numbers by Fourier, forward and inverse, whose lines the ranks transform one axis "
@@ -46,6 +55,9 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
          "travels while the next ones are transformed; all compares them")
       ->check(CLI::IsMember(names_with_all()))
       ->capture_default_str();
+  app.add_flag("--staged", staged,
+               "Run each exchange through host memory, too, as its yardstick NAME-staged: its collectives on a "
+               "communicator that Partita does not know, its slices over link mpi");
   app.add_option("--slices", options.problem.slices,
                  "Into how many slices, at most, a rank's cells are cut before an exchange: the partitions; the other "
                  "exchanges wait for all of them")
@@ -73,8 +85,7 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
   options.verify = !no_verify;
   options.problem.size = {size[0], size[1], size[2]};
   options.problem.decomposition = decomposition == "slab" ? Decomposition::slab : Decomposition::pencil;
-  options.exchanges = {exchange};
-  if (exchange == "all") options.exchanges.assign(exchange_names.begin(), exchange_names.end());
+  options.exchanges = chosen(exchange, staged);
   return options;
 }
 

@@ -15,7 +15,7 @@ using partita::apps::Exit;
 
 struct Options {
   bool gpu = false;
-  std::vector<std::string> exchanges;
+  std::vector<std::string> exchanges;  ///< each behind its staged twin, if that was asked for
   Problem problem;
   int iterations = 10;
   int repeat = 1;

@@ -14,12 +14,12 @@ namespace {
 
 class Partitions final : public Exchange {
  public:
-  Partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
+  Partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers, MPI_Info info) {
     const int slices = hop.route.slices;
     const std::vector<MPI_Count> sent = of_a_slice(hop.sent, slices), received = of_a_slice(hop.received, slices);
     const std::vector<MPI_Aint> sent_at = places_of(hop.sent), received_at = places_of(hop.received);
     MPIX_Palltoallv_init(buffers.sent, slices, sent.data(), sent_at.data(), MPI_C_DOUBLE_COMPLEX, buffers.received,
-                         received.data(), received_at.data(), MPI_C_DOUBLE_COMPLEX, peers, MPI_INFO_NULL, &request_);
+                         received.data(), received_at.data(), MPI_C_DOUBLE_COMPLEX, peers, info, &request_);
   }
   ~Partitions() override { MPI_Request_free(&request_); }
   Partitions(const Partitions&) = delete;
@@ -52,7 +52,16 @@ class Partitions final : public Exchange {
 }  // namespace
 
 std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
-  return std::make_unique<Partitions>(peers, hop, buffers);
+  return std::make_unique<Partitions>(peers, hop, buffers, MPI_INFO_NULL);
+}
+
+std::unique_ptr<Exchange> exchange_by_partitions_staged(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "partita_link", "mpi");
+  auto exchange = std::make_unique<Partitions>(peers, hop, buffers, info);
+  MPI_Info_free(&info);
+  return exchange;
 }
 
 }  // namespace fft

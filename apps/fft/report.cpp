@@ -60,17 +60,17 @@ std::string complaint(const Result& result, Against against) {
 }
 
 std::string describe(const Result& result) {
-  return fmt::format("{:<11} {} iterations, {:.3f} s, {:.3f} ms an iteration, {:.2f} GFLOP/s, {:.0f} % in the exchange",
+  return fmt::format("{:<18} {} iterations, {:.3f} s, {:.3f} ms an iteration, {:.2f} GFLOP/s, {:.0f} % in the exchange",
                      result.exchange, result.iterations, result.time_s, 1e3 * result.iteration_s, result.gflops,
                      100 * result.exchange_share);
 }
 
 std::string comparison_table(std::span<const Result> results) {
-  std::string table = fmt::format("{:<11} {:>12} {:>9} {:>11} {:>9} {:>9}  {}\n", "exchange", "iteration ms", "GFLOP/s",
+  std::string table = fmt::format("{:<18} {:>12} {:>9} {:>11} {:>9} {:>9}  {}\n", "exchange", "iteration ms", "GFLOP/s",
                                   "in exchange", "setup ms", "speed-up", "spectrum, input");
   const double first = results.empty() ? 0.0 : results.front().iteration_s;
   for (const Result& result : results) {
-    table += fmt::format("{:<11} {:>12.3f} {:>9.2f} {:>9.0f} % {:>9.3f} {:>8.2f}x  {}\n", result.exchange,
+    table += fmt::format("{:<18} {:>12.3f} {:>9.2f} {:>9.0f} % {:>9.3f} {:>8.2f}x  {}\n", result.exchange,
                          1e3 * result.iteration_s, result.gflops, 100 * result.exchange_share, 1e3 * result.setup_s,
                          result.iteration_s > 0 ? first / result.iteration_s : 0.0, verdict(result));
   }

@@ -19,6 +19,7 @@
 #include "apps/fft/modes.hpp"
 #include "apps/fft/report.hpp"
 #include "support/app.hpp"
+#include "support/face.hpp"
 #include "support/job.hpp"
 
 namespace fft {
@@ -68,11 +69,20 @@ Transformed transformed(const Problem& problem, std::string_view exchange) {
   return result;
 }
 
+/// Each exchange, and its staged twin.
+std::vector<std::string> exchanges_and_twins() {
+  std::vector<std::string> names;
+  for (const std::string_view name : exchange_names) {
+    names.insert(names.end(), {std::string(name), std::string(name) + std::string(staged_suffix)});
+  }
+  return names;
+}
+
 TEST_F(Fft, every_exchange_gives_the_spectrum_of_one_rank_and_the_input_back) {
   for (const Decomposition decomposition : decompositions) {
     for (const Problem& problem : problems(decomposition)) {
-      for (const std::string_view exchange : exchange_names) {
-        partita::test::step(std::string(exchange));
+      for (const std::string& exchange : exchanges_and_twins()) {
+        partita::test::step(exchange);
         const Transformed result = transformed(problem, exchange);
         for (const Against against : {Against::one_rank, Against::definition}) {
           EXPECT_LT(spectrum_error(MPI_COMM_WORLD, problem.size, against, result.first.before, result.last.after,
@@ -91,13 +101,29 @@ TEST_F(Fft, all_exchanges_give_the_same_bits) {
   for (const Decomposition decomposition : decompositions) {
     for (const Problem& problem : problems(decomposition)) {
       const Transformed first = transformed(problem, exchange_names.front());
-      for (const std::string_view exchange : exchange_names) {
+      for (const std::string& exchange : exchanges_and_twins()) {
         const Transformed result = transformed(problem, exchange);
         EXPECT_EQ(result.spectrum, first.spectrum) << exchange;
         EXPECT_EQ(result.input, first.input) << exchange;
       }
     }
   }
+}
+
+/// Else its collectives could go by peer memory, and it were no yardstick of that.
+TEST(FftExchange, staged_collectives_are_of_peers_that_partita_does_not_know) {
+  MPI_Comm seen = MPI_COMM_NULL;
+  const auto exchange = exchange_on_unknown_peers(MPI_COMM_WORLD, [&](MPI_Comm unknown_peers) {
+    seen = unknown_peers;
+    return exchange_by_alltoall(unknown_peers, {}, {});
+  });
+  int same = MPI_UNEQUAL, value = 0;
+  MPI_Comm_compare(seen, MPI_COMM_WORLD, &same);
+  EXPECT_EQ(same, MPI_CONGRUENT);
+  MPI_Comm_set_errhandler(seen, MPI_ERRORS_RETURN);
+  Partita_Request none = PARTITA_REQUEST_NULL;
+  const int code = Partita_Precv_init(&value, 1, 1, MPI_INT, 0, 1, seen, MPI_INFO_NULL, &none);
+  EXPECT_EQ(partita::test::class_of(code), MPI_ERR_COMM);
 }
 
 /// The definition, summed by nobody's FFT, agrees with FFTW's three-dimensional plan at each frequency.
@@ -338,6 +364,7 @@ int run_command(const std::vector<std::string>& arguments) {
 
 TEST(FftOptions, end_with_code_2_on_every_rank_where_they_make_no_sense) {
   const std::vector<std::vector<std::string>> bad = {{"--exchange", "ring"},
+                                                     {"--exchange", "alltoall-staged"},
                                                      {"--frobnicate"},
                                                      {"leftover"},
                                                      {"--size", "0", "5", "5"},
@@ -411,6 +438,23 @@ TEST_F(FftCommand, runs_all_exchanges_and_writes_the_record) {
     }
     std::filesystem::remove(prefix + ".json");
   }
+}
+
+TEST_F(FftCommand, runs_each_exchange_behind_its_staged_twin_where_it_is_told_so) {
+  const std::string prefix = partita::test::temporary_prefix("fft_test_staged");
+  testing::internal::CaptureStdout();
+  const int code =
+      run_command({"--size", "8", "8", "8", "--iterations", "1", "--staged", "--json", "--output", prefix});
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, 0);
+  if (rank() != 0) return;
+  std::ifstream record_file(prefix + ".json");
+  const auto record = nlohmann::json::parse(record_file);
+  EXPECT_EQ(record["runs"].size(), exchanges_and_twins().size());
+  for (const std::string& exchange : exchanges_and_twins()) EXPECT_EQ(record["runs"][exchange].size(), 1U) << exchange;
+  const std::string table = said.substr(said.find("speed-up"));
+  EXPECT_LT(table.find("alltoall-staged"), table.find("alltoall "));
+  std::filesystem::remove(prefix + ".json");
 }
 
 TEST_F(FftCommand, checks_a_large_grid_by_the_definition_and_nothing_where_it_is_told_so) {
