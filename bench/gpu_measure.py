@@ -9,7 +9,7 @@ is to be reached (goals.csv). Pages quote the summaries (pages.py); the JSON sta
 
 One process a GPU. Every run is made in several jobs, all runs once before any is made again (comparison.py): NAME-k.json, and
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
-of libpartita_bench_nvshmem.so, and from that wheel. --tune adds a search for the blocks and threads of the bandwidth;
+of libpartita_bench_nvshmem.so, and from that wheel; cuFFT, for ipc-fig12, from $CUFFT_LIBRARY, that wheel, or where the loader looks. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two.
 --gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, which is then called fig4-gpu-aware, fig6, fig7, queue-fig5 and
@@ -42,7 +42,10 @@ MIB = 1024 * 1024
 ONE_MACHINE_AS_TWO_NODES = ("PARTITA_NODES=2", "UCX_TLS=tcp,self,cuda_copy")
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 BOARDS = (256, 1024, 4096)  # likewise
-BY_PEERS = ("PARTITA_GPU_AWARE=on", "PARTITA_PEER_COLLECTIVES=0")  # collectives of any size by peer memory, on any MPI
+CUBES = {64: (100, 3), 128: (50, 3), 256: (20, 3), 512: (10, 1)}  # cells a side: transforms there and back in a run, runs
+CUFFT = ("libcufft.so.12", "libcufft.so.11")
+GPU_AWARE = ("PARTITA_GPU_AWARE=on",)  # Partita takes GPU memory, whatever the MPI takes
+BY_PEERS = (*GPU_AWARE, "PARTITA_PEER_COLLECTIVES=0")  # collectives of any size by peer memory, on any MPI
 # The benchmarks ipc.NAME of the one list of them.
 PEER_COLLECTIVES = re.findall(r'^COLLECTIVE\("ipc\.([\w-]+)"', (pathlib.Path(__file__).parent / "gpu/peer_collectives.inc").read_text(encoding="utf-8"),
                               re.MULTILINE)
@@ -71,6 +74,18 @@ def environment():
     if host_library is None:
         return dict(os.environ)
     return dict(os.environ, LD_LIBRARY_PATH=":".join(filter(None, [known, str(host_library.parent)])))
+
+
+def cufft_words():
+    """Names cuFFT's wheel to the app, where there is one and $CUFFT_LIBRARY names no other."""
+    found = [] if "CUFFT_LIBRARY" in os.environ else [library for name in CUFFT if (library := wheel_library("nvidia.cufft", name))]
+    return ["--cufft", str(found[0])] if found else []
+
+
+def fft_run(cells, iterations, repeat, device):
+    """ipc.fig12: a cube by each exchange, and by its twin through host memory."""
+    return Run("ipc-fig12", [*device, "--staged", "--size", *[str(cells)] * 3, "--iterations", str(iterations), "--repeat", str(repeat)], "fft",
+               str(cells), GPU_AWARE)
 
 
 def planned_runs(options):
@@ -113,6 +128,8 @@ def planned_runs(options):
                             "--no-picture", *nccl], "jacobi2d", str(cells)) for cells in PLATES[:2 if options.quick else None]]
     runs += [Run("life", ["--device", "gpu", "--size", str(cells), str(cells), "--no-verify", "--no-picture"], "life", str(cells))
              for cells in BOARDS[:2 if options.quick else None]]
+    runs += [fft_run(cells, iterations, options.samples or repeat, ["--device", "gpu", *cufft_words()])
+             for cells, (iterations, repeat) in list(CUBES.items())[:3 if options.quick else None]]
     if options.tune:
         runs.append(Run("bandwidth-tuning", ["partitioned.bandwidth", "-m", "1M:64M", "--blocks", "64,128,256",
                                              "--block-threads", "256,512,1024", "--nccl", "none", "-i", "10"]))

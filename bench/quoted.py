@@ -211,6 +211,18 @@ class Quotes:
         return markdown([first, *columns], [[label(size), *(f"{column[size]:.{digits}f}" if size in column else "" for column in tables.values())]
                                             for size in all_sizes], right=True)
 
+    def gflops(self, file, subject, sizes="", at=None, case=None):
+        """What the medians of a figure of fft, of cubes there and back, are as rates: 5 N log2 N operations for each of the two
+        transforms of N cells."""
+        return [rate_of_fft(point) for point in self.points(file, subject, sizes, at, case)]
+
+    def fft_rates(self, file):
+        """These, a line for each size, a column for each exchange."""
+        found = {(point.size, point.subject): f"{rate_of_fft(point):.4g}" for point in self.figure(file).points if ":" not in point.subject}
+        exchanges = list(dict.fromkeys(subject for _, subject in found))
+        return markdown(["cells a side", *exchanges], [[str(size), *(found.get((size, exchange), "") for exchange in exchanges)]
+                                                       for size in sorted({size for size, _ in found})], right=True)
+
     def instructions(self, file):
         """Per link and number of partitions, of Partita's own functions and of its links'."""
         found = {}
@@ -242,6 +254,11 @@ class Quotes:
             named.setdefault((jobs, *origin_shown(meta, {point.subject for point in points})), []).append(f"`{path.stem}`")
         return markdown(["files", "jobs", "revision", "date", "versions and clocks", "not told"],
                         [[", ".join(names), *shown] for shown, names in named.items()])
+
+
+def rate_of_fft(point):
+    cells = point.size ** 3
+    return 2 * 5 * cells * math.log2(cells) / point.median / 1e6  # ms
 
 
 def times_as_good(own, other, larger_is_better):

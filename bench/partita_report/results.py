@@ -1,4 +1,4 @@
-"""Reads result files: JSON of `partita bench`, of the apps jacobi2d and life, and the CSV of summary.py."""
+"""Reads result files: JSON of `partita bench`, of the apps jacobi2d, life and fft, and the CSV of summary.py."""
 import dataclasses
 import json
 import os
@@ -11,6 +11,8 @@ from partita_report.failure import Failure
 from partita_report.summary import figure_of, from_csv, meta_text, to_csv
 
 GRID_APPS = ("jacobi2d", "life")  # times of runs over cells a side
+APPS = (*GRID_APPS, "fft")
+STAGED = "-staged"  # behind an exchange of fft: its yardstick
 YARDSTICKS = ("traditional-device", "traditional", "nonblocking")  # the first that a record has
 
 
@@ -98,9 +100,9 @@ def jobs_in(found):
 
 def read_job(source, found):
     if "app" in found:
-        if found["app"] not in GRID_APPS:
-            raise Failure(f"{source} is of the app {found['app']}; expected are benchmarks or one of {', '.join(GRID_APPS)}")
-        return [app_job(source, found)]
+        if found["app"] not in APPS:
+            raise Failure(f"{source} is of the app {found['app']}; expected are benchmarks or one of {', '.join(APPS)}")
+        return [(app_job if found["app"] in GRID_APPS else fft_job)(source, found)]
     rows = {}
     for row in found["rows"]:
         rows.setdefault(row.get("job", 0), []).append(bench_row(row))
@@ -165,8 +167,27 @@ def app_job(source, found):
     reference = next((mode for mode in YARDSTICKS if mode in runs), "")
     meta = {"benchmark": found["app"], "unit": "s", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"])}
     meta |= {key: meta_text(job[key]) for key in ("threads_per_rank", "rank_grid", "gpus") if key in job}
-    meta |= origin(found)
     rows = [Row(mode, reference, [run["time_s"] for run in each], size=job["cells"][0],
                 halo_share=None if halo_share(each[0]) is None else statistics.median(map(halo_share, each)))
             for mode, each in runs.items()]
-    return Job(source, {key: " ".join(value.split()) for key, value in meta.items()}, rows)
+    return with_origin(source, meta, found, rows)
+
+
+def with_origin(source, meta, found, rows):
+    return Job(source, {key: " ".join(value.split()) for key, value in (meta | origin(found)).items()}, rows)
+
+
+def fft_job(source, found):
+    """The job of transforms of a cube: of each exchange the time of one there and back, and of it that in the exchange."""
+    job, problem, runs = found["job"], found["problem"], found["runs"]
+    if len(set(problem["size"])) != 1:
+        raise Failure(f"{source} is of {' x '.join(map(str, problem['size']))} cells; figures of fft are of cubes")
+    meta = {"benchmark": "fft", "unit": "ms", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"]),
+            "device": job["device"], "decomposition": problem["decomposition"]}
+    rows = []
+    for exchange, each in runs.items():
+        staged = f"{exchange.removesuffix(STAGED)}{STAGED}"
+        yardstick = staged if staged in runs else next(iter(runs))
+        for part, share in (("", lambda run: 1), (":exchange", lambda run: run["exchange_share"])):
+            rows.append(Row(exchange + part, yardstick + part, [1000 * run["iteration_s"] * share(run) for run in each], size=problem["size"][0]))
+    return with_origin(source, meta, found, rows)

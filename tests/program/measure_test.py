@@ -53,14 +53,21 @@ if not known and {{"--seed", "--order-seed"}} & {{*words}}:
 scale = 3 if "older" in os.environ.get("LD_LIBRARY_PATH", "") else {scale}
 if os.environ.get("FAIL_WITH") in words:
     sys.exit(1)
+if words[0] == "run":
+    output = words[words.index("--output") + 1]
+    seed = int(words[words.index("--order-seed") + 1]) if known else 1
 if words[:2] == ["run", "jacobi2d"]:
     cells = int(words[words.index("--size") + 1])
     run = {{"time_s": scale * cells / 1000, "halo_share": 0.5}}
     job = {{"mpi": "Some MPI", "ranks": 2, "cells": [cells, cells]}}
-    output = words[words.index("--output") + 1]
-    seed = int(words[words.index("--order-seed") + 1]) if known else 1
     json.dump({{"app": "jacobi2d", "order_seed": seed, "job": job, "runs": {{"traditional": [run], "kernel": [run]}}}}, open(output + ".json", "w"))
     open(output + "-residual.csv", "w").write("mode,iteration,residual,time_s\\n")
+    sys.exit(0)
+if words[:2] == ["run", "fft"]:
+    cells = int(words[words.index("--size") + 1])
+    runs = {{name: [{{"iteration_s": cells * s, "exchange_share": 0.25}}] for name, s in (("alltoall-staged", 0.003), ("alltoall", 0.002))}}
+    problem = {{"size": [cells] * 3, "decomposition": "slab"}}
+    json.dump({{"app": "fft", "order_seed": seed, "job": {{"mpi": "Some MPI", "ranks": 2, "device": "Some GPU"}}, "problem": problem, "runs": runs}}, open(output + ".json", "w"))
     sys.exit(0)
 seed, file = words[words.index("--seed") + 1] if known else "1", words[words.index("--json") + 1]
 if os.environ.get("FAIL_JOB") == seed:
@@ -405,6 +412,18 @@ def test_plates_of_several_sizes_are_one_figure(measure):
     assert meta["command"].count("partita run jacobi2d --device gpu") == meta["command"].count("--order-seed SEED") == 2
     rows = [(row["size"], row["subject"], float(row["median"])) for row in measured.rows("jacobi")]
     assert rows == [(str(cells), mode, cells / 1000) for cells in (64, 256) for mode in ("traditional", "kernel")]
+
+
+def test_transforms_of_several_cubes_are_one_figure_whose_runs_leave_gpu_memory_to_partita(measure):
+    measured = measure("--jobs", "2", "--only", "ipc-fig12", "--quick", tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    command = meta_of((measured.output / "ipc-fig12.csv").read_text())["command"]
+    assert command.count("PARTITA_GPU_AWARE=on mpirun -n 2 ") == command.count(" partita run fft --device gpu ") == command.count(" --staged ") == 3
+    rows = [(row["size"], row["subject"], float(row["median"])) for row in measured.rows("ipc-fig12")]
+    assert [row for row in rows if row[1] == "alltoall"] == [(str(cells), "alltoall", 2.0 * cells) for cells in (64, 128, 256)]
+    assert [row for row in rows if row[0] == "64"] == [("64", name + part, float(ms * share)) for name, ms in (("alltoall-staged", 192), ("alltoall", 128))
+                                                        for part, share in (("", 1), (":exchange", 0.25))]
+    assert "MPI_Alltoall, by peer memory over through host memory, every cube" in measured.ended.stdout and " 1.50  reached" in measured.ended.stdout
 
 
 def test_goodput_beside_a_gpu_aware_mpi_is_a_figure_of_its_own_that_has_goals(measure):

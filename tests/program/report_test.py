@@ -172,6 +172,19 @@ def test_jacobi_records_are_compared_with_the_declared_yardstick(tmp_path):
     assert points["traditional"].halo_share == 0.5 and points["kernel"].size == 64
 
 
+def fft_record(size, names):
+    runs = {name: [{"iteration_s": 0.002, "exchange_share": 0.5, "gflops": 1}] * 2 for name in names}
+    return {"app": "fft", "job": {"mpi": "Some MPI", "ranks": 2, "device": "Some GPU"}, "problem": {"size": size, "decomposition": "slab"}, "runs": runs}
+
+
+def test_transforms_are_compared_with_their_staged_twins_or_the_first_exchange(tmp_path):
+    for names, yardstick in ((["alltoallv-staged", "alltoallv"], "alltoallv-staged"), (["alltoall", "alltoallv"], "alltoall")):
+        points = {point.subject: point for point in results.read_figures([write(tmp_path / "f.json", fft_record([64, 64, 64], names))])[0].points}
+        assert (points["alltoallv"].size, points["alltoallv"].median, points["alltoallv"].reference) == (64, 2, yardstick)
+        assert (points["alltoallv:exchange"].median, points["alltoallv:exchange"].reference) == (1, f"{yardstick}:exchange")
+    fails(lambda: results.read_figures([write(tmp_path / "f.json", fft_record([64, 64, 8], ["alltoall"]))]), "f.json", "64 x 64 x 8", "cubes")
+
+
 def test_what_is_no_result_file_is_refused_with_its_name(tmp_path):
     bad = tmp_path / "bad.json"
     for text, word in (("{", "is not JSON"), ("{}", "rows"), ('{"rows": [{}]}', "subject"), ("3", "not what partita bench"),
