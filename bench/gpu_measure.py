@@ -11,9 +11,10 @@ One process a GPU. Every run is made in several jobs, all runs once before any i
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
 of libpartita_bench_nvshmem.so, and from that wheel; cuFFT, for ipc-fig12, from $CUFFT_LIBRARY, that wheel, or where the loader looks. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
-fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two.
+fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two;
+then channel-fig12 and -fig14 take the place of channel-fig11 and -fig13.
 --gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, which is then called fig4-gpu-aware, fig6, fig7, queue-fig5 and
-channel-fig11 and -fig13, by an MPI that knows such memory (it is not left out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
+channel-fig11 to -fig14, by an MPI that knows such memory (it is not left out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
 what both took. (The kernels of a program are of its library's revision, so none is measured on another library.) --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
 repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
@@ -107,8 +108,8 @@ def planned_runs(options):
         Run("queue-fig1", ["queue.fig1", *samples]),
         Run("queue-enqueue", ["queue.enqueue", *samples]),
         Run("queue-pack", ["queue.pack", *samples]),
-        Run("channel-fig11", ["channel.fig11", *gpu_aware_mpi, *samples]),
-        Run("channel-fig13", ["channel.fig13", *gpu_aware_mpi, *samples]),
+        *(Run(f"channel-{name}", [f"channel.{name}", *gpu_aware_mpi, *samples])
+          for name in (("fig12", "fig14") if options.two_nodes else ("fig11", "fig13"))),
         Run("two-sided-split", ["two-sided", "--split", "-m", "1:4M", *samples]),
         Run("ipc-fig3", ["ipc.fig3", *samples]),
         Run("ipc-fig4", ["ipc.fig4", *samples], environment=BY_PEERS),

@@ -22,6 +22,10 @@ ORIGIN = {"date": "date", "revision": "revision", "command": "command", "version
 SUBJECTS_WITH_VERSIONS = ("nccl", "nvshmem")
 NOT_TOLD = {"unknown", "not told"}  # values that tell nothing
 JOBS_THAT_TELL = 5  # of contenders that are equal five jobs agree once in 16
+STAGED_BY_HAND = "by-hand"
+# What is improved in channel.table1, at which sizes, in the files of which figures, in a node and between nodes.
+IMPROVED = (("latency", "", ("channel-fig11", "channel-fig12")), ("latency, to 4 KiB", ":4K", ("channel-fig11", "channel-fig12")),
+            ("bandwidth", "", ("channel-fig13", "channel-fig14")))
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -222,6 +226,26 @@ class Quotes:
         exchanges = list(dict.fromkeys(subject for _, subject in found))
         return markdown(["cells a side", *exchanges], [[str(size), *(found.get((size, exchange), "") for exchange in exchanges)]
                                                        for size in sorted({size for size, _ in found})], right=True)
+
+    def channel_table1(self, subjects=("device", "mpi-device"), between_nodes=""):
+        """channel.table1 (gpu-aware-channels-charm-ampi-charm4py): how many times as good each of `subjects` is as staging by hand, from the
+        least to the largest over sizes. The figures between nodes lie in the folder `between_nodes` of measurements, without one in the
+        page's. What has no file, or not the rows, is not measured; where that holds of all there is no table."""
+        folders = ("", f"{between_nodes}/" if between_nodes else "")
+        shown = [[words, *(self.improvement(folder + file, subject, sizes) for file, folder in zip(files, folders) for subject in subjects)]
+                 for words, sizes, files in IMPROVED]
+        if not any(any(cells) for _, *cells in shown):
+            raise Failure(f"{self.folder} has no figure of channel.fig11 to .fig14 with rows of {' or '.join(subjects)} and {STAGED_BY_HAND}")
+        heading = ["improvement", *(f"{where}, `{subject}`" for where in ("in a node", "between nodes") for subject in subjects)]
+        return markdown(heading, [[words, *(cell or "not measured" for cell in cells)] for words, *cells in shown])
+
+    def improvement(self, file, subject, sizes):
+        """Empty where it was not measured."""
+        chosen = takes(sizes, None, None)
+        points = self.figure(file).points if self.path(file).exists() else []
+        if not {subject, STAGED_BY_HAND} <= {point.subject for point in points if chosen(point)}:
+            return ""
+        return f"{span(self.times(file, subject, STAGED_BY_HAND, sizes))} ×"
 
     def instructions(self, file):
         """Per link and number of partitions, of Partita's own functions and of its links'."""

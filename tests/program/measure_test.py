@@ -426,6 +426,14 @@ def test_transforms_of_several_cubes_are_one_figure_whose_runs_leave_gpu_memory_
     assert "MPI_Alltoall, by peer memory over through host memory, every cube" in measured.ended.stdout and " 1.50  reached" in measured.ended.stdout
 
 
+@pytest.mark.parametrize("words, made", [([], {"channel-fig11", "channel-fig13"}), (["--two-nodes"], {"channel-fig12", "channel-fig14"})])
+def test_messages_are_measured_in_a_node_or_between_nodes_as_the_ranks_are(measure, words, made):
+    only = [word for number in range(11, 15) for word in ("--only", f"channel-fig{number}")]
+    measured = measure("--jobs", "1", "--quick", *only, *words, tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert {file.stem for file in measured.output.glob("*.csv")} == made
+
+
 def test_goodput_beside_a_gpu_aware_mpi_is_a_figure_of_its_own_that_has_goals(measure):
     only = ["--only", "fig4", "--only", "fig4-gpu-aware"]
     for words, name in (([], "fig4"), (["--gpu-aware-mpi"], "fig4-gpu-aware")):

@@ -264,6 +264,40 @@ def test_a_ratio_on_a_page_is_the_median_of_those_within_jobs(tmp_path):
     assert quotes.times("b", "own", "plain") == [1.8] and quotes.over("b", "own", "plain") == [1 / 1.8]
 
 
+def channel_figure(file, unit, values):
+    """`values`: {subject: {size: value}}."""
+    rows = [{"bytes": size, "partitions": 1, "subject": subject, "reference": "by-hand", "samples": [value]}
+            for subject, by_size in values.items() for size, value in by_size.items()]
+    file.write_text(to_csv(figure_of(file.stem, [Job(file.stem, {"benchmark": file.stem, "unit": unit}, [bench_row(row) for row in rows])])))
+
+
+def test_the_improvements_of_channel_table1_are_ranges_over_sizes_in_a_node_and_between_nodes(tmp_path):
+    page = tmp_path / "page.md"
+    with pytest.raises(Failure, match="no figure of channel.fig11 to .fig14"):
+        pages.value(page, "channel_table1()")
+    channel_figure(tmp_path / "channel-fig11.csv", "us", {"by-hand": {8: 20, 4096: 24, 1 << 22: 500}, "device": {8: 8, 4096: 8, 1 << 22: 50},
+                                                          "mpi-device": {8: 2, 4096: 3, 1 << 22: 50}})
+    channel_figure(tmp_path / "channel-fig12.csv", "us", {"by-hand": {8: 20, 1 << 22: 500}, "device": {8: 20, 1 << 22: 250}})
+    channel_figure(tmp_path / "channel-fig13.csv", "MB/s", {"by-hand": {8: 1, 1 << 22: 2000}, "device": {8: 1.5, 1 << 22: 22000}})
+    told = pages.value(page, "channel_table1()").splitlines()
+    assert told[0] == "| improvement | in a node, `device` | in a node, `mpi-device` | between nodes, `device` | between nodes, `mpi-device` |"
+    assert told[2:] == ["| latency | 2.50 to 10.0 × | 8.00 to 10.0 × | 1.00 to 2.00 × | not measured |",
+                        "| latency, to 4 KiB | 2.50 to 3.00 × | 8.00 to 10.0 × | 1.00 × | not measured |",
+                        "| bandwidth | 1.50 to 11.0 × | not measured | not measured | not measured |"]
+    assert pages.value(page, "channel_table1(('device',))").splitlines()[2] == "| latency | 2.50 to 10.0 × | 1.00 to 2.00 × |"
+
+
+def test_the_figures_between_nodes_may_lie_in_another_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(quoted, "MEASUREMENTS", tmp_path)
+    for folder, figures in (("one-node", ("channel-fig11", "channel-fig13")), ("two-nodes", ("channel-fig12", "channel-fig14"))):
+        (tmp_path / folder).mkdir()
+        for name in figures:
+            unit, better = ("us", 4) if name in ("channel-fig11", "channel-fig12") else ("MB/s", 16)
+            channel_figure(tmp_path / folder / f"{name}.csv", unit, {"by-hand": {8: 8}, "device": {8: better}})
+    told = quoted.Quotes(tmp_path / "one-node").channel_table1(("device",), between_nodes="two-nodes").splitlines()
+    assert told[2:] == [f"| {words} | 2.00 × | 2.00 × |" for words in ("latency", "latency, to 4 KiB", "bandwidth")]
+
+
 def test_two_rows_cross_where_the_line_between_two_sizes_says(tmp_path):
     def quotes_of(times):
         (tmp_path / "b.csv").write_text(to_csv(figure([(size, name, us) for size, plain, own in times for name, us in (("plain", plain), ("own", own))])))
