@@ -426,6 +426,13 @@ def test_transforms_of_several_cubes_are_one_figure_whose_runs_leave_gpu_memory_
     assert "MPI_Alltoall, by peer memory over through host memory, every cube" in measured.ended.stdout and " 1.50  reached" in measured.ended.stdout
 
 
+def test_a_cube_has_no_more_runs_in_a_job_than_peers_keep_mapped_whatever_samples_are_asked_for(measure):
+    measured = measure("--jobs", "1", "--only", "ipc-fig12", "--samples", "2", tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    asked = {words[words.index("--size") + 1]: words[words.index("--repeat") + 1] for words in measured.started}
+    assert asked == {"64": "2", "128": "2", "256": "2", "512": "1"}
+
+
 @pytest.mark.parametrize("words, made", [([], {"channel-fig11", "channel-fig13"}), (["--two-nodes"], {"channel-fig12", "channel-fig14"})])
 def test_messages_are_measured_in_a_node_or_between_nodes_as_the_ranks_are(measure, words, made):
     only = [word for number in range(11, 15) for word in ("--only", f"channel-fig{number}")]
