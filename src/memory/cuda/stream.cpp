@@ -112,6 +112,7 @@ class CudaStream final : public Stream {
 
   void follow(CopyQueue& other) override {
     auto& followed = static_cast<CudaStream&>(other);
+    if (followed.end_ == nullptr) followed.end_ = std::make_unique<CudaEvent>(followed.context_);
     followed.record(*followed.end_);
     await(*followed.end_);
   }
@@ -213,7 +214,7 @@ class CudaStream final : public Stream {
   CUstream stream_;
   Owner owner_;
   bool has_memory_operations_;      ///< as far as is known
-  std::unique_ptr<CudaEvent> end_;  ///< of one of Partita's, which another one may follow
+  std::unique_ptr<CudaEvent> end_;  ///< behind which others follow; of the program's from the first that does on
 };
 
 /// The GPU whose primary context `context` is.
