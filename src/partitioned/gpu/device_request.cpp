@@ -126,9 +126,9 @@ void DeviceRequest::take_over_epochs() {
 
 void DeviceRequest::release() {
   leave_epoch();
-  if (exists() && device_driven()) {
+  if (exists()) {
     services_.progress.dismiss(*this);
-    owner_.end_own_kernels();
+    if (device_driven()) owner_.end_own_kernels();
   }
   life_.store(0, std::memory_order_relaxed);
   if (told_ready_ != no_epoch) services_.ready_notes.drain(owner_.place().device);
@@ -165,9 +165,9 @@ bool DeviceRequest::kernels_may_wait() const {
 }
 
 void DeviceRequest::enter_epoch() noexcept {
+  is_served_.store(true, std::memory_order_relaxed);  // what activates tells the step of it
   services_.device_watch.enter_epoch(*this);
   services_.progress.activate(*this);  // a kernel may leave a transfer to the host
-  is_served_ = true;
 }
 
 void DeviceRequest::tell_ready() {
@@ -176,9 +176,13 @@ void DeviceRequest::tell_ready() {
   services_.ready_notes.send(owner_.place().device, device::seen_ready(side_->view().state), told_ready_);
 }
 
+/// Its own step goes on no more, and none begins: what stands in the engine's list finds nothing to do. To take it out
+/// of there would wait for the steps of all others.
 void DeviceRequest::end_service() {
-  is_served_ = false;
-  if (!owner_.serves_epochs_of_kernels()) services_.progress.dismiss(*this);
+  {
+    const std::lock_guard without_step(step_mutex_);
+    is_served_.store(false, std::memory_order_relaxed);
+  }
   services_.device_watch.leave_epoch(*this);
 }
 
@@ -247,9 +251,15 @@ void DeviceRequest::end_steps() {
 }
 
 ActiveStep::Outcome DeviceRequest::step() noexcept {
+  const std::unique_lock in_step(step_mutex_, std::try_to_lock);
+  if (!in_step.owns_lock()) return Outcome::waiting;  // the epoch is about to close
   try {
     if (awaits_answer_) return take_answer();
-    if (owner_.serves_epochs_of_kernels() && owner_.given_up()) return Outcome::idle;
+    if (!owner_.serves_epochs_of_kernels()) {
+      if (!is_served_.load(std::memory_order_relaxed)) return Outcome::idle;
+    } else if (owner_.given_up()) {
+      return Outcome::idle;
+    }
     if (!owner_.failed()) return owner_.device_step() ? Outcome::moved : Outcome::waiting;
     side_->abort();  // another step has failed the owner, or a call of the program
     return Outcome::idle;

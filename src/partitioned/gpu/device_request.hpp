@@ -148,7 +148,7 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   void tell_ready();
   /// The epoch is closed.
   void leave_epoch() {
-    if (is_served_) end_service();
+    if (is_served_.load(std::memory_order_relaxed)) end_service();
   }
 
  private:
@@ -182,7 +182,8 @@ class DeviceRequest final : public KernelUsable, private ServedRequest, private 
   Epoch told_ready_ = no_epoch;                        ///< the newest epoch of which tell_ready() has told
   bool are_ended_ = false;                             ///< end_kernels() was called
   bool awaits_answer_ = false;                         ///< the owner is to hear of the last epoch
-  bool is_served_ = false;                             ///< an epoch of the host's is open: it is active, and watched
+  std::recursive_mutex step_mutex_;                    ///< held by a step, which may close the epoch itself
+  std::atomic<bool> is_served_ = false;                ///< an epoch of the host's is open: it is active, and watched
   int looks_in_vain_ = 0;                              ///< by the watch
 };
 
