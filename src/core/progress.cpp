@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "core/current_error.hpp"
 #include "core/log.hpp"
@@ -14,6 +15,7 @@ using std::chrono::microseconds;
 
 constexpr microseconds longest_nap(1000);
 constexpr microseconds longest_prompt_nap(20);
+constexpr microseconds longest_nap_on_a_callers_core(200);
 constexpr int lingering_naps = 50;
 
 }  // namespace
@@ -51,7 +53,9 @@ void Progress::want_prompt() {
 
 void Progress::poll() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) take_steps();
+  if (!lock.owns_lock()) return;
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  take_steps();
 }
 
 bool Progress::take_steps() {
@@ -84,11 +88,23 @@ void Progress::tell_failure(Known& step, const Error& error) noexcept {
 microseconds Progress::shortest_nap() const {
   return microseconds(spare_cores_ > 0 ? 5 : 50);
 }
+microseconds Progress::longest_nap_beside_callers() const {
+  return spare_cores_ > 0 ? longest_prompt_nap : longest_nap_on_a_callers_core;
+}
+
+/// Since the thread asked last. Its own steps, in which a poll may be, count for nobody.
+bool Progress::callers_have_polled() {
+  const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
+  return std::exchange(polls_seen_, polls) != polls;
+}
 
 bool Progress::take_wanted_steps() {
   if (!wanted()) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() && take_steps();
+  if (!lock.owns_lock()) return false;
+  const bool moved = take_steps();
+  callers_have_polled();
+  return moved;
 }
 
 void Progress::take_looks() {
@@ -103,7 +119,7 @@ void Progress::end_promptness() {
 /// Steps are taken first, as long as they take; the nap and the looks behind it are short.
 void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
   nap = std::min(nap * 2, longest_prompt_nap);
-  if (wanted()) {
+  if (wanted() && !callers_have_polled()) {
     end_promptness();
     if (take_wanted_steps()) nap = shortest_nap();
   }
@@ -126,7 +142,11 @@ void Progress::thread_main() {
     }
     end_promptness();
     if (wanted()) {
-      nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
+      if (callers_have_polled()) {
+        nap = std::min(nap * 2, longest_nap_beside_callers());
+      } else {
+        nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
+      }
       doze_.nap(seen, nap);
     } else {
       doze_.sleep(seen);

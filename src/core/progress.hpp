@@ -17,7 +17,8 @@
 namespace partita {
 
 /// Callers take steps inside their waits; a thread takes them while some request wants steps and no caller does, as
-/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). The thread sleeps while nothing is wanted.
+/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). It takes none in the nap behind a caller's: two would
+/// stand in each other's way. The thread sleeps while nothing is wanted.
 class Progress {
  public:
   /// A step that is taken at all times, the mailbox's or a link's; returns whether something moved. Steps run one at a
@@ -78,6 +79,8 @@ class Progress {
   void thread_main();
   bool take_steps();
   std::chrono::microseconds shortest_nap() const;
+  std::chrono::microseconds longest_nap_beside_callers() const;
+  bool callers_have_polled();
   bool take_wanted_steps();
   void nap_promptly(std::uint32_t seen, std::chrono::microseconds& nap);
   void end_promptness();
@@ -97,7 +100,9 @@ class Progress {
   std::atomic<int> wanted_{0};
   std::atomic<int> prompt_wanted_{0};
   std::atomic<bool> prompt_{false};
-  Doze doze_;  ///< the thread's
+  std::atomic<std::uint32_t> polls_{0};  ///< so many times callers took steps; written under the lock
+  std::uint32_t polls_seen_ = 0;         ///< of those, by the thread
+  Doze doze_;                            ///< the thread's
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_thread_{false};
   std::thread thread_;

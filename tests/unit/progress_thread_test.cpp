@@ -92,6 +92,46 @@ TEST(ProgressThread, what_it_has_done_is_seen_once_nothing_is_wanted) {
   }
 }
 
+/// Two that take steps wait for each other's: whoever waits for the end of a message did so, microseconds each time. So
+/// the thread begins none within a nap, of 5 us, behind a caller's; but where one comes just as it begins.
+TEST(ProgressThread, leaves_the_steps_to_a_caller_that_takes_them) {
+  constexpr microseconds close(3), rest(2);
+  for (const bool prompt : {false, true}) {
+    const auto caller = std::this_thread::get_id();
+    Clock::time_point of_caller_last;  // under the engine's lock, as all of these
+    int of_caller = 0, behind_caller = 0;
+    std::atomic<int> of_thread{0};
+    Progress progress(1);
+    progress.add([&] {
+      const auto now = Clock::now();
+      if (std::this_thread::get_id() == caller) {
+        of_caller_last = now;
+        ++of_caller;
+      } else {
+        if (now - of_caller_last < close) ++behind_caller;
+        ++of_thread;
+      }
+      return true;
+    });
+    progress.start_thread();
+    progress.want();
+    if (prompt) progress.want_prompt();
+    for (const auto end = Clock::now() + milliseconds(50); Clock::now() < end;) {
+      progress.poll();
+      for (const auto rested = Clock::now() + rest; Clock::now() < rested;) {
+      }
+    }
+    {
+      const auto no_step = progress.exclusive();
+      EXPECT_LE(behind_caller, 3 + of_caller / 50) << (prompt ? "prompt" : "not prompt");
+    }
+    const int before = of_thread;
+    EXPECT_TRUE(within(seconds(10), [&] { return of_thread > before + 10; })) << "nobody takes steps any more";
+    if (prompt) progress.unwant_prompt();
+    progress.unwant();
+  }
+}
+
 TEST(ProgressThread, promptness_alone_takes_looks_and_no_steps) {
   std::atomic<int> steps{0};
   std::atomic<int> looks{0};
