@@ -110,10 +110,10 @@ class Gathering {
   template <class Leave, class Hold>
   std::int64_t add(link::Range range, Leave leave, Hold hold) {
     link::Range run;
-    const auto gather = [&](link::Range left) {
-      for (std::int64_t t = left.begin; t < left.end; ++t) join(run, t, leave);
-    };
+    const auto gather = [&](link::Range left) { join(run, left, leave); };
+    const bool each_leaves = masks_ == nullptr && !holds_;
     const std::int64_t end = complete_.add_each(range, [&](const PartitionSet::Added& step) {
+      if (each_leaves) return gather(step.added);
       for (std::int64_t p = step.added.begin; p < step.added.end; p = group_end(p)) {
         if (masks_ == nullptr || PartitionSet::has_all(step.word, masks_[p])) leave_with(p, gather, [] {});
       }

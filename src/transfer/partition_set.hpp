@@ -13,14 +13,29 @@
 
 namespace partita {
 
-/// Adds `t` to `run`, or calls `use` with the run and begins another: neighbours go together.
+/// Adds `more` to `run`, or calls `use` with the run and begins another: neighbours go together.
+template <class Use>
+void join(link::Range& run, link::Range more, Use use) {
+  if (run.end != more.begin) {
+    if (run.size() > 0) use(run);
+    run.begin = more.begin;
+  }
+  run.end = more.end;
+}
 template <class Use>
 void join(link::Range& run, std::int64_t t, Use use) {
-  if (run.end != t) {
-    if (run.size() > 0) use(run);
-    run.begin = t;
+  join(run, link::Range{t, t + 1}, use);
+}
+/// Adds those that `bits` names, counted from `first` on.
+template <class Use>
+void join_bits(link::Range& run, std::int64_t first, std::uint64_t bits, Use use) {
+  while (bits != 0) {
+    const int begin = std::countr_zero(bits);
+    const int length = std::countr_one(bits >> begin);
+    join(run, link::Range{first + begin, first + begin + length}, use);
+    if (begin + length == 64) return;
+    bits &= ~std::uint64_t{0} << (begin + length);
   }
-  run.end = t + 1;
 }
 
 class PartitionSet {
@@ -69,13 +84,18 @@ class PartitionSet {
   }
   /// The first partition of `range` that is in the set, or range.end.
   std::int64_t first_of(Range range) const {
-    return link::first_not(range, [this](std::int64_t p) { return !contains(p); });
+    while (range.begin < range.end) {
+      const Range part{range.begin, std::min(range.end, word_around(range.begin).end)};
+      const std::uint64_t there = word_of(part.begin).load(std::memory_order_relaxed) & mask(part);
+      if (there != 0) return word_around(part.begin).begin + std::countr_zero(there);
+      range.begin = part.end;
+    }
+    return range.end;
   }
   /// Joins to `run` what `bits` has of the word of `partition`.
   template <class Use>
   static void join_all(Range& run, std::int64_t partition, std::uint64_t bits, Use use) {
-    const std::int64_t first = word_around(partition).begin;
-    for (; bits != 0; bits &= bits - 1) join(run, first + std::countr_zero(bits), use);
+    join_bits(run, word_around(partition).begin, bits, use);
   }
   /// Whether all partitions of `run` are in the set. Acquires what those who have added them released.
   bool contains_all(Range run) const {

@@ -27,9 +27,13 @@ struct ShownSide {
 
   bool hands_over(Epoch) const { return true; }
   bool all_handed_over(Epoch of) const { return of == epoch && says_all; }
-  bool handed_over(std::int32_t t, Epoch of) const {
-    ++looks;
-    return of == epoch && there[static_cast<std::size_t>(t)];
+  std::uint32_t handed_over(std::int32_t first, std::int32_t count, Epoch of) const {
+    looks += count;
+    std::uint32_t shown = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      shown |= std::uint32_t{of == epoch && there[static_cast<std::size_t>(first + i)]} << i;
+    }
+    return shown;
   }
 };
 
@@ -212,8 +216,13 @@ TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
     std::vector<std::atomic<Epoch>> marked = std::vector<std::atomic<Epoch>>(partitions);
     bool hands_over(Epoch) const { return true; }
     bool all_handed_over(Epoch) const { return false; }
-    bool handed_over(std::int32_t t, Epoch epoch) const {
-      return marked[static_cast<std::size_t>(t)].load(std::memory_order_acquire) == epoch;
+    std::uint32_t handed_over(std::int32_t first, std::int32_t count, Epoch epoch) const {
+      std::uint32_t shown = 0;
+      for (std::int32_t i = 0; i < count; ++i) {
+        const auto& word = marked[static_cast<std::size_t>(first + i)];
+        shown |= std::uint32_t{word.load(std::memory_order_acquire) == epoch} << i;
+      }
+      return shown;
     }
   } side;
   HandOvers hand_overs;

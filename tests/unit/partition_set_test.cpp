@@ -51,6 +51,24 @@ TEST(PartitionSet, agree_with_a_set_of_numbers) {
   }
 }
 
+TEST(PartitionSet, join_bits_as_one_by_one) {
+  test::Random random(20261201, 1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Range> by_bits, by_one;
+    Range bits_run, one_run;
+    for (std::int64_t first = 0; first < 256; first += 64) {
+      const std::uint64_t some = random.bits() & random.bits();
+      const std::uint64_t bits = random.one_in(3) ? ~std::uint64_t{0} : random.one_in(2) ? some : ~some;
+      join_bits(bits_run, first, bits, [&](Range run) { by_bits.push_back(run); });
+      for (int bit = 0; bit < 64; ++bit) {
+        if ((bits >> bit & 1) != 0) join(one_run, first + bit, [&](Range run) { by_one.push_back(run); });
+      }
+    }
+    ASSERT_EQ(by_bits, by_one);
+    ASSERT_EQ(bits_run, one_run);
+  }
+}
+
 TEST(PartitionSet, tell_when_a_part_is_complete) {
   PartitionSet set(130);
   const Range part{60, 64};

@@ -240,10 +240,13 @@ class DeviceSender final : public Sender {
 
   /// As many of `transports` as one copy should take: a receiver may use what came before the rest has.
   Range first_copy_of(Range transports) const {
-    Range now{transports.begin, transports.begin + 1};
-    const std::int64_t begin = plan_.bytes(now.begin).begin;
-    while (now.end < transports.end && plan_.bytes(now.end).end - begin <= longest_copy_bytes) ++now.end;
-    return now;
+    const std::int64_t most = plan_.bytes(transports.begin).begin + longest_copy_bytes;
+    Range ends{transports.begin + 1, transports.end + 1};  // of which the last that fits is sought
+    while (ends.size() > 1) {
+      const std::int64_t middle = ends.begin + ends.size() / 2;
+      (plan_.bytes(middle - 1).end <= most ? ends.begin : ends.end) = middle;
+    }
+    return {transports.begin, ends.begin};
   }
 
   std::size_t next_lane() {

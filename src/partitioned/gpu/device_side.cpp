@@ -331,9 +331,14 @@ bool DeviceSide::hands_over(Epoch epoch) const {
   return !kernel_copies() || Word(words().host.newest_hand_over).load(std::memory_order_relaxed) == epoch;
 }
 
-bool DeviceSide::handed_over(std::int32_t t, Epoch epoch) const {
-  // Pairs with the decider's store.
-  return Word(device::handed_over(&words().host)[t]).load(std::memory_order_acquire) == epoch;
+std::uint32_t DeviceSide::handed_over(std::int32_t first, std::int32_t count, Epoch epoch) const {
+  partita_u32* const words_of_run = device::handed_over(&words().host) + first;
+  std::uint32_t shown = 0;
+  for (std::int32_t i = 0; i < count; ++i) {
+    // Pairs with the decider's store.
+    shown |= std::uint32_t{Word(words_of_run[i]).load(std::memory_order_acquire) == epoch} << i;
+  }
+  return shown;
 }
 
 Epoch DeviceSide::newest_complete() const {

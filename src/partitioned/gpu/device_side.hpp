@@ -57,9 +57,9 @@ class DeviceSide {
   bool completed(Epoch epoch) const;
   /// Whether the kernel may have left transport partitions of `epoch` to the host: not, as long as it copies them all.
   bool hands_over(Epoch epoch) const;
-  /// Whether the kernel has left transport partition `t` of `epoch` to the host. All that are, are seen once
-  /// completed() is.
-  bool handed_over(std::int32_t t, Epoch epoch) const;
+  /// Which of `count` transport partitions of `epoch`, from `first` on, the kernel has left to the host: a bit for
+  /// each, 32 at most. All that are, are seen once completed() is.
+  std::uint32_t handed_over(std::int32_t first, std::int32_t count, Epoch epoch) const;
   /// Whether it has left all of them to the host.
   bool all_handed_over(Epoch epoch) const { return !kernel_copies() && completed(epoch); }
   /// The newest epoch that is complete, in a collective whose marks push. Who sees that sees its results, and so do

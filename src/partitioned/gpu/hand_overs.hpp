@@ -52,7 +52,8 @@ class CloseMarksBy {
 using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
 /// Each transport partition of an epoch is taken once, by whoever looks first. A look costs a load for each of them,
-/// of a line that the GPU has written, but for those in front and where the kernels have said that all are there.
+/// of a line that the GPU has written, but for those in front and where the kernels have said that all are there; all
+/// else costs a few steps for 32 of them.
 class HandOvers {
  public:
   /// Before the first epoch.
@@ -110,24 +111,15 @@ class HandOvers {
     for (std::int32_t word = 0; word < words(); ++word) {
       std::uint32_t shown = all_of(word);
       if (word >= in_front) {
-        if (!all) shown = shown_in(word, side, epoch);
+        if (!all) shown = side.handed_over(word * word_bits, size_in(word), epoch);
         count += std::popcount(shown);
       }
       if (word == in_front && shown == all_of(word)) ++in_front;
-      join_bits(run, word, shown & ~taken_in(word, epoch), use);
+      join_bits(run, std::int64_t{word} * word_bits, shown & ~taken_in(word, epoch), use);
     }
     if (run.size() > 0) use(run);
     know(epoch, in_front);
     return static_cast<std::int32_t>(std::min(count, std::int64_t{size_}));
-  }
-  template <class Side>
-  std::uint32_t shown_in(std::int32_t word, const Side& side, Epoch epoch) const {
-    std::uint32_t shown = 0;
-    for (std::uint32_t left = all_of(word); left != 0; left &= left - 1) {
-      const int bit = std::countr_zero(left);
-      if (side.handed_over(word * word_bits + bit, epoch)) shown |= std::uint32_t{1} << bit;
-    }
-    return shown;
   }
 
   /// Calls `take` with those of `run` that nobody else has taken meanwhile.
@@ -138,20 +130,14 @@ class HandOvers {
       const std::int64_t first = std::max(run.begin - word * word_bits, std::int64_t{0});
       const std::int64_t end = std::min(run.end - word * word_bits, std::int64_t{word_bits});
       const auto wish = static_cast<std::uint32_t>((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
-      join_bits(mine, static_cast<std::int32_t>(word), take_now(static_cast<std::int32_t>(word), wish, epoch), take);
+      join_bits(mine, word * word_bits, take_now(static_cast<std::int32_t>(word), wish, epoch), take);
     }
     if (mine.size() > 0) take(mine);
   }
-  template <class Use>
-  static void join_bits(link::Range& run, std::int32_t word, std::uint32_t bits, Use use) {
-    for (; bits != 0; bits &= bits - 1) join(run, std::int64_t{word} * word_bits + std::countr_zero(bits), use);
-  }
 
   std::int32_t words() const { return static_cast<std::int32_t>(taken_.size()); }
-  std::uint32_t all_of(std::int32_t word) const {
-    const std::int32_t left = size_ - word * word_bits;
-    return left >= word_bits ? ~std::uint32_t{0} : (std::uint32_t{1} << left) - 1;
-  }
+  std::int32_t size_in(std::int32_t word) const { return std::min(size_ - word * word_bits, word_bits); }
+  std::uint32_t all_of(std::int32_t word) const { return ~std::uint32_t{0} >> (word_bits - size_in(word)); }
   std::uint32_t taken_in(std::int32_t word, Epoch epoch) const {
     return bits_of(taken_[static_cast<std::size_t>(word)].load(std::memory_order_relaxed), epoch);
   }
