@@ -15,7 +15,6 @@ using std::chrono::microseconds;
 
 constexpr microseconds longest_nap(1000);
 constexpr microseconds longest_prompt_nap(20);
-constexpr microseconds longest_nap_on_a_callers_core(200);
 constexpr int lingering_naps = 50;
 
 }  // namespace
@@ -88,14 +87,11 @@ void Progress::tell_failure(Known& step, const Error& error) noexcept {
 microseconds Progress::shortest_nap() const {
   return microseconds(spare_cores_ > 0 ? 5 : 50);
 }
-microseconds Progress::longest_nap_beside_callers() const {
-  return spare_cores_ > 0 ? longest_prompt_nap : longest_nap_on_a_callers_core;
-}
 
-/// Since the thread asked last. Its own steps, in which a poll may be, count for nobody.
+/// Since the thread asked last, where the two run at once. Its own steps, in which a poll may be, count for nobody.
 bool Progress::callers_have_polled() {
   const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
-  return std::exchange(polls_seen_, polls) != polls;
+  return std::exchange(polls_seen_, polls) != polls && spare_cores_ > 0;
 }
 
 bool Progress::take_wanted_steps() {
@@ -143,7 +139,7 @@ void Progress::thread_main() {
     end_promptness();
     if (wanted()) {
       if (callers_have_polled()) {
-        nap = std::min(nap * 2, longest_nap_beside_callers());
+        nap = std::min(nap * 2, longest_prompt_nap);
       } else {
         nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
       }

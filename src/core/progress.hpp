@@ -17,8 +17,8 @@
 namespace partita {
 
 /// Callers take steps inside their waits; a thread takes them while some request wants steps and no caller does, as
-/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). It takes none in the nap behind a caller's: two would
-/// stand in each other's way. The thread sleeps while nothing is wanted.
+/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). Where a core is spare it takes none in the nap behind a
+/// caller's: the two would wait for each other. The thread sleeps while nothing is wanted.
 class Progress {
  public:
   /// A step that is taken at all times, the mailbox's or a link's; returns whether something moved. Steps run one at a
@@ -79,7 +79,6 @@ class Progress {
   void thread_main();
   bool take_steps();
   std::chrono::microseconds shortest_nap() const;
-  std::chrono::microseconds longest_nap_beside_callers() const;
   bool callers_have_polled();
   bool take_wanted_steps();
   void nap_promptly(std::uint32_t seen, std::chrono::microseconds& nap);
