@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <utility>
 
 #include "core/current_error.hpp"
 #include "core/log.hpp"
@@ -53,7 +52,7 @@ void Progress::want_prompt() {
 void Progress::poll() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  caller_polls_.add();
   take_steps();
 }
 
@@ -88,19 +87,14 @@ microseconds Progress::shortest_nap() const {
   return microseconds(spare_cores_ > 0 ? 5 : 50);
 }
 
-/// Since the thread asked last, where the two run at once. Its own steps, in which a poll may be, count for nobody.
-bool Progress::callers_have_polled() {
-  const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
-  return std::exchange(polls_seen_, polls) != polls && spare_cores_ > 0;
+/// Behind a nap of `time`. Without a spare core a caller and the thread do not run at once.
+bool Progress::has_steps_to_take(microseconds time) const {
+  return wanted() && !(spare_cores_ > 0 && caller_polls_.fill(time));
 }
 
-bool Progress::take_wanted_steps() {
-  if (!wanted()) return false;
+bool Progress::take_steps_unless_taken() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  const bool moved = take_steps();
-  callers_have_polled();
-  return moved;
+  return lock.owns_lock() && take_steps();
 }
 
 void Progress::take_looks() {
@@ -114,12 +108,14 @@ void Progress::end_promptness() {
 
 /// Steps are taken first, as long as they take; the nap and the looks behind it are short.
 void Progress::nap_promptly(std::uint32_t seen, microseconds& nap) {
+  const bool has_steps = has_steps_to_take(nap);
   nap = std::min(nap * 2, longest_prompt_nap);
-  if (wanted() && !callers_have_polled()) {
+  if (has_steps) {
     end_promptness();
-    if (take_wanted_steps()) nap = shortest_nap();
+    if (take_steps_unless_taken()) nap = shortest_nap();
   }
   prompt_.store(true);
+  caller_polls_.begin_nap();
   doze_.nap_precisely(seen, nap);
   take_looks();
 }
@@ -138,15 +134,14 @@ void Progress::thread_main() {
     }
     end_promptness();
     if (wanted()) {
-      if (callers_have_polled()) {
-        nap = std::min(nap * 2, longest_prompt_nap);
-      } else {
-        nap = take_wanted_steps() ? shortest_nap() : std::min(nap * 2, longest_nap);
-      }
+      const bool moved = has_steps_to_take(nap) && take_steps_unless_taken();
+      nap = moved ? shortest_nap() : std::min(nap * 2, longest_nap);
+      caller_polls_.begin_nap();
       doze_.nap(seen, nap);
     } else {
       doze_.sleep(seen);
       nap = shortest_nap();
+      caller_polls_.begin_nap();
     }
   }
   end_promptness();

@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "core/active_steps.hpp"
+#include "core/caller_polls.hpp"
 #include "core/doze.hpp"
 #include "core/error.hpp"
 
 namespace partita {
 
 /// Callers take steps inside their waits; a thread takes them while some request wants steps and no caller does, as
-/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). Where a core is spare it takes none in the nap behind a
-/// caller's: the two would wait for each other. The thread sleeps while nothing is wanted.
+/// MPI's progress rule demands (MPI-4, section 2.9 and 3.5). Where a core is spare it takes none while callers do
+/// all the time: the two would wait for each other. The thread sleeps while nothing is wanted.
 class Progress {
  public:
   /// A step that is taken at all times, the mailbox's or a link's; returns whether something moved. Steps run one at a
@@ -79,8 +80,8 @@ class Progress {
   void thread_main();
   bool take_steps();
   std::chrono::microseconds shortest_nap() const;
-  bool callers_have_polled();
-  bool take_wanted_steps();
+  bool has_steps_to_take(std::chrono::microseconds time) const;
+  bool take_steps_unless_taken();
   void nap_promptly(std::uint32_t seen, std::chrono::microseconds& nap);
   void end_promptness();
   void take_looks();
@@ -99,9 +100,8 @@ class Progress {
   std::atomic<int> wanted_{0};
   std::atomic<int> prompt_wanted_{0};
   std::atomic<bool> prompt_{false};
-  std::atomic<std::uint32_t> polls_{0};  ///< so many times callers took steps; written under the lock
-  std::uint32_t polls_seen_ = 0;         ///< of those, by the thread
-  Doze doze_;                            ///< the thread's
+  CallerPolls caller_polls_;  ///< added to under the lock
+  Doze doze_;                 ///< the thread's
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_thread_{false};
   std::thread thread_;

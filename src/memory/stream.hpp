@@ -34,7 +34,8 @@ class CopyQueue {
     const WordWrite write_one{word, value};
     write(std::span(&write_one, 1));
   }
-  /// What comes behind waits for what `other` was asked for so far: another queue of Partita's own on the same GPU.
+  /// What comes behind waits for what `other`, on the same GPU, was asked for so far. Throws Error where that is a
+  /// stream of the program's which is being captured.
   virtual void follow(CopyQueue& other) = 0;
   /// Whether everything asked for so far is complete. Does not block.
   virtual bool idle() = 0;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/caller_polls.hpp"
 #include "core/cores.hpp"
 #include "core/progress.hpp"
 
@@ -92,8 +93,21 @@ TEST(ProgressThread, what_it_has_done_is_seen_once_nothing_is_wanted) {
   }
 }
 
+TEST(CallerPolls, fill_a_nap_where_they_come_close_after_each_other) {
+  CallerPolls polls;
+  EXPECT_FALSE(polls.fill(microseconds(5)));
+  polls.add();
+  EXPECT_TRUE(polls.fill(microseconds(5)));
+  EXPECT_FALSE(polls.fill(microseconds(20))) << "one in 20 us leaves the link waiting";
+  polls.add();
+  EXPECT_TRUE(polls.fill(microseconds(20)));
+  EXPECT_FALSE(polls.fill(microseconds(1000)));
+  polls.begin_nap();
+  EXPECT_FALSE(polls.fill(microseconds(5))) << "what came before tells nothing of this nap";
+}
+
 /// Two that take steps wait for each other's: whoever waits for the end of a message did so, microseconds each time. So
-/// the thread begins none within a nap, of 5 us, behind a caller's; but where one comes just as it begins.
+/// the thread begins none behind a nap full of a caller's, nor soon behind one of them; but where one comes just then.
 TEST(ProgressThread, leaves_the_steps_to_a_caller_that_takes_them) {
   constexpr microseconds close(3), rest(2);
   for (const bool prompt : {false, true}) {

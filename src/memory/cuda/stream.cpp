@@ -112,6 +112,7 @@ class CudaStream final : public Stream {
 
   void follow(CopyQueue& other) override {
     auto& followed = static_cast<CudaStream&>(other);
+    followed.refuse_while_capturing("followed");
     if (followed.end_ == nullptr) followed.end_ = std::make_unique<CudaEvent>(followed.context_);
     followed.record(*followed.end_);
     await(*followed.end_);

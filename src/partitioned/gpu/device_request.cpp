@@ -165,7 +165,8 @@ bool DeviceRequest::kernels_may_wait() const {
 }
 
 void DeviceRequest::enter_epoch() noexcept {
-  is_served_.store(true, std::memory_order_relaxed);  // what activates tells the step of it
+  // Pairs with the load in step(), which may be in the engine's list since the last epoch: it sees the new one whole.
+  is_served_.store(true, std::memory_order_release);
   services_.device_watch.enter_epoch(*this);
   services_.progress.activate(*this);  // a kernel may leave a transfer to the host
 }
@@ -179,9 +180,11 @@ void DeviceRequest::tell_ready() {
 /// Its own step goes on no more, and none begins: what stands in the engine's list finds nothing to do. To take it out
 /// of there would wait for the steps of all others.
 void DeviceRequest::end_service() {
-  {
+  if (!owner_.serves_epochs_of_kernels()) {
     const std::lock_guard without_step(step_mutex_);
     is_served_.store(false, std::memory_order_relaxed);
+  } else {
+    is_served_.store(false, std::memory_order_relaxed);  // its steps go on
   }
   services_.device_watch.leave_epoch(*this);
 }
@@ -256,7 +259,7 @@ ActiveStep::Outcome DeviceRequest::step() noexcept {
   try {
     if (awaits_answer_) return take_answer();
     if (!owner_.serves_epochs_of_kernels()) {
-      if (!is_served_.load(std::memory_order_relaxed)) return Outcome::idle;
+      if (!is_served_.load(std::memory_order_acquire)) return Outcome::idle;  // pairs with enter_epoch()
     } else if (owner_.given_up()) {
       return Outcome::idle;
     }
