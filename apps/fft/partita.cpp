@@ -49,6 +49,23 @@ class Partitions final : public Exchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+/// What a request is told to go over link mpi.
+class OverLinkMpi {
+ public:
+  OverLinkMpi() {
+    MPI_Info_create(&info_);
+    MPI_Info_set(info_, "partita_link", "mpi");
+  }
+  ~OverLinkMpi() { MPI_Info_free(&info_); }
+  OverLinkMpi(const OverLinkMpi&) = delete;
+  OverLinkMpi& operator=(const OverLinkMpi&) = delete;
+
+  MPI_Info get() const { return info_; }
+
+ private:
+  MPI_Info info_ = MPI_INFO_NULL;
+};
+
 }  // namespace
 
 std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
@@ -56,12 +73,8 @@ std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop,
 }
 
 std::unique_ptr<Exchange> exchange_by_partitions_staged(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "partita_link", "mpi");
-  auto exchange = std::make_unique<Partitions>(peers, hop, buffers, info);
-  MPI_Info_free(&info);
-  return exchange;
+  const OverLinkMpi info;
+  return std::make_unique<Partitions>(peers, hop, buffers, info.get());
 }
 
 }  // namespace fft

@@ -1,22 +1,31 @@
 // The yardstick of peer memory: an exchange whose collectives the drop-in cannot take to the peers' memory.
-#include <utility>
-
 #include "apps/fft/exchange.hpp"
 #include "apps/support/own_mpi.hpp"
 
 namespace fft {
 namespace {
 
+/// A copy of `peers` that Partita does not know. It is freed where making the exchange throws, too: to free one is
+/// collective, but local in the MPIs (MPI-4, section 7.4.3, advice to implementors).
+class UnknownPeers {
+ public:
+  explicit UnknownPeers(MPI_Comm peers) {
+    PARTITA_OF_MPI(Comm_dup)(peers, &own_);  // the drop-in may stand behind the MPI's PMPI names, too
+  }
+  ~UnknownPeers() { MPI_Comm_free(&own_); }
+  UnknownPeers(const UnknownPeers&) = delete;
+  UnknownPeers& operator=(const UnknownPeers&) = delete;
+
+  MPI_Comm get() const { return own_; }
+
+ private:
+  MPI_Comm own_ = MPI_COMM_NULL;
+};
+
 class OnUnknownPeers final : public Exchange {
  public:
-  /// `own` is freed with this.
-  OnUnknownPeers(MPI_Comm own, std::unique_ptr<Exchange> exchange) : own_(own), exchange_(std::move(exchange)) {}
-  ~OnUnknownPeers() override {
-    exchange_.reset();
-    MPI_Comm_free(&own_);
-  }
-  OnUnknownPeers(const OnUnknownPeers&) = delete;
-  OnUnknownPeers& operator=(const OnUnknownPeers&) = delete;
+  OnUnknownPeers(MPI_Comm peers, const std::function<std::unique_ptr<Exchange>(MPI_Comm unknown_peers)>& make)
+      : own_(peers), exchange_(make(own_.get())) {}
 
   void start() override { exchange_->start(); }
   void packed(int slice) override { exchange_->packed(slice); }
@@ -24,7 +33,7 @@ class OnUnknownPeers final : public Exchange {
   void finish() override { exchange_->finish(); }
 
  private:
-  MPI_Comm own_;
+  UnknownPeers own_;  // ends behind the exchange on it
   std::unique_ptr<Exchange> exchange_;
 };
 
@@ -32,9 +41,7 @@ class OnUnknownPeers final : public Exchange {
 
 std::unique_ptr<Exchange> exchange_on_unknown_peers(
     MPI_Comm peers, const std::function<std::unique_ptr<Exchange>(MPI_Comm unknown_peers)>& make) {
-  MPI_Comm own = MPI_COMM_NULL;
-  PARTITA_OF_MPI(Comm_dup)(peers, &own);  // the drop-in may stand behind the MPI's PMPI names, too
-  return std::make_unique<OnUnknownPeers>(own, make(own));
+  return std::make_unique<OnUnknownPeers>(peers, make);
 }
 
 }  // namespace fft

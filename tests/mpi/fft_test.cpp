@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -124,6 +125,25 @@ TEST(FftExchange, staged_collectives_are_of_peers_that_partita_does_not_know) {
   Partita_Request none = PARTITA_REQUEST_NULL;
   const int code = Partita_Precv_init(&value, 1, 1, MPI_INT, 0, 1, seen, MPI_INFO_NULL, &none);
   EXPECT_EQ(partita::test::class_of(code), MPI_ERR_COMM);
+}
+
+/// Counts in `*counted` the communicators with this attribute that are freed.
+int count_freed(MPI_Comm /*comm*/, int /*key*/, void* counted, void* /*extra*/) {
+  ++*static_cast<int*>(counted);
+  return MPI_SUCCESS;
+}
+
+TEST(FftExchange, unknown_peers_are_freed_where_making_the_exchange_on_them_throws) {
+  int freed = 0, key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_freed, &key, nullptr);
+  EXPECT_THROW(exchange_on_unknown_peers(MPI_COMM_WORLD,
+                                         [&](MPI_Comm unknown_peers) -> std::unique_ptr<Exchange> {
+                                           MPI_Comm_set_attr(unknown_peers, key, &freed);
+                                           throw std::bad_alloc();
+                                         }),
+               std::bad_alloc);
+  EXPECT_EQ(freed, 1);
+  MPI_Comm_free_keyval(&key);
 }
 
 /// The definition, summed by nobody's FFT, agrees with FFTW's three-dimensional plan at each frequency.
