@@ -1,4 +1,4 @@
-// The ways to exchange blocks, in the order in which they run; the first is what the others are compared with.
+// The ways to exchange blocks, in the order in which they run; what has no staged twin is compared with the first.
 #pragma once
 
 #include <array>

@@ -36,7 +36,7 @@ Result summarise(MPI_Comm comm, const Extents& size, std::string_view exchange, 
 std::string complaint(const Result& result, Against against);
 /// One line about one run.
 std::string describe(const Result& result);
-/// The table of all exchanges, one line each, compared with the first.
+/// The table of all exchanges, one line each, compared with its staged twin, or with the first where it has none.
 std::string comparison_table(std::span<const Result> results);
 
 }  // namespace fft

@@ -378,6 +378,24 @@ TEST(FftReport, the_table_has_the_speed_up_over_the_first_exchange) {
   }
 }
 
+TEST(FftReport, the_table_compares_an_exchange_with_its_own_staged_twin) {
+  std::vector<Result> results(4, right_result());
+  const char* const names[] = {"alltoall-staged", "alltoall", "partitioned-staged", "partitioned"};
+  const double times_s[] = {8e-3, 4e-3, 9e-3, 3e-3};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].exchange = names[i];
+    results[i].iteration_s = times_s[i];
+  }
+  const std::string table = comparison_table(results);
+  const std::string_view speed_ups[] = {"1.00x", "2.00x", "1.00x", "3.00x"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::size_t line = table.find(std::string("\n") + names[i] + " ") + 1;
+    EXPECT_NE(table.substr(line, table.find('\n', line) - line).find(speed_ups[i]), std::string::npos)
+        << names[i] << " in\n"
+        << table;
+  }
+}
+
 int run_command(const std::vector<std::string>& arguments) {
   return partita::test::run_app(command, "fft", arguments);
 }
