@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "apps/fft/work.hpp"
@@ -25,6 +26,9 @@ class Exchange {
   virtual void await(int slice) = 0;
   /// When it returns the buffer of what is sent may be overwritten.
   virtual void finish() = 0;
+  /// The links over which the blocks go, as Partita writes them ("direct, mpi"), behind the first round; empty where
+  /// none is known.
+  virtual std::string links() const { return {}; }
 };
 
 /// How the blocks of the exchange `name`, or of its staged twin, lie in the buffers. Throws std::logic_error where

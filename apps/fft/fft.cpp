@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "apps/fft/fftw.hpp"
@@ -17,6 +18,7 @@
 #include "apps/fft/options.hpp"
 #include "apps/fft/record.hpp"
 #include "apps/fft/report.hpp"
+#include "apps/fft/ways.hpp"
 #include "apps/support/collect.hpp"
 #include "apps/support/console.hpp"
 #include "apps/support/job.hpp"
@@ -98,10 +100,11 @@ std::string describe(const Options& options, const Job& job, const std::string& 
 
 /// Writes the file on rank 0; false on every rank if that fails.
 bool write_file(const Job& job, const partita::apps::Origin& origin, const std::string& device, const Options& options,
-                Against against, const std::map<std::string, std::vector<Result>>& runs) {
+                const GpuMemoryWay* way, Against against, const std::vector<std::string>& notes,
+                const std::map<std::string, std::vector<Result>>& runs) {
   return !options.json || partita::apps::write_on_rank_0(job.comm(), "fft", [&] {
     const std::string path = options.output + ".json";
-    write_record(origin, job.comm(), device, options, against, runs, path);
+    write_record(origin, job.comm(), device, way, options, against, notes, runs, path);
     say(fmt::format("wrote {}\n", path));
   });
 }
@@ -114,7 +117,23 @@ bool verify(const Job& job, const Result& result, Against against) {
   });
 }
 
-int run_exchanges(const Job& job, const Options& options, const std::string& device) {
+std::string lines_of(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+/// Over which the partitions of any run went; on rank 0.
+std::vector<std::string> links_of_partitions(const std::map<std::string, std::vector<Result>>& runs) {
+  std::set<std::string> links;
+  const auto found = runs.find(std::string(exchange_names.back()));
+  if (found == runs.end()) return {};
+  for (const Result& run : found->second) links.insert(run.links.begin(), run.links.end());
+  return {links.begin(), links.end()};
+}
+
+/// `way`: null where the cells lie in host memory.
+int run_exchanges(const Job& job, const Options& options, const std::string& device, const GpuMemoryWay* way) {
   partita::apps::Origin origin = partita::apps::begin_app_origin(options.json, job.comm(), options.gpu);
   const WorkMaker make_work = options.gpu ? gpu::work_maker(options.cufft) : make_host_work;
   const Against against = check_of(options.problem.size, !problem_with_fftw());
@@ -137,8 +156,11 @@ int run_exchanges(const Job& job, const Options& options, const std::string& dev
   for (const std::string& exchange : options.exchanges) {
     medians.push_back(partita::apps::median_run(runs.at(exchange)));
   }
-  say(fmt::format("\n{}\n", comparison_table(medians)));
-  const bool written = write_file(job, origin, device, options, against, runs);
+  std::vector<std::string> notes = notes_on_twins(way, options.exchanges);
+  for (std::string& note : notes_on_links(links_of_partitions(runs), options.exchanges))
+    notes.push_back(std::move(note));
+  say(fmt::format("\n{}{}\n", comparison_table(medians), lines_of(notes)));
+  const bool written = write_file(job, origin, device, options, way, against, notes, runs);
   return all_right && written ? 0 : 1;
 }
 
@@ -153,7 +175,10 @@ int command(int argc, char** argv) {
 
   const std::string device = options.gpu ? gpu::describe_device(job.comm()) : "one thread a rank";
   say(describe(options, job, device) + (options.gpu ? "" : partita::apps::oversubscription_note(job.comm(), 1)));
-  return run_exchanges(job, options, device);
+  if (!options.gpu) return run_exchanges(job, options, device, nullptr);
+  const GpuMemoryWay way = gpu_memory_way(job.comm(), options.problem, options.exchanges);
+  say(describe(way));
+  return run_exchanges(job, options, device, &way);
 }
 
 }  // namespace fft

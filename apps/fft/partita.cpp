@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <partita/mpix.h>
 
+#include <array>
 #include <thread>
 
 #include "apps/fft/exchange.hpp"
@@ -34,6 +35,15 @@ class Partitions final : public Exchange {
     }
   }
   void finish() override { MPI_Wait(&request_, MPI_STATUS_IGNORE); }
+  std::string links() const override {
+    MPI_Info info = MPI_INFO_NULL;
+    if (Partita_mpi_Request_get_info(request_, &info) != MPI_SUCCESS) return {};
+    std::array<char, MPI_MAX_INFO_VAL + 1> value{};
+    int is_told = 0;
+    MPI_Info_get(info, "partita_link", MPI_MAX_INFO_VAL, value.data(), &is_told);
+    MPI_Info_free(&info);
+    return is_told != 0 ? value.data() : "";
+  }
 
  private:
   static std::vector<MPI_Count> of_a_slice(const Places& places, int slices) {

@@ -1,12 +1,14 @@
 #include "apps/fft/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "apps/fft/modes.hpp"
+#include "apps/support/rank_texts.hpp"
 #include "apps/support/rank_values.hpp"
 
 namespace fft {
@@ -23,6 +25,12 @@ const Result& yardstick_of(const Result& result, std::span<const Result> results
   const std::string twin = std::string(plain_name(result.exchange)) + std::string(staged_suffix);
   const auto found = std::ranges::find(results, twin, &Result::exchange);
   return found == results.end() ? results.front() : *found;
+}
+
+/// Collective; on rank 0.
+std::vector<std::string> links_of_all(MPI_Comm comm, const std::vector<std::string>& links) {
+  const std::vector<std::string> texts = partita::apps::gather_texts(comm, fmt::format("{}", fmt::join(links, ", ")));
+  return names_in(fmt::format("{}", fmt::join(texts, ", ")));
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -48,6 +56,7 @@ Result summarise(MPI_Comm comm, const Extents& size, std::string_view exchange, 
     result.exchange_share = exchange_s / result.time_s;
     result.gflops = 2e-9 * operations_of(size) / result.iteration_s;
   }
+  result.links = links_of_all(comm, outcome.links);
   result.checked = outcome.checked;
   result.spectrum_error = outcome.spectrum_error;
   result.input_error = outcome.input_error;
@@ -68,9 +77,10 @@ std::string complaint(const Result& result, Against against) {
 }
 
 std::string describe(const Result& result) {
-  return fmt::format("{:<18} {} iterations, {:.3f} s, {:.3f} ms an iteration, {:.2f} GFLOP/s, {:.0f} % in the exchange",
-                     result.exchange, result.iterations, result.time_s, 1e3 * result.iteration_s, result.gflops,
-                     100 * result.exchange_share);
+  return fmt::format(
+      "{:<18} {} iterations, {:.3f} s, {:.3f} ms an iteration, {:.2f} GFLOP/s, {:.0f} % in the exchange{}",
+      result.exchange, result.iterations, result.time_s, 1e3 * result.iteration_s, result.gflops,
+      100 * result.exchange_share, result.links.empty() ? "" : fmt::format(", link {}", fmt::join(result.links, ", ")));
 }
 
 std::string comparison_table(std::span<const Result> results) {

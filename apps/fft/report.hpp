@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/fft/run.hpp"
 
@@ -13,11 +14,12 @@ namespace fft {
 struct Result {
   std::string exchange;
   int iterations = 0;
-  double time_s = 0;          ///< of all iterations, of the slowest rank
-  double iteration_s = 0;     ///< of it, for an iteration: a forward and an inverse transform
-  double exchange_share = 0;  ///< of time_s, in calls of the exchange; the mean of the ranks
-  double gflops = 0;          ///< 5 N log2 N operations for each of the transforms, in 10^9 a second
-  double setup_s = 0;         ///< of the slowest rank, before time_s
+  double time_s = 0;               ///< of all iterations, of the slowest rank
+  double iteration_s = 0;          ///< of it, for an iteration: a forward and an inverse transform
+  double exchange_share = 0;       ///< of time_s, in calls of the exchange; the mean of the ranks
+  double gflops = 0;               ///< 5 N log2 N operations for each of the transforms, in 10^9 a second
+  double setup_s = 0;              ///< of the slowest rank, before time_s
+  std::vector<std::string> links;  ///< of all ranks, ascending; empty where Partita does not tell
   bool checked = false;
   double spectrum_error = 0, input_error = 0;  ///< where checked
 

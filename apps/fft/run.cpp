@@ -48,6 +48,7 @@ Outcome run(MPI_Comm comm, const Problem& problem, std::string_view name, Spacin
   MPI_Barrier(comm);
   outcome.time_s = seconds_since(begin);
   outcome.exchange_s = transform.exchange_s();
+  outcome.links = transform.links();
   if (runs.verify) {
     outcome.input_error =
         input_error(comm, problem.size, first.before, first.from.order, transform.work().cells(first.before.cells()));

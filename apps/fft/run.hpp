@@ -3,6 +3,9 @@
 
 #include <mpi.h>
 
+#include <string>
+#include <vector>
+
 #include "apps/fft/check.hpp"
 #include "apps/fft/transform.hpp"
 
@@ -11,9 +14,10 @@ namespace fft {
 /// How a run went on this rank.
 struct Outcome {
   int iterations = 0;
-  double time_s = 0;      ///< of all iterations, between two barriers
-  double exchange_s = 0;  ///< of it, in calls of the exchange
-  double setup_s = 0;     ///< before it, from a barrier on, for memory, plans and requests
+  double time_s = 0;               ///< of all iterations, between two barriers
+  double exchange_s = 0;           ///< of it, in calls of the exchange
+  double setup_s = 0;              ///< before it, from a barrier on, for memory, plans and requests
+  std::vector<std::string> links;  ///< Transform::links
   bool checked = false;
   double spectrum_error = 0, input_error = 0;  ///< where checked; the same on every rank
 };

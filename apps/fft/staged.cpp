@@ -31,6 +31,7 @@ class OnUnknownPeers final : public Exchange {
   void packed(int slice) override { exchange_->packed(slice); }
   void await(int slice) override { exchange_->await(slice); }
   void finish() override { exchange_->finish(); }
+  std::string links() const override { return exchange_->links(); }
 
  private:
   UnknownPeers own_;  // ends behind the exchange on it

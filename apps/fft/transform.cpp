@@ -1,11 +1,24 @@
 #include "apps/fft/transform.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <set>
 #include <utility>
 
 #include "apps/support/clock.hpp"
 
 namespace fft {
+
+std::vector<std::string> names_in(std::string_view text) {
+  constexpr std::string_view between = ", ";
+  std::set<std::string> names;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(between), text.size());
+    if (end > 0) names.emplace(text.substr(0, end));
+    text.remove_prefix(std::min(end + between.size(), text.size()));
+  }
+  return {names.begin(), names.end()};
+}
 
 Transform::Transform(MPI_Comm comm, const Problem& problem, Spacing spacing, const WorkMaker& make_work,
                      const ExchangeMaker& make_exchange)
@@ -47,6 +60,14 @@ void Transform::inverse() {
 
 double Transform::exchange_s() {
   return std::exchange(exchange_s_, 0.0);
+}
+
+std::vector<std::string> Transform::links() const {
+  std::string all;
+  for (const auto& exchange : exchanges_) {
+    if (const std::string links = exchange->links(); !links.empty()) all += (all.empty() ? "" : ", ") + links;
+  }
+  return names_in(all);
 }
 
 void Transform::hop(std::size_t which) {

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/fft/exchange.hpp"
@@ -13,6 +15,9 @@ namespace fft {
 
 /// Makes a rank's Work for its hops.
 using WorkMaker = std::function<std::unique_ptr<Work>(const std::vector<Hop>& hops)>;
+
+/// The names in a list such as "direct, mpi", each once, ascending.
+std::vector<std::string> names_in(std::string_view text);
 
 /// Transforms of the ranks of a communicator, to and fro. In the spectrum the cells lie in the order of the last stage.
 class Transform {
@@ -36,6 +41,9 @@ class Transform {
 
   /// Seconds that this rank has been in calls of the exchange since the last question.
   double exchange_s();
+  /// Over which this rank's exchanges go, ascending; behind the first transforms there and back. None where Partita
+  /// does not tell.
+  std::vector<std::string> links() const;
 
  private:
   void hop(std::size_t which);

@@ -11,13 +11,11 @@
 #include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "two_sided/peer_move.hpp"
+#include "two_sided/peer_ranks.hpp"
 #include "two_sided/peer_reduce.hpp"
 
 namespace partita {
 namespace {
-
-/// Larger communicators have no board: it grows with the square of their ranks, and the answers with their number.
-constexpr std::size_t most_ranks = 64;
 
 /// Messages of the MPI's, which must stay where they are until it has ended them.
 class Making final : private Waiting {
@@ -163,7 +161,7 @@ bool PeerCollectives::are_near(Communicator& communicator) const {
   int is_inter = 0;
   PARTITA_MPI(Comm_test_inter(communicator.handle, &is_inter));
   const std::vector<int>& members = communicator.members(world);
-  return is_inter == 0 && members.size() <= most_ranks && std::ranges::all_of(members, [&](int world_rank) {
+  return is_inter == 0 && members.size() <= most_peer_ranks && std::ranges::all_of(members, [&](int world_rank) {
            return world_rank != MPI_UNDEFINED && world.on_my_node(world_rank);
          });
 }

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -19,6 +21,7 @@
 #include "apps/fft/host.hpp"
 #include "apps/fft/modes.hpp"
 #include "apps/fft/report.hpp"
+#include "apps/fft/ways.hpp"
 #include "support/app.hpp"
 #include "support/face.hpp"
 #include "support/job.hpp"
@@ -40,6 +43,7 @@ class Fft : public testing::Test {
 };
 using FftCheck = Fft;
 using FftCommand = Fft;
+using FftPartitions = Fft;
 
 Box whole(const Extents& size) {
   return {{{{0, size[0]}, {0, size[1]}, {0, size[2]}}}};
@@ -160,6 +164,63 @@ TEST_F(Fft, one_rank_computes_what_the_definition_says) {
       }
     }
   }
+}
+
+std::vector<std::string> links_of(std::string_view exchange) {
+  const Problem problem{{8, 8, 8}, Decomposition::pencil, 4};
+  Transform transform(MPI_COMM_WORLD, problem, spacing_of(exchange), make_host_work, exchange_maker(exchange));
+  transform.forward();
+  transform.inverse();
+  return transform.links();
+}
+
+TEST_F(FftPartitions, go_over_link_mpi_if_staged_and_over_another_one_if_not) {
+  if (std::getenv("PARTITA_LINK") != nullptr) GTEST_SKIP() << "PARTITA_LINK chooses the link of partitioned";
+  EXPECT_TRUE(links_of("alltoall").empty()) << "no request of Partita's";
+  if (ranks() == 1) GTEST_SKIP() << "a rank alone has no transfers";
+  EXPECT_EQ(links_of("partitioned-staged"), std::vector<std::string>{"mpi"});
+  const std::vector<std::string> links = links_of("partitioned");
+  EXPECT_FALSE(links.empty());
+  EXPECT_EQ(std::ranges::count(links, "mpi"), 0);
+}
+
+TEST(FftLinks, each_name_in_a_list_counts_once) {
+  EXPECT_EQ(names_in(", mpi, direct, , mpi"), (std::vector<std::string>{"direct", "mpi"}));
+  EXPECT_TRUE(names_in("").empty());
+}
+
+/// Whoever takes GPU memory here.
+TEST(FftWays, tell_of_each_collective_how_it_goes_or_that_the_mpi_is_left_gpu_memory) {
+  const Problem problem{{8, 8, 8}, Decomposition::pencil, 4};
+  const GpuMemoryWay way = gpu_memory_way(MPI_COMM_WORLD, problem, exchanges_and_twins());
+  EXPECT_FALSE(way.why.empty());
+  EXPECT_EQ(way.collectives.size(), way.by_partita ? 2U : 0U);
+  for (const CollectiveWay& each : way.collectives) {
+    EXPECT_TRUE(each.peers_from_bytes >= 0 || !each.why_staged.empty()) << each.exchange;
+    EXPECT_NE(describe(way).find(each.exchange + ": "), std::string::npos);
+  }
+}
+
+TEST(FftWays, say_which_twins_cannot_differ) {
+  const std::vector<std::string> all = exchanges_and_twins();
+  const GpuMemoryWay of_mpi{false, "the MPI takes GPU memory itself", {}};
+  const GpuMemoryWay staged{
+      true, "PARTITA_GPU_AWARE is on", {{"alltoall", 4096, ""}, {"alltoallv", -1, "no rank has a GPU"}}};
+  EXPECT_EQ(notes_on_twins(nullptr, all).size(), 2U);
+  const auto left = notes_on_twins(&of_mpi, all);
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_NE(left[0].find("alltoall and alltoall-staged are the same calls"), std::string::npos) << left[0];
+  EXPECT_NE(left[1].find(of_mpi.why), std::string::npos) << left[1];
+  EXPECT_EQ(notes_on_twins(&staged, all),
+            std::vector<std::string>{
+                "alltoallv goes through host memory as alltoallv-staged does, since no rank has a GPU."});
+  for (const GpuMemoryWay* const way : {&of_mpi, &staged}) {
+    EXPECT_TRUE(notes_on_twins(way, std::vector<std::string>{"alltoall", "alltoallv"}).empty()) << "there are no twins";
+  }
+  EXPECT_EQ(notes_on_links({"mpi"}, all).size(), 1U);
+  EXPECT_TRUE(notes_on_links({"direct", "mpi"}, all).empty());
+  EXPECT_TRUE(notes_on_links({}, all).empty());
+  EXPECT_TRUE(notes_on_links({"mpi"}, std::vector<std::string>{"partitioned"}).empty()) << "there is no twin";
 }
 
 TEST_F(FftCheck, finds_one_wrong_number_on_any_rank) {
@@ -490,6 +551,10 @@ TEST_F(FftCommand, runs_each_exchange_behind_its_staged_twin_where_it_is_told_so
   const auto record = nlohmann::json::parse(record_file);
   EXPECT_EQ(record["runs"].size(), exchanges_and_twins().size());
   for (const std::string& exchange : exchanges_and_twins()) EXPECT_EQ(record["runs"][exchange].size(), 1U) << exchange;
+  EXPECT_EQ(record["runs"]["partitioned-staged"][0].contains("links"), ranks() > 1);
+  EXPECT_FALSE(record["runs"]["alltoall"][0].contains("links"));
+  ASSERT_EQ(record["notes"], notes_on_twins(nullptr, exchanges_and_twins()));
+  for (const std::string note : record["notes"]) EXPECT_NE(said.find("note: " + note), std::string::npos) << said;
   const std::string table = said.substr(said.find("speed-up"));
   EXPECT_LT(table.find("alltoall-staged"), table.find("alltoall "));
   std::filesystem::remove(prefix + ".json");
