@@ -231,6 +231,8 @@ class Quotes:
         """channel.table1 (gpu-aware-channels-charm-ampi-charm4py): how many times as good each of `subjects` is as staging by hand, from the
         least to the largest over sizes. The figures between nodes lie in the folder `between_nodes` of measurements, without one in the
         page's. What has no file, or not the rows, is not measured; where that holds of all there is no table."""
+        if between_nodes and not (MEASUREMENTS / between_nodes).is_dir():
+            raise Failure(f"there is no folder {between_nodes} of measurements, where figures between nodes are to lie")
         folders = ("", f"{between_nodes}/" if between_nodes else "")
         shown = [[words, *(self.improvement(folder + file, subject, sizes) for file, folder in zip(files, folders) for subject in subjects)]
                  for words, sizes, files in IMPROVED]

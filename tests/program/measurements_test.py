@@ -296,6 +296,8 @@ def test_the_figures_between_nodes_may_lie_in_another_folder(tmp_path, monkeypat
             channel_figure(tmp_path / folder / f"{name}.csv", unit, {"by-hand": {8: 8}, "device": {8: better}})
     told = quoted.Quotes(tmp_path / "one-node").channel_table1(("device",), between_nodes="two-nodes").splitlines()
     assert told[2:] == [f"| {words} | 2.00 × | 2.00 × |" for words in ("latency", "latency, to 4 KiB", "bandwidth")]
+    with pytest.raises(Failure, match="no folder tow-nodes"):
+        quoted.Quotes(tmp_path / "one-node").channel_table1(("device",), between_nodes="tow-nodes")
 
 
 def test_two_rows_cross_where_the_line_between_two_sizes_says(tmp_path):
