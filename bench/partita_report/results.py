@@ -183,7 +183,7 @@ def fft_job(source, found):
     if len(set(problem["size"])) != 1:
         raise Failure(f"{source} is of {' x '.join(map(str, problem['size']))} cells; figures of fft are of cubes")
     meta = {"benchmark": "fft", "unit": "ms", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"]),
-            "device": job["device"], "decomposition": problem["decomposition"]}
+            "device": job["device"]} | {key: meta_text(problem[key]) for key in ("decomposition", "slices", "iterations")}
     rows = []
     for exchange, each in runs.items():
         staged = f"{exchange.removesuffix(STAGED)}{STAGED}"

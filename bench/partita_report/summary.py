@@ -79,10 +79,10 @@ def figure_of(name, jobs):
     """The Figure of jobs (results.py) that measured the same. Rows of one case and subject in several jobs become one Point."""
     meta = joined([job.meta for job in jobs])
     for job in jobs[1:]:
-        for key in ("benchmark", "unit"):
-            if job.meta[key] != jobs[0].meta[key]:
-                raise Failure(f"{job.source} has the {key} '{job.meta[key]}', {jobs[0].source} '{jobs[0].meta[key]}'; jobs of one figure "
-                              "have the same")
+        for key in ("benchmark", "unit", "decomposition", "slices"):
+            if job.meta.get(key) != jobs[0].meta.get(key):
+                raise Failure(f"{job.source} has the {key} '{job.meta.get(key, '')}', {jobs[0].source} '{jobs[0].meta.get(key, '')}'; jobs of "
+                              "one figure have the same")
     found = {}
     for job in jobs:
         own = {(*row.place, row.subject): row for row in job.rows}

@@ -66,7 +66,7 @@ if words[:2] == ["run", "jacobi2d"]:
 if words[:2] == ["run", "fft"]:
     cells = int(words[words.index("--size") + 1])
     runs = {{name: [{{"iteration_s": cells * s, "exchange_share": 0.25}}] for name, s in (("alltoall-staged", 0.003), ("alltoall", 0.002))}}
-    problem = {{"size": [cells] * 3, "decomposition": "slab"}}
+    problem = {{"size": [cells] * 3, "decomposition": "slab", "slices": 8, "iterations": 10}}
     json.dump({{"app": "fft", "order_seed": seed, "job": {{"mpi": "Some MPI", "ranks": 2, "device": "Some GPU"}}, "problem": problem, "runs": runs}}, open(output + ".json", "w"))
     sys.exit(0)
 seed, file = words[words.index("--seed") + 1] if known else "1", words[words.index("--json") + 1]

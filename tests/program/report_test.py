@@ -172,9 +172,10 @@ def test_jacobi_records_are_compared_with_the_declared_yardstick(tmp_path):
     assert points["traditional"].halo_share == 0.5 and points["kernel"].size == 64
 
 
-def fft_record(size, names):
+def fft_record(size, names, slices=8):
     runs = {name: [{"iteration_s": 0.002, "exchange_share": 0.5, "gflops": 1}] * 2 for name in names}
-    return {"app": "fft", "job": {"mpi": "Some MPI", "ranks": 2, "device": "Some GPU"}, "problem": {"size": size, "decomposition": "slab"}, "runs": runs}
+    problem = {"size": size, "decomposition": "slab", "slices": slices, "iterations": 20}
+    return {"app": "fft", "job": {"mpi": "Some MPI", "ranks": 2, "device": "Some GPU"}, "problem": problem, "runs": runs}
 
 
 def test_transforms_are_compared_with_their_staged_twins_or_the_first_exchange(tmp_path):
@@ -183,6 +184,13 @@ def test_transforms_are_compared_with_their_staged_twins_or_the_first_exchange(t
         assert (points["alltoallv"].size, points["alltoallv"].median, points["alltoallv"].reference) == (64, 2, yardstick)
         assert (points["alltoallv:exchange"].median, points["alltoallv:exchange"].reference) == (1, f"{yardstick}:exchange")
     fails(lambda: results.read_figures([write(tmp_path / "f.json", fft_record([64, 64, 8], ["alltoall"]))]), "f.json", "64 x 64 x 8", "cubes")
+
+
+def test_transforms_in_other_slices_are_no_jobs_of_one_figure(tmp_path):
+    files = [write(tmp_path / f"f-{slices}.json", fft_record([64, 64, 64], ["alltoall"], slices)) for slices in (8, 1)]
+    meta = results.read_figures(files[:1])[0].meta
+    assert (meta["slices"], meta["iterations"]) == ("8", "20")
+    fails(lambda: results.read_figures(files, as_jobs=True), "f-1.json", "slices '1'", "f-8.json", "'8'")
 
 
 def test_what_is_no_result_file_is_refused_with_its_name(tmp_path):
