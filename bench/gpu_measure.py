@@ -9,7 +9,8 @@ is to be reached (goals.csv). Pages quote the summaries (pages.py); the JSON sta
 
 One process a GPU. Every run is made in several jobs, all runs once before any is made again (comparison.py): NAME-k.json, and
 NAME.csv for all of them. NCCL is taken from --nccl, or from the wheel of the Python that runs this; NVSHMEM from --nvshmem, the path
-of libpartita_bench_nvshmem.so, and from that wheel; cuFFT, for ipc-fig12, from $CUFFT_LIBRARY, that wheel, or where the loader looks. --tune adds a search for the blocks and threads of the bandwidth;
+of libpartita_bench_nvshmem.so, and from that wheel; cuFFT, for ipc-fig12, from $CUFFT_LIBRARY, its wheel (CUDA 13's is nvidia/cu13,
+CUDA 12's nvidia/cufft), or where the loader looks. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two;
 then channel-fig12 and -fig14 take the place of channel-fig11 and -fig13.
@@ -46,7 +47,8 @@ BOARDS = (256, 1024, 4096)  # likewise
 # Cells a side: transforms there and back in a run, and runs at most. Each run has buffers of its own, which peers keep mapped: more runs
 # of the largest cube would pass the bound on that (docs/design/gpu-aware.md, Memory), and go through host memory.
 CUBES = {64: (100, 3), 128: (50, 3), 256: (20, 3), 512: (10, 1)}
-CUFFT = ("libcufft.so.12", "libcufft.so.11")
+# In the order in which the app looks where it is told nothing. The wheels of CUDA 13 share a folder.
+CUFFT = (("nvidia.cu13", "libcufft.so.12"), ("nvidia.cufft", "libcufft.so.12"), ("nvidia.cufft", "libcufft.so.11"))
 GPU_AWARE = ("PARTITA_GPU_AWARE=on",)  # Partita takes GPU memory, whatever the MPI takes
 BY_PEERS = (*GPU_AWARE, "PARTITA_PEER_COLLECTIVES=0")  # collectives of any size by peer memory, on any MPI
 # The benchmarks ipc.NAME of the one list of them.
@@ -81,7 +83,7 @@ def environment():
 
 def cufft_words():
     """Names cuFFT's wheel to the app, where there is one and $CUFFT_LIBRARY names no other."""
-    found = [] if "CUFFT_LIBRARY" in os.environ else [library for name in CUFFT if (library := wheel_library("nvidia.cufft", name))]
+    found = [] if "CUFFT_LIBRARY" in os.environ else list(filter(None, (wheel_library(*place) for place in CUFFT)))
     return ["--cufft", str(found[0])] if found else []
 
 

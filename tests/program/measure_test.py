@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import comparison  # noqa: E402
 import cpu  # noqa: E402
 import goals  # noqa: E402
+import gpu_measure  # noqa: E402
 import launch  # noqa: E402
 import links  # noqa: E402
 import processes  # noqa: E402
@@ -431,6 +432,21 @@ def test_a_cube_has_no_more_runs_in_a_job_than_peers_keep_mapped_whatever_sample
     assert measured.ended.returncode == 0, measured.ended.stderr
     asked = {words[words.index("--size") + 1]: words[words.index("--repeat") + 1] for words in measured.started}
     assert asked == {"64": "2", "128": "2", "256": "2", "512": "1"}
+
+
+@pytest.mark.parametrize("place", ["cu13/lib/libcufft.so.12", "cufft/lib/libcufft.so.12", "cufft/lib/libcufft.so.11"])
+def test_cufft_is_found_in_the_wheel_of_either_cuda(place, tmp_path, monkeypatch):
+    library = tmp_path / "nvidia" / place
+    library.parent.mkdir(parents=True)
+    library.touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nvidia"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delenv("CUFFT_LIBRARY", raising=False)
+    assert gpu_measure.cufft_words() == ["--cufft", str(library)]
+    monkeypatch.setenv("CUFFT_LIBRARY", "own.so")
+    assert gpu_measure.cufft_words() == []
+    sys.modules.pop("nvidia", None)
 
 
 @pytest.mark.parametrize("words, made", [([], {"channel-fig11", "channel-fig13"}), (["--two-nodes"], {"channel-fig12", "channel-fig14"})])
