@@ -112,7 +112,7 @@ def planned_runs(options):
         Run("queue-fig1", ["queue.fig1", *samples]),
         Run("queue-enqueue", ["queue.enqueue", *samples]),
         Run("queue-pack", ["queue.pack", *samples]),
-        *(Run(f"channel-{name}", [f"channel.{name}", *gpu_aware_mpi, *samples])
+        *(Run(f"channel-{name}", [f"channel.{name}", *gpu_aware_mpi, *samples], environment=GPU_AWARE)
           for name in (("fig12", "fig14") if options.two_nodes else ("fig11", "fig13"))),
         Run("two-sided-split", ["two-sided", "--split", "-m", "1:4M", *samples]),
         Run("ipc-fig3", ["ipc.fig3", *samples]),

@@ -455,6 +455,8 @@ def test_messages_are_measured_in_a_node_or_between_nodes_as_the_ranks_are(measu
     measured = measure("--jobs", "1", "--quick", *only, *words, tool=["gpu_measure.py"])
     assert measured.ended.returncode == 0, measured.ended.stderr
     assert {file.stem for file in measured.output.glob("*.csv")} == made
+    for name in made:
+        assert meta_of((measured.output / f"{name}.csv").read_text())["command"].startswith("PARTITA_GPU_AWARE=on mpirun ")
 
 
 def test_goodput_beside_a_gpu_aware_mpi_is_a_figure_of_its_own_that_has_goals(measure):
