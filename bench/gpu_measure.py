@@ -13,11 +13,13 @@ of libpartita_bench_nvshmem.so, and from that wheel; cuFFT, for ipc-fig12, from 
 CUDA 12's nvidia/cufft), or where the loader looks. --tune adds a search for the blocks and threads of the bandwidth;
 --only transport-sweep takes fig4 with 1 to 64 transport partitions, from which the library's choice of them is made.
 fig7 and fig11 take an even number of ranks, and this machine for two nodes, unless --two-nodes says that the launcher's ranks are on two;
-then channel-fig12 and -fig14 take the place of channel-fig11 and -fig13.
+then channel-fig12 and -fig14 take the place of channel-fig11 and -fig13, and ipc-fig12 is left out: its exchanges go by the peers' memory
+in one node alone. It needs two ranks or more.
 --gpu-aware-mpi measures an MPI's calls on GPU memory in fig4, which is then called fig4-gpu-aware, fig6, fig7, queue-fig5 and
-channel-fig11 to -fig14, by an MPI that knows such memory (it is not left out where that fails). --before names an older build's program, which makes each job too, in turns with this one: before-NAME.csv holds
-what both took. (The kernels of a program are of its library's revision, so none is measured on another library.) --from measures nothing and judges a folder that was measured before. A job that fails with a peer is
-repeated without it. A run of which a job fails without is named in the table and in the exit status.
+channel-fig11 to -fig14, by an MPI that knows such memory (it is not left out where that fails). --before names an older build's program,
+which makes each job too, in turns with this one: before-NAME.csv holds what both took. (The kernels of a program are of its library's
+revision, so none is measured on another library.) --from measures nothing and judges a folder that was measured before. A job that fails
+with a peer is repeated without it. A run of which a job fails without is named in the table and in the exit status.
 """
 
 import argparse
@@ -45,8 +47,10 @@ ONE_MACHINE_AS_TWO_NODES = ("PARTITA_NODES=2", "UCX_TLS=tcp,self,cuda_copy")
 PLATES = (64, 256, 1024, 2048, 4096, 8192)  # cells a side
 BOARDS = (256, 1024, 4096)  # likewise
 # Cells a side: transforms there and back in a run, and runs at most. Each run has buffers of its own, which peers keep mapped: more runs
-# of the largest cube would pass the bound on that (docs/design/gpu-aware.md, Memory), and go through host memory.
+# of the largest cube would pass the bound on that, 4 GiB or a sixteenth of the GPU's memory (docs/design/gpu-aware.md, Memory), and go
+# through host memory. On a small GPU one run may do so (docs/design/measuring-gpu.md, ipc.fig12).
 CUBES = {64: (100, 3), 128: (50, 3), 256: (20, 3), 512: (10, 1)}
+FFT = "ipc-fig12"
 # In the order in which the app looks where it is told nothing. The wheels of CUDA 13 share a folder.
 CUFFT = (("nvidia.cu13", "libcufft.so.12"), ("nvidia.cufft", "libcufft.so.12"), ("nvidia.cufft", "libcufft.so.11"))
 GPU_AWARE = ("PARTITA_GPU_AWARE=on",)  # Partita takes GPU memory, whatever the MPI takes
@@ -89,7 +93,7 @@ def cufft_words():
 
 def fft_run(cells, iterations, repeat, device):
     """ipc.fig12: a cube by each exchange, and by its twin through host memory."""
-    return Run("ipc-fig12", [*device, "--staged", "--size", *[str(cells)] * 3, "--iterations", str(iterations), "--repeat", str(repeat)], "fft",
+    return Run(FFT, [*device, "--staged", "--size", *[str(cells)] * 3, "--iterations", str(iterations), "--repeat", str(repeat)], "fft",
                str(cells), GPU_AWARE)
 
 
@@ -133,8 +137,9 @@ def planned_runs(options):
                             "--no-picture", *nccl], "jacobi2d", str(cells)) for cells in PLATES[:2 if options.quick else None]]
     runs += [Run("life", ["--device", "gpu", "--size", str(cells), str(cells), "--no-verify", "--no-picture"], "life", str(cells))
              for cells in BOARDS[:2 if options.quick else None]]
-    runs += [fft_run(cells, iterations, min(options.samples or repeat, repeat), ["--device", "gpu", *cufft_words()])
-             for cells, (iterations, repeat) in list(CUBES.items())[:3 if options.quick else None]]
+    if not options.two_nodes:
+        runs += [fft_run(cells, iterations, min(options.samples or repeat, repeat), ["--device", "gpu", *cufft_words()])
+                 for cells, (iterations, repeat) in list(CUBES.items())[:3 if options.quick else None]]
     if options.tune:
         runs.append(Run("bandwidth-tuning", ["partitioned.bandwidth", "-m", "1M:64M", "--blocks", "64,128,256",
                                              "--block-threads", "256,512,1024", "--nccl", "none", "-i", "10"]))
@@ -143,6 +148,14 @@ def planned_runs(options):
                                           "--nccl", "none", "-i", "10", "-x", "2"])
                  for count in SWEPT]
     return [run for run in runs if not options.only or run.name in options.only or run.name.startswith(SWEEP)]
+
+
+def check_fft(parser, options, runs, ranks):
+    """Ends the program, or says it, where its exchanges cannot go by the peers' memory."""
+    if options.two_nodes and (not options.only or FFT in options.only):
+        print(f"== {FFT}: left out, as the ranks are on two nodes (--two-nodes), between which nothing goes by peer memory", flush=True)
+    if ranks < 2 and any(run.name == FFT for run in runs):
+        parser.error(f"{FFT} needs two ranks or more, between which cells travel; --mpirun starts {ranks}")
 
 
 def without(run, peer):
@@ -230,7 +243,9 @@ def main():
     options.output.mkdir(parents=True, exist_ok=True)
     jobs = comparison.Comparison(parser, options, cores=CORES_A_RANK, limit_s=RUN_LIMIT_S, environment=environment(),
                                  builds=turns.builds_of(parser, options))
-    done, failed = jobs.measure_all(planned_runs(options), lambda run, job, build: measure_with_peers(jobs, run, job, build))
+    runs = planned_runs(options)
+    check_fft(parser, options, runs, jobs.ranks)
+    done, failed = jobs.measure_all(runs, lambda run, job, build: measure_with_peers(jobs, run, job, build))
     broken = {run.name for run in failed}
     jobs.write_summaries([run for run in done if run.name not in broken])
     text = summary(figures_of(options.output))

@@ -434,6 +434,15 @@ def test_a_cube_has_no_more_runs_in_a_job_than_peers_keep_mapped_whatever_sample
     assert asked == {"64": "2", "128": "2", "256": "2", "512": "1"}
 
 
+def test_transforms_are_left_out_where_no_peer_memory_is_reached_and_need_two_ranks(measure, tmp_path):
+    measured = measure("--jobs", "1", "--quick", "--two-nodes", "--only", "ipc-fig12", "--only", "fig2", tool=["gpu_measure.py"])
+    assert measured.ended.returncode == 0, measured.ended.stderr
+    assert "ipc-fig12: left out, as the ranks are on two nodes" in measured.ended.stdout
+    assert {file.stem for file in measured.output.glob("*.csv")} == {"fig2"}
+    measured = measure("--jobs", "1", "--only", "ipc-fig12", tool=["gpu_measure.py"], mpirun=f"{tmp_path}/mpirun -n 1")
+    assert measured.ended.returncode == 2 and "ipc-fig12 needs two ranks or more" in measured.ended.stderr, measured.ended
+
+
 @pytest.mark.parametrize("place", ["cu13/lib/libcufft.so.12", "cufft/lib/libcufft.so.12", "cufft/lib/libcufft.so.11"])
 def test_cufft_is_found_in_the_wheel_of_either_cuda(place, tmp_path, monkeypatch):
     library = tmp_path / "nvidia" / place
