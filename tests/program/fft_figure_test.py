@@ -2,7 +2,9 @@
 judged, not reached."""
 
 import argparse
+import json
 import pathlib
+import statistics
 import sys
 
 import pytest
@@ -45,6 +47,13 @@ def test_each_exchange_stands_beside_its_twin_through_host_memory(quotes):
         assert [point.size for point in whole] == [point.size for point in part] == list(CUBES)
         assert all((point.jobs, point.samples, point.reference) == (1, 3, f"{exchange}-staged") for point in whole)
         assert all(0 < inner.median <= outer.median for inner, outer in zip(part, whole)) and part[0].reference == f"{exchange}-staged:exchange"
+
+
+def test_rates_are_those_that_the_program_tells(quotes):
+    for cells in CUBES:
+        runs = json.loads((quotes.folder / f"ipc-fig12-{cells}-1.json").read_text())["runs"]
+        for exchange, each in runs.items():
+            assert quotes.gflops("ipc-fig12", exchange, str(cells)) == [pytest.approx(statistics.median(run["gflops"] for run in each), rel=1e-3)]
 
 
 def test_the_goals_of_the_figure_are_judged(quotes):
