@@ -5,6 +5,7 @@ first two is there, it must be loaded."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -32,10 +33,10 @@ def cufft(given):
 @pytest.fixture(scope="module")
 def run(given, cufft, tmp_path_factory):
     """Runs the app: the finished process, and the record that it wrote (None if it wrote none)."""
-    def started(*options):
+    def started(*options, **settings):
         prefix = tmp_path_factory.mktemp("fft") / "out"
         command = [*given.launcher(), given["program"], "run", "fft", "--device", "gpu", "--json", "--output", str(prefix), *options]
-        variables = {**os.environ, "CUFFT_LIBRARY": cufft} if cufft else None
+        variables = {**os.environ, **({"CUFFT_LIBRARY": cufft} if cufft else {}), **settings}
         result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=variables)
         written = prefix.with_suffix(".json")
         return result, json.loads(written.read_text()) if written.exists() else None
@@ -62,6 +63,32 @@ def test_all_exchanges_give_the_spectrum_and_the_input_back(problem, decompositi
         assert each["right"] and each["spectrum_error"] < 1e-13 and each["input_error"] < 1e-13, f"{exchange}: {result.stdout}"
     # The same plans for the same planes: the numbers are the same, whoever moved them.
     assert len({each["input_error"] for (each,) in record["runs"].values()}) == 1, record["runs"]
+
+
+@pytest.fixture(scope="module")
+def reachable(given):
+    """Skips where ranks have nothing to exchange, or some GPU does not reach all others, by handles of CUDA IPC."""
+    if given["ranks"] == "1":
+        pytest.skip("one rank has no peers")
+    told = subprocess.run([*given.launcher(), given["program"], "info"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert told.returncode == 0, told
+    gpus = re.findall(r"^  (GPU (\d+): .*)$", told.stdout, re.MULTILINE)
+    numbers = {number for _, number in gpus}
+    assert gpus, told.stdout
+    for line, number in gpus:
+        found = re.search(r", reaches ((?:\d+, )*\d+)", line)
+        if set(found[1].split(", ") if found else []) != numbers - {number} or "without" in line:
+            pytest.skip(f"the GPUs do not reach each other: {line}")
+
+
+def test_collectives_go_from_gpu_to_gpu_and_partitions_by_link_mpi_only_where_they_are_staged(run, reachable):
+    result, record = run("--size", "64", "64", "64", "--iterations", "2", "--staged", PARTITA_GPU_AWARE="on", PARTITA_VERBOSE="1")
+    assert result.returncode == 0 and record is not None, result
+    assert record["job"]["gpu_memory"]["by"] == "Partita" and not record["notes"], record
+    assert all(way["by_peers"] for way in record["job"]["gpu_memory"]["collectives"].values()), record["job"]
+    assert not re.findall(r".* on GPU memory goes through host memory.*", result.stderr), result.stderr
+    links = {exchange: each.get("links") for exchange, (each,) in record["runs"].items()}
+    assert links["partitioned-staged"] == ["mpi"] and "mpi" not in links["partitioned"], links
 
 
 def test_a_library_that_is_not_there_is_named(run):
