@@ -44,9 +44,6 @@ std::vector<int> nodes_of_ranks(MPI_Comm comm) {
   return firsts;
 }
 
-/// How far the calls of a hop come on the way to peer memory.
-enum Reach : std::uint8_t { among_too_many, between_nodes, too_small, by_peers };
-
 /// Where a rank is, and in which rows and columns.
 struct Seat {
   RankGrid grid;
@@ -54,14 +51,13 @@ struct Seat {
   std::vector<int> nodes;  ///< of all ranks
 };
 
-bool are_of_one_node(const Seat& seat, bool in_row) {
-  const int columns = seat.grid.columns;
+bool are_of_one_node(const RankGrid& grid, int rank, const std::vector<int>& nodes, bool in_row) {
   const auto shares_a_line = [&](int other) {
-    return in_row ? other / columns == seat.rank / columns : other % columns == seat.rank % columns;
+    return in_row ? other / grid.columns == rank / grid.columns : other % grid.columns == rank % grid.columns;
   };
-  for (int other = 0; other < seat.grid.ranks(); ++other) {
+  for (int other = 0; other < grid.ranks(); ++other) {
     const auto at = static_cast<std::size_t>(other);
-    if (shares_a_line(other) && seat.nodes[at] != seat.nodes[static_cast<std::size_t>(seat.rank)]) return false;
+    if (shares_a_line(other) && nodes[at] != nodes[static_cast<std::size_t>(rank)]) return false;
   }
   return true;
 }
@@ -73,21 +69,15 @@ std::int64_t larger_buffer_bytes(const Hop& hop) {
   return bytes_of(std::max(cells(hop.sent), cells(hop.received)));
 }
 
-Reach reach_of(const Hop& hop, const Seat& seat, std::int64_t from_bytes) {
-  if (static_cast<std::size_t>(hop.route.peers) > partita::most_peer_ranks) return among_too_many;
-  if (!are_of_one_node(seat, hop.route.in_row)) return between_nodes;
-  return larger_buffer_bytes(hop) < from_bytes ? too_small : by_peers;
-}
-
 std::string why_staged(Reach reach, std::int64_t from_bytes) {
   switch (reach) {
-    case among_too_many:
+    case Reach::among_too_many:
       return fmt::format("its calls are among more than {} ranks", partita::most_peer_ranks);
-    case between_nodes:
+    case Reach::between_nodes:
       return "its calls are among ranks of several nodes";
-    case too_small:
+    case Reach::too_small:
       return fmt::format("no rank has a buffer of {} bytes, from which on calls go by peer memory", from_bytes);
-    case by_peers:
+    case Reach::by_peers:
       break;
   }
   return {};
@@ -96,7 +86,7 @@ std::string why_staged(Reach reach, std::int64_t from_bytes) {
 /// As the hop goes that comes the farthest on any rank.
 CollectiveWay way_of(MPI_Comm comm, const Problem& problem, const Seat& seat, const Collective& collective) {
   CollectiveWay way{std::string(collective.exchange), -1};
-  int reach = among_too_many;
+  int reach = 0;
   for (const Hop& hop : hops_of(problem, seat.grid.ranks(), seat.rank, spacing_of(collective.exchange)).all) {
     const char* why = "";
     const std::int64_t from_bytes = Partita_Peers_from_bytes(collective.collective, hop.route.peers, &why);
@@ -105,7 +95,7 @@ CollectiveWay way_of(MPI_Comm comm, const Problem& problem, const Seat& seat, co
       return way;
     }
     way.peers_from_bytes = way.peers_from_bytes < 0 ? from_bytes : std::min(way.peers_from_bytes, from_bytes);
-    reach = std::max<int>(reach, reach_of(hop, seat, from_bytes));
+    reach = std::max(reach, static_cast<int>(reach_of(hop, seat.grid, seat.rank, seat.nodes, from_bytes)));
   }
   MPI_Allreduce(MPI_IN_PLACE, &reach, 1, MPI_INT, MPI_MAX, comm);
   way.why_staged = why_staged(static_cast<Reach>(reach), way.peers_from_bytes);
@@ -113,6 +103,12 @@ CollectiveWay way_of(MPI_Comm comm, const Problem& problem, const Seat& seat, co
 }
 
 }  // namespace
+
+Reach reach_of(const Hop& hop, const RankGrid& grid, int rank, const std::vector<int>& nodes, std::int64_t from_bytes) {
+  if (static_cast<std::size_t>(hop.route.peers) > partita::most_peer_ranks) return Reach::among_too_many;
+  if (!are_of_one_node(grid, rank, nodes, hop.route.in_row)) return Reach::between_nodes;
+  return larger_buffer_bytes(hop) < from_bytes ? Reach::too_small : Reach::by_peers;
+}
 
 GpuMemoryWay gpu_memory_way(MPI_Comm comm, const Problem& problem, std::span<const std::string> exchanges) {
   const char* why = "";

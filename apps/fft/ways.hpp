@@ -9,9 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "apps/fft/problem.hpp"
+#include "apps/fft/hops.hpp"
 
 namespace fft {
+
+/// How far the calls of a hop come on the way to peer memory; the farthest is the last.
+enum class Reach : std::uint8_t { among_too_many, between_nodes, too_small, by_peers };
+
+/// `rank`: whose hop it is; `nodes`: a number for each rank of `grid`, the same on one node; `from_bytes`: of a rank's
+/// larger buffer.
+Reach reach_of(const Hop& hop, const RankGrid& grid, int rank, const std::vector<int>& nodes, std::int64_t from_bytes);
 
 /// An exchange by a collective of the MPI's on GPU memory that Partita takes.
 struct CollectiveWay {

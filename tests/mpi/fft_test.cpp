@@ -201,6 +201,24 @@ TEST(FftWays, tell_of_each_collective_how_it_goes_or_that_the_mpi_is_left_gpu_me
   }
 }
 
+TEST(FftWays, lead_to_peer_memory_within_a_node_among_64_ranks_from_a_size_on) {
+  const auto reach = [](Decomposition decomposition, int of_ranks, bool in_row, const std::vector<int>& nodes,
+                        std::int64_t from_bytes) {
+    const auto hops = hops_of({{8, 8, 8}, decomposition, 8}, of_ranks, 0, Spacing::exact).all;
+    const auto hop = std::ranges::find_if(hops, [&](const Hop& each) { return each.route.in_row == in_row; });
+    return reach_of(*hop, rank_grid(decomposition, of_ranks), 0, nodes, from_bytes);
+  };
+  constexpr std::int64_t half_of_it = 8 * 8 * 8 / 2 * 16;  // bytes of each of two ranks
+  const bool slabs_in_rows = hops_of({{8, 8, 8}, Decomposition::slab, 8}, 2, 0, Spacing::exact).all[0].route.in_row;
+  EXPECT_EQ(reach(Decomposition::slab, 2, slabs_in_rows, {0, 0}, half_of_it), Reach::by_peers);
+  EXPECT_EQ(reach(Decomposition::slab, 2, slabs_in_rows, {0, 0}, half_of_it + 1), Reach::too_small);
+  EXPECT_EQ(reach(Decomposition::slab, 2, slabs_in_rows, {0, 1}, 0), Reach::between_nodes);
+  EXPECT_EQ(reach(Decomposition::slab, 65, slabs_in_rows, std::vector<int>(65, 0), 0), Reach::among_too_many);
+  // Two rows of two: each row on a node of its own.
+  EXPECT_EQ(reach(Decomposition::pencil, 4, true, {0, 0, 2, 2}, 0), Reach::by_peers);
+  EXPECT_EQ(reach(Decomposition::pencil, 4, false, {0, 0, 2, 2}, 0), Reach::between_nodes);
+}
+
 TEST(FftWays, say_which_twins_cannot_differ) {
   const std::vector<std::string> all = exchanges_and_twins();
   const GpuMemoryWay of_mpi{false, "the MPI takes GPU memory itself", {}};
