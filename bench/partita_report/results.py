@@ -184,6 +184,8 @@ def fft_job(source, found):
         raise Failure(f"{source} is of {' x '.join(map(str, problem['size']))} cells; figures of fft are of cubes")
     meta = {"benchmark": "fft", "unit": "ms", "size": "cells a side", "mpi": job["mpi"], "ranks": meta_text(job["ranks"]),
             "device": job["device"]} | {key: meta_text(problem[key]) for key in ("decomposition", "slices", "iterations")}
+    if found.get("notes"):  # which staged twins cannot differ
+        meta["notes"] = " ".join(found["notes"])
     rows = []
     for exchange, each in runs.items():
         staged = f"{exchange.removesuffix(STAGED)}{STAGED}"

@@ -186,10 +186,15 @@ def test_transforms_are_compared_with_their_staged_twins_or_the_first_exchange(t
     fails(lambda: results.read_figures([write(tmp_path / "f.json", fft_record([64, 64, 8], ["alltoall"]))]), "f.json", "64 x 64 x 8", "cubes")
 
 
+def test_a_figure_of_transforms_has_the_notes_about_twins_that_cannot_differ(tmp_path):
+    file = write(tmp_path / "f.json", fft_record([64, 64, 64], ["alltoall-staged", "alltoall"]) | {"notes": ["One is the other.", "So is this."]})
+    assert results.read_figures([file])[0].meta["notes"] == "One is the other. So is this."
+
+
 def test_transforms_in_other_slices_are_no_jobs_of_one_figure(tmp_path):
     files = [write(tmp_path / f"f-{slices}.json", fft_record([64, 64, 64], ["alltoall"], slices)) for slices in (8, 1)]
     meta = results.read_figures(files[:1])[0].meta
-    assert (meta["slices"], meta["iterations"]) == ("8", "20")
+    assert (meta["slices"], meta["iterations"]) == ("8", "20") and "notes" not in meta
     fails(lambda: results.read_figures(files, as_jobs=True), "f-1.json", "slices '1'", "f-8.json", "'8'")
 
 
