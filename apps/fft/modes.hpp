@@ -7,7 +7,8 @@
 namespace fft {
 
 inline constexpr std::array<std::string_view, 3> exchange_names{"alltoall", "alltoallv", "partitioned"};
-/// Behind the name of an exchange: the same one, of which GPU memory goes through host memory.
+/// Behind the name of an exchange: the same one without peer memory. GPU memory goes through host memory, or by the MPI
+/// where that is left it.
 inline constexpr std::string_view staged_suffix = "-staged";
 inline constexpr std::array<std::string_view, 2> decomposition_names{"slab", "pencil"};
 

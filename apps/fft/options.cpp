@@ -56,8 +56,9 @@ std::variant<Options, Exit> read_options(int argc, const char* const* argv) {
       ->check(CLI::IsMember(names_with_all()))
       ->capture_default_str();
   app.add_flag("--staged", staged,
-               "Run each exchange through host memory, too, as its yardstick NAME-staged: its collectives on a "
-               "communicator that Partita does not know, its slices over link mpi");
+               "Run each exchange without peer memory, too, as its yardstick NAME-staged: its collectives on a "
+               "communicator that Partita does not know, its slices over link mpi; a note says where the two cannot "
+               "differ");
   app.add_option("--slices", options.problem.slices,
                  "Into how many slices, at most, a rank's cells are cut before an exchange: the partitions; the other "
                  "exchanges wait for all of them")
