@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "apps/fft/exchange.hpp"
+#include "apps/support/mpi_info.hpp"
 
 namespace fft {
 namespace {
@@ -59,23 +60,6 @@ class Partitions final : public Exchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// What a request is told to go over link mpi.
-class OverLinkMpi {
- public:
-  OverLinkMpi() {
-    MPI_Info_create(&info_);
-    MPI_Info_set(info_, "partita_link", "mpi");
-  }
-  ~OverLinkMpi() { MPI_Info_free(&info_); }
-  OverLinkMpi(const OverLinkMpi&) = delete;
-  OverLinkMpi& operator=(const OverLinkMpi&) = delete;
-
-  MPI_Info get() const { return info_; }
-
- private:
-  MPI_Info info_ = MPI_INFO_NULL;
-};
-
 }  // namespace
 
 std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
@@ -83,7 +67,7 @@ std::unique_ptr<Exchange> exchange_by_partitions(MPI_Comm peers, const Hop& hop,
 }
 
 std::unique_ptr<Exchange> exchange_by_partitions_staged(MPI_Comm peers, const Hop& hop, const Buffers& buffers) {
-  const OverLinkMpi info;
+  const partita::apps::Info info{{"partita_link", "mpi"}};
   return std::make_unique<Partitions>(peers, hop, buffers, info.get());
 }
 

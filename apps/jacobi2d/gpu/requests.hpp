@@ -4,32 +4,16 @@
 #include <mpi.h>
 #include <partita/mpix.h>
 
-#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/jacobi2d/gpu/device_block.hpp"
 #include "apps/jacobi2d/plate.hpp"
+#include "apps/support/mpi_info.hpp"
 
 namespace jacobi2d::gpu {
 
-/// Info keys for a request; freed with it.
-class Info {
- public:
-  Info(std::initializer_list<std::pair<const char*, std::string>> keys) {
-    MPI_Info_create(&info_);
-    for (const auto& [key, value] : keys) MPI_Info_set(info_, key, value.c_str());
-  }
-  ~Info() { MPI_Info_free(&info_); }
-  Info(const Info&) = delete;
-  Info& operator=(const Info&) = delete;
-
-  MPI_Info get() const { return info_; }
-
- private:
-  MPI_Info info_ = MPI_INFO_NULL;
-};
+using partita::apps::Info;
 
 /// The requests of one set of halos: a partitioned send of each edge and a partitioned receive of each halo.
 class HaloSet {
