@@ -1,7 +1,6 @@
 #include "partitioned/send.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "partitioned/listed.hpp"
@@ -13,8 +12,11 @@ namespace {
 /// The first epoch there, and the second of all.
 constexpr Epoch behind_wrap = next(~Epoch{0});
 
-/// Between GPUs: some tens of microseconds, in which another transfer of the message starts.
-constexpr std::int64_t worth_a_transfer_bytes = std::int64_t{16} << 20;
+/// Between GPUs: from some ten microseconds on, in which another transfer of the message starts. Of a long message so
+/// much that there are a few transfers, until each is long enough by itself.
+constexpr std::int64_t least_transfer_bytes = std::int64_t{8} << 20;
+constexpr std::int64_t longest_transfer_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t transfers_of_a_message = 4;
 
 Error marked_already(std::int64_t partition) {
   return Error(ErrorClass::arg, "partition {} was marked in this epoch already; expected is once per epoch", partition);
@@ -162,14 +164,15 @@ bool SendRequest::device_done() {
   device_.check();
   if (message_.is_device_driven()) return true;  // looked at only for what its kernels found wrong
   if (waits_for_copies()) return false;
-  const std::int32_t handed_over = take_handed_over();
+  const std::optional<std::int32_t> handed_over = take_handed_over();
   out_.flush();
   return completed && out_.put_count() == handed_over && out_.finished() && is_packed();
 }
 
-/// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far.
-std::int32_t SendRequest::take_handed_over() {
-  return hand_overs_.take_together(
+/// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far, or
+/// nothing where another thread is at it.
+std::optional<std::int32_t> SendRequest::take_handed_over() {
+  return hand_overs_.take_transfers(
       device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks(),
       transports_worth_a_transfer());
 }
@@ -177,8 +180,9 @@ std::int32_t SendRequest::take_handed_over() {
 /// So many neighbours are copied for longer than what starts and ends a transfer, so that the rest may follow.
 std::int32_t SendRequest::transports_worth_a_transfer() const {
   const std::int64_t each_bytes = std::max(out_.plan().bytes(0).size(), std::int64_t{1});
-  return static_cast<std::int32_t>(std::min((worth_a_transfer_bytes + each_bytes - 1) / each_bytes,
-                                            std::int64_t{std::numeric_limits<std::int32_t>::max()}));
+  const std::int64_t worth_it_bytes =
+      std::clamp(out_.plan().total_bytes() / transfers_of_a_message, least_transfer_bytes, longest_transfer_bytes);
+  return static_cast<std::int32_t>((worth_it_bytes + each_bytes - 1) / each_bytes);
 }
 
 /// Kernels hand over whole transport partitions, which are whole partitions of a send.

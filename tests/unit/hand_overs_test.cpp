@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -61,16 +63,20 @@ class HandOversTest : public testing::Test {
   HandOversTest() { hand_overs.set_up(shown_partitions); }
 
   using Runs = std::vector<std::vector<std::int64_t>>;
+  static auto into(Runs& runs) {
+    return [&runs](link::Range run) {
+      if (run.size() > 0) runs.push_back({run.begin, run.end});
+    };
+  }
   /// What leaves, as {begin, end}; how many are handed over is in `count`.
-  Runs take(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000) {
+  Runs take(std::vector<std::size_t> to_come, int waits = 1000) {
     Runs runs;
-    waited = 0;
-    count = hand_overs.take_together(
-        side, side.epoch,
-        [&](link::Range run) {
-          if (run.size() > 0) runs.push_back({run.begin, run.end});
-        },
-        MarkingKernels{side, std::move(to_come), waits, &waited}, enough);
+    count = hand_overs.take_together(side, side.epoch, into(runs), kernels(std::move(to_come), waits)).value();
+    return runs;
+  }
+  Runs take_transfers(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000) {
+    Runs runs;
+    count = hand_overs.take_transfers(side, side.epoch, into(runs), kernels(std::move(to_come), waits), enough).value();
     return runs;
   }
   /// As many partitions as fill several words, of which none is there.
@@ -86,6 +92,12 @@ class HandOversTest : public testing::Test {
   ShownSide side;
   std::int32_t count = 0;
   int waited = 0;
+
+ private:
+  MarkingKernels kernels(std::vector<std::size_t> to_come, int waits) {
+    waited = 0;
+    return {side, std::move(to_come), waits, &waited};
+  }
 };
 
 TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
@@ -144,21 +156,67 @@ TEST_F(HandOversTest, what_is_worth_a_transfer_leaves_though_more_come) {
   take_many();
   show(0, 40);
   show(45, 50);
-  EXPECT_EQ(take({}, 1000, 40), (Runs{{0, 40}})) << "the others of it may be joined by what comes";
+  EXPECT_EQ(take_transfers({}, 1000, 40), (Runs{{0, 40}})) << "the others of it may be joined by what comes";
   EXPECT_EQ(waited, 0);
   EXPECT_EQ(count, 45);
-  EXPECT_EQ(take({40, 41, 42, 43, 44}, 1000, 40), (Runs{{40, 50}}));
+  EXPECT_EQ(take_transfers({40, 41, 42, 43, 44}, 1000, 40), (Runs{{40, 50}}));
   show(50, many_partitions);
-  EXPECT_EQ(take({}, 1000, 40), (Runs{{50, many_partitions}}));
+  EXPECT_EQ(take_transfers({}, 1000, 40), (Runs{{50, many_partitions}}));
+}
+
+/// As blocks that end out of order leave gaps where they run, and none behind.
+TEST_F(HandOversTest, short_runs_stay_while_more_come) {
+  take_many();
+  show(0, 50);
+  show(52, 53);
+  show(55, 57);
+  show(60, 72);
+  EXPECT_EQ(take_transfers({50}, 1), (Runs{{0, 51}, {60, 72}}));
+  EXPECT_EQ(count, 66);
+  show(51, 60);
+  show(72, 90);
+  show(95, 96);
+  EXPECT_EQ(take_transfers({90}, 1), (Runs{{51, 60}, {72, 91}}));
+  show(91, many_partitions);
+  EXPECT_EQ(take_transfers({}), (Runs{{91, many_partitions}}));
+}
+
+/// Its neighbours may be late for longer than the kernel marks others.
+TEST_F(HandOversTest, a_short_run_stays_once) {
+  take_many();
+  show(0, 20);
+  show(50, 52);
+  EXPECT_EQ(take_transfers({20}, 1), (Runs{{0, 21}}));
+  show(80, 81);
+  EXPECT_EQ(take_transfers({21, 22, 23, 24, 25, 26, 27, 28}, 8), (Runs{{21, 29}, {50, 52}}));
+  EXPECT_EQ(take_transfers({29}, 1), (Runs{{29, 30}, {80, 81}}));
+}
+
+TEST_F(HandOversTest, short_runs_leave_once_nothing_comes) {
+  take_many();
+  show(0, 40);
+  show(45, 46);
+  EXPECT_EQ(take_transfers({40, 41}), (Runs{{0, 42}, {45, 46}}));
+  EXPECT_EQ(waited, 3) << "the last of them for nothing";
+}
+
+TEST_F(HandOversTest, short_runs_stay_in_their_own_epoch) {
+  take_many();
+  show(0, 40);
+  show(45, 46);
+  EXPECT_EQ(take_transfers({40}, 1), (Runs{{0, 41}}));
+  side.epoch = shown_epoch + 1;
+  EXPECT_EQ(take_transfers({41}, 1), (Runs{{0, 42}}));
 }
 
 TEST_F(HandOversTest, at_the_end_nothing_stays_for_being_short) {
   take_many();
   show(0, many_partitions);
   side.there[60] = false;
-  EXPECT_EQ(take({}, 1000, 50), (Runs{{0, 60}}));
-  side.there[60] = true;
-  EXPECT_EQ(take({}, 1000, 50), (Runs{{60, many_partitions}}));
+  side.there[70] = false;
+  EXPECT_EQ(take_transfers({}, 1000, 50), (Runs{{0, 60}, {71, many_partitions}}));
+  side.there[60] = side.there[70] = true;
+  EXPECT_EQ(take_transfers({}, 1000, 50), (Runs{{60, 71}}));
 }
 
 TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
@@ -168,6 +226,15 @@ TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
   EXPECT_EQ(take({}), (Runs{{0, many_partitions}}));
   hand_overs.forget();
   EXPECT_EQ(take({}), (Runs{{0, many_partitions}})) << "an epoch of this number comes again after the wrap";
+}
+
+TEST_F(HandOversTest, what_stayed_before_the_wrap_is_forgotten) {
+  take_many();
+  show(0, 40);
+  show(45, 46);
+  EXPECT_EQ(take_transfers({40}, 1), (Runs{{0, 41}}));
+  hand_overs.forget();
+  EXPECT_EQ(take_transfers({41}, 1), (Runs{{0, 42}}));
 }
 
 TEST_F(HandOversTest, what_comes_out_of_order_leaves_as_one) {
@@ -205,6 +272,32 @@ TEST_F(HandOversTest, the_next_epoch_is_new) {
   show(50, 60);
   EXPECT_EQ(take({}), (Runs{{0, many_partitions}}));
   EXPECT_EQ(count, many_partitions);
+}
+
+/// Each of two would get pieces of what is one run.
+TEST_F(HandOversTest, one_thread_takes_at_a_time) {
+  show(0, 2);
+  bool asked = false;
+  const auto ask = [&](link::Range) {
+    std::thread([&] {
+      const auto take_none = [](link::Range) { ADD_FAILURE() << "another thread is at it"; };
+      EXPECT_EQ(hand_overs.take_together(side, side.epoch, take_none, CloseMarks()), std::nullopt);
+      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1), std::nullopt);
+      asked = true;
+    }).join();
+  };
+  EXPECT_EQ(hand_overs.take_together(side, side.epoch, ask, CloseMarks::within_one_gap()), 2);
+  EXPECT_TRUE(asked);
+  show(2, 3);
+  EXPECT_EQ(take({}), (Runs{{2, 3}})) << "it is through";
+}
+
+TEST_F(HandOversTest, one_that_throws_is_through) {
+  show(0, 1);
+  const auto fail = [](link::Range) { throw std::runtime_error("the link is down"); };
+  EXPECT_THROW(hand_overs.take_together(side, side.epoch, fail, CloseMarks::within_one_gap()), std::runtime_error);
+  show(1, 2);
+  EXPECT_EQ(take({}), (Runs{{1, 2}}));
 }
 
 /// Kernels that write bytes, and then say so, while two threads take.
@@ -280,18 +373,18 @@ TEST(CloseMarksTest, are_waited_for_within_a_limit) {
   CloseMarksBy<SteppingClock> marks;
   const auto begin = SteppingClock::passed;
   ASSERT_TRUE(marks.wait(never));
-  EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
+  EXPECT_GE(SteppingClock::passed - begin, CloseMarks::longest_pause);
   int waits = 1;
   while (marks.wait(never)) ++waits;
-  EXPECT_GE(waits, 15) << "each takes two microseconds and some looks, of 50 in all";
-  EXPECT_LE(waits, 25);
+  EXPECT_GE(waits, 4) << "each takes ten microseconds and some looks, of 50 in all";
+  EXPECT_LE(waits, 5);
 }
 
 TEST(CloseMarksTest, are_not_waited_for_once_all_are_there) {
   CloseMarksBy<SteppingClock> marks;
   const auto begin = SteppingClock::passed;
   EXPECT_TRUE(marks.wait([&] { return SteppingClock::passed - begin >= std::chrono::nanoseconds(900); }));
-  EXPECT_LT(SteppingClock::passed - begin, Pace::close_gap);
+  EXPECT_LT(SteppingClock::passed - begin, CloseMarks::longest_pause);
 }
 
 /// However many keep coming.

@@ -1,25 +1,43 @@
 #include "partitioned/gpu/hand_overs.hpp"
 
 namespace partita {
+namespace {
+
+/// Calls `use` with each word of 32 that holds some of `run`, and the bits of those.
+template <class Use>
+void for_words_of(link::Range run, Use use) {
+  constexpr std::int64_t word_bits = 32;
+  for (std::int64_t word = run.begin / word_bits; word * word_bits < run.end; ++word) {
+    const std::int64_t first = std::max(run.begin - word * word_bits, std::int64_t{0});
+    const std::int64_t end = std::min(run.end - word * word_bits, word_bits);
+    use(static_cast<std::size_t>(word),
+        static_cast<std::uint32_t>((std::uint64_t{1} << end) - (std::uint64_t{1} << first)));
+  }
+}
+
+}  // namespace
 
 void HandOvers::set_up(std::int32_t transport_partitions) {
   size_ = transport_partitions;
-  taken_ = std::vector<std::atomic<std::uint64_t>>((static_cast<std::size_t>(transport_partitions) + word_bits - 1) /
-                                                   word_bits);
+  taken_.resize((static_cast<std::size_t>(transport_partitions) + word_bits - 1) / word_bits);
+  stayed_.resize(taken_.size());
 }
 
-std::uint32_t HandOvers::take_now(std::int32_t word, std::uint32_t wish, Epoch epoch) {
-  std::atomic<std::uint64_t>& taken = taken_[static_cast<std::size_t>(word)];
-  std::uint64_t before = taken.load(std::memory_order_relaxed);
-  while (!taken.compare_exchange_weak(before, std::uint64_t{epoch} << 32 | bits_of(before, epoch) | wish,
-                                      std::memory_order_relaxed)) {
-  }
-  return wish & ~bits_of(before, epoch);
+void HandOvers::begin(Epoch epoch) {
+  epoch_ = epoch;
+  std::ranges::fill(taken_, 0);
+  std::ranges::fill(stayed_, 0);
+  known_ = 0;
 }
 
-void HandOvers::forget() {
-  for (auto& taken : taken_) taken.store(0, std::memory_order_relaxed);
-  known_.store(0, std::memory_order_relaxed);
+bool HandOvers::any_in(const std::vector<std::uint32_t>& set, link::Range run) {
+  bool any = false;
+  for_words_of(run, [&](std::size_t word, std::uint32_t bits) { any = any || (set[word] & bits) != 0; });
+  return any;
+}
+
+void HandOvers::add(std::vector<std::uint32_t>& set, link::Range run) {
+  for_words_of(run, [&](std::size_t word, std::uint32_t bits) { set[word] |= bits; });
 }
 
 }  // namespace partita
