@@ -1,6 +1,7 @@
 #include "partitioned/send.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "partitioned/listed.hpp"
@@ -12,10 +13,9 @@ namespace {
 /// The first epoch there, and the second of all.
 constexpr Epoch behind_wrap = next(~Epoch{0});
 
-/// Between GPUs: from some ten microseconds on, in which another transfer of the message starts. Of a long message so
-/// much that there are a few transfers, until each is long enough by itself.
+/// Between GPUs: a copy that takes at least some ten microseconds, in which the next one starts. A quarter of a long
+/// message, so that it leaves in a few transfers.
 constexpr std::int64_t least_transfer_bytes = std::int64_t{8} << 20;
-constexpr std::int64_t longest_transfer_bytes = std::int64_t{16} << 20;
 constexpr std::int64_t transfers_of_a_message = 4;
 
 Error marked_already(std::int64_t partition) {
@@ -172,17 +172,19 @@ bool SendRequest::device_done() {
 /// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far, or
 /// nothing where another thread is at it.
 std::optional<std::int32_t> SendRequest::take_handed_over() {
+  const bool looks_again_soon = services_.progress.can_be_prompt();
   return hand_overs_.take_transfers(
       device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks(),
-      transports_worth_a_transfer());
+      transports_worth_a_transfer(), looks_again_soon ? HandOvers::Short::stay : HandOvers::Short::leave);
 }
 
 /// So many neighbours are copied for longer than what starts and ends a transfer, so that the rest may follow.
 std::int32_t SendRequest::transports_worth_a_transfer() const {
   const std::int64_t each_bytes = std::max(out_.plan().bytes(0).size(), std::int64_t{1});
   const std::int64_t worth_it_bytes =
-      std::clamp(out_.plan().total_bytes() / transfers_of_a_message, least_transfer_bytes, longest_transfer_bytes);
-  return static_cast<std::int32_t>((worth_it_bytes + each_bytes - 1) / each_bytes);
+      std::max(out_.plan().total_bytes() / transfers_of_a_message, least_transfer_bytes);
+  return static_cast<std::int32_t>(
+      std::min((worth_it_bytes + each_bytes - 1) / each_bytes, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
 }
 
 /// Kernels hand over whole transport partitions, which are whole partitions of a send.

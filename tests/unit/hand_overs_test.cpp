@@ -25,10 +25,12 @@ struct ShownSide {
   std::vector<bool> there = std::vector<bool>(shown_partitions);
   Epoch epoch = shown_epoch;
   bool says_all = false;  ///< in one word
+  bool kernels_copied_some = false;
   mutable int looks = 0;  ///< at a partition
 
   bool hands_over(Epoch) const { return true; }
-  bool all_handed_over(Epoch of) const { return of == epoch && says_all; }
+  bool completed(Epoch of) const { return of == epoch && says_all; }
+  bool all_handed_over(Epoch of) const { return !kernels_copied_some && completed(of); }
   std::uint32_t handed_over(std::int32_t first, std::int32_t count, Epoch of) const {
     looks += count;
     std::uint32_t shown = 0;
@@ -64,9 +66,11 @@ class HandOversTest : public testing::Test {
 
   using Runs = std::vector<std::vector<std::int64_t>>;
   static auto into(Runs& runs) {
-    return [&runs](link::Range run) {
-      if (run.size() > 0) runs.push_back({run.begin, run.end});
-    };
+    return [&runs](link::Range run) { runs.push_back({run.begin, run.end}); };
+  }
+  MarkingKernels kernels(std::vector<std::size_t> to_come, int waits) {
+    waited = 0;
+    return {side, std::move(to_come), waits, &waited};
   }
   /// What leaves, as {begin, end}; how many are handed over is in `count`.
   Runs take(std::vector<std::size_t> to_come, int waits = 1000) {
@@ -74,9 +78,11 @@ class HandOversTest : public testing::Test {
     count = hand_overs.take_together(side, side.epoch, into(runs), kernels(std::move(to_come), waits)).value();
     return runs;
   }
-  Runs take_transfers(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000) {
+  Runs take_transfers(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000,
+                      HandOvers::Short short_runs = HandOvers::Short::stay) {
     Runs runs;
-    count = hand_overs.take_transfers(side, side.epoch, into(runs), kernels(std::move(to_come), waits), enough).value();
+    const auto marks = kernels(std::move(to_come), waits);
+    count = hand_overs.take_transfers(side, side.epoch, into(runs), marks, enough, short_runs).value();
     return runs;
   }
   /// As many partitions as fill several words, of which none is there.
@@ -92,12 +98,6 @@ class HandOversTest : public testing::Test {
   ShownSide side;
   std::int32_t count = 0;
   int waited = 0;
-
- private:
-  MarkingKernels kernels(std::vector<std::size_t> to_come, int waits) {
-    waited = 0;
-    return {side, std::move(to_come), waits, &waited};
-  }
 };
 
 TEST_F(HandOversTest, nothing_new_is_not_waited_for) {
@@ -185,11 +185,21 @@ TEST_F(HandOversTest, short_runs_stay_while_more_come) {
 TEST_F(HandOversTest, a_short_run_stays_once) {
   take_many();
   show(0, 20);
-  show(50, 52);
+  show(63, 65);  // in two words
   EXPECT_EQ(take_transfers({20}, 1), (Runs{{0, 21}}));
+  show(21, 36);
   show(80, 81);
-  EXPECT_EQ(take_transfers({21, 22, 23, 24, 25, 26, 27, 28}, 8), (Runs{{21, 29}, {50, 52}}));
-  EXPECT_EQ(take_transfers({29}, 1), (Runs{{29, 30}, {80, 81}}));
+  EXPECT_EQ(take_transfers({36}, 1), (Runs{{21, 37}, {63, 65}})) << "16 are the longest";
+  show(37, 52);
+  EXPECT_EQ(take_transfers({52}, 1), (Runs{{37, 53}, {80, 81}}));
+}
+
+TEST_F(HandOversTest, what_is_worth_a_transfer_is_not_short) {
+  take_many();
+  show(0, 70);
+  show(75, 85);
+  show(90, 99);
+  EXPECT_EQ(take_transfers({}, 1000, 10), (Runs{{0, 70}, {75, 85}}));
 }
 
 TEST_F(HandOversTest, short_runs_leave_once_nothing_comes) {
@@ -211,12 +221,34 @@ TEST_F(HandOversTest, short_runs_stay_in_their_own_epoch) {
 
 TEST_F(HandOversTest, at_the_end_nothing_stays_for_being_short) {
   take_many();
+  show(0, 20);
+  show(61, 95);
+  show(96, many_partitions);
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{0, 20}, {61, 95}}));
   show(0, many_partitions);
-  side.there[60] = false;
-  side.there[70] = false;
-  EXPECT_EQ(take_transfers({}, 1000, 50), (Runs{{0, 60}, {71, many_partitions}}));
-  side.there[60] = side.there[70] = true;
-  EXPECT_EQ(take_transfers({}, 1000, 50), (Runs{{60, 71}}));
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{20, 61}, {95, many_partitions}})) << "1 and 4 beside 41";
+}
+
+/// Where kernels copy, and hand over some, not all of them ever are.
+TEST_F(HandOversTest, once_the_kernels_have_ended_nothing_stays_and_nothing_is_waited_for) {
+  take_many();
+  show(0, 40);
+  show(45, 46);
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{0, 40}}));
+  show(50, 90);
+  side.kernels_copied_some = true;
+  side.says_all = true;
+  show(95, 96);
+  EXPECT_EQ(take_transfers({}), (Runs{{45, 46}, {50, 90}, {95, 96}}));
+  EXPECT_EQ(waited, 0);
+  EXPECT_EQ(count, 82);
+}
+
+TEST_F(HandOversTest, where_nobody_looks_again_soon_short_runs_leave) {
+  take_many();
+  show(0, 40);
+  show(45, 46);
+  EXPECT_EQ(take_transfers({}, 0, 1000, HandOvers::Short::leave), (Runs{{0, 40}, {45, 46}}));
 }
 
 TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
@@ -282,7 +314,8 @@ TEST_F(HandOversTest, one_thread_takes_at_a_time) {
     std::thread([&] {
       const auto take_none = [](link::Range) { ADD_FAILURE() << "another thread is at it"; };
       EXPECT_EQ(hand_overs.take_together(side, side.epoch, take_none, CloseMarks()), std::nullopt);
-      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1), std::nullopt);
+      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1, HandOvers::Short::leave),
+                std::nullopt);
       asked = true;
     }).join();
   };
@@ -308,6 +341,7 @@ TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
     std::vector<int> bytes = std::vector<int>(partitions);
     std::vector<std::atomic<Epoch>> marked = std::vector<std::atomic<Epoch>>(partitions);
     bool hands_over(Epoch) const { return true; }
+    bool completed(Epoch) const { return false; }
     bool all_handed_over(Epoch) const { return false; }
     std::uint32_t handed_over(std::int32_t first, std::int32_t count, Epoch epoch) const {
       std::uint32_t shown = 0;
@@ -325,18 +359,21 @@ TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
     std::vector<std::atomic<int>> taken(partitions);
     std::atomic<int> missing{partitions};
     std::atomic<int> wrong{0};
+    const auto take = [&](link::Range run) {
+      for (std::int64_t t = run.begin; t < run.end; ++t) {
+        const auto at = static_cast<std::size_t>(t);
+        if (side.bytes[at] != round || taken[at].fetch_add(1) != 0) ++wrong;
+        --missing;
+      }
+    };
     const auto take_all = [&] {
+      constexpr std::int32_t enough = 64;
       while (missing.load() > 0) {
-        hand_overs.take_together(
-            side, epoch,
-            [&](link::Range run) {
-              for (std::int64_t t = run.begin; t < run.end; ++t) {
-                const auto at = static_cast<std::size_t>(t);
-                if (side.bytes[at] != round || taken[at].fetch_add(1) != 0) ++wrong;
-                --missing;
-              }
-            },
-            CloseMarks::within_one_gap());
+        if (round % 2 == 0) {
+          hand_overs.take_together(side, epoch, take, CloseMarks::within_one_gap());
+        } else {
+          hand_overs.take_transfers(side, epoch, take, CloseMarks::within_one_gap(), enough, HandOvers::Short::stay);
+        }
       }
     };
     std::thread other(take_all);

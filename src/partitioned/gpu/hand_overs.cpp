@@ -1,26 +1,23 @@
 #include "partitioned/gpu/hand_overs.hpp"
 
 namespace partita {
-namespace {
 
-/// Calls `use` with each word of 32 that holds some of `run`, and the bits of those.
+/// Calls `use` with each word that holds some of `run`, and the bits of those.
 template <class Use>
-void for_words_of(link::Range run, Use use) {
-  constexpr std::int64_t word_bits = 32;
+void HandOvers::for_words_of(link::Range run, Use use) {
   for (std::int64_t word = run.begin / word_bits; word * word_bits < run.end; ++word) {
     const std::int64_t first = std::max(run.begin - word * word_bits, std::int64_t{0});
-    const std::int64_t end = std::min(run.end - word * word_bits, word_bits);
+    const std::int64_t end = std::min(run.end - word * word_bits, std::int64_t{word_bits});
     use(static_cast<std::size_t>(word),
         static_cast<std::uint32_t>((std::uint64_t{1} << end) - (std::uint64_t{1} << first)));
   }
 }
 
-}  // namespace
-
 void HandOvers::set_up(std::int32_t transport_partitions) {
   size_ = transport_partitions;
   taken_.resize((static_cast<std::size_t>(transport_partitions) + word_bits - 1) / word_bits);
   stayed_.resize(taken_.size());
+  forget();
 }
 
 void HandOvers::begin(Epoch epoch) {

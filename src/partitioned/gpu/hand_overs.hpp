@@ -20,24 +20,25 @@
 namespace partita {
 
 /// How long whoever finds marks of kernels looks for more of them, which come from blocks that end close after each
-/// other. `Clock`: one of the standard's.
+/// other. Whatever else its thread does waits meanwhile, the steps of other requests where it is the engine's. `Clock`:
+/// one of the standard's.
 template <class Clock>
 class CloseMarksBy {
  public:
   /// For several pauses: what comes meanwhile would cost a transfer and an announcement of its own.
   CloseMarksBy() : CloseMarksBy(longest_pause, longest_wait) {}
-  /// For one short gap, where what comes later is found together anyway, behind the work for what was there. Other
-  /// requests' steps wait meanwhile.
+  /// For one short gap, where what comes later is found together anyway, behind the work for what was there.
   static CloseMarksBy within_one_gap() { return {Pace::close_gap, Pace::close_gap}; }
 
-  /// Waits for as long as there may lie between two of them, or until `all_there()`; false where marks have been coming
+  /// Waits for as long as there may lie between two of them, or until `no_more()`; false where marks have been coming
   /// for long enough, since the first wait began.
-  template <class AllThere>
-  bool wait(AllThere all_there) {
+  template <class NoMore>
+  bool wait(NoMore no_more) {
     const auto now = Clock::now();
     if (end_ == not_begun) end_ = now + time_;
     if (now >= end_) return false;
-    while (Clock::now() < now + pause_ && !all_there()) cpu_relax();
+    const auto end = std::min(now + pause_, end_);
+    while (Clock::now() < end && !no_more()) cpu_relax();
     return true;
   }
 
@@ -62,24 +63,27 @@ using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 /// those in front and where the kernels have said that all are there; all else costs a few steps for 32 of them.
 class HandOvers {
  public:
-  /// Before the first epoch.
+  /// What short runs do while the kernels mark more.
+  enum class Short { leave, stay };
+
+  /// Before kernels hand over.
   void set_up(std::int32_t transport_partitions);
 
-  /// Calls `take` with runs of the transport partitions that `side` shows as handed over in `epoch` and that were not
-  /// taken, neighbours together; returns how many are handed over so far. Looks at none where kernels copy all. Where
-  /// something new is there and not all of it, waits first for what comes soon, as `marks` says: that leaves together.
-  /// Any thread; nothing comes back, and nothing is done, while another one is here.
+  /// Calls `take` with runs of the transport partitions that `side` shows as handed over in `epoch`, which is open, and
+  /// that were not taken, neighbours together; returns how many are handed over so far. Looks at none where kernels
+  /// copy all. Where something new is there and kernels are still to mark, waits first for what comes soon, as `marks`
+  /// says: that leaves together. Any thread; where another one is at it, does nothing and returns nothing.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
     return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Short::leave);
   }
   /// The same where each run costs a transfer. A run of `enough` neighbours is worth one, though more come: such leave
-  /// at once. While more keep coming, runs that are short beside the longest stay, once, for the next call: those of
-  /// blocks that end just now are soon one with their neighbours.
+  /// at once. Shorter ones that are short beside the longest may stay, once, for the next call, if that follows soon:
+  /// blocks beside them are just ending, so they soon join their neighbours.
   template <class Side, class Take, class Marks>
-  std::optional<std::int32_t> take_transfers(const Side& side, Epoch epoch, Take take, Marks marks,
-                                             std::int32_t enough) {
-    return take_alone(side, epoch, take, marks, enough, Short::stay);
+  std::optional<std::int32_t> take_transfers(const Side& side, Epoch epoch, Take take, Marks marks, std::int32_t enough,
+                                             Short short_runs) {
+    return take_alone(side, epoch, take, marks, enough, short_runs);
   }
 
   /// At the wrap of epochs: what is noted of the epoch 2^32 ago would be taken for new. No epoch is open.
@@ -87,15 +91,14 @@ class HandOvers {
 
  private:
   static constexpr std::int32_t word_bits = 32;
-  /// A run of such a part costs as much to start and to announce, and makes several of what comes around it.
+  /// A run shorter than this part of the longest costs as much to start and to announce, and splits what comes around
+  /// it.
   static constexpr std::int32_t short_beside_longest = 4;
-  /// What short runs do while more keep coming.
-  enum class Short { leave, stay };
 
   /// The thread that takes.
   class Taker {
    public:
-    explicit Taker(std::atomic_flag& taking) : taking_(taking), is_alone_(!taking.test_and_set(order_of_entry)) {}
+    explicit Taker(std::atomic_flag& taking) : taking_(taking), is_alone_(enter(taking)) {}
     ~Taker() {
       if (is_alone_) taking_.clear(std::memory_order_release);  // pairs with the next one's entry
     }
@@ -104,7 +107,11 @@ class HandOvers {
     bool is_alone() const { return is_alone_; }
 
    private:
-    static constexpr auto order_of_entry = std::memory_order_acquire;
+    /// Who is refused does not take the line away from who takes.
+    static bool enter(std::atomic_flag& taking) {
+      return !taking.test(std::memory_order_relaxed) && !taking.test_and_set(std::memory_order_acquire);
+    }
+
     std::atomic_flag& taking_;
     const bool is_alone_;
   };
@@ -116,16 +123,18 @@ class HandOvers {
     const Taker taker(taking_);
     if (!taker.is_alone()) return {};
     if (epoch != epoch_) begin(epoch);
+    // Asked before the look: what kernels have marked by then it sees.
+    const auto no_more = [&] { return side.completed(epoch); };
+    bool more_come = !no_more();
     News news = look(side, epoch);
-    const auto all_there = [&] { return side.all_handed_over(epoch); };
-    bool more_come = true;
-    while (more_come && news.longest > 0 && news.longest < enough && news.count < size_ && marks.wait(all_there)) {
+    while (more_come && news.longest > 0 && news.longest < enough && news.count < size_ && marks.wait(no_more)) {
+      const bool over = no_more();
       const std::int32_t before = std::exchange(news, look(side, epoch)).count;
-      more_come = news.count > before;
+      more_come = !over && news.count > before;
     }
     if (news.longest == 0) return news.count;
-    const bool short_stay = short_runs == Short::stay && more_come && news.count < size_;
-    const std::int32_t least = short_stay ? news.longest / short_beside_longest : 0;
+    const bool some_stay = short_runs == Short::stay && more_come && news.count < size_;
+    const std::int32_t least = some_stay ? std::min(enough, news.longest / short_beside_longest) : 0;
     return for_each_new(side, epoch, [&](link::Range run) {
       if (run.size() == 0) return;
       if (run.size() < least && !any_in(stayed_, run)) return add(stayed_, run);
@@ -169,6 +178,8 @@ class HandOvers {
   }
 
   void begin(Epoch epoch);
+  template <class Use>
+  static void for_words_of(link::Range run, Use use);
   static bool any_in(const std::vector<std::uint32_t>& set, link::Range run);
   static void add(std::vector<std::uint32_t>& set, link::Range run);
 
