@@ -6,11 +6,13 @@
 
 #include <algorithm>
 
+#include "core/scratch.hpp"
 #include "dropin/native.hpp"
 #include "dropin/requests.hpp"
-#include "dropin/scratch.hpp"
 
 namespace partita::dropin {
+
+using partita::Scratch;
 
 /// The requests of one kind, close together, each with its place in the caller's array.
 template <class Request>
