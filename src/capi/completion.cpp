@@ -1,8 +1,11 @@
 // The C face of completion: the eight Wait and Test calls and Request_get_status (MPI-4, sections 3.7.3 to 3.7.6).
 #include <array>
 #include <memory_resource>
+#include <optional>
 #include <vector>
 
+#include "capi/asking.hpp"
+#include "capi/gpu_aware.hpp"
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 
@@ -40,16 +43,18 @@ void fill_empty(MPI_Status* status) {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
+/// Within a wait that is watched, that takes the steps.
 void poll() {
   Progress& progress = runtime().progress;
-  if (progress.wanted()) progress.poll();
+  if (watched_waits == 0 && progress.wanted()) progress.poll();
 }
 
 /// The outcome of each request of a call on many: MPI_ERR_PENDING while open, else the code with which it closed.
 class Outcomes {
  public:
-  Outcomes(const char* call, int count, Partita_Request requests[], MPI_Status statuses[])
+  Outcomes(const char* call, int count, Partita_Request requests[], MPI_Status statuses[], const Asking& asking)
       : call_(call),
+        asking_(asking),
         requests_(requests),
         statuses_(statuses),
         codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING, &memory_) {}
@@ -57,6 +62,7 @@ class Outcomes {
   /// Closes request `i` if it is done or failed; returns whether it is closed.
   bool look(int i) {
     if (code(i) != MPI_ERR_PENDING) return true;
+    if (asking_.is_waiting(operation_of(requests_[i]))) return false;
     try {
       if (!try_close(requests_[i], status_at(statuses_, i))) return false;
       code(i) = MPI_SUCCESS;
@@ -94,6 +100,7 @@ class Outcomes {
   int& code(int i) { return codes_[static_cast<std::size_t>(i)]; }
 
   const char* call_;
+  const Asking& asking_;
   Partita_Request* requests_;
   MPI_Status* statuses_;
   alignas(int) std::array<std::byte, 64 * sizeof(int)> small_;  ///< so that up to 64 requests need no allocation
@@ -104,13 +111,16 @@ class Outcomes {
 };
 
 /// Testany without the error handling. Returns whether the call is over.
-bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Operation** first_open) {
+bool any_closed(Asking& asking, int count, Partita_Request requests[], int* index, MPI_Status* status,
+                Operation** first_open) {
   *index = MPI_UNDEFINED;
   *first_open = nullptr;
+  asking.ask(Asking::Wanted::one);
   for (int i = 0; i < count; ++i) {
     if (!is_open(requests[i])) continue;
     Operation& operation = operation_of(requests[i]);
     if (*first_open == nullptr) *first_open = &operation;
+    if (asking.is_waiting(operation)) continue;
     *index = i;
     if (try_close(requests[i], status)) return true;
   }
@@ -120,16 +130,18 @@ bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* s
 }
 
 /// Testsome: closes what is done; `*outcount` is MPI_UNDEFINED if nothing is open.
-int some_closed(const char* call, int incount, Partita_Request requests[], int* outcount, int indices[],
+int some_closed(const char* call, Asking& asking, int incount, Partita_Request requests[], int* outcount, int indices[],
                 MPI_Status statuses[], Operation** first_open) {
   *outcount = 0;
   *first_open = nullptr;
+  asking.ask(Asking::Wanted::all);
   int first_failure = MPI_SUCCESS;
   bool is_raised = false;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
     Operation& operation = operation_of(requests[i]);
     if (*first_open == nullptr) *first_open = &operation;
+    if (asking.is_waiting(operation)) continue;
     MPI_Status* status = status_at(statuses, *outcount);
     int code = MPI_SUCCESS;
     try {
@@ -198,11 +210,33 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
   });
 }
 
+int Partita_Are_complete(int count, Partita_Request requests[], int* flag) {
+  return on_requests("Testall", count, requests, [&] {
+    poll();
+    std::optional<Asking> asking;
+    int singly = 4;  // most often one of the first is not complete, which ends the look
+    *flag = 1;
+    for (int i = 0; i < count; ++i) {
+      if (!is_open(requests[i])) continue;
+      if (!asking && --singly < 0) {
+        asking.emplace(count - i, requests + i);
+        asking->ask(Asking::Wanted::all);
+      }
+      Operation& asked = operation_of(requests[i]);
+      if (!(asking && asking->is_waiting(asked)) && asked.done()) continue;
+      *flag = 0;
+      return fail_at_end_of_loop(asked);
+    }
+  });
+}
+
 int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Waitall", count, requests, [&] {
     check_statuses(count, statuses);
-    Outcomes outcomes("Waitall", count, requests, statuses);
+    Asking asking(count, requests);
+    Outcomes outcomes("Waitall", count, requests, statuses, asking);
+    asking.ask(Asking::Wanted::all);
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) outcomes.close_with(i, MPI_SUCCESS);
     }
@@ -210,6 +244,7 @@ int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]
       if (outcomes.look(i)) continue;
       try {
         runtime().wait_until(operation_of(requests[i]), [&] {
+          asking.ask(Asking::Wanted::all);
           for (int later = i + 1; later < count; ++later) outcomes.look(later);
           return outcomes.look(i);
         });
@@ -229,12 +264,15 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     check_statuses(count, statuses);
     poll();
     *flag = 1;
-    Outcomes outcomes("Testall", count, requests, statuses);
+    Asking asking(count, requests);
+    Outcomes outcomes("Testall", count, requests, statuses, asking);
+    asking.ask(Asking::Wanted::all);
     Operation* open = nullptr;
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
+      Operation& operation = operation_of(requests[i]);
       try {
-        if (!operation_of(requests[i]).done() && open == nullptr) open = &operation_of(requests[i]);
+        if ((asking.is_waiting(operation) || !operation.done()) && open == nullptr) open = &operation;
       } catch (const Error&) {
         // A failed request counts as done; look() below reports it.
       }
@@ -261,9 +299,10 @@ int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Statu
   return on_requests("Waitany", count, requests, [&] {
     check_output(index, "index");
     check_status(status);
+    Asking asking(count, requests);
     Operation* first_open = nullptr;
-    if (any_closed(count, requests, index, status, &first_open)) return;
-    wait_for(count, requests, *first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
+    const auto look = [&] { return any_closed(asking, count, requests, index, status, &first_open); };
+    if (!look()) wait_for(count, requests, *first_open, look);
   });
 }
 
@@ -273,8 +312,9 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     check_output(flag, "flag");
     check_status(status);
     poll();
+    Asking asking(count, requests);
     Operation* first_open = nullptr;
-    *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
+    *flag = any_closed(asking, count, requests, index, status, &first_open) ? 1 : 0;
     if (*flag == 0) watch_loop(count, requests, *first_open);
   });
 }
@@ -285,9 +325,10 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
+    Asking asking(incount, requests);
     Operation* first_open = nullptr;
     const auto look = [&] {
-      code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
+      code = some_closed("Waitsome", asking, incount, requests, outcount, indices, statuses, &first_open);
       return *outcount != 0;
     };
     if (!look()) wait_for(incount, requests, *first_open, look);
@@ -302,8 +343,9 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
     poll();
+    Asking asking(incount, requests);
     Operation* first_open = nullptr;
-    code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
+    code = some_closed("Testsome", asking, incount, requests, outcount, indices, statuses, &first_open);
     if (*outcount == 0) watch_loop(incount, requests, *first_open);
   });
   return called != MPI_SUCCESS ? called : code;

@@ -1,4 +1,5 @@
 // The C face of waits in which a layer above Partita waits for something of its own too.
+#include "capi/asking.hpp"
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 
@@ -42,6 +43,8 @@ int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* 
       [&] {
         check_list(count, requests, "requests");
         if (done == nullptr) throw Error(ErrorClass::arg, "argument done is null; expected is a function");
+        Asking asking(count, requests);
+        const Asking::Lend lent(asking);
         wait_for(count, requests, WaitingForFirstActive(count, requests), [&] { return done(context) != 0; });
       });
 }

@@ -76,15 +76,69 @@ bool StagedRequest::done() {
 
 bool StagedRequest::proceed() {
   if (is_in_mpi()) {
+    if (together_ != nullptr && together_->is_asking()) return false;
     int complete = 0;
     const int code = native::Test(&request_, &complete, &status_);
     if (code == MPI_SUCCESS && complete == 0) return false;
-    enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
-    if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
-    check_raised(code, "MPI_Test");
-    end_apart();
+    leave_together();
+    end_in_mpi(code);
   }
   return delivers() && settled();
+}
+
+/// The MPI has answered, with `code`.
+void StagedRequest::end_in_mpi(int code) {
+  enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
+  if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
+  check_raised(code, "MPI_Test");
+  end_apart();
+}
+
+/// What is to end with an error is not asked for.
+void StagedRequest::leave_asking_to(AskedTogether& together) {
+  if (together_ != nullptr || !is_in_mpi() || has_failed() || request_ == MPI_REQUEST_NULL) return;
+  if (together.add(*this, request_)) together_ = &together;
+}
+
+/// Its delivery begins at once: the call may return for another request.
+void StagedRequest::answered(MPI_Request request, int code, const MPI_Status& status) noexcept {
+  together_ = nullptr;
+  is_to_be_cancelled_ = false;
+  request_ = request;
+  status_ = status;
+  try {
+    end_in_mpi(code);
+    done();
+  } catch (const std::exception&) {
+    if (!failure_) failure_ = current_error();
+  }
+}
+
+void StagedRequest::let_go() noexcept {
+  StagedRequest::cancel_if_wanted();
+  together_ = nullptr;
+}
+
+void StagedRequest::leave_together() {
+  is_to_be_cancelled_ = false;
+  if (together_ != nullptr) std::exchange(together_, nullptr)->remove(*this);
+}
+
+void StagedRequest::cancel_in_mpi() {
+  if (!is_in_mpi() || request_ == MPI_REQUEST_NULL) return;
+  if (together_ == nullptr) return check_raised(native::Cancel(&request_), "MPI_Cancel");
+  is_to_be_cancelled_ = true;
+  together_->cancel_some();
+}
+
+/// The error handler hears of a failure.
+void StagedRequest::cancel_if_wanted() noexcept {
+  if (std::exchange(is_to_be_cancelled_, false)) native::Cancel(&request_);
+}
+
+void StagedRequest::fail(const Error& error) {
+  leave_together();
+  failure_ = error;
 }
 
 /// Whether the delivery has begun; it begins here, once.
@@ -125,11 +179,17 @@ void StagedRequest::abandon(const std::optional<Error>&) {
 /// A request that the MPI does not let go is left to it, and the host memory with it.
 void StagedRequest::give_up_epoch() {
   const bool was_in_mpi = is_in_mpi();
+  const bool is_asked_for = together_ != nullptr && together_->is_asking();
+  leave_together();
   const bool has_arrived = phase() == Phase::arrived;
   enter(Phase::inactive);
   place_.reset();
   if (has_arrived) refuse(status_);
   if (!was_in_mpi) return;
+  if (is_asked_for) {  // the MPI may have let it go already
+    request_ = MPI_REQUEST_NULL;
+    return leave_to_the_mpi();
+  }
   int complete = 0;
   MPI_Status status{};
   if (may_be_cancelled()) native::Cancel(&request_);
