@@ -10,14 +10,15 @@
 namespace partita::capi {
 
 /// Lives as long as the call. Where requests of the MPI's stand behind two of `requests` or more, looks at these ask
-/// the MPI once for all of them.
+/// the MPI once for all of them; looks within a wait ask for what the wait has gathered, too.
 class Asking {
  public:
   using Wanted = AskedTogether::Wanted;
 
   Asking(int count, const Partita_Request requests[]) {
-    if (count < 2 || !AskedTogether::Member::are_several()) return;
-    is_on_ = true;
+    const bool gathers = count >= 2 && AskedTogether::Member::are_several();
+    is_on_ = gathers || lent != nullptr;
+    if (!gathers) return;
     together_.emplace(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
       if (requests[i] != PARTITA_REQUEST_NULL) operation_of(requests[i]).leave_asking_to(*together_);
@@ -33,11 +34,11 @@ class Asking {
     if (together_) together_->ask(wanted);
     if (lent != nullptr) lent->ask(wanted);
   }
-  /// Whether that has found nothing new about `operation`, which is open.
+  /// Whether that has found nothing new about `operation`, which is open. In an error handler within it nobody knows.
   bool is_waiting(const Operation& operation) const {
     if (!is_on_) return false;
     const AskedTogether* const in = operation.asked_in();
-    return in != nullptr && (in == lent || (together_ && in == &*together_));
+    return in != nullptr && (in == lent || (together_ && in == &*together_)) && !in->is_asking();
   }
 
   /// While it lives the calls of this thread ask by `asking`, and do not gather what is in there again.

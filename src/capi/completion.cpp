@@ -2,8 +2,10 @@
 #include <array>
 #include <memory_resource>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "capi/array_call.hpp"
 #include "capi/asking.hpp"
 #include "capi/gpu_aware.hpp"
 #include "capi/report.hpp"
@@ -30,7 +32,7 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
   if (operation.persistent()) [[likely]]
     return true;
   runtime().free(operation);
-  handle = PARTITA_REQUEST_NULL;
+  ArrayCall::forget(std::exchange(handle, PARTITA_REQUEST_NULL), &handle);
   return true;
 }
 
@@ -59,9 +61,13 @@ class Outcomes {
         statuses_(statuses),
         codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING, &memory_) {}
 
-  /// Closes request `i` if it is done or failed; returns whether it is closed.
+  /// Closes request `i` if it is done or failed; returns whether it is closed, which an error handler may have done.
   bool look(int i) {
     if (code(i) != MPI_ERR_PENDING) return true;
+    if (!is_open(requests_[i])) {
+      close_with(i, MPI_SUCCESS);
+      return true;
+    }
     if (asking_.is_waiting(operation_of(requests_[i]))) return false;
     try {
       if (!try_close(requests_[i], status_at(statuses_, i))) return false;
@@ -82,7 +88,7 @@ class Outcomes {
   void fail_open(const Error& error) {
     for (int i = 0; i < static_cast<int>(codes_.size()); ++i) {
       if (code(i) != MPI_ERR_PENDING) continue;
-      operation_of(requests_[i]).abandon(error);
+      if (requests_[i] != PARTITA_REQUEST_NULL) operation_of(requests_[i]).abandon(error);
       close_with(i, remember(call_, error));
     }
   }
@@ -110,38 +116,39 @@ class Outcomes {
   bool is_raised_ = false;  ///< the MPI's error handler has heard of a failure
 };
 
+/// In place of the first open request's index where none is open.
+constexpr int none = -1;
+
 /// Testany without the error handling. Returns whether the call is over.
 bool any_closed(Asking& asking, int count, Partita_Request requests[], int* index, MPI_Status* status,
-                Operation** first_open) {
+                int* first_open) {
   *index = MPI_UNDEFINED;
-  *first_open = nullptr;
+  *first_open = none;
   asking.ask(Asking::Wanted::one);
   for (int i = 0; i < count; ++i) {
     if (!is_open(requests[i])) continue;
-    Operation& operation = operation_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &operation;
-    if (asking.is_waiting(operation)) continue;
+    if (*first_open == none) *first_open = i;
+    if (asking.is_waiting(operation_of(requests[i]))) continue;
     *index = i;
     if (try_close(requests[i], status)) return true;
   }
   *index = MPI_UNDEFINED;
-  if (*first_open == nullptr) fill_empty(status);
-  return *first_open == nullptr;
+  if (*first_open == none) fill_empty(status);
+  return *first_open == none;
 }
 
 /// Testsome: closes what is done; `*outcount` is MPI_UNDEFINED if nothing is open.
 int some_closed(const char* call, Asking& asking, int incount, Partita_Request requests[], int* outcount, int indices[],
-                MPI_Status statuses[], Operation** first_open) {
+                MPI_Status statuses[], int* first_open) {
   *outcount = 0;
-  *first_open = nullptr;
+  *first_open = none;
   asking.ask(Asking::Wanted::all);
   int first_failure = MPI_SUCCESS;
   bool is_raised = false;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
-    Operation& operation = operation_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &operation;
-    if (asking.is_waiting(operation)) continue;
+    if (*first_open == none) *first_open = i;
+    if (asking.is_waiting(operation_of(requests[i]))) continue;
     MPI_Status* status = status_at(statuses, *outcount);
     int code = MPI_SUCCESS;
     try {
@@ -155,7 +162,7 @@ int some_closed(const char* call, Asking& asking, int incount, Partita_Request r
     if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
-  if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
+  if (*first_open == none) *outcount = MPI_UNDEFINED;
   if (first_failure == MPI_SUCCESS) return MPI_SUCCESS;
   return is_raised ? MPI_ERR_IN_STATUS : raise_in_status(first_comm(incount, requests), first_failure);
 }
@@ -167,6 +174,7 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
       [&] {
         check_list(count, requests, "requests");
         check_not_enqueued(count, requests);
+        const ArrayCall array(count, requests);
         body();
       });
 }
@@ -178,8 +186,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
     if (try_close(*request, status)) return;  // most sends, without what a wait needs
-    Operation& waited = operation_of(*request);
-    wait_for(1, request, waited, [&] { return try_close(*request, status); });
+    wait_for(1, request, [&] { return *request == PARTITA_REQUEST_NULL || try_close(*request, status); });
   });
 }
 
@@ -190,9 +197,8 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
-    Operation& tested = operation_of(*request);
     *flag = try_close(*request, status) ? 1 : 0;
-    if (*flag == 0) watch_loop(1, request, tested);
+    if (*flag == 0) watch_loop(1, request, 0);
   });
 }
 
@@ -243,7 +249,7 @@ int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]
     for (int i = 0; i < count; ++i) {
       if (outcomes.look(i)) continue;
       try {
-        runtime().wait_until(operation_of(requests[i]), [&] {
+        runtime().wait_until(WaitingForFirstActive(count, requests), [&] {
           asking.ask(Asking::Wanted::all);
           for (int later = i + 1; later < count; ++later) outcomes.look(later);
           return outcomes.look(i);
@@ -267,18 +273,19 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     Asking asking(count, requests);
     Outcomes outcomes("Testall", count, requests, statuses, asking);
     asking.ask(Asking::Wanted::all);
-    Operation* open = nullptr;
+    int open = none;
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
       Operation& operation = operation_of(requests[i]);
       try {
-        if ((asking.is_waiting(operation) || !operation.done()) && open == nullptr) open = &operation;
+        if ((asking.is_waiting(operation) || !operation.done()) && open == none) open = i;
       } catch (const Error&) {
         // A failed request counts as done; look() below reports it.
       }
     }
-    const auto end = open == nullptr ? std::nullopt : end_of_loop(*open);
-    if (open != nullptr && !end) {
+    const bool is_watched = open != none && requests[open] != PARTITA_REQUEST_NULL;
+    const auto end = is_watched ? end_of_loop(operation_of(requests[open])) : std::nullopt;
+    if (open != none && !end) {
       *flag = 0;
       return;
     }
@@ -300,9 +307,9 @@ int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Statu
     check_output(index, "index");
     check_status(status);
     Asking asking(count, requests);
-    Operation* first_open = nullptr;
+    int first_open = none;
     const auto look = [&] { return any_closed(asking, count, requests, index, status, &first_open); };
-    if (!look()) wait_for(count, requests, *first_open, look);
+    if (!look()) wait_for(count, requests, look);
   });
 }
 
@@ -313,9 +320,9 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     check_status(status);
     poll();
     Asking asking(count, requests);
-    Operation* first_open = nullptr;
+    int first_open = none;
     *flag = any_closed(asking, count, requests, index, status, &first_open) ? 1 : 0;
-    if (*flag == 0) watch_loop(count, requests, *first_open);
+    if (*flag == 0) watch_loop(count, requests, first_open);
   });
 }
 
@@ -326,12 +333,12 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
     Asking asking(incount, requests);
-    Operation* first_open = nullptr;
+    int first_open = none;
     const auto look = [&] {
       code = some_closed("Waitsome", asking, incount, requests, outcount, indices, statuses, &first_open);
       return *outcount != 0;
     };
-    if (!look()) wait_for(incount, requests, *first_open, look);
+    if (!look()) wait_for(incount, requests, look);
   });
   return called != MPI_SUCCESS ? called : code;
 }
@@ -344,9 +351,9 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     check_statuses(incount, statuses);
     poll();
     Asking asking(incount, requests);
-    Operation* first_open = nullptr;
+    int first_open = none;
     code = some_closed("Testsome", asking, incount, requests, outcount, indices, statuses, &first_open);
-    if (*outcount == 0) watch_loop(incount, requests, *first_open);
+    if (*outcount == 0) watch_loop(incount, requests, first_open);
   });
   return called != MPI_SUCCESS ? called : code;
 }

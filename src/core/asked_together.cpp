@@ -1,6 +1,7 @@
 #include "core/asked_together.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/native.hpp"
 
@@ -26,10 +27,10 @@ bool AskedTogether::add(Member& member, MPI_Request request) {
   return true;
 }
 
-void AskedTogether::remove(const Member& member) {
-  requests_[member.place_] = MPI_REQUEST_NULL;
+MPI_Request AskedTogether::remove(const Member& member) {
   members_[member.place_] = nullptr;
   has_holes_ = true;
+  return std::exchange(requests_[member.place_], MPI_REQUEST_NULL);
 }
 
 /// By MPI_Testany, again and again where all are wanted: MPICH 5.0.2 loses the error of a persistent request in
@@ -39,7 +40,9 @@ void AskedTogether::ask(Wanted wanted) {
   if (is_asking_) return;
   close_up();
   if (cancels_.load(std::memory_order_relaxed) && cancels_.exchange(false, std::memory_order_acquire)) {
-    for (std::size_t i = 0; i < count_; ++i) members_[i]->cancel_if_wanted();
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (members_[i] != nullptr) members_[i]->cancel_if_wanted();  // an error handler may have had one leave
+    }
   }
   std::size_t most = count_;
   for (std::size_t first = 0; first < count_;) {
@@ -80,10 +83,8 @@ std::size_t AskedTogether::ask_from(std::size_t first, std::size_t most) {
 
 void AskedTogether::answer(std::size_t place, int code, const MPI_Status& status) {
   Member* const member = members_[place];
-  if (member == nullptr) return;  // an error handler of the program's has freed it
-  const MPI_Request request = requests_[place];
-  remove(*member);
-  member->answered(request, code, status);
+  if (member == nullptr) return;  // it has left within an error handler of the program's
+  member->answered(remove(*member), code, status);
 }
 
 void AskedTogether::close_up() {
@@ -101,8 +102,12 @@ void AskedTogether::close_up() {
 }
 
 void AskedTogether::let_go_of_all() {
-  close_up();
-  for (std::size_t i = 0; i < count_; ++i) members_[i]->let_go();
+  for (std::size_t i = 0; i < count_; ++i) {
+    Member* const member = members_[i];
+    if (member == nullptr) continue;
+    remove(*member);
+    member->let_go();
+  }
   count_ = 0;
 }
 

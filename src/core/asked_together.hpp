@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <thread>
 
 #include "core/scratch.hpp"
 
@@ -49,15 +50,18 @@ class AskedTogether {
 
   /// `member` is one from here on, with `request`, which is active. Returns false where there is no room.
   bool add(Member& member, MPI_Request request);
-  /// It is none any more; it has not been answered.
-  void remove(const Member& member);
+  /// It is none any more; it has not been answered. Returns its request as the MPI has left it: null where it is gone.
+  MPI_Request remove(const Member& member);
   std::size_t count() const { return count_; }
 
   enum class Wanted { one, all };
   /// Asks the MPI once which are complete; all of those, or one of them, are answered. Does not block.
   void ask(Wanted wanted);
-  /// Whether the MPI is being asked: then an error handler of the program's runs, and any of the requests may be gone.
-  bool is_asking() const { return is_asking_; }
+  /// Whether it belongs to a call of this thread. Any thread.
+  bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
+  /// Whether this thread is asking the MPI: then an error handler of the program's runs, and a request may be gone. Any
+  /// thread.
+  bool is_asking() const { return is_of_this_thread() && is_asking_; }
   /// Before the MPI is asked again those are cancelled that want it. Any thread.
   void cancel_some() { cancels_.store(true, std::memory_order_release); }
 
@@ -67,6 +71,7 @@ class AskedTogether {
   void close_up();
   void let_go_of_all();
 
+  const std::thread::id thread_ = std::this_thread::get_id();
   Scratch scratch_;
   const std::size_t most_;
   MPI_Request* const requests_;

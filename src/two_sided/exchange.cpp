@@ -69,6 +69,11 @@ void Exchange::abandon(const std::optional<Error>& cause) {
   send_->abandon(cause);
 }
 
+void Exchange::withdraw() {
+  receive_->withdraw();
+  send_->withdraw();
+}
+
 bool Exchange::lingers() {
   try {
     return active() && !done();

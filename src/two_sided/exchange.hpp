@@ -33,7 +33,7 @@ class Exchange final : public Operation {
   void cancel() override {}
   void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
-  void withdraw() override {}
+  void withdraw() override;
   std::vector<Half*> halves() override { return {}; }
   bool lingers() override;
   void stop_lingering() override;

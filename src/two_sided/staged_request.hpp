@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +38,7 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   bool open() const final { return active(); }
   bool done() override;
   void leave_asking_to(AskedTogether& together) override;
-  const AskedTogether* asked_in() const final { return together_; }
+  const AskedTogether* asked_in() const final { return together_.load(std::memory_order_relaxed); }
   bool prepared() final;
   void close() override { enter(Phase::inactive); }
   void fill_status(MPI_Status* status) const final;
@@ -64,7 +65,8 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   void deliver_behind_stream(GpuLanes& lanes, int device);
   /// In fetch(): a buffer there is read, at once. Blocks until the stream has come to this call. Throws Error.
   void await_stream(GpuLanes& lanes, int device);
-  /// The MPI is asked to take its request back, while it has it; by the call that asks for several, if one does.
+  /// The MPI is asked to take its request back, while it has it; by the thread whose call asks for several, if one
+  /// does. Any thread.
   void cancel_in_mpi();
   void answered(MPI_Request request, int code, const MPI_Status& status) noexcept override;
   void let_go() noexcept override;
@@ -131,7 +133,10 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   void enter_mpi();
   bool proceed();
   void end_in_mpi(int code);
+  bool is_to_ask();
+  bool is_asked_for_elsewhere() const;
   void leave_together();
+  void leave_together_locked();
   bool delivers();
   void give_up_epoch();
   void end_apart();
@@ -141,8 +146,11 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   MPI_Request persistent_ = MPI_REQUEST_NULL;  ///< while a start has a request of its own
   MPI_Status status_{};
   std::atomic<Phase> phase_ = Phase::inactive;
-  AskedTogether* together_ = nullptr;   ///< which alone gives request_ to the MPI
-  bool is_to_be_cancelled_ = false;     ///< by that
+  /// Guards what follows: another thread may cancel while one asks for several. Not held while the MPI is called.
+  mutable std::mutex together_mutex_;
+  std::atomic<AskedTogether*> together_ = nullptr;  ///< whose thread alone gives request_ to the MPI
+  bool is_to_be_cancelled_ = false;                 ///< by that
+
   std::unique_ptr<StreamPlace> place_;  ///< behind which the delivery comes; null: behind none
   std::optional<Error> failure_;
 };

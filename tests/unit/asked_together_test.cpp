@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/native.hpp"
@@ -30,6 +32,7 @@ class Asked final : public AskedTogether::Member {
   int tag = -1;
   bool is_let_go = false;
   bool is_cancelled = false;
+  std::function<void()> in_handler = [] {};  ///< of the program's, as it is cancelled
 
  private:
   void answered(MPI_Request request, int error, const MPI_Status& status) noexcept override {
@@ -38,8 +41,14 @@ class Asked final : public AskedTogether::Member {
     left = request;
     tag = status.MPI_TAG;
   }
-  void let_go() noexcept override { is_let_go = true; }
-  void cancel_if_wanted() noexcept override { is_cancelled = true; }
+  void let_go() noexcept override {
+    is_let_go = true;
+    in_handler();
+  }
+  void cancel_if_wanted() noexcept override {
+    is_cancelled = true;
+    in_handler();
+  }
 };
 
 /// What stands in for the MPI: it knows which requests are complete.
@@ -76,6 +85,7 @@ class FakeMpi : public testing::Test {
   int calls = 0;
   bool frees_all_that_failed = false;  ///< as Open MPI does
   bool names_nothing = false;
+  std::function<void()> in_handler = [] {};  ///< of the program's, as the MPI tells of an error
   std::vector<MPI_Request> persistent;
 
  private:
@@ -100,6 +110,7 @@ class FakeMpi : public testing::Test {
     for (int i = 0; code != MPI_SUCCESS && frees_all_that_failed && i < count; ++i) {
       if (is_complete(requests[i]) && code_of(requests[i]) != MPI_SUCCESS) requests[i] = MPI_REQUEST_NULL;
     }
+    if (code != MPI_SUCCESS) in_handler();
     return code;
   }
 
@@ -217,7 +228,13 @@ TEST_F(FakeMpi, is_not_asked_for_what_has_left) {
   make(50);
   for (int i = 0; i < 50; ++i) completes(i);
   std::vector<int> others;
-  for (int i = 0; i < 50; ++i) (i % 3 == 0) ? together->remove(at(i)) : others.push_back(i);
+  for (int i = 0; i < 50; ++i) {
+    if (i % 3 == 0) {
+      EXPECT_EQ(together->remove(at(i)), handle(i));
+    } else {
+      others.push_back(i);
+    }
+  }
   together->ask(Wanted::all);
   expect_answered_once(others);
   EXPECT_FALSE(at(0).is_let_go);
@@ -240,6 +257,49 @@ TEST_F(FakeMpi, cancels_before_it_asks_again) {
   together->cancel_some();
   together->ask(Wanted::all);
   EXPECT_TRUE(at(2).is_cancelled);
+}
+
+/// With what the MPI has left of their requests; none is answered.
+TEST_F(FakeMpi, lets_some_leave_in_an_error_handler) {
+  make(40);
+  completes(3, MPI_ERR_TRUNCATE);
+  completes(5);
+  in_handler = [this] {
+    EXPECT_TRUE(together->is_asking());
+    EXPECT_EQ(together->remove(at(3)), MPI_REQUEST_NULL);
+    EXPECT_EQ(together->remove(at(20)), handle(20));
+  };
+  together->ask(Wanted::all);
+  EXPECT_FALSE(together->is_asking());
+  expect_answered_once({5});
+  completes(20);
+  completes(21);
+  together->ask(Wanted::all);
+  expect_answered_once({5, 21});
+}
+
+TEST_F(FakeMpi, lets_some_leave_while_it_cancels) {
+  make(3);
+  at(0).in_handler = [this] { together->remove(at(1)); };
+  together->cancel_some();
+  together->ask(Wanted::all);
+  EXPECT_FALSE(at(1).is_cancelled);
+  EXPECT_TRUE(at(2).is_cancelled);
+}
+
+TEST_F(FakeMpi, lets_some_leave_while_it_lets_go) {
+  make(3);
+  at(0).in_handler = [this] { together->remove(at(1)); };
+  names_nothing = true;
+  together->ask(Wanted::all);
+  EXPECT_FALSE(at(1).is_let_go);
+  EXPECT_TRUE(at(2).is_let_go);
+}
+
+TEST_F(FakeMpi, is_of_one_thread) {
+  make(1);
+  EXPECT_TRUE(together->is_of_this_thread());
+  std::thread([this] { EXPECT_FALSE(together->is_of_this_thread()); }).join();
 }
 
 TEST_F(FakeMpi, has_no_room_for_more_than_it_was_made_for) {
