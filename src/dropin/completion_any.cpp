@@ -42,23 +42,14 @@ int wait_for_any(const Part<Request>& part, int* index, MPI_Status* status) {
   return code;
 }
 
-/// Which part a call of this thread looks at first: in turns, so that one in which something is complete each time does
-/// not keep the other from its turn.
-bool is_turn_of_ours() {
-  static constinit thread_local bool is_ours = false;
-  is_ours = !is_ours;
-  return is_ours;
-}
-
-/// One look at both parts, at the second one where the first has nothing. Sets `*flag` as MPI_Testany does.
+/// One look at both parts. Sets `*flag` as MPI_Testany does.
 struct BothLooksForAny {
   LookForAny own, foreign;
 
-  BothLooksForAny(const Split& split, bool ours_first, int* index, int* flag, MPI_Status* status) {
+  BothLooksForAny(const Split& split, int* index, int* flag, MPI_Status* status) {
     *index = MPI_UNDEFINED;
-    if (ours_first) own = look_for_any(split.own, index, status);
+    own = look_for_any(split.own, index, status);
     if (!own.final()) foreign = look_for_any(split.foreign, index, status);
-    if (!ours_first && !foreign.final()) own = look_for_any(split.own, index, status);
     *flag = final() ? 1 : 0;
     if (none_active()) give_status(status, empty_status());
   }
@@ -79,10 +70,9 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
   LookForAny own;
   LookForAny foreign;
   int code = MPI_SUCCESS;
-  const bool ours_first = is_turn_of_ours();
   const int waited = wait_until(split.own, [&] {
     int flag = 0;
-    const BothLooksForAny looks(split, ours_first, index, &flag, status);
+    const BothLooksForAny looks(split, index, &flag, status);
     own = looks.own;
     foreign = looks.foreign;
     code = looks.code();
@@ -106,7 +96,7 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
   if (split.own.count == 0) return native().Testany(count, requests, index, flag, status);
   if (is_missing(status)) return either::test_any(split.own, index, flag, status);  // refuses it
 
-  const BothLooksForAny looks(split, is_turn_of_ours(), index, flag, status);
+  const BothLooksForAny looks(split, index, flag, status);
   split.put_back();
   return looks.code();
 }

@@ -106,46 +106,6 @@ TEST(DropinTestany, is_false_while_requests_are_pending_and_true_when_none_is_ac
   MPI_Wait(&ring.send, MPI_STATUS_IGNORE);
 }
 
-/// A message of Partita's to nobody, and one of the MPI's to oneself: something of each kind is complete at each call.
-template <class Any>
-void expect_turns(Any any) {
-  int value = 0;
-  int received = 0;
-  std::array requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  ASSERT_EQ(MPI_SUCCESS,
-            MPI_Psend_init(&value, 1, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_SELF, MPI_INFO_NULL, &requests[0]));
-  ASSERT_EQ(MPI_SUCCESS, MPI_Recv_init(&received, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[1]));
-  ASSERT_EQ(MPI_SUCCESS, MPI_Startall(2, requests.data()));
-  const auto deliver = [&](int index) {
-    return index == 0 ? MPI_Pready(0, requests[0]) : MPI_Send(&value, 1, MPI_INT, 0, 1, MPI_COMM_SELF);
-  };
-  for (const int index : {0, 1}) ASSERT_EQ(MPI_SUCCESS, deliver(index));
-  std::array<int, 2> completed{};
-  for (int call = 0; call < 20; ++call) {
-    int index = -1;
-    ASSERT_EQ(MPI_SUCCESS, any(requests.data(), &index));
-    ASSERT_TRUE(index == 0 || index == 1) << index;
-    ++completed[static_cast<std::size_t>(index)];
-    ASSERT_EQ(MPI_SUCCESS, MPI_Start(&requests[static_cast<std::size_t>(index)]));
-    ASSERT_EQ(MPI_SUCCESS, deliver(index));
-  }
-  EXPECT_GT(completed[0], 0);
-  EXPECT_GT(completed[1], 0);
-  ASSERT_EQ(MPI_SUCCESS, MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
-  for (MPI_Request& request : requests) ASSERT_EQ(MPI_SUCCESS, MPI_Request_free(&request));
-}
-
-TEST(DropinWaitany, has_requests_of_both_kinds_come_in_turns) {
-  expect_turns([](MPI_Request* requests, int* index) { return MPI_Waitany(2, requests, index, MPI_STATUS_IGNORE); });
-}
-
-TEST(DropinTestany, has_requests_of_both_kinds_come_in_turns) {
-  expect_turns([](MPI_Request* requests, int* index) {
-    int flag = 0;
-    return MPI_Testany(2, requests, index, &flag, MPI_STATUS_IGNORE);
-  });
-}
-
 /// Calls `some` until it says that nothing is active, and returns the indices in the order of completion.
 template <class Some>
 std::vector<int> collect(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses, Some some) {
