@@ -7,7 +7,18 @@
 
 namespace partita::dropin {
 
+bool ByPeers::begins_in_order(PeerCollective collective) {
+  PeerRanks ranks{};
+  code_ = Partita_Begin_in_order(comm_, collective, &peers_, &ranks);
+  if (code_ != MPI_SUCCESS || peers_ == nullptr) return false;
+  size_ = ranks.size;
+  rank_ = ranks.rank;
+  parts_.from_bytes = ranks.from_bytes;
+  return true;
+}
+
 bool ByPeers::begins(PeerCollective collective) {
+  if (form_ == Form::nonblocking) return begins_in_order(collective);
   PeerRanks ranks{};
   int may_ask = 0;
   code_ = Partita_Begin_by_peers(comm_, collective, &peers_, &ranks, &may_ask);
@@ -43,14 +54,15 @@ bool ByPeers::is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type) 
     parts_.is_enough = true;
     return true;
   }
-  Partita_Leave_peers(peers_);
+  leave();
+  if (form_ == Form::nonblocking) leave_order();
   return false;
 }
 
 bool ByPeers::lies_on_host(const void* buffer, MPI_Count count, MPI_Datatype type) {
   const bool is_open = buffer == MPI_IN_PLACE || count <= 0 || type == MPI_DATATYPE_NULL;
   if (is_open || Partita_gpu_of(buffer, count, type) >= 0) return false;
-  Partita_Leave_peers(peers_);
+  leave();
   return true;
 }
 
@@ -80,8 +92,19 @@ void ByPeers::make() {
   parts_.is_valid = is_valid_;
   parts_.sent = sent_.data();
   parts_.received = received_.data();
+  if (form_ == Form::nonblocking)
+    return describe([&](int* mistaken) { return Partita_Describe_move(comm_, &parts_, &queued_, mistaken); });
   is_asking_ = true;
   code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &moved_);
+}
+
+/// A call that the MPI refuses is none: the program may make another in its place.
+template <class Describe>
+void ByPeers::describe(const Describe& describe) {
+  if (!is_valid_) return leave_order();
+  int mistaken = 0;
+  code_ = describe(&mistaken);
+  if (mistaken != 0) leave_order();
 }
 
 /// In whole lines of the GPU's memory, whatever the element.
@@ -114,10 +137,10 @@ void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Da
 /// All ranks give the same counts.
 void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
                      int root) {
-  is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL && in != out;
+  is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL;
   PeerShares described{};
   described.call = call_;
-  described.is_valid = is_valid_;
+  described.is_valid = is_valid_ && in != out;
   described.in = in == MPI_IN_PLACE ? out : in;
   described.out = out;
   described.type = type;
@@ -125,6 +148,8 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.shares = shares.data();
   described.to = to;
   described.root = root;
+  if (form_ == Form::nonblocking)
+    return describe([&](int* mistaken) { return Partita_Describe_reduction(comm_, &described, &queued_, mistaken); });
   is_asking_ = true;
   code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
 }

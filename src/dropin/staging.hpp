@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "capi/gpu_aware.hpp"
@@ -92,6 +93,15 @@ class Staging : public CommShape {
     is_the_mpis_ = false;
     return Partita_Stage_deliver(stage_, comm_);
   }
+
+  /// What there was wrong with the buffers.
+  int code() const { return code_; }
+  /// Whether no buffer is in GPU memory.
+  bool is_on_host() const { return stage_ == nullptr; }
+  /// Takes from the GPU what the call reads.
+  int fetch() { return stage_ == nullptr ? MPI_SUCCESS : Partita_Stage_fetch(stage_, comm_); }
+  /// It frees nothing: somebody else does.
+  Partita_Stage take() { return std::exchange(stage_, nullptr); }
 
   /// What a call is that makes a request.
   enum class Kind { collective, persistent_collective, exchange };

@@ -65,6 +65,7 @@ class Runtime {
   const GpuAwareness gpu_awareness;
   std::vector<std::unique_ptr<link::Link>> links;
   LeftBoards left_boards{host_memory};
+  LeftComms left_comms;
   Communicators communicators;
   LinkReport link_report;
   Holds holds;

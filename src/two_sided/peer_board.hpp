@@ -95,11 +95,12 @@ class PeerBoard {
   };
   Offer& offer(int owner, int user, Side side) const;
 
-  /// From now on the MPI makes all calls of the communicator: what this rank began last was not made by peers and has
-  /// failed, so that the numbers of its calls may no longer be those of the others. Not in a call whose ranks agree.
-  void end_calls();
-  /// Whether some rank has said so. Who finds that before a question that all agree on goes to the MPI.
-  bool have_calls_ended() const;
+  /// From `call` on the MPI makes all calls of the communicator: what this rank began last was not made by peers and
+  /// has failed, so that the numbers of its calls may no longer be those of the others. No call whose ranks agree is
+  /// one of these.
+  void end_calls(std::uint64_t call);
+  /// Whether some rank has said so of `call`. Who finds that before a question that all agree on goes to the MPI.
+  bool have_calls_ended(std::uint64_t call) const;
 
   /// This rank has given up a call that others may be in: no call on the board will be agreed on any more.
   void give_up();

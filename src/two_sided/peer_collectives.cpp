@@ -1,15 +1,13 @@
 #include "two_sided/peer_collectives.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "core/current_error.hpp"
-#include "core/log.hpp"
 #include "core/mpi_check.hpp"
+#include "two_sided/peer_board_making.hpp"
 #include "two_sided/peer_move.hpp"
 #include "two_sided/peer_ranks.hpp"
 #include "two_sided/peer_reduce.hpp"
@@ -17,119 +15,101 @@
 namespace partita {
 namespace {
 
-/// Messages of the MPI's, which must stay where they are until it has ended them.
-class Making final : private Waiting {
+/// A blocking call behind nonblocking ones.
+class BehindQueue final : public Waiting {
  public:
-  Making(MPI_Comm comm, const PeerServices& services) : comm_(comm), services_(services) {}
-
-  using Words = std::array<std::uint64_t, 5>;
-  /// The largest of each word of all ranks. Throws Error.
-  const Words& largest_of(const Words& own) {
-    auto talk = std::make_unique<Talk>(Talk{own, {}, MPI_REQUEST_NULL, nullptr});
-    Talk& begun = *talk;
-    PARTITA_MPI(Iallreduce(begun.own.data(), begun.all.data(), static_cast<int>(begun.own.size()), MPI_UINT64_T,
-                           MPI_MAX, comm_, &begun.request));
-    try {
-      services_.wait_until(*this, [&] {
-        int ended = 0;
-        PARTITA_MPI(Test(&begun.request, &ended, MPI_STATUS_IGNORE));
-        return ended != 0;
-      });
-    } catch (const std::exception&) {
-      leave_to_mpi(std::move(talk));
-      throw;
-    }
-    all_ = begun.all;
-    return all_;
+  explicit BehindQueue(const PeerQueue& queue) : queue_(queue) {}
+  std::string explain() const override {
+    return "a collective waits for the nonblocking ones before it: " + queue_.explain_first();
   }
+  int waits_for() const override { return queue_.waits_for(); }
 
  private:
-  struct Talk {
-    Words own;
-    Words all;
-    MPI_Request request;
-    Talk* next;
-  };
-  /// The MPI may still come to it: it stays to the end of the process.
-  static void leave_to_mpi(std::unique_ptr<Talk> talk) noexcept {
-    static std::atomic<Talk*> left{nullptr};
-    Talk* const begun = talk.release();
-    begun->next = left.exchange(begun);
-  }
-  std::string explain() const override {
-    return "the first collective on a communicator waits until all its ranks have made it";
-  }
-  int waits_for() const override { return -1; }
-
-  MPI_Comm comm_;
-  const PeerServices& services_;
-  Words all_{};
+  const PeerQueue& queue_;
 };
 
-/// `before`: the words of another peer, of which the file is kept where this one cannot open it.
-Making::Words board_words_of(const memory::HostAddress& address, const Making::Words& before) {
-  // The number of no file is -1, and the words of ranks that name nothing are 0.
-  const auto file = static_cast<std::uint64_t>(std::int64_t{address.file.number} + 1);
-  if (file == 0) return {0, address.segment, address.offset_bytes, before[3], before[4]};
-  return {0, address.segment, address.offset_bytes, file, address.file.inode};
+void check_failure(const PeerPlace& place) {
+  if (!place.failure) return;
+  throw Error(ErrorClass::other, "an earlier collective on the communicator has failed: {}", place.failure->sentence());
 }
 
-memory::HostAddress board_address_of(const Making::Words& words) {
-  memory::HostAddress address{words[1], words[2], {}};
-  address.file.number = static_cast<int>(words[3]) - 1;
-  address.file.inode = words[4];
-  return address;
+/// Whether nonblocking calls are before the next one.
+bool has_queue(const PeerPlace& place) {
+  return place.queue != nullptr && !place.queue->is_empty();
 }
 
-/// The owner cannot know who opens its files until it is tried; to the others it has passed a descriptor.
-std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostAddress address,
-                       std::size_t size_bytes) {
-  try {
-    return host_memory.import(owner, address, size_bytes);
-  } catch (const Error&) {
-    address.file = {};
-    return host_memory.import(owner, address, size_bytes);
+void check_given_up(const PeerBoard& board) {
+  if (const int rank = board.who_gave_up(); rank >= 0) {
+    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
   }
 }
 
 }  // namespace
 
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
-  if (!services_.sizes) return {};
-  if (communicator.part == nullptr) {
-    communicator.part = std::make_unique<Place>();
-    try {
-      place_of(communicator).board = make_board(communicator);
-    } catch (const std::exception&) {
-      place_of(communicator).failure = current_error();
-      throw;
+  if (!services_.sizes) return Begun::none;
+  PeerPlace& place = opened(communicator);
+  if (!has_queue(place)) {
+    check_failure(place);
+    if (!place.has_tried) {
+      try {
+        place.board = make_board(communicator);
+        place.has_tried = true;
+      } catch (const std::exception&) {
+        place.failure = current_error();
+        throw;
+      }
     }
+    if (place.board == nullptr) return Begun::none;
+    check_given_up(*place.board);
+    if (place.board->have_calls_ended(place.board->call() + 1)) return Begun::none;
   }
-  const Place& place = place_of(communicator);
-  if (place.failure) {
-    throw Error(ErrorClass::other, "an earlier collective on the communicator has failed: {}",
-                place.failure->sentence());
+  if (services_.requests.device_memory.in_use()) return Begun::may_ask;
+  leave(communicator);
+  return Begun::left;
+}
+
+void PeerCollectives::leave(Communicator& communicator) {
+  const PeerPlace& place = place_of(communicator);
+  if (has_queue(place)) return place.queue->add_no();
+  place.board->begin();
+  place.board->leave();
+}
+
+void PeerCollectives::end_calls(Communicator& communicator) {
+  const PeerPlace& place = place_of(communicator);
+  if (place.queue != nullptr) return place.queue->end_calls();
+  place.board->end_calls(place.board->call());
+}
+
+/// Who does not wait any longer must not be in a later call than the others.
+void PeerCollectives::await_queue(PeerQueue& queue) {
+  try {
+    services_.wait_until(BehindQueue(queue), [&] { return queue.is_empty(); });
+  } catch (const std::exception&) {
+    const auto exclusive = services_.requests.progress.exclusive();
+    queue.give_up();
+    throw;
   }
-  if (place.board == nullptr) return {};
-  PeerBoard& board = *place.board;
-  if (const int rank = board.who_gave_up(); rank >= 0) {
-    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
-  }
-  if (board.have_calls_ended()) return {};
-  board.begin();
-  if (services_.requests.device_memory.in_use()) return {&board, true};
-  board.leave();
-  return {&board, false};
 }
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{
-      services_, mappings_, board_of(communicator), communicator, communicator.members(services_.requests.world),
-      times_};
+  const PeerPlace& place = place_of(communicator);
+  if (has_queue(place)) {
+    await_queue(*place.queue);
+    check_failure(place);
+    if (place.board == nullptr) return false;
+    check_given_up(*place.board);
+    if (place.board->have_calls_ended(place.board->call() + 1)) return false;
+  }
+  PeerBoard& board = *place.board;
+  board.begin();
+  const PeerContext context{services_,  mappings_, communicator, communicator.members(services_.requests.world),
+                            place.rank, &board,    times_,       true};
   Call call(context, description);
   if (call.make()) return true;
-  if (!call.why_not().empty()) tell(description.call, call.why_not());
+  reasons_.tell(description.call, call.why_not());
   return false;
 }
 
@@ -141,18 +121,49 @@ bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares)
   return made<PeerReduce>(communicator, shares);
 }
 
-/// Each reason once. Where there is no memory for a word, the call goes on without: the others have their answer.
-void PeerCollectives::tell(const char* call, const std::string& why_not) noexcept {
-  if (!services_.requests.settings.verbose) return;
-  try {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!told_.insert(call + (": " + why_not)).second) return;
-    }
-    log("{} on GPU memory goes through host memory on all ranks: {}", call, why_not);
-  } catch (const std::exception&) {
-    return;
+bool PeerCollectives::may_queue(Communicator& communicator) {
+  if (!services_.sizes) return false;
+  const PeerPlace& place = opened(communicator);
+  if (place.queue != nullptr || place.failure) return true;
+  return place.has_tried ? place.board != nullptr : are_near(communicator);
+}
+
+/// What is wrong behind calls that are in the queue, the request will say.
+PeerQueue& PeerCollectives::queue_of(const std::shared_ptr<Communicator>& communicator) {
+  PeerPlace& place = place_of(*communicator);
+  if (!has_queue(place)) {
+    check_failure(place);
+    if (place.queue != nullptr) place.queue->check();
+    if (place.board != nullptr) check_given_up(*place.board);
   }
+  if (place.queue == nullptr) {
+    place.queue = std::make_unique<PeerQueue>(services_, reasons_, place, communicator->handle,
+                                              communicator->members(services_.requests.world), place.rank);
+  }
+  return *place.queue;
+}
+
+void PeerCollectives::count(Communicator& communicator) {
+  PeerBoard* const board = place_of(communicator).board.get();
+  if (board == nullptr) return;
+  board->begin();
+  board->leave();
+}
+
+std::unique_ptr<PeerRequest> PeerCollectives::request_on(std::shared_ptr<Communicator> communicator) {
+  const int rank = place_of(*communicator).rank;
+  return std::make_unique<PeerRequest>(PeerRequest::Site{services_, mappings_, reasons_, rank},
+                                       std::move(communicator));
+}
+
+PeerPlace& PeerCollectives::opened(Communicator& communicator) const {
+  if (communicator.part == nullptr) {
+    const World& world = services_.requests.world;
+    const std::vector<int>& members = communicator.members(world);
+    communicator.part = std::make_unique<PeerPlace>(
+        static_cast<int>(members.size()), static_cast<int>(std::ranges::find(members, world.rank()) - members.begin()));
+  }
+  return place_of(communicator);
 }
 
 /// Whether all ranks are of this node, and not too many.
@@ -166,42 +177,12 @@ bool PeerCollectives::are_near(Communicator& communicator) const {
          });
 }
 
-/// The first rank owns the board. All of them have it, or none uses it.
 std::unique_ptr<PeerBoard> PeerCollectives::make_board(Communicator& communicator) {
   if (!are_near(communicator)) return nullptr;
-  const RequestServices& requests = services_.requests;
-  const std::vector<int>& members = communicator.members(requests.world);
-  const auto ranks = static_cast<int>(members.size());
-  const auto rank = static_cast<int>(std::ranges::find(members, requests.world.rank()) - members.begin());
-  std::unique_ptr<PeerBoard> board;
-  const auto tried = [&](const auto& make) {
-    try {
-      make();
-      return true;
-    } catch (const std::exception&) {
-      tell("a collective", current_error().sentence());
-      return false;
-    }
-  };
-  Making making(communicator.handle, services_);
-  Making::Words named{};
-  const bool has_named = tried([&] {
-    if (rank != 0) return;
-    services_.left_boards.sweep();
-    std::byte* const memory = requests.host_memory.allocate_block(PeerBoard::size_bytes(ranks));
-    board = std::make_unique<PeerBoard>(memory, ranks, rank, &services_.left_boards);
-    for (const int peer : members) named = board_words_of(requests.host_memory.export_to(peer, memory), named);
-  });
-  named[0] = has_named ? 0 : 1;
-  named = making.largest_of(named);
-  const bool has_it = tried([&] {
-    if (rank == 0 || named[0] != 0) return;
-    std::byte* const memory =
-        import_from(requests.host_memory, members.front(), board_address_of(named), PeerBoard::size_bytes(ranks));
-    board = std::make_unique<PeerBoard>(memory, ranks, rank, nullptr);
-  });
-  const bool all_have_it = making.largest_of({has_it && board != nullptr ? 0U : 1U})[0] == 0;
-  return all_have_it ? std::move(board) : nullptr;
+  BoardMaking making(services_, communicator.members(services_.requests.world), place_of(communicator).rank);
+  services_.wait_until(making, [&] { return making.step(communicator.handle); });
+  reasons_.tell("a collective", making.why_not());
+  return making.take();
 }
 
 }  // namespace partita

@@ -17,9 +17,15 @@ namespace partita {
 /// the MPI's to keep, or the program's, as without Partita.
 class StagedCall final : public StagedRequest {
  public:
+  /// Whether the mirrors have what the MPI reads, of a call that is not persistent.
+  enum class Fetched : bool { no, yes };
   /// `communicator`: whose error handler hears of errors that are not the MPI's.
-  StagedCall(HostMirrors mirrors, const CallToStage& call, std::shared_ptr<Communicator> communicator)
-      : StagedRequest(call.is_persistent, std::move(communicator)), mirrors_(std::move(mirrors)), call_(call) {}
+  StagedCall(HostMirrors mirrors, const CallToStage& call, std::shared_ptr<Communicator> communicator,
+             Fetched fetched = Fetched::no)
+      : StagedRequest(call.is_persistent, std::move(communicator)),
+        mirrors_(std::move(mirrors)),
+        call_(call),
+        fetched_(fetched) {}
   ~StagedCall() override;
 
   /// The MPI forbids it for collectives (MPI-4, section 6.12).
@@ -29,6 +35,7 @@ class StagedCall final : public StagedRequest {
 
  private:
   void fetch() override {
+    if (fetched_ == Fetched::yes) return;
     mirrors_.await_stream(communicator().get());
     mirrors_.fetch();
   }
@@ -42,6 +49,7 @@ class StagedCall final : public StagedRequest {
 
   HostMirrors mirrors_;
   const CallToStage call_;
+  const Fetched fetched_;
 };
 
 }  // namespace partita
