@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "capi/arguments.hpp"
-#include "capi/array_call.hpp"
 #include "capi/requests.hpp"
 #include "capi/waits.hpp"
 #include "core/mpi_check.hpp"
@@ -232,7 +231,6 @@ int Partita_Request_free(Partita_Request* request) {
         }
         const auto failure = end_epoch(freed);
         runtime().free(freed);
-        ArrayCall::forget(handle, request);
         *request = PARTITA_REQUEST_NULL;
         if (failure) throw Error(*failure);
       });

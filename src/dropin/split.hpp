@@ -6,13 +6,11 @@
 
 #include <algorithm>
 
-#include "core/scratch.hpp"
 #include "dropin/native.hpp"
 #include "dropin/requests.hpp"
+#include "dropin/scratch.hpp"
 
 namespace partita::dropin {
-
-using partita::Scratch;
 
 /// The requests of one kind, close together, each with its place in the caller's array.
 template <class Request>
@@ -70,11 +68,9 @@ class Split {
     for (int i = 0; i < own.count; ++i) put_back(own, i);
   }
   void put_back(const Part<MPI_Request>& part, int i) const { requests_[part.places[i]] = part.requests[i]; }
-  /// The caller's handle of a request of ours changes only where the call that completed it has freed it. It is null
-  /// already where an error handler has done so.
+  /// The caller's handle of a request of ours changes only where the call that completed it has freed it.
   void put_back(const Part<Partita_Request>& part, int i) const {
-    MPI_Request& handle = requests_[part.places[i]];
-    if (part.requests[i] == PARTITA_REQUEST_NULL && handle != MPI_REQUEST_NULL) forget(&handle);
+    if (part.requests[i] == PARTITA_REQUEST_NULL) forget(&requests_[part.places[i]]);
   }
 
   Part<Partita_Request> own;

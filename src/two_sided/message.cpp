@@ -125,7 +125,7 @@ void TwoSidedMessage::begin_delivery(const MPI_Status& status) {
 }
 
 void TwoSidedMessage::cancel() {
-  cancel_in_mpi();
+  if (request() != MPI_REQUEST_NULL) check_raised(native::Cancel(&request()), "MPI_Cancel");
 }
 
 const char* TwoSidedMessage::kind() const {

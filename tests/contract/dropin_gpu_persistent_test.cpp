@@ -244,37 +244,6 @@ TEST(GpuPersistentMessages, fail_and_start_again) {
   EXPECT_OK(MPI_Request_free(&receive));
 }
 
-/// A call that does not complete it may have found that its message is there.
-TEST(GpuPersistentMessages, are_not_cancelled_once_their_message_has_come) {
-  PlacedInts in(Memory::gpu, {-1});
-  PlacedInts never(Memory::gpu, {-1});
-  const int out = rank();
-  MPI_Request requests[2];
-  ASSERT_OK(MPI_Recv_init(in.data(), 1, MPI_INT, left(), 7, MPI_COMM_WORLD, &requests[0]));
-  ASSERT_OK(MPI_Recv_init(never.data(), 1, MPI_INT, left(), 8, MPI_COMM_WORLD, &requests[1]));
-  ASSERT_OK(MPI_Startall(2, requests));
-  MPI_Request send = MPI_REQUEST_NULL;
-  ASSERT_OK(MPI_Isend(&out, 1, MPI_INT, right(), 7, MPI_COMM_WORLD, &send));
-  for (int found = 0; found == 0;) {
-    int flag = -1;
-    ASSERT_OK(MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE));
-    ASSERT_EQ(flag, 0);
-    ASSERT_OK(MPI_Request_get_status(requests[0], &found, MPI_STATUS_IGNORE));
-  }
-  MPI_Status statuses[2];
-  ASSERT_OK(MPI_Cancel(&requests[0]));
-  ASSERT_OK(MPI_Cancel(&requests[1]));
-  ASSERT_OK(MPI_Waitall(2, requests, statuses));
-  int cancelled[2] = {-1, -1};
-  for (int i = 0; i < 2; ++i) ASSERT_OK(MPI_Test_cancelled(&statuses[i], &cancelled[i]));
-  EXPECT_EQ(cancelled[0], 0);
-  EXPECT_EQ(cancelled[1], 1);
-  EXPECT_EQ(in.get(), Ints{left()});
-  EXPECT_EQ(never.get(), Ints{-1});
-  ASSERT_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
-  for (MPI_Request& each : requests) ASSERT_OK(MPI_Request_free(&each));
-}
-
 TEST(GpuPersistentMessages, refuse_what_the_mpi_refuses) {
   ErrorsReturn returned(MPI_COMM_WORLD);
   PlacedInts memory(Memory::gpu, {7});
