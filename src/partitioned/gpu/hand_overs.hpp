@@ -77,9 +77,9 @@ class HandOvers {
   std::optional<std::int32_t> take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
     return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Short::leave);
   }
-  /// The same where each run costs a transfer. A run of `enough` neighbours is worth one, though more come: such leave
-  /// at once. Shorter ones that are short beside the longest may stay, once, for the next call, if that follows soon:
-  /// blocks beside them are just ending, so they soon join their neighbours.
+  /// Takes as take_together does, where each run costs a transfer. A run of `enough` neighbours is worth one, though
+  /// more come: such leave at once. Runs with fewer that are short beside the longest may stay, once, for the next
+  /// call, if that follows soon: blocks beside them are just ending, so they soon join their neighbours.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_transfers(const Side& side, Epoch epoch, Take take, Marks marks, std::int32_t enough,
                                              Short short_runs) {
@@ -188,10 +188,10 @@ class HandOvers {
   std::uint32_t all_of(std::int32_t word) const { return ~std::uint32_t{0} >> (word_bits - size_in(word)); }
 
   std::int32_t size_ = 0;
-  std::atomic_flag taking_;            ///< of what follows
-  Epoch epoch_ = no_epoch;             ///< of which the rest is
+  std::atomic_flag taking_;            ///< a thread takes, which alone uses what stands below
+  Epoch epoch_ = no_epoch;             ///< the epoch that what stands below tells of
   std::vector<std::uint32_t> taken_;   ///< bits of transport partitions, each in the word of 32 of them
-  std::vector<std::uint32_t> stayed_;  ///< likewise: seen by a call that left them to the next
+  std::vector<std::uint32_t> stayed_;  ///< bits of those that a call has seen and left to the next
   std::int32_t known_ = 0;             ///< so many words, from the first one on, were all seen handed over
 };
 
