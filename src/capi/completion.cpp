@@ -1,8 +1,13 @@
 // The C face of completion: the eight Wait and Test calls and Request_get_status (MPI-4, sections 3.7.3 to 3.7.6).
 #include <array>
 #include <memory_resource>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "capi/array_call.hpp"
+#include "capi/asking.hpp"
+#include "capi/gpu_aware.hpp"
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
 
@@ -27,7 +32,7 @@ bool try_close(Partita_Request& handle, MPI_Status* status) {
   if (operation.persistent()) [[likely]]
     return true;
   runtime().free(operation);
-  handle = PARTITA_REQUEST_NULL;
+  ArrayCall::forget(std::exchange(handle, PARTITA_REQUEST_NULL), &handle);
   return true;
 }
 
@@ -40,23 +45,30 @@ void fill_empty(MPI_Status* status) {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
+/// Within a wait that is watched, that takes the steps.
 void poll() {
   Progress& progress = runtime().progress;
-  if (progress.wanted()) progress.poll();
+  if (watched_waits == 0 && progress.wanted()) progress.poll();
 }
 
 /// The outcome of each request of a call on many: MPI_ERR_PENDING while open, else the code with which it closed.
 class Outcomes {
  public:
-  Outcomes(const char* call, int count, Partita_Request requests[], MPI_Status statuses[])
+  Outcomes(const char* call, int count, Partita_Request requests[], MPI_Status statuses[], const Asking& asking)
       : call_(call),
+        asking_(asking),
         requests_(requests),
         statuses_(statuses),
         codes_(static_cast<std::size_t>(count), MPI_ERR_PENDING, &memory_) {}
 
-  /// Closes request `i` if it is done or failed; returns whether it is closed.
+  /// Closes request `i` if it is done or failed; returns whether it is closed, which an error handler may have done.
   bool look(int i) {
     if (code(i) != MPI_ERR_PENDING) return true;
+    if (!is_open(requests_[i])) {
+      close_with(i, MPI_SUCCESS);
+      return true;
+    }
+    if (asking_.is_waiting(operation_of(requests_[i]))) return false;
     try {
       if (!try_close(requests_[i], status_at(statuses_, i))) return false;
       code(i) = MPI_SUCCESS;
@@ -76,7 +88,7 @@ class Outcomes {
   void fail_open(const Error& error) {
     for (int i = 0; i < static_cast<int>(codes_.size()); ++i) {
       if (code(i) != MPI_ERR_PENDING) continue;
-      operation_of(requests_[i]).abandon(error);
+      if (requests_[i] != PARTITA_REQUEST_NULL) operation_of(requests_[i]).abandon(error);
       close_with(i, remember(call_, error));
     }
   }
@@ -94,6 +106,7 @@ class Outcomes {
   int& code(int i) { return codes_[static_cast<std::size_t>(i)]; }
 
   const char* call_;
+  const Asking& asking_;
   Partita_Request* requests_;
   MPI_Status* statuses_;
   alignas(int) std::array<std::byte, 64 * sizeof(int)> small_;  ///< so that up to 64 requests need no allocation
@@ -103,33 +116,39 @@ class Outcomes {
   bool is_raised_ = false;  ///< the MPI's error handler has heard of a failure
 };
 
+/// In place of the first open request's index where none is open.
+constexpr int none = -1;
+
 /// Testany without the error handling. Returns whether the call is over.
-bool any_closed(int count, Partita_Request requests[], int* index, MPI_Status* status, Operation** first_open) {
+bool any_closed(Asking& asking, int count, Partita_Request requests[], int* index, MPI_Status* status,
+                int* first_open) {
   *index = MPI_UNDEFINED;
-  *first_open = nullptr;
+  *first_open = none;
+  asking.ask(Asking::Wanted::one);
   for (int i = 0; i < count; ++i) {
     if (!is_open(requests[i])) continue;
-    Operation& operation = operation_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &operation;
+    if (*first_open == none) *first_open = i;
+    if (asking.is_waiting(operation_of(requests[i]))) continue;
     *index = i;
     if (try_close(requests[i], status)) return true;
   }
   *index = MPI_UNDEFINED;
-  if (*first_open == nullptr) fill_empty(status);
-  return *first_open == nullptr;
+  if (*first_open == none) fill_empty(status);
+  return *first_open == none;
 }
 
 /// Testsome: closes what is done; `*outcount` is MPI_UNDEFINED if nothing is open.
-int some_closed(const char* call, int incount, Partita_Request requests[], int* outcount, int indices[],
-                MPI_Status statuses[], Operation** first_open) {
+int some_closed(const char* call, Asking& asking, int incount, Partita_Request requests[], int* outcount, int indices[],
+                MPI_Status statuses[], int* first_open) {
   *outcount = 0;
-  *first_open = nullptr;
+  *first_open = none;
+  asking.ask(Asking::Wanted::all);
   int first_failure = MPI_SUCCESS;
   bool is_raised = false;
   for (int i = 0; i < incount; ++i) {
     if (!is_open(requests[i])) continue;
-    Operation& operation = operation_of(requests[i]);
-    if (*first_open == nullptr) *first_open = &operation;
+    if (*first_open == none) *first_open = i;
+    if (asking.is_waiting(operation_of(requests[i]))) continue;
     MPI_Status* status = status_at(statuses, *outcount);
     int code = MPI_SUCCESS;
     try {
@@ -143,7 +162,7 @@ int some_closed(const char* call, int incount, Partita_Request requests[], int* 
     if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
     indices[(*outcount)++] = i;
   }
-  if (*first_open == nullptr) *outcount = MPI_UNDEFINED;
+  if (*first_open == none) *outcount = MPI_UNDEFINED;
   if (first_failure == MPI_SUCCESS) return MPI_SUCCESS;
   return is_raised ? MPI_ERR_IN_STATUS : raise_in_status(first_comm(incount, requests), first_failure);
 }
@@ -155,6 +174,7 @@ int on_requests(const char* call, int count, Partita_Request requests[], Body bo
       [&] {
         check_list(count, requests, "requests");
         check_not_enqueued(count, requests);
+        const ArrayCall array(count, requests);
         body();
       });
 }
@@ -166,8 +186,7 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
     if (try_close(*request, status)) return;  // most sends, without what a wait needs
-    Operation& waited = operation_of(*request);
-    wait_for(1, request, waited, [&] { return try_close(*request, status); });
+    wait_for(1, request, [&] { return *request == PARTITA_REQUEST_NULL || try_close(*request, status); });
   });
 }
 
@@ -178,9 +197,8 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
     poll();
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
-    Operation& tested = operation_of(*request);
     *flag = try_close(*request, status) ? 1 : 0;
-    if (*flag == 0) watch_loop(1, request, tested);
+    if (*flag == 0) watch_loop(1, request, 0);
   });
 }
 
@@ -198,18 +216,41 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
   });
 }
 
+int Partita_Are_complete(int count, Partita_Request requests[], int* flag) {
+  return on_requests("Testall", count, requests, [&] {
+    poll();
+    std::optional<Asking> asking;
+    int singly = 4;  // most often one of the first is not complete, which ends the look
+    *flag = 1;
+    for (int i = 0; i < count; ++i) {
+      if (!is_open(requests[i])) continue;
+      if (!asking && --singly < 0) {
+        asking.emplace(count - i, requests + i);
+        asking->ask(Asking::Wanted::all);
+      }
+      Operation& asked = operation_of(requests[i]);
+      if (!(asking && asking->is_waiting(asked)) && asked.done()) continue;
+      *flag = 0;
+      return fail_at_end_of_loop(asked);
+    }
+  });
+}
+
 int Partita_Waitall(int count, Partita_Request requests[], MPI_Status statuses[]) {
   int code = MPI_SUCCESS;
   const int called = on_requests("Waitall", count, requests, [&] {
     check_statuses(count, statuses);
-    Outcomes outcomes("Waitall", count, requests, statuses);
+    Asking asking(count, requests);
+    Outcomes outcomes("Waitall", count, requests, statuses, asking);
+    asking.ask(Asking::Wanted::all);
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) outcomes.close_with(i, MPI_SUCCESS);
     }
     for (int i = 0; i < count; ++i) {
       if (outcomes.look(i)) continue;
       try {
-        runtime().wait_until(operation_of(requests[i]), [&] {
+        runtime().wait_until(WaitingForFirstActive(count, requests), [&] {
+          asking.ask(Asking::Wanted::all);
           for (int later = i + 1; later < count; ++later) outcomes.look(later);
           return outcomes.look(i);
         });
@@ -229,18 +270,22 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     check_statuses(count, statuses);
     poll();
     *flag = 1;
-    Outcomes outcomes("Testall", count, requests, statuses);
-    Operation* open = nullptr;
+    Asking asking(count, requests);
+    Outcomes outcomes("Testall", count, requests, statuses, asking);
+    asking.ask(Asking::Wanted::all);
+    int open = none;
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
+      Operation& operation = operation_of(requests[i]);
       try {
-        if (!operation_of(requests[i]).done() && open == nullptr) open = &operation_of(requests[i]);
+        if ((asking.is_waiting(operation) || !operation.done()) && open == none) open = i;
       } catch (const Error&) {
         // A failed request counts as done; look() below reports it.
       }
     }
-    const auto end = open == nullptr ? std::nullopt : end_of_loop(*open);
-    if (open != nullptr && !end) {
+    const bool is_watched = open != none && requests[open] != PARTITA_REQUEST_NULL;
+    const auto end = is_watched ? end_of_loop(operation_of(requests[open])) : std::nullopt;
+    if (open != none && !end) {
       *flag = 0;
       return;
     }
@@ -261,9 +306,10 @@ int Partita_Waitany(int count, Partita_Request requests[], int* index, MPI_Statu
   return on_requests("Waitany", count, requests, [&] {
     check_output(index, "index");
     check_status(status);
-    Operation* first_open = nullptr;
-    if (any_closed(count, requests, index, status, &first_open)) return;
-    wait_for(count, requests, *first_open, [&] { return any_closed(count, requests, index, status, &first_open); });
+    Asking asking(count, requests);
+    int first_open = none;
+    const auto look = [&] { return any_closed(asking, count, requests, index, status, &first_open); };
+    if (!look()) wait_for(count, requests, look);
   });
 }
 
@@ -273,9 +319,10 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     check_output(flag, "flag");
     check_status(status);
     poll();
-    Operation* first_open = nullptr;
-    *flag = any_closed(count, requests, index, status, &first_open) ? 1 : 0;
-    if (*flag == 0) watch_loop(count, requests, *first_open);
+    Asking asking(count, requests);
+    int first_open = none;
+    *flag = any_closed(asking, count, requests, index, status, &first_open) ? 1 : 0;
+    if (*flag == 0) watch_loop(count, requests, first_open);
   });
 }
 
@@ -285,12 +332,13 @@ int Partita_Waitsome(int incount, Partita_Request requests[], int* outcount, int
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
-    Operation* first_open = nullptr;
+    Asking asking(incount, requests);
+    int first_open = none;
     const auto look = [&] {
-      code = some_closed("Waitsome", incount, requests, outcount, indices, statuses, &first_open);
+      code = some_closed("Waitsome", asking, incount, requests, outcount, indices, statuses, &first_open);
       return *outcount != 0;
     };
-    if (!look()) wait_for(incount, requests, *first_open, look);
+    if (!look()) wait_for(incount, requests, look);
   });
   return called != MPI_SUCCESS ? called : code;
 }
@@ -302,9 +350,10 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
     poll();
-    Operation* first_open = nullptr;
-    code = some_closed("Testsome", incount, requests, outcount, indices, statuses, &first_open);
-    if (*outcount == 0) watch_loop(incount, requests, *first_open);
+    Asking asking(incount, requests);
+    int first_open = none;
+    code = some_closed("Testsome", asking, incount, requests, outcount, indices, statuses, &first_open);
+    if (*outcount == 0) watch_loop(incount, requests, first_open);
   });
   return called != MPI_SUCCESS ? called : code;
 }

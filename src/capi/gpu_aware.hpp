@@ -35,6 +35,10 @@ PARTITA_EXPORT int Partita_Note_match(MPI_Comm comm, const MPI_Message* message)
 /// The program has told the MPI what it promises about messages on `comm`.
 PARTITA_EXPORT int Partita_Forget_promises(MPI_Comm comm);
 
+/// Whether all of `requests` are complete, in a call that completes none of them: `*flag`. Where one of them has failed
+/// the call does, and `*flag` is set; it is not where the call is refused.
+PARTITA_EXPORT int Partita_Are_complete(int count, Partita_Request requests[], int* flag);
+
 /// Whether `request`, which may be null, is that of a nonblocking call of the MPI's that has failed: only a free is
 /// left.
 PARTITA_EXPORT int Partita_is_spent(Partita_Request request);

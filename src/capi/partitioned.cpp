@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "capi/arguments.hpp"
+#include "capi/array_call.hpp"
 #include "capi/requests.hpp"
 #include "capi/waits.hpp"
 #include "core/mpi_check.hpp"
@@ -231,6 +232,7 @@ int Partita_Request_free(Partita_Request* request) {
         }
         const auto failure = end_epoch(freed);
         runtime().free(freed);
+        ArrayCall::forget(handle, request);
         *request = PARTITA_REQUEST_NULL;
         if (failure) throw Error(*failure);
       });

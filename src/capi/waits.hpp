@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "capi/requests.hpp"
 
@@ -61,25 +62,52 @@ inline void fail_at_end_of_loop(Operation& asked) {
   }
 }
 
-/// Blocks until `done` returns true, explained by `waiting`. When the wait itself fails, the open ones of `requests`
-/// are given up, so that they can be freed.
+/// Explains a wait by whichever of `requests` is still active when someone asks.
+class WaitingForFirstActive final : public Waiting {
+ public:
+  WaitingForFirstActive(int count, const Partita_Request* requests) : count_(count), requests_(requests) {}
+  std::string explain() const override {
+    const Operation* const operation = first_active();
+    return operation != nullptr ? operation->explain()
+                                : "All partitioned requests are complete; requests of the MPI are not.";
+  }
+  int waits_for() const override {
+    const Operation* const operation = first_active();
+    return operation != nullptr ? operation->waits_for() : -1;
+  }
+
+ private:
+  const Operation* first_active() const {
+    for (int i = 0; i < count_; ++i) {
+      if (is_open(requests_[i])) return &operation_of(requests_[i]);
+    }
+    return nullptr;
+  }
+
+  int count_;
+  const Partita_Request* requests_;
+};
+
+/// Blocks until `done` returns true. When the wait itself fails, the open ones of `requests` are given up, so that they
+/// can be freed.
 template <class Done>
-void wait_for(int count, const Partita_Request requests[], const Waiting& waiting, Done done) {
+void wait_for(int count, const Partita_Request requests[], Done done) {
   struct Watched {
     Watched() { ++watched_waits; }
     ~Watched() { --watched_waits; }
   } const watched;
   try {
-    runtime().wait_until(waiting, done);
+    runtime().wait_until(WaitingForFirstActive(count, requests), done);
   } catch (const WaitError& error) {
     abandon_open(count, requests, error);
     throw;
   }
 }
 
-/// Ends a loop of tests like that wait: to be called where one has found `asked` open.
-inline void watch_loop(int count, const Partita_Request requests[], Operation& asked) {
-  if (const auto error = end_of_loop(asked)) {
+/// Ends a loop of tests like that wait: to be called where one has found request `open` so.
+inline void watch_loop(int count, const Partita_Request requests[], int open) {
+  if (requests[open] == PARTITA_REQUEST_NULL) return;  // an error handler has freed it since
+  if (const auto error = end_of_loop(operation_of(requests[open]))) {
     abandon_open(count, requests, *error);
     throw Error(*error);
   }

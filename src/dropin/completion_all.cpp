@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "capi/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
 #include "dropin/native.hpp"
 #include "dropin/native_waitall.hpp"
@@ -151,14 +152,11 @@ void CompletionOfAll::give_all(Part<Request>& part) {
 
 /// What our requests say together; `*code` is an error's. None is completed.
 CompletionOfAll::Own CompletionOfAll::look_at_own(int* code) {
-  for (int i = 0; i < split_.own.count; ++i) {
-    constexpr int untouched = -1;  // where the call is refused; that on a request that failed sets the flag
-    int complete = untouched;
-    *code = Partita_Request_get_status(split_.own.requests[i], &complete, MPI_STATUS_IGNORE);
-    if (*code != MPI_SUCCESS) return complete == untouched ? Own::refused : Own::failed;
-    if (complete == 0) return Own::pending;
-  }
-  return Own::complete;
+  constexpr int untouched = -1;
+  int complete = untouched;
+  *code = Partita_Are_complete(split_.own.count, split_.own.requests, &complete);
+  if (*code != MPI_SUCCESS) return complete == untouched ? Own::refused : Own::failed;
+  return complete == 0 ? Own::pending : Own::complete;
 }
 
 /// Ends a call in which a request failed: every status says what became of its request.

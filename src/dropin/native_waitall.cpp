@@ -3,10 +3,10 @@
 #include <charconv>
 #include <string_view>
 
+#include "core/scratch.hpp"
 #include "core/which_mpi.hpp"
 #include "dropin/native.hpp"
 #include "dropin/runtime.hpp"
-#include "dropin/scratch.hpp"
 #include "dropin/split.hpp"
 
 namespace partita::dropin {

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 
+#include "core/scratch.hpp"
 #include "dropin/native.hpp"
 #include "dropin/requests.hpp"
-#include "dropin/scratch.hpp"
 
 namespace partita::dropin {
+
+using partita::Scratch;
 
 /// The requests of one kind, close together, each with its place in the caller's array.
 template <class Request>
@@ -68,9 +70,11 @@ class Split {
     for (int i = 0; i < own.count; ++i) put_back(own, i);
   }
   void put_back(const Part<MPI_Request>& part, int i) const { requests_[part.places[i]] = part.requests[i]; }
-  /// The caller's handle of a request of ours changes only where the call that completed it has freed it.
+  /// The caller's handle of a request of ours changes only where the call that completed it has freed it. It is null
+  /// already where an error handler has done so.
   void put_back(const Part<Partita_Request>& part, int i) const {
-    if (part.requests[i] == PARTITA_REQUEST_NULL) forget(&requests_[part.places[i]]);
+    MPI_Request& handle = requests_[part.places[i]];
+    if (part.requests[i] == PARTITA_REQUEST_NULL && handle != MPI_REQUEST_NULL) forget(&handle);
   }
 
   Part<Partita_Request> own;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/asked_together.hpp"
 #include "core/error.hpp"
 #include "core/loop_watch.hpp"
 #include "core/watch.hpp"
@@ -71,6 +72,11 @@ class Operation : public Waiting {
   virtual bool open() const = 0;
   /// Whether the open epoch is complete. Makes progress.
   virtual bool done() = 0;
+  /// A call that looks at several operations: those that wait for a request of the MPI's leave the asking to
+  /// `together`.
+  virtual void leave_asking_to(AskedTogether&) {}
+  /// What asks for all that it waits for: where that has found nothing new, done() would not either. Null: done() asks.
+  virtual const AskedTogether* asked_in() const { return nullptr; }
   /// Whether the peers have prepared for the open epoch, as Pbuf_prepare promises.
   virtual bool prepared() = 0;
   /// Closes the epoch; done() was true.

@@ -43,6 +43,16 @@ bool Exchange::done() {
   return is_sent_ && is_received_;
 }
 
+void Exchange::leave_asking_to(AskedTogether& together) {
+  if (!is_received_) receive_->leave_asking_to(together);
+  if (!is_sent_) send_->leave_asking_to(together);
+}
+
+const AskedTogether* Exchange::asked_in() const {
+  const AskedTogether* const together = awaited().asked_in();
+  return is_received_ || is_sent_ || together == send_->asked_in() ? together : nullptr;
+}
+
 void Exchange::close() {
   receive_->close();
   send_->close();
@@ -57,6 +67,11 @@ void Exchange::abandon(const std::optional<Error>& cause) {
   leave_to_the_mpi();
   receive_->abandon(cause);
   send_->abandon(cause);
+}
+
+void Exchange::withdraw() {
+  receive_->withdraw();
+  send_->withdraw();
 }
 
 bool Exchange::lingers() {

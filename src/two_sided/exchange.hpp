@@ -24,6 +24,8 @@ class Exchange final : public Operation {
   bool active() const override { return receive_->active() || send_->active(); }
   bool open() const override { return active(); }
   bool done() override;
+  void leave_asking_to(AskedTogether& together) override;
+  const AskedTogether* asked_in() const override;
   bool prepared() override;
   void close() override;
   void fill_status(MPI_Status* status) const override { receive_->fill_status(status); }
@@ -31,7 +33,7 @@ class Exchange final : public Operation {
   void cancel() override {}
   void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
-  void withdraw() override {}
+  void withdraw() override;
   std::vector<Half*> halves() override { return {}; }
   bool lingers() override;
   void stop_lingering() override;

@@ -125,7 +125,7 @@ void TwoSidedMessage::begin_delivery(const MPI_Status& status) {
 }
 
 void TwoSidedMessage::cancel() {
-  if (request() != MPI_REQUEST_NULL) check_raised(native::Cancel(&request()), "MPI_Cancel");
+  cancel_in_mpi();
 }
 
 const char* TwoSidedMessage::kind() const {

@@ -138,10 +138,36 @@ bool OpenReceive::done() {
   return StagedRequest::done();
 }
 
+/// The engine leaves it to the call that asks for it.
+void OpenReceive::leave_asking_to(AskedTogether& together) {
+  const std::lock_guard lock(mutex_);
+  if (!is_looking_) StagedRequest::leave_asking_to(together);
+}
+
+void OpenReceive::answered(MPI_Request request, int code, const MPI_Status& status) noexcept {
+  const std::lock_guard lock(mutex_);
+  StagedRequest::answered(request, code, status);
+}
+
+void OpenReceive::let_go() noexcept {
+  const std::lock_guard lock(mutex_);
+  StagedRequest::let_go();
+}
+
+void OpenReceive::cancel_if_wanted() noexcept {
+  const std::lock_guard lock(mutex_);
+  StagedRequest::cancel_if_wanted();
+}
+
+void OpenReceive::withdraw() {
+  const std::lock_guard lock(mutex_);
+  StagedRequest::withdraw();
+}
+
 /// The program hears of a failure from whoever completes the request.
 bool OpenReceive::look_and_let_go() noexcept {
   const std::lock_guard lock(mutex_, std::adopt_lock);
-  if (is_looking_ || !is_in_mpi()) return false;
+  if (is_looking_ || !is_in_mpi() || asked_in() != nullptr) return false;
   try {
     done();
   } catch (const std::exception&) {
@@ -182,7 +208,7 @@ void OpenReceive::abandon(const std::optional<Error>& cause) {
 /// Once it has met a message it is not cancelled any more.
 void OpenReceive::cancel() {
   const std::lock_guard lock(mutex_);
-  if (is_in_mpi() && request() != MPI_REQUEST_NULL) check_raised(native::Cancel(&request()), "MPI_Cancel");
+  cancel_in_mpi();
 }
 
 void OpenReceive::begin_delivery(const MPI_Status& status) {

@@ -31,6 +31,8 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   void seek_peers() override;
   void start() override;
   bool done() override;
+  void leave_asking_to(AskedTogether& together) override;
+  void withdraw() override;
   void close() override;
   void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
@@ -48,6 +50,9 @@ class OpenReceive final : public StagedRequest, private ActiveStep, private Look
   Outcome step() noexcept override;
   bool try_to_hold() override { return mutex_.try_lock(); }
   bool look_and_let_go() noexcept override;
+  void answered(MPI_Request request, int code, const MPI_Status& status) noexcept override;
+  void let_go() noexcept override;
+  void cancel_if_wanted() noexcept override;
   void fetch() override;
   int call_mpi(MPI_Request* request) override;
   int start_mpi(MPI_Request* request) override;

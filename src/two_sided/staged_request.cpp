@@ -24,6 +24,8 @@ void StagedRequest::seek_peers() {
 /// What is wrong with a message that is there already, whoever completes it hears.
 void StagedRequest::enter_mpi() {
   if (!is_there(status_)) {
+    const std::lock_guard lock(together_mutex_);
+    is_to_be_cancelled_ = false;
     enter(Phase::in_mpi);
     return;
   }
@@ -76,15 +78,124 @@ bool StagedRequest::done() {
 
 bool StagedRequest::proceed() {
   if (is_in_mpi()) {
+    if (!is_to_ask()) return false;
+    StagedRequest::cancel_if_wanted();
+    if (request_ == MPI_REQUEST_NULL) end_in_mpi(MPI_ERR_OTHER);  // whoever asked has not heard the code yet
     int complete = 0;
     const int code = native::Test(&request_, &complete, &status_);
     if (code == MPI_SUCCESS && complete == 0) return false;
-    enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
-    if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
-    check_raised(code, "MPI_Test");
-    end_apart();
+    leave_together();
+    end_in_mpi(code);
   }
   return delivers() && settled();
+}
+
+/// The MPI has answered, with `code`.
+void StagedRequest::end_in_mpi(int code) {
+  enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
+  if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
+  check_raised(code, "MPI_Test");
+  end_apart();
+}
+
+/// What is to end with an error is not asked for.
+void StagedRequest::leave_asking_to(AskedTogether& together) {
+  const std::lock_guard lock(together_mutex_);
+  if (together_ != nullptr || !is_in_mpi() || has_failed() || request_ == MPI_REQUEST_NULL) return;
+  const bool is_apart = persistent_ != MPI_REQUEST_NULL;
+  if (is_persistent_ && !is_apart && !AskedTogether::takes_persistent) return;
+  if (together.add(*this, request_)) together_ = &together;
+}
+
+/// Its delivery begins at once: the call may return for another request.
+void StagedRequest::answered(MPI_Request request, int code, const MPI_Status& status) noexcept {
+  {
+    const std::lock_guard lock(together_mutex_);
+    together_ = nullptr;
+    is_to_be_cancelled_ = false;
+    request_ = request;
+    status_ = status;
+    enter(Phase::arrived);  // a cancel comes too late
+  }
+  try {
+    end_in_mpi(code);
+    done();
+  } catch (const std::exception&) {
+    if (!failure_) failure_ = current_error();
+  }
+}
+
+/// Whoever cancels from here on finds nobody who asks, and does it.
+void StagedRequest::let_go() noexcept {
+  {
+    const std::lock_guard lock(together_mutex_);
+    together_ = nullptr;
+  }
+  StagedRequest::cancel_if_wanted();
+}
+
+/// Whether this thread is to ask the MPI, which no call of another one does. In an error handler that the MPI calls
+/// while it is asked, nobody else asks from here on.
+bool StagedRequest::is_to_ask() {
+  const std::lock_guard lock(together_mutex_);
+  AskedTogether* const together = together_;
+  if (together == nullptr) return true;
+  if (together->is_asking()) leave_together_locked();
+  return together->is_of_this_thread();
+}
+
+/// Whether a call of another thread asks the MPI for it.
+bool StagedRequest::is_asked_for_elsewhere() const {
+  const std::lock_guard lock(together_mutex_);
+  const AskedTogether* const together = together_;
+  return together != nullptr && !together->is_of_this_thread();
+}
+
+void StagedRequest::leave_together() {
+  const std::lock_guard lock(together_mutex_);
+  leave_together_locked();
+}
+
+/// In an error handler that the MPI calls while it is asked, the array has what the MPI has left of the request.
+void StagedRequest::leave_together_locked() {
+  AskedTogether* const together = together_.exchange(nullptr);
+  if (together == nullptr) return;
+  const MPI_Request left = together->remove(*this);
+  if (together->is_asking()) request_ = left;
+}
+
+/// This thread asks for nothing just now, or is in an error handler, and need not wait for what it does itself.
+void StagedRequest::cancel_in_mpi() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard lock(together_mutex_);
+    AskedTogether* const together = together_;
+    if (!is_in_mpi()) return;
+    if (together != nullptr && !together->is_of_this_thread()) {
+      is_to_be_cancelled_ = true;
+      return together->cancel_some();
+    }
+    if (together != nullptr && together->is_asking()) leave_together_locked();
+    request = request_;
+  }
+  if (request != MPI_REQUEST_NULL) check_raised(native::Cancel(&request), "MPI_Cancel");
+}
+
+/// The error handler hears of a failure.
+void StagedRequest::cancel_if_wanted() noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard lock(together_mutex_);
+    if (std::exchange(is_to_be_cancelled_, false) && is_in_mpi()) request = request_;
+  }
+  if (request != MPI_REQUEST_NULL) native::Cancel(&request);
+}
+
+/// A call of another thread that asks for it is watched itself.
+void StagedRequest::fail(const Error& error) {
+  if (is_asked_for_elsewhere()) return;
+  leave_together();
+  failure_ = error;
 }
 
 /// Whether the delivery has begun; it begins here, once.
@@ -125,11 +236,13 @@ void StagedRequest::abandon(const std::optional<Error>&) {
 /// A request that the MPI does not let go is left to it, and the host memory with it.
 void StagedRequest::give_up_epoch() {
   const bool was_in_mpi = is_in_mpi();
+  leave_together();
   const bool has_arrived = phase() == Phase::arrived;
   enter(Phase::inactive);
   place_.reset();
   if (has_arrived) refuse(status_);
   if (!was_in_mpi) return;
+  if (request_ == MPI_REQUEST_NULL) return leave_to_the_mpi();  // what it has failed to move, as above
   int complete = 0;
   MPI_Status status{};
   if (may_be_cancelled()) native::Cancel(&request_);

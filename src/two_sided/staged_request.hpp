@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/asked_together.hpp"
 #include "partitioned/operation.hpp"
 #include "two_sided/host_image.hpp"
 #include "two_sided/stream_place.hpp"
@@ -21,9 +23,12 @@ namespace partita {
 /// fetched → the MPI moves it → whoever looks begins the copy to the GPU, once, behind the program's stream → that has
 /// ended. A nonblocking one opens its only epoch as it is made. It is no step of the progress engine: whoever completes
 /// it asks the MPI. Where the program may free it before it is complete it goes on then: the engine asks. The program's
-/// error handler hears of the MPI's errors from whoever asks the MPI.
-class StagedRequest : public Operation {
+/// error handler hears of the MPI's errors from whoever asks the MPI. A call that looks at several of them asks the MPI
+/// for all at once.
+class StagedRequest : public Operation, private AskedTogether::Member {
  public:
+  ~StagedRequest() override { leave_together(); }
+
   /// Calls the MPI.
   void seek_peers() override;
   bool matched() const final { return true; }
@@ -32,12 +37,14 @@ class StagedRequest : public Operation {
   bool active() const final { return phase() != Phase::inactive; }
   bool open() const final { return active(); }
   bool done() override;
+  void leave_asking_to(AskedTogether& together) override;
+  const AskedTogether* asked_in() const final { return together_.load(std::memory_order_relaxed); }
   bool prepared() final;
   void close() override { enter(Phase::inactive); }
   void fill_status(MPI_Status* status) const final;
-  void fail(const Error& error) override { failure_ = error; }
+  void fail(const Error& error) override;
   void abandon(const std::optional<Error>& cause) override;
-  void withdraw() final {}
+  void withdraw() override { leave_together(); }
   std::vector<Half*> halves() final { return {}; }
   bool lingers() final;
   void stop_lingering() final;
@@ -58,6 +65,12 @@ class StagedRequest : public Operation {
   void deliver_behind_stream(GpuLanes& lanes, int device);
   /// In fetch(): a buffer there is read, at once. Blocks until the stream has come to this call. Throws Error.
   void await_stream(GpuLanes& lanes, int device);
+  /// The MPI is asked to take its request back, while it has it; by the thread whose call asks for several, if one
+  /// does. Any thread.
+  void cancel_in_mpi();
+  void answered(MPI_Request request, int code, const MPI_Status& status) noexcept override;
+  void let_go() noexcept override;
+  void cancel_if_wanted() noexcept override;
   /// Whether the MPI has it no more, and it is copied to the GPU, or about to be.
   bool is_delivered() const { return phase() == Phase::delivery || phase() == Phase::arrived; }
   /// Whether that waits for the program's stream.
@@ -119,6 +132,11 @@ class StagedRequest : public Operation {
   void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
   void enter_mpi();
   bool proceed();
+  void end_in_mpi(int code);
+  bool is_to_ask();
+  bool is_asked_for_elsewhere() const;
+  void leave_together();
+  void leave_together_locked();
   bool delivers();
   void give_up_epoch();
   void end_apart();
@@ -128,6 +146,11 @@ class StagedRequest : public Operation {
   MPI_Request persistent_ = MPI_REQUEST_NULL;  ///< while a start has a request of its own
   MPI_Status status_{};
   std::atomic<Phase> phase_ = Phase::inactive;
+  /// Guards what follows: another thread may cancel while one asks for several. Not held while the MPI is called.
+  mutable std::mutex together_mutex_;
+  std::atomic<AskedTogether*> together_ = nullptr;  ///< whose thread alone gives request_ to the MPI
+  bool is_to_be_cancelled_ = false;                 ///< by that
+
   std::unique_ptr<StreamPlace> place_;  ///< behind which the delivery comes; null: behind none
   std::optional<Error> failure_;
 };

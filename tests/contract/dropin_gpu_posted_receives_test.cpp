@@ -31,24 +31,33 @@ constexpr int unused_tag = 4000;
 
 std::atomic<std::uint64_t> asked{0};
 decltype(native::Test) real_test = nullptr;
+decltype(native::Testany) real_testany = nullptr;
 
 int counting_test(MPI_Request* request, int* flag, MPI_Status* status) {
   ++asked;
   return real_test(request, flag, status);
 }
 
-/// While it lives it is counted how many times the library asks the MPI for a request.
+int counting_testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  ++asked;
+  return real_testany(count, requests, index, flag, status);
+}
+
+/// While it lives it is counted how many times the library asks the MPI for a request, or for several at once.
 class CountedTests {
  public:
   CountedTests() {
     const auto no_steps = capi::runtime().progress.exclusive();
     real_test = native::Test;
+    real_testany = native::Testany;
     native::Test = counting_test;
+    native::Testany = counting_testany;
     asked = 0;
   }
   ~CountedTests() {
     const auto no_steps = capi::runtime().progress.exclusive();
     native::Test = real_test;
+    native::Testany = real_testany;
   }
   CountedTests(const CountedTests&) = delete;
   CountedTests& operator=(const CountedTests&) = delete;
@@ -67,12 +76,14 @@ class PostedInVain {
     }
   }
   ~PostedInVain() {
-    for (MPI_Request& request : requests_) EXPECT_OK(MPI_Cancel(&request));
+    for (MPI_Request& request : requests_) EXPECT_OK(request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_Cancel(&request));
     EXPECT_OK(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
     for (const auto& each : memory_) EXPECT_EQ(each->get(), Ints(some, -1));
   }
   PostedInVain(const PostedInVain&) = delete;
   PostedInVain& operator=(const PostedInVain&) = delete;
+
+  std::vector<MPI_Request>& requests() { return requests_; }
 
  private:
   std::vector<std::unique_ptr<PlacedInts>> memory_;
@@ -150,6 +161,64 @@ TEST(PostedReceives, cost_nothing_while_no_offer_is_on_its_way) {
     ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     EXPECT_EQ(in.get(), counting(some, left()));
   }
+}
+
+/// The calls on arrays that do not wait.
+void look_in_vain(std::vector<MPI_Request>& requests) {
+  const int count = static_cast<int>(requests.size());
+  std::vector<int> indices(requests.size());
+  for (int look = 0; look < looks; ++look) {
+    int found = -1;
+    int flag = -1;
+    switch (look % 3) {
+      case 0:
+        ASSERT_OK(MPI_Testany(count, requests.data(), &found, &flag, MPI_STATUS_IGNORE));
+        break;
+      case 1:
+        ASSERT_OK(MPI_Testsome(count, requests.data(), &flag, indices.data(), MPI_STATUSES_IGNORE));
+        break;
+      default:
+        ASSERT_OK(MPI_Testall(count, requests.data(), &flag, MPI_STATUSES_IGNORE));
+    }
+    ASSERT_EQ(flag, 0);
+  }
+}
+
+/// The MPI looks at all of them when it is asked once.
+TEST(PostedReceives, are_asked_for_once_in_a_look_at_many) {
+  harness_barrier();
+  {
+    PostedInVain posted(posted_in_vain);
+    const CountedTests tests;
+    look_in_vain(posted.requests());
+    EXPECT_EQ(tests.so_far(), std::uint64_t{looks});
+  }
+  harness_barrier();
+}
+
+TEST(PostedReceives, are_cancelled_by_another_thread_while_one_waits_for_several) {
+  harness_barrier();
+  for (const bool by_some : {false, true}) {
+    PostedInVain posted(20);
+    MPI_Request seventh = posted.requests()[7];
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_OK(MPI_Cancel(&seventh));
+    });
+    int index = -1;
+    int done = 1;
+    MPI_Status status{};
+    std::vector<MPI_Status> statuses(20);
+    EXPECT_OK(by_some ? MPI_Waitsome(20, posted.requests().data(), &done, &index, statuses.data())
+                      : MPI_Waitany(20, posted.requests().data(), &index, &status));
+    other.join();
+    int cancelled = -1;
+    EXPECT_OK(MPI_Test_cancelled(by_some ? statuses.data() : &status, &cancelled));
+    EXPECT_EQ(cancelled, 1);
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(index, 7);
+  }
+  harness_barrier();
 }
 
 /// An offer that nobody receives has the engine ask for others. It does so in turns: a few in each step, and more only

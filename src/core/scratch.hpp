@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace partita::dropin {
+namespace partita {
 
 /// Arrays that live as long as one call: on the stack while they are small together, else in a block that the thread
 /// keeps for its next large call. Calls may nest (an error handler that calls MPI); an inner large one has a block of
@@ -54,4 +54,4 @@ class Scratch {
   std::vector<std::byte> block_;
 };
 
-}  // namespace partita::dropin
+}  // namespace partita
