@@ -75,6 +75,17 @@ std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(
   return imported;
 }
 
+/// What was passed with descriptors map() has to take. What is not kept the driver may be about to close.
+std::shared_ptr<std::byte> PeerMappings::find(int peer, const memory::DevicePiece& piece, int device) {
+  if (piece.way != memory::DevicePiece::Way::ipc) return nullptr;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return nullptr;
+  const auto found = mappings_.find(key_of(peer, piece, device));
+  if (found == mappings_.end() || found->second.kept == nullptr) return nullptr;
+  found->second.last_call = calls_;
+  return found->second.kept;
+}
+
 bool PeerMappings::may_map(int peer, int device) {
   const std::lock_guard lock(mutex_);
   const auto found = failed_.find({peer, device});

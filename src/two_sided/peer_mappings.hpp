@@ -45,6 +45,10 @@ class PeerMappings final : private memory::DeviceMemory::Keeper {
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DevicePiece& piece,
                                                                     int device);
 
+  /// What map() of the same gives, of memory that one IPC handle names and that is kept; null where map() has to be
+  /// called, or another thread is at it. Asks no driver, and never blocks.
+  std::shared_ptr<std::byte> find(int peer, const memory::DevicePiece& piece, int device);
+
   /// DeviceMemory::decline.
   void decline(int peer, const memory::DevicePiece& piece) { device_memory_.decline(peer, {piece}); }
   /// False where that has failed again and again for this GPU, as between GPUs that do not reach each other. Neither a

@@ -115,6 +115,20 @@ TEST_F(PeerMappingsKept, what_calls_use_again_stays) {
   EXPECT_EQ(memory.imported, 1);
 }
 
+TEST_F(PeerMappingsKept, what_is_kept_is_found_without_the_driver) {
+  EXPECT_EQ(mappings.find(1, piece(1, mebibyte, Way::ipc), 0), nullptr);
+  maps(1, mebibyte);
+  maps(2, mebibyte, Way::file_descriptor);
+  memory.is_failing = true;
+  EXPECT_NE(mappings.find(1, piece(1, mebibyte, Way::ipc), 0), nullptr);
+  EXPECT_EQ(mappings.find(1, piece(1, mebibyte, Way::ipc), 1), nullptr) << "for another GPU";
+  EXPECT_EQ(mappings.find(2, piece(1, mebibyte, Way::ipc), 0), nullptr) << "of another rank";
+  EXPECT_EQ(mappings.find(1, piece(2, mebibyte, Way::file_descriptor), 0), nullptr) << "what was passed is to be taken";
+  memory.is_failing = false;
+  make_other_calls();
+  EXPECT_EQ(mappings.find(1, piece(1, mebibyte, Way::ipc), 0), nullptr) << "it may be closed";
+}
+
 TEST_F(PeerMappingsKept, what_no_call_uses_any_more_may_be_closed) {
   maps(1, mebibyte);
   for (std::uint64_t call = 0; call < PeerMappings::calls_kept; ++call) maps(2, mebibyte);
