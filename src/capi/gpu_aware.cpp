@@ -10,9 +10,12 @@
 #include "capi/requests.hpp"
 #include "capi/state.hpp"
 #include "capi/waits.hpp"
+#include "core/mpi_check.hpp"
 #include "two_sided/exchange.hpp"
 #include "two_sided/host_mirrors.hpp"
 #include "two_sided/message.hpp"
+#include "two_sided/peer_request.hpp"
+#include "two_sided/queued_call.hpp"
 #include "two_sided/staged_call.hpp"
 
 using namespace partita;
@@ -50,6 +53,49 @@ bool may_reduce(MPI_Op op, MPI_Datatype type) {
 
 Communicator& communicator_of(Partita_Peers peers) {
   return *reinterpret_cast<Communicator*>(peers);
+}
+
+PeerRequest* peer_request_of(Partita_Queued queued) {
+  return reinterpret_cast<PeerRequest*>(queued);
+}
+
+/// As the drop-in makes it.
+class CallOfDropin final : public QueuedCall {
+ public:
+  /// What is kept, and how it is dropped.
+  using Context = std::unique_ptr<void, void (*)(void*)>;
+  CallOfDropin(const CallToQueue& call, Context context) : call_(call), context_(std::move(context)) {}
+
+  void stage(MPI_Comm comm, HostMirrors& mirrors) override {
+    Partita_Stage stage = nullptr;
+    const int code = call_.stage(call_.context, comm, &stage);
+    const std::unique_ptr<Partita_StageImpl> staged(stage);
+    if (code != MPI_SUCCESS) {
+      int mpi_class = MPI_ERR_OTHER;
+      native::Error_class(code, &mpi_class);
+      const std::string* const sentence = sentence_of(code);
+      throw Error(error_class_of(mpi_class), "{}", sentence != nullptr ? *sentence : mpi_text(code));
+    }
+    if (staged != nullptr) mirrors = std::move(staged->mirrors);
+  }
+  int make(MPI_Comm comm, MPI_Request* request) override { return call_.make(call_.context, comm, request); }
+
+ private:
+  const CallToQueue call_;
+  const Context context_;
+};
+
+/// Describes a call on `comm` of this rank.
+template <class Description>
+int describe(const char* call, MPI_Comm comm, const Description& description, Partita_Queued* queued) {
+  *queued = nullptr;
+  return guarded(
+      call, [comm] { return comm; },
+      [&] {
+        Runtime& current = runtime();
+        auto request = current.peer_collectives.request_on(current.communicators.find(comm));
+        if (request->describe(description)) *queued = reinterpret_cast<Partita_Queued>(request.release());
+      });
 }
 
 }  // namespace
@@ -118,7 +164,8 @@ int Partita_Forget_promises(MPI_Comm comm) {
 int Partita_is_spent(Partita_Request request) {
   if (request == PARTITA_REQUEST_NULL) return 0;
   const Operation& operation = operation_of(request);
-  const bool is_of_mpi = staged_of(request) != nullptr || dynamic_cast<const Exchange*>(&operation) != nullptr;
+  const bool is_of_mpi = staged_of(request) != nullptr || dynamic_cast<const Exchange*>(&operation) != nullptr ||
+                         dynamic_cast<const PeerRequest*>(&operation) != nullptr;
   return is_of_mpi && !operation.persistent() && !operation.active() ? 1 : 0;
 }
 
@@ -159,11 +206,11 @@ int Partita_Begin_by_peers(MPI_Comm comm, PeerCollective collective, Partita_Pee
         if (!sizes) return;
         const auto communicator = current.communicators.find_if_known(comm);
         if (communicator == nullptr) return;
-        const auto [board, asks] = current.peer_collectives.begin(*communicator);
-        if (board == nullptr) return;
+        const auto begun = current.peer_collectives.begin(*communicator);
+        if (begun == PeerCollectives::Begun::none) return;
         *peers = reinterpret_cast<Partita_Peers>(communicator.get());
-        *ranks = {board->ranks(), board->rank(), sizes->from_bytes(collective, board->ranks())};
-        *may_ask = asks ? 1 : 0;
+        *ranks = PeerCollectives::ranks_of(*communicator, collective, *sizes);
+        *may_ask = begun == PeerCollectives::Begun::may_ask ? 1 : 0;
       });
 }
 
@@ -198,6 +245,82 @@ int Partita_Reduce_by_peers(Partita_Peers peers, PeerShares* shares, MPI_Comm co
 
 void Partita_End_peers(Partita_Peers peers) {
   if (Runtime* const current = current_runtime()) current->peer_collectives.end_calls(communicator_of(peers));
+}
+
+void Partita_Note_idup() {
+  if (Runtime* const current = current_runtime()) current->peer_collectives.make_no_queues();
+}
+
+int Partita_Are_refused(const void* buffer, MPI_Count count, MPI_Datatype datatype) {
+  Runtime* const current = current_runtime();
+  return current != nullptr && current->peer_collectives.refuses(buffer, count, datatype) ? 1 : 0;
+}
+
+int Partita_is_refused(MPI_Op op, MPI_Datatype datatype) {
+  Runtime* const current = current_runtime();
+  return current != nullptr && current->peer_collectives.refuses(op, datatype) ? 1 : 0;
+}
+
+int Partita_Begin_in_order(MPI_Comm comm, PeerCollective collective, Partita_Peers* peers, PeerRanks* ranks,
+                           int* is_first) {
+  *peers = nullptr;
+  if (comm == MPI_COMM_NULL) return MPI_SUCCESS;  // the MPI says so
+  return guarded(
+      "Begin_in_order", [comm] { return comm; },
+      [&] {
+        Runtime& current = runtime();
+        const auto& sizes = current.peer_collectives.sizes();
+        if (!sizes) return;
+        const auto communicator = current.communicators.find_if_known(comm);
+        if (communicator == nullptr || !PeerCollectives::may_queue(*communicator)) return;
+        *is_first = PeerCollectives::has_before(*communicator) ? 0 : 1;
+        *peers = reinterpret_cast<Partita_Peers>(communicator.get());
+        *ranks = PeerCollectives::ranks_of(*communicator, collective, *sizes);
+      });
+}
+
+int Partita_Describe_move(MPI_Comm comm, const PeerParts* parts, Partita_Queued* queued) {
+  return describe("Describe_move", comm, *parts, queued);
+}
+
+int Partita_Describe_reduction(MPI_Comm comm, const PeerShares* shares, Partita_Queued* queued) {
+  PeerShares described = *shares;
+  described.is_valid = described.is_valid && may_reduce(described.op, described.type);
+  return describe("Describe_reduction", comm, described, queued);
+}
+
+void Partita_Queued_free(Partita_Queued queued) {
+  delete peer_request_of(queued);
+}
+
+int Partita_Comm_in_order(MPI_Comm comm, MPI_Comm* on) {
+  *on = MPI_COMM_NULL;
+  return guarded(
+      "Comm_in_order", [comm] { return comm; },
+      [&] {
+        Runtime& current = runtime();
+        const PeerQueue& queue = PeerCollectives::queue_of(*current.communicators.find(comm));
+        if (queue.is_empty()) *on = queue.comm();
+      });
+}
+
+void Partita_Count_in_order(Partita_Peers peers) {
+  PeerCollectives::count(communicator_of(peers));
+}
+
+int Partita_Make_in_order(Partita_Queued queued, Partita_Stage stage, const CallToQueue* call, MPI_Comm comm,
+                          Partita_Request* made) {
+  std::unique_ptr<PeerRequest> request(peer_request_of(queued));
+  CallOfDropin::Context context(call->context, call->drop);
+  return make_request("Make_in_order", comm, made, [&](Runtime& current) {
+    auto made_later = std::make_unique<CallOfDropin>(*call, std::move(context));
+    const auto communicator = current.communicators.find(comm);
+    if (request == nullptr) request = current.peer_collectives.request_on(communicator);
+    request->queue(PeerCollectives::queue_of(*communicator), call->name, std::move(made_later),
+                   stage != nullptr ? std::move(stage->mirrors) : HostMirrors());
+    request->loop_watch().begin();
+    return std::unique_ptr<Operation>(std::move(request));
+  });
 }
 
 void Partita_Time_peers(PeerTimes* times) {
@@ -243,8 +366,8 @@ int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm) {
 
 int Partita_Stage_request(Partita_Stage stage, const CallToStage* call, MPI_Comm comm, Partita_Request* made) {
   return make_request("Stage_request", comm, made, [&](Runtime& current) {
-    auto staged =
-        std::make_unique<StagedCall>(std::move(stage->mirrors), *call, current.communicators.find_if_known(comm));
+    auto staged = std::make_unique<StagedCall>(stage != nullptr ? std::move(stage->mirrors) : HostMirrors(), *call,
+                                               current.communicators.find_if_known(comm));
     staged->loop_watch().begin();
     return staged;
   });

@@ -96,6 +96,30 @@ PARTITA_EXPORT void Partita_End_peers(Partita_Peers peers);
 /// may make meanwhile. Null ends that; so does Partita_Finalize. Without it they read no clock.
 PARTITA_EXPORT void Partita_Time_peers(partita::PeerTimes* times);
 
+/// A nonblocking duplicate of a communicator is about to be made: see PeerCollectives::make_no_queues.
+PARTITA_EXPORT void Partita_Note_idup();
+/// Nonblocking ones. `*peers` becomes null where none goes so, on all ranks alike; else `*ranks` are the
+/// communicator's, and `*is_first` is 1 where no other call waits before this one: the MPI may make it at once. Local.
+/// An error is raised on `comm`, as those of the next ones.
+PARTITA_EXPORT int Partita_Begin_in_order(MPI_Comm comm, partita::PeerCollective collective, Partita_Peers* peers,
+                                          partita::PeerRanks* ranks, int* is_first);
+/// Whether the MPI refuses `count` elements of that in any call; or that operation on them. Local; nothing is read or
+/// written, and no error handler hears of it.
+PARTITA_EXPORT int Partita_Are_refused(const void* buffer, MPI_Count count, MPI_Datatype datatype);
+PARTITA_EXPORT int Partita_is_refused(MPI_Op op, MPI_Datatype datatype);
+/// A call on this rank that may go so.
+typedef struct Partita_QueuedImpl* Partita_Queued;
+/// Looks at the buffers of one. `*queued` becomes null where this rank does not want it.
+PARTITA_EXPORT int Partita_Describe_move(MPI_Comm comm, const partita::PeerParts* parts, Partita_Queued* queued);
+PARTITA_EXPORT int Partita_Describe_reduction(MPI_Comm comm, const partita::PeerShares* shares, Partita_Queued* queued);
+/// It is not queued. Null is none.
+PARTITA_EXPORT void Partita_Queued_free(Partita_Queued queued);
+/// This rank makes a call that may go so, and does not want it by peers. The MPI makes it on `*on`; MPI_COMM_NULL where
+/// others have to be made before. Such a call is apart.
+PARTITA_EXPORT int Partita_Comm_in_order(MPI_Comm comm, MPI_Comm* on);
+/// The MPI has made it there.
+PARTITA_EXPORT void Partita_Count_in_order(Partita_Peers peers);
+
 /// Host memory that stands for the buffers in GPU memory of one call of the MPI's; null where there are none.
 typedef struct Partita_StageImpl* Partita_Stage;
 
@@ -109,9 +133,23 @@ PARTITA_EXPORT int Partita_Stage_add(Partita_Stage* stage, const void* buffer, i
 PARTITA_EXPORT int Partita_Stage_fetch(Partita_Stage stage, MPI_Comm comm);
 /// Puts what it has written to its places on the GPU, behind it. Blocks.
 PARTITA_EXPORT int Partita_Stage_deliver(Partita_Stage stage, MPI_Comm comm);
-/// Makes a call that makes a request, which has the host memory from then on, also where that fails.
+/// Makes a call that makes a request, which has the host memory from then on, also where that fails. `stage` may be
+/// null for a call that is apart.
 PARTITA_EXPORT int Partita_Stage_request(Partita_Stage stage, const partita::CallToStage* call, MPI_Comm comm,
                                          Partita_Request* made);
+/// How the MPI makes a queued call. Members return codes of the MPI's.
+struct CallToQueue {
+  const char* name;  ///< MPI_Iallreduce; a text that stays
+  void* context;
+  /// Replaces its buffers in GPU memory, in `*stage`. `comm` has the ranks of the call's.
+  int (*stage)(void* context, MPI_Comm comm, Partita_Stage* stage);
+  int (*make)(void* context, MPI_Comm comm, MPI_Request* request);
+  void (*drop)(void* context);  ///< once
+};
+/// Makes the request of a call on `comm`: `queued`, or, where this is null, one that this rank does not want by peers,
+/// whose `stage` has been fetched, or is null. It has all of them from then on, also where that fails.
+PARTITA_EXPORT int Partita_Make_in_order(Partita_Queued queued, Partita_Stage stage, const CallToQueue* call,
+                                         MPI_Comm comm, Partita_Request* made);
 /// Frees it; with `is_the_mpis`, that may still use the host memory, this stays.
 PARTITA_EXPORT void Partita_Stage_free(Partita_Stage stage, int is_the_mpis);
 }

@@ -7,7 +7,18 @@
 
 namespace partita::dropin {
 
+bool ByPeers::begins_in_order(PeerCollective collective) {
+  PeerRanks ranks{};
+  code_ = Partita_Begin_in_order(comm_, collective, &peers_, &ranks, &is_first_);
+  if (code_ != MPI_SUCCESS || peers_ == nullptr) return false;
+  size_ = ranks.size;
+  rank_ = ranks.rank;
+  parts_.from_bytes = ranks.from_bytes;
+  return true;
+}
+
 bool ByPeers::begins(PeerCollective collective) {
+  if (form_ == Form::nonblocking) return begins_in_order(collective);
   PeerRanks ranks{};
   int may_ask = 0;
   code_ = Partita_Begin_by_peers(comm_, collective, &peers_, &ranks, &may_ask);
@@ -43,15 +54,17 @@ bool ByPeers::is_worth_it(MPI_Count blocks, MPI_Count count, MPI_Datatype type) 
     parts_.is_enough = true;
     return true;
   }
-  Partita_Leave_peers(peers_);
+  leave();
+  if (form_ == Form::nonblocking) leave_order();
   return false;
 }
 
 bool ByPeers::lies_on_host(const void* buffer, MPI_Count count, MPI_Datatype type) {
   const bool is_open = buffer == MPI_IN_PLACE || count <= 0 || type == MPI_DATATYPE_NULL;
   if (is_open || Partita_gpu_of(buffer, count, type) >= 0) return false;
-  Partita_Leave_peers(peers_);
-  return true;
+  leave();
+  lies_on_host_ = true;
+  return is_done_with_host();
 }
 
 bool ByPeers::are_valid(const Parts& parts, const void* buffer, MPI_Datatype type) {
@@ -59,7 +72,35 @@ bool ByPeers::are_valid(const Parts& parts, const void* buffer, MPI_Datatype typ
          std::ranges::all_of(parts, [](const PeerPart& part) { return part.count >= 0; });
 }
 
+/// Where the MPI makes the call at once it says so itself.
+void ByPeers::check_elements(const void* buffer, MPI_Datatype type, const Parts& parts) {
+  if (is_done_with_host()) return;
+  MPI_Count least = 0;
+  MPI_Count most = 0;
+  for (const PeerPart& part : parts) {
+    least = std::min<MPI_Count>(least, part.count);
+    most = std::max<MPI_Count>(most, part.count);
+  }
+  check_operands(buffer, type, least < 0 ? least : most);
+}
+
+void ByPeers::check_operands(const void* buffer, MPI_Datatype type, MPI_Count count) {
+  if (buffer != MPI_IN_PLACE && !is_refused_) refuse_if(Partita_Are_refused(buffer, count, type) != 0);
+}
+
+void ByPeers::check_reduction(const PeerShares& described, const Parts& shares) {
+  if (is_done_with_host()) return;
+  MPI_Count all = 0;
+  for (const PeerPart& share : shares) all += share.count;
+  check_operands(described.in, described.type, all);
+  const bool gets_own = described.to == PeerShares::To::owner && described.in != described.out;
+  if (described.to != PeerShares::To::root || is(described.root))
+    check_operands(described.out, described.type, gets_own ? shares[static_cast<std::size_t>(rank_)].count : all);
+  if (!is_refused_) refuse_if(described.op == MPI_OP_NULL || Partita_is_refused(described.op, described.type) != 0);
+}
+
 void ByPeers::reads(const void* in, MPI_Datatype type, Parts parts) {
+  check_elements(in, type, parts);
   is_valid_ &= are_valid(parts, in, type);
   parts_.in = in;
   parts_.in_type = type;
@@ -67,6 +108,7 @@ void ByPeers::reads(const void* in, MPI_Datatype type, Parts parts) {
 }
 
 void ByPeers::writes(void* out, MPI_Datatype type, Parts parts) {
+  check_elements(out, type, parts);
   is_valid_ &= are_valid(parts, out, type);
   parts_.out = out;
   parts_.out_type = type;
@@ -80,8 +122,18 @@ void ByPeers::make() {
   parts_.is_valid = is_valid_;
   parts_.sent = sent_.data();
   parts_.received = received_.data();
+  if (form_ == Form::nonblocking) return describe([&] { return Partita_Describe_move(comm_, &parts_, &queued_); });
   is_asking_ = true;
   code_ = Partita_Move_by_peers(peers_, &parts_, comm_, &moved_);
+}
+
+/// A call that the MPI refuses is none: the program may make another in its place. So the MPI has to say it now. Where
+/// nothing waits before it that is so; behind others it makes on the program's communicator what it refuses there. What
+/// it takes never leaves the order, for the other ranks do not know this rank's arguments.
+template <class Describe>
+void ByPeers::describe(const Describe& describe) {
+  if (is_refused_ && is_first_ == 0) return leave_order();
+  if (is_valid_ && !lies_on_host_) code_ = describe();
 }
 
 /// In whole lines of the GPU's memory, whatever the element.
@@ -114,10 +166,10 @@ void ByPeers::reduces_for_all(const void* in, void* out, MPI_Count count, MPI_Da
 /// All ranks give the same counts.
 void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatype type, MPI_Op op, PeerShares::To to,
                      int root) {
-  is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL && in != out;
+  is_valid_ &= are_valid(shares, out, type) && op != MPI_OP_NULL;
   PeerShares described{};
   described.call = call_;
-  described.is_valid = is_valid_;
+  described.is_valid = is_valid_ && in != out;
   described.in = in == MPI_IN_PLACE ? out : in;
   described.out = out;
   described.type = type;
@@ -125,6 +177,9 @@ void ByPeers::reduce(const void* in, void* out, const Parts& shares, MPI_Datatyp
   described.shares = shares.data();
   described.to = to;
   described.root = root;
+  check_reduction(described, shares);
+  if (form_ == Form::nonblocking)
+    return describe([&] { return Partita_Describe_reduction(comm_, &described, &queued_); });
   is_asking_ = true;
   code_ = Partita_Reduce_by_peers(peers_, &described, comm_, &moved_);
 }

@@ -1,4 +1,4 @@
-// Blocking collectives of the MPI's that the ranks of a node make by writing to one another's GPU memory
+// Collectives of the MPI's that the ranks of a node make by writing to one another's GPU memory
 // (docs/design/gpu-aware.md).
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "capi/gpu_aware.hpp"
@@ -18,8 +19,15 @@ namespace partita::dropin {
 /// What is wrong with the arguments, the MPI finds.
 class ByPeers {
  public:
-  ByPeers(const char* call, MPI_Comm comm) : call_(call), comm_(comm), outer_(innermost) { innermost = this; }
+  enum class Form : std::uint8_t { blocking, nonblocking };
+  ByPeers(const char* call, MPI_Comm comm, Form form) : call_(call), comm_(comm), form_(form), outer_(innermost) {
+    if (form == Form::blocking) innermost = this;
+  }
   ~ByPeers() {
+    if (form_ == Form::nonblocking) {
+      Partita_Queued_free(queued_);
+      return;
+    }
     innermost = outer_;
     if (peers_ != nullptr && !has_ended_) Partita_End_peers(peers_);
   }
@@ -104,9 +112,20 @@ class ByPeers {
       describe();
     } catch (const std::bad_alloc&) {
       if (peers_ == nullptr || is_asking_) throw;  // a handler of the program's has
-      Partita_Leave_peers(peers_);
+      leave();
     }
   }
+
+  // A nonblocking one:
+  /// Whether it may go so: all ranks make it in the order of such calls. Otherwise it is the MPI's own.
+  bool is_in_order() const { return peers_ != nullptr; }
+  /// Whether this rank wants it by peers.
+  bool is_wanted() const { return queued_ != nullptr; }
+  Partita_Queued take() { return std::exchange(queued_, nullptr); }
+  /// The MPI has made it.
+  void count() { Partita_Count_in_order(peers_); }
+
+  // A blocking one:
 
   /// Whether nothing is left to do: it was made, or has failed, which was raised.
   bool is_made() {
@@ -123,6 +142,18 @@ class ByPeers {
 
   /// Whether this call may go so.
   bool begins(PeerCollective collective);
+  bool begins_in_order(PeerCollective collective);
+  /// This rank does not want it by peers. A nonblocking one need not tell the others yet.
+  void leave() {
+    if (form_ == Form::blocking) Partita_Leave_peers(peers_);
+  }
+  /// A nonblocking call is the MPI's own.
+  void leave_order() { peers_ = nullptr; }
+  /// Whether nothing has to be known of a call whose buffers are host memory. Behind others the MPI makes a nonblocking
+  /// one later: what is wrong with it has to be found at the call.
+  bool is_done_with_host() const { return form_ == Form::blocking || is_first_ != 0; }
+  /// Any MPI refuses the call for it.
+  void refuse_if(bool is_wrong) { is_refused_ |= is_wrong; }
   bool is(int root) const { return rank_ == root; }
   Parts none() const { return Parts(static_cast<std::size_t>(size_)); }
   /// `count` elements from the buffer's begin for `rank`, none for others.
@@ -135,7 +166,9 @@ class ByPeers {
   template <class Count, class Displacement>
   Parts spread(const Count counts[], const Displacement displacements[]) {
     Parts parts = none();
-    is_valid_ &= counts != nullptr && displacements != nullptr;
+    const bool are_missing = counts == nullptr || displacements == nullptr;
+    is_valid_ &= !are_missing;
+    refuse_if(are_missing);
     for (std::size_t rank = 0; is_valid_ && rank < parts.size(); ++rank)
       parts[rank] = {static_cast<std::int64_t>(displacements[rank]), static_cast<std::int64_t>(counts[rank])};
     return parts;
@@ -192,11 +225,22 @@ class ByPeers {
   }
   void reads(const void* in, MPI_Datatype type, Parts parts);
   void writes(void* out, MPI_Datatype type, Parts parts);
-  void check_root(int root) { is_valid_ &= root >= 0 && root < size_; }
+  void check_root(int root) {
+    const bool is_none = root < 0 || root >= size_;
+    is_valid_ &= !is_none;
+    refuse_if(is_none);
+  }
+  /// Asks the MPI about the elements of a buffer, and about an operation, of a call that it makes later.
+  void check_elements(const void* buffer, MPI_Datatype type, const Parts& parts);
+  void check_operands(const void* buffer, MPI_Datatype type, MPI_Count count);
+  void check_reduction(const PeerShares& described, const Parts& shares);
   /// Whether the MPI may take them for elements of that buffer.
   static bool are_valid(const Parts& parts, const void* buffer, MPI_Datatype type);
   /// Agrees with the other ranks, and moves.
   void make();
+  /// Calls `describe()`, which describes a nonblocking one.
+  template <class Describe>
+  void describe(const Describe& describe);
 
   /// Whether a call that has not returned is of this communicator, too: a handler of the program's makes this one,
   /// which that call's error has called.
@@ -204,17 +248,22 @@ class ByPeers {
 
   const char* call_;
   MPI_Comm comm_;
+  const Form form_;
   const ByPeers* outer_;
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local const ByPeers* innermost = nullptr;
   Partita_Peers peers_ = nullptr;
   int size_ = 0;
   int rank_ = 0;
   bool is_valid_ = true;
-  bool is_asking_ = false;  ///< the other ranks, whether they want the call
-  bool has_ended_ = false;  ///< the call was made, or has failed by peers
+  bool is_asking_ = false;     ///< the other ranks, whether they want the call
+  int is_first_ = 1;           ///< of nonblocking ones, none waits before it
+  bool is_refused_ = false;    ///< of a nonblocking one, by the MPI
+  bool lies_on_host_ = false;  ///< of a nonblocking one, as far as it was asked
+  bool has_ended_ = false;     ///< the call was made, or has failed by peers
   Parts sent_;
   Parts received_;
   PeerParts parts_{};
+  Partita_Queued queued_ = nullptr;
   int moved_ = 0;
   int code_ = MPI_SUCCESS;
 };

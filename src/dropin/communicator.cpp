@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "capi/gpu_aware.hpp"
 #include "dropin/aside.hpp"
 #include "dropin/calling.hpp"
 #include "dropin/gathering.hpp"
@@ -146,12 +147,14 @@ INTERPOSE(Intercomm_merge)(MPI_Comm intercomm, int high, MPI_Comm* newintracomm)
 
 INTERPOSE(Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   const Calling calling(__func__);
+  Partita_Note_idup();
   return derived(native().Comm_idup(comm, newcomm, request), comm, newcomm);
 }
 
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
 INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   const Calling calling(__func__);
+  Partita_Note_idup();
   const int code = derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
   return code == MPI_SUCCESS ? told(code, *newcomm, info) : code;
 }

@@ -1,4 +1,4 @@
-// What a persistent request keeps of its arguments, so that the program may free them before the request.
+// What a request keeps of its arguments, so that the program may free them before it.
 #pragma once
 
 #include <mpi.h>

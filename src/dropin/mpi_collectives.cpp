@@ -5,12 +5,17 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <tuple>
+#include <utility>
+
 #include "dropin/by_peers.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
+#include "dropin/kept.hpp"
 #include "dropin/native.hpp"
 #include "dropin/polling.hpp"
+#include "dropin/queueing.hpp"
 #include "dropin/refuse.hpp"
 #include "dropin/staging.hpp"
 
@@ -23,6 +28,33 @@ using namespace partita::dropin;
 inline bool polls(MPI_Comm comm) {
   return progress_by_caller() && all_are_ours(comm);
 }
+
+// What a call that the MPI makes later keeps of its arguments. Arrays are the program's to keep.
+/// A datatype of what is only moved, which the program may free meanwhile: the one that is kept takes its place.
+struct KeepsMoved {
+  KeptType operator()(MPI_Datatype& type, bool is_significant = true) const {
+    KeptType kept(is_significant ? type : MPI_DATATYPE_NULL);
+    if (is_significant) type = kept.moved();
+    return kept;
+  }
+};
+struct KeepsNothing {
+  template <class... Arguments>
+  int operator()(const Arguments&...) const {
+    return 0;
+  }
+};
+struct IsGiven {
+  bool operator()(const void* buffer) const { return buffer != MPI_IN_PLACE; }
+};
+/// The words of the table's column.
+struct Keeping {
+  KeepsMoved moved;
+  KeepsNothing counts;
+  KeepsNothing places;
+  KeepsNothing types;
+  IsGiven is_given;
+};
 
 }  // namespace
 
@@ -39,7 +71,7 @@ extern "C" {
     };                                                                                                           \
     if (!takes_gpu_memory()) return make();                                                                      \
     return guarded(__func__, [&](const char* call) {                                                             \
-      ByPeers peers(call, comm);                                                                                 \
+      ByPeers peers(call, comm, ByPeers::Form::blocking);                                                        \
       peers.tries([&] { PEERS; });                                                                               \
       if (peers.is_made()) return peers.code();                                                                  \
       Staging stage(comm);                                                                                       \
@@ -53,9 +85,31 @@ extern "C" {
     const auto make = [&](MPI_Request* made) { return native().NAMED(, TWIN)(__VA_ARGS__, made); };              \
     if (!takes_gpu_memory()) return make(request);                                                               \
     return guarded(__func__, [&](const char* call) {                                                             \
+      ByPeers peers(call, comm, ByPeers::Form::nonblocking);                                                     \
+      peers.tries([&] { PEERS; });                                                                               \
+      if (peers.code() != MPI_SUCCESS) return peers.code();                                                      \
       Staging stage(comm);                                                                                       \
-      BUFFERS;                                                                                                   \
-      return stage.request(call, Staging::Kind::collective, request, make);                                      \
+      if (!peers.is_wanted()) BUFFERS;                                                                           \
+      if (!peers.is_in_order()) return stage.request(call, Staging::Kind::collective, request, make);            \
+      Queueing queueing(call, comm, peers, stage, request);                                                      \
+      auto make_on = [&, comm = comm](MPI_Comm on, MPI_Request* made) mutable {                                  \
+        comm = on;                                                                                               \
+        return native().NAMED(, TWIN)(__VA_ARGS__, made);                                                        \
+      };                                                                                                         \
+      if (queueing.ends_at_once(make_on)) return queueing.code();                                                \
+      [[maybe_unused]] const CommShape& of = stage;                                                              \
+      const Keeping keeping;                                                                                     \
+      [[maybe_unused]] const auto& [moved, counts, places, types, is_given] = keeping;                           \
+      auto kept = std::make_tuple KEPT;                                                                          \
+      return queueing.queue(std::move(kept), [=](Staging* staging, MPI_Comm on, MPI_Request* made) mutable {     \
+        if (staging != nullptr) {                                                                                \
+          Staging& stage = *staging;                                                                             \
+          BUFFERS;                                                                                               \
+          return MPI_SUCCESS;                                                                                    \
+        }                                                                                                        \
+        comm = on;                                                                                               \
+        return native().NAMED(, TWIN)(__VA_ARGS__, made);                                                        \
+      });                                                                                                        \
     });                                                                                                          \
   }
 

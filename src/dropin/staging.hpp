@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "capi/gpu_aware.hpp"
@@ -93,6 +94,13 @@ class Staging : public CommShape {
     return Partita_Stage_deliver(stage_, comm_);
   }
 
+  /// What there was wrong with the buffers.
+  int code() const { return code_; }
+  /// Takes from the GPU what the call reads.
+  int fetch() { return stage_ == nullptr ? MPI_SUCCESS : Partita_Stage_fetch(stage_, comm_); }
+  /// It frees nothing: somebody else does.
+  Partita_Stage take() { return std::exchange(stage_, nullptr); }
+
   /// What a call is that makes a request.
   enum class Kind { collective, persistent_collective, exchange };
   /// The same for such a call, `call(request)`, which the program knows as `name`, a text that stays. Buffers in GPU
@@ -104,6 +112,17 @@ class Staging : public CommShape {
     return staged_request(
         {name, kind != Kind::exchange, kind == Kind::persistent_collective,
          [](void* context, MPI_Request* made) { return (*static_cast<Call*>(context))(made); }, &call},
+        handle);
+  }
+
+  /// Likewise for a nonblocking collective that the MPI makes on a communicator of Partita's. It is always a request of
+  /// ours, from which the program's error handler hears of errors.
+  template <class Call>
+  int request_apart(const char* name, MPI_Request* handle, Call call) {
+    if (code_ != MPI_SUCCESS) return code_;
+    return staged_request(
+        {name, true, false, [](void* context, MPI_Request* made) { return (*static_cast<Call*>(context))(made); },
+         &call, true},
         handle);
   }
 

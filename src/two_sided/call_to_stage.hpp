@@ -13,6 +13,9 @@ struct CallToStage {
   /// Makes it, on the mirrors. Returns the MPI's code.
   int (*make)(void* context, MPI_Request* request);
   void* context;  ///< lives until the request is made
+  /// The MPI gets a communicator of Partita's, on which errors return: whoever learns of one calls the handler of the
+  /// program's.
+  bool is_apart = false;
 };
 
 }  // namespace partita

@@ -77,13 +77,29 @@ void HostMirror::copy_stretches(bool to_gpu) {
 }
 
 void HostMirror::fetch() {
+  begin_fetch();
+  await_delivery();
+  unpack();
+}
+
+void HostMirror::begin_fetch() {
   if (use_ == BufferUse::writes) return;
   copy_stretches(false);
-  for (const auto& [offset_bytes, count, image] : scattered_) {
-    image->fetch();
+  for (const Scattered& each : scattered_) each.image->begin_fetch();
+  is_to_unpack_ = true;
+}
+
+bool HostMirror::fetched() {
+  if (!settled()) return false;
+  unpack();
+  return true;
+}
+
+/// Once.
+void HostMirror::unpack() {
+  if (!std::exchange(is_to_unpack_, false)) return;
+  for (const auto& [offset_bytes, count, image] : scattered_)
     image->layout().unpack(image->bytes(), at(offset_bytes), 0, count);
-  }
-  lanes_.await(*event_);
 }
 
 void HostMirror::begin_delivery() {

@@ -30,6 +30,10 @@ class HostMirror {
   /// Takes the elements from the GPU, where the call reads them; they are here on return. Makes progress meanwhile.
   /// Throws Error.
   void fetch();
+  /// Begins that: they are here once fetched() is true. Does not block. Throws Error.
+  void begin_fetch();
+  /// Does not block. Throws Error where the GPU works no longer.
+  bool fetched();
   /// Begins to put the elements to their places on the GPU, and no byte between them, where the call writes them. Does
   /// not block. Throws Error.
   void begin_delivery();
@@ -57,6 +61,7 @@ class HostMirror {
   std::byte* at(std::int64_t offset_bytes) const { return shifted(memory_, offset_bytes - first_byte_); }
   std::int64_t size_bytes() const { return behind_last_byte_ - first_byte_; }
   void copy_stretches(bool to_gpu);
+  void unpack();
 
   GpuLanes& lanes_;
   GpuLane& lane_;
@@ -69,6 +74,7 @@ class HostMirror {
   std::int64_t behind_last_byte_ = 0;
   std::unique_ptr<memory::Event> event_;  ///< of the stretches
   std::byte* memory_ = nullptr;           ///< from first_byte_ on
+  bool is_to_unpack_ = false;             ///< what was begun to be fetched
   bool is_the_mpis_ = false;
 };
 

@@ -27,6 +27,14 @@ void HostMirrors::fetch() {
   for (const auto& each : mirrors_) each->fetch();
 }
 
+void HostMirrors::begin_fetch() {
+  for (const auto& each : mirrors_) each->begin_fetch();
+}
+
+bool HostMirrors::fetched() {
+  return std::ranges::all_of(mirrors_, [](const auto& each) { return each->fetched(); });
+}
+
 void HostMirrors::begin_delivery() {
   for (const auto& each : mirrors_) each->begin_delivery();
 }

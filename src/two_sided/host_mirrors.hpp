@@ -24,6 +24,8 @@ class HostMirrors {
 
   /// Each does what HostMirror's member of its name does, for all of them.
   void fetch();
+  void begin_fetch();
+  bool fetched();
   void begin_delivery();
   bool settled();
   void await_delivery();

@@ -21,9 +21,9 @@ std::size_t at(int index) {
 }  // namespace
 
 struct alignas(64) PeerBoard::Head {
-  std::atomic<int> left;      ///< ranks that will not touch the board any more
-  std::atomic<int> given_up;  ///< the first rank that has, and one more
-  std::atomic<int> ended;     ///< no call will be agreed on any more: all are the MPI's
+  std::atomic<int> left;             ///< ranks that will not touch the board any more
+  std::atomic<int> given_up;         ///< the first rank that has, and one more
+  std::atomic<std::uint64_t> ended;  ///< from this call on none will be agreed on: all are the MPI's; 0: from none on
 };
 
 std::size_t PeerBoard::size_bytes(int ranks) {
@@ -93,12 +93,16 @@ int PeerBoard::who_gave_up() const {
 }
 
 /// Pairs with have_calls_ended(). No other memory is read for it.
-void PeerBoard::end_calls() {
-  head().ended.store(1, std::memory_order_release);
+void PeerBoard::end_calls(std::uint64_t call) {
+  std::uint64_t before = head().ended.load(std::memory_order_relaxed);
+  while (before == 0 || call < before) {
+    if (head().ended.compare_exchange_weak(before, call, std::memory_order_release, std::memory_order_relaxed)) return;
+  }
 }
 
-bool PeerBoard::have_calls_ended() const {
-  return head().ended.load(std::memory_order_acquire) != 0;
+bool PeerBoard::have_calls_ended(std::uint64_t call) const {
+  const std::uint64_t first = head().ended.load(std::memory_order_acquire);
+  return first != 0 && call >= first;
 }
 
 void LeftBoards::add(std::byte* board, std::size_t size_bytes, int ranks) {

@@ -38,7 +38,8 @@ class LeftBoards {
 /// up to four questions in this order, and read each other's answers. A rank that says no to one of the first three has
 /// left the call, and need not read anything; so has one that reads a no. Since those that leave may be in later calls,
 /// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that with a yes
-/// before the last question, which all await from all.
+/// before the last question, which all await from all. Two more questions are asked behind the first call that all have
+/// made, and never again.
 class PeerBoard {
  public:
   /// So many bytes, zeroed, make the board of `ranks` ranks.
@@ -63,8 +64,11 @@ class PeerBoard {
     named,   ///< my offers stand on the board
     mapped,  ///< I reach all memory that I use
     ended,   ///< what I write has landed
+    // Behind the first call that all have made:
+    may_queue,  ///< I may make a communicator for nonblocking calls now
+    has_queue,  ///< I have
   };
-  static constexpr int questions = 4;
+  static constexpr int questions = 6;
 
   struct Answer {
     bool yes = false;
@@ -95,11 +99,12 @@ class PeerBoard {
   };
   Offer& offer(int owner, int user, Side side) const;
 
-  /// From now on the MPI makes all calls of the communicator: what this rank began last was not made by peers and has
-  /// failed, so that the numbers of its calls may no longer be those of the others. Not in a call whose ranks agree.
-  void end_calls();
-  /// Whether some rank has said so. Who finds that before a question that all agree on goes to the MPI.
-  bool have_calls_ended() const;
+  /// From `call` on the MPI makes all calls of the communicator: what this rank began last was not made by peers and
+  /// has failed, so that the numbers of its calls may no longer be those of the others. No call whose ranks agree is
+  /// one of these.
+  void end_calls(std::uint64_t call);
+  /// Whether some rank has said so of `call`. Who finds that before a question that all agree on goes to the MPI.
+  bool have_calls_ended(std::uint64_t call) const;
 
   /// This rank has given up a call that others may be in: no call on the board will be agreed on any more.
   void give_up();

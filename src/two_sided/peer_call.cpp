@@ -9,6 +9,7 @@
 #include "core/current_error.hpp"
 #include "core/element_block.hpp"
 #include "core/mpi_check.hpp"
+#include "two_sided/buffer_place.hpp"
 #include "two_sided/message.hpp"
 
 namespace partita {
@@ -44,30 +45,157 @@ bool PeerCall::succeeds(const Step& step) noexcept {
   }
 }
 
-bool PeerCall::make() {
-  PeerBoard::Answer wish;
-  wish.yes = succeeds([&] {
+bool PeerCall::describe() {
+  wish_.yes = succeeds([&] {
     used_ = std::make_unique<Used>();
     return is_fit() && may_map();
   });
-  wish.much = wish.yes && moves_enough();
-  wish.reduces = reduces();
-  if (!all_agree(Question::wants, wish)) return false;
-  laps_.end(&PeerTimes::agreement_ns);
-  const bool named = succeeds([&] { return names_memory(); });
-  if (!named) context_.mappings.could_not_name();
-  if (!all_agree(Question::named, {named})) return false;
-  laps_.end(&PeerTimes::naming_ns);
-  await_stream();
-  const bool mapped = succeeds([&] {
+  wish_.much = wish_.yes && moves_enough();
+  wish_.reduces = reduces();
+  return wish_.yes;
+}
+
+bool PeerCall::make() {
+  describe();
+  try {
+    if (!step()) context_.services.wait_until(*this, [this] { return step(); });
+  } catch (const std::exception&) {
+    give_up();
+    throw;
+  }
+  return is_made();
+}
+
+bool PeerCall::step() {
+  while (gets_on()) {
+  }
+  return is_over();
+}
+
+bool PeerCall::gets_on() {
+  switch (stage()) {
+    case Stage::described:
+      number_ = context_.board->call();
+      answer(Question::wants, wish_, Stage::wanted);
+      return true;
+    case Stage::wanted: {
+      if (!has_answers(Question::wants)) return is_over();
+      laps_.end(&PeerTimes::agreement_ns);
+      const bool named = succeeds([&] { return names_memory(); });
+      if (!named) context_.mappings.could_not_name();
+      answer(Question::named, {named}, Stage::named);
+      return true;
+    }
+    case Stage::named:
+      if (!has_answers(Question::named)) return is_over();
+      laps_.end(&PeerTimes::naming_ns);
+      enter(Stage::offered);
+      return true;
+    case Stage::offered: {  // behind its answer its peers read and write its buffers
+      if (!is_behind_stream() || !has_mapped()) return false;
+      answer(Question::mapped, {mapping_.load(std::memory_order_relaxed) == Mapping::done}, Stage::mapped);
+      return true;
+    }
+    case Stage::mapped:
+      if (!has_answers(Question::mapped)) return is_over();
+      laps_.end(&PeerTimes::mapping_ns);
+      begin_part();
+      enter(Stage::at_work);
+      return true;
+    case Stage::at_work:
+      if (!part_has_ended()) return false;
+      laps_.end(&PeerTimes::work_ns);
+      answer(Question::ended, {!failure_}, Stage::ended);
+      return true;
+    case Stage::ended:
+      return has_answers(Question::ended);
+    default:
+      return false;
+  }
+}
+
+/// Maps what it uses of its peers' memory.
+bool PeerCall::maps() {
+  return succeeds([this] {
     context_.mappings.begin_call();
     return maps_peers() && prepares();
   });
-  if (!all_agree(Question::mapped, {mapped})) return false;
-  laps_.end(&PeerTimes::mapping_ns);
-  end();
-  laps_.count();
-  return true;
+}
+
+/// What is mapped already needs no driver, which may wait for kernels: nothing is done aside then.
+bool PeerCall::finds_mapped() noexcept {
+  only_finds_ = true;
+  const bool has_found = succeeds([this] { return maps_peers() && needs().scratch_bytes == 0 && prepares(); });
+  only_finds_ = false;
+  if (!has_found) used_->mapped.clear();
+  return has_found;
+}
+
+/// Whether that has ended, well or not. It begins here. A nonblocking call is taken steps of under the engine's lock,
+/// for which other requests would wait with it.
+bool PeerCall::has_mapped() {
+  const auto end = [this](bool is_mapped) {
+    mapping_.store(is_mapped ? Mapping::done : Mapping::failed, std::memory_order_release);
+  };
+  const Mapping before = mapping_.load(std::memory_order_acquire);
+  if (before != Mapping::none) return before != Mapping::under_way;
+  if (!context_.aside) {
+    end(maps());
+    return true;
+  }
+  const bool is_there = succeeds([this] {
+    check_memory();
+    return true;
+  });
+  if (!is_there || finds_mapped()) {
+    end(is_there);
+    return true;
+  }
+  mapping_.store(Mapping::under_way, std::memory_order_relaxed);
+  const bool has_begun = succeeds([&] {
+    context_.aside([this, end] { end(maps()); });
+    return true;
+  });
+  if (!has_begun) end(false);
+  return !has_begun;
+}
+
+/// Who says no to one of the first questions has left.
+void PeerCall::answer(Question question, PeerBoard::Answer answer, Stage next) {
+  context_.board->answer(number_, question, answer);
+  awaited_.store(-1, std::memory_order_relaxed);
+  enter(answer.yes || question == Question::ended ? next : Stage::left);
+}
+
+/// Whether all have answered, and the call goes on; it may be over instead. Who gives the call up says so: the others
+/// wait for this rank in turn. Where calls have ended a rank may be out of step, and its answer never come: that is a
+/// no.
+bool PeerCall::has_answers(Question question) {
+  PeerBoard& board = *context_.board;
+  const PeerBoard::Answers answers = board.answers(number_, question);
+  if (answers.outcome == PeerBoard::Outcome::open) {
+    awaited_.store(answers.rank, std::memory_order_relaxed);
+    if (const int rank = board.who_gave_up(); rank >= 0) {
+      throw Error(ErrorClass::other, "rank {} of the communicator has given up the call, after an error", rank);
+    }
+    if (question != Question::ended && board.have_calls_ended(number_)) enter(Stage::left);
+    return false;
+  }
+  if (question == Question::ended) {
+    end(answers);
+    return true;
+  }
+  const bool goes_on =
+      answers.outcome == PeerBoard::Outcome::all_yes && (question != Question::wants || answers.any_much);
+  if (!goes_on) enter(Stage::left);
+  return goes_on;
+}
+
+/// What the GPU may still come to stays.
+void PeerCall::give_up() noexcept {
+  if (is_over()) return;
+  if (stage() == Stage::at_work) leave_to_gpu();
+  if (context_.board != nullptr) context_.board->give_up();
 }
 
 void PeerCall::mark_stream(int device) {
@@ -77,19 +205,12 @@ void PeerCall::mark_stream(int device) {
   if (place != nullptr) places_in_stream_.emplace_back(device, std::move(place));
 }
 
-/// Before this rank's last answer: behind that its peers read and write its buffers.
-void PeerCall::await_stream() {
-  awaited_ = -1;
-  waits_for_stream_ = true;
-  try {
-    for (const auto& [device, place] : places_in_stream_) {
-      context_.services.wait_until(*this, [&] { return place->passed(); });
-    }
-  } catch (const std::exception&) {
-    context_.board.give_up();
-    throw;
-  }
-  waits_for_stream_ = false;
+void PeerCall::check_memory() const {
+  for (const auto& [first_byte, device] : looked_at_) check_still_in_gpu(requests().device_memory, first_byte, device);
+}
+
+bool PeerCall::is_behind_stream() {
+  return std::ranges::all_of(places_in_stream_, [](const auto& place) { return place.second->passed(); });
 }
 
 bool PeerCall::refuse(std::string why) {
@@ -112,6 +233,7 @@ bool PeerCall::looks_at(PeerBuffer& buffer, const void* address, MPI_Datatype ty
   buffer.layout = Layout::of(type);
   buffer.address = static_cast<std::byte*>(const_cast<void*>(address));
   buffer.device = place.device;
+  looked_at_.emplace_back(buffer.at(first), place.device);
   mark_stream(place.device);
   return buffer.layout.contiguous() || refuse("its datatype has gaps");
 }
@@ -134,67 +256,37 @@ bool PeerCall::are_mappable(const Shown& shown) {
   return why.empty() || refuse(std::move(why));
 }
 
-bool PeerCall::all_agree(Question question, PeerBoard::Answer answer) {
-  context_.board.answer(number_, question, answer);
-  if (!answer.yes) return false;
-  const PeerBoard::Answers answers = await_answers(question);
-  return answers.outcome == PeerBoard::Outcome::all_yes && (question != Question::wants || answers.any_much);
-}
-
-/// Who gives the call up says so: the others wait for this rank in turn. Where calls have ended a rank may be out of
-/// step, and its answer never come: that is a no.
-PeerBoard::Answers PeerCall::await_answers(Question question) {
-  PeerBoard& board = context_.board;
-  asked_ = question;
-  PeerBoard::Answers answers = board.answers(number_, question);
-  if (answers.outcome != PeerBoard::Outcome::open) return answers;
-  awaited_ = answers.rank;
-  try {
-    context_.services.wait_until(*this, [&] {
-      answers = board.answers(number_, question);
-      if (answers.outcome != PeerBoard::Outcome::open) return true;
-      awaited_ = answers.rank;
-      if (const int rank = board.who_gave_up(); rank >= 0) {
-        throw Error(ErrorClass::other, "rank {} of the communicator has given up the call, after an error", rank);
-      }
-      return question != Question::ended && board.have_calls_ended();
-    });
-  } catch (const std::exception&) {
-    board.give_up();
-    throw;
-  }
-  if (answers.outcome == PeerBoard::Outcome::open) answers.outcome = PeerBoard::Outcome::some_no;
-  return answers;
+int PeerCall::waits_for() const {
+  const int awaited = awaited_.load(std::memory_order_relaxed);
+  return awaited < 0 ? -1 : world_rank(awaited);
 }
 
 std::string PeerCall::explain() const {
-  if (waits_for_stream_) {
-    return fmt::format("{} on GPU memory waits for the stream of this rank's program that it comes behind", name_);
+  const int awaited = waits_for();
+  const std::string peer = awaited < 0 ? "its ranks" : fmt::format("rank {}", awaited);
+  switch (stage()) {
+    case Stage::offered:
+      return fmt::format("{} on GPU memory waits for the stream of this rank's program that it comes behind", name_);
+    case Stage::at_work:
+      return fmt::format(
+          "{} on GPU memory waits for GPU {} of this rank to {}; does a kernel fill that GPU, or a stream wait before "
+          "it? "
+          "CUDA_DEVICE_MAX_CONNECTIONS=32 keeps streams apart",
+          name_, needs_.device, reduces() ? "reduce its share" : "copy what it sends");
+    case Stage::named:
+      return fmt::format("{} on GPU memory waits for {} to name its memory", name_, peer);
+    case Stage::mapped:
+      return fmt::format("{} on GPU memory waits for {} to map the memory of its peers", name_, peer);
+    case Stage::ended:
+      return fmt::format("{} on GPU memory waits for the GPU of {}", name_, peer);
+    default:
+      return fmt::format("{} on GPU memory waits for {} to enter it", name_, peer);
   }
-  if (awaited_ < 0) {
-    return fmt::format(
-        "{} on GPU memory waits for GPU {} of this rank to {}; does a kernel fill that GPU, or a stream wait before "
-        "it? "
-        "CUDA_DEVICE_MAX_CONNECTIONS=32 keeps streams apart",
-        name_, needs_.device, reduces() ? "reduce its share" : "copy what it sends");
-  }
-  const int peer = world_rank(awaited_);
-  switch (asked_) {
-    case Question::wants:
-      return fmt::format("{} on GPU memory waits for rank {} to enter it", name_, peer);
-    case Question::named:
-      return fmt::format("{} on GPU memory waits for rank {} to name its memory", name_, peer);
-    case Question::mapped:
-      return fmt::format("{} on GPU memory waits for rank {} to map the memory of its peers", name_, peer);
-    case Question::ended:
-      break;
-  }
-  return fmt::format("{} on GPU memory waits for the GPU of rank {}", name_, peer);
 }
 
 /// A handle is good for all peers; descriptors are passed to each.
 bool PeerCall::offers(Side side, int peer, Shown& shown, const std::byte* place, std::int64_t size_bytes) {
-  PeerBoard::Offer& offer = context_.board.offer(rank(), peer, side);
+  PeerBoard::Offer& offer = context_.board->offer(rank(), peer, side);
   offer.size_bytes = size_bytes;
   if (place == nullptr) return true;
   if (shown.named.way != memory::DevicePiece::Way::ipc) {
@@ -211,11 +303,17 @@ bool PeerCall::offers(Side side, int peer, Shown& shown, const std::byte* place,
 }
 
 bool PeerCall::offers_as_many(Side side, int peer, std::int64_t size_bytes) const {
-  return context_.board.offer(peer, rank(), side).size_bytes == size_bytes;
+  return context_.board->offer(peer, rank(), side).size_bytes == size_bytes;
 }
 
 std::byte* PeerCall::map(Side side, int peer, int device) {
-  const PeerBoard::Offer& offer = context_.board.offer(peer, rank(), side);
+  const PeerBoard::Offer& offer = context_.board->offer(peer, rank(), side);
+  if (only_finds_) {
+    auto found = context_.mappings.find(world_rank(peer), offer.piece, device);
+    if (found == nullptr) return nullptr;
+    used_->mapped.push_back(std::move(found));
+    return used_->mapped.back().get() + offer.offset_bytes;
+  }
   if (has_failed_to_map_) {
     context_.mappings.decline(world_rank(peer), offer.piece);
     return nullptr;
@@ -252,65 +350,52 @@ bool PeerCall::prepares() {
 
 /// What was asked for before something failed may still be under way: the event stands for it, too. Where it cannot,
 /// nobody knows when that ends.
-void PeerCall::do_part() {
+void PeerCall::begin_part() {
   if (needs_.device < 0) return;
-  std::optional<Error> failure;
   try {
     lane_->ask(needs_.work, *used_->event, [&](memory::Stream& stream) {
       ask_for_part(stream, used_->scratch ? used_->scratch->address() : nullptr);
     });
   } catch (const std::exception&) {
-    failure = current_error();
+    failure_ = current_error();
   }
-  if (failure) {
-    try {
-      lane_->ask(needs_.work, *used_->event, [](memory::Stream&) {});
-    } catch (const std::exception&) {
-      leave_to_gpu();
-      throw Error(*failure);
-    }
+  if (!failure_) return;
+  try {
+    lane_->ask(needs_.work, *used_->event, [](memory::Stream&) {});
+  } catch (const std::exception&) {
+    leave_to_gpu();
   }
-  await_gpu();
-  if (failure) throw Error(*failure);
+}
+
+/// A GPU that works no longer has nothing under way.
+bool PeerCall::part_has_ended() noexcept {
+  if (needs_.device < 0 || used_ == nullptr) return true;
+  try {
+    return used_->event->passed();
+  } catch (const std::exception&) {
+    if (!failure_) failure_ = current_error();
+    return true;
+  }
 }
 
 /// The GPU may still come to what it was asked for: what that needs stays to the end of the process.
 void PeerCall::leave_to_gpu() noexcept {
   static std::atomic<Used*> left{nullptr};
   Used* const used = used_.release();
-  used->next = left.exchange(used);
-}
-
-void PeerCall::await_gpu() {
-  awaited_ = -1;
-  try {
-    context_.services.wait_until(*this, [&] { return used_->event->passed(); });
-  } catch (const WaitError&) {
-    context_.board.give_up();
-    leave_to_gpu();
-    throw;
-  }
+  if (used != nullptr) used->next = left.exchange(used);
 }
 
 /// Nobody returns before what is written to it has landed, nor while a peer may still need what it shows.
-void PeerCall::end() {
-  std::optional<Error> failure;
-  try {
-    do_part();
-  } catch (const WaitError&) {
-    throw;
-  } catch (const std::exception&) {
-    failure = current_error();
-  }
-  laps_.end(&PeerTimes::work_ns);
-  context_.board.answer(number_, Question::ended, {!failure});
-  const PeerBoard::Answers answers = await_answers(Question::ended);
+void PeerCall::end(const PeerBoard::Answers& answers) {
   laps_.end(&PeerTimes::ending_ns);
-  if (failure) throw Error(*failure);
-  if (answers.outcome == PeerBoard::Outcome::some_no) {
-    throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers",
-                world_rank(answers.rank));
+  if (!failure_ && answers.outcome == PeerBoard::Outcome::all_yes) {
+    enter(Stage::made);
+    laps_.count();
+    return;
   }
+  enter(Stage::failed);
+  if (failure_) throw Error(*failure_);
+  throw Error(ErrorClass::other, "rank {} could not do its part in the memory of its peers", world_rank(answers.rank));
 }
 
 }  // namespace partita

@@ -1,13 +1,17 @@
 // One collective by peer memory, from the agreement of its ranks to their common end.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/layout.hpp"
 #include "core/watch.hpp"
 #include "memory/blocks.hpp"
@@ -23,10 +27,14 @@ namespace partita {
 struct PeerContext {
   const PeerServices& services;
   PeerMappings& mappings;
-  PeerBoard& board;
   const Communicator& communicator;
   const std::vector<int>& world_ranks;  ///< by rank
-  PeerTimes* times;                     ///< null: nobody measures
+  int rank;
+  PeerBoard* board;  ///< null until this rank begins the call
+  PeerTimes* times;  ///< null: nobody measures
+  /// Runs what may take long beside the progress engine, and keeps the call for it. The call is a nonblocking one,
+  /// where the program may free memory meanwhile, by mistake. Null: it is a blocking one. Throws std::exception.
+  std::function<void(std::function<void()> job)> aside;
 };
 
 /// A buffer of a call on this rank.
@@ -40,22 +48,40 @@ struct PeerBuffer {
 };
 
 /// On one rank. The ranks ask each other the questions of PeerBoard; who has all answers does its part on its GPU, in
-/// the memory of the others, in one batch, and ends when all have ended.
-class PeerCall : private Waiting {
+/// the memory of the others, in one batch, and ends when all have ended. It is described, and gets on in steps, of a
+/// blocking call in a wait for them. One thread at a time, but for what a wait says about itself; what a nonblocking
+/// one does aside no other thread looks at before it has ended.
+class PeerCall : public Waiting {
  public:
   ~PeerCall() override;
   PeerCall(const PeerCall&) = delete;
   PeerCall& operator=(const PeerCall&) = delete;
 
-  /// See PeerCollectives::make. Once.
+  /// Looks at this rank's buffers, and marks how far the program's stream is. Once, by the thread that makes the call.
+  /// Returns whether this rank wants it.
+  bool describe();
+  /// Takes the steps that can be taken, and returns whether the call is over. It is the one that this rank has begun
+  /// last on the board. Throws Error.
+  bool step();
+  bool is_over() const { return stage() >= Stage::made; }
+  /// Behind that: whether it was made, on all ranks; else on none.
+  bool is_made() const { return stage() == Stage::made; }
+  /// See PeerCollectives::make. Once: it is described and begun.
   bool make();
+  /// Nobody takes its steps any more: the others hear of it.
+  void give_up() noexcept;
+  /// Whether the program's stream has come to where it stood at the call. Throws Error.
+  bool is_behind_stream();
+  /// Throws Error (buffer) where a buffer does not lie any more where it lay at the call.
+  void check_memory() const;
   /// Why this rank has said no; empty where it has not, or where its buffers are in host memory.
   const std::string& why_not() const { return why_not_; }
 
+  std::string explain() const override;
+  int waits_for() const override;
+
  protected:
-  /// The call is the one that this rank has begun on the board.
-  PeerCall(const PeerContext& context, const char* name)
-      : context_(context), name_(name), number_(context.board.call()), laps_(context.times) {}
+  PeerCall(const PeerContext& context, const char* name) : context_(context), name_(name), laps_(context.times) {}
 
   // What calls differ in, in the order in which they are asked. What one throws, up to needs(), is a no.
   /// Whether this rank's arguments and memory are fit.
@@ -79,8 +105,8 @@ class PeerCall : private Waiting {
   /// Asks a stream of that GPU for this rank's part. `scratch`: the bytes that it needs, null for none. Throws Error.
   virtual void ask_for_part(memory::Stream& stream, std::byte* scratch) = 0;
 
-  int ranks() const { return context_.board.ranks(); }
-  int rank() const { return context_.board.rank(); }
+  int ranks() const { return static_cast<int>(context_.world_ranks.size()); }
+  int rank() const { return context_.rank; }
   const RequestServices& requests() const { return context_.services.requests; }
   /// False, for a reason that is worth telling.
   bool refuse(std::string why);
@@ -109,28 +135,47 @@ class PeerCall : private Waiting {
 
  private:
   using Question = PeerBoard::Question;
+  /// What this rank has done last.
+  enum class Stage : std::uint8_t {
+    described,
+    wanted,
+    named,
+    offered,  ///< all have named what they offer, and this rank waits for the program's stream
+    mapped,
+    at_work,  ///< its GPU is at its part
+    ended,
+    made,
+    left,    ///< the ranks have not agreed: the MPI makes the call
+    failed,  ///< with all others
+  };
 
-  bool all_agree(Question question, PeerBoard::Answer answer);
-  PeerBoard::Answers await_answers(Question question);
+  Stage stage() const { return stage_.load(std::memory_order_acquire); }
+  /// Pairs with stage(), in a thread that says what is waited for.
+  void enter(Stage stage) { stage_.store(stage, std::memory_order_release); }
+  /// Whether it has come further.
+  bool gets_on();
+  void answer(Question question, PeerBoard::Answer answer, Stage next);
+  bool has_answers(Question question);
   /// What `step` says; where it fails, no, for that reason.
   template <class Step>
   bool succeeds(const Step& step) noexcept;
   bool may_map();
+  bool maps();
+  bool finds_mapped() noexcept;
+  bool has_mapped();
   void mark_stream(int device);
-  void await_stream();
   bool prepares();
-  void do_part();
-  void await_gpu();
+  void begin_part();
+  bool part_has_ended() noexcept;
   void leave_to_gpu() noexcept;
-  void end();
+  void end(const PeerBoard::Answers& answers);
   int world_rank(int peer) const { return context_.world_ranks[static_cast<std::size_t>(peer)]; }
-  std::string explain() const override;
-  int waits_for() const override { return awaited_ < 0 ? -1 : world_rank(awaited_); }
 
   const PeerContext& context_;
   const char* const name_;
-  const std::uint64_t number_;
+  std::uint64_t number_ = 0;
   PeerLaps laps_;
+  PeerBoard::Answer wish_;
   /// What this rank's part uses on the GPU.
   struct Used {
     std::vector<std::shared_ptr<std::byte>> mapped;
@@ -142,13 +187,18 @@ class PeerCall : private Waiting {
   /// Where the program's stream stood when the call was made: in each GPU that has a buffer of it, for that may be the
   /// GPU's default stream.
   std::vector<std::pair<int, std::unique_ptr<StreamPlace>>> places_in_stream_;
-  bool waits_for_stream_ = false;
+  std::vector<std::pair<const std::byte*, int>> looked_at_;  ///< the first byte of each buffer, and its GPU
   bool has_failed_to_map_ = false;
+  bool only_finds_ = false;  ///< what is mapped already
+  /// How far mapping has come, of a nonblocking call.
+  enum class Mapping : std::uint8_t { none, under_way, done, failed };
+  std::atomic<Mapping> mapping_{Mapping::none};
   Needs needs_;
   GpuLane* lane_ = nullptr;  ///< of that GPU
   std::string why_not_;
-  Question asked_ = Question::wants;
-  int awaited_ = -1;  ///< the rank whose answer is missing; -1 while this rank's GPU is at its part, or at other things
+  std::optional<Error> failure_;  ///< of its part, whose end all others have to hear of
+  std::atomic<Stage> stage_{Stage::described};
+  std::atomic<int> awaited_{-1};  ///< the rank whose answer is missing
 };
 
 }  // namespace partita

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <climits>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "core/current_error.hpp"
-#include "core/log.hpp"
 #include "core/mpi_check.hpp"
 #include "two_sided/peer_move.hpp"
 #include "two_sided/peer_ranks.hpp"
@@ -92,45 +92,145 @@ std::byte* import_from(memory::HostMemory& host_memory, int owner, memory::HostA
   }
 }
 
+/// A blocking call behind nonblocking ones.
+class BehindQueue final : public Waiting {
+ public:
+  explicit BehindQueue(const PeerQueue& queue) : queue_(queue) {}
+  std::string explain() const override {
+    return "a collective waits for the nonblocking ones before it: " + queue_.explain_first();
+  }
+  int waits_for() const override { return queue_.waits_for(); }
+
+ private:
+  const PeerQueue& queue_;
+};
+
+void check_given_up(const PeerBoard& board) {
+  if (const int rank = board.who_gave_up(); rank >= 0) {
+    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
+  }
+}
+
+/// Behind a call that all ranks have made by peers: they are about to make a queue.
+class Meeting final : private Waiting {
+ public:
+  Meeting(const PeerServices& services, PeerBoard& board, const std::vector<int>& world_ranks)
+      : services_(services), board_(board), world_ranks_(world_ranks) {}
+
+  /// Whether all ranks answer yes, as they all hear. Throws Error.
+  bool all_say(PeerBoard::Question question, bool yes) {
+    board_.answer(board_.call(), question, {yes});
+    if (!yes) return false;
+    PeerBoard::Answers answers;
+    const auto are_there = [&] {
+      answers = board_.answers(board_.call(), question);
+      if (answers.outcome != PeerBoard::Outcome::open) return true;
+      awaited_ = world_ranks_[static_cast<std::size_t>(answers.rank)];
+      check_given_up(board_);
+      return false;
+    };
+    try {
+      if (!are_there()) services_.wait_until(*this, are_there);
+    } catch (const std::exception&) {
+      board_.give_up();
+      throw;
+    }
+    return answers.outcome == PeerBoard::Outcome::all_yes;
+  }
+
+ private:
+  std::string explain() const override {
+    return fmt::format(
+        "the first collective by peer memory on a communicator waits for rank {} to make one for the nonblocking ones",
+        awaited_);
+  }
+  int waits_for() const override { return awaited_; }
+
+  const PeerServices& services_;
+  PeerBoard& board_;
+  const std::vector<int>& world_ranks_;
+  int awaited_ = -1;
+};
+
 }  // namespace
 
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
-  if (!services_.sizes) return {};
-  if (communicator.part == nullptr) {
-    communicator.part = std::make_unique<Place>();
-    try {
-      place_of(communicator).board = make_board(communicator);
-    } catch (const std::exception&) {
-      place_of(communicator).failure = current_error();
-      throw;
-    }
-  }
-  const Place& place = place_of(communicator);
+  if (!services_.sizes) return Begun::none;
+  if (communicator.part == nullptr) open(communicator);
+  const PeerPlace& place = place_of(communicator);
   if (place.failure) {
     throw Error(ErrorClass::other, "an earlier collective on the communicator has failed: {}",
                 place.failure->sentence());
   }
-  if (place.board == nullptr) return {};
-  PeerBoard& board = *place.board;
-  if (const int rank = board.who_gave_up(); rank >= 0) {
-    throw Error(ErrorClass::other, "rank {} of the communicator has given up a collective on it, after an error", rank);
+  if (place.board == nullptr) return Begun::none;
+  check_given_up(*place.board);
+  // Which number it gets is not known yet where others are before it: those may still be agreed on.
+  if (!place.has_before() && place.board->have_calls_ended(place.board->call() + 1)) return Begun::none;
+  if (services_.requests.device_memory.in_use()) return Begun::may_ask;
+  leave(communicator);
+  return Begun::left;
+}
+
+void PeerCollectives::leave(Communicator& communicator) {
+  PeerPlace& place = place_of(communicator);
+  if (place.has_before()) return place.queue->add_no();
+  place.board->begin();
+  place.last_blocking = place.board->call();
+  place.board->leave();
+}
+
+void PeerCollectives::end_calls(Communicator& communicator) {
+  const PeerPlace& place = place_of(communicator);
+  const std::uint64_t last = std::max<std::uint64_t>(place.last_blocking, 1);
+  if (place.queue != nullptr) return place.queue->end_calls(last);
+  place.board->end_calls(last);
+}
+
+/// Who does not wait any longer must not be in a later call than the others.
+void PeerCollectives::await_queue(PeerQueue& queue) {
+  try {
+    services_.wait_until(BehindQueue(queue), [&] { return queue.is_empty(); });
+  } catch (const std::exception&) {
+    const auto exclusive = services_.requests.progress.exclusive();
+    queue.give_up();
+    throw;
   }
-  if (board.have_calls_ended()) return {};
-  board.begin();
-  if (services_.requests.device_memory.in_use()) return {&board, true};
-  board.leave();
-  return {&board, false};
 }
 
 template <class Call, class Description>
 bool PeerCollectives::made(Communicator& communicator, const Description& description) {
-  const PeerContext context{
-      services_, mappings_, board_of(communicator), communicator, communicator.members(services_.requests.world),
-      times_};
+  PeerPlace& place = place_of(communicator);
+  PeerBoard& board = *place.board;
+  if (place.has_before()) await_queue(*place.queue);
+  check_given_up(board);
+  if (board.have_calls_ended(board.call() + 1)) return false;
+  board.begin();
+  place.last_blocking = board.call();
+  const PeerContext context{services_,  mappings_, communicator, communicator.members(services_.requests.world),
+                            place.rank, &board,    times_,       {}};
   Call call(context, description);
-  if (call.make()) return true;
-  if (!call.why_not().empty()) tell(description.call, call.why_not());
+  if (call.make()) {
+    if (!place.has_met) make_queue(communicator);
+    return true;
+  }
+  reasons_.tell(description.call, call.why_not());
   return false;
+}
+
+/// All ranks have made the call that this is part of, the first one by peers. Here they may wait for each other; in a
+/// nonblocking call they may not, and some MPIs let no other communicator be made while one is under way.
+void PeerCollectives::make_queue(Communicator& communicator) {
+  PeerPlace& place = place_of(communicator);
+  place.has_met = true;
+  Meeting meeting(services_, *place.board, communicator.members(services_.requests.world));
+  if (!meeting.all_say(PeerBoard::Question::may_queue, may_make_queues_.load(std::memory_order_relaxed))) return;
+  std::unique_ptr<PeerQueue> queue;
+  try {
+    queue = std::make_unique<PeerQueue>(services_.requests.progress, services_.own_comms, *place.board, communicator);
+  } catch (const std::exception&) {
+    reasons_.tell("a nonblocking collective", current_error().sentence());
+  }
+  if (meeting.all_say(PeerBoard::Question::has_queue, queue != nullptr)) place.queue = std::move(queue);
 }
 
 bool PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {
@@ -141,17 +241,53 @@ bool PeerCollectives::make(Communicator& communicator, const PeerShares& shares)
   return made<PeerReduce>(communicator, shares);
 }
 
-/// Each reason once. Where there is no memory for a word, the call goes on without: the others have their answer.
-void PeerCollectives::tell(const char* call, const std::string& why_not) noexcept {
-  if (!services_.requests.settings.verbose) return;
+/// What is wrong behind calls that are in the queue, the request will say.
+PeerQueue& PeerCollectives::queue_of(const Communicator& communicator) {
+  const PeerPlace& place = place_of(communicator);
+  if (!place.has_before()) {
+    place.queue->check();
+    check_given_up(*place.board);
+  }
+  return *place.queue;
+}
+
+void PeerCollectives::count(const Communicator& communicator) {
+  PeerBoard& board = *place_of(communicator).board;
+  board.begin();
+  board.leave();
+}
+
+std::unique_ptr<PeerRequest> PeerCollectives::request_on(std::shared_ptr<Communicator> communicator) {
+  const int rank = place_of(*communicator).rank;
+  return std::make_unique<PeerRequest>(PeerRequest::Site{services_, mappings_, reasons_, side_work_, rank},
+                                       std::move(communicator));
+}
+
+/// A send to nobody is checked as any other.
+bool PeerCollectives::refuses(const void* buffer, std::int64_t count, MPI_Datatype type) const {
+  const int some = static_cast<int>(std::clamp<std::int64_t>(count, -1, INT_MAX));
+  return native::Send(buffer, some, type, MPI_PROC_NULL, 0, services_.requests.world.control()) != MPI_SUCCESS;
+}
+
+/// So is a reduction of no elements, of this process alone.
+bool PeerCollectives::refuses(MPI_Op op, MPI_Datatype type) const {
+  const char in = 0;
+  char out = 0;
+  return native::Reduce(&in, &out, 0, type, op, 0, services_.own_comms.self()) != MPI_SUCCESS;
+}
+
+void PeerCollectives::open(Communicator& communicator) {
+  communicator.part = std::make_unique<PeerPlace>();
+  PeerPlace& place = place_of(communicator);
   try {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!told_.insert(call + (": " + why_not)).second) return;
-    }
-    log("{} on GPU memory goes through host memory on all ranks: {}", call, why_not);
+    const World& world = services_.requests.world;
+    const std::vector<int>& members = communicator.members(world);
+    place.ranks = static_cast<int>(members.size());
+    place.rank = static_cast<int>(std::ranges::find(members, world.rank()) - members.begin());
+    place.board = make_board(communicator);
   } catch (const std::exception&) {
-    return;
+    place.failure = current_error();
+    throw;
   }
 }
 
@@ -172,14 +308,14 @@ std::unique_ptr<PeerBoard> PeerCollectives::make_board(Communicator& communicato
   const RequestServices& requests = services_.requests;
   const std::vector<int>& members = communicator.members(requests.world);
   const auto ranks = static_cast<int>(members.size());
-  const auto rank = static_cast<int>(std::ranges::find(members, requests.world.rank()) - members.begin());
+  const int rank = place_of(communicator).rank;
   std::unique_ptr<PeerBoard> board;
   const auto tried = [&](const auto& make) {
     try {
       make();
       return true;
     } catch (const std::exception&) {
-      tell("a collective", current_error().sentence());
+      reasons_.tell("a collective", current_error().sentence());
       return false;
     }
   };

@@ -37,7 +37,7 @@ class PeerMove final : public PeerCall {
   std::byte* sent(int peer) const { return in_.at(parts_.sent[peer].first); }
   std::byte* received(int peer) const { return out_.at(parts_.received[peer].first); }
 
-  const PeerParts& parts_;
+  const PeerParts parts_;
   PeerBuffer in_;
   PeerBuffer out_;
   Shown shown_;

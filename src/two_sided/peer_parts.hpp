@@ -22,7 +22,7 @@ struct PeerRanks {
   std::int64_t from_bytes;
 };
 
-/// A blocking collective that only moves data: what this rank gives to each rank, and gets from it.
+/// A collective that only moves data: what this rank gives to each rank, and gets from it.
 struct PeerParts {
   const char* call;  ///< MPI_Alltoall
   /// False where the MPI has to say what is wrong with the call; then nothing else counts but the name.
@@ -40,7 +40,7 @@ struct PeerParts {
   bool swaps;
 };
 
-/// A blocking one that reduces: the same elements of all ranks' buffers, of which each rank does a share.
+/// One that reduces: the same elements of all ranks' buffers, of which each rank does a share.
 struct PeerShares {
   enum class To : std::uint8_t {
     all,

@@ -38,7 +38,7 @@ class PeerReduce final : public PeerCall {
   std::byte* result() const;
   void ask_for_piece(memory::Stream& stream, std::byte* to, std::int64_t done_bytes, std::int64_t piece_bytes);
 
-  const PeerShares& shares_;
+  const PeerShares shares_;
   collective::GpuReduction reduction_;
   PeerBuffer in_;
   PeerBuffer out_;

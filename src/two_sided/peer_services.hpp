@@ -8,6 +8,7 @@
 #include "memory/device.hpp"
 #include "partitioned/request_services.hpp"
 #include "two_sided/host_image.hpp"
+#include "two_sided/own_comms.hpp"
 #include "two_sided/peer_board.hpp"
 #include "two_sided/peer_sizes.hpp"
 
@@ -18,6 +19,7 @@ struct PeerServices {
   const RequestServices& requests;
   GpuLanes& lanes;
   LeftBoards& left_boards;
+  OwnComms& own_comms;
   std::optional<PeerSizes> sizes;  ///< the same on all ranks; none: never
   /// Blocks until `done` returns true, making progress; watched. Throws Error.
   std::function<void(const Waiting&, const std::function<bool()>& done)> wait_until;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "two_sided/own_comms.hpp"
+
 namespace partita {
 
 StagedCall::~StagedCall() {
@@ -13,6 +15,10 @@ int StagedCall::call_mpi(MPI_Request* request) {
   const int code = call_.make(call_.context, request);
   if (code != MPI_SUCCESS && !persistent()) mirrors_.leave_to_the_mpi();
   return code;
+}
+
+void StagedCall::hear(int code) {
+  if (call_.is_apart && !is_silent_) raise_on(*communicator(), code);
 }
 
 std::string StagedCall::explain() const {

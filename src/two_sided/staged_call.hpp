@@ -17,24 +17,34 @@ namespace partita {
 /// the MPI's to keep, or the program's, as without Partita.
 class StagedCall final : public StagedRequest {
  public:
+  /// Whether the mirrors have what the MPI reads, of a call that is not persistent.
+  enum class Fetched : bool { no, yes };
   /// `communicator`: whose error handler hears of errors that are not the MPI's.
-  StagedCall(HostMirrors mirrors, const CallToStage& call, std::shared_ptr<Communicator> communicator)
-      : StagedRequest(call.is_persistent, std::move(communicator)), mirrors_(std::move(mirrors)), call_(call) {}
+  StagedCall(HostMirrors mirrors, const CallToStage& call, std::shared_ptr<Communicator> communicator,
+             Fetched fetched = Fetched::no)
+      : StagedRequest(call.is_persistent, std::move(communicator)),
+        mirrors_(std::move(mirrors)),
+        call_(call),
+        fetched_(fetched) {}
   ~StagedCall() override;
 
   /// The MPI forbids it for collectives (MPI-4, section 6.12).
   bool goes_on_when_freed() const override { return !call_.is_collective; }
+  /// Errors of one that is apart come while no call of the program's is there to hear of them; or not any more.
+  void keep_silent(bool is_silent) { is_silent_ = is_silent; }
   const char* kind() const override { return call_.is_collective ? "collective" : "sendrecv"; }
   std::string explain() const override;
 
  private:
   void fetch() override {
+    if (fetched_ == Fetched::yes) return;
     mirrors_.await_stream(communicator().get());
     mirrors_.fetch();
   }
   int call_mpi(MPI_Request* request) override;
   const char* call_name() const override { return call_.name; }
   void begin_delivery(const MPI_Status&) override { mirrors_.begin_delivery(); }
+  void hear(int code) override;
   bool settled() override { return mirrors_.settled(); }
   std::string reason() const override { return "staged in host memory"; }
   void leave_to_the_mpi() noexcept override { mirrors_.leave_to_the_mpi(); }
@@ -42,6 +52,8 @@ class StagedCall final : public StagedRequest {
 
   HostMirrors mirrors_;
   const CallToStage call_;
+  const Fetched fetched_;
+  bool is_silent_ = false;
 };
 
 }  // namespace partita

@@ -12,12 +12,17 @@ void StagedRequest::check_raised(int code, const char* call) {
   throw Error(error_class_of(mpi_class), "the MPI failed in {}: {}", call, mpi_text(code)).raised_as(code);
 }
 
+void StagedRequest::check(int code, const char* call) {
+  if (code != MPI_SUCCESS) hear(code);
+  check_raised(code, call);
+}
+
 /// A call that has succeeded has made a request. MPICH 5.0 returns success behind an error handler of the program's.
 void StagedRequest::seek_peers() {
   if (!is_persistent_) fetch();
   int code = call_mpi(&request_);
   if (code == MPI_SUCCESS && request_ == MPI_REQUEST_NULL && !is_there(status_)) code = MPI_ERR_OTHER;
-  check_raised(code, call_name());
+  check(code, call_name());
   if (!is_persistent_) enter_mpi();
 }
 
@@ -94,7 +99,7 @@ bool StagedRequest::proceed() {
 void StagedRequest::end_in_mpi(int code) {
   enter(code == MPI_SUCCESS ? Phase::arrived : Phase::delivery);
   if (code != MPI_SUCCESS) leave_to_the_mpi();  // what it has failed to move it may still have in its hands
-  check_raised(code, "MPI_Test");
+  check(code, "MPI_Test");
   end_apart();
 }
 

@@ -122,6 +122,8 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   virtual void refuse(const MPI_Status&) noexcept {}
   /// Whether what was begun has ended. Throws Error.
   virtual bool settled() = 0;
+  /// The MPI has failed with `code`, in the program's call. For those whose error handler has not heard of it.
+  virtual void hear(int /*code*/) {}
   /// The MPI may go on with the host memory that it was given.
   virtual void leave_to_the_mpi() noexcept = 0;
   /// Whether the MPI may be asked to take it back.
@@ -130,6 +132,7 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   /// Who reads it while another thread writes it learns no more by it: what else they share has a lock.
   Phase phase() const { return phase_.load(std::memory_order_relaxed); }
   void enter(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void check(int code, const char* call);
   void enter_mpi();
   bool proceed();
   void end_in_mpi(int code);

@@ -14,17 +14,18 @@ FAR_TIMEOUT_S = 60  # the death is noticed, not the time limit
 @dataclasses.dataclass(frozen=True)
 class Death:
     stage: str
+    form: str
 
     def __str__(self):
-        return self.stage
+        return f"{self.stage}-{self.form}"
 
     def run(self, given):
-        job = Job(given, [self.stage], 3, survive=True, PARTITA_GPU_AWARE="on", PARTITA_PEER_COLLECTIVES="65536", PARTITA_TIMEOUT=str(FAR_TIMEOUT_S), UCX_TLS="tcp,self")
+        job = Job(given, [self.stage, self.form], 3, survive=True, PARTITA_GPU_AWARE="on", PARTITA_PEER_COLLECTIVES="65536", PARTITA_TIMEOUT=str(FAR_TIMEOUT_S), UCX_TLS="tcp,self")
         job.wait_until(lambda: all(rank in job.end_codes() for rank in OTHERS), 2 * MARGIN_S)
         return job.end_now()
 
 
-@pytest.mark.parametrize("case", [Death("before"), Death("within")])
+@pytest.mark.parametrize("case", [Death(stage, form) for stage in ("before", "within") for form in ("blocking", "nonblocking")])
 def test_the_other_ranks_are_told_who_has_died(case, job):
     """One of them may hear it from the other, which has given the call up."""
     job.expect_good_end(OTHERS)

@@ -238,6 +238,7 @@ bool FakeGpu::overlaps(const Imported& imported, int peer, const DevicePiece& pi
 std::variant<std::shared_ptr<std::byte>, NotMappable> FakeGpu::import(int peer, const DeviceExport& pieces, int,
                                                                       memory::Closing closing) {
   ++imports_;
+  while (imports_held_) std::this_thread::yield();
   may_fail(Step::import);
   if (closing == memory::Closing::all) is_occupied_ = false;
   if (is_occupied_) return NotMappable{"memory that the peer has freed is mapped there", true, true};

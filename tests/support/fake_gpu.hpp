@@ -110,6 +110,8 @@ class FakeGpu final : public memory::DeviceMemory {
   /// As if each of its GPUs had so much memory.
   void set_memory_bytes(std::uint64_t bytes) { memory_bytes_ = bytes; }
   static constexpr std::uint64_t all_memory_bytes = std::uint64_t{80} << 30;
+  /// Peers' memory is mapped only once `held` is false, as where the driver waits for kernels.
+  void hold_imports(bool held) { imports_held_ = held; }
   /// How many times peers' memory was to be mapped so far, and how many times it was declined.
   std::uint64_t imports() const { return imports_; }
   std::uint64_t declined() const { return declined_; }
@@ -212,6 +214,7 @@ class FakeGpu final : public memory::DeviceMemory {
   std::atomic<const std::byte*> held_{nullptr};
   std::function<void(int)> meanwhile_;
   std::atomic<FakeWorker*> shared_{nullptr};
+  std::atomic<bool> imports_held_{false};
   std::atomic<bool> is_occupied_{false};
   std::atomic<bool> tells_places_apart_{false};
   std::atomic<std::uint64_t> memory_bytes_{all_memory_bytes};

@@ -70,11 +70,23 @@ TEST_F(PeerBoardOfTwo, ranks_that_reduce_do_not_agree_with_others) {
 
 TEST_F(PeerBoardOfTwo, the_end_of_calls_is_for_all) {
   one.begin();
-  EXPECT_FALSE(one.have_calls_ended());
-  other.end_calls();
-  EXPECT_TRUE(one.have_calls_ended());
-  EXPECT_TRUE(other.have_calls_ended());
+  EXPECT_FALSE(one.have_calls_ended(first_call));
+  other.end_calls(first_call);
+  EXPECT_TRUE(one.have_calls_ended(first_call));
+  EXPECT_TRUE(other.have_calls_ended(first_call + 1));
   EXPECT_EQ(one.who_gave_up(), -1) << "it is no error";
+}
+
+/// What ranks have begun before may still be under way.
+TEST_F(PeerBoardOfTwo, calls_end_from_one_on) {
+  one.end_calls(first_call + 2);
+  EXPECT_FALSE(other.have_calls_ended(first_call + 1));
+  EXPECT_TRUE(other.have_calls_ended(first_call + 2));
+  other.end_calls(first_call + 3);
+  EXPECT_TRUE(one.have_calls_ended(first_call + 2)) << "the first counts";
+  other.end_calls(first_call + 1);
+  EXPECT_TRUE(one.have_calls_ended(first_call + 1));
+  EXPECT_FALSE(one.have_calls_ended(first_call));
 }
 
 }  // namespace
