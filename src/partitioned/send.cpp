@@ -175,7 +175,7 @@ std::optional<std::int32_t> SendRequest::take_handed_over() {
   const bool looks_again_soon = services_.progress.can_be_prompt();
   return hand_overs_.take_transfers(
       device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks(),
-      transports_worth_a_transfer(), looks_again_soon ? HandOvers::Short::stay : HandOvers::Short::leave);
+      transports_worth_a_transfer(), looks_again_soon ? HandOvers::Joining::stay : HandOvers::Joining::leave);
 }
 
 /// So many neighbours are copied for longer than what starts and ends a transfer, so that the rest may follow.

@@ -79,10 +79,10 @@ class HandOversTest : public testing::Test {
     return runs;
   }
   Runs take_transfers(std::vector<std::size_t> to_come, int waits = 1000, std::int32_t enough = 1000,
-                      HandOvers::Short short_runs = HandOvers::Short::stay) {
+                      HandOvers::Joining joining = HandOvers::Joining::stay) {
     Runs runs;
     const auto marks = kernels(std::move(to_come), waits);
-    count = hand_overs.take_transfers(side, side.epoch, into(runs), marks, enough, short_runs).value();
+    count = hand_overs.take_transfers(side, side.epoch, into(runs), marks, enough, joining).value();
     return runs;
   }
   /// As many partitions as fill several words, of which none is there.
@@ -165,18 +165,18 @@ TEST_F(HandOversTest, what_is_worth_a_transfer_leaves_though_more_come) {
 }
 
 /// As blocks that end out of order leave gaps where they run, and none behind.
-TEST_F(HandOversTest, short_runs_stay_while_more_come) {
+TEST_F(HandOversTest, what_soon_joins_stays_while_more_come) {
   take_many();
   show(0, 50);
   show(52, 53);
   show(55, 57);
   show(60, 72);
-  EXPECT_EQ(take_transfers({50}, 1), (Runs{{0, 51}, {60, 72}}));
+  EXPECT_EQ(take_transfers({50}, 1), (Runs{{0, 51}}));
   EXPECT_EQ(count, 66);
   show(51, 60);
   show(72, 90);
   show(95, 96);
-  EXPECT_EQ(take_transfers({90}, 1), (Runs{{51, 60}, {72, 91}}));
+  EXPECT_EQ(take_transfers({90}, 1), (Runs{{51, 91}}));
   show(91, many_partitions);
   EXPECT_EQ(take_transfers({}), (Runs{{91, many_partitions}}));
 }
@@ -196,10 +196,43 @@ TEST_F(HandOversTest, a_short_run_stays_once) {
 
 TEST_F(HandOversTest, what_is_worth_a_transfer_is_not_short) {
   take_many();
-  show(0, 70);
-  show(75, 85);
-  show(90, 99);
-  EXPECT_EQ(take_transfers({}, 1000, 10), (Runs{{0, 70}, {75, 85}}));
+  show(0, 10);
+  show(15, 24);
+  show(25, 99);
+  EXPECT_EQ(take_transfers({}, 1000, 10), (Runs{{0, 10}}));
+}
+
+/// The receiver would have to be told of each partition in it.
+TEST_F(HandOversTest, a_run_behind_a_gap_stays_once) {
+  take_many();
+  show(0, 30);
+  show(31, 70);
+  EXPECT_EQ(take_transfers({}, 1000, 20), (Runs{{0, 30}}));
+  show(70, 75);
+  EXPECT_EQ(take_transfers({}, 1000, 20), (Runs{{31, 75}})) << "with what has joined it";
+  show(75, 99);
+  EXPECT_EQ(take_transfers({}, 1000, 20), Runs{}) << "the gap is not closed by what lies beside it";
+  show(30, 31);
+  EXPECT_EQ(take_transfers({}, 1000, 20), (Runs{{30, 31}, {75, 99}}));
+}
+
+TEST_F(HandOversTest, behind_the_last_gap_nothing_stays) {
+  take_many();
+  show(1, 40);
+  EXPECT_EQ(take_transfers({}, 1000, 20), Runs{});
+  show(0, 1);
+  show(40, 80);
+  EXPECT_EQ(take_transfers({}, 1000, 20), (Runs{{0, 80}}));
+  show(80, 99);
+  EXPECT_EQ(take_transfers({}, 1000, 10), (Runs{{80, 99}}));
+}
+
+TEST_F(HandOversTest, a_few_behind_a_gap_leave) {
+  take_many();
+  show(0, 4);
+  show(6, 10);
+  show(11, 16);
+  EXPECT_EQ(take_transfers({50}, 1), (Runs{{0, 4}, {6, 10}, {50, 51}})) << "4 are few, 5 are not";
 }
 
 TEST_F(HandOversTest, short_runs_leave_once_nothing_comes) {
@@ -224,9 +257,10 @@ TEST_F(HandOversTest, at_the_end_nothing_stays_for_being_short) {
   show(0, 20);
   show(61, 95);
   show(96, many_partitions);
-  EXPECT_EQ(take_transfers({}, 0), (Runs{{0, 20}, {61, 95}}));
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{0, 20}}));
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{61, 95}, {96, many_partitions}}));
   show(0, many_partitions);
-  EXPECT_EQ(take_transfers({}, 0), (Runs{{20, 61}, {95, many_partitions}})) << "1 and 4 beside 41";
+  EXPECT_EQ(take_transfers({}, 0), (Runs{{20, 61}, {95, 96}})) << "1 beside 41";
 }
 
 /// Where kernels copy, and hand over some, not all of them ever are.
@@ -244,11 +278,12 @@ TEST_F(HandOversTest, once_the_kernels_have_ended_nothing_stays_and_nothing_is_w
   EXPECT_EQ(count, 82);
 }
 
-TEST_F(HandOversTest, where_nobody_looks_again_soon_short_runs_leave) {
+TEST_F(HandOversTest, where_nobody_looks_again_soon_all_runs_leave) {
   take_many();
   show(0, 40);
   show(45, 46);
-  EXPECT_EQ(take_transfers({}, 0, 1000, HandOvers::Short::leave), (Runs{{0, 40}, {45, 46}}));
+  show(50, 90);
+  EXPECT_EQ(take_transfers({}, 0, 1000, HandOvers::Joining::leave), (Runs{{0, 40}, {45, 46}, {50, 90}}));
 }
 
 TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
@@ -314,7 +349,7 @@ TEST_F(HandOversTest, one_thread_takes_at_a_time) {
     std::thread([&] {
       const auto take_none = [](link::Range) { ADD_FAILURE() << "another thread is at it"; };
       EXPECT_EQ(hand_overs.take_together(side, side.epoch, take_none, CloseMarks()), std::nullopt);
-      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1, HandOvers::Short::leave),
+      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1, HandOvers::Joining::leave),
                 std::nullopt);
       asked = true;
     }).join();
@@ -372,7 +407,7 @@ TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
         if (round % 2 == 0) {
           hand_overs.take_together(side, epoch, take, CloseMarks::within_one_gap());
         } else {
-          hand_overs.take_transfers(side, epoch, take, CloseMarks::within_one_gap(), enough, HandOvers::Short::stay);
+          hand_overs.take_transfers(side, epoch, take, CloseMarks::within_one_gap(), enough, HandOvers::Joining::stay);
         }
       }
     };

@@ -24,7 +24,22 @@ void HandOvers::begin(Epoch epoch) {
   epoch_ = epoch;
   std::ranges::fill(taken_, 0);
   std::ranges::fill(stayed_, 0);
+  taken_words_ = 0;
   known_ = 0;
+}
+
+std::int32_t HandOvers::first_left() {
+  while (taken_words_ < words() && taken_[static_cast<std::size_t>(taken_words_)] == all_of(taken_words_)) {
+    ++taken_words_;
+  }
+  if (taken_words_ == words()) return size_;
+  return taken_words_ * word_bits + std::countr_one(taken_[static_cast<std::size_t>(taken_words_)]);
+}
+
+bool HandOvers::can_grow(link::Range run) const {
+  const bool after_taken = run.begin == 0 || any_in(taken_, {run.begin - 1, run.begin});
+  const bool before_taken = run.end == size_ || any_in(taken_, {run.end, run.end + 1});
+  return !after_taken || !before_taken;
 }
 
 bool HandOvers::any_in(const std::vector<std::uint32_t>& set, link::Range run) {

@@ -63,8 +63,8 @@ using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 /// those in front and where the kernels have said that all are there; all else costs a few steps for 32 of them.
 class HandOvers {
  public:
-  /// What short runs do while the kernels mark more.
-  enum class Short { leave, stay };
+  /// What runs that soon join their neighbours do while the kernels mark more.
+  enum class Joining { leave, stay };
 
   /// Before kernels hand over.
   void set_up(std::int32_t transport_partitions);
@@ -75,15 +75,16 @@ class HandOvers {
   /// says: that leaves together. Any thread; where another one is at it, does nothing and returns nothing.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
-    return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Short::leave);
+    return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Joining::leave);
   }
   /// Takes as take_together does, where each run costs a transfer. A run of `enough` neighbours is worth one, though
-  /// more come: such leave at once. Runs with fewer that are short beside the longest may stay, once, for the next
-  /// call, if that follows soon: blocks beside them are just ending, so they soon join their neighbours.
+  /// more come: such leave at once. If the next call follows soon, a run stays for that, once, where blocks beside it
+  /// are just ending, so that it soon joins its neighbours: one that is short beside the longest, and a longer one
+  /// behind a gap.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_transfers(const Side& side, Epoch epoch, Take take, Marks marks, std::int32_t enough,
-                                             Short short_runs) {
-    return take_alone(side, epoch, take, marks, enough, short_runs);
+                                             Joining joining) {
+    return take_alone(side, epoch, take, marks, enough, joining);
   }
 
   /// At the wrap of epochs: what is noted of the epoch 2^32 ago would be taken for new. No epoch is open.
@@ -94,6 +95,9 @@ class HandOvers {
   /// A run shorter than this part of the longest costs as much to start and to announce, and splits what comes around
   /// it.
   static constexpr std::int32_t short_beside_longest = 4;
+  /// Who takes a run tells the receiver by one word how far those in front go. Behind a gap it tells of each one: as
+  /// many cost little.
+  static constexpr std::int32_t few = 4;
 
   /// The thread that takes.
   class Taker {
@@ -118,7 +122,7 @@ class HandOvers {
 
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_alone(const Side& side, Epoch epoch, Take& take, Marks& marks, std::int32_t enough,
-                                         Short short_runs) {
+                                         Joining joining) {
     if (!side.hands_over(epoch)) return 0;
     const Taker taker(taking_);
     if (!taker.is_alone()) return {};
@@ -133,11 +137,12 @@ class HandOvers {
       more_come = !over && news.count > before;
     }
     if (news.longest == 0) return news.count;
-    const bool some_stay = short_runs == Short::stay && more_come && news.count < size_;
-    const std::int32_t least = some_stay ? std::min(enough, news.longest / short_beside_longest) : 0;
+    const bool some_stay = joining == Joining::stay && more_come && news.count < size_;
+    const std::int32_t least = std::min(enough, news.longest / short_beside_longest);
     return for_each_new(side, epoch, [&](link::Range run) {
       if (run.size() == 0) return;
-      if (run.size() < least && !any_in(stayed_, run)) return add(stayed_, run);
+      const bool had_better_grow = run.size() < least || (run.size() > few && run.begin != first_left());
+      if (some_stay && had_better_grow && can_grow(run) && !any_in(stayed_, run)) return add(stayed_, run);
       add(taken_, run);
       take(run);
     });
@@ -178,6 +183,10 @@ class HandOvers {
   }
 
   void begin(Epoch epoch);
+  /// The first that was not taken, or how many there are.
+  std::int32_t first_left();
+  /// Whether a neighbour of `run`, of all that were handed over beside each other, is still to come.
+  bool can_grow(link::Range run) const;
   template <class Use>
   static void for_words_of(link::Range run, Use use);
   static bool any_in(const std::vector<std::uint32_t>& set, link::Range run);
@@ -192,6 +201,7 @@ class HandOvers {
   Epoch epoch_ = no_epoch;             ///< the epoch that what stands below tells of
   std::vector<std::uint32_t> taken_;   ///< bits of transport partitions, each in the word of 32 of them
   std::vector<std::uint32_t> stayed_;  ///< bits of those that a call has seen and left to the next
+  std::int32_t taken_words_ = 0;       ///< so many words, from the first one on, were all taken
   std::int32_t known_ = 0;             ///< so many words, from the first one on, were all seen handed over
 };
 
