@@ -164,18 +164,18 @@ bool SendRequest::device_done() {
   device_.check();
   if (message_.is_device_driven()) return true;  // looked at only for what its kernels found wrong
   if (waits_for_copies()) return false;
-  const std::optional<std::int32_t> handed_over = take_handed_over();
+  const std::optional<std::int32_t> handed_over = take_handed_over(HandOvers::From::call);
   out_.flush();
   return completed && out_.put_count() == handed_over && out_.finished() && is_packed();
 }
 
 /// What kernels have left to the host in this epoch leaves; returns how many transport partitions that are so far, or
 /// nothing where another thread is at it.
-std::optional<std::int32_t> SendRequest::take_handed_over() {
+std::optional<std::int32_t> SendRequest::take_handed_over(HandOvers::From from) {
   const bool looks_again_soon = services_.progress.can_be_prompt();
   return hand_overs_.take_transfers(
       device_.side(), out_.epoch(), [this](link::Range run) { send_handed_over(run); }, CloseMarks(),
-      transports_worth_a_transfer(), looks_again_soon ? HandOvers::Joining::stay : HandOvers::Joining::leave);
+      transports_worth_a_transfer(), looks_again_soon ? HandOvers::Joining::stay : HandOvers::Joining::leave, from);
 }
 
 /// So many neighbours are copied for longer than what starts and ends a transfer, so that the rest may follow.
@@ -205,7 +205,7 @@ bool SendRequest::device_step() {
   enter_gpu();
   if (waits_for_copies()) return false;
   const std::int32_t before = out_.put_count();
-  take_handed_over();
+  take_handed_over(HandOvers::From::step);
   out_.flush();
   return out_.put_count() != before;
 }

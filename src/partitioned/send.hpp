@@ -42,7 +42,7 @@ class SendRequest final : public Request, public Markable {
   bool all_left();
   bool device_done();
   bool waits_for_copies() const;
-  std::optional<std::int32_t> take_handed_over();
+  std::optional<std::int32_t> take_handed_over(HandOvers::From from);
   std::int32_t transports_worth_a_transfer() const;
   void send_handed_over(link::Range run);
   [[gnu::noinline]] void go_on(std::int64_t partition, Gathering::Added added);

@@ -82,9 +82,18 @@ class HandOversTest : public testing::Test {
                       HandOvers::Joining joining = HandOvers::Joining::stay) {
     Runs runs;
     const auto marks = kernels(std::move(to_come), waits);
-    count = hand_overs.take_transfers(side, side.epoch, into(runs), marks, enough, joining).value();
+    count =
+        hand_overs.take_transfers(side, side.epoch, into(runs), marks, enough, joining, HandOvers::From::call).value();
     return runs;
   }
+  template <class Marks>
+  Runs take_in_a_step(Marks marks) {
+    Runs runs;
+    hand_overs.take_transfers(side, side.epoch, into(runs), marks, 1000, HandOvers::Joining::leave,
+                              HandOvers::From::step);
+    return runs;
+  }
+  static void let_calls_pass() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
   /// As many partitions as fill several words, of which none is there.
   void take_many() {
     hand_overs.set_up(many_partitions);
@@ -286,6 +295,80 @@ TEST_F(HandOversTest, where_nobody_looks_again_soon_all_runs_leave) {
   EXPECT_EQ(take_transfers({}, 0, 1000, HandOvers::Joining::leave), (Runs{{0, 40}, {45, 46}, {50, 90}}));
 }
 
+TEST_F(HandOversTest, what_lies_far_behind_is_left_while_more_come) {
+  constexpr std::int32_t very_many = 2000;
+  hand_overs.set_up(very_many);
+  side.there.assign(very_many, false);
+  show(0, 40);
+  show(1500, 1503);
+  EXPECT_EQ(take({}, 0), (Runs{{0, 40}}));
+  EXPECT_LT(side.looks, 1500);
+  EXPECT_EQ(take({}), (Runs{{1500, 1503}})) << "nothing new lies before it";
+  EXPECT_EQ(count, 43);
+
+  show(40, 41);
+  show(1700, 1703);
+  side.kernels_copied_some = true;
+  side.says_all = true;
+  EXPECT_EQ(take({}), (Runs{{40, 41}, {1700, 1703}})) << "nothing is left once the kernels have ended";
+  EXPECT_EQ(count, 47);
+}
+
+/// What follows a call is one, for as long as this says: the thread may lose its core for longer.
+class Since {
+ public:
+  bool is_short() const { return Clock::now() - begin_ < std::chrono::microseconds(50); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+TEST_F(HandOversTest, a_step_leaves_all_to_a_call_that_looks_again_and_again) {
+  for (bool was_short = false; !was_short;) {
+    side.epoch += 1;
+    side.there.assign(shown_partitions, false);
+    const Since since;
+    take({});
+    show(0, 1);
+    const Runs runs = take_in_a_step(kernels({}, 1));
+    was_short = since.is_short();
+    EXPECT_EQ(runs, was_short ? Runs{} : runs);
+  }
+  let_calls_pass();
+  EXPECT_EQ(take_in_a_step(kernels({}, 1)), (Runs{{0, 1}}));
+}
+
+/// Kernels whose marks are waited for when a call comes.
+struct CallComes {
+  HandOvers& hand_overs;
+  const ShownSide& side;
+  bool& was_short;
+
+  template <class Stop>
+  bool wait(Stop stop) const {
+    const Since since;
+    EXPECT_EQ(hand_overs.take_together(side, side.epoch, [](link::Range) {}, CloseMarks()), std::nullopt);
+    const bool stops = stop();
+    was_short = since.is_short();
+    EXPECT_TRUE(stops || !was_short);
+    return true;
+  }
+};
+
+TEST_F(HandOversTest, a_step_that_waits_for_close_marks_leaves_them_to_a_call) {
+  show(0, 1);
+  for (bool was_short = false; !was_short;) {
+    side.epoch += 1;
+    const Since since;
+    const Runs runs = take_in_a_step(CallComes{hand_overs, side, was_short});
+    was_short = was_short && since.is_short();
+    EXPECT_EQ(runs, was_short ? Runs{} : runs);
+    if (!was_short) let_calls_pass();
+  }
+  EXPECT_EQ(take({}), (Runs{{0, 1}}));
+}
+
 TEST_F(HandOversTest, an_epoch_of_the_same_number_behind_the_wrap_is_new) {
   take_many();
   show(0, many_partitions);
@@ -349,7 +432,8 @@ TEST_F(HandOversTest, one_thread_takes_at_a_time) {
     std::thread([&] {
       const auto take_none = [](link::Range) { ADD_FAILURE() << "another thread is at it"; };
       EXPECT_EQ(hand_overs.take_together(side, side.epoch, take_none, CloseMarks()), std::nullopt);
-      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1, HandOvers::Joining::leave),
+      EXPECT_EQ(hand_overs.take_transfers(side, side.epoch, take_none, CloseMarks(), 1, HandOvers::Joining::leave,
+                                          HandOvers::From::call),
                 std::nullopt);
       asked = true;
     }).join();
@@ -407,7 +491,8 @@ TEST(HandOversThreads, each_partition_is_taken_once_and_its_bytes_are_there) {
         if (round % 2 == 0) {
           hand_overs.take_together(side, epoch, take, CloseMarks::within_one_gap());
         } else {
-          hand_overs.take_transfers(side, epoch, take, CloseMarks::within_one_gap(), enough, HandOvers::Joining::stay);
+          hand_overs.take_transfers(side, epoch, take, CloseMarks::within_one_gap(), enough, HandOvers::Joining::stay,
+                                    HandOvers::From::call);
         }
       }
     };
@@ -477,6 +562,19 @@ TEST(CloseMarksTest, are_waited_for_after_a_look_that_takes_long) {
   EXPECT_TRUE(marks.wait(never));
   EXPECT_GE(SteppingClock::passed - begin, Pace::close_gap);
   EXPECT_FALSE(marks.wait(never));
+}
+
+TEST(RecentCallsTest, are_recent_for_some_looks) {
+  RecentCallsBy<SteppingClock> calls;
+  EXPECT_FALSE(calls.any()) << "there was none";
+  calls.note();
+  EXPECT_TRUE(calls.any());
+  SteppingClock::passed += std::chrono::microseconds(40);
+  EXPECT_TRUE(calls.any());
+  SteppingClock::passed += std::chrono::microseconds(10);
+  EXPECT_FALSE(calls.any());
+  calls.note();
+  EXPECT_TRUE(calls.any());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ void HandOvers::set_up(std::int32_t transport_partitions) {
   size_ = transport_partitions;
   taken_.resize((static_cast<std::size_t>(transport_partitions) + word_bits - 1) / word_bits);
   stayed_.resize(taken_.size());
+  seen_.resize(taken_.size());
   forget();
 }
 
@@ -25,7 +26,7 @@ void HandOvers::begin(Epoch epoch) {
   std::ranges::fill(taken_, 0);
   std::ranges::fill(stayed_, 0);
   taken_words_ = 0;
-  known_ = 0;
+  std::ranges::fill(seen_, 0);
 }
 
 std::int32_t HandOvers::first_left() {

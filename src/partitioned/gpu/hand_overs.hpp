@@ -58,13 +58,35 @@ class CloseMarksBy {
 };
 using CloseMarks = CloseMarksBy<std::chrono::steady_clock>;
 
+/// Threads that look again and again in a call, as one that waits does. `Clock`: one of the standard's.
+template <class Clock>
+class RecentCallsBy {
+ public:
+  void note() { newest_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
+  /// Whether one has looked just now, and so will again soon.
+  bool any() const {
+    const typename Clock::duration newest(newest_.load(std::memory_order_relaxed));
+    return Clock::now().time_since_epoch() - newest < recent;
+  }
+
+ private:
+  static constexpr std::chrono::microseconds recent{50};
+  static constexpr auto never = std::numeric_limits<typename Clock::duration::rep>::min() / 2;
+  std::atomic<typename Clock::duration::rep> newest_{never};
+};
+using RecentCalls = RecentCallsBy<std::chrono::steady_clock>;
+
 /// Each transport partition of an epoch is taken once. One thread takes at a time: two would find the same runs, and
 /// each would have pieces of them. A look costs a load for each partition, of a line that the GPU has written, but for
-/// those in front and where the kernels have said that all are there; all else costs a few steps for 32 of them.
+/// those of 32 that were all seen, and where the kernels have said that all are there. All else costs a few steps for
+/// 32 of them.
 class HandOvers {
  public:
   /// What runs that soon join their neighbours do while the kernels mark more.
   enum class Joining { leave, stay };
+  /// Who looks: a call, or a step of the engine, which leaves all to calls that are made again and again. Their thread
+  /// is at it anyway, and takes a fraction of the time that one takes which has just woken.
+  enum class From { call, step };
 
   /// Before kernels hand over.
   void set_up(std::int32_t transport_partitions);
@@ -75,7 +97,7 @@ class HandOvers {
   /// says: that leaves together. Any thread; where another one is at it, does nothing and returns nothing.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_together(const Side& side, Epoch epoch, Take take, Marks marks) {
-    return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Joining::leave);
+    return take_alone(side, epoch, take, marks, std::numeric_limits<std::int32_t>::max(), Joining::leave, From::call);
   }
   /// Takes as take_together does, where each run costs a transfer. A run of `enough` neighbours is worth one, though
   /// more come: such leave at once. If the next call follows soon, a run stays for that, once, where blocks beside it
@@ -83,8 +105,8 @@ class HandOvers {
   /// behind a gap.
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_transfers(const Side& side, Epoch epoch, Take take, Marks marks, std::int32_t enough,
-                                             Joining joining) {
-    return take_alone(side, epoch, take, marks, enough, joining);
+                                             Joining joining, From from) {
+    return take_alone(side, epoch, take, marks, enough, joining, from);
   }
 
   /// At the wrap of epochs: what is noted of the epoch 2^32 ago would be taken for new. No epoch is open.
@@ -98,6 +120,8 @@ class HandOvers {
   /// Who takes a run tells the receiver by one word how far those in front go. Behind a gap it tells of each one: as
   /// many cost little.
   static constexpr std::int32_t few = 4;
+  /// So many words that show nothing.
+  static constexpr std::int32_t far = 16;
 
   /// The thread that takes.
   class Taker {
@@ -122,8 +146,11 @@ class HandOvers {
 
   template <class Side, class Take, class Marks>
   std::optional<std::int32_t> take_alone(const Side& side, Epoch epoch, Take& take, Marks& marks, std::int32_t enough,
-                                         Joining joining) {
+                                         Joining joining, From from) {
     if (!side.hands_over(epoch)) return 0;
+    const auto stands_back = [&] { return from == From::step && calls_.any(); };
+    if (from == From::call) calls_.note();
+    if (stands_back()) return {};
     const Taker taker(taking_);
     if (!taker.is_alone()) return {};
     if (epoch != epoch_) begin(epoch);
@@ -131,7 +158,9 @@ class HandOvers {
     const auto no_more = [&] { return side.completed(epoch); };
     bool more_come = !no_more();
     News news = look(side, epoch);
-    while (more_come && news.longest > 0 && news.longest < enough && news.count < size_ && marks.wait(no_more)) {
+    const auto wait = [&] { return marks.wait([&] { return no_more() || stands_back(); }); };
+    while (more_come && news.longest > 0 && news.longest < enough && news.count < size_ && wait()) {
+      if (stands_back()) return {};
       const bool over = no_more();
       const std::int32_t before = std::exchange(news, look(side, epoch)).count;
       more_come = !over && news.count > before;
@@ -139,13 +168,15 @@ class HandOvers {
     if (news.longest == 0) return news.count;
     const bool some_stay = joining == Joining::stay && more_come && news.count < size_;
     const std::int32_t least = std::min(enough, news.longest / short_beside_longest);
-    return for_each_new(side, epoch, [&](link::Range run) {
+    const std::int32_t count = for_each_new(side, epoch, [&](link::Range run) {
       if (run.size() == 0) return;
       const bool had_better_grow = run.size() < least || (run.size() > few && run.begin != first_left());
       if (some_stay && had_better_grow && can_grow(run) && !any_in(stayed_, run)) return add(stayed_, run);
       add(taken_, run);
       take(run);
     });
+    if (from == From::call) calls_.note();  // that took its time
+    return count;
   }
 
   struct News {
@@ -162,24 +193,31 @@ class HandOvers {
   }
 
   /// Calls `use`, which may take it, with each run of transport partitions that are handed over and not taken; returns
-  /// how many are handed over, taken or not.
+  /// how many are handed over, taken or not. Blocks mostly run from the first on: while more come, and something new is
+  /// found, what lies far behind the last that is shown is left to a later look.
   template <class Side, class Use>
   std::int32_t for_each_new(const Side& side, Epoch epoch, Use use) {
     const bool all = side.all_handed_over(epoch);
-    std::int64_t count = std::int64_t{known_} * word_bits;
-    const std::int32_t in_front = known_;
+    const bool more_come = !side.completed(epoch);
+    std::int32_t count = 0;
+    std::int32_t empty = 0;
+    bool is_found = false;
     link::Range run;
-    for (std::int32_t word = 0; word < words(); ++word) {
-      std::uint32_t shown = all_of(word);
-      if (word >= in_front) {
-        if (!all) shown = side.handed_over(word * word_bits, size_in(word), epoch);
-        count += std::popcount(shown);
+    for (std::int32_t word = 0; word < words() && !(more_come && is_found && empty == far); ++word) {
+      std::uint32_t& seen = seen_[static_cast<std::size_t>(word)];
+      if (all) {
+        seen = all_of(word);
+      } else if (seen != all_of(word)) {
+        seen = side.handed_over(word * word_bits, size_in(word), epoch);
       }
-      if (word == known_ && shown == all_of(word)) ++known_;
-      join_bits(run, std::int64_t{word} * word_bits, shown & ~taken_[static_cast<std::size_t>(word)], use);
+      const std::uint32_t found = seen & ~taken_[static_cast<std::size_t>(word)];
+      count += std::popcount(seen);
+      empty = seen == 0 ? empty + 1 : 0;
+      is_found = is_found || found != 0;
+      join_bits(run, std::int64_t{word} * word_bits, found, use);
     }
     if (run.size() > 0) use(run);
-    return static_cast<std::int32_t>(std::min(count, std::int64_t{size_}));
+    return count;
   }
 
   void begin(Epoch epoch);
@@ -197,12 +235,13 @@ class HandOvers {
   std::uint32_t all_of(std::int32_t word) const { return ~std::uint32_t{0} >> (word_bits - size_in(word)); }
 
   std::int32_t size_ = 0;
+  RecentCalls calls_;                  ///< that have looked
   std::atomic_flag taking_;            ///< a thread takes, which alone uses what stands below
   Epoch epoch_ = no_epoch;             ///< the epoch that what stands below tells of
   std::vector<std::uint32_t> taken_;   ///< bits of transport partitions, each in the word of 32 of them
   std::vector<std::uint32_t> stayed_;  ///< bits of those that a call has seen and left to the next
   std::int32_t taken_words_ = 0;       ///< so many words, from the first one on, were all taken
-  std::int32_t known_ = 0;             ///< so many words, from the first one on, were all seen handed over
+  std::vector<std::uint32_t> seen_;    ///< bits of those that were handed over when they were looked at
 };
 
 }  // namespace partita
