@@ -23,7 +23,7 @@ memory::Place place_of_elements(memory::DeviceMemory& device_memory, const void*
                                 MPI_Datatype datatype) {
   MPI_Count first_byte = 0;
   MPI_Count span_bytes = 0;
-  if (!device_memory.in_use() || count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
+  if (count <= 0 || datatype == MPI_DATATYPE_NULL) return {};
   if (native::Type_get_true_extent_x(datatype, &first_byte, &span_bytes) != MPI_SUCCESS || span_bytes <= 0) return {};
   const memory::Place first = device_memory.place_of(shifted(buffer, first_byte), static_cast<std::size_t>(span_bytes));
   if (buffer != MPI_BOTTOM || first.kind == memory::Kind::device) return first;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "memory/cuda/check.hpp"
+#include "memory/surely_host.hpp"
 
 namespace partita::memory::cuda {
 namespace {
@@ -38,7 +39,7 @@ Place place_from(std::uint64_t type, std::uint64_t managed, int device) {
 }  // namespace
 
 Place place_of(const void* address) {
-  if (address == nullptr || !cuda_in_use()) return {};
+  if (address == nullptr || is_surely_host(address) || !cuda_in_use()) return {};
   std::uint64_t type = 0;
   std::uint64_t managed = 0;
   int device = -1;
