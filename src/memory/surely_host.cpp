@@ -1,8 +1,9 @@
 #include "memory/surely_host.hpp"
 
+#include <dlfcn.h>
 #include <pthread.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -40,6 +41,13 @@ std::uintptr_t begin_of_heap() {
   return begin == 0 ? nowhere : begin;
 }
 
+/// Where it ends now. sbrk(0) says so, too, but UCX puts a function of its own there, which takes as long as the driver
+/// does; so the word is read that glibc keeps it in. Where there is none, the heap is taken for empty.
+std::uintptr_t end_of_heap() {
+  static auto* const word = static_cast<std::uintptr_t*>(::dlsym(RTLD_DEFAULT, "__curbrk"));
+  return word == nullptr ? 0 : std::atomic_ref(*word).load(std::memory_order_relaxed);
+}
+
 /// The calling thread's; empty where the system does not tell.
 Addresses own_stack() {
   pthread_attr_t attributes;
@@ -59,7 +67,7 @@ bool is_surely_host(const void* address) noexcept {
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   try {
     static const std::uintptr_t heap = begin_of_heap();
-    if (Addresses{heap, reinterpret_cast<std::uintptr_t>(::sbrk(0))}.contain(number)) return true;
+    if (Addresses{heap, end_of_heap()}.contain(number)) return true;
     thread_local const Addresses stack = own_stack();
     // A program may run this on a stack of its own making, of which nothing is known.
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
