@@ -10,6 +10,7 @@
 #include "capi/gpu_aware.hpp"
 #include "capi/report.hpp"
 #include "capi/waits.hpp"
+#include "runtime/kept_while_looked_at.hpp"
 
 using namespace partita;
 using namespace partita::capi;
@@ -17,19 +18,21 @@ using namespace partita::capi;
 namespace {
 
 /// One look at an open operation: whether it is done, and so its epoch is closed now. One that is not persistent goes
-/// then, and its handle becomes null. An error closes it too, and throws; the operation stays.
+/// then, and its handle becomes null. An error closes it too, and throws; the operation stays. An error handler that
+/// the look calls may have completed it: then it is freed no second time.
 bool try_close(Partita_Request& handle, MPI_Status* status) {
   Operation& operation = operation_of(handle);
+  const KeptWhileLookedAt kept(operation);
   try {
     if (!operation.done()) return false;
   } catch (const std::exception&) {
-    operation.abandon(current_error());
+    if (handle != PARTITA_REQUEST_NULL) operation.abandon(current_error());
     if (!operation.persistent()) operation.fill_status(status);
     throw;
   }
   operation.close();
   operation.fill_status(status);
-  if (operation.persistent()) [[likely]]
+  if (operation.persistent() || handle == PARTITA_REQUEST_NULL) [[likely]]
     return true;
   runtime().free(operation);
   ArrayCall::forget(std::exchange(handle, PARTITA_REQUEST_NULL), &handle);
@@ -186,7 +189,11 @@ int Partita_Wait(Partita_Request* request, MPI_Status* status) {
     check_status(status);
     if (!is_open(*request)) return fill_empty(status);
     if (try_close(*request, status)) return;  // most sends, without what a wait needs
-    wait_for(1, request, [&] { return *request == PARTITA_REQUEST_NULL || try_close(*request, status); });
+    wait_for(1, request, [&] {
+      if (*request != PARTITA_REQUEST_NULL) return try_close(*request, status);
+      fill_empty(status);  // an error handler has completed it
+      return true;
+    });
   });
 }
 
@@ -210,6 +217,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
     Operation& asked = operation_of(request);
+    const KeptWhileLookedAt kept(asked);
     *flag = asked.done() ? 1 : 0;
     if (*flag != 0) return asked.fill_status(status);
     fail_at_end_of_loop(asked);
@@ -227,8 +235,10 @@ int Partita_Are_complete(int count, Partita_Request requests[], int* flag) {
       if (!asking && --singly < 0) {
         asking.emplace(count - i, requests + i);
         asking->ask(Asking::Wanted::all);
+        if (!is_open(requests[i])) continue;  // an error handler has completed it
       }
       Operation& asked = operation_of(requests[i]);
+      const KeptWhileLookedAt kept(asked);
       if (!(asking && asking->is_waiting(asked)) && asked.done()) continue;
       *flag = 0;
       return fail_at_end_of_loop(asked);
@@ -277,6 +287,7 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
     for (int i = 0; i < count; ++i) {
       if (!is_open(requests[i])) continue;
       Operation& operation = operation_of(requests[i]);
+      const KeptWhileLookedAt kept(operation);
       try {
         if ((asking.is_waiting(operation) || !operation.done()) && open == none) open = i;
       } catch (const Error&) {

@@ -16,9 +16,10 @@ using namespace partita::dropin;
 namespace {
 
 /// What a call on the request behind `handle` returns; the call may have freed that, or made it good for nothing else.
+/// The handle is null already where an error handler has completed the request.
 int one_ended(int code, Partita_Request request, MPI_Request* handle) {
   if (request == PARTITA_REQUEST_NULL) {
-    forget(handle);
+    if (*handle != MPI_REQUEST_NULL) forget(handle);
   } else if (code != MPI_SUCCESS) {
     end_if_spent(handle);
   }

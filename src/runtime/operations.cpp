@@ -7,6 +7,7 @@
 
 #include "core/current_error.hpp"
 #include "core/insist.hpp"
+#include "runtime/kept_while_looked_at.hpp"
 
 namespace partita {
 namespace {
@@ -48,6 +49,7 @@ void Operations::free(Operation& operation) {
   operation.withdraw();
   const std::vector<Half*> halves = insist([&] { return operation.halves(); });
   const std::shared_ptr<Operation> freed = take(operation);
+  KeptWhileLookedAt::keep(freed);
   free_halves(freed, halves);
   if (!freed->lingers()) return stop_lingering(freed);
   const auto exclusive = progress_.exclusive();

@@ -12,9 +12,15 @@ void StagedRequest::check_raised(int code, const char* call) {
   throw Error(error_class_of(mpi_class), "the MPI failed in {}: {}", call, mpi_text(code)).raised_as(code);
 }
 
+/// The error handler may complete this request, and finds that it has failed.
 void StagedRequest::check(int code, const char* call) {
-  if (code != MPI_SUCCESS) hear(code);
-  check_raised(code, call);
+  try {
+    check_raised(code, call);
+  } catch (const Error& error) {
+    failure_ = error;
+    hear(code);
+    throw;
+  }
 }
 
 /// A call that has succeeded has made a request. MPICH 5.0 returns success behind an error handler of the program's.

@@ -550,15 +550,16 @@ TEST(QueuedPeersInOrder, a_copy_that_fails_is_an_error_on_all_ranks) {
 /// What the error handler of a communicator hears. Behind one of the program's MPICH 5.0 returns success.
 class Hearing {
  public:
-  explicit Hearing(MPI_Comm comm) : comm_(comm) {
+  explicit Hearing(MPI_Comm comm, bool with_self = false) : comm_(comm), with_self_(with_self) {
     heard = 0;
     heard_of = MPI_COMM_NULL;
     EXPECT_OK(MPI_Comm_create_errhandler(&hear, &handler_));
-    EXPECT_OK(MPI_Comm_set_errhandler(comm_, handler_));
+    set(handler_);
   }
   ~Hearing() {
-    EXPECT_OK(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_ARE_FATAL));
+    set(MPI_ERRORS_ARE_FATAL);
     EXPECT_OK(MPI_Errhandler_free(&handler_));
+    in_handler = nullptr;
   }
   Hearing(const Hearing&) = delete;
   Hearing& operator=(const Hearing&) = delete;
@@ -570,18 +571,28 @@ class Hearing {
   }
   /// The last one's.
   static int error_class() { return class_of(heard_code); }
+  /// What the program does in its handler, the first time.
+  static inline std::function<void()> in_handler;
 
  private:
   static void hear(MPI_Comm* comm, int* code, ...) {
     ++heard;
     heard_of = *comm;
     heard_code = *code;
+    if (heard == 1 && in_handler) in_handler();
+  }
+  void set(MPI_Errhandler handler) {
+    EXPECT_OK(MPI_Comm_set_errhandler(comm_, handler));
+    if (with_self_) {
+      EXPECT_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, handler));
+    }
   }
   static inline int heard = 0;
   static inline int heard_code = MPI_SUCCESS;
   static inline MPI_Comm heard_of = MPI_COMM_NULL;
 
   MPI_Comm comm_;
+  bool with_self_;  ///< whose handler MPICH calls for an error in an array
   MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
 };
 
@@ -640,7 +651,7 @@ TEST(QueuedPeersInOrder, a_mistake_is_an_error_of_the_call) {
 
 /// Which no check of ours finds: what the MPI then finds behind others is an error of the request, and the calls behind
 /// it are made.
-TEST(QueuedPeersInOrder, a_mistake_that_is_found_late_is_an_error_of_the_request) {
+void mistake_that_is_found_late(bool handler_completes_it) {
   if (ranks() == 1 || built_for != MpiFamily::mpich) GTEST_SKIP() << "takes one buffer for both";
   const OwnComm comm;
   Hearing hearing(comm.get());
@@ -655,6 +666,12 @@ TEST(QueuedPeersInOrder, a_mistake_that_is_found_late_is_an_error_of_the_request
   FakeGpu::instance().hold_all(false);
   ASSERT_OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
   EXPECT_EQ(hearing.take(), 0);
+  if (handler_completes_it) {
+    Hearing::in_handler = [&] {
+      EXPECT_EQ(class_of(MPI_Wait(&requests[1], MPI_STATUS_IGNORE)), MPI_ERR_BUFFER);
+      EXPECT_EQ(requests[1], MPI_REQUEST_NULL);
+    };
+  }
   MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
   EXPECT_EQ(hearing.take(), 1);
   EXPECT_EQ(Hearing::error_class(), MPI_ERR_BUFFER);
@@ -665,6 +682,12 @@ TEST(QueuedPeersInOrder, a_mistake_that_is_found_late_is_an_error_of_the_request
   PlacedInts told(Memory::gpu, Ints(plenty, rank()));
   ASSERT_OK(MPI_Bcast(told.data(), plenty, MPI_INT, 0, comm.get()));
   EXPECT_EQ(told.get(), Ints(plenty, 0));
+}
+TEST(QueuedPeersInOrder, a_mistake_that_is_found_late_is_an_error_of_the_request) {
+  mistake_that_is_found_late(false);
+}
+TEST(QueuedPeersInOrder, the_error_handler_may_complete_a_request_with_a_mistake) {
+  mistake_that_is_found_late(true);
 }
 
 /// The MPI's error of a request that is its own, which it finds at completion.
@@ -689,6 +712,51 @@ TEST(QueuedPeersInOrder, the_error_handler_hears_of_errors_at_completion) {
   const OwnComm queued;
   EXPECT_EQ(heard_on(queued.get()), heard_on(plain));
   ASSERT_OK(MPI_Comm_free(&plain));
+}
+
+/// On a communicator on which the MPI makes nonblocking collectives on host memory, and of which only the program's
+/// handler may hear.
+class TooLong {
+ public:
+  TooLong() {
+    Call good(Call::alltoall, comm_.get(), Memory::host, plenty, 0, 1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    EXPECT_OK(good.begin(&request));
+    EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  }
+  MPI_Comm comm() const { return comm_.get(); }
+  /// Rank 1 gets too much.
+  void begin(MPI_Request* request) {
+    EXPECT_OK(MPI_Ibcast(buffer_.data(), rank() == 0 ? 2 * plenty : plenty, MPI_INT, 0, comm(), request));
+  }
+
+ private:
+  const OwnComm comm_;
+  Ints buffer_ = Ints(2 * plenty, rank());
+};
+
+/// It gets the error, of which nobody hears again.
+TEST(QueuedPeersInOrder, the_error_handler_may_complete_the_request_that_it_hears_of) {
+  if (ranks() != 2 || built_for != MpiFamily::mpich) GTEST_SKIP() << "not every MPI finds it";
+  TooLong too_long;
+  for (const bool is_test : {false, true}) {
+    Hearing hearing(too_long.comm(), true);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_SUCCESS;
+    Hearing::in_handler = [&] {
+      int flag = 0;
+      code = is_test ? MPI_Test(&request, &flag, MPI_STATUS_IGNORE) : MPI_Wait(&request, MPI_STATUS_IGNORE);
+      EXPECT_EQ(request, MPI_REQUEST_NULL);
+    };
+    too_long.begin(&request);
+    for (int flag = 0; is_test && flag == 0 && request != MPI_REQUEST_NULL;)
+      MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    EXPECT_EQ(hearing.take(), rank());
+    EXPECT_EQ(code != MPI_SUCCESS, rank() == 1);
+    EXPECT_EQ(request, MPI_REQUEST_NULL);
+    harness_barrier();
+  }
 }
 
 /// What one MPI takes and no kernel computes: the ranks choose the same way whatever each has found.
