@@ -30,6 +30,10 @@ class StagedCall final : public StagedRequest {
 
   /// The MPI forbids it for collectives (MPI-4, section 6.12).
   bool goes_on_when_freed() const override { return !call_.is_collective; }
+  /// In an array the MPI would call another communicator's error handler for one that is apart.
+  void leave_asking_to(AskedTogether& together) override {
+    if (!call_.is_apart) StagedRequest::leave_asking_to(together);
+  }
   /// Errors of one that is apart come while no call of the program's is there to hear of them; or not any more.
   void keep_silent(bool is_silent) { is_silent_ = is_silent; }
   const char* kind() const override { return call_.is_collective ? "collective" : "sendrecv"; }

@@ -735,6 +735,26 @@ class TooLong {
   Ints buffer_ = Ints(2 * plenty, rank());
 };
 
+TEST(QueuedPeersInOrder, the_error_handler_hears_once_of_an_error_in_an_array) {
+  if (ranks() != 2 || built_for != MpiFamily::mpich) GTEST_SKIP() << "not every MPI finds it";
+  TooLong too_long;
+  Hearing hearing(too_long.comm(), true);
+  Call good(Call::alltoall, too_long.comm(), Memory::host, plenty, 0, 2);
+  std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
+  std::vector<MPI_Status> statuses(2);
+  too_long.begin(requests.data());
+  ASSERT_OK(good.begin(&requests[1]));
+  const int code = MPI_Waitall(2, requests.data(), statuses.data());
+  EXPECT_EQ(hearing.take(), rank());
+  if (rank() == 1) {
+    EXPECT_EQ(class_of(code), MPI_ERR_IN_STATUS);
+    EXPECT_EQ(class_of(statuses[0].MPI_ERROR), Hearing::error_class());
+    EXPECT_EQ(statuses[1].MPI_ERROR, MPI_SUCCESS);
+  }
+  EXPECT_EQ(requests, std::vector<MPI_Request>(2, MPI_REQUEST_NULL));
+  good.expect_done();
+}
+
 /// It gets the error, of which nobody hears again.
 TEST(QueuedPeersInOrder, the_error_handler_may_complete_the_request_that_it_hears_of) {
   if (ranks() != 2 || built_for != MpiFamily::mpich) GTEST_SKIP() << "not every MPI finds it";
