@@ -48,12 +48,6 @@ void fill_empty(MPI_Status* status) {
   set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
 }
 
-/// Within a wait that is watched, that takes the steps.
-void poll() {
-  Progress& progress = runtime().progress;
-  if (watched_waits == 0 && progress.wanted()) progress.poll();
-}
-
 /// The outcome of each request of a call on many: MPI_ERR_PENDING while open, else the code with which it closed.
 class Outcomes {
  public:
@@ -201,7 +195,7 @@ int Partita_Test(Partita_Request* request, int* flag, MPI_Status* status) {
   return on_requests("Test", 1, request, [&] {
     check_output(flag, "flag");
     check_status(status);
-    poll();
+    const LookOnce look;
     *flag = 1;
     if (!is_open(*request)) return fill_empty(status);
     *flag = try_close(*request, status) ? 1 : 0;
@@ -213,7 +207,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
   return on_requests("Request_get_status", 1, &request, [&] {
     check_output(flag, "flag");
     check_status(status);
-    poll();
+    const LookOnce look;
     *flag = 1;
     if (!is_open(request)) return fill_empty(status);
     Operation& asked = operation_of(request);
@@ -226,7 +220,7 @@ int Partita_Request_get_status(Partita_Request request, int* flag, MPI_Status* s
 
 int Partita_Are_complete(int count, Partita_Request requests[], int* flag) {
   return on_requests("Testall", count, requests, [&] {
-    poll();
+    const LookOnce look;
     std::optional<Asking> asking;
     int singly = 4;  // most often one of the first is not complete, which ends the look
     *flag = 1;
@@ -278,7 +272,7 @@ int Partita_Testall(int count, Partita_Request requests[], int* flag, MPI_Status
   const int called = on_requests("Testall", count, requests, [&] {
     check_output(flag, "flag");
     check_statuses(count, statuses);
-    poll();
+    const LookOnce look;
     *flag = 1;
     Asking asking(count, requests);
     Outcomes outcomes("Testall", count, requests, statuses, asking);
@@ -329,7 +323,7 @@ int Partita_Testany(int count, Partita_Request requests[], int* index, int* flag
     check_output(index, "index");
     check_output(flag, "flag");
     check_status(status);
-    poll();
+    const LookOnce look;
     Asking asking(count, requests);
     int first_open = none;
     *flag = any_closed(asking, count, requests, index, status, &first_open) ? 1 : 0;
@@ -360,7 +354,7 @@ int Partita_Testsome(int incount, Partita_Request requests[], int* outcount, int
     check_output(outcount, "outcount");
     if (incount > 0) check_output(indices, "indices");
     check_statuses(incount, statuses);
-    poll();
+    const LookOnce look;
     Asking asking(incount, requests);
     int first_open = none;
     code = some_closed("Testsome", asking, incount, requests, outcount, indices, statuses, &first_open);

@@ -16,6 +16,9 @@ int Partita_Wait_until(int count, Partita_Request requests[], int (*done)(void* 
         const ArrayCall call(count, requests);
         Asking asking(count, requests);
         const Asking::Lend lent(asking);
-        wait_for(count, requests, [&] { return done(context) != 0; });
+        wait_for(count, requests, [&] {
+          const LookOnce::OfWait turn;
+          return done(context) != 0;
+        });
       });
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "capi/requests.hpp"
 
@@ -38,13 +39,41 @@ inline void abandon_open(int count, const Partita_Request requests[], const Erro
   }
 }
 
-/// Watched waits that this thread is in: what they ask need not be watched on its own.
-inline thread_local int watched_waits = 0;
+/// A call that looks once. The first one in each turn of a wait that calls its caller belongs to that wait, which makes
+/// the progress and is watched itself. All others make progress and are watched: so are those in an error handler of
+/// the program's, also where a look of a wait has it called.
+class LookOnce {
+ public:
+  LookOnce() : outer_(std::exchange(is_of_a_wait, std::exchange(next_is_of_a_wait, false))) {
+    Progress& progress = runtime().progress;
+    if (!is_of_a_wait && progress.wanted()) progress.poll();
+  }
+  ~LookOnce() { is_of_a_wait = outer_; }
+  LookOnce(const LookOnce&) = delete;
+  LookOnce& operator=(const LookOnce&) = delete;
+
+  /// One turn of such a wait.
+  class OfWait {
+   public:
+    OfWait() { next_is_of_a_wait = true; }
+    ~OfWait() { next_is_of_a_wait = false; }
+    OfWait(const OfWait&) = delete;
+    OfWait& operator=(const OfWait&) = delete;
+  };
+  /// Whether the call that this thread is in belongs to a wait.
+  static bool belongs_to_a_wait() { return is_of_a_wait; }
+
+ private:
+  inline static thread_local bool next_is_of_a_wait = false;
+  inline static thread_local bool is_of_a_wait = false;
+
+  const bool outer_;
+};
 
 /// A call that does not wait has found `asked` open, or a partition of it not arrived. Why the loop that the call
 /// belongs to ends, if it does.
 inline std::optional<Error> end_of_loop(Operation& asked) {
-  if (watched_waits > 0) return {};
+  if (LookOnce::belongs_to_a_wait()) return {};
   Runtime& current = runtime();
   try {
     asked.loop_watch().look(asked, current.settings, current.world, current.progress);
@@ -92,10 +121,6 @@ class WaitingForFirstActive final : public Waiting {
 /// can be freed.
 template <class Done>
 void wait_for(int count, const Partita_Request requests[], Done done) {
-  struct Watched {
-    Watched() { ++watched_waits; }
-    ~Watched() { --watched_waits; }
-  } const watched;
   try {
     runtime().wait_until(WaitingForFirstActive(count, requests), done);
   } catch (const WaitError& error) {

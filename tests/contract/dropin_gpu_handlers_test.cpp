@@ -41,6 +41,36 @@ bool nothing_fails() {
 #endif
 }
 
+template <class Condition>
+bool comes_true(Condition condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+  return condition();
+}
+
+/// A request of the MPI's own, which is not complete while this lives.
+class OfTheMpi {
+ public:
+  explicit OfTheMpi(MPI_Request* request) {
+    const auto query = [](void*, MPI_Status* status) {
+      MPI_Status_set_cancelled(status, 0);
+      return MPI_Status_set_elements(status, MPI_INT, 0);
+    };
+    EXPECT_OK(MPI_Grequest_start(
+        query, [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; }, nullptr, request));
+    request_ = *request;
+  }
+  ~OfTheMpi() {
+    EXPECT_OK(MPI_Grequest_complete(request_));
+    EXPECT_OK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
+  }
+  OfTheMpi(const OfTheMpi&) = delete;
+  OfTheMpi& operator=(const OfTheMpi&) = delete;
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
 /// A communicator whose error handler calls `in_handler` once. MPICH takes that of MPI_COMM_SELF in calls on arrays.
 class HandledComm {
  public:
@@ -109,8 +139,7 @@ class Receives {
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
-  std::array<MPI_Request, count> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL,
-                                           MPI_REQUEST_NULL};
+  std::vector<MPI_Request> requests_ = std::vector<MPI_Request>(count + 1, MPI_REQUEST_NULL);  ///< one more may follow
   std::vector<std::unique_ptr<PlacedInts>> in_;
 };
 
@@ -128,6 +157,13 @@ const std::vector<Call>& calls() {
        [](Receives& receives) {
          int index = -1;
          MPI_Waitany(count, receives.all(), &index, MPI_STATUS_IGNORE);
+         EXPECT_EQ(index, Receives::failing);
+       }},
+      {"waitany_with_one_of_the_mpis",
+       [](Receives& receives) {
+         int index = -1;
+         const OfTheMpi open(&receives.at(count));
+         MPI_Waitany(count + 1, receives.all(), &index, MPI_STATUS_IGNORE);
          EXPECT_EQ(index, Receives::failing);
        }},
       {"testany",
@@ -212,6 +248,33 @@ TEST_P(Handlers, complete_the_others_in_calls_on_arrays) {
   });
 }
 
+#if MPI_VERSION >= 4
+/// Where nobody else makes progress their tests do.
+TEST_P(Handlers, wait_for_partitions_by_tests) {
+  const Ints out = counting(room, rank());
+  Ints in(room, -1);
+  std::array<MPI_Request, 2> partitioned{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  ASSERT_OK(MPI_Psend_init(out.data(), 1, room, MPI_INT, rank(), of_other_tag, MPI_COMM_WORLD, MPI_INFO_NULL,
+                           partitioned.data()));
+  ASSERT_OK(MPI_Precv_init(in.data(), 1, room, MPI_INT, rank(), of_other_tag, MPI_COMM_WORLD, MPI_INFO_NULL,
+                           &partitioned[1]));
+  complete([&] {
+    ASSERT_OK(MPI_Startall(2, partitioned.data()));
+    ASSERT_OK(MPI_Pready(0, partitioned[0]));
+    for (MPI_Request& each : partitioned) {
+      EXPECT_TRUE(comes_true([&] {
+        int flag = 0;
+        EXPECT_OK(MPI_Test(&each, &flag, MPI_STATUS_IGNORE));
+        return flag != 0;
+      }));
+    }
+    receives.for_rest([this](int i) { receives.cancel_and_wait(i); });
+  });
+  EXPECT_EQ(in, out);
+  for (MPI_Request& each : partitioned) EXPECT_OK(MPI_Request_free(&each));
+}
+#endif
+
 /// That has ended for the MPI, and does nothing.
 TEST_P(Handlers, cancel_the_one_that_has_failed) {
   complete([this] {
@@ -239,6 +302,43 @@ TEST(Handler, completes_the_one_that_has_failed) {
   EXPECT_EQ(index, MPI_UNDEFINED);
   EXPECT_EQ(handled, 1);
   EXPECT_EQ(class_of(code), MPI_ERR_OTHER);
+  harness_barrier();
+}
+
+/// MPI_Testall looks at some alone before it asks for the rest, whose first one the handler completes.
+TEST(Handler, completes_where_a_testall_has_come_to) {
+  if (nothing_fails()) GTEST_SKIP() << "Open MPI does not tell that a message to oneself is too long";
+  constexpr int alone = 4;
+  constexpr int failing = alone + 1;
+  constexpr int count = failing + 2;
+  std::vector<MPI_Request> requests(count, MPI_REQUEST_NULL);
+  const auto cancel_and_wait = [&](int i) {
+    MPI_Request& request = requests[static_cast<std::size_t>(i)];
+    EXPECT_OK(MPI_Cancel(&request));
+    EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  };
+  const HandledComm handled_comm([&] { cancel_and_wait(alone); });
+  std::vector<std::unique_ptr<PlacedInts>> in;
+  for (int i = 0; i < count; ++i) {
+    in.push_back(std::make_unique<PlacedInts>(Memory::gpu, Ints(room, -1)));
+    ASSERT_OK(MPI_Irecv(in.back()->data(), room, MPI_INT, left(), i, handled_comm.comm,
+                        &requests[static_cast<std::size_t>(i)]));
+  }
+  harness_barrier();
+  const Ints values = counting(2 * room, rank());
+  for (const int i : {0, 1, 2, 3, failing})
+    ASSERT_OK(MPI_Send(values.data(), i == failing ? 2 * room : room, MPI_INT, right(), i, handled_comm.comm));
+  harness_barrier();
+  const bool has_failed = comes_true([&] {
+    int flag = 0;
+    MPI_Testall(count, requests.data(), &flag, MPI_STATUSES_IGNORE);
+    return handled > 0;
+  });
+  EXPECT_TRUE(has_failed);
+  EXPECT_EQ(requests[alone], MPI_REQUEST_NULL);
+  cancel_and_wait(count - 1);
+  MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE);
+  EXPECT_EQ(requests, std::vector<MPI_Request>(count, MPI_REQUEST_NULL));
   harness_barrier();
 }
 
@@ -328,13 +428,6 @@ class CountedCalls {
   CountedCalls(const CountedCalls&) = delete;
   CountedCalls& operator=(const CountedCalls&) = delete;
 };
-
-template <class Condition>
-bool comes_true(Condition condition) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
-  return condition();
-}
 
 /// Receives in GPU memory that nobody sends to, two unless said otherwise. One more may stand behind them.
 class InVain {
