@@ -19,7 +19,7 @@ class Asking {
     const bool gathers = count >= 2 && AskedTogether::Member::are_several();
     is_on_ = gathers || lent != nullptr;
     if (!gathers) return;
-    together_.emplace(static_cast<std::size_t>(count));
+    together_.emplace(2 * static_cast<std::size_t>(count));  // two stand behind an exchange
     for (int i = 0; i < count; ++i) {
       if (requests[i] != PARTITA_REQUEST_NULL) operation_of(requests[i]).leave_asking_to(*together_);
     }

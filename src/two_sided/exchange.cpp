@@ -37,9 +37,13 @@ bool Exchange::prepared() {
   throw Error(ErrorClass::request, "the request is that of MPI_Isendrecv; expected is one with partitions");
 }
 
+/// Where a call asks for one half together with others, most often the other one has just been answered.
 bool Exchange::done() {
-  is_sent_ = is_sent_ || send_->done();
-  is_received_ = is_received_ || receive_->done();
+  const bool asks_for_sent = !is_sent_ && send_->asked_in() != nullptr;
+  const bool asks_for_received = !is_received_ && receive_->asked_in() != nullptr;
+  const bool is_one_left = !is_sent_ && !is_received_ && asks_for_sent != asks_for_received;
+  if (!is_sent_ && !(is_one_left && asks_for_sent)) is_sent_ = send_->done();
+  if (!is_received_ && !(is_one_left && asks_for_received)) is_received_ = receive_->done();
   return is_sent_ && is_received_;
 }
 

@@ -95,7 +95,6 @@ bool StagedRequest::proceed() {
     int complete = 0;
     const int code = native::Test(&request_, &complete, &status_);
     if (code == MPI_SUCCESS && complete == 0) return false;
-    leave_together();
     end_in_mpi(code);
   }
   return delivers() && settled();
@@ -145,21 +144,15 @@ void StagedRequest::let_go() noexcept {
   StagedRequest::cancel_if_wanted();
 }
 
-/// Whether this thread is to ask the MPI, which no call of another one does. In an error handler that the MPI calls
-/// while it is asked, nobody else asks from here on.
+/// Whether this thread is to ask the MPI, which no call of another one does. Nobody else asks from here on: the array
+/// would keep a request that may go.
 bool StagedRequest::is_to_ask() {
   const std::lock_guard lock(together_mutex_);
   AskedTogether* const together = together_;
   if (together == nullptr) return true;
-  if (together->is_asking()) leave_together_locked();
-  return together->is_of_this_thread();
-}
-
-/// Whether a call of another thread asks the MPI for it.
-bool StagedRequest::is_asked_for_elsewhere() const {
-  const std::lock_guard lock(together_mutex_);
-  const AskedTogether* const together = together_;
-  return together != nullptr && !together->is_of_this_thread();
+  if (!together->is_of_this_thread()) return false;
+  leave_together_locked();
+  return true;
 }
 
 void StagedRequest::leave_together() {
@@ -204,8 +197,12 @@ void StagedRequest::cancel_if_wanted() noexcept {
 
 /// A call of another thread that asks for it is watched itself.
 void StagedRequest::fail(const Error& error) {
-  if (is_asked_for_elsewhere()) return;
-  leave_together();
+  {
+    const std::lock_guard lock(together_mutex_);
+    AskedTogether* const together = together_;
+    if (together != nullptr && !together->is_of_this_thread()) return;
+    leave_together_locked();
+  }
   failure_ = error;
 }
 

@@ -137,7 +137,6 @@ class StagedRequest : public Operation, private AskedTogether::Member {
   bool proceed();
   void end_in_mpi(int code);
   bool is_to_ask();
-  bool is_asked_for_elsewhere() const;
   void leave_together();
   void leave_together_locked();
   bool delivers();

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -428,6 +429,46 @@ class CountedCalls {
   CountedCalls(const CountedCalls&) = delete;
   CountedCalls& operator=(const CountedCalls&) = delete;
 };
+
+#if MPI_VERSION >= 4
+/// Both halves of each, and each half where the other one is complete.
+TEST(Exchanges, are_asked_for_at_once) {
+  constexpr int sent = 10;  // too few for an offer
+  std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
+  std::vector<std::unique_ptr<PlacedInts>> in;
+  PlacedInts out(Memory::gpu, counting(sent, rank()));
+  for (int i = 0; i < 2; ++i) {
+    in.push_back(std::make_unique<PlacedInts>(Memory::gpu, Ints(room, -1)));
+    ASSERT_OK(MPI_Isendrecv(out.data(), sent, MPI_INT, right(), i, in.back()->data(), room, MPI_INT, left(), 10 + i,
+                            MPI_COMM_WORLD, &requests[static_cast<std::size_t>(i)]));
+  }
+  harness_barrier();
+  {
+    const CountedCalls counted;
+    for (int look = 0; look < 100; ++look) {
+      int index = -1;
+      int flag = -1;
+      ASSERT_OK(MPI_Testany(2, requests.data(), &index, &flag, MPI_STATUS_IGNORE));
+      ASSERT_EQ(flag, 0);
+    }
+    EXPECT_GE(looks, 100);
+    EXPECT_EQ(tests, 0);
+  }
+  harness_barrier();
+  const Ints values = counting(room, rank());
+  for (int i = 0; i < 2; ++i) {
+    PlacedInts met(Memory::gpu, Ints(room, -1));
+    ASSERT_OK(MPI_Send(values.data(), room, MPI_INT, right(), 10 + i, MPI_COMM_WORLD));
+    ASSERT_OK(MPI_Recv(met.data(), room, MPI_INT, left(), i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    Ints expected(room, -1);
+    std::ranges::copy(counting(sent, left()), expected.begin());
+    EXPECT_EQ(met.get(), expected);
+  }
+  ASSERT_OK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+  for (const auto& each : in) EXPECT_EQ(each->get(), counting(room, left()));
+  harness_barrier();
+}
+#endif
 
 /// Receives in GPU memory that nobody sends to, two unless said otherwise. One more may stand behind them.
 class InVain {
