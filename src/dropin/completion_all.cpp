@@ -74,12 +74,15 @@ int CompletionOfAll::wait() {
   int code = MPI_SUCCESS;
   const int waited = wait_until(split_.own, [&] {
     code = look_at(split_.own);
+    split_.drop_gone();
     if (code == MPI_SUCCESS) code = look_at(split_.foreign);
     return code != MPI_SUCCESS || split_.foreign.count == 0 || (split_.own.count == 0 && !progress_by_caller());
   });
   if (waited != MPI_SUCCESS) return gave_up(waited);
   if (code != MPI_SUCCESS) return failed(code);
+  split_.drop_gone();
   if (code = wait_in(split_.own); code != MPI_SUCCESS) return code;
+  split_.drop_gone();
   return wait_in(split_.foreign);
 }
 
@@ -102,6 +105,7 @@ int CompletionOfAll::test(int* flag) {
     case Own::refused:
       return code;
   }
+  split_.drop_gone();
   Part<MPI_Request>& foreign = split_.foreign;
   code = native().Testall(foreign.count, foreign.requests, flag, found_);
   if (code == MPI_SUCCESS && *flag == 0) return MPI_SUCCESS;
@@ -110,6 +114,7 @@ int CompletionOfAll::test(int* flag) {
   give_empty_statuses();
   give_all(foreign);
   if (code != MPI_SUCCESS) return failed(code);
+  split_.drop_gone();
   code = wait_in(split_.own);
   *flag = 1;
   return code;
@@ -179,6 +184,7 @@ int CompletionOfAll::gave_up(int code) {
 template <class Request>
 void CompletionOfAll::settle(Part<Request>& part) {
   for (int i = 0; i < part.count; ++i) {
+    split_.drop_if_gone(part, i, either::null_of(part));
     MPI_Status status = empty_status();
     int complete = 0;
     const int code = either::test_one(&part.requests[i], &complete, &status);

@@ -49,6 +49,7 @@ struct BothLooksForAny {
   BothLooksForAny(const Split& split, int* index, int* flag, MPI_Status* status) {
     *index = MPI_UNDEFINED;
     own = look_for_any(split.own, index, status);
+    split.drop_gone();
     if (!own.final()) foreign = look_for_any(split.foreign, index, status);
     *flag = final() ? 1 : 0;
     if (none_active()) give_status(status, empty_status());
@@ -78,6 +79,7 @@ int wait_any(int count, MPI_Request requests[], int* index, MPI_Status* status) 
     code = looks.code();
     return looks.final() || foreign.none_active || (own.none_active && !progress_by_caller());
   });
+  split.drop_gone();
   if (waited != MPI_SUCCESS) {
     code = waited;
   } else if (*index == MPI_UNDEFINED && code == MPI_SUCCESS && !own.none_active) {

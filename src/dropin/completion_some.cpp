@@ -64,6 +64,7 @@ struct BothLooksForSome {
 
   BothLooksForSome(const Split& split, const Output& out) {
     own = look_for_some(split.own, out);
+    split.drop_gone();
     // A call that is refused completes nothing.
     if (own.code == MPI_SUCCESS || is_in_status(own.code)) foreign = look_for_some(split.foreign, out.after(own.count));
     *out.count = none_active() ? MPI_UNDEFINED : own.count + foreign.count;
@@ -97,6 +98,7 @@ int wait_some(int count, MPI_Request requests[], const Output& out) {
     code = looks.code();
     return looks.final() || foreign.none_active || (own.none_active && !progress_by_caller());
   });
+  split.drop_gone();
   if (waited != MPI_SUCCESS) {
     code = waited;
   } else if (*out.count == 0 && code == MPI_SUCCESS) {

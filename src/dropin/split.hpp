@@ -69,12 +69,26 @@ class Split {
     for (int i = 0; i < foreign.count; ++i) put_back(foreign, i);
     for (int i = 0; i < own.count; ++i) put_back(own, i);
   }
-  void put_back(const Part<MPI_Request>& part, int i) const { requests_[part.places[i]] = part.requests[i]; }
+  void put_back(const Part<MPI_Request>& part, int i) const {
+    MPI_Request& handle = requests_[part.places[i]];
+    if (handle != MPI_REQUEST_NULL) handle = part.requests[i];
+  }
   /// The caller's handle of a request of ours changes only where the call that completed it has freed it. It is null
   /// already where an error handler has done so.
   void put_back(const Part<Partita_Request>& part, int i) const {
     MPI_Request& handle = requests_[part.places[i]];
     if (part.requests[i] == PARTITA_REQUEST_NULL && handle != MPI_REQUEST_NULL) forget(&handle);
+  }
+
+  /// Comes between two looks. An error handler may have completed some requests since: they are null in the caller's
+  /// array, and from here on in the parts.
+  void drop_gone() const {
+    for (int i = 0; i < own.count; ++i) drop_if_gone(own, i, PARTITA_REQUEST_NULL);
+    for (int i = 0; i < foreign.count; ++i) drop_if_gone(foreign, i, MPI_REQUEST_NULL);
+  }
+  template <class Request>
+  void drop_if_gone(const Part<Request>& part, int i, Request null) const {
+    if (requests_[part.places[i]] == MPI_REQUEST_NULL) part.requests[i] = null;
   }
 
   Part<Partita_Request> own;
