@@ -124,6 +124,7 @@ bool PeerCall::maps() {
 
 /// What is mapped already needs no driver, which may wait for kernels: nothing is done aside then.
 bool PeerCall::finds_mapped() noexcept {
+  context_.mappings.count_call();
   only_finds_ = true;
   const bool has_found = succeeds([this] { return maps_peers() && needs().scratch_bytes == 0 && prepares(); });
   only_finds_ = false;

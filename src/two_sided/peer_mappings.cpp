@@ -44,35 +44,65 @@ void PeerMappings::begin_call() {
     if (calls_ - mapping.last_call > calls_kept) mapping.kept = nullptr;
     if (mapping.kept == nullptr && !mapping.memory.expired()) let_go_bytes += bytes_of(key);
   }
-  std::erase_if(mappings_, [](const auto& entry) { return entry.second.memory.expired(); });
+  std::erase_if(mappings_,
+                [](const auto& entry) { return entry.second.memory.expired() && entry.second.under_way == 0; });
   if (let_go_bytes > unused_bytes) device_memory_.trim(unused_bytes, memory::Closing::without_blocking);
 }
 
+/// The driver may take long to map it, for which nobody else waits here.
 std::variant<std::shared_ptr<std::byte>, memory::NotMappable> PeerMappings::map(int peer,
                                                                                 const memory::DevicePiece& piece,
                                                                                 int device) {
   const Key key = key_of(peer, piece, device);
+  std::string why_not;
+  Mapping* const mapping = begin_mapping(key, peer, piece, device, &why_not);
+  if (mapping == nullptr) {
+    device_memory_.decline(peer, {piece});
+    return memory::NotMappable{std::move(why_not)};
+  }
+  std::variant<std::shared_ptr<std::byte>, memory::NotMappable> imported;
+  try {
+    imported = device_memory_.import(peer, {piece}, device, memory::Closing::without_blocking);
+  } catch (const std::exception&) {
+    end_mapping(key, *mapping, nullptr, false);
+    note(peer, device, true);
+    throw;
+  }
+  const auto* const memory = std::get_if<std::shared_ptr<std::byte>>(&imported);
+  const bool is_occupied = memory == nullptr && std::get<memory::NotMappable>(imported).is_occupied;
+  end_mapping(key, *mapping, memory != nullptr ? *memory : nullptr, is_occupied);
+  if (!is_occupied) note(peer, device, memory == nullptr);
+  return imported;
+}
+
+/// Null where there is no room for it.
+PeerMappings::Mapping* PeerMappings::begin_mapping(const Key& key, int peer, const memory::DevicePiece& piece,
+                                                   int device, std::string* why_not) {
   const std::lock_guard lock(mutex_);
   Mapping& mapping = mappings_[key];
   // So nobody closes it meanwhile. What a request has mapped is no call's: it counts as any other.
   const auto held = mapping.memory.expired() ? nullptr : device_memory_.find_mapping(peer, {piece}, device);
-  if (held == nullptr) {
-    if (std::string why = why_no_room(key); !why.empty()) {
-      device_memory_.decline(peer, {piece});
-      return memory::NotMappable{std::move(why)};
-    }
+  if (held == nullptr && mapping.under_way == 0) *why_not = why_no_room(key);
+  if (!why_not->empty()) return nullptr;
+  ++mapping.under_way;
+  return &mapping;
+}
+
+void PeerMappings::end_mapping(const Key& key, Mapping& mapping, const std::shared_ptr<std::byte>& memory,
+                               bool is_occupied) {
+  const std::lock_guard lock(mutex_);
+  --mapping.under_way;
+  if (memory != nullptr) {
+    mapping.memory = mapping.kept = memory;
+    mapping.last_call = calls_;
   }
+  if (is_occupied) let_go_of_memory_at(key);
+}
+
+void PeerMappings::note(int peer, int device, bool has_failed) {
+  const std::lock_guard lock(failed_mutex_);
   int& failed = failed_[{peer, device}];
-  ++failed;  // where it throws, too
-  auto imported = device_memory_.import(peer, {piece}, device, memory::Closing::without_blocking);
-  if (const auto* const memory = std::get_if<std::shared_ptr<std::byte>>(&imported)) {
-    mapping = {*memory, *memory, calls_};
-    failed = 0;
-  } else if (std::get<memory::NotMappable>(imported).is_occupied) {
-    let_go_of_memory_at(key);
-    --failed;
-  }
-  return imported;
+  failed = has_failed ? failed + 1 : 0;
 }
 
 /// What was passed with descriptors map() has to take. What is not kept the driver may be about to close.
@@ -87,7 +117,7 @@ std::shared_ptr<std::byte> PeerMappings::find(int peer, const memory::DevicePiec
 }
 
 bool PeerMappings::may_map(int peer, int device) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failed_mutex_);
   const auto found = failed_.find({peer, device});
   return found == failed_.end() || found->second < failed_at_most;
 }
@@ -95,7 +125,7 @@ bool PeerMappings::may_map(int peer, int device) {
 std::uint64_t PeerMappings::mapped_bytes(std::uint64_t peer) const {
   std::uint64_t bytes = 0;
   for (const auto& [key, mapping] : mappings_) {
-    if (key[of_peer] == peer && !mapping.memory.expired()) bytes += bytes_of(key);
+    if (key[of_peer] == peer && (mapping.under_way > 0 || !mapping.memory.expired())) bytes += bytes_of(key);
   }
   return bytes;
 }

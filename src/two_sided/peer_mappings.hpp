@@ -40,19 +40,21 @@ class PeerMappings final : private memory::DeviceMemory::Keeper {
 
   /// A call begins to map what it uses.
   void begin_call();
+  /// A call begins to find(): it maps nothing. Never blocks.
+  void count_call() { ++calls_; }
   /// DeviceMemory::import, but it closes nothing that the driver would wait for, and maps nothing anew beyond the
   /// bound: that is declined. Where memory that its owner has freed is in the way, that may be closed.
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> map(int peer, const memory::DevicePiece& piece,
                                                                     int device);
 
   /// What map() of the same gives, of memory that one IPC handle names and that is kept; null where map() has to be
-  /// called, or another thread is at it. Asks no driver, and never blocks.
+  /// called, or another thread is in here. Asks no driver, and never blocks.
   std::shared_ptr<std::byte> find(int peer, const memory::DevicePiece& piece, int device);
 
   /// DeviceMemory::decline.
   void decline(int peer, const memory::DevicePiece& piece) { device_memory_.decline(peer, {piece}); }
   /// False where that has failed again and again for this GPU, as between GPUs that do not reach each other. Neither a
-  /// want of room counts, nor what is in the way.
+  /// want of room counts, nor what is in the way. Waits for no driver.
   bool may_map(int peer, int device);
 
   /// This rank could not name memory that it had found fit. Peers may keep descriptors that were passed for that call,
@@ -72,8 +74,14 @@ class PeerMappings final : private memory::DeviceMemory::Keeper {
     std::weak_ptr<std::byte> memory;  ///< until the driver has closed it
     std::shared_ptr<std::byte> kept;  ///< null: it may be closed
     std::uint64_t last_call = 0;
+    int under_way = 0;  ///< so many threads are about to map it
   };
   static Key key_of(int peer, const memory::DevicePiece& piece, int device);
+  /// The mapping, before and behind DeviceMemory::import. In between it counts as one, and is not forgotten.
+  Mapping* begin_mapping(const Key& key, int peer, const memory::DevicePiece& piece, int device, std::string* why_not);
+  void end_mapping(const Key& key, Mapping& mapping, const std::shared_ptr<std::byte>& memory, bool is_occupied);
+  /// Counts a failure, or ends the row of them.
+  void note(int peer, int device, bool has_failed);
   std::uint64_t mapped_bytes(std::uint64_t peer) const;
   /// Empty where a mapping of that would stay within the bound.
   std::string why_no_room(const Key& key);
@@ -81,10 +89,11 @@ class PeerMappings final : private memory::DeviceMemory::Keeper {
   void let_go_of_memory_at(const Key& place);
 
   memory::DeviceMemory& device_memory_;
-  std::mutex mutex_;
+  std::mutex mutex_;  ///< of the next one; nobody has it where the driver may wait for kernels
   std::map<Key, Mapping> mappings_;
+  std::mutex failed_mutex_;                    ///< of the next one
   std::map<std::pair<int, int>, int> failed_;  ///< how often in a row, by the peer and the GPU that maps
-  std::uint64_t calls_ = 0;
+  std::atomic<std::uint64_t> calls_{0};
   std::atomic<int> not_named_{0};
 };
 

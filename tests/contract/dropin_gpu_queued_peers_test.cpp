@@ -869,8 +869,10 @@ TEST(QueuedPeersInOrder, attributes_are_not_copied) {
 TEST(QueuedPeersInOrder, slow_mapping_holds_up_nothing_else) {
   if (ranks() == 1) GTEST_SKIP() << "maps nothing";
   const OwnComm comm;
+  const OwnComm other_comm;
   Call call(Call::alltoall, comm.get(), Memory::gpu, plenty, 0, 1);
-  std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
+  Call behind(Call::alltoall, other_comm.get(), Memory::gpu, plenty, 0, 2);
+  std::vector<MPI_Request> requests(3, MPI_REQUEST_NULL);
   FakeGpu::instance().hold_imports(true);
   const std::uint64_t before = FakeGpu::instance().imports();
   ASSERT_OK(call.begin(&requests[0]));
@@ -880,6 +882,7 @@ TEST(QueuedPeersInOrder, slow_mapping_holds_up_nothing_else) {
     return done != 0;
   };
   while (FakeGpu::instance().imports() == before) ASSERT_FALSE(is_done(requests[0]));
+  ASSERT_OK(behind.begin(&requests[2]));
   // Ranks in a ring, by partitioned messages, which the engine moves.
   int one = rank();
   int other = -1;
@@ -896,7 +899,9 @@ TEST(QueuedPeersInOrder, slow_mapping_holds_up_nothing_else) {
   harness_barrier();
   FakeGpu::instance().hold_imports(false);
   ASSERT_OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+  ASSERT_OK(MPI_Wait(&requests[2], MPI_STATUS_IGNORE));
   call.expect_done();
+  behind.expect_done();
   ASSERT_OK(MPI_Request_free(&requests[1]));
   ASSERT_OK(MPI_Request_free(&received));
 }

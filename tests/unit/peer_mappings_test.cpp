@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
+#include <utility>
 #include <variant>
 
 #include "support/fake_transfer.hpp"
@@ -25,6 +28,7 @@ class CachingMemory final : public NoDeviceMemory {
   std::variant<std::shared_ptr<std::byte>, memory::NotMappable> import(int, const memory::DeviceExport& named, int,
                                                                        memory::Closing closing) override {
     EXPECT_EQ(closing, memory::Closing::without_blocking);
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (is_occupied) return memory::NotMappable{"the peer has freed what is mapped there", true};
     if (is_failing) throw Error(ErrorClass::no_mem, "it is to fail");
     const memory::DevicePiece& piece = named.front();
@@ -57,6 +61,7 @@ class CachingMemory final : public NoDeviceMemory {
   std::uint64_t gpu_bytes = std::uint64_t{80} << 30;
   bool is_occupied = false;
   bool is_failing = false;
+  std::function<void()> meanwhile;  ///< while the driver maps what is mapped next
   int imported = 0;
   int declined = 0;
   std::set<memory::Closing> closings;  ///< of what was to be closed
@@ -127,6 +132,45 @@ TEST_F(PeerMappingsKept, what_is_kept_is_found_without_the_driver) {
   memory.is_failing = false;
   make_other_calls();
   EXPECT_EQ(mappings.find(1, piece(1, mebibyte, Way::ipc), 0), nullptr) << "it may be closed";
+}
+
+/// Nobody waits for the driver but who needs what it maps.
+TEST_F(PeerMappingsKept, what_is_kept_is_there_while_the_driver_maps) {
+  maps(1, mebibyte);
+  int looked = 0;
+  memory.meanwhile = [&] {
+    std::thread other([&] {
+      EXPECT_TRUE(mappings.may_map(1, 0));
+      EXPECT_NE(mappings.find(1, piece(1, mebibyte, Way::ipc), 0), nullptr);
+      EXPECT_TRUE(maps(1, mebibyte));
+      ++looked;
+    });
+    other.join();
+  };
+  EXPECT_TRUE(maps(2, mebibyte));
+  EXPECT_EQ(looked, 1);
+  EXPECT_NE(mappings.find(1, piece(2, mebibyte, Way::ipc), 0), nullptr);
+}
+
+/// What the driver is about to map counts, too.
+TEST_F(PeerMappingsKept, the_bound_holds_while_the_driver_maps) {
+  for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_TRUE(maps(id, part));
+  memory.meanwhile = [&] { EXPECT_FALSE(maps(5, part)); };
+  EXPECT_TRUE(maps(4, part));
+  EXPECT_FALSE(memory.is_mapped(5));
+}
+
+TEST_F(PeerMappingsKept, calls_that_map_nothing_count) {
+  maps(1, mebibyte);
+  maps(2, mebibyte);
+  for (std::uint64_t call = 0; call <= PeerMappings::calls_kept; ++call) {
+    mappings.count_call();
+    EXPECT_NE(mappings.find(1, piece(2, mebibyte, Way::ipc), 0), nullptr);
+  }
+  mappings.begin_call();
+  memory.close_all();
+  EXPECT_FALSE(memory.is_mapped(1));
+  EXPECT_TRUE(memory.is_mapped(2));
 }
 
 TEST_F(PeerMappingsKept, what_no_call_uses_any_more_may_be_closed) {

@@ -74,42 +74,56 @@ Imported Imports::import(int peer, const DeviceExport& pieces, int device, Closi
   return import_now(peer, pieces, device);
 }
 
-/// Closes nothing.
+/// Closes nothing. The driver may take long to map it: whoever uses what is mapped already does not wait for that.
 Imported Imports::import_now(int peer, const DeviceExport& pieces, int device) {
-  const std::lock_guard lock(mutex_);
-  const auto descriptors = descriptors_of(peer, pieces);
   const Key key = key_of(peer, pieces, device);
-  auto found = mappings_.find(key);
-  if (found == mappings_.end()) {
-    for (std::size_t i = 0; i < descriptors.size(); ++i) {
-      if (descriptors[i].get() >= 0) continue;
-      const auto why = world_.socket().why_lost(DescriptorKind::device_memory, peer, pieces[i].segment);
-      if (!why.empty()) {
-        throw Error(ErrorClass::other, "GPU memory {} of rank {} is lost: {}", pieces[i].segment, peer, why);
-      }
-      throw Error(ErrorClass::internal,
-                  "rank {} named its GPU memory {}, whose descriptor is not there: it was not "
-                  "passed, or has been mapped and trimmed",
-                  peer, pieces[i].segment);
-    }
-    Mapped mapped = map(pieces, descriptors, device);
-    if (auto* reason = std::get_if<NotMappable>(&mapped)) return std::move(*reason);
-    if (std::holds_alternative<AlreadyMapped>(mapped)) {
-      return NotMappable{
-          "memory that the peer has freed since is still mapped at its place: free requests before "
-          "their buffers",
-          true, is_unused_at(key)};
-    }
-    found = mappings_.emplace(key, std::get<0>(std::move(mapped))).first;
+  std::vector<UniqueFd> descriptors;
+  {
+    const std::lock_guard lock(mutex_);
+    descriptors = descriptors_of(peer, pieces);
+    if (auto found = piece_at(key, pieces)) return found;
   }
-  return piece_of(found->second, pieces);
+  const std::lock_guard mapping_lock(mapping_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = piece_at(key, pieces)) return found;  // by another thread
+    check_are_there(peer, pieces, descriptors);
+  }
+  Mapped mapped = map(pieces, descriptors, device);
+  if (auto* reason = std::get_if<NotMappable>(&mapped)) return std::move(*reason);
+  const std::lock_guard lock(mutex_);
+  if (std::holds_alternative<AlreadyMapped>(mapped)) {
+    return NotMappable{
+        "memory that the peer has freed since is still mapped at its place: free requests before "
+        "their buffers",
+        true, is_unused_at(key)};
+  }
+  return piece_of(mappings_.emplace(key, std::get<0>(std::move(mapped))).first->second, pieces);
 }
 
-/// Under mutex_, as close_unused() counts who holds a mapping.
+/// Under mutex_, as close_unused() counts who holds a mapping. Null where none is there.
+std::shared_ptr<std::byte> Imports::piece_at(const Key& key, const DeviceExport& pieces) const {
+  const auto found = mappings_.find(key);
+  return found == mappings_.end() ? nullptr : piece_of(found->second, pieces);
+}
+
+void Imports::check_are_there(int peer, const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors) {
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    if (descriptors[i].get() >= 0) continue;
+    const auto why = world_.socket().why_lost(DescriptorKind::device_memory, peer, pieces[i].segment);
+    if (!why.empty()) {
+      throw Error(ErrorClass::other, "GPU memory {} of rank {} is lost: {}", pieces[i].segment, peer, why);
+    }
+    throw Error(ErrorClass::internal,
+                "rank {} named its GPU memory {}, whose descriptor is not there: it was not "
+                "passed, or has been mapped and trimmed",
+                peer, pieces[i].segment);
+  }
+}
+
 std::shared_ptr<std::byte> Imports::find_mapping(int peer, const DeviceExport& pieces, int device) {
   const std::lock_guard lock(mutex_);
-  const auto found = mappings_.find(key_of(peer, pieces, device));
-  return found == mappings_.end() ? nullptr : piece_of(found->second, pieces);
+  return piece_at(key_of(peer, pieces, device), pieces);
 }
 
 void Imports::decline(int peer, const DeviceExport& pieces) {

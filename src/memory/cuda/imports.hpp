@@ -45,6 +45,9 @@ class Imports {
   static bool collide(const Key& one, const Key& other);
 
   Imported import_now(int peer, const DeviceExport& pieces, int device);
+  std::shared_ptr<std::byte> piece_at(const Key& key, const DeviceExport& pieces) const;
+  /// Throws Error where one of `descriptors` has been taken already. Under mutex_.
+  void check_are_there(int peer, const DeviceExport& pieces, const std::vector<UniqueFd>& descriptors);
   Imported own(const DevicePiece& piece, int device);
   /// Those of pieces that are descriptors; -1 for one that has been taken already.
   std::vector<UniqueFd> descriptors_of(int peer, const DeviceExport& pieces);
@@ -58,7 +61,8 @@ class Imports {
   Contexts& contexts_;
   /// While mappings are closed for whose end the driver may wait. Locked first.
   std::mutex closing_mutex_;
-  std::mutex mutex_;  ///< of the next two
+  std::mutex mapping_mutex_;  ///< while the driver maps something; locked next, and never within mutex_
+  std::mutex mutex_;          ///< of the next two
   std::map<Key, std::shared_ptr<Mapping>> mappings_;
   std::map<std::pair<int, std::uint64_t>, UniqueFd> descriptors_;  ///< passed to us, not yet asked for
 };
